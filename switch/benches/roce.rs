@@ -92,7 +92,8 @@ impl Rig {
 
     /// One data packet and what it causes.
     fn step(&mut self) {
-        self.now = self.now.max(self.ends[0].next_deadline());
+        let due = self.ends[0].next_deadline().not_before(self.now);
+        self.now = due.instant().expect("a packet is under way");
         let Some(packet) = self.ends[0].poll_tx(self.now) else { return };
         let len = packet.payload.map_or(0, |p| p.len as usize);
         let headers = packet.headers;

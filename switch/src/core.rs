@@ -58,12 +58,11 @@ use wireyard_pipeline::generation::{Executor, Generation};
 use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_pipeline::trace::TraceSink;
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 use crate::device::DeviceState;
 use crate::frames::Frames;
 use crate::replicate::ReplicationReader;
-use crate::tm::Due;
 
 pub use bounds::PASSES_MAX;
 use bounds::{BURSTS_AGAIN, Copies};
@@ -325,20 +324,20 @@ impl Core {
     fn after_pass(&mut self) {
         self.handle_events();
         if let Some(notifier) = &self.device.notifier
-            && notifier.next_deadline() <= self.now
+            && notifier.next_deadline().is_by(self.now)
         {
             self.send_notices();
         }
     }
 
     /// When the device has something to do by itself, ports aside: a packet that may leave, a timer of the buffer.
-    pub fn next_timer(&mut self) -> Due {
+    pub fn next_timer(&mut self) -> Deadline {
         let buffer = self.manager.next_deadline();
         self.next_but(buffer)
     }
 
     /// The same without the instants at which nothing happens but that the memory of a frame that has left is free again.
-    pub fn next_effect(&mut self) -> Due {
+    pub fn next_effect(&mut self) -> Deadline {
         let buffer = self.manager.next_effect();
         self.next_but(buffer)
     }
@@ -357,19 +356,16 @@ impl Core {
 
     /// The earliest of the buffer's instant and what else there is to do.
     #[inline]
-    fn next_but(&self, buffer: Due) -> Due {
+    fn next_but(&self, buffer: Deadline) -> Deadline {
         let waits = !self.ingress.again.is_empty() || !self.egress.departing.is_empty();
         if waits || self.has_pending() {
-            return Due::Now;
+            return Deadline::NOW;
         }
         let mut next = buffer;
         if let Some(notifier) = &self.device.notifier {
-            next = next.min(Due::of(notifier.next_deadline()));
+            next = next.min(notifier.next_deadline());
         }
-        match self.ingress.generators.next() {
-            Some(at) => next.min(Due::At(at)),
-            None => next,
-        }
+        next.min(self.ingress.generators.next().into())
     }
 
     /// True while a port has not taken all that was ready for it.
@@ -381,9 +377,8 @@ impl Core {
     /// next frame of an input with its own time. Not before `now`. `None`: only a new frame of a
     /// live port can change anything.
     pub fn next_event_at(&mut self, now: Time) -> Option<Time> {
-        let timer = self.next_timer().instant(now);
-        let next = [timer, self.ports.next_arrival()].into_iter().flatten().min();
-        next.map(|at| at.max(now))
+        let next = self.next_timer().min(self.ports.next_arrival().into());
+        next.not_before(now).instant()
     }
 
     /// Releases the tables and flushes capture records before the worker sleeps.

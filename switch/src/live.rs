@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use crate::core::{Core, Message, Progress};
 use crate::ports::sys::heap;
@@ -207,7 +207,7 @@ pub fn run_until(
     signals: &Signals,
     tell: &mut dyn FnMut(Event<'_>, &Workers),
 ) -> Result<(), String> {
-    let end = duration.map_or(Time::MAX, |span| workers.shared().now() + span);
+    let end = Deadline::from(duration.map(|span| workers.shared().now() + span));
     core.set_time_of_day(workers.shared().began_ns());
     Shared::wakes(workers.shared(), 0, core);
     let failed = |error: io::Error| error.to_string();
@@ -216,7 +216,7 @@ pub fn run_until(
     while !signals.is_stopped() && !workers.shared().is_stopped() {
         let shared = workers.shared();
         let now = shared.now();
-        if now >= end {
+        if end.is_by(now) {
             break;
         }
         let progress = shared.poll(0, core, now, &mut ready).map_err(failed)?;
@@ -242,7 +242,7 @@ pub fn run_until(
         if stop {
             break;
         }
-        let sleep = pace.rest(now, &progress, || next_wait(core, now).min(end.since(now)));
+        let sleep = pace.rest(now, &progress, || next_wait(core, now).min(end.left(now)));
         if let Some(sleep) = sleep {
             shared.sleep(0, core, sleep, &mut ready).map_err(failed)?;
         }

@@ -146,7 +146,7 @@ fn run_to_the_end(
         }
         // Without input, packets and generators, timers have nothing left to say.
         let has_more = arrival.is_some() || core.queued() > 0 || core.generates();
-        let timer = core.next_timer().instant(now).filter(|_| has_more);
+        let timer = core.next_timer().not_before(now).instant().filter(|_| has_more);
         // A record that is due and was not taken waits for packet memory: until something leaves.
         let is_held_up = arrival.is_some_and(|at| at <= now) && core.queued() > 0;
         let arrival = arrival.filter(|_| !is_held_up);

@@ -95,7 +95,7 @@ impl Sandbox {
     /// When the device has something to do by itself, not after `end`.
     fn next_timer(&mut self, end: Time) -> Option<Time> {
         let now = self.core.time();
-        self.core.next_timer().instant(now).filter(|at| *at <= end)
+        self.core.next_timer().not_before(now).instant().filter(|at| *at <= end)
     }
 
     /// Lets time go on to `end`, from one timer of the device to the next.

@@ -50,7 +50,7 @@
 
 use std::collections::VecDeque;
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 mod admit;
 mod audit;
@@ -77,7 +77,6 @@ pub mod wred;
 
 pub use audit::AuditError;
 pub use buffer::{AccountConfig, AccountUse, Limit, LosslessConfig, PoolConfig, PoolUse, Xon};
-pub use deadlines::Due;
 pub use id::{CLASSES, CONTROL_QUEUE, Color, Count, DropReason, PoolId, PortId};
 pub use link::WireOverhead;
 pub use pfc::{
@@ -336,19 +335,19 @@ impl<P: Default> Tm<P> {
 
     /// When [`Tm::advance`] and [`Tm::next_ready`] have something to do; now if a port may send already.
     #[inline]
-    pub fn next_deadline(&mut self) -> Due {
+    pub fn next_deadline(&mut self) -> Deadline {
         self.flush(self.now);
         if !self.ready.is_empty() {
-            return Due::Now;
+            return Deadline::NOW;
         }
-        Due::of(self.deadlines.first().0.min(self.holds.first()).min(self.wires.first()))
+        self.deadlines.first().0.min(self.holds.first()).min(self.wires.first())
     }
 
     /// The same without the instants at which nothing happens but that the memory of a frame that has left is free again.
     #[inline]
-    pub fn next_effect(&mut self) -> Due {
+    pub fn next_effect(&mut self) -> Deadline {
         if !self.ready.is_empty() {
-            return Due::Now;
+            return Deadline::NOW;
         }
         // The end of a frame is seen if a packet waits for it, or if memory that is free lets a peer resume.
         let is_seen = |(_, port): &(Time, u16)| {
@@ -356,8 +355,8 @@ impl<P: Default> Tm<P> {
         };
         let may_be_seen = self.stops || self.slots.used() > 0;
         let seen = if may_be_seen { self.wires.iter().find(is_seen) } else { None };
-        let wire = seen.map_or(Time::MAX, |(at, _)| at);
-        Due::of(self.deadlines.first().0.min(self.holds.first()).min(wire))
+        let wire = seen.map(|(at, _)| at).into();
+        self.deadlines.first().0.min(self.holds.first()).min(wire)
     }
 }
 

@@ -12,6 +12,11 @@ use std::ops::{Add, AddAssign, Sub};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
+/// When something is due by itself: at an instant, or never. One word, ordered as time is, because whole devices of timers are compared; an
+/// `Option<Time>` has two words and its `None` comes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Deadline(u64);
+
 /// A span of time in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(u64);
@@ -19,7 +24,7 @@ pub struct Span(u64);
 impl Time {
     /// The start of the run.
     pub const ZERO: Time = Time(0);
-    /// Later than every other instant: "never".
+    /// The last instant. For what never happens there is [`Deadline::NEVER`].
     pub const MAX: Time = Time(u64::MAX);
 
     /// From picoseconds since the start.
@@ -45,6 +50,96 @@ impl Time {
     /// The span since `earlier`, zero if `earlier` is later.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Deadline {
+    /// Whenever somebody looks: the start of the run is over by then.
+    pub const NOW: Deadline = Deadline(0);
+    /// Only something from outside changes anything.
+    pub const NEVER: Deadline = Deadline(u64::MAX);
+
+    /// At an instant; [`Time::MAX`], to which sums of time saturate, is not reached and so means never.
+    #[inline]
+    pub const fn at(at: Time) -> Deadline {
+        Deadline(at.0)
+    }
+
+    /// As one word, for atomics: picoseconds since the start, `u64::MAX` for never.
+    #[inline]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// Of that word.
+    #[inline]
+    pub const fn from_bits(bits: u64) -> Deadline {
+        Deadline(bits)
+    }
+
+    /// True if it is due at `now`.
+    #[inline]
+    pub const fn is_by(self, now: Time) -> bool {
+        self.0 <= now.0 && !self.is_never()
+    }
+
+    /// True if it is due before `at`.
+    #[inline]
+    pub const fn is_before(self, at: Time) -> bool {
+        self.0 < at.0
+    }
+
+    /// True if it is never due.
+    #[inline]
+    pub const fn is_never(self) -> bool {
+        self.0 == u64::MAX
+    }
+
+    /// The instant, `None` for never.
+    #[inline]
+    pub const fn instant(self) -> Option<Time> {
+        if self.is_never() { None } else { Some(Time(self.0)) }
+    }
+
+    /// How long it is until then: nothing where it is due, without end where it never is.
+    #[inline]
+    pub const fn left(self, now: Time) -> Span {
+        if self.is_never() { Span::MAX } else { Span(self.0.saturating_sub(now.0)) }
+    }
+
+    /// What is over by `now` is due now.
+    #[inline]
+    pub fn not_before(self, now: Time) -> Deadline {
+        self.max(Deadline(now.0))
+    }
+}
+
+impl From<Option<Time>> for Deadline {
+    #[inline]
+    fn from(at: Option<Time>) -> Deadline {
+        at.map_or(Deadline::NEVER, Deadline::at)
+    }
+}
+
+impl Add<Span> for Deadline {
+    type Output = Deadline;
+    fn add(self, span: Span) -> Deadline {
+        Deadline(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<Span> for Deadline {
+    fn add_assign(&mut self, span: Span) {
+        *self = *self + span;
+    }
+}
+
+impl fmt::Debug for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.instant() {
+            Some(at) => write!(f, "at {at}"),
+            None => f.write_str("never"),
+        }
     }
 }
 

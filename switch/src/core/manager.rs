@@ -8,13 +8,13 @@
 //! slot n of the core.
 
 use wireyard_pipeline::exec::{Descriptor, Intrinsic, flags};
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::error::DeviceError;
 use crate::config::qos::{Classifier, PortLink, Qos, QosConfig, QosPort};
 use crate::stats::{ReasonIndex, Reasons};
 use crate::tm::{
-    Arrival, Charge, Color, DropReason, Due, FlowControl, FlowControlConfig, PortConfig, PortId,
+    Arrival, Charge, Color, DropReason, FlowControl, FlowControlConfig, PortConfig, PortId,
     Release, Terms, Tm,
 };
 use crate::units::BitsPerSec;
@@ -292,13 +292,13 @@ impl Manager {
 
     /// When it has something to do.
     #[inline]
-    pub(super) fn next_deadline(&mut self) -> Due {
+    pub(super) fn next_deadline(&mut self) -> Deadline {
         self.tm.next_deadline()
     }
 
     /// When it has something to do that can be seen.
     #[inline]
-    pub(super) fn next_effect(&mut self) -> Due {
+    pub(super) fn next_effect(&mut self) -> Deadline {
         self.tm.next_effect()
     }
 }

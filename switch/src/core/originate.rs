@@ -153,7 +153,7 @@ impl Core {
     /// Sends the CNPs that are due.
     pub(super) fn send_notices(&mut self) {
         while let Some(notifier) = &mut self.device.notifier {
-            if notifier.next_deadline() > self.now {
+            if !notifier.next_deadline().is_by(self.now) {
                 return;
             }
             let Some(notice) = notifier.poll(self.now) else { return };

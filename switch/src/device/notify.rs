@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use wireyard_pipeline::exec::Descriptor;
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 use crate::config::notification::Notification;
 use crate::frames::Frames;
@@ -167,7 +167,7 @@ impl Notifier {
     }
 
     /// When [`Notifier::poll`] next has something to do.
-    pub fn next_deadline(&self) -> Time {
+    pub fn next_deadline(&self) -> Deadline {
         self.np.next_deadline()
     }
 

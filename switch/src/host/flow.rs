@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use crate::roce::endpoint::EndPoint;
 use crate::roce::qp::{QpCounters, QueuePair};
@@ -55,13 +55,21 @@ pub struct FlowSpec {
     /// When it starts.
     pub start: Time,
     /// When it posts no more.
-    pub end: Time,
+    pub end: Deadline,
 }
 
 impl FlowSpec {
     /// One message after the other, from the start, without end.
     pub fn new(qp: u32, op: FlowOp, local: Sge) -> FlowSpec {
-        FlowSpec { qp, op, local, messages: None, depth: 1, start: Time::ZERO, end: Time::MAX }
+        FlowSpec {
+            qp,
+            op,
+            local,
+            messages: None,
+            depth: 1,
+            start: Time::ZERO,
+            end: Deadline::NEVER,
+        }
     }
 }
 
@@ -135,8 +143,8 @@ pub(super) struct Flows {
 
 impl Flows {
     /// When the next flow starts.
-    pub(super) fn next_start(&self) -> Time {
-        self.waiting.last().map_or(Time::MAX, |(at, _)| *at)
+    pub(super) fn next_start(&self) -> Deadline {
+        self.waiting.last().map(|(at, _)| *at).into()
     }
 
     pub(super) fn start_due(&mut self, now: Time, end: &mut EndPoint) {
@@ -227,7 +235,7 @@ impl Flow {
     fn post(&mut self, now: Time, index: u32, end: &mut EndPoint) {
         let (spec, stats) = (&self.spec, &mut self.stats);
         let more = stats.posted < self.released;
-        if !more || now >= spec.end || stats.failed.is_some() {
+        if !more || spec.end.is_by(now) || stats.failed.is_some() {
             return;
         }
         let op = match spec.op {
@@ -307,7 +315,7 @@ impl EndPointPort {
     /// Posts no more messages of a flow; those under way go on.
     pub fn stop_flow(&mut self, id: FlowId) {
         if let Some(flow) = self.flows.flows.get_mut(id.0 as usize) {
-            flow.spec.end = Time::ZERO;
+            flow.spec.end = Deadline::NOW;
         }
     }
 

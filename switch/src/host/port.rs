@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use wireyard_pipeline::packet::PacketMemory;
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use crate::frames::Frames;
 use crate::frames::envelope::{Address, AddressError, Envelope, Refused};
@@ -57,7 +57,7 @@ struct Path {
 #[repr(C)]
 pub struct EndPointPort {
     /// What [`Self::deadline`] would say; `None` since somebody changed what it looks at.
-    pub(super) due: Option<Time>,
+    pub(super) due: Option<Deadline>,
     link: Pacer,
     frames: Arc<Frames>,
     paths: Vec<Path>,
@@ -217,12 +217,12 @@ impl EndPointPort {
 
     /// Brings pauses, flows and their completions up to `now`.
     fn advance(&mut self, now: Time) {
-        if self.pause.next_change() <= now {
+        if self.pause.next_change().is_by(now) {
             let rate = self.quantum_rate();
             self.pause.advance(now, rate, &mut self.pause_counters);
             self.due = None;
         }
-        if self.flows.next_start() <= now {
+        if self.flows.next_start().is_by(now) {
             self.due = None;
             self.flows.start_due(now, &mut self.end);
         }
@@ -239,25 +239,22 @@ impl EndPointPort {
     }
 
     /// When it may next have something to send.
-    fn deadline(&self) -> Time {
-        let np = self.np.as_ref().map_or(Time::MAX, NotificationPoint::next_deadline);
+    fn deadline(&self) -> Deadline {
+        let np = self.np.as_ref().map_or(Deadline::NEVER, NotificationPoint::next_deadline);
         let acks = self.end.has_ack() && !self.is_paused(ClassHint::Ack);
         if !self.messages.is_empty() || acks {
-            return Time::ZERO;
+            return Deadline::NOW;
         }
         let data = match self.is_paused(ClassHint::Data) {
-            true => Time::MAX,
-            false => match self.end.data_deadline() {
-                Time::MAX => Time::MAX,
-                at => at.max(self.link.due()),
-            },
+            true => Deadline::NEVER,
+            false => self.end.data_deadline().not_before(self.link.due()),
         };
         data.min(np).min(self.flows.next_start()).min(self.pause.next_change())
     }
 
     /// The same, worked out once until something changes.
     #[inline]
-    fn due(&mut self) -> Time {
+    fn due(&mut self) -> Deadline {
         let due = *self.due.insert(match self.due {
             Some(due) => due,
             None => self.deadline(),
@@ -522,7 +519,7 @@ impl Port for EndPointPort {
         self.advance(now);
         let mut count = 0;
         while count < max
-            && self.due() <= now
+            && self.due().is_by(now)
             && let Some(frame) = self.emit(mem, now)
         {
             out.push(frame);
@@ -549,7 +546,7 @@ impl Port for EndPointPort {
     }
 
     fn next_arrival(&mut self) -> Option<Time> {
-        Some(self.due()).filter(|at| *at != Time::MAX)
+        self.due().instant()
     }
 
     fn stats(&mut self) -> PortStats {

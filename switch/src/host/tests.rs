@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use crate::frames::envelope::{Address, Class, Encap, mapped};
 use crate::frames::{Frames, Mac};
@@ -397,7 +397,7 @@ fn a_flow_starts_and_ends_on_time() {
     let local = Sge { key: keys[0], va: 0, len: 4096 };
     let op = FlowOp::Write(Remote { va: 0, rkey: keys[1] });
     let (start, end) = (Time::from_ns(5_000), Time::from_ns(50_000));
-    let late = FlowSpec { start, end, ..FlowSpec::new(qa, op, local) };
+    let late = FlowSpec { start, end: Deadline::at(end), ..FlowSpec::new(qa, op, local) };
     let flow = rig.ends[0].add_flow(late);
     assert_eq!(rig.ends[0].next_arrival(), Some(start));
     rig.run_until(Time::from_ns(4_999));

@@ -8,12 +8,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 /// See the module.
 #[derive(Debug)]
 pub struct ArrivalIndex {
-    /// In picoseconds; `u64::MAX` when nothing is on its way to that port.
+    /// [`Deadline::to_bits`] of the first frame that is on its way to that port.
     arrivals: Vec<AtomicU64>,
     /// By node, not later than the first of its arrivals.
     firsts: Vec<AtomicU64>,
@@ -28,7 +28,7 @@ pub struct ArrivalIndex {
 impl ArrivalIndex {
     /// For nodes with so many ports each.
     pub fn new(ports: impl IntoIterator<Item = usize>) -> Arc<ArrivalIndex> {
-        let nothing = || AtomicU64::new(u64::MAX);
+        let nothing = || AtomicU64::new(Deadline::NEVER.to_bits());
         let (mut nodes, mut firsts) = (Vec::new(), Vec::new());
         for (node, ports) in (0..).zip(ports) {
             nodes.resize(nodes.len() + ports, node);
@@ -43,43 +43,43 @@ impl ArrivalIndex {
 
     /// When the first frame arrives at a node, or earlier.
     #[inline]
-    pub fn first(&self, node: usize) -> Time {
-        Time::from_ps(self.firsts[node].load(Ordering::Relaxed))
+    pub fn first(&self, node: usize) -> Deadline {
+        Deadline::from_bits(self.firsts[node].load(Ordering::Relaxed))
     }
 
     /// Sets when the first frame arrives at a node.
     #[inline]
-    pub fn set_first(&self, node: usize, at: Time) {
-        self.firsts[node].store(at.as_ps(), Ordering::Relaxed);
+    pub fn set_first(&self, node: usize, at: Deadline) {
+        self.firsts[node].store(at.to_bits(), Ordering::Relaxed);
     }
 
     /// Looks for the first arrival at the places of a node.
     pub fn find_first(&self, node: usize, places: Range<usize>) {
-        let first = places.map(|place| self.arrival(place)).fold(Time::MAX, Time::min);
+        let first = places.map(|place| self.arrival(place)).fold(Deadline::NEVER, Deadline::min);
         self.set_first(node, first);
     }
 
-    /// When the first frame arrives at a place; [`Time::MAX`] when none is on its way.
+    /// When the first frame arrives at a place.
     #[inline]
-    pub fn arrival(&self, place: usize) -> Time {
-        Time::from_ps(self.arrivals[place].load(Ordering::Relaxed))
+    pub fn arrival(&self, place: usize) -> Deadline {
+        Deadline::from_bits(self.arrivals[place].load(Ordering::Relaxed))
     }
 
     /// The first arrival after `now` at these places; `arrived` gets the numbers of those, from 1 on, where there is an earlier one.
     /// Which one that is nobody can foresee, so no branch depends on it.
     #[inline]
-    pub fn look(&self, places: Range<usize>, now: Time, arrived: &mut Vec<u16>) -> Time {
+    pub fn look(&self, places: Range<usize>, now: Time, arrived: &mut Vec<u16>) -> Deadline {
         // Hosts are most of the nodes, and have one wire.
         if let [only] = &self.arrivals[places.clone()] {
-            let at = Time::from_ps(only.load(Ordering::Relaxed));
-            return if at <= now {
+            let at = Deadline::from_bits(only.load(Ordering::Relaxed));
+            return if at.is_by(now) {
                 arrived.push(1);
-                Time::MAX
+                Deadline::NEVER
             } else {
                 at
             };
         }
-        // Counted from here, an instant that is over comes behind the end of time.
+        // Counted from here, an instant that is over comes behind never.
         let from = now.as_ps().saturating_add(1);
         let mut first = u64::MAX - from;
         let (mut number, mut rest) = (1, &self.arrivals[places]);
@@ -97,16 +97,16 @@ impl ArrivalIndex {
             }
             (number, rest) = (number + u64::BITS as u16, behind);
         }
-        Time::from_ps(first + from)
+        Deadline::from_bits(first + from)
     }
 
     /// Sets when the first frame arrives at a place.
     #[inline]
-    pub fn set_arrival(&self, place: usize, at: Time) {
-        self.arrivals[place].store(at.as_ps(), Ordering::Relaxed);
+    pub fn set_arrival(&self, place: usize, at: Deadline) {
+        self.arrivals[place].store(at.to_bits(), Ordering::Relaxed);
         let first = &self.firsts[self.nodes[place] as usize];
-        if at.as_ps() < first.load(Ordering::Relaxed) {
-            first.store(at.as_ps(), Ordering::Relaxed);
+        if at.to_bits() < first.load(Ordering::Relaxed) {
+            first.store(at.to_bits(), Ordering::Relaxed);
         }
     }
 
@@ -145,18 +145,18 @@ mod tests {
             let arrival_index = ArrivalIndex::new([2, ports, 1]);
             for _ in 0..200 {
                 let mut at = || match stream.next_u32() % 3 {
-                    0 => Time::MAX,
-                    _ => Time::from_ps(u64::from(stream.next_u32() % 100)),
+                    0 => Deadline::NEVER,
+                    _ => Deadline::at(Time::from_ps(u64::from(stream.next_u32() % 100))),
                 };
-                let times: Vec<Time> = (0..ports).map(|_| at()).collect();
+                let times: Vec<Deadline> = (0..ports).map(|_| at()).collect();
                 times.iter().zip(2..).for_each(|(at, place)| arrival_index.set_arrival(place, *at));
                 let now = Time::from_ps(u64::from(stream.next_u32() % 100));
                 let mut arrived = Vec::new();
                 let next = arrival_index.look(2..2 + ports, now, &mut arrived);
                 let (over, later): (Vec<_>, Vec<_>) =
-                    (1u16..).zip(&times).partition(|(_, at)| **at <= now);
+                    (1u16..).zip(&times).partition(|(_, at)| at.is_by(now));
                 assert_eq!(arrived, over.iter().map(|(number, _)| *number).collect::<Vec<_>>());
-                assert_eq!(next, later.iter().map(|(_, at)| **at).min().unwrap_or(Time::MAX));
+                assert_eq!(next, later.iter().map(|(_, at)| **at).min().unwrap_or(Deadline::NEVER));
             }
         }
     }

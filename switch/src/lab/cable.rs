@@ -12,7 +12,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wireyard_pipeline::packet::PacketMemory;
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::fabric::Fabric;
 use super::link::LinkPort;
@@ -200,8 +200,8 @@ pub struct CablePort {
     /// Frames whose delay is over, for the kernel.
     due: Vec<TxFrame>,
     arrived: Vec<RxFrame>,
-    /// When to look for what is in the kernel; [`Time::MAX`] when nothing is.
-    look_at: Time,
+    /// When to look for what is in the kernel.
+    look_at: Deadline,
     looks: u32,
 }
 
@@ -209,7 +209,7 @@ impl CablePort {
     /// The end `end` of a cable behind a link; a frame that is late is looked for every `look`.
     pub fn new(link: LinkPort, cable: Arc<Cable>, end: usize, look: Span) -> CablePort {
         let (due, arrived) = (Vec::with_capacity(64), Vec::with_capacity(64));
-        CablePort { link, cable, end, look, due, arrived, look_at: Time::MAX, looks: 0 }
+        CablePort { link, cable, end, look, due, arrived, look_at: Deadline::NEVER, looks: 0 }
     }
 
     /// Gives the kernel the frames whose delay is over.
@@ -242,7 +242,7 @@ impl CablePort {
             counters.late += counters.inside();
         }
         self.looks = if waits && count == 0 { self.looks + 1 } else { 0 };
-        self.look_at = if waits { now + self.look } else { Time::MAX };
+        self.look_at = waits.then(|| now + self.look).into();
     }
 }
 
@@ -263,7 +263,7 @@ impl Port for CablePort {
         max: usize,
     ) -> Result<usize, PortError> {
         let is_due = self.link.next_arrival().is_some_and(|at| at <= now);
-        if !is_due && self.look_at > now {
+        if !is_due && !self.look_at.is_by(now) {
             return Ok(0);
         }
         self.hand_over(mem, now, max)?;
@@ -284,8 +284,7 @@ impl Port for CablePort {
     }
 
     fn next_arrival(&mut self) -> Option<Time> {
-        let link = self.link.next_arrival();
-        link.into_iter().chain([self.look_at]).min().filter(|at| *at != Time::MAX)
+        self.look_at.min(self.link.next_arrival().into()).instant()
     }
 
     fn stats(&mut self) -> PortStats {

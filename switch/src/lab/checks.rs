@@ -9,7 +9,7 @@
 //! * marking: nothing is marked that did not say it can be;
 //! * liveness: as long as there is something to send, something arrives; a deadlock is shown as the circle it is.
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::engine::Lab;
 use super::fabric::{Fabric, NodeKind};
@@ -265,8 +265,8 @@ impl Lab {
         };
         let wants = statuses.iter().any(is_open);
         let excused = self.scenario.faults.iter().any(|fault| {
-            let over = fault.until.map_or(Time::MAX, |until| until + standstill(&self.scenario));
-            fault.kind.stops_packets() && fault.at <= now && now <= over
+            let over = Deadline::from(fault.until) + standstill(&self.scenario);
+            fault.kind.stops_packets() && fault.at <= now && !over.is_before(now)
         });
         if delivered != self.checks.delivered.0 || !wants || excused {
             self.checks.delivered = (delivered, now);

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span};
 
 use super::part::{Halt, Part, Passing};
 
@@ -43,7 +43,7 @@ type Done = (Part, Result<(), Halt>);
 
 /// What threads share.
 struct Shared {
-    /// By partition: it sends nothing before this instant but what is in the mail, in picoseconds.
+    /// By partition: it sends nothing before this instant but what is in the mail ([`Deadline::to_bits`]).
     clocks: Vec<Own<AtomicU64>>,
     /// By partition, frames for it.
     mail: Vec<Own<Mutex<Vec<Passing>>>>,
@@ -53,7 +53,7 @@ struct Shared {
     desks: Vec<Mutex<Option<Done>>>,
     /// Phases begun.
     phase: AtomicU64,
-    /// Where this one ends, in picoseconds.
+    /// Where this one ends ([`Deadline::to_bits`]).
     limit: AtomicU64,
     /// Threads that are done with it.
     done: AtomicUsize,
@@ -105,13 +105,13 @@ impl Crew {
     ///
     /// # Errors
     /// What the first partition that cannot go on says.
-    pub(super) fn phase(&self, parts: &mut Vec<Part>, limit: Time) -> Result<(), Halt> {
+    pub(super) fn phase(&self, parts: &mut Vec<Part>, limit: Deadline) -> Result<(), Halt> {
         let shared = &self.shared;
-        let first = parts.iter().map(Part::next).min().unwrap_or(Time::MAX);
+        let first = parts.iter().map(Part::next).min().unwrap_or(Deadline::NEVER);
         for clock in &shared.clocks {
-            clock.0.store(first.as_ps(), Ordering::Relaxed);
+            clock.0.store(first.to_bits(), Ordering::Relaxed);
         }
-        shared.limit.store(limit.as_ps(), Ordering::Relaxed);
+        shared.limit.store(limit.to_bits(), Ordering::Relaxed);
         shared.done.store(0, Ordering::Relaxed);
         for part in parts.drain(1..) {
             part.lease.give();
@@ -169,7 +169,7 @@ impl Shared {
             let _alarm = Alarm(self);
             let Some((mut part, _)) = locked(&self.desks[number]).take() else { return };
             part.lease.take();
-            let limit = Time::from_ps(self.limit.load(Ordering::Relaxed));
+            let limit = Deadline::from_bits(self.limit.load(Ordering::Relaxed));
             let result = self.go(&mut part, limit);
             part.lease.give();
             *locked(&self.desks[number]) = Some((part, result));
@@ -177,15 +177,15 @@ impl Shared {
     }
 
     /// Runs a partition up to the limit.
-    fn go(&self, part: &mut Part, limit: Time) -> Result<(), Halt> {
+    fn go(&self, part: &mut Part, limit: Deadline) -> Result<(), Halt> {
         let number = part.number;
         let mut patience = Patience::default();
         loop {
             // Clocks before mail: what was sent before a clock was set is in the mail when it is read.
             let sooner = |&(from, span): &(usize, Span)| {
-                Time::from_ps(self.clocks[from].0.load(Ordering::Acquire)) + span
+                Deadline::from_bits(self.clocks[from].0.load(Ordering::Acquire)) + span
             };
-            let bound = self.senders[number].iter().map(sooner).min().unwrap_or(Time::MAX);
+            let bound = self.senders[number].iter().map(sooner).min().unwrap_or(Deadline::NEVER);
             part.take_in(&mut locked(&self.mail[number].0));
             let until = bound.min(limit);
             let is_ahead = part.next() < until;
@@ -199,7 +199,7 @@ impl Shared {
                 }
             }
             let next = part.next();
-            self.clocks[number].0.store(next.min(bound).as_ps(), Ordering::Release);
+            self.clocks[number].0.store(next.min(bound).to_bits(), Ordering::Release);
             if next >= limit && bound >= limit {
                 return Ok(());
             }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use wireyard_pipeline::packet::PacketMemory;
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::build::{self, Options};
 use super::cable::Cabling;
@@ -96,7 +96,7 @@ pub struct Lab {
     pub(super) entries: Vec<(String, String)>,
     changes: Vec<Change>,
     /// When the next fault begins, ends or says so again, and when the next sample is taken.
-    next_change: Time,
+    next_change: Deadline,
     next_sample: Time,
     pub(super) sampler: Sampler,
     pub(super) checks: Checks,
@@ -179,7 +179,7 @@ impl Lab {
             base: devices.base,
             entries: devices.entries,
             changes: changes(&scenario),
-            next_change: Time::MAX,
+            next_change: Deadline::NEVER,
             next_sample: Time::ZERO,
             sampler: Sampler::new(&scenario),
             checks: Checks::default(),
@@ -243,21 +243,20 @@ impl Lab {
         let end = self.end();
         let looks_at_events = self.is_live || self.watch.is_some();
         loop {
-            let nodes = self.parts.iter().map(Part::next).min().unwrap_or(Time::MAX);
+            let nodes = self.parts.iter().map(Part::next).min().unwrap_or(Deadline::NEVER);
             let (change, sample) = (self.next_change, self.next_sample);
-            let at = nodes.min(change).min(sample);
-            if at > end {
-                break;
-            }
-            if change == at {
+            let first = nodes.min(change).min(Deadline::at(sample));
+            let Some(at) = first.instant().filter(|at| *at <= end) else { break };
+            if change == first {
                 self.now = reach(at);
                 if let Err(violation) = self.change() {
                     return Outcome::Failed(violation);
                 }
-            } else if nodes == at {
+            } else if nodes == first {
+                let sample = Deadline::at(sample.min(end) + Span::from_ps(1));
                 let done = match looks_at_events {
                     true => self.step(reach(at)),
-                    false => self.phase(change.min(sample.min(end) + Span::from_ps(1))),
+                    false => self.phase(change.min(sample)),
                 };
                 if let Err(violation) = done {
                     return Outcome::Failed(violation);
@@ -292,7 +291,7 @@ impl Lab {
     }
 
     /// Lets all nodes do what is due before `limit`.
-    fn phase(&mut self, limit: Time) -> Result<(), Violation> {
+    fn phase(&mut self, limit: Deadline) -> Result<(), Violation> {
         self.hand_out();
         let done = match &self.crew {
             None => self.parts[0].run(limit, u32::MAX),
@@ -413,14 +412,14 @@ impl Lab {
     /// Every flow is done and nothing is on its way.
     fn is_drained(&mut self) -> bool {
         self.open.is_empty()
-            && self.links.iter().flatten().all(|link| link.next_arrival() == Time::MAX)
+            && self.links.iter().flatten().all(|link| link.next_arrival().is_never())
             && self.cores.iter().all(|core| core.queued() == 0)
     }
 
     fn plan_faults(&mut self) {
-        let next = self.changes.first().map_or(Time::MAX, |change| change.at);
-        let storm = self.storms.iter().map(|storm| storm.2).min().unwrap_or(Time::MAX);
-        self.next_change = next.min(storm);
+        let changes = self.changes.first().map(|change| change.at);
+        let storms = self.storms.iter().map(|storm| storm.2);
+        self.next_change = changes.into_iter().chain(storms).min().into();
     }
 
     /// Applies the faults that are due.
@@ -487,7 +486,7 @@ impl Lab {
 
     pub(super) fn wake(&mut self, node: usize) {
         let (part, number) = self.layout.of[node];
-        self.parts[part].event_queue.not_after(number, self.now);
+        self.parts[part].event_queue.not_after(number, Deadline::at(self.now));
     }
 
     /// When figures begin: at the first sample after the warm-up; where the run ended before, at its start.

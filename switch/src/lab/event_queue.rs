@@ -4,13 +4,13 @@
 //! is total: (time, source), and a source is its class and its place in the topology. Finding the first costs a look, setting
 //! an instant a logarithm of the number of sources; nothing is allocated.
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 /// The next instant of every source.
 #[derive(Clone, Debug)]
 pub struct EventQueue {
-    /// By source; behind the last one up to a power of two, the end of time.
-    times: Vec<Time>,
+    /// By source; behind the last one up to a power of two, never.
+    times: Vec<Deadline>,
     /// `winners[1]` is the first of all; the sources themselves begin at `times.len()`.
     winners: Vec<u32>,
 }
@@ -26,18 +26,18 @@ impl EventQueue {
                 false => (node - leaves) as u32,
             };
         }
-        EventQueue { times: vec![Time::MAX; leaves], winners }
+        EventQueue { times: vec![Deadline::NEVER; leaves], winners }
     }
 
     /// When a source has something to do.
     #[inline]
-    pub fn at(&self, source: usize) -> Time {
+    pub fn at(&self, source: usize) -> Deadline {
         self.times[source]
     }
 
     /// Sets it.
     #[inline]
-    pub fn set(&mut self, source: usize, at: Time) {
+    pub fn set(&mut self, source: usize, at: Deadline) {
         if self.times[source] == at {
             return;
         }
@@ -59,7 +59,7 @@ impl EventQueue {
 
     /// Brings it forward: an earlier instant stays.
     #[inline]
-    pub fn not_after(&mut self, source: usize, at: Time) {
+    pub fn not_after(&mut self, source: usize, at: Deadline) {
         if at < self.at(source) {
             self.set(source, at);
         }
@@ -69,15 +69,14 @@ impl EventQueue {
     #[inline]
     pub fn first(&self) -> Option<(Time, usize)> {
         let source = self.winners[1] as usize;
-        let at = self.times[source];
-        (at != Time::MAX).then_some((at, source))
+        Some((self.times[source].instant()?, source))
     }
 
-    /// The earliest instant of all sources but one; [`Time::MAX`] when they have nothing to do.
+    /// The earliest instant of all sources but one.
     #[inline]
-    pub fn first_but(&self, source: usize) -> Time {
+    pub fn first_but(&self, source: usize) -> Deadline {
         let mut node = self.times.len() + source;
-        let mut first = Time::MAX;
+        let mut first = Deadline::NEVER;
         while node > 1 {
             // All that this source was not compared with below.
             let rival = self.winners[node ^ 1];
@@ -96,19 +95,19 @@ mod tests {
     #[test]
     fn the_order_is_that_of_a_sorted_list() {
         let mut event_queue = EventQueue::new(37);
-        let mut plain = vec![Time::MAX; 37];
+        let mut plain = vec![Deadline::NEVER; 37];
         let mut stream = Stream::new(1, 1);
         assert_eq!(event_queue.first(), None);
         for _ in 0..10_000 {
             let source = stream.next_u32() as usize % 37;
             let at = match stream.next_u32() % 4 {
-                0 => Time::MAX,
-                _ => Time::from_ps(u64::from(stream.next_u32() % 50)),
+                0 => Deadline::NEVER,
+                _ => Deadline::at(Time::from_ps(u64::from(stream.next_u32() % 50))),
             };
             event_queue.set(source, at);
             plain[source] = at;
-            let first = plain.iter().enumerate().map(|(n, at)| (*at, n)).min();
-            assert_eq!(event_queue.first(), first.filter(|(at, _)| *at != Time::MAX));
+            let first = plain.iter().enumerate().map(|(n, at)| (*at, n)).min().unwrap();
+            assert_eq!(event_queue.first(), first.0.instant().map(|at| (at, first.1)));
             let but = stream.next_u32() as usize % 37;
             let others = plain.iter().enumerate().filter(|(n, _)| *n != but).map(|(_, at)| *at);
             assert_eq!(event_queue.first_but(but), others.min().unwrap());

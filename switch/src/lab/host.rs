@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use wireyard_pipeline::packet::PacketMemory;
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::addresses::{host_ip, host_lid, host_mac, port_mac};
 use super::build::link_type;
@@ -439,7 +439,7 @@ pub(super) fn connect(
         messages,
         depth: spec.window,
         start: spec.start,
-        end: Time::MAX,
+        end: Deadline::NEVER,
     };
     let flow = if spec.is_gated {
         // The receiver is notified of every message: its next steps wait for them.

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use wireyard_pipeline::packet::PacketMemory;
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::arrival_index::ArrivalIndex;
 use super::fabric::LinkSetup;
@@ -119,8 +119,8 @@ impl Direction {
         self.leaving.iter().chain([&self.flight])
     }
 
-    /// When the first frame arrives; [`Time::MAX`] when none is on its way.
-    pub fn next_arrival(&self) -> Time {
+    /// When the first frame arrives.
+    pub fn next_arrival(&self) -> Deadline {
         self.arrival_index.arrival(self.to)
     }
 
@@ -143,7 +143,7 @@ impl Direction {
     pub fn set_up(&self, up: bool, mem: &mut PacketMemory) {
         self.halves().for_each(|half| half.with(|flight| flight.set_up(up, mem)));
         if !up {
-            self.arrival_index.set_arrival(self.to, Time::MAX);
+            self.arrival_index.set_arrival(self.to, Deadline::NEVER);
         }
     }
 
@@ -165,7 +165,7 @@ impl Direction {
     }
 
     /// Carries over a frame from another partition. Gives when the first one arrives.
-    pub(super) fn arrive(&self, frame: RxFrame) -> Time {
+    pub(super) fn arrive(&self, frame: RxFrame) -> Deadline {
         let next = self.flight.with(|flight| {
             flight.join(frame);
             flight.next()
@@ -204,8 +204,8 @@ impl Flight {
 
     /// When the next frame arrives.
     #[inline]
-    fn next(&self) -> Time {
-        self.frames.front().map_or(Time::MAX, |frame| frame.timestamp)
+    fn next(&self) -> Deadline {
+        self.frames.front().map(|frame| frame.timestamp).into()
     }
 
     /// Takes a frame that leaves at its `end`.
@@ -347,7 +347,7 @@ impl Port for LinkPort {
             }
             if count > 0 {
                 let next = flight.next();
-                if next == Time::MAX {
+                if next.is_never() {
                     // The next one takes the place of the first, which is in the cache.
                     flight.frames.clear();
                 }
@@ -379,8 +379,7 @@ impl Port for LinkPort {
     }
 
     fn next_arrival(&mut self) -> Option<Time> {
-        let next = self.inbound.next_arrival();
-        (next != Time::MAX).then_some(next)
+        self.inbound.next_arrival().instant()
     }
 
     fn stats(&mut self) -> PortStats {
@@ -403,7 +402,7 @@ impl Port for LinkPort {
         self.inbound
             .flight
             .with(|flight| flight.frames.drain(..).for_each(|frame| mem.free(frame.buf)));
-        self.inbound.arrival_index.set_arrival(self.inbound.to, Time::MAX);
+        self.inbound.arrival_index.set_arrival(self.inbound.to, Deadline::NEVER);
     }
 }
 
@@ -468,8 +467,8 @@ mod tests {
             });
         }
         let mut got = Vec::new();
-        while there.next_arrival() != Time::MAX {
-            let (now, mut out) = (there.next_arrival(), Vec::new());
+        while let Some(now) = there.next_arrival().instant() {
+            let mut out = Vec::new();
             b.rx_burst(&mut mem, now, &mut out, 64).unwrap();
             for frame in out {
                 got.push((frame.timestamp, mem.frame(&frame.buf, frame.data_off, 64).to_vec()));

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span};
 
 use super::fabric::{Fabric, NodeKind};
 use super::part::Far;
@@ -21,7 +21,7 @@ pub(super) struct NodeState {
     /// The only neighbour, where it is in the same partition, and what no frame takes less time than to that one.
     pub(super) gate: Option<(usize, Span)>,
     /// When its end point has something to do; a switch has none.
-    pub(super) end_point: Option<Time>,
+    pub(super) end_point: Option<Deadline>,
 }
 
 /// The nodes of a partition.
@@ -40,7 +40,7 @@ pub(super) fn all(fabric: &Fabric, layout: &Layout, part: usize) -> Vec<NodeStat
             wires: first..first + ports,
             nearest: nearest(fabric, node),
             gate: neighbour.map(|neighbour| (layout.of[neighbour].1, nearest(fabric, neighbour))),
-            end_point: is_host.then_some(Time::ZERO),
+            end_point: is_host.then_some(Deadline::NOW),
         }
     };
     layout.parts[part].iter().map(node_state).collect()

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use wireyard_pipeline::trace::TraceSink;
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::arrival_index::ArrivalIndex;
 use super::event_queue::EventQueue;
@@ -111,7 +111,7 @@ impl Part {
     /// At the beginning of time, when every node looks what it has to do.
     pub(super) fn new(setup: Setup) -> Part {
         let mut event_queue = EventQueue::new(setup.nodes.len());
-        (0..setup.nodes.len()).for_each(|node| event_queue.set(node, Time::ZERO));
+        (0..setup.nodes.len()).for_each(|node| event_queue.set(node, Deadline::NOW));
         Part {
             number: setup.number,
             cores: Vec::with_capacity(setup.nodes.len()),
@@ -130,19 +130,19 @@ impl Part {
         }
     }
 
-    /// When it has something to do; [`Time::MAX`] when it has nothing.
+    /// When it has something to do.
     #[inline]
-    pub(super) fn next(&self) -> Time {
-        self.event_queue.first().map_or(Time::MAX, |(at, _)| at)
+    pub(super) fn next(&self) -> Deadline {
+        self.event_queue.first().map(|(at, _)| at).into()
     }
 
     /// Lets nodes do what is due before `limit`, in the order of time, in at most so many turns. Nothing may reach this partition before
     /// `limit` that it does not know.
     #[inline]
-    pub(super) fn run(&mut self, limit: Time, turns: u32) -> Result<(), Halt> {
+    pub(super) fn run(&mut self, limit: Deadline, turns: u32) -> Result<(), Halt> {
         for _ in 0..turns {
             match self.event_queue.first() {
-                Some((at, node)) if at < limit => {
+                Some((at, node)) if Deadline::at(at) < limit => {
                     self.now = at;
                     self.turn(node, limit)?;
                 }
@@ -156,15 +156,17 @@ impl Part {
     /// meanwhile waits in the arrival index, so the result is that of one event after the other; and a node at work is cheaper than a
     /// change of nodes.
     #[inline]
-    fn turn(&mut self, node: usize, limit: Time) -> Result<(), Halt> {
+    fn turn(&mut self, node: usize, limit: Deadline) -> Result<(), Halt> {
         let mut horizon = self.horizon(node, limit);
         loop {
             let next = self.poll(node, &mut horizon)?;
-            if next >= horizon {
-                self.event_queue.set(node, next);
-                return Ok(());
+            match next.instant() {
+                Some(at) if next < horizon => self.now = at,
+                _ => {
+                    self.event_queue.set(node, next);
+                    return Ok(());
+                }
             }
-            self.now = next;
         }
     }
 
@@ -172,7 +174,7 @@ impl Part {
     /// has, and its frame takes a while; longer still where it comes to a switch first. Faults, samples and other partitions find all nodes at the
     /// same time, the limit.
     #[inline]
-    pub(super) fn horizon(&self, node: usize, limit: Time) -> Time {
+    pub(super) fn horizon(&self, node: usize, limit: Deadline) -> Deadline {
         let node_state = &self.node_states[node];
         let mut others = self.event_queue.first_but(node);
         if let Some((gate, nearest)) = node_state.gate {
@@ -184,7 +186,7 @@ impl Part {
 
     /// Lets a node do what is due. Gives the next instant, and brings the horizon nearer by the answer to what it sent.
     #[inline]
-    pub(super) fn poll(&mut self, node: usize, horizon: &mut Time) -> Result<Time, Halt> {
+    pub(super) fn poll(&mut self, node: usize, horizon: &mut Deadline) -> Result<Deadline, Halt> {
         let (next, sent) = self.poll_due(node, None);
         if sent {
             self.tell(node, horizon)?;
@@ -208,13 +210,13 @@ impl Part {
     pub(super) fn step_all(&mut self, node: usize, now: Time) -> Result<(), Halt> {
         self.now = now;
         self.cores[node].poll(now, None);
-        let next = self.cores[node].next_event_at(now).unwrap_or(Time::MAX);
+        let next = self.cores[node].next_event_at(now).into();
         self.end_step(node, next)
     }
 
     /// Behind one poll: the node goes on with its next event, whatever the answer to what it sent.
-    fn end_step(&mut self, node: usize, next: Time) -> Result<(), Halt> {
-        let mut horizon = self.now;
+    fn end_step(&mut self, node: usize, next: Deadline) -> Result<(), Halt> {
+        let mut horizon = Deadline::at(self.now);
         self.tell(node, &mut horizon)?;
         let next = self.after(node, next)?;
         self.event_queue.set(node, next);
@@ -223,7 +225,7 @@ impl Part {
 
     /// Tells the far ends what a node sent.
     #[inline]
-    pub(super) fn tell(&mut self, node: usize, horizon: &mut Time) -> Result<(), Halt> {
+    pub(super) fn tell(&mut self, node: usize, horizon: &mut Deadline) -> Result<(), Halt> {
         let (event_queue, node_state) = (&mut self.event_queue, &self.node_states[node]);
         let (now, mut is_early) = (self.now, false);
         self.arrival_index.take_sent(|place| {
@@ -242,39 +244,39 @@ impl Part {
 
     /// Counts a poll. Gives the next instant.
     #[inline]
-    fn after(&mut self, node: usize, next: Time) -> Result<Time, Halt> {
+    fn after(&mut self, node: usize, next: Deadline) -> Result<Deadline, Halt> {
         self.events += 1;
-        if next > self.now {
+        if !next.is_by(self.now) {
             self.polls = 0;
             return Ok(next);
         }
         self.polls += 1;
         match self.polls > POLLS_MAX {
             true => Err(Halt::Stuck(self.nodes[node], self.now)),
-            false => Ok(self.now),
+            false => Ok(Deadline::at(self.now)),
         }
     }
 
     /// Polls the ports that have something, which the arrival index lists. Gives the next instant at which something can be seen, and
     /// whether a frame was sent.
     #[inline]
-    fn poll_due(&mut self, node: usize, trace: Option<&mut dyn TraceSink>) -> (Time, bool) {
+    fn poll_due(&mut self, node: usize, trace: Option<&mut dyn TraceSink>) -> (Deadline, bool) {
         let (now, node_state) = (self.now, &mut self.node_states[node]);
         self.due.clear();
         let mut arrival = self.arrival_index.first(node);
-        let arrives = arrival <= now;
+        let arrives = arrival.is_by(now);
         if arrives {
             arrival = self.arrival_index.look(node_state.wires.clone(), now, &mut self.due);
         }
         let arrived = self.due.len();
-        if node_state.end_point.is_some_and(|at| at <= now) {
+        if node_state.end_point.is_some_and(|at| at.is_by(now)) {
             self.due.push(host::END_POINT);
         }
         let core = &mut self.cores[node];
         let progress = core.poll_ports(now, &self.due, trace);
-        let mut next = core.next_effect().instant(now).unwrap_or(Time::MAX);
+        let mut next = core.next_effect().not_before(now);
         if let Some(at) = &mut node_state.end_point {
-            *at = core.next_arrival_at(host::END_POINT).unwrap_or(Time::MAX);
+            *at = core.next_arrival_at(host::END_POINT).into();
             next = next.min(*at);
         }
         if arrives {

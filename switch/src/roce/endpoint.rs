@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 use super::memory::MemoryTable;
 use super::opcode::Service;
@@ -63,7 +63,7 @@ impl EndPoint {
     pub fn destroy_qp(&mut self, qpn: u32) -> Option<QueuePair> {
         let index = qpn.checked_sub(FIRST_QPN)?;
         let entry = self.entries.get_mut(index as usize)?.take()?;
-        self.data.set(index, Time::MAX, false);
+        self.data.set(index, Deadline::NEVER, false);
         Some(entry.qp)
     }
 
@@ -153,19 +153,19 @@ impl EndPoint {
     #[inline]
     pub fn poll_data(&mut self, now: Time) -> Option<OutPacket> {
         while let Some((at, index)) = self.data.first() {
-            if at > now {
+            if !at.is_by(now) {
                 return None;
             }
             let Some(Some(entry)) = self.entries.get_mut(index as usize) else {
-                self.data.set(index, Time::MAX, false);
+                self.data.set(index, Deadline::NEVER, false);
                 continue;
             };
             let packet = entry.qp.poll_data(now);
-            let stuck = packet.is_none() && entry.qp.data_deadline() <= now;
+            let stuck = packet.is_none() && entry.qp.data_deadline().is_by(now);
             self.refresh(index, true);
             if stuck {
                 // It promised a packet and had none: never spin on that, wait for its next event.
-                self.data.set(index, Time::MAX, false);
+                self.data.set(index, Deadline::NEVER, false);
             }
             if packet.is_some() {
                 return packet;
@@ -174,9 +174,9 @@ impl EndPoint {
         None
     }
 
-    /// When [`Self::poll_tx`] may next have something to do; [`Time::ZERO`] for at once.
-    pub fn next_deadline(&self) -> Time {
-        if self.has_ack() { Time::ZERO } else { self.data_deadline() }
+    /// When [`Self::poll_tx`] may next have something to do.
+    pub fn next_deadline(&self) -> Deadline {
+        if self.has_ack() { Deadline::NOW } else { self.data_deadline() }
     }
 
     /// True if [`Self::poll_ack`] has something.
@@ -185,8 +185,8 @@ impl EndPoint {
     }
 
     /// When [`Self::poll_data`] may next have something to do.
-    pub fn data_deadline(&self) -> Time {
-        self.data.first().map_or(Time::MAX, |(at, _)| at)
+    pub fn data_deadline(&self) -> Deadline {
+        self.data.first().map_or(Deadline::NEVER, |(at, _)| at)
     }
 
     /// The next completion of any queue pair, in the order in which they happened.

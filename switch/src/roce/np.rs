@@ -15,7 +15,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 #[cfg(test)]
 mod tests;
@@ -251,11 +251,11 @@ impl NotificationPoint {
     }
 
     /// When [`Self::poll`] next has work to do: a CNP, or a window that closes with nothing pending.
-    pub fn next_deadline(&self) -> Time {
+    pub fn next_deadline(&self) -> Deadline {
         if !self.ready.is_empty() {
-            return Time::ZERO;
+            return Deadline::NOW;
         }
-        self.closing.front().map_or(Time::MAX, |&(at, _)| at)
+        self.closing.front().map(|&(at, _)| at).into()
     }
 
     /// The next CNP due at `now`; call until `None`.

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 mod attrs;
 mod config;
@@ -404,10 +404,10 @@ impl QueuePair {
 
     /// Applies timers that ended at or before `now`. [`Self::poll_data`] does it too.
     pub fn on_time(&mut self, now: Time) {
-        if self.rate.next_deadline() <= now {
+        if self.rate.next_deadline().is_by(now) {
             self.with_rate(now, |rate| rate.poll(now));
         }
-        if self.requester.timer_deadline() > now {
+        if !self.requester.timer_deadline().is_by(now) {
             return;
         }
         let before = self.rate.rate_bps();
@@ -506,13 +506,13 @@ impl QueuePair {
         self.follow_rate(now, before);
     }
 
-    /// When [`Self::poll_tx`] may next have something to do; [`Time::ZERO`] for at once.
-    pub fn next_deadline(&self) -> Time {
-        if self.has_ack() { Time::ZERO } else { self.data_deadline() }
+    /// When [`Self::poll_tx`] may next have something to do.
+    pub fn next_deadline(&self) -> Deadline {
+        if self.has_ack() { Deadline::NOW } else { self.data_deadline() }
     }
 
     /// When [`Self::poll_data`] may next have something to do.
-    pub fn data_deadline(&self) -> Time {
+    pub fn data_deadline(&self) -> Deadline {
         let timers = self.requester.timer_deadline();
         let waiting = self.responder.has_response() || self.requester.has_packet(self.state);
         if !waiting {
@@ -521,7 +521,7 @@ impl QueuePair {
             return if opens { timers.min(self.rate.next_deadline()) } else { timers };
         }
         // While a packet waits for its pace, a change of rate may bring it forward.
-        timers.min(self.pacer.due()).min(self.rate.next_deadline())
+        timers.min(Deadline::at(self.pacer.due())).min(self.rate.next_deadline())
     }
 
     /// To ERR: the request at fault ends with `status`, everything else is flushed. A NAK that is due

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::aeth;
 use super::opcode::{Extra, Kind, Op, Position, Service};
@@ -101,12 +101,12 @@ pub(super) struct Requester {
     /// READs and ATOMICs before the send position.
     rd_in_flight: u32,
     /// ACK timeout.
-    timer: Time,
+    timer: Deadline,
     /// Waits before the ACK timeout of the limits, and how many of them have ended since there was progress.
     early: Arc<[Span]>,
     early_over: usize,
-    /// End of an RNR wait; `Time::ZERO` if none runs.
-    rnr_until: Time,
+    /// End of an RNR wait.
+    rnr_until: Deadline,
     retries_left: u8,
     rnr_left: u8,
     /// An implied NAK was acted upon at this `una`; once is enough until there is progress.
@@ -134,10 +134,10 @@ impl Requester {
             asked_end: Psn::default(),
             since_ack_req: 0,
             rd_in_flight: 0,
-            timer: Time::MAX,
+            timer: Deadline::NEVER,
             early: Arc::default(),
             early_over: 0,
-            rnr_until: Time::ZERO,
+            rnr_until: Deadline::NEVER,
             retries_left: 0,
             rnr_left: 0,
             implied_nak_done: false,
@@ -192,9 +192,8 @@ impl Requester {
     }
 
     /// When the ACK timer or the RNR wait ends.
-    pub(super) fn timer_deadline(&self) -> Time {
-        let rnr = if self.rnr_until == Time::ZERO { Time::MAX } else { self.rnr_until };
-        self.timer.min(rnr)
+    pub(super) fn timer_deadline(&self) -> Deadline {
+        self.timer.min(self.rnr_until)
     }
 
     /// Sets what rate control lets be without an acknowledgement.
@@ -214,7 +213,7 @@ impl Requester {
 
     /// The same; `windowed` is false to ask whether there is one at all, whatever rate control says.
     pub(super) fn has_request(&self, state: QpState, windowed: bool) -> bool {
-        if self.rnr_until != Time::ZERO {
+        if !self.rnr_until.is_never() {
             return false;
         }
         if let Some(selective) = &self.selective {
@@ -290,7 +289,7 @@ impl Requester {
             if end.ahead_of(self.asked_end) > 0 {
                 self.asked_end = end;
             }
-            if self.timer == Time::MAX {
+            if self.timer.is_never() {
                 self.arm_timer(now);
             }
         }
@@ -304,7 +303,7 @@ impl Requester {
 
     fn arm_timer(&mut self, now: Time) {
         let wait = self.early.get(self.early_over).copied().or(self.limits.timeout);
-        self.timer = wait.map_or(Time::MAX, |wait| now + wait);
+        self.timer = wait.map(|wait| now + wait).into();
     }
 
     /// Moves the send position back to the oldest unacknowledged PSN.
@@ -314,7 +313,7 @@ impl Requester {
         self.rd_in_flight = 0;
         self.current_packet = self.front_progress();
         self.since_ack_req = 0;
-        self.timer = Time::MAX;
+        self.timer = Deadline::NEVER;
         self.probes.clear();
     }
 

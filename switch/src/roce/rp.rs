@@ -10,7 +10,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 pub mod dcqcn;
 pub mod fixed;
@@ -74,8 +74,8 @@ pub trait RateControl: fmt::Debug + Send {
     fn window_bytes(&self) -> Option<u64> {
         None
     }
-    /// When the rate may next change by itself; [`Time::MAX`] for never.
-    fn next_deadline(&self) -> Time;
+    /// When the rate may next change by itself.
+    fn next_deadline(&self) -> Deadline;
     /// Applies what was due up to and including `now`.
     fn poll(&mut self, now: Time);
     /// The state for plots and traces, as of the last event.

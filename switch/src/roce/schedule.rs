@@ -3,33 +3,33 @@
 //! Members are dense indices. Equal times are served in the order in which they were set, which makes
 //! round robin of members that are always due. No allocation once every member has been seen.
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::Deadline;
 
 const ABSENT: u32 = u32::MAX;
 
 /// The heap. Every index in `heap` is below `place.len()`, and `place` holds its position.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
-    heap: Vec<(Time, u64, u32)>,
+    heap: Vec<(Deadline, u64, u32)>,
     place: Vec<u32>,
     turn: u64,
 }
 
 impl Schedule {
     /// The earliest member.
-    pub(super) fn first(&self) -> Option<(Time, u32)> {
+    pub(super) fn first(&self) -> Option<(Deadline, u32)> {
         self.heap.first().map(|&(at, _, member)| (at, member))
     }
 
-    /// Sets when a member is due; [`Time::MAX`] takes it out. A member whose time does not change keeps its turn
+    /// Sets when a member is due; never takes it out. A member whose time does not change keeps its turn
     /// unless `requeue`.
-    pub(super) fn set(&mut self, member: u32, at: Time, requeue: bool) {
+    pub(super) fn set(&mut self, member: u32, at: Deadline, requeue: bool) {
         let index = member as usize;
         if index >= self.place.len() {
             self.place.resize(index + 1, ABSENT);
         }
         let position = self.place[index];
-        if at == Time::MAX {
+        if at.is_never() {
             if position != ABSENT {
                 self.remove(position as usize);
             }
@@ -102,6 +102,8 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
+    use wireyard_tables::time::Time;
+
     use super::*;
 
     proptest::proptest! {
@@ -110,14 +112,14 @@ mod tests {
             steps in proptest::collection::vec((0u32..20, 0u64..30, proptest::bool::ANY), 1..400)
         ) {
             let mut schedule = Schedule::default();
-            let mut slow: Vec<(Time, usize, u32)> = Vec::new();
+            let mut slow: Vec<(Deadline, usize, u32)> = Vec::new();
             for (turn, (member, at, requeue)) in steps.into_iter().enumerate() {
-                let at = if at == 29 { Time::MAX } else { Time::from_ns(at) };
+                let at = if at == 29 { Deadline::NEVER } else { Deadline::at(Time::from_ns(at)) };
                 schedule.set(member, at, requeue);
                 let same = slow.iter().any(|e| e.2 == member && e.0 == at);
                 if !same || requeue {
                     slow.retain(|e| e.2 != member);
-                    if at != Time::MAX {
+                    if !at.is_never() {
                         slow.push((at, turn, member));
                     }
                 }
@@ -131,7 +133,7 @@ mod tests {
     fn members_that_are_always_due_take_turns() {
         let mut schedule = Schedule::default();
         for member in 0..3 {
-            schedule.set(member, Time::ZERO, false);
+            schedule.set(member, Deadline::NOW, false);
         }
         let served: Vec<u32> = (0..7)
             .map(|_| {

@@ -1,6 +1,6 @@
 //! The way in: admission, charging, queueing, delaying.
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 use super::buffer::Pool;
 use super::id::{CLASSES, DropReason, PortId};
@@ -387,7 +387,7 @@ impl<P: Default> Tm<P> {
         let was_xoff = group.xoff;
         if was_xoff {
             group.counters.after_xoff += 1;
-            group.counters.not_honoured += u64::from(now > group.honoured_by);
+            group.counters.not_honoured += u64::from(group.honoured_by.is_before(now));
         }
         let few_slots = self.slots.used() >= self.config.stop_at_slots;
         let charged = match few_slots && group.lossless.is_none() {
@@ -402,7 +402,7 @@ impl<P: Default> Tm<P> {
         if group.lossless.is_some() && !was_xoff && (few_slots || group.account.wants_xoff(pool)) {
             group.xoff = true;
             group.counters.xoff += 1;
-            group.honoured_by = now + port.config.flow_control.honoured_within;
+            group.honoured_by = Deadline::at(now + port.config.flow_control.honoured_within);
             self.say_flow_control(now, ingress);
             self.stops = true;
         }
@@ -523,7 +523,7 @@ pub(crate) fn resume_group(group: &mut Group, pool: &Pool, few_slots: bool) -> b
     let resumes = group.xoff && may_resume && group.account.wants_xon(pool, lossless.xon);
     if resumes {
         group.xoff = false;
-        group.honoured_by = Time::MAX;
+        group.honoured_by = Deadline::NEVER;
         group.counters.xon += 1;
     }
     resumes

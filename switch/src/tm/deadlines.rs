@@ -4,70 +4,31 @@
 //! frame comes with every packet, so frames on wires are a queue in the order of their ends. Ties go to the lower port, so the order
 //! is total.
 
-use wireyard_tables::time::Time;
-
-/// When something is due by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Due {
-    /// It waits for nothing.
-    Now,
-    /// At this instant.
-    At(Time),
-    /// Only something from outside changes anything.
-    Never,
-}
-
-impl Due {
-    /// Of an instant; the end of time, which is never reached, stands for none wherever instants are compared.
-    #[inline]
-    pub(crate) fn of(at: Time) -> Due {
-        if at == Time::MAX { Due::Never } else { Due::At(at) }
-    }
-
-    /// The instant, not before `now`; `None` for never.
-    #[inline]
-    pub fn instant(self, now: Time) -> Option<Time> {
-        match self {
-            Due::Now => Some(now),
-            Due::At(at) => Some(at.max(now)),
-            Due::Never => None,
-        }
-    }
-
-    /// True if it is due by this instant.
-    #[inline]
-    pub fn is_by(self, at: Time) -> bool {
-        match self {
-            Due::Now => true,
-            Due::At(due) => due <= at,
-            Due::Never => false,
-        }
-    }
-}
+use wireyard_tables::time::{Deadline, Time};
 
 /// The timer of each port, and which is first.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadlines {
-    /// By port; `Time::MAX` is none.
-    ports: Vec<Time>,
+    /// By port.
+    ports: Vec<Deadline>,
     /// The earliest of all and its port, unless one has changed.
-    first: (Time, usize),
+    first: (Deadline, usize),
     changed: bool,
 }
 
 impl Deadlines {
     pub(crate) fn new() -> Deadlines {
-        Deadlines { ports: Vec::new(), first: (Time::MAX, 0), changed: false }
+        Deadlines { ports: Vec::new(), first: (Deadline::NEVER, 0), changed: false }
     }
 
     /// Makes room for `ports` ports, keeping the timers that are set.
     pub(crate) fn grow(&mut self, ports: usize) {
-        self.ports.resize(ports.max(self.ports.len()), Time::MAX);
+        self.ports.resize(ports.max(self.ports.len()), Deadline::NEVER);
     }
 
-    /// The first timer of all and its port; `Time::MAX` where there is none.
+    /// The first timer of all and its port.
     #[inline]
-    pub(crate) fn first(&mut self) -> (Time, usize) {
+    pub(crate) fn first(&mut self) -> (Deadline, usize) {
         if self.changed {
             self.look();
         }
@@ -76,13 +37,13 @@ impl Deadlines {
 
     fn look(&mut self) {
         let timers = self.ports.iter().copied().zip(0..);
-        self.first = timers.min().unwrap_or((Time::MAX, 0));
+        self.first = timers.min().unwrap_or((Deadline::NEVER, 0));
         self.changed = false;
     }
 
     /// Sets the timer of a port.
     #[inline]
-    pub(crate) fn set(&mut self, port: usize, at: Time) {
+    pub(crate) fn set(&mut self, port: usize, at: Deadline) {
         if std::mem::replace(&mut self.ports[port], at) != at {
             self.changed = true;
         }
@@ -95,12 +56,12 @@ pub(crate) struct WireEnds {
     /// The first one last, so that it is taken by a pop.
     ends: Vec<(Time, u16)>,
     /// Its instant, which is asked for far more often than it changes.
-    first: Time,
+    first: Deadline,
 }
 
 impl Default for WireEnds {
     fn default() -> WireEnds {
-        WireEnds { ends: Vec::new(), first: Time::MAX }
+        WireEnds { ends: Vec::new(), first: Deadline::NEVER }
     }
 }
 
@@ -124,12 +85,12 @@ impl WireEnds {
 
     #[inline]
     fn look(&mut self) {
-        self.first = self.ends.last().map_or(Time::MAX, |(at, _)| *at);
+        self.first = self.ends.last().map(|(at, _)| *at).into();
     }
 
-    /// When the first frame has left; `Time::MAX` when there is none.
+    /// When the first frame has left.
     #[inline]
-    pub(crate) fn first(&self) -> Time {
+    pub(crate) fn first(&self) -> Deadline {
         self.first
     }
 
@@ -207,8 +168,9 @@ mod tests {
     use proptest::prelude::*;
 
     /// Often the same, often none.
-    fn instant() -> impl Strategy<Value = Time> {
-        prop_oneof![3 => (0u64..50).prop_map(Time::from_ps), 1 => Just(Time::MAX)]
+    fn instant() -> impl Strategy<Value = Deadline> {
+        let at = |ps| Deadline::at(Time::from_ps(ps));
+        prop_oneof![3 => (0u64..50).prop_map(at), 1 => Just(Deadline::NEVER)]
     }
 
     proptest! {
@@ -218,7 +180,7 @@ mod tests {
             let mut plain = Vec::new();
             for (port, at) in moves {
                 while plain.len() <= port {
-                    plain.push(Time::MAX);
+                    plain.push(Deadline::NEVER);
                     timers.grow(plain.len());
                 }
                 plain[port] = at;
@@ -249,7 +211,7 @@ mod tests {
                 }
                 plain.sort_unstable();
                 prop_assert_eq!(wires.iter().collect::<Vec<_>>(), plain.clone());
-                prop_assert_eq!(wires.first(), plain.first().map_or(Time::MAX, |(at, _)| *at));
+                prop_assert_eq!(wires.first(), plain.first().map(|(at, _)| *at).into());
             }
         }
 

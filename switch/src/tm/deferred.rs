@@ -100,7 +100,7 @@ impl<P: Default> Tm<P> {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.slots.used() == 0
-            && self.wires.first() == Time::MAX
+            && self.wires.first().is_never()
             && self.ready.is_empty()
             && !self.stops
     }

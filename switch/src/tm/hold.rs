@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 /// Groups with packets held by count at the same time; more are refused, the scan stays short.
 pub(crate) const COUNTED_MAX: usize = 256;
@@ -86,13 +86,13 @@ impl Holds {
     }
 
     /// When the first timed packet is due.
-    pub(crate) fn first(&self) -> Time {
-        self.timed.peek().map_or(Time::MAX, |Reverse((at, _, _))| *at)
+    pub(crate) fn first(&self) -> Deadline {
+        self.timed.peek().map(|Reverse((at, _, _))| *at).into()
     }
 
     /// Takes one packet that is due at `now`, with the instant it was due.
     pub(crate) fn due(&mut self, now: Time) -> Option<(Time, u32)> {
-        while self.first() <= now {
+        while self.first().is_by(now) {
             let Reverse((at, sequence, slot)) = self.timed.pop()?;
             if self.release(slot, sequence) {
                 self.counted.retain(|counted| counted.sequence != sequence);

@@ -10,7 +10,7 @@
 //!
 //! When PFC is on, PAUSE is ignored and counted, and the reverse (802.3 Annex 31D).
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use crate::units::{BitsPerSec, Quanta};
 
@@ -108,7 +108,7 @@ const PENDING_MAX: usize = 8;
 pub(crate) struct PauseReceiver {
     /// Priorities paused now.
     priorities: u8,
-    until: [Time; CLASSES],
+    until: [Deadline; CLASSES],
     since: [Time; CLASSES],
     pending: Vec<PendingPause>,
 }
@@ -117,7 +117,7 @@ impl PauseReceiver {
     pub(crate) fn new() -> PauseReceiver {
         PauseReceiver {
             priorities: 0,
-            until: [Time::MAX; CLASSES],
+            until: [Deadline::NEVER; CLASSES],
             since: [Time::ZERO; CLASSES],
             pending: Vec::with_capacity(PENDING_MAX),
         }
@@ -136,12 +136,12 @@ impl PauseReceiver {
 
     /// The next instant at which something changes by itself.
     #[inline]
-    pub(crate) fn next_change(&self) -> Time {
+    pub(crate) fn next_change(&self) -> Deadline {
         if self.priorities == 0 && self.pending.is_empty() {
-            return Time::MAX;
+            return Deadline::NEVER;
         }
-        let pending = self.pending.first().map_or(Time::MAX, |pause| pause.at);
-        bits(self.priorities).map(|p| self.until[usize::from(p)]).fold(pending, Time::min)
+        let pending = Deadline::from(self.pending.first().map(|pause| pause.at));
+        bits(self.priorities).map(|p| self.until[usize::from(p)]).fold(pending, Deadline::min)
     }
 
     /// Takes a pause; with a response time it is kept until then. `rate` gives the length of a quantum.
@@ -177,7 +177,7 @@ impl PauseReceiver {
                 self.resume(p, at, counters);
                 continue;
             }
-            self.until[usize::from(p)] = at + quanta.span(rate);
+            self.until[usize::from(p)] = Deadline::at(at + quanta.span(rate));
             if self.priorities & 1 << p == 0 {
                 self.priorities |= 1 << p;
                 self.since[usize::from(p)] = at;
@@ -189,7 +189,7 @@ impl PauseReceiver {
         let p = usize::from(priority);
         if self.priorities & 1 << p != 0 {
             self.priorities &= !(1 << p);
-            self.until[p] = Time::MAX;
+            self.until[p] = Deadline::NEVER;
             counters.paused[p] = counters.paused[p] + at.since(self.since[p]);
         }
     }
@@ -197,12 +197,9 @@ impl PauseReceiver {
     /// Applies what is due at or before `now`, in order of time.
     pub(crate) fn advance(&mut self, now: Time, rate: BitsPerSec, counters: &mut PauseCounters) {
         loop {
-            let at = self.next_change();
-            if at > now {
-                return;
-            }
+            let Some(at) = self.next_change().instant().filter(|at| *at <= now) else { return };
             for p in bits(self.priorities) {
-                if self.until[usize::from(p)] <= at {
+                if self.until[usize::from(p)].is_by(at) {
                     self.resume(p, at, counters);
                 }
             }
@@ -228,11 +225,11 @@ pub(crate) struct PauseSender {
     /// Priorities the peer was asked to stop.
     pub(crate) stopped: u8,
     /// When to repeat it.
-    pub(crate) refresh_at: Time,
+    pub(crate) refresh_at: Deadline,
 }
 
 impl PauseSender {
-    pub(crate) const IDLE: PauseSender = PauseSender { stopped: 0, refresh_at: Time::MAX };
+    pub(crate) const IDLE: PauseSender = PauseSender { stopped: 0, refresh_at: Deadline::NEVER };
 
     /// Moves to `wanted` and returns the frame that says so; one frame restates every stopped
     /// priority and resumes those no longer wanted.
@@ -255,8 +252,8 @@ impl PauseSender {
         }
         self.stopped = wanted;
         self.refresh_at = match wanted {
-            0 => Time::MAX,
-            _ => now + PauseSender::refresh_after(config, rate),
+            0 => Deadline::NEVER,
+            _ => Deadline::at(now + PauseSender::refresh_after(config, rate)),
         };
         frame
     }
@@ -278,7 +275,7 @@ impl PauseSender {
         let next = at + PauseSender::refresh_after(config, rate);
         let skipped = next <= now;
         if skipped {
-            self.refresh_at = next;
+            self.refresh_at = Deadline::at(next);
         }
         skipped
     }
@@ -355,9 +352,9 @@ mod tests {
         let mut rx = PauseReceiver::new();
         rx.receive(Time::ZERO, frame(0b1000, 100), Span::ZERO, rate, &mut counters);
         // 100 quanta at 100 Gbit/s are 512 ns.
-        assert_eq!((rx.priorities(), rx.next_change()), (0b1000, Time::from_ns(512)));
+        assert_eq!((rx.priorities(), rx.next_change()), (0b1000, Deadline::at(Time::from_ns(512))));
         rx.receive(Time::from_ns(500), frame(0b1000, 100), Span::ZERO, rate, &mut counters);
-        assert_eq!(rx.next_change(), Time::from_ns(1_012));
+        assert_eq!(rx.next_change(), Deadline::at(Time::from_ns(1_012)));
         rx.advance(Time::from_ns(2_000), rate, &mut counters);
         assert_eq!((rx.priorities(), counters.paused[3]), (0, Span::from_ns(1_012)));
         rx.receive(Time::from_ns(3_000), frame(0b1000, 9), Span::ZERO, rate, &mut counters);
@@ -376,9 +373,9 @@ mod tests {
         rx.advance(Time::from_ns(299), rate, &mut counters);
         assert_eq!(rx.priorities(), 0);
         rx.advance(Time::from_ns(300), rate, &mut counters);
-        assert_eq!((rx.priorities(), rx.next_change()), (1, Time::from_ns(400)));
+        assert_eq!((rx.priorities(), rx.next_change()), (1, Deadline::at(Time::from_ns(400))));
         rx.advance(Time::from_ns(400), rate, &mut counters);
-        assert_eq!((rx.priorities(), rx.next_change()), (0, Time::MAX));
+        assert_eq!((rx.priorities(), rx.next_change()), (0, Deadline::NEVER));
         for _ in 0..PENDING_MAX + 3 {
             rx.receive(Time::from_ns(500), frame(1, 7), response, rate, &mut counters);
         }

@@ -1,6 +1,6 @@
 //! The state of one port: its eight queues, eight priority groups, link, scheduler, pauses.
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use crate::units::BitsPerSec;
 
@@ -123,7 +123,7 @@ pub(crate) struct Group {
     pub(crate) account: Account,
     pub(crate) lossless: Option<LosslessConfig>,
     pub(crate) xoff: bool,
-    pub(crate) honoured_by: Time,
+    pub(crate) honoured_by: Deadline,
     pub(crate) counters: GroupCounters,
 }
 
@@ -157,9 +157,9 @@ pub(crate) struct Port {
     /// The instant of the last frames that began before it, and how many they are.
     pub(crate) caught_up: (Time, u32),
     /// When to try sending again although nothing else happens (a shaper allows it then).
-    pub(crate) wake_at: Time,
+    pub(crate) wake_at: Deadline,
     /// The earliest of pause, refresh and watchdog timers, kept by `Tm::arm_timer`.
-    pub(crate) other_timer: Time,
+    pub(crate) other_timer: Deadline,
     pub(crate) pending: Option<Leaving>,
     pub(crate) on_wire: Option<Leaving>,
     pub(crate) pause_rx: PauseReceiver,
@@ -205,7 +205,7 @@ impl Port {
             account: Account::new(group.account),
             lossless: group.lossless,
             xoff: false,
-            honoured_by: Time::MAX,
+            honoured_by: Deadline::NEVER,
             counters: GroupCounters::default(),
         });
         let scheduler = Scheduler::new(config.queues.map(|queue| queue.service), config.max);
@@ -221,8 +221,8 @@ impl Port {
             scheduler,
             link: WireTime::default(),
             caught_up: (Time::ZERO, 0),
-            wake_at: Time::MAX,
-            other_timer: Time::MAX,
+            wake_at: Deadline::NEVER,
+            other_timer: Deadline::NEVER,
             pending: None,
             on_wire: None,
             pause_rx: PauseReceiver::new(),
@@ -303,14 +303,14 @@ impl Port {
     }
 
     /// The next instant at which a pause, a refresh or the watchdog is due.
-    pub(crate) fn next_other_timer(&self) -> Time {
-        let poll = self.watchdog.as_ref().map_or(Time::MAX, |watchdog| watchdog.poll_at);
+    pub(crate) fn next_other_timer(&self) -> Deadline {
+        let poll = self.watchdog.as_ref().map_or(Deadline::NEVER, |watchdog| watchdog.poll_at);
         self.pause_tx.refresh_at.min(self.pause_rx.next_change()).min(poll)
     }
 
     /// The next instant at which this port has something to do, apart from the end of a frame.
     #[inline]
-    pub(crate) fn next_timer(&self) -> Time {
+    pub(crate) fn next_timer(&self) -> Deadline {
         self.wake_at.min(self.other_timer)
     }
 
@@ -334,7 +334,7 @@ impl Port {
             && self.pending.is_none()
             && self.on_wire.is_none()
             && self.link.ceil() <= now
-            && self.wake_at == Time::MAX
+            && self.wake_at.is_never()
             && stopped & 1 << queue == 0
             && !self.scheduler.shapes()
     }

@@ -10,7 +10,7 @@
 //! they can be; the rounds in which nobody could send are skipped with one division. Bytes per
 //! weight of any two backlogged queues differ by at most one frame of the lighter, at every instant.
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 use crate::units::BitsPerSec;
 
@@ -60,10 +60,8 @@ impl Default for ServiceConfig {
 pub(crate) enum Pick {
     /// This queue; its shapers allowed it since the given instant.
     Queue(u8, Time),
-    /// Nothing until then.
-    At(Time),
-    /// Nothing until something changes.
-    Nothing,
+    /// Nothing before then, unless something changes.
+    Later(Deadline),
 }
 
 /// The scheduler of one port.
@@ -139,26 +137,26 @@ impl Scheduler {
     #[inline]
     pub(crate) fn pick(&mut self, now: Time, eligible: u8) -> Pick {
         if eligible == 0 {
-            return Pick::Nothing;
+            return Pick::Later(Deadline::NEVER);
         }
         if !self.shapes() {
             return Pick::Queue(self.choose(now, eligible), Time::ZERO);
         }
         let port_at = self.port_max.as_ref().map_or(Time::ZERO, Shaper::conforms_at);
         if port_at > now {
-            return Pick::At(port_at);
+            return Pick::Later(Deadline::at(port_at));
         }
         let mut ready = eligible;
-        let mut first = Time::MAX;
+        let mut first = Deadline::NEVER;
         for q in bits(eligible & self.has_max) {
             let at = self.max[usize::from(q)].as_ref().map_or(Time::ZERO, Shaper::conforms_at);
             if at > now {
                 ready &= !(1 << q);
-                first = first.min(at);
+                first = first.min(Deadline::at(at));
             }
         }
         if ready == 0 {
-            return Pick::At(first);
+            return Pick::Later(first);
         }
         let q = self.choose(now, ready);
         if self.has_max & 1 << q == 0 {

@@ -185,7 +185,7 @@ fn drain(tm: &mut Tm<u32>, mut now: Time, until: Time) -> Vec<(Departed, Transmi
             let transmission = tm.commit(now, port, departed.packet).unwrap();
             left.push((departed, transmission));
         }
-        match tm.next_deadline().instant(now) {
+        match tm.next_deadline().not_before(now).instant() {
             Some(next) if next <= until => now = next,
             _ => return left,
         }

@@ -1,6 +1,6 @@
 //! Timers and outside events: pauses received and sent, watchdog, delayed packets, link state.
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use crate::units::Quanta;
 
@@ -16,20 +16,16 @@ impl<P: Default> Tm<P> {
     #[inline]
     pub fn advance(&mut self, now: Time) {
         self.now = now;
-        // The end of time stands for no timer, also when it is now.
-        let due = |at: Time| at <= now && at != Time::MAX;
         loop {
             let (timer, port) = self.deadlines.first();
             let (wire, hold) = (self.wires.first(), self.holds.first());
             let first = wire.min(timer).min(hold);
-            if !due(first) {
-                return;
-            }
-            self.flush(first);
+            let Some(at) = first.instant().filter(|at| *at <= now) else { return };
+            self.flush(at);
             if wire <= timer.min(hold) {
                 self.frame_ended();
             } else if timer <= hold {
-                self.run_timers(timer, PortId(port as u16));
+                self.run_timers(at, PortId(port as u16));
             } else if let Some((at, slot)) = self.holds.due(now) {
                 self.queue_held(at, slot);
             }
@@ -49,25 +45,25 @@ impl<P: Default> Tm<P> {
 
     fn run_timers(&mut self, at: Time, id: PortId) {
         let port = &mut self.ports[id.index()];
-        if port.wake_at <= at {
-            port.wake_at = Time::MAX;
+        if port.wake_at.is_by(at) {
+            port.wake_at = Deadline::NEVER;
             self.arm_sending(at, id);
         }
         let port = &mut self.ports[id.index()];
-        if port.other_timer > at {
+        if !port.other_timer.is_by(at) {
             return self.arm(id);
         }
-        if port.pause_rx.next_change() <= at {
+        if port.pause_rx.next_change().is_by(at) {
             if let Some(rate) = port.quantum_rate() {
                 port.pause_rx.advance(at, rate, &mut port.pauses);
             }
             self.pauses_changed(at, id);
         }
-        if self.ports[id.index()].pause_tx.refresh_at <= at {
+        if self.ports[id.index()].pause_tx.refresh_at.is_by(at) {
             self.refresh_flow_control(at, id);
         }
         let watchdog = self.ports[id.index()].watchdog.as_ref();
-        if watchdog.is_some_and(|watchdog| watchdog.poll_at <= at) {
+        if watchdog.is_some_and(|watchdog| watchdog.poll_at.is_by(at)) {
             self.poll_watchdog(at, id);
         }
         self.arm_timer(id);
@@ -203,8 +199,9 @@ impl<P: Default> Tm<P> {
         for (queue, sight) in (0u8..).zip(sights) {
             changes[usize::from(queue)] = watchdog.look(queue, sight);
         }
-        let goes_on = port.pause_rx.next_change() != Time::MAX || watchdog.is_busy();
-        watchdog.poll_at = if goes_on { at + watchdog.config.poll } else { Time::MAX };
+        let goes_on = !port.pause_rx.next_change().is_never() || watchdog.is_busy();
+        let poll_at = goes_on.then(|| at + watchdog.config.poll);
+        watchdog.poll_at = poll_at.into();
         let storms = watchdog.storms();
         port.watchdog = Some(watchdog);
         port.storm_drop = if action == StormAction::Drop { storms } else { 0 };

@@ -1,6 +1,6 @@
 //! The way out: scheduling, marking, link time, and the two steps of a departure.
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
 use super::port::Leaving;
@@ -86,11 +86,11 @@ impl<P: Default> Tm<P> {
         loop {
             let port = self.ports.get_mut(id.index())?;
             if port.pending.is_some() || port.blocked || !port.present {
-                return self.take_later(id, Time::MAX);
+                return self.take_later(id, Deadline::NEVER);
             }
             let free_at = port.link.ceil();
             if port.config.rate.is_some() && free_at > now {
-                return self.take_later(id, free_at);
+                return self.take_later(id, Deadline::at(free_at));
             }
             if port.on_wire.is_some() {
                 self.wires.remove(id.0);
@@ -103,8 +103,7 @@ impl<P: Default> Tm<P> {
                     Pick::Queue(number, allowed_at) => {
                         self.take_queued(now, id, number, allowed_at.max(free_at))
                     }
-                    Pick::At(at) => return self.take_later(id, at),
-                    Pick::Nothing => return self.take_later(id, Time::MAX),
+                    Pick::Later(at) => return self.take_later(id, at),
                 },
             };
             if head.is_some() {
@@ -115,7 +114,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// Nothing leaves before this instant.
-    fn take_later(&mut self, id: PortId, until: Time) -> Option<Head> {
+    fn take_later(&mut self, id: PortId, until: Deadline) -> Option<Head> {
         self.ready.remove(id.index());
         self.wake(id, until);
         None
@@ -331,13 +330,13 @@ impl<P: Default> Tm<P> {
         if port.config.rate.is_none() || free_at <= now {
             self.ready.insert(id.index());
         } else if port.on_wire.is_none() {
-            self.wake(id, free_at);
+            self.wake(id, Deadline::at(free_at));
         }
         // Otherwise the end of the frame on the wire finds the work.
     }
 
     #[inline]
-    fn wake(&mut self, id: PortId, at: Time) {
+    fn wake(&mut self, id: PortId, at: Deadline) {
         let port = &mut self.ports[id.index()];
         if port.wake_at != at {
             port.wake_at = at;

@@ -8,7 +8,7 @@
 //! What happens in a storm is the port's business (`tm/clock.rs`): drop discards the queue and the
 //! ingress of its priorities, forward ignores the pause, alert only says so.
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::id::CLASSES;
 
@@ -93,7 +93,7 @@ pub(crate) struct Watchdog {
     pub(crate) config: WatchdogConfig,
     pub(crate) counters: [WatchdogCounters; CLASSES],
     /// Next look; never while nothing is paused.
-    pub(crate) poll_at: Time,
+    pub(crate) poll_at: Deadline,
     watches: [Watch; CLASSES],
 }
 
@@ -104,15 +104,15 @@ impl Watchdog {
         Watchdog {
             config,
             counters: Default::default(),
-            poll_at: Time::MAX,
+            poll_at: Deadline::NEVER,
             watches: Default::default(),
         }
     }
 
     /// Starts polling from `now`, with `see` giving the present totals of each queue.
     pub(crate) fn arm(&mut self, now: Time, see: impl Fn(u8) -> Sight) {
-        if self.poll_at == Time::MAX {
-            self.poll_at = now + self.config.poll;
+        if self.poll_at.is_never() {
+            self.poll_at = Deadline::at(now + self.config.poll);
             for (queue, watch) in (0u8..).zip(&mut self.watches) {
                 watch.last = see(queue);
             }

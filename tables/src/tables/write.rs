@@ -37,7 +37,7 @@ struct TableWriter {
     /// Where the next idle scan goes on.
     scan: u32,
     /// By slot: the last hit of an idle entry when it was reported.
-    reported: Vec<Time>,
+    reported: Vec<Option<Time>>,
     moved: bool,
 }
 
@@ -154,9 +154,9 @@ impl TableWriter {
     fn report(&mut self, slot: u32, now: Time) -> bool {
         let (at, last) = (slot as usize, self.last_hit(slot, now));
         if self.reported.len() <= at {
-            self.reported.resize(at + 1, Time::MAX);
+            self.reported.resize(at + 1, None);
         }
-        std::mem::replace(&mut self.reported[at], last) != last
+        self.reported[at].replace(last) != Some(last)
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wireyard_pipeline::source::Loader;
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::{Lab, Outcome};
 use crate::lab::build::Options;
@@ -76,44 +76,42 @@ fn lab(text: &str, seed: u64) -> Lab {
 }
 
 /// Polls a node for [`run_one_by_one`]: gives when it wants to be polled again.
-type PollNode = fn(&mut Part, usize) -> Time;
+type PollNode = fn(&mut Part, usize) -> Deadline;
 
 /// Only the ports that have something, as in a run.
-fn poll_due(part: &mut Part, node: usize) -> Time {
-    let mut horizon = Time::ZERO;
+fn poll_due(part: &mut Part, node: usize) -> Deadline {
+    let mut horizon = Deadline::NOW;
     part.poll(node, &mut horizon).expect("time passes")
 }
 
 /// Every port, each time, on the way of bursts: nothing is known beforehand, nothing goes straight, and no timer is
 /// skipped.
-fn poll_everything(part: &mut Part, node: usize) -> Time {
+fn poll_everything(part: &mut Part, node: usize) -> Deadline {
     part.events += 1;
     part.cores[node].poll(part.now, None);
-    let mut horizon = Time::ZERO;
+    let mut horizon = Deadline::NOW;
     part.tell(node, &mut horizon).expect("there is one partition");
     let wires = part.node_states[node].wires.clone();
     part.arrival_index.find_first(node, wires);
-    part.cores[node].next_event_at(part.now).unwrap_or(Time::MAX)
+    part.cores[node].next_event_at(part.now).into()
 }
 
 /// What [`Lab::run`] does, but for nodes that go on.
 fn run_one_by_one(lab: &mut Lab, poll: PollNode) {
     loop {
         let (nodes, change, sample) = (lab.parts[0].next(), lab.next_change, lab.next_sample);
-        let at = nodes.min(change).min(sample);
-        if at > lab.end() {
-            break;
-        }
+        let first = nodes.min(change).min(Deadline::at(sample));
+        let Some(at) = first.instant().filter(|at| *at <= lab.end()) else { break };
         lab.now = at;
-        if change == at {
+        if change == first {
             lab.change().expect("ways");
-        } else if nodes == at {
+        } else if nodes == first {
             lab.hand_out();
             let part = &mut lab.parts[0];
             let (_, node) = part.event_queue.first().expect("a node has something to do");
             part.now = at;
             // What it sends may come back to it before that.
-            part.event_queue.set(node, Time::MAX);
+            part.event_queue.set(node, Deadline::NEVER);
             let next = poll(part, node);
             part.event_queue.not_after(node, next);
             lab.take_back();
@@ -190,20 +188,20 @@ fn nothing_reaches_a_node_before_its_horizon() {
     let mut lab = lab(BUSY, 1);
     let (distances, mut stream) = (distances(&lab), Stream::new(5, 5));
     let count = distances.len();
-    let over = lab.end() + Span::from_ps(1);
+    let over = Deadline::at(lab.end() + Span::from_ps(1));
     let part = &mut lab.parts[0];
     let mut seen_further = 0;
     for _ in 0..20_000 {
         for node in 0..count {
             let at = Time::from_ns(u64::from(stream.next_u32() % 5000));
             let is_idle = stream.next_u32().is_multiple_of(4);
-            part.event_queue.set(node, if is_idle { Time::MAX } else { at });
+            part.event_queue.set(node, (!is_idle).then_some(at).into());
         }
         for node in 0..count {
             let others = distances.iter().enumerate().filter(|(other, _)| *other != node);
             let reaches = others.map(|(other, to)| part.event_queue.at(other) + to[node]);
             let horizon = part.horizon(node, over);
-            assert!(horizon <= reaches.min().unwrap_or(Time::MAX).min(over), "node {node}");
+            assert!(horizon <= reaches.min().unwrap_or(Deadline::NEVER).min(over), "node {node}");
             let near = part.event_queue.first_but(node) + part.node_states[node].nearest;
             assert!(horizon >= near.min(over), "node {node}");
             seen_further += u32::from(horizon > near);

@@ -1,7 +1,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use wireyard_tables::time::Span;
+use wireyard_tables::time::{Deadline, Span};
 
 use super::*;
 use crate::roce::memory::{Access, Bytes, Synthetic};
@@ -66,12 +66,10 @@ impl Wire {
     fn run(&mut self) {
         loop {
             while self.send(0) || self.send(1) {}
-            let arrival = self.flying.front().map_or(Time::MAX, |f| f.0);
-            let due = self.ends.iter().map(EndPoint::next_deadline).fold(arrival, Time::min);
-            if due == Time::MAX {
-                return;
-            }
-            self.now = self.now.max(due);
+            let arrival = Deadline::from(self.flying.front().map(|f| f.0));
+            let due = self.ends.iter().map(EndPoint::next_deadline).fold(arrival, Deadline::min);
+            let Some(due) = due.not_before(self.now).instant() else { return };
+            self.now = due;
             while self.flying.front().is_some_and(|f| f.0 <= self.now) {
                 if let Some((_, to, headers, bytes)) = self.flying.pop_front() {
                     let packet = InPacket { headers, payload: &bytes, path: 0, telemetry: None };

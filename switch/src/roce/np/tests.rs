@@ -52,7 +52,7 @@ fn first_mark_is_answered_at_once_and_the_rest_at_the_end_of_the_window() {
     let mut np = NotificationPoint::new(NpConfig::default());
     np.on_congestion(us(10), &marked(1, 5));
     assert_eq!(drain(&mut np, us(10)), [105]);
-    assert_eq!(np.next_deadline(), us(60));
+    assert_eq!(np.next_deadline(), Deadline::at(us(60)));
     np.on_congestion(us(20), &marked(1, 5));
     np.on_congestion(us(59), &marked(1, 5));
     assert!(drain(&mut np, us(59)).is_empty());
@@ -78,8 +78,7 @@ fn instants(np: &mut NotificationPoint, marks: &[u64]) -> Vec<u64> {
 }
 
 fn run_until(np: &mut NotificationPoint, until: Time, sent: &mut Vec<u64>) {
-    while np.next_deadline() <= until {
-        let at = np.next_deadline();
+    while let Some(at) = np.next_deadline().instant().filter(|at| *at <= until) {
         while np.poll(at).is_some() {
             sent.push(at.as_ns() / 1000);
         }

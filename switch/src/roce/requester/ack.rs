@@ -1,6 +1,6 @@
 //! Acknowledgements, retries and completion.
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 use super::super::aeth::{NakCode, Sack, Syndrome};
 use super::super::packet::Aeth;
@@ -87,7 +87,7 @@ impl Requester {
                     ctx.rate.on_trim(now);
                 }
                 // An answer came.
-                if self.timer != Time::MAX {
+                if !self.timer.is_never() {
                     self.arm_timer(now);
                 }
                 Ok(())
@@ -95,10 +95,10 @@ impl Requester {
             Syndrome::RnrNak(code) => {
                 ctx.counters.rnr_naks_received += 1;
                 self.on_named_loss(psn);
-                if self.rnr_until != Time::ZERO {
+                if !self.rnr_until.is_never() {
                     return Ok(()); // a copy of the one that is being waited for
                 }
-                self.timer = Time::MAX;
+                self.timer = Deadline::NEVER;
                 self.wait_for_receive(now, code)
             }
             Syndrome::Nak(NakCode::PsnSequence) => {
@@ -118,11 +118,11 @@ impl Requester {
 
     /// The timers that ended at `now`.
     pub(in super::super) fn on_time(&mut self, now: Time, ctx: &mut Ctx<'_>) -> Result<(), Failed> {
-        if self.rnr_until != Time::ZERO && self.rnr_until <= now {
-            self.rnr_until = Time::ZERO;
+        if self.rnr_until.is_by(now) {
+            self.rnr_until = Deadline::NEVER;
             self.resume_timer(now);
         }
-        if self.timer > now {
+        if !self.timer.is_by(now) {
             return Ok(());
         }
         ctx.counters.timeouts += 1;
@@ -151,7 +151,7 @@ impl Requester {
     ) -> Result<(), Failed> {
         ctx.counters.rnr_naks_received += 1;
         self.acknowledge(now, psn, ctx);
-        if self.rnr_until != Time::ZERO {
+        if !self.rnr_until.is_never() {
             return Ok(()); // a copy of the one that is being waited for
         }
         self.wait_for_receive(now, code)?;
@@ -164,7 +164,7 @@ impl Requester {
         if self.limits.rnr_retry != RNR_FOR_EVER {
             self.rnr_left = self.rnr_left.checked_sub(1).ok_or(Failed(Status::RnrRetryExceeded))?;
         }
-        self.rnr_until = now + rnr_wait(code);
+        self.rnr_until = Deadline::at(now + rnr_wait(code));
         Ok(())
     }
 
@@ -227,10 +227,10 @@ impl Requester {
         self.early_over = 0;
         self.rnr_left = self.limits.rnr_retry;
         self.implied_nak_done = false;
-        if self.asked_end.ahead_of(self.una) > 0 && self.timer != Time::MAX {
+        if self.asked_end.ahead_of(self.una) > 0 && !self.timer.is_never() {
             self.arm_timer(now);
         } else {
-            self.timer = Time::MAX;
+            self.timer = Deadline::NEVER;
         }
         // Of several, the newest that is acknowledged.
         let mut round_trip = None;
@@ -281,8 +281,8 @@ impl Requester {
         self.current = 0;
         self.current_packet = 0;
         self.rd_in_flight = 0;
-        self.timer = Time::MAX;
-        self.rnr_until = Time::ZERO;
+        self.timer = Deadline::NEVER;
+        self.rnr_until = Deadline::NEVER;
         self.una = self.post_psn;
         self.sent_end = self.post_psn;
         self.asked_end = self.post_psn;

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::super::aeth::Sack;
 use super::super::packet::OutPacket;
@@ -234,7 +234,7 @@ impl Requester {
                 self.current_packet = 0;
             }
         }
-        if self.timer == Time::MAX {
+        if self.timer.is_never() {
             self.arm_timer(now);
         }
         let opcode = wqe.opcodes[usize::from(ends)]?;
@@ -279,9 +279,9 @@ impl Requester {
             self.pop_done(ctx);
         }
         if change.arrived > 0 {
-            self.timer = Time::MAX;
+            self.timer = Deadline::NEVER;
             // While it waits for a receive, no timer runs.
-            if under_way > 0 && self.rnr_until == Time::ZERO {
+            if under_way > 0 && self.rnr_until.is_never() {
                 self.arm_timer(now);
             }
             let sample = AckSample {
@@ -303,7 +303,7 @@ impl Requester {
     /// The wait for a receive is over.
     pub(super) fn resume_timer(&mut self, now: Time) {
         let waits = self.selective.as_ref().is_some_and(|selective| selective.under_way > 0);
-        if waits && self.timer == Time::MAX {
+        if waits && self.timer.is_never() {
             self.arm_timer(now);
         }
     }
@@ -316,7 +316,7 @@ impl Requester {
 
     /// No acknowledgement came for the timeout: all that is under way is lost. How many packets that is.
     pub(super) fn on_selective_timeout(&mut self) -> u32 {
-        self.timer = Time::MAX;
+        self.timer = Deadline::NEVER;
         let una = self.una;
         let Some(selective) = self.selective.as_mut() else { return 0 };
         let mut lost = 0;

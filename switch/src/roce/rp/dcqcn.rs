@@ -14,7 +14,7 @@
 //!
 //! Alpha is brought up to date when something looks at it, so a period of a microsecond costs no event.
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::{RateControl, RateState};
 
@@ -57,10 +57,10 @@ pub struct Dcqcn {
     bytes: u64,
     limited: bool,
     phase: Phase,
-    alpha_at: Time,
-    increase_at: Time,
+    alpha_at: Deadline,
+    increase_at: Deadline,
     /// Sampled law only: the next instant at which a cut may happen.
-    cut_at: Time,
+    cut_at: Deadline,
     cnp_since_alpha: bool,
     cnp_since_cut: bool,
 }
@@ -77,9 +77,9 @@ impl Dcqcn {
             bytes: 0,
             limited: false,
             phase: Phase::FastRecovery,
-            alpha_at: Time::MAX,
-            increase_at: Time::MAX,
-            cut_at: Time::MAX,
+            alpha_at: Deadline::NEVER,
+            increase_at: Deadline::NEVER,
+            cut_at: Deadline::NEVER,
             cnp_since_alpha: false,
             cnp_since_cut: false,
             params: params.clone(),
@@ -92,7 +92,7 @@ impl Dcqcn {
     }
 
     /// The next instant at which alpha changes by itself; not part of [`RateControl::next_deadline`].
-    pub fn next_alpha_update(&self) -> Time {
+    pub fn next_alpha_update(&self) -> Deadline {
         self.alpha_at
     }
 
@@ -105,18 +105,17 @@ impl Dcqcn {
     /// Applies everything due before `until`, and at it if `inclusive`, in the order alpha, cut, timer.
     fn advance(&mut self, until: Time, inclusive: bool) {
         while self.limited {
-            let at = self.alpha_at.min(self.cut_at).min(self.increase_at);
-            if at == Time::MAX || at > until || (at == until && !inclusive) {
-                return;
-            }
-            let fired = match at {
-                at if at == self.alpha_at => Fired::Alpha,
-                at if at == self.cut_at => Fired::Cut,
+            let due = self.alpha_at.min(self.cut_at).min(self.increase_at);
+            let is_due = |at: &Time| *at < until || (*at == until && inclusive);
+            let Some(at) = due.instant().filter(is_due) else { return };
+            let fired = match due {
+                due if due == self.alpha_at => Fired::Alpha,
+                due if due == self.cut_at => Fired::Cut,
                 _ => Fired::Timer,
             };
             match fired {
                 Fired::Alpha => self.on_alpha_period(until),
-                Fired::Cut => self.on_cut_period(until),
+                Fired::Cut => self.on_cut_period(at, until),
                 Fired::Timer => self.on_timer(until),
             }
         }
@@ -138,8 +137,7 @@ impl Dcqcn {
         }
     }
 
-    fn on_cut_period(&mut self, until: Time) {
-        let at = self.cut_at;
+    fn on_cut_period(&mut self, at: Time, until: Time) {
         self.cut_at += self.params.decrease_period;
         if !self.cnp_since_cut {
             self.cut_at += whole_periods(self.cut_at, until, self.params.decrease_period).1;
@@ -237,8 +235,8 @@ impl Dcqcn {
         self.rate_bps = self.params.line_rate_bps;
         self.target_bps = self.params.line_rate_bps;
         self.alpha = self.params.alpha_initial;
-        self.alpha_at = Time::MAX;
-        self.increase_at = Time::MAX;
+        self.alpha_at = Deadline::NEVER;
+        self.increase_at = Deadline::NEVER;
         self.time_stage = 0;
         self.byte_stage = 0;
         self.bytes = 0;
@@ -261,7 +259,7 @@ impl Dcqcn {
         self.time_stage = 0;
         self.byte_stage = 0;
         self.phase = Phase::FastRecovery;
-        self.increase_at = at + p.increase_period;
+        self.increase_at = Deadline::at(at + p.increase_period);
     }
 
     fn byte_threshold(&self) -> Option<u64> {
@@ -279,8 +277,8 @@ impl Dcqcn {
         self.limited = true;
         self.alpha = self.params.alpha_initial;
         self.set_on_first_cnp();
-        self.alpha_at = now + self.params.alpha_period;
-        self.cut_at = now + self.params.decrease_period;
+        self.alpha_at = Deadline::at(now + self.params.alpha_period);
+        self.cut_at = Deadline::at(now + self.params.decrease_period);
         self.cnp_since_cut = true;
         if self.params.first_cut == FirstCut::AtOnce {
             self.cnp_since_cut = false;
@@ -298,8 +296,9 @@ impl Dcqcn {
 }
 
 /// How many whole periods fit from `at` to before `until`, and their span.
-fn whole_periods(at: Time, until: Time, period: Span) -> (u32, Span) {
-    let count = until.since(at).as_ps() / period.as_ps();
+fn whole_periods(at: Deadline, until: Time, period: Span) -> (u32, Span) {
+    let left = at.instant().map_or(Span::ZERO, |at| until.since(at));
+    let count = left.as_ps() / period.as_ps();
     (u32::try_from(count).unwrap_or(u32::MAX), Span::from_ps(count * period.as_ps()))
 }
 
@@ -315,7 +314,7 @@ impl RateControl for Dcqcn {
         match law {
             Law::Paper | Law::Ns3Rdma if !self.limited && self.set_on_first_cnp() => {
                 self.raise_alpha();
-                self.increase_at = now + self.params.increase_period;
+                self.increase_at = Deadline::at(now + self.params.increase_period);
             }
             Law::Paper => {
                 self.cut(now);
@@ -333,7 +332,7 @@ impl RateControl for Dcqcn {
             }
         }
         self.limited = true;
-        self.alpha_at = now + self.params.alpha_period;
+        self.alpha_at = Deadline::at(now + self.params.alpha_period);
     }
 
     fn on_bytes_sent(&mut self, now: Time, bytes: u64) {
@@ -350,13 +349,13 @@ impl RateControl for Dcqcn {
         }
     }
 
-    fn next_deadline(&self) -> Time {
+    fn next_deadline(&self) -> Deadline {
         if !self.limited {
-            return Time::MAX;
+            return Deadline::NEVER;
         }
         // At line rate an increase changes nothing that can be seen before the next cut.
         let full = self.rate_bps >= self.params.line_rate_bps;
-        let increase_at = if full { Time::MAX } else { self.increase_at };
+        let increase_at = if full { Deadline::NEVER } else { self.increase_at };
         if self.cnp_since_cut { increase_at.min(self.cut_at) } else { increase_at }
     }
 

@@ -1,6 +1,6 @@
 //! A rate that nothing changes: the control case beside DCQCN.
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 use super::{RateControl, RateState};
 
@@ -26,8 +26,8 @@ impl RateControl for Fixed {
 
     fn on_bytes_sent(&mut self, _now: Time, _bytes: u64) {}
 
-    fn next_deadline(&self) -> Time {
-        Time::MAX
+    fn next_deadline(&self) -> Deadline {
+        Deadline::NEVER
     }
 
     fn poll(&mut self, _now: Time) {}

@@ -75,11 +75,11 @@ fn a_maximum_rate_names_the_instant_it_allows() {
     let mut scheduler = Scheduler::new(queues, None);
     assert_eq!(serve(&mut scheduler, 0b1000), 3);
     scheduler.sent(3, Time::ZERO, 125, false);
-    assert_eq!(scheduler.pick(Time::ZERO, 0b1000), Pick::At(Time::from_ns(1_000)));
+    assert_eq!(scheduler.pick(Time::ZERO, 0b1000), Pick::Later(Deadline::at(Time::from_ns(1_000))));
     assert_eq!(serve(&mut scheduler, 0b1100), 2);
     let freed = Time::from_ns(1_000);
     assert_eq!(scheduler.pick(freed, 0b1000), Pick::Queue(3, freed));
-    assert_eq!(scheduler.pick(freed, 0), Pick::Nothing);
+    assert_eq!(scheduler.pick(freed, 0), Pick::Later(Deadline::NEVER));
 }
 
 #[test]

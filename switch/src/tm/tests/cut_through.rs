@@ -291,8 +291,8 @@ fn deferred_frames_are_accounted_when_they_are_read() {
 
     // On the wire: charged until it has left, for whoever reads meanwhile.
     assert_eq!(send(&mut tm, now, &to(3, 1_000)), Ok(Some(true)));
-    assert_eq!(tm.next_effect(), Due::Never);
-    assert_eq!(tm.next_deadline(), Due::At(now + Span::from_ps(1_024 * 80)));
+    assert_eq!(tm.next_effect(), Deadline::NEVER);
+    assert_eq!(tm.next_deadline(), Deadline::at(now + Span::from_ps(1_024 * 80)));
     assert_eq!(tm.seen().pool(EGRESS).unwrap().shared, 1_000);
     assert_eq!(send(&mut tm, now, &to(3, 1_000)), Ok(None), "the link is not free");
     tm.advance(now + Span::from_ns(100));

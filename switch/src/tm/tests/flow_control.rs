@@ -91,7 +91,7 @@ impl Fabric {
             let wires = self.to_switch.front().map(|(at, _)| *at).into_iter();
             let wires = wires.chain(self.to_peer.front().map(|(at, _)| *at));
             let deadlines = [self.peer.next_deadline(), self.switch.next_deadline()];
-            let deadlines = deadlines.into_iter().filter_map(|due| due.instant(Time::ZERO));
+            let deadlines = deadlines.into_iter().filter_map(Deadline::instant);
             let next = wires.chain(deadlines).min();
             let Some(now) = next.filter(|at| *at <= until) else { return };
             self.switch.advance(now);
@@ -230,7 +230,7 @@ fn xoff_is_refreshed_at_half_its_time_and_lossy_classes_are_not_paused() {
     assert_eq!(tm.next_event(), said(xoff));
     let half = Quanta::MAX.span(BitsPerSec::gbit(100)).as_ps() / 2;
     for n in 1..=3 {
-        assert_eq!(tm.next_deadline(), Due::At(Time::from_ps(n * half)));
+        assert_eq!(tm.next_deadline(), Deadline::at(Time::from_ps(n * half)));
         tm.advance(Time::from_ps(n * half));
         assert_eq!((tm.next_event(), tm.next_event()), (said(xoff), None));
     }
@@ -238,7 +238,7 @@ fn xoff_is_refreshed_at_half_its_time_and_lossy_classes_are_not_paused() {
     let late = Time::from_ps(200 * half);
     tm.advance(late);
     assert_eq!((tm.next_event(), tm.next_event()), (said(xoff), None));
-    assert_eq!(tm.next_deadline(), Due::At(Time::from_ps(201 * half)));
+    assert_eq!(tm.next_deadline(), Deadline::at(Time::from_ps(201 * half)));
     // Arrivals within the response time are expected, later ones come from a peer that does not obey.
     tm.enqueue(late, 1, &to(CLASS, 1_000)).unwrap();
     let counters = tm.seen().port(PortId(0)).unwrap().groups[3].counters;
@@ -247,7 +247,7 @@ fn xoff_is_refreshed_at_half_its_time_and_lossy_classes_are_not_paused() {
     drain(&mut tm, late, Time::MAX);
     let xon = PfcFrame { vector: 0b1000, quanta: [Quanta::ZERO; CLASSES] };
     assert_eq!((tm.next_event(), tm.next_event()), (said(xon), None));
-    assert_eq!(tm.next_deadline(), Due::Never);
+    assert_eq!(tm.next_deadline(), Deadline::NEVER);
     tm.seen().audit().unwrap();
 }
 
@@ -264,18 +264,18 @@ fn the_end_of_a_frame_is_an_effect_only_where_it_can_be_seen() {
         tm.commit(now, port, bytes).unwrap().end
     };
     let first = send(&mut tm, Time::ZERO, 1_000);
-    assert_eq!((tm.next_effect(), tm.next_deadline()), (Due::Never, Due::At(first)));
+    assert_eq!((tm.next_effect(), tm.next_deadline()), (Deadline::NEVER, Deadline::at(first)));
     tm.enqueue(Time::ZERO, 1_000, &to(CLASS, 1_000)).unwrap();
-    assert_eq!(tm.next_effect(), Due::At(first), "a packet waits for the link");
+    assert_eq!(tm.next_effect(), Deadline::at(first), "a packet waits for the link");
     drain(&mut tm, first, Time::MAX);
     // All of it is charged, so its peer is paused; when it has left, to go on.
     let now = Time::from_ns(10_000);
     let last = send(&mut tm, now, 4_000);
     assert!(tm.has_events() && tm.next_event().is_some());
-    assert_eq!(tm.next_effect(), Due::At(last), "the memory of this frame lets a peer resume");
+    assert_eq!(tm.next_effect(), Deadline::at(last), "the memory of this frame lets a peer resume");
     tm.advance(last);
     assert!(tm.has_events() && tm.next_event().is_some());
-    assert_eq!((tm.next_effect(), tm.next_deadline()), (Due::Never, Due::Never));
+    assert_eq!((tm.next_effect(), tm.next_deadline()), (Deadline::NEVER, Deadline::NEVER));
     tm.seen().audit().unwrap();
 }
 
@@ -384,7 +384,7 @@ fn the_watchdog_detects_drops_and_restores() {
     let expected = WatchdogCounters { detected: 1, restored: 1, tx_dropped: 6, rx_dropped: 1 };
     assert_eq!(counters, expected);
     drain(&mut tm, at(900), Time::MAX);
-    assert_eq!(tm.next_deadline(), Due::Never, "a quiet watchdog sets no timer");
+    assert_eq!(tm.next_deadline(), Deadline::NEVER, "a quiet watchdog sets no timer");
     tm.seen().audit().unwrap();
 }
 

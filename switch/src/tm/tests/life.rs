@@ -8,7 +8,7 @@ fn a_delayed_packet_leaves_at_its_time_and_is_charged_meanwhile() {
     let until = Time::from_ns(5_000);
     tm.hold(Time::ZERO, 100, &to(1, 100), Release::At(until)).unwrap();
     assert_eq!(tm.seen().pool(INGRESS).unwrap().shared, 100);
-    assert_eq!((tm.next_deadline(), tm.next_ready()), (Due::At(until), None));
+    assert_eq!((tm.next_deadline(), tm.next_ready()), (Deadline::at(until), None));
     tm.seen().audit().unwrap();
     let left = drain(&mut tm, Time::ZERO, Time::MAX);
     assert_eq!(left[0].1.start, until);
@@ -113,9 +113,9 @@ fn a_port_that_goes_down_drops_its_own_and_nothing_else() {
     assert_eq!(tm.restore_port(PortId(1), port(10)), Err(PortError::NoSuchPort));
     tm.take(Time::ZERO, PortId(1)).unwrap();
     tm.commit(Time::ZERO, PortId(1), 5).unwrap();
-    assert_ne!(tm.next_deadline(), Due::Never, "a frame is on the wire");
+    assert_ne!(tm.next_deadline(), Deadline::NEVER, "a frame is on the wire");
     tm.port_down(Time::from_ns(9), PortId(1));
-    assert_eq!(tm.next_deadline(), Due::Never, "and is nobody's business any more");
+    assert_eq!(tm.next_deadline(), Deadline::NEVER, "and is nobody's business any more");
     tm.restore_port(PortId(1), port(10)).unwrap();
     tm.seen().audit().unwrap();
 }

@@ -188,7 +188,7 @@ proptest! {
         drain(&mut tm, now, Time::MAX);
         prop_assert_eq!(tm.slots().0, 0);
         prop_assert_eq!((tm.seen().pool(INGRESS).unwrap().shared, tm.seen().pool(EGRESS).unwrap().shared), (0, 0));
-        prop_assert_eq!(tm.next_deadline(), Due::Never);
+        prop_assert_eq!(tm.next_deadline(), Deadline::NEVER);
         tm.seen().audit().map_err(|e| TestCaseError::fail(e.to_string()))?;
     }
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use crate::roce::memory::{Access, Bytes, MemoryTable};
 use crate::roce::opcode::Service;
@@ -255,14 +255,14 @@ impl Pair {
                 }
             }
             self.reap();
-            let arrival = self.in_flight.last_key_value().map_or(Time::MAX, |(key, _)| key.0.0);
-            let timers = self.sides.iter().map(|side| side.qp.next_deadline()).min();
-            let next = arrival.min(timers.unwrap_or(Time::MAX));
-            if next == Time::MAX {
-                return;
-            }
-            assert!(next > self.now || arrival <= self.now, "no progress at {}", self.now);
-            self.now = self.now.max(next);
+            let arrival = self.in_flight.last_key_value().map(|(key, _)| key.0.0);
+            let arrival = Deadline::from(arrival);
+            let timers = self.sides.iter().map(|side| side.qp.next_deadline());
+            let next = timers.fold(arrival, Deadline::min);
+            let Some(next_at) = next.not_before(self.now).instant() else { return };
+            let moves = !next.is_by(self.now) || arrival.is_by(self.now);
+            assert!(moves, "no progress at {}", self.now);
+            self.now = next_at;
             while let Some(entry) = self.in_flight.last_entry() {
                 if entry.key().0.0 > self.now {
                     break;

@@ -164,7 +164,7 @@ fn acknowledgements_coalesce_when_they_wait() {
     let target = remote(&pair, 0);
     post(&mut pair, 1, SendOp::Write(target), 8192, 4 * MTU);
     for _ in 0..4 {
-        pair.now = pair.sides[0].qp.next_deadline().max(pair.now);
+        pair.now = pair.sides[0].qp.next_deadline().not_before(pair.now).instant().unwrap();
         let frame = pair.take(0).unwrap();
         assert!(frame.headers.bth.ack_req);
         pair.deliver(1, &frame);
@@ -188,7 +188,7 @@ fn packets_leave_at_the_rate_and_never_early() {
             sent += 1;
             last = now;
         }
-        now = qp.next_deadline().max(now);
+        now = qp.next_deadline().not_before(now).instant().unwrap();
     }
     // 62 + 256 B each, 16 more in the first; 10 Gb/s. The last leaves one gap before the end.
     let exact = (u64::from(packets - 1) * 318 + 16) * 800;
@@ -214,7 +214,7 @@ fn responses_and_requests_take_turns_at_one_rate() {
                 order.push(frame.headers.bth.opcode);
                 leaves.push(pair.now);
             }
-            None => pair.now = pair.sides[1].qp.next_deadline(),
+            None => pair.now = pair.sides[1].qp.next_deadline().instant().unwrap(),
         }
     }
     assert_eq!(order, [0x06, 0x0d, 0x07, 0x0e, 0x07, 0x0e, 0x08, 0x0f]);

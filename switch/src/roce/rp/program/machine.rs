@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::super::{AckSample, RateControl, RateState};
 use super::Instance;
@@ -23,13 +23,13 @@ const OFF: u64 = u64::MAX;
 pub struct Machine {
     of: Arc<Instance>,
     frame: Box<[i128]>,
-    timers: Box<[Time]>,
+    timers: Box<[Deadline]>,
     counters: Box<[u64]>,
     rate_bps: f64,
     /// The earliest timer that may change rate or window.
-    deadline: Time,
+    deadline: Deadline,
     /// The earliest timer.
-    due: Time,
+    due: Deadline,
 }
 
 impl Machine {
@@ -38,11 +38,11 @@ impl Machine {
         let program = &of.program;
         let mut machine = Machine {
             frame: of.frame.clone(),
-            timers: vec![Time::MAX; program.timers.len()].into_boxed_slice(),
+            timers: vec![Deadline::NEVER; program.timers.len()].into_boxed_slice(),
             counters: vec![OFF; program.counters.len()].into_boxed_slice(),
             rate_bps: 0.0,
-            deadline: Time::MAX,
-            due: Time::MAX,
+            deadline: Deadline::NEVER,
+            due: Deadline::NEVER,
             of: Arc::clone(of),
         };
         machine.frame[usize::from(RATE)] = machine.frame[usize::from(LINE)];
@@ -98,17 +98,18 @@ impl Machine {
         let earliest = |alone: bool| {
             let timers = self.timers.iter().zip(&program.timers);
             let timers = timers.filter(|(_, timer)| !alone || timer.sets_rate);
-            timers.map(|(at, _)| *at).min().unwrap_or(Time::MAX)
+            timers.map(|(at, _)| *at).min().unwrap_or(Deadline::NEVER)
         };
         (self.deadline, self.due) = (earliest(true), earliest(false));
     }
 
     /// Timers that end before `until`, and at it if `inclusive`; of equals the one that is declared first.
     fn advance(&mut self, until: Time, inclusive: bool) {
-        while self.due < until || (inclusive && self.due == until && until != Time::MAX) {
-            let at = self.due;
-            let Some(index) = self.timers.iter().position(|timer| *timer == at) else { return };
-            self.timers[index] = Time::MAX;
+        while self.due.is_before(until) || inclusive && self.due.is_by(until) {
+            let due = self.due;
+            let Some(at) = due.instant() else { return };
+            let Some(index) = self.timers.iter().position(|timer| *timer == due) else { return };
+            self.timers[index] = Deadline::NEVER;
             self.event(at, Some(self.of.program.timers[index].code));
         }
     }
@@ -123,11 +124,11 @@ impl Machine {
                 Op::End => return,
                 Op::Arm(timer, span) => {
                     let ns = self.frame[usize::from(span)] as u64;
-                    self.timers[usize::from(timer)] = now + Span::from_ns(ns);
+                    self.timers[usize::from(timer)] = Deadline::at(now + Span::from_ns(ns));
                     None
                 }
                 Op::Stop(timer) => {
-                    self.timers[usize::from(timer)] = Time::MAX;
+                    self.timers[usize::from(timer)] = Deadline::NEVER;
                     None
                 }
                 Op::Count(counter, bytes) => {
@@ -258,7 +259,7 @@ impl RateControl for Machine {
         self.event(now, self.of.program.events.timeout);
     }
 
-    fn next_deadline(&self) -> Time {
+    fn next_deadline(&self) -> Deadline {
         self.deadline
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::roce::rp::dcqcn::{Dcqcn, preset};
 use crate::roce::rp::{AckSample, RateControl};
 use proptest::prelude::*;
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Deadline, Time};
 
 fn us(n: u64) -> Time {
     Time::ZERO + Span::from_us(n)
@@ -99,16 +99,16 @@ timers: { slow: [ fired = fired + 1, 'arm(slow, 1000)', std.rate = std.rate + 1 
 bytes: { each_kb: [ counted = counted + 1, 'arm(each_kb, 1000)' ] }
 ";
     let mut machine = machine(text, 1_000_000);
-    assert_eq!(machine.next_deadline(), Time::MAX);
+    assert_eq!(machine.next_deadline(), Deadline::NEVER);
     machine.on_cnp(us(10));
-    assert_eq!(machine.next_deadline(), Time::from_ns(11_500));
+    assert_eq!(machine.next_deadline(), Deadline::at(Time::from_ns(11_500)));
     machine.on_bytes_sent(us(11), 999);
     assert_eq!(machine.value("counted"), Some(0.0));
     machine.on_bytes_sent(us(11), 2002);
     assert_eq!(machine.value("counted"), Some(3.0), "what is over counts");
     machine.poll(us(20));
     assert_eq!((machine.value("fired"), machine.rate_bps()), (Some(9.0), 1009.0));
-    assert_eq!(machine.next_deadline(), Time::from_ns(20_500));
+    assert_eq!(machine.next_deadline(), Deadline::at(Time::from_ns(20_500)));
 }
 
 #[test]
