@@ -372,7 +372,7 @@ fn through_program(kind: &str, stop: &AtomicBool) {
     live::run(&mut core, &mut Workers::one().unwrap(), None, &mut handle).unwrap();
 }
 
-/// Two AF_XDP sockets, and addresses that go round: fill, receive, send, completion.
+/// Two AF_XDP sockets, and chunks that go round: fill, receive, send, completion.
 fn bare_xdp(stop: &AtomicBool) {
     let mut mem = memory();
     let (receive_entries, send_entries) = (1024, 1024);
@@ -402,35 +402,35 @@ fn bare_xdp(stop: &AtomicBool) {
     };
     let (mut input, _map_in, _program_in) = socket("in");
     let (mut output, _map_out, _program_out) = socket("out");
-    let chunks: Vec<Buf> = (0..2 * receive_entries).map(|_| mem.alloc().unwrap()).collect();
-    let mut free: Vec<u64> = chunks.iter().map(|buf| u64::from(buf.index()) * 4096).collect();
+    let mut free: Vec<Buf> = (0..2 * receive_entries).map(|_| mem.alloc().unwrap()).collect();
     let mut idle = Idle { fd: input.fd().as_raw_fd(), polls: 0 };
     while !stop.load(Ordering::Relaxed) {
         let room = input.fill_room().min(free.len() as u32);
-        for address in free.drain(free.len() - room as usize..) {
-            input.fill(address);
+        for buf in free.drain(free.len() - room as usize..) {
+            input.fill(buf).unwrap();
         }
         if room > 0 {
             input.publish_fill();
         }
         let mut count = 0;
         while count < 64 {
-            let Some(part) = input.receive() else { break };
-            if !output.send(part) {
-                free.push(part.address / 4096 * 4096);
-            }
+            let Some(received) = input.receive() else { break };
+            let (buf, part) = received.unwrap();
+            free.extend(output.send(buf, part).err());
             count += 1;
         }
         input.release_rx();
         if count > 0 {
             output.kick().unwrap();
         }
-        while let Some(address) = output.completed() {
-            free.push(address / 4096 * 4096);
+        while let Some(completed) = output.completed() {
+            free.push(completed.unwrap());
         }
         output.release_completed();
         idle.after(count);
     }
+    free.extend([input.close(), output.close()].into_iter().flatten());
+    free.into_iter().for_each(|buf| mem.free(buf));
 }
 
 /// pnet as its documentation shows it.

@@ -119,7 +119,7 @@ fn summary(far: &Far) -> Vec<(Time, Time, Vec<u8>, usize)> {
 fn run(core: &mut Core, (mut now, until): (Time, Time), arrives: Option<u16>, cuts: bool) {
     // As in a lab: not for memory alone.
     let next = |core: &mut Core| if cuts { core.next_effect() } else { core.next_timer() };
-    while let Some(at) = next(core).instant(now).filter(|at| *at < until) {
+    while let Some(at) = next(core).not_before(now).instant().filter(|at| *at < until) {
         // What is due at once is due at the time of the last poll.
         now = at;
         match cuts {

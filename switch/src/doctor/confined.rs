@@ -5,6 +5,7 @@ use std::io;
 use std::net::TcpStream;
 use std::process::Command;
 
+use rustix::net::AddressFamily;
 use serde::{Deserialize, Serialize};
 
 use super::Finding;
@@ -14,7 +15,7 @@ use crate::ports::sys::{netns, refused};
 
 const SUBJECT: &str = "sandbox of run";
 /// Sockets of the kernel's cryptography (AF_ALG): any user may make them, and no switch does.
-const OTHER_FAMILY: i32 = libc::AF_ALG;
+const OTHER_FAMILY: AddressFamily = AddressFamily::from_raw(libc::AF_ALG as u16);
 
 /// What the child says.
 #[derive(Debug, Default, Serialize, Deserialize)]

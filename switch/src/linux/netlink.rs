@@ -18,9 +18,9 @@ use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
+use rustix::net::sockopt;
 
 use super::kernel::{Change, change_of};
-use crate::ports::sys;
 
 /// Links, neighbours, IPv4 addresses and routes, IPv6 addresses and routes, next hop objects (linux/rtnetlink.h).
 const NEWS: [u32; 7] = [1, 3, 5, 7, 9, 11, 32];
@@ -63,7 +63,9 @@ impl Netlink {
     pub(super) fn open() -> io::Result<Netlink> {
         let mut news = Socket::new(NETLINK_ROUTE)?;
         news.bind_auto()?;
-        sys::receive_buffer(news.as_raw_fd(), NEWS_BYTES)?;
+        // More than others may have, where the process has CAP_NET_ADMIN.
+        sockopt::set_socket_recv_buffer_size_force(&news, NEWS_BYTES)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(&news, NEWS_BYTES))?;
         NEWS.iter().try_for_each(|group| news.add_membership(*group))?;
         news.set_non_blocking(true)?;
         let mut requests = Socket::new(NETLINK_ROUTE)?;

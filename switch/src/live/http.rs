@@ -29,6 +29,8 @@ use tokio::net::TcpStream;
 use tokio::runtime;
 use tokio::task::AbortHandle;
 
+use crate::ports::sys::schedule::give_way;
+
 /// Bytes of a request before its body; hyper's least.
 const HEADER_BYTES_MAX: usize = 8192;
 /// Header fields of a request.
@@ -132,7 +134,11 @@ impl Bound {
         };
         let any_name = has_names(&site) && !self.address.ip().is_loopback();
         let rules = Rules { limits, any_name };
-        let run = move || runtime.block_on(serve(&listener, rules, Arc::new(site)));
+        let run = move || {
+            // Where the system refuses, all is as it is without.
+            let _ = give_way();
+            runtime.block_on(serve(&listener, rules, Arc::new(site)));
+        };
         thread::Builder::new().name(thread.into()).spawn(run)?;
         Ok(())
     }

@@ -17,6 +17,7 @@ use tonic::transport::{Server, ServerTlsConfig};
 use super::device::Device;
 use super::proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use super::service::Service;
+use crate::ports::sys::schedule::give_way;
 
 /// The longest message that is read: requests for large tables (P4Runtime clients send up to 128 MB).
 const REQUEST_BYTES_MAX: usize = 128 << 20;
@@ -94,7 +95,11 @@ pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<
         served.map_err(std::io::Error::other)
     };
     let thread = std::thread::Builder::new().name("controllers".into());
-    let run = move || runtime.block_on(served);
+    let run = move || {
+        // A controller that writes as fast as it can delays no packet. Where the system refuses, all is as it is without.
+        let _ = give_way();
+        runtime.block_on(served)
+    };
     thread.spawn(run).map_err(failed)?;
     Ok(())
 }

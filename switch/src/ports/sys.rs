@@ -10,6 +10,7 @@ mod btf;
 pub mod claim;
 pub mod event_fd;
 pub mod heap;
+mod held;
 pub mod interface;
 pub mod netns;
 pub mod packet;
@@ -21,19 +22,11 @@ pub mod tap;
 pub mod xsk;
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The `libc` result as a Rust result.
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-fn socket(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the descriptor is new and ours.
-    unsafe {
-        let fd = checked(libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol))?;
-        Ok(OwnedFd::from_raw_fd(fd))
-    }
 }
 
 /// The value of a socket option that says everything itself.
@@ -101,19 +94,4 @@ fn get_option<T: OptionValue + Default>(
     };
     checked(result)?;
     Ok(value)
-}
-
-/// Lets so many bytes wait in a socket: more than others may have, where the process has CAP_NET_ADMIN.
-///
-/// # Errors
-/// The descriptor is no socket.
-pub fn receive_buffer(fd: RawFd, bytes: usize) -> io::Result<()> {
-    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    let set = |name| {
-        // SAFETY: the kernel reads the four bytes of `bytes`, which lives through the call.
-        let result =
-            unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, name, (&raw const bytes).cast(), 4) };
-        checked(result).map(drop)
-    };
-    set(libc::SO_RCVBUFFORCE).or_else(|_| set(libc::SO_RCVBUF))
 }

@@ -12,7 +12,6 @@
 //! A socket has one receive queue of the interface. A port with several queues has a socket, with rings of its own, for each; who spreads
 //! frames over them is the card (its receive side scaling) or, on a veth pair, the peer's kernel (its choice of a transmit queue).
 
-mod held;
 mod parts;
 pub(crate) mod rings;
 mod shape;
@@ -23,7 +22,6 @@ use std::os::fd::{AsRawFd, RawFd};
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::{Span, Time};
 
-use held::Held;
 use parts::{Lost, Partial, copy_into_umem};
 use rings::Rings;
 use shape::{HEADER_BYTES, Shape};
@@ -33,7 +31,7 @@ use super::offload::{finish_unmarked_checksum, insert_tag};
 use super::sys::bpf::{TAG_RECORD_BYTES, read_tag};
 use super::sys::interface::{Interface, receive_queues};
 use super::sys::packet::take_error;
-use super::sys::xsk::Part;
+use super::sys::xsk::{NotHeld, Part};
 use super::transmit::{TxVerdict, drop_all, tx_verdict};
 use super::watch::Watch;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
@@ -52,11 +50,9 @@ pub struct XdpPort {
     rings: Rings,
     /// `None` while the interface is gone.
     live: Option<Live>,
-    receiving: Held,
-    sending: Held,
     partial: Option<Partial>,
-    /// Parts of the frame that is being copied; empty between two frames.
-    copies: Vec<(Buf, Part)>,
+    /// Parts of the frame that is being sent; empty between two frames.
+    parts: Vec<(Buf, Part)>,
     look_at: Time,
     /// Kernel drops of sockets that were closed, and of this one as last read.
     drops_before: u64,
@@ -139,7 +135,6 @@ impl XdpPort {
         let rings = Rings::on(mem, spec)?;
         let (live, notices) = start::start(&watch, found, &queue, mem, &shape, rings.entries)?;
         let link = spec.link.unwrap_or(LinkType::Ethernet);
-        let chunks = mem.config().chunks as usize;
         let mut port = XdpPort {
             watch,
             index: found.index,
@@ -148,10 +143,8 @@ impl XdpPort {
             shape,
             rings,
             live: Some(live),
-            receiving: Held::new(chunks),
-            sending: Held::new(chunks),
             partial: None,
-            copies: Vec::new(),
+            parts: Vec::new(),
             look_at: Time::ZERO,
             drops_before: 0,
             drops_now: 0,
@@ -213,10 +206,9 @@ impl XdpPort {
         self.read_drops();
         self.drops_before += self.drops_now;
         self.drops_now = 0;
-        self.live = None;
+        let chunks = self.live.take().map(Live::close);
         self.queue.stop();
-        self.receiving.drain().for_each(|buf| mem.free(buf));
-        self.sending.drain().for_each(|buf| mem.free(buf));
+        chunks.into_iter().flatten().for_each(|buf| mem.free(buf));
         self.partial.take().into_iter().for_each(|partial| mem.free(partial.buf));
     }
 
@@ -230,7 +222,7 @@ impl XdpPort {
     fn refill(&mut self, mem: &mut PacketMemory) {
         let Some(live) = &mut self.live else { return };
         // Chunks of received frames that were not taken yet are among those held.
-        let room = live.xsk.fill_room().min(self.rings.receive_room(&self.receiving));
+        let room = live.xsk.fill_room().min(self.rings.receive_room(&live.xsk));
         if room == 0 {
             return;
         }
@@ -244,24 +236,24 @@ impl XdpPort {
             if let Some(record) = before.and_then(<[u8]>::last_chunk_mut) {
                 *record = [0; TAG_RECORD_BYTES];
             }
-            let address = self.shape.address(&buf, 0);
-            if !live.xsk.fill(address) {
+            if let Err(buf) = live.xsk.fill(buf) {
                 mem.free(buf);
                 break;
             }
-            self.receiving.put(buf);
         }
         live.xsk.publish_fill();
     }
 
     /// Takes one received part; a whole frame goes to `out`.
-    fn take_part(&mut self, mem: &mut PacketMemory, part: Part, now: Time, out: &mut Vec<RxFrame>) {
-        let (index, offset) = self.shape.place(part.address);
-        let Some(buf) = self.receiving.take(index) else {
-            self.stats.rx_errors += 1;
-            return;
-        };
-        let (len, continued) = (part.len as usize, part.continued);
+    fn take_part(
+        &mut self,
+        mem: &mut PacketMemory,
+        buf: Buf,
+        part: Part,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+    ) {
+        let (offset, len) = (part.offset as usize, part.len as usize);
         let mut whole = match self.partial.take() {
             None => Partial::first(buf, offset, len),
             Some(mut first) => {
@@ -269,7 +261,7 @@ impl XdpPort {
                 first
             }
         };
-        if continued {
+        if part.continued {
             self.partial = Some(whole);
             return;
         }
@@ -336,10 +328,10 @@ impl XdpPort {
     fn drive_tx(&mut self, mem: &mut PacketMemory) -> Result<(), PortError> {
         let Some(live) = &mut self.live else { return Ok(()) };
         let kicked = live.xsk.kick();
-        while let Some(address) = live.xsk.completed() {
-            match self.sending.take(self.shape.place(address).0) {
-                Some(buf) => mem.free(buf),
-                None => self.stats.tx_errors += 1,
+        while let Some(completed) = live.xsk.completed() {
+            match completed {
+                Ok(buf) => mem.free(buf),
+                Err(NotHeld) => self.stats.tx_errors += 1,
             }
         }
         live.xsk.release_completed();
@@ -364,7 +356,7 @@ impl XdpPort {
     /// How many frames from the front find room in the ring.
     fn fitting(&mut self, frames: &[TxFrame]) -> usize {
         let Some(live) = &mut self.live else { return 0 };
-        let mut room = live.xsk.tx_room().min(self.rings.send_room(&self.sending));
+        let mut room = live.xsk.tx_room().min(self.rings.send_room(&live.xsk));
         let mut count = 0;
         for frame in frames {
             // A frame that is copied to the front of a chunk needs no more parts than in its place.
@@ -378,57 +370,69 @@ impl XdpPort {
     }
 
     /// Queues a frame that fits the ring; false if it was given up.
-    fn queue(&mut self, mem: &mut PacketMemory, mut frame: TxFrame) -> bool {
-        let multi_buffer = self.live.as_ref().is_some_and(|live| live.multi_buffer);
+    fn queue(&mut self, mem: &mut PacketMemory, frame: TxFrame) -> bool {
         if self.exceeds_mtu(mem, &frame) {
             self.stats.tx_too_long += 1;
             mem.free(frame.buf);
             return false;
         }
-        if self.shape.is_outside(&frame) {
-            return self.queue_copied(mem, frame, multi_buffer);
-        }
-        let ready = frame.len > 0
-            && (self.shape.sends_in_place(&frame, multi_buffer)
-                || self.move_to_front(mem, &mut frame));
-        let Some(live) = self.live.as_mut().filter(|_| ready) else {
-            self.stats.tx_errors += 1;
-            mem.free(frame.buf);
-            return false;
+        let len = frame.len;
+        let is_cut = match self.shape.is_outside(&frame) {
+            true => self.cut_copied(mem, frame),
+            false => self.cut_in_place(mem, frame),
         };
-        // Each part is completed by itself, so each holds a reference.
-        for _ in 1..self.shape.parts(&frame) {
-            if let Some(share) = mem.share(&frame.buf) {
-                self.sending.put(share);
+        let mut is_queued = is_cut;
+        for (buf, part) in self.parts.drain(..) {
+            let sent = match &mut self.live {
+                Some(live) if is_cut => live.xsk.send(buf, part),
+                _ => Err(buf),
+            };
+            if let Err(buf) = sent {
+                mem.free(buf);
+                is_queued = false;
             }
         }
-        let start = self.shape.address(&frame.buf, u64::from(frame.data_off));
-        for part in self.shape.split(start, frame.len) {
-            live.xsk.send(part);
+        if !is_queued {
+            self.stats.tx_errors += 1;
+            return false;
         }
         self.stats.tx_frames += 1;
-        self.stats.tx_bytes += u64::from(frame.len);
-        self.sending.put(frame.buf);
+        self.stats.tx_bytes += u64::from(len);
         true
     }
 
-    /// Queues a frame of a large chunk, copied; false if it was given up.
-    fn queue_copied(&mut self, mem: &mut PacketMemory, frame: TxFrame, multi_buffer: bool) -> bool {
-        let can = multi_buffer || self.shape.parts(&frame) == 1;
-        let copied = can && copy_into_umem(mem, &self.shape, &frame, &mut self.copies);
-        mem.free(frame.buf);
-        let Some(live) = self.live.as_mut().filter(|_| copied) else {
-            self.stats.tx_errors += 1;
-            self.copies.drain(..).for_each(|(buf, _)| mem.free(buf));
+    /// The parts of a frame that the kernel sends from where it lies, or from the front of a chunk; false if it cannot. Each is completed by itself,
+    /// so each holds a reference.
+    fn cut_in_place(&mut self, mem: &mut PacketMemory, mut frame: TxFrame) -> bool {
+        let is_ready = frame.len > 0
+            && (self.shape.sends_in_place(&frame, self.has_multi_buffer())
+                || self.move_to_front(mem, &mut frame));
+        if !is_ready {
+            mem.free(frame.buf);
             return false;
-        };
-        for (buf, part) in self.copies.drain(..) {
-            live.xsk.send(part);
-            self.sending.put(buf);
         }
-        self.stats.tx_frames += 1;
-        self.stats.tx_bytes += u64::from(frame.len);
+        let mut parts = self.shape.split(&frame).peekable();
+        while let Some(part) = parts.next_if(|part| part.continued) {
+            let Some(share) = mem.share(&frame.buf) else {
+                mem.free(frame.buf);
+                return false;
+            };
+            self.parts.push((share, part));
+        }
+        self.parts.extend(parts.next().map(|part| (frame.buf, part)));
         true
+    }
+
+    /// The parts of a frame of a large chunk, copied; false if it cannot be sent so, or no chunks are free.
+    fn cut_copied(&mut self, mem: &mut PacketMemory, frame: TxFrame) -> bool {
+        let is_possible = self.has_multi_buffer() || self.shape.parts(&frame) == 1;
+        let is_cut = is_possible && copy_into_umem(mem, &self.shape, &frame, &mut self.parts);
+        mem.free(frame.buf);
+        is_cut
+    }
+
+    fn has_multi_buffer(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.multi_buffer)
     }
 
     /// Copies a frame to the front of a chunk of its own; false if no chunk is free.
@@ -465,13 +469,16 @@ impl Port for XdpPort {
         max: usize,
     ) -> Result<usize, PortError> {
         self.look(mem, now)?;
-        if self.sending.any() {
+        if self.live.as_ref().is_some_and(|live| live.xsk.sending() > 0) {
             self.drive_tx(mem)?;
         }
         let before = out.len();
         while out.len() - before < max {
-            let Some(part) = self.live.as_mut().and_then(|live| live.xsk.receive()) else { break };
-            self.take_part(mem, part, now, out);
+            match self.live.as_mut().and_then(|live| live.xsk.receive()) {
+                Some(Ok((buf, part))) => self.take_part(mem, buf, part, now, out),
+                Some(Err(NotHeld)) => self.stats.rx_errors += 1,
+                None => break,
+            }
         }
         if let Some(live) = &mut self.live {
             live.xsk.release_rx();

@@ -5,11 +5,15 @@
 //! files they see; it needs no privilege and leaves no file. Nobody is kept from using the interface by other means.
 
 use std::io;
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
+
+use super::get_option;
 use super::interface::Control;
-use super::{checked, get_option, socket};
 
 /// Why a claim failed.
 #[derive(Debug)]
@@ -43,45 +47,30 @@ pub fn claim(control: &Control, usage: &str, index: u32) -> Result<(), Refused> 
 }
 
 fn claim_once(control: &Control, usage: &str, index: u32) -> Result<(), Refused> {
-    let name = format!("wireyard/{usage}/{index}");
-    let (address, len) = address(&name);
-    // SAFETY: the kernel reads `len` bytes of `address`, which is as long at least.
-    let bound =
-        checked(unsafe { libc::bind(control.0.as_raw_fd(), (&raw const address).cast(), len) });
-    match bound {
-        Ok(_) => {}
-        Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {
-            return Err(Refused::Taken(holder(&name).ok().filter(|process| *process != 0)));
+    let failed = |error: Errno| Refused::Failed(error.into());
+    let address = address(usage, index).map_err(failed)?;
+    match bind(&control.0, &address) {
+        Ok(()) => {}
+        Err(Errno::ADDRINUSE) => {
+            return Err(Refused::Taken(holder(&address).ok().filter(|process| *process != 0)));
         }
-        Err(error) => return Err(Refused::Failed(error)),
+        Err(error) => return Err(failed(error)),
     }
     // Who is refused asks for the holder by a connection, which nobody takes; after so many it stays unknown.
-    const ASKED_MOST: libc::c_int = 1000;
-    // SAFETY: no pointers.
-    checked(unsafe { libc::listen(control.0.as_raw_fd(), ASKED_MOST) })
-        .map(drop)
-        .map_err(Refused::Failed)
+    const ASKED_MOST: i32 = 1000;
+    listen(&control.0, ASKED_MOST).map_err(failed)
 }
 
 /// The process that listens under this name; 0: it is in another process namespace.
-fn holder(name: &str) -> io::Result<u32> {
-    let fd = socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0)?;
-    let (address, len) = address(name);
-    // SAFETY: the kernel reads `len` bytes of `address`, which is as long at least.
-    checked(unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) })?;
-    // `struct ucred`: process, user and group.
+fn holder(address: &SocketAddrUnix) -> io::Result<u32> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&fd, address)?;
+    // `struct ucred`: process, user and group. Not by rustix, whose process number cannot be 0.
     let [process, _, _] = get_option::<[u32; 3]>(&fd, libc::SOL_SOCKET, libc::SO_PEERCRED)?;
     Ok(process)
 }
 
-/// An abstract address begins with a zero byte and has no end but its length.
-fn address(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
-    // SAFETY: `sockaddr_un` is plain data, zero is a value of it.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    for (to, from) in address.sun_path.iter_mut().skip(1).zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    let len = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
-    (address, len as libc::socklen_t)
+fn address(usage: &str, index: u32) -> Result<SocketAddrUnix, Errno> {
+    SocketAddrUnix::new_abstract_name(format!("wireyard/{usage}/{index}").as_bytes())
 }

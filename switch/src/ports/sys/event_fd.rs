@@ -1,9 +1,9 @@
 //! A descriptor that another thread makes readable (eventfd(2)).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use super::checked;
+use rustix::event::{EventfdFlags, eventfd};
 
 /// Readable from [`EventFd::signal`] until [`EventFd::clear`]; wakes a thread that polls it.
 #[derive(Debug)]
@@ -15,25 +15,19 @@ impl EventFd {
     /// # Errors
     /// Too many open files.
     pub fn new() -> io::Result<EventFd> {
-        // SAFETY: no pointers; the descriptor is new and ours.
-        let fd = unsafe {
-            OwnedFd::from_raw_fd(checked(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?)
-        };
-        Ok(EventFd(fd))
+        Ok(EventFd(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
     /// Makes it readable.
     pub fn signal(&self) {
-        let one = 1u64;
-        // SAFETY: the kernel reads the 8 bytes of `one`. It refuses only where it is readable already.
-        let _ = unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
+        // It is refused only where it is readable already.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
     /// Makes it unreadable.
     pub fn clear(&self) {
-        let mut count = 0u64;
-        // SAFETY: the kernel writes the 8 bytes of `count`. It refuses only where nobody signalled.
-        let _ = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+        // It is refused only where nobody signalled.
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }
 

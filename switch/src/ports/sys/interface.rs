@@ -5,7 +5,9 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::{checked, socket};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use super::checked;
 
 /// ARPHRD_ETHER.
 pub const HARDWARE_ETHERNET: u16 = 1;
@@ -40,7 +42,9 @@ impl Control {
     /// # Errors
     /// Too many open files.
     pub fn open() -> io::Result<Control> {
-        socket(libc::AF_UNIX, libc::SOCK_STREAM, 0).map(Control)
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        Ok(Control(socket))
     }
 
     /// Looks an interface up by name.
@@ -195,7 +199,7 @@ pub fn names() -> Vec<String> {
 }
 
 fn control_socket() -> io::Result<OwnedFd> {
-    socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0)
+    Ok(socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
 }
 
 /// An empty request for an interface of this name.

@@ -5,10 +5,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::path::Path;
 
-use super::checked;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// The calling thread is in a private network namespace until this is dropped. Threads and processes
 /// it starts meanwhile are in it too, and stay there.
@@ -23,9 +23,19 @@ pub struct PrivateNetwork {
 /// EPERM without CAP_SYS_ADMIN.
 pub fn enter_private_network() -> io::Result<PrivateNetwork> {
     let home = File::open("/proc/thread-self/ns/net")?;
-    // SAFETY: no pointers; only this thread's network namespace changes.
-    checked(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
+    unshare(UnshareFlags::NEWNET)?;
     Ok(PrivateNetwork { home })
+}
+
+/// Gives the calling thread namespaces of its own.
+fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
+    assert!(!namespaces.contains(UnshareFlags::FILES), "threads share their descriptors");
+    // SAFETY: descriptors stay shared, see above.
+    Ok(unsafe { unshare_unsafe(namespaces) }?)
+}
+
+fn move_into(namespace: &File) -> io::Result<()> {
+    Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
 /// Moves the calling thread into the network namespace of this file for good.
@@ -33,9 +43,7 @@ pub fn enter_private_network() -> io::Result<PrivateNetwork> {
 /// # Errors
 /// No such file, no namespace, no CAP_SYS_ADMIN.
 pub fn enter(path: &Path) -> io::Result<()> {
-    let namespace = File::open(path)?;
-    // SAFETY: no pointers; only this thread's network namespace changes.
-    checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+    move_into(&File::open(path)?)
 }
 
 /// Moves the calling process into a new, empty network namespace for good: with a user namespace around it when the
@@ -44,18 +52,15 @@ pub fn enter(path: &Path) -> io::Result<()> {
 /// # Errors
 /// The system forbids it, or the process has more than one thread.
 pub fn leave_for_private_network() -> io::Result<()> {
-    // SAFETY: no pointers; as `enter_private_network`.
-    if checked(unsafe { libc::unshare(libc::CLONE_NEWNET) }).is_ok() {
+    if unshare(UnshareFlags::NEWNET).is_ok() {
         return Ok(());
     }
-    // SAFETY: these take nothing and cannot fail.
-    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-    // SAFETY: no pointers; the kernel refuses a process with other threads.
-    checked(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET)?;
     // Without a map the process has its capabilities all the same, but files it writes would look strange to it.
     std::fs::write("/proc/self/setgroups", "deny")?;
-    std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
-    std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))
+    std::fs::write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
+    std::fs::write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))
 }
 
 /// Keeps new interfaces of this network namespace from speaking IPv6 by themselves. False: they will.
@@ -65,8 +70,7 @@ pub fn silence_ipv6() -> bool {
 
 impl Drop for PrivateNetwork {
     fn drop(&mut self) {
-        // SAFETY: no pointers; the descriptor is a network namespace. A failure leaves the thread in
-        // the private namespace, which harms nobody else.
-        let _ = unsafe { libc::setns(self.home.as_raw_fd(), libc::CLONE_NEWNET) };
+        // A failure leaves the thread in the private namespace, which harms nobody else.
+        let _ = move_into(&self.home);
     }
 }

@@ -3,9 +3,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 
-use super::{checked, get_option, set_option, set_option_with_addresses, socket};
+use super::{checked, get_option, set_option, set_option_with_addresses};
 use crate::ports::TxFrame;
 
 /// Most messages in one system call.
@@ -70,7 +71,7 @@ fn rx_socket_behind(
     filter: &[libc::sock_filter],
 ) -> io::Result<OwnedFd> {
     // Protocol 0: nothing is received before the socket is bound and its options are set.
-    let fd = socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)?;
+    let fd = socket()?;
     let on: libc::c_int = 1;
     set_option(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &on)?;
     if options.aux_data {
@@ -102,12 +103,17 @@ fn rx_socket_behind(
 /// # Errors
 /// EPERM without CAP_NET_RAW, ENODEV.
 pub fn tx_socket(index: u32) -> io::Result<OwnedFd> {
-    let fd = socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)?;
+    let fd = socket()?;
     let on: libc::c_int = 1;
     set_option(&fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)?;
     grow(&fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF);
     bind(&fd, index, 0)?;
     Ok(fd)
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?)
 }
 
 /// The privileged option knows no limit; the other is cut to net.core.[rw]mem_max.

@@ -1,10 +1,12 @@
 //! One descriptor that waits for several and reports which (epoll(7)), and sleeps (poll(2), prctl(2)).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::num::NonZeroU64;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use super::checked;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
 
 /// Readable while any of the descriptors it was made on is readable or has an error.
 #[derive(Debug)]
@@ -16,10 +18,7 @@ impl Waiter {
     /// # Errors
     /// Too many open files.
     pub fn on(fds: &[RawFd]) -> io::Result<Waiter> {
-        // SAFETY: no pointers; the descriptor is new and ours.
-        let waiter =
-            unsafe { OwnedFd::from_raw_fd(checked(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
-        let waiter = Waiter(waiter);
+        let waiter = Waiter(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         fds.iter().try_for_each(|fd| waiter.add(*fd, 0))?;
         Ok(waiter)
     }
@@ -29,17 +28,11 @@ impl Waiter {
     /// # Errors
     /// Too many descriptors.
     pub fn add(&self, fd: RawFd, name: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: name };
-        let mut control = |operation| {
-            // SAFETY: the kernel reads the event during the call.
-            checked(unsafe { libc::epoll_ctl(self.as_raw_fd(), operation, fd, &raw mut event) })
-        };
-        match control(libc::EPOLL_CTL_ADD) {
+        let (fd, name) = (borrowed(fd), epoll::EventData::new_u64(name));
+        match epoll::add(&self.0, fd, name, epoll::EventFlags::IN) {
             // A port that was given another number brings its descriptor along.
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
-                control(libc::EPOLL_CTL_MOD).map(drop)
-            }
-            added => added.map(drop),
+            Err(Errno::EXIST) => Ok(epoll::modify(&self.0, fd, name, epoll::EventFlags::IN)?),
+            added => Ok(added?),
         }
     }
 
@@ -49,16 +42,14 @@ impl Waiter {
     /// # Errors
     /// The kernel's.
     pub fn readable(&self, names: &mut Vec<u64>) -> io::Result<()> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; READABLE_MAX];
-        // SAFETY: the kernel writes at most READABLE_MAX events.
-        let result = checked(unsafe {
-            libc::epoll_wait(self.as_raw_fd(), events.as_mut_ptr(), READABLE_MAX as libc::c_int, 0)
-        });
-        let count = match result {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-            result => result? as usize,
+        let none =
+            epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+        let mut events = [none; READABLE_MAX];
+        let count = match epoll::wait(&self.0, &mut events, Some(&Timespec::default())) {
+            Err(Errno::INTR) => 0,
+            result => result?,
         };
-        names.extend(events.iter().take(count).map(|event| event.u64));
+        names.extend(events.iter().take(count).map(|event| event.data.u64()));
         Ok(())
     }
 }
@@ -66,38 +57,30 @@ impl Waiter {
 /// Most descriptors that one call reports.
 pub const READABLE_MAX: usize = 64;
 
+/// For one call.
+fn borrowed<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: its port keeps it open as long as it gives its number away. The kernel refuses one that is closed, and waiting for another's
+    // descriptor does nothing to it.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
 /// Sleeps until one of the descriptors is readable, a signal comes, or the time is over.
 ///
 /// # Errors
 /// The system has no memory for the list.
 pub fn wait(fds: &[RawFd], timeout: Duration) -> io::Result<()> {
-    let mut list: Vec<libc::pollfd> =
-        fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-    let timeout = libc::timespec {
-        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
-    };
-    // SAFETY: the pointer and length are those of `list`, which the kernel writes during the call; it
-    // reads the timeout, and a null signal mask changes nothing.
-    let result = unsafe {
-        libc::ppoll(
-            list.as_mut_ptr(),
-            list.len() as libc::nfds_t,
-            &raw const timeout,
-            std::ptr::null(),
-        )
-    };
-    match checked(result) {
-        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
-        _ => Ok(()),
+    let wanted = |fd: &RawFd| PollFd::from_borrowed_fd(borrowed(*fd), PollFlags::IN);
+    let mut list: Vec<PollFd<'_>> = fds.iter().map(wanted).collect();
+    // What no `Timespec` can hold is for ever.
+    match poll(&mut list, Timespec::try_from(timeout).ok().as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// Has the kernel wake this thread when a sleep is over, not up to 50 us later to save power. False: it will not.
 pub fn wake_in_time() -> bool {
-    let slack_ns: libc::c_ulong = 1;
-    // SAFETY: PR_SET_TIMERSLACK takes a number and no pointer.
-    checked(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }).is_ok()
+    rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN)).is_ok()
 }
 
 impl AsRawFd for Waiter {

@@ -6,6 +6,8 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
 use super::checked;
 
 /// Words of [`seen`]: bits for the numbers of calls below 1024. Higher ones (there are none today) share the last bit.
@@ -37,8 +39,9 @@ pub fn catch() -> io::Result<()> {
 ///
 /// # Errors
 /// The system refuses.
-pub fn try_socket(family: libc::c_int) -> io::Result<()> {
-    super::socket(family, libc::SOCK_DGRAM, 0).map(drop)
+pub fn try_socket(family: AddressFamily) -> io::Result<()> {
+    socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    Ok(())
 }
 
 extern "C" fn refuse(_signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {

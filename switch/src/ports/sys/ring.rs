@@ -1,16 +1,22 @@
 //! The four rings that an AF_XDP socket shares with the kernel (Documentation/networking/af_xdp.rst).
 
-use std::io;
+use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
 
 /// A mapped ring of entries `E`, of which we are producer or consumer.
 #[derive(Debug)]
 pub(super) struct Ring<E> {
-    map: *mut libc::c_void,
+    map: *mut c_void,
     map_bytes: usize,
-    offsets: libc::xdp_ring_offset,
+    offsets: XdpRingOffset,
+    /// Of the word of flags.
+    flags: u64,
     entries: u32,
     /// Our index: where we write or read next. Indices run freely; the mask makes them positions.
     ours: u32,
@@ -27,26 +33,20 @@ impl<E: Copy> Ring<E> {
     /// Maps a ring of `entries` (a power of two), that the kernel made for `socket`.
     pub(super) fn map(
         socket: &OwnedFd,
-        offsets: libc::xdp_ring_offset,
+        offsets: &XdpRingOffset,
         entries: u32,
-        page_offset: libc::off_t,
-    ) -> io::Result<Ring<E>> {
+        page_offset: u64,
+    ) -> Result<Ring<E>, Errno> {
+        // Before Linux 5.4 there is no such word, and no wake-ups.
+        let flags = offsets.flags.ok_or(Errno::OPNOTSUPP)?;
         let map_bytes = offsets.desc as usize + entries as usize * size_of::<E>();
+        let (access, shared) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
+        let place = std::ptr::null_mut();
         // SAFETY: a new mapping of the size that the kernel gave for this ring.
-        let map = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                map_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                socket.as_raw_fd(),
-                page_offset,
-            )
-        };
-        if map == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Ring { map, map_bytes, offsets, entries, ours: 0, theirs: 0, entry: PhantomData })
+        let map = unsafe { mmap(place, map_bytes, access, shared, socket, page_offset) }?;
+        let (offsets, entry) = (*offsets, PhantomData);
+        Ok(Ring { map, map_bytes, offsets, flags, entries, ours: 0, theirs: 0, entry })
     }
 
     fn word(&self, offset: u64) -> &AtomicU32 {
@@ -109,13 +109,14 @@ impl<E: Copy> Ring<E> {
 
     /// True if the kernel asks to be woken by a system call for this ring.
     pub(super) fn needs_wakeup(&self) -> bool {
-        self.word(self.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+        let flags = self.word(self.flags).load(Ordering::Relaxed);
+        XdpRingFlags::from_bits_retain(flags).contains(XdpRingFlags::XDP_RING_NEED_WAKEUP)
     }
 }
 
 impl<E> Drop for Ring<E> {
     fn drop(&mut self) {
         // SAFETY: mapped in `map` with this length, and not used after.
-        unsafe { libc::munmap(self.map, self.map_bytes) };
+        let _ = unsafe { munmap(self.map, self.map_bytes) };
     }
 }

@@ -5,12 +5,30 @@ use std::time::Duration;
 
 use super::checked;
 
+/// The share of a thread that gives way: a tenth of another's (nice(2), `sched_prio_to_weight` in kernel/sched/core.c).
+const GIVING_WAY: i32 = 10;
+
 /// Asks for slices of this length for the calling thread and those that it starts later: its share of the processor stays the same, in shorter
 /// pieces that come sooner (EEVDF, since Linux 6.12; other kernels take no notice). A thread with a real-time policy stays as it is.
 ///
 /// # Errors
 /// The system refuses.
 pub fn shorten_slices(slice: Duration) -> io::Result<()> {
+    let slice_ns = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
+    change(|attributes| attributes.sched_runtime = slice_ns)
+}
+
+/// Has the calling thread give way to others that want the same processor: for what serves people while another thread forwards packets. Where nobody
+/// else wants it, it loses nothing.
+///
+/// # Errors
+/// The system refuses.
+pub fn give_way() -> io::Result<()> {
+    change(|attributes| attributes.sched_nice = attributes.sched_nice.max(GIVING_WAY))
+}
+
+/// Changes what the calling thread has, unless its policy is not that of ordinary threads.
+fn change(edit: impl FnOnce(&mut libc::sched_attr)) -> io::Result<()> {
     let size = size_of::<libc::sched_attr>() as u32;
     // SAFETY: plain integers, of which zero is a value.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
@@ -22,7 +40,7 @@ pub fn shorten_slices(slice: Duration) -> io::Result<()> {
     if attributes.sched_policy != libc::SCHED_OTHER as u32 {
         return Ok(());
     }
-    attributes.sched_runtime = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
+    edit(&mut attributes);
     // SAFETY: the kernel reads `attributes.size` bytes of `attributes`, which it wrote itself.
     let done = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0u32) };
     checked(done as libc::c_int).map(drop)
@@ -32,9 +50,22 @@ pub fn shorten_slices(slice: Duration) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    /// The nice value of the calling thread, as the kernel shows it (proc(5), field 19 of `stat`).
+    fn nice() -> i32 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("it is shown");
+        let (_, fields) = stat.rsplit_once(") ").expect("a name");
+        fields.split(' ').nth(16).and_then(|field| field.parse().ok()).expect("a number")
+    }
+
     #[test]
-    fn a_thread_may_ask_for_short_slices() {
-        let asked = std::thread::spawn(|| shorten_slices(Duration::from_micros(100)));
-        asked.join().expect("the thread ends").expect("no privilege is needed");
+    fn a_thread_may_ask_for_short_slices_and_give_way() {
+        let asked = std::thread::spawn(|| {
+            shorten_slices(Duration::from_micros(100)).expect("no privilege is needed");
+            let before = nice();
+            give_way().expect("no privilege is needed");
+            (before, nice())
+        });
+        let (before, after) = asked.join().expect("the thread ends");
+        assert_eq!(after, before.max(GIVING_WAY));
     }
 }

@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use super::checked;
 use super::interface::{ioctl, request};
 
@@ -58,11 +60,11 @@ pub enum TapState {
 
 /// Asks the device itself.
 pub fn state(file: &File) -> TapState {
-    let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one `pollfd`, which the kernel writes during the call; it does not wait.
-    match unsafe { libc::poll(&raw mut poll, 1, 0) } {
-        _ if poll.revents & libc::POLLERR != 0 => TapState::Gone,
-        1.. => TapState::Up,
+    let mut list = [PollFd::new(file, PollFlags::OUT)];
+    let ready = poll(&mut list, Some(&Timespec::default()));
+    match ready {
+        _ if list[0].revents().contains(PollFlags::ERR) => TapState::Gone,
+        Ok(1..) => TapState::Up,
         // Only a device that is up has room.
         _ => TapState::Down,
     }

@@ -1,15 +1,25 @@
 //! AF_XDP sockets: a region of packet memory registered as UMEM, and the rings on it.
 //!
-//! Addresses are byte offsets in the region. Who owns a chunk while its address is in a ring is kept
-//! by the caller, who holds the handles.
+//! What is in a ring is the kernel's, so handles of chunks go in and come out here and nowhere else: nobody can touch a chunk that
+//! the kernel may write. Addresses in rings are byte offsets in the region; they do not leave this module.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use wireyard_pipeline::packet::{PacketMemory, RegionPin};
+use rustix::io::Errno;
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpDescOptions,
+    XdpStatistics, XdpUmemReg, XdpUmemRegFlags,
+};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
+    sockopt,
+};
+use wireyard_pipeline::packet::{Buf, PacketMemory, RegionPin};
 
+use super::held::Held;
 use super::ring::Ring;
-use super::{OptionValue, checked, get_option, set_option, set_option_with_addresses, socket};
 
 /// Bytes that the kernel leaves free before a frame in the UMEM (XDP_PACKET_HEADROOM).
 pub const XDP_HEADROOM_BYTES: u32 = 256;
@@ -18,7 +28,7 @@ pub const UMEM_CHUNK_BYTES_MAX: u32 = 4096;
 /// The shortest UMEM chunk (XDP_UMEM_MIN_CHUNK_SIZE).
 pub const UMEM_CHUNK_BYTES_MIN: u32 = 2048;
 
-const SEND_BUFFER_BYTES: libc::c_int = 16 << 20;
+const SEND_BUFFER_BYTES: usize = 16 << 20;
 
 /// How a socket is to be made.
 #[derive(Clone, Copy, Debug)]
@@ -39,23 +49,31 @@ pub struct XskConfig {
     pub multi_buffer: bool,
 }
 
-/// A part of a frame: where, how long, and whether another part follows.
+/// A part of a frame: where in its chunk, how long, and whether another part follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Byte offset in the region.
-    pub address: u64,
+    /// Byte offset in the chunk.
+    pub offset: u32,
     /// Bytes.
     pub len: u32,
     /// Another part of the same frame follows.
     pub continued: bool,
 }
 
-/// A bound AF_XDP socket with its rings.
+/// The kernel gave an address in no chunk that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotHeld;
+
+/// A bound AF_XDP socket with its rings and the chunks in them.
 pub struct Xsk {
-    rx: Ring<libc::xdp_desc>,
-    tx: Ring<libc::xdp_desc>,
+    rx: Ring<XdpDesc>,
+    tx: Ring<XdpDesc>,
     fill: Ring<u64>,
     completion: Ring<u64>,
+    receiving: Held,
+    sending: Held,
+    /// Of a chunk of packet memory: a power of two.
+    chunk_bytes: u32,
     fd: OwnedFd,
     /// Last: the kernel writes into the region until the socket is closed.
     _region: RegionPin,
@@ -68,44 +86,44 @@ impl Xsk {
     /// The step that failed, and why: ENOMEM or ENOBUFS if the memory cannot be pinned, EBUSY if the
     /// queue has a socket, EINVAL or EOPNOTSUPP for what this kernel or driver does not know.
     pub fn open(mem: &PacketMemory, config: &XskConfig) -> Result<Xsk, (&'static str, io::Error)> {
-        let at = |step| move |error| (step, error);
-        let fd = socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)
+        let at = |step| move |error: Errno| (step, io::Error::from(error));
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)
             .map_err(at("open an AF_XDP socket"))?;
         let (region, pin) = (mem.region_layout(), mem.pin());
-        let umem = libc::xdp_umem_reg {
+        let (region_chunks, chunk_bytes) = (mem.config().chunks as usize, mem.config().chunk_bytes);
+        let umem = XdpUmemReg {
             addr: region.base as u64,
             len: region.bytes as u64,
             chunk_size: config.umem_chunk_bytes,
             headroom: config.extra_headroom_bytes,
-            flags: 0,
+            flags: XdpUmemRegFlags::empty(),
             tx_metadata_len: 0,
         };
-        let option = |name, value: &u32| set_option(&fd, libc::SOL_XDP, name, value);
-        // SAFETY: the region is that of `mem`, which stays until the socket is closed: the socket has a pin on it, dropped last.
-        unsafe { set_option_with_addresses(&fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &umem) }
-            .map_err(at("pin the packet memory (UMEM)"))?;
+        // The region is that of `mem`, which stays until the socket is closed: the socket has a pin on it, dropped last.
+        sockopt::set_xdp_umem_reg(&fd, umem).map_err(at("pin the packet memory (UMEM)"))?;
         let (receive, send) = (config.receive_entries, config.send_entries);
-        for (ring, entries) in [
-            (libc::XDP_UMEM_FILL_RING, receive),
-            (libc::XDP_UMEM_COMPLETION_RING, send),
-            (libc::XDP_RX_RING, receive),
-            (libc::XDP_TX_RING, send),
-        ] {
-            option(ring, &entries).map_err(at("make the AF_XDP rings"))?;
-        }
+        size_rings(&fd, receive, send).map_err(at("make the AF_XDP rings"))?;
         // Without the privilege the default stays, which only bounds frames under way.
-        let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES);
-        let offsets: Offsets = get_option(&fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
-            .map_err(at("map the AF_XDP rings"))?;
+        let _ = sockopt::set_socket_send_buffer_size_force(&fd, SEND_BUFFER_BYTES);
         let map = at("map the AF_XDP rings");
-        let rx = Ring::map(&fd, offsets.ring(0), receive, libc::XDP_PGOFF_RX_RING).map_err(map)?;
-        let tx = Ring::map(&fd, offsets.ring(1), send, libc::XDP_PGOFF_TX_RING).map_err(map)?;
-        let fill = libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t;
-        let fill = Ring::map(&fd, offsets.ring(2), receive, fill).map_err(map)?;
-        let completion = libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t;
-        let completion = Ring::map(&fd, offsets.ring(3), send, completion).map_err(map)?;
-        bind(&fd, config).map_err(at("bind the AF_XDP socket"))?;
-        Ok(Xsk { rx, tx, fill, completion, fd, _region: pin })
+        let offsets = sockopt::xdp_mmap_offsets(&fd).map_err(map)?;
+        let rx = Ring::map(&fd, &offsets.rx, receive, XDP_PGOFF_RX_RING).map_err(map)?;
+        let tx = Ring::map(&fd, &offsets.tx, send, XDP_PGOFF_TX_RING).map_err(map)?;
+        let fill = Ring::map(&fd, &offsets.fr, receive, XDP_UMEM_PGOFF_FILL_RING).map_err(map)?;
+        let completion = Ring::map(&fd, &offsets.cr, send, XDP_UMEM_PGOFF_COMPLETION_RING);
+        let completion = completion.map_err(map)?;
+        bind_to_queue(&fd, config).map_err(at("bind the AF_XDP socket"))?;
+        let (receiving, sending) = (Held::new(region_chunks), Held::new(region_chunks));
+        Ok(Xsk { rx, tx, fill, completion, receiving, sending, chunk_bytes, fd, _region: pin })
+    }
+
+    /// Closes the socket and gives back the chunks that the kernel had.
+    pub fn close(mut self) -> Vec<Buf> {
+        let chunks = self.receiving.drain().chain(self.sending.drain()).collect();
+        // Only then the kernel writes into none of them.
+        drop(self);
+        chunks
     }
 
     /// The socket, for poll and for the map of the XDP program.
@@ -113,41 +131,47 @@ impl Xsk {
         &self.fd
     }
 
+    /// Chunks that the kernel has to receive into, and received ones that were not taken yet.
+    pub fn receiving(&self) -> u32 {
+        self.receiving.count()
+    }
+
+    /// Parts that are being sent.
+    pub fn sending(&self) -> u32 {
+        self.sending.count()
+    }
+
     /// How many more chunks the kernel takes for receiving.
     pub fn fill_room(&mut self) -> u32 {
         self.fill.room()
     }
 
-    /// Offers a chunk at `address` for receiving; false if there is no room. See `publish_fill`.
-    pub fn fill(&mut self, address: u64) -> bool {
-        self.fill.push(address)
+    /// Gives the kernel a chunk for receiving; it comes back if there is no room or it is not in the UMEM. See `publish_fill`.
+    pub fn fill(&mut self, buf: Buf) -> Result<(), Buf> {
+        let Some(address) = self.address(&buf, 0, self.chunk_bytes) else { return Err(buf) };
+        if !self.fill.push(address) {
+            return Err(buf);
+        }
+        self.receiving.put(buf);
+        Ok(())
     }
 
     /// Makes the offered chunks known to the kernel.
     pub fn publish_fill(&mut self) {
         self.fill.publish();
         if self.fill.needs_wakeup() {
-            // SAFETY: no buffer is given; the call only makes the driver look at the ring.
-            unsafe {
-                libc::recvfrom(
-                    self.fd.as_raw_fd(),
-                    std::ptr::null_mut(),
-                    0,
-                    libc::MSG_DONTWAIT,
-                    std::ptr::null_mut(),
-                    std::ptr::null_mut(),
-                )
-            };
+            // No buffer is given: the call only makes the driver look at the ring.
+            let _ = recv(&self.fd, &mut [0; 0], RecvFlags::DONTWAIT);
         }
     }
 
     /// The next received part. After the last call of a burst: `release_rx`.
-    pub fn receive(&mut self) -> Option<Part> {
-        self.rx.pop().map(|desc| Part {
-            address: desc.addr,
-            len: desc.len,
-            continued: desc.options & libc::XDP_PKT_CONTD != 0,
-        })
+    pub fn receive(&mut self) -> Option<Result<(Buf, Part), NotHeld>> {
+        let XdpDesc { addr, len, options } = self.rx.pop()?;
+        let continued = options.contains(XdpDescOptions::XDP_PKT_CONTD);
+        let part = Part { offset: self.offset(addr), len, continued };
+        let buf = self.receiving.take(self.chunk(addr));
+        Some(buf.map(|buf| (buf, part)).ok_or(NotHeld))
     }
 
     /// Gives the receive entries back to the kernel.
@@ -160,10 +184,18 @@ impl Xsk {
         self.tx.room()
     }
 
-    /// Queues a part of a frame; false if there is no room. See `kick`.
-    pub fn send(&mut self, part: Part) -> bool {
-        let options = if part.continued { libc::XDP_PKT_CONTD } else { 0 };
-        self.tx.push(libc::xdp_desc { addr: part.address, len: part.len, options })
+    /// Queues a part of a frame; the chunk comes back if there is no room or the part does not lie in the UMEM. See `kick`.
+    pub fn send(&mut self, buf: Buf, part: Part) -> Result<(), Buf> {
+        let Some(addr) = self.address(&buf, part.offset, part.len) else { return Err(buf) };
+        let options = match part.continued {
+            true => XdpDescOptions::XDP_PKT_CONTD,
+            false => XdpDescOptions::empty(),
+        };
+        if !self.tx.push(XdpDesc { addr, len: part.len, options }) {
+            return Err(buf);
+        }
+        self.sending.put(buf);
+        Ok(())
     }
 
     /// Makes the kernel send what is queued. True if some of it still waits.
@@ -174,26 +206,14 @@ impl Xsk {
         self.tx.publish();
         let mut waiting = self.tx.waiting();
         while waiting > 0 && self.tx.needs_wakeup() {
-            // SAFETY: no buffer and no address are given; the frames are in the ring.
-            let result = unsafe {
-                libc::sendto(
-                    self.fd.as_raw_fd(),
-                    std::ptr::null(),
-                    0,
-                    libc::MSG_DONTWAIT,
-                    std::ptr::null(),
-                    0,
-                )
-            };
-            let error = checked(result as libc::c_int).err();
+            // No buffer is given: the frames are in the ring.
+            let result = send(&self.fd, &[], SendFlags::DONTWAIT);
             let left = self.tx.waiting();
-            match error.as_ref().and_then(io::Error::raw_os_error) {
-                None => {}
+            match result {
+                Ok(_) => {}
                 // A batch was sent, or there is no room: go on while it moves.
-                Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR)
-                    if left < waiting => {}
-                Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => break,
-                Some(_) => return Err(error.unwrap_or_else(io::Error::last_os_error)),
+                Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
             if left == waiting {
                 break;
@@ -203,9 +223,10 @@ impl Xsk {
         Ok(self.tx.waiting() > 0)
     }
 
-    /// The address of a part that was sent and is free again. After the last: `release_completed`.
-    pub fn completed(&mut self) -> Option<u64> {
-        self.completion.pop()
+    /// The chunk of a part that was sent. After the last: `release_completed`.
+    pub fn completed(&mut self) -> Option<Result<Buf, NotHeld>> {
+        let address = self.completion.pop()?;
+        Some(self.sending.take(self.chunk(address)).ok_or(NotHeld))
     }
 
     /// Gives the completion entries back to the kernel.
@@ -215,39 +236,38 @@ impl Xsk {
 
     /// Frames that the kernel dropped since the socket was made: no chunk offered, no room, too long.
     pub fn kernel_drops(&self) -> u64 {
-        // `xdp_statistics`: rx_dropped, rx_invalid_descs, tx_invalid_descs, rx_ring_full, ...
-        match get_option::<[u64; 6]>(&self.fd, libc::SOL_XDP, libc::XDP_STATISTICS) {
-            Ok([dropped, _, _, ring_full, _, _]) => dropped + ring_full,
-            Err(_) => 0,
-        }
+        let dropped = |drops: XdpStatistics| drops.rx_dropped + drops.rx_ring_full.unwrap_or(0);
+        sockopt::xdp_statistics(&self.fd).map_or(0, dropped)
+    }
+
+    /// The address of `len` bytes of a chunk, if they lie in the UMEM.
+    fn address(&self, buf: &Buf, offset: u32, len: u32) -> Option<u64> {
+        let fits = offset.checked_add(len).is_some_and(|end| end <= self.chunk_bytes);
+        let is_inside = (buf.index() as usize) < self.receiving.chunks();
+        let base = u64::from(buf.index()) << self.chunk_bytes.trailing_zeros();
+        (fits && is_inside).then_some(base + u64::from(offset))
+    }
+
+    /// The chunk of an address.
+    fn chunk(&self, address: u64) -> u32 {
+        (address >> self.chunk_bytes.trailing_zeros()) as u32
+    }
+
+    /// Its offset in the chunk.
+    fn offset(&self, address: u64) -> u32 {
+        address as u32 & (self.chunk_bytes - 1)
     }
 }
 
-/// `xdp_mmap_offsets` as words: producer, consumer, desc, flags of rx, tx, fill, completion.
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-struct Offsets([[u64; 4]; 4]);
-
-// SAFETY: integers, side by side.
-unsafe impl OptionValue for Offsets {}
-
-impl Offsets {
-    fn ring(&self, i: usize) -> libc::xdp_ring_offset {
-        let [producer, consumer, desc, flags] = self.0.get(i).copied().unwrap_or_default();
-        libc::xdp_ring_offset { producer, consumer, desc, flags }
-    }
+fn size_rings(fd: &OwnedFd, receive: u32, send: u32) -> Result<(), Errno> {
+    sockopt::set_xdp_umem_fill_ring_size(fd, receive)?;
+    sockopt::set_xdp_umem_completion_ring_size(fd, send)?;
+    sockopt::set_xdp_rx_ring_size(fd, receive)?;
+    sockopt::set_xdp_tx_ring_size(fd, send)
 }
 
-fn bind(fd: &OwnedFd, config: &XskConfig) -> io::Result<()> {
-    let sg = if config.multi_buffer { libc::XDP_USE_SG } else { 0 };
-    let address = libc::sockaddr_xdp {
-        sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP | sg,
-        sxdp_ifindex: config.index,
-        sxdp_queue_id: config.queue,
-        sxdp_shared_umem_fd: 0,
-    };
-    let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
-    // SAFETY: the kernel reads `len` bytes of `address`.
-    checked(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) }).map(drop)
+fn bind_to_queue(fd: &OwnedFd, config: &XskConfig) -> Result<(), Errno> {
+    let mut flags = SocketAddrXdpFlags::XDP_COPY | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+    flags.set(SocketAddrXdpFlags::XDP_USE_SG, config.multi_buffer);
+    bind(fd, &SocketAddrXdp::new(flags, config.index, config.queue))
 }

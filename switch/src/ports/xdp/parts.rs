@@ -91,8 +91,8 @@ pub(super) fn copy_into_umem(
         if let Some(target) = target {
             target.copy_from_slice(source);
         }
-        let (address, len) = (shape.address(&buf, 0), source.len() as u32);
-        chunks.push((buf, Part { address, len, continued: at + 1 < count }));
+        let part = Part { offset: 0, len: source.len() as u32, continued: at + 1 < count };
+        chunks.push((buf, part));
     }
     true
 }

@@ -6,7 +6,7 @@
 
 use wireyard_pipeline::packet::{PacketMemory, Promise};
 
-use super::held::Held;
+use crate::ports::sys::xsk::Xsk;
 use crate::ports::{PortError, PortSpec};
 
 /// Entries of a ring: as many as a driver hands over at a time (its NAPI budget), at least.
@@ -79,13 +79,13 @@ impl Rings {
     }
 
     /// How many more chunks may be held for receiving.
-    pub(super) fn receive_room(&self, held: &Held) -> u32 {
-        self.entries.receive.saturating_sub(held.count())
+    pub(super) fn receive_room(&self, xsk: &Xsk) -> u32 {
+        self.entries.receive.saturating_sub(xsk.receiving())
     }
 
     /// How many more chunks may be held for sending.
-    pub(super) fn send_room(&self, held: &Held) -> u32 {
-        self.entries.send.saturating_sub(held.count())
+    pub(super) fn send_room(&self, xsk: &Xsk) -> u32 {
+        self.entries.send.saturating_sub(xsk.sending())
     }
 }
 

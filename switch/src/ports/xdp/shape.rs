@@ -3,7 +3,7 @@
 //! The UMEM is the chunks of the configured size. Large chunks are not in it, so that nothing pins them: a frame in one is copied
 //! into others to be sent.
 
-use wireyard_pipeline::packet::{Buf, PacketMemory};
+use wireyard_pipeline::packet::PacketMemory;
 
 use crate::ports::TxFrame;
 use crate::ports::sys::xsk::{
@@ -18,10 +18,6 @@ const FIRST_PART_BYTES_MIN: u64 = 64;
 /// The geometry of a region as UMEM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// A power of two, as packet memory has it.
-    chunk_bytes: u32,
-    /// log2 of `chunk_bytes`: every frame asks where it is, and a division is slow.
-    chunk_shift: u32,
     umem_shift: u32,
     /// Chunks in the UMEM.
     chunks: u32,
@@ -59,8 +55,6 @@ impl Shape {
             ));
         }
         Ok(Shape {
-            chunk_bytes: config.chunk_bytes,
-            chunk_shift: config.chunk_bytes.trailing_zeros(),
             umem_shift: umem_chunk_bytes.trailing_zeros(),
             chunks: config.chunks,
             frame_chunk_bytes: mem.max_chunk_bytes(),
@@ -82,19 +76,6 @@ impl Shape {
     /// Where the kernel puts the start of a frame in a chunk.
     pub(super) fn data_offset(&self) -> usize {
         (XDP_HEADROOM_BYTES + self.extra_headroom_bytes) as usize
-    }
-
-    /// The address of byte `offset` of a chunk.
-    #[inline]
-    pub(super) fn address(&self, buf: &Buf, offset: u64) -> u64 {
-        (u64::from(buf.index()) << self.chunk_shift) + offset
-    }
-
-    /// The chunk index and the offset in it of an address.
-    #[inline]
-    pub(super) fn place(&self, address: u64) -> (u32, usize) {
-        let within = u64::from(self.chunk_bytes) - 1;
-        ((address >> self.chunk_shift) as u32, (address & within) as usize)
     }
 
     /// True for a frame in a large chunk, which the kernel cannot read.
@@ -121,17 +102,17 @@ impl Shape {
         self.parts(frame) == 1 || (multi_buffer && first >= FIRST_PART_BYTES_MIN)
     }
 
-    /// The parts of `len` bytes from `start` on, cut at the borders of UMEM chunks.
-    pub(super) fn split(&self, start: u64, len: u32) -> impl Iterator<Item = Part> {
+    /// The parts of a frame, cut at the borders of UMEM chunks.
+    pub(super) fn split(&self, frame: &TxFrame) -> impl Iterator<Item = Part> + use<> {
         let umem_shift = self.umem_shift;
-        let end = start + u64::from(len);
-        let mut at = start;
+        let mut at = u32::from(frame.data_off);
+        let end = at + frame.len;
         std::iter::from_fn(move || {
             if at >= end {
                 return None;
             }
             let stop = (((at >> umem_shift) + 1) << umem_shift).min(end);
-            let part = Part { address: at, len: (stop - at) as u32, continued: stop < end };
+            let part = Part { offset: at, len: stop - at, continued: stop < end };
             at = stop;
             Some(part)
         })
@@ -171,19 +152,17 @@ mod tests {
     fn frames_are_cut_at_pages() {
         let mut mem = memory(16384, 256);
         let shape = Shape::of(&mem).unwrap();
-        let (_first, buf) = (mem.alloc().unwrap(), mem.alloc().unwrap());
-        let base = shape.address(&buf, 0);
-        assert_eq!(shape.place(base + 300), (buf.index(), 300));
+        let buf = mem.alloc().unwrap();
         let mut frame = TxFrame::at_once(buf, 256, 9216, Time::ZERO);
         assert_eq!(shape.parts(&frame), 3);
         assert!(shape.sends_in_place(&frame, true) && !shape.sends_in_place(&frame, false));
-        let parts: Vec<Part> = shape.split(base + 256, 9216).collect();
-        let lens: Vec<_> = parts.iter().map(|p| (p.address - base, p.len, p.continued)).collect();
+        let parts: Vec<Part> = shape.split(&frame).collect();
+        let lens: Vec<_> = parts.iter().map(|p| (p.offset, p.len, p.continued)).collect();
         assert_eq!(lens, [(256, 3840, true), (4096, 4096, true), (8192, 1280, false)]);
         frame.len = 3840;
-        assert_eq!((shape.parts(&frame), shape.split(base + 256, 3840).count()), (1, 1));
+        assert_eq!((shape.parts(&frame), shape.split(&frame).count()), (1, 1));
         frame.len = 3841;
-        assert_eq!((shape.parts(&frame), shape.split(base + 256, 3841).count()), (2, 2));
+        assert_eq!((shape.parts(&frame), shape.split(&frame).count()), (2, 2));
         frame.data_off = 4090;
         assert!(!shape.sends_in_place(&frame, true), "the header would be cut");
     }

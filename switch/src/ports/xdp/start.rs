@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use wireyard_pipeline::packet::PacketMemory;
+use wireyard_pipeline::packet::{Buf, PacketMemory};
 
 use super::rings::Entries;
 use super::shape::{HEADER_BYTES, Shape};
@@ -33,6 +33,13 @@ pub(super) struct Live {
 }
 
 impl Live {
+    /// Ends it. The chunks come back that the kernel had.
+    pub(super) fn close(self) -> Vec<Buf> {
+        // The program first: it feeds the socket.
+        drop(self.program);
+        self.xsk.close()
+    }
+
     /// The program leaves VLAN tags before the frames.
     pub(super) fn stores_tags(&self) -> bool {
         self.program.attachment.stores_tags

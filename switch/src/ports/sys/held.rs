@@ -17,8 +17,9 @@ impl Held {
         Held { slots, more: Vec::with_capacity(64), count: 0 }
     }
 
-    pub(super) fn any(&self) -> bool {
-        self.count > 0
+    /// Chunks that can be held.
+    pub(super) fn chunks(&self) -> usize {
+        self.slots.len()
     }
 
     /// References that are held.
@@ -72,8 +73,8 @@ mod tests {
         for index in [ia, ia] {
             mem.free(held.take(index).unwrap());
         }
-        assert_eq!((held.take(ia), held.any()), (None, true));
+        assert_eq!((held.take(ia), held.count()), (None, 1));
         held.drain().for_each(|buf| mem.free(buf));
-        assert_eq!((held.take(ib), held.any(), mem.free_chunks()), (None, false, 4));
+        assert_eq!((held.take(ib), held.count(), mem.free_chunks()), (None, 0, 4));
     }
 }
