@@ -16,6 +16,7 @@ pub mod checks;
 pub mod compare;
 mod crew;
 pub mod engine;
+mod error;
 pub mod event_queue;
 pub mod fabric;
 pub mod failure_trace;
@@ -45,4 +46,5 @@ mod thresholds;
 pub mod workload;
 
 pub use engine::{Lab, Outcome, Pulse};
+pub use error::LabError;
 pub use scenario::Scenario;

@@ -186,7 +186,7 @@ fn run_live(
 fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Status, String> {
     let mut found = Diagnostics::new();
     let wrong = match error {
-        CheckError::Build(message) => return Err(message),
+        CheckError::Build(error) => return Err(error.into()),
         CheckError::Queues(wrong) => {
             for (span, problem) in wrong {
                 match span {
@@ -265,7 +265,7 @@ fn write(args: &LabArgs, runs: &[Run]) -> Result<(), String> {
     if args.seeds > 1 {
         all.push(output::write_seeds(folder, &sweep::by_seed(runs))?);
     }
-    output::list(folder, &all)
+    Ok(output::list(folder, &all)?)
 }
 
 fn finish(args: &LabArgs, runs: &[Run]) -> Result<Status, String> {

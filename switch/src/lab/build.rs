@@ -10,6 +10,7 @@ use wireyard_tables::time::Span;
 use super::addresses::port_mac;
 use super::arrival_index::ArrivalIndex;
 use super::cable::{CablePort, Cabling};
+use super::error::LabError;
 use super::fabric::{Fabric, NodeKind};
 use super::host::{self, Connection};
 use super::lease::Lease;
@@ -68,7 +69,7 @@ pub(super) fn devices(
     options: Options,
     cabling: Option<&Cabling>,
     layout: &Layout,
-) -> Result<Devices, String> {
+) -> Result<Devices, LabError> {
     let seed = options.seed.unwrap_or(scenario.seed);
     let memory = memory::make(scenario)?;
     let base = load_program(scenario)?;
@@ -78,10 +79,10 @@ pub(super) fn devices(
     if target.telemetry.is_none()
         && scenario.flows.iter().any(|flow| scenario.sender(flow).telemetry())
     {
-        return Err(format!(
+        return Err(LabError::Scenario(format!(
             "the program of the switches has no table `{LINKS}`, so it writes no telemetry, which a rate control needs: \
              `switch: {{ program: ../hpcc_int }}` has one"
-        ));
+        )));
     }
     let mut devices = Devices {
         mem: memory,
@@ -162,7 +163,7 @@ fn link_ports(
     (seed, cabling): (u64, Option<&Cabling>),
     layout: &Layout,
     devices: &mut Devices,
-) -> Result<Vec<Vec<Box<dyn Port>>>, String> {
+) -> Result<Vec<Vec<Box<dyn Port>>>, LabError> {
     let fabric = &scenario.fabric;
     let mut ports: Vec<Vec<Box<dyn Port>>> = fabric.nodes.iter().map(|_| Vec::new()).collect();
     let kind = link_type(scenario.host.transport);

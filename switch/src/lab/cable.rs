@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::{Deadline, Span, Time};
 
+use super::error::LabError;
 use super::fabric::Fabric;
 use super::link::LinkPort;
 use crate::ports::raw::RawPort;
@@ -81,12 +82,12 @@ impl Cable {
     ///
     /// # Errors
     /// What the kernel does not allow, with the names.
-    pub fn lay(names: &[String; 2], mtu_bytes: u32) -> Result<Cable, String> {
+    pub fn lay(names: &[String; 2], mtu_bytes: u32) -> Result<Cable, LabError> {
         let [a, b] = names;
-        veth::create([a, b], mtu_bytes).map_err(|error| error.to_string())?;
+        veth::create([a, b], mtu_bytes)?;
         let open = |name: &String| {
             let port = RawPort::open(&PortSpec::new(PortKind::Raw, name));
-            port.map(Mutex::new).map_err(|error| error.to_string())
+            port.map(Mutex::new)
         };
         Ok(Cable { ends: [open(a)?, open(b)?], counters: Default::default() })
     }
@@ -164,7 +165,7 @@ impl Cabling {
     ///
     /// # Errors
     /// What the kernel does not allow.
-    pub fn lay(fabric: &Fabric, look: Span) -> Result<Cabling, String> {
+    pub fn lay(fabric: &Fabric, look: Span) -> Result<Cabling, LabError> {
         let lay = |link: usize| {
             // The MTU of an interface leaves out the Ethernet header; a link's does not.
             let mtu_bytes = fabric.links[link].setup.mtu.get() as u32;

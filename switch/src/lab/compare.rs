@@ -4,16 +4,43 @@
 //! seed makes of both; else as two samples. Of many figures some differ by chance: Holm's procedure decides which of them are significant.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::folder::Folder;
+use crate::folder::{FileError, Folder};
 use crate::report::student::{self, Difference};
 use crate::report::{Axis, Column, Layer, Plot, Report, Table, Unit, stats};
 
 /// Most bytes of a file of results.
 const BYTES_MAX: u64 = 256 << 20;
+
+/// A folder that holds no results.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// There is no such folder.
+    #[error("{}: no folder of results (`wireyard lab ... -o DIR` writes one)", .0.display())]
+    NoFolder(PathBuf),
+    /// It has none of the files of results.
+    #[error("{}: neither seeds.csv nor report.json is there", .0.display())]
+    NoResults(PathBuf),
+    /// Its `seeds.csv` is something else.
+    #[error("{}/seeds.csv: not a table of seeds", .0.display())]
+    NotSeeds(PathBuf),
+    /// Its `report.json` is something else.
+    #[error("{}/report.json: not a report", .0.display())]
+    NotReport(PathBuf),
+    /// What the system says.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl From<CompareError> for String {
+    fn from(error: CompareError) -> String {
+        error.to_string()
+    }
+}
 
 /// The figures of a folder: by name, the unit and a value for each seed.
 struct Results {
@@ -28,7 +55,7 @@ struct Results {
 ///
 /// # Errors
 /// What is no folder of results.
-pub fn compare(a: &Path, b: &Path) -> Result<Report, String> {
+pub fn compare(a: &Path, b: &Path) -> Result<Report, CompareError> {
     let (a, b) = (read(a)?, read(b)?);
     let paired = a.seeds == b.seeds;
     let mut report = Report { title: format!("{} and {}", a.name, b.name), ..Report::default() };
@@ -145,28 +172,24 @@ fn by_size(a: &Results, b: &Results) -> Option<Plot> {
     })
 }
 
-fn read(path: &Path) -> Result<Results, String> {
+fn read(path: &Path) -> Result<Results, CompareError> {
     if !path.is_dir() {
-        return Err(format!(
-            "{}: no folder of results (`wireyard lab ... -o DIR` writes one)",
-            path.display()
-        ));
+        return Err(CompareError::NoFolder(path.to_owned()));
     }
     let folder = Folder::make(path)?;
     let name = path.display().to_string();
     let (seeds, figures, first) = match folder.read("seeds.csv", BYTES_MAX) {
         Some(text) => {
-            let (seeds, figures) =
-                of_seeds(&text).ok_or_else(|| format!("{name}/seeds.csv: not a table of seeds"))?;
+            let not_seeds = || CompareError::NotSeeds(path.to_owned());
+            let (seeds, figures) = of_seeds(&text).ok_or_else(not_seeds)?;
             let first = seeds.first().map(|seed| format!("seed-{seed}/"));
             (seeds, figures, first.unwrap_or_default())
         }
         None => {
             let text = folder.read("report.json", BYTES_MAX);
-            let text =
-                text.ok_or_else(|| format!("{name}: neither seeds.csv nor report.json is there"))?;
-            let (seed, figures) =
-                of_report(&text).ok_or_else(|| format!("{name}/report.json: not a report"))?;
+            let text = text.ok_or_else(|| CompareError::NoResults(path.to_owned()))?;
+            let not_report = || CompareError::NotReport(path.to_owned());
+            let (seed, figures) = of_report(&text).ok_or_else(not_report)?;
             (vec![seed], figures, String::new())
         }
     };

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use wireyard_tables::time::{Deadline, Span};
 
+use super::error::LabError;
 use super::part::{Halt, Part, Passing};
 
 /// Turns of nodes between two looks at the clocks of others: each look is a few lines of memory that another processor has.
@@ -74,7 +75,7 @@ impl Crew {
     ///
     /// # Errors
     /// The system has no more threads.
-    pub(super) fn new(lookahead: &[Vec<Span>]) -> Result<Crew, String> {
+    pub(super) fn new(lookahead: &[Vec<Span>]) -> Result<Crew, LabError> {
         let count = lookahead.len();
         let senders = |to: usize| {
             let all = (0..count).map(|from| (from, lookahead[from][to]));
@@ -96,7 +97,7 @@ impl Crew {
             let shared = Arc::clone(&crew.shared);
             let thread = thread::Builder::new().name(format!("lab-{number}"));
             let thread = thread.spawn(move || shared.work(number));
-            crew.threads.push(thread.map_err(|error| format!("no thread for a worker: {error}"))?);
+            crew.threads.push(thread.map_err(LabError::Thread)?);
         }
         Ok(crew)
     }

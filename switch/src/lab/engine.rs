@@ -16,6 +16,7 @@ use super::build::{self, Options};
 use super::cable::Cabling;
 use super::checks::{Checks, Violation};
 use super::crew::Crew;
+use super::error::LabError;
 use super::failure_trace::Watch;
 use super::host::{self, Connection, FlowStatus};
 use super::link::Direction;
@@ -117,8 +118,8 @@ impl Lab {
     /// Builds the devices of a scenario.
     ///
     /// # Errors
-    /// What cannot be built, in words.
-    pub fn new(scenario: Arc<Scenario>, options: Options) -> Result<Lab, String> {
+    /// What cannot be built.
+    pub fn new(scenario: Arc<Scenario>, options: Options) -> Result<Lab, LabError> {
         Lab::over(scenario, options, None)
     }
 
@@ -130,7 +131,7 @@ impl Lab {
         scenario: Arc<Scenario>,
         options: Options,
         cabling: Option<&Cabling>,
-    ) -> Result<Lab, String> {
+    ) -> Result<Lab, LabError> {
         let layout = match cabling {
             None => partition::plan(&scenario, options.workers),
             Some(_) => Layout::one(&scenario.fabric),
@@ -144,7 +145,7 @@ impl Lab {
         options: Options,
         cabling: Option<&Cabling>,
         layout: Layout,
-    ) -> Result<Lab, String> {
+    ) -> Result<Lab, LabError> {
         let mut devices = build::devices(&scenario, options, cabling, &layout)?;
         let seats = std::mem::take(&mut devices.seats);
         let crossings = crossings(&scenario, &layout, &devices.links);

@@ -27,6 +27,7 @@ use wireyard_tables::time::Span;
 use super::build::Options;
 use super::cable::{Cable, Cabling};
 use super::engine::{Lab, Outcome, Pulse};
+use super::error::LabError;
 use super::results::{self, About};
 use super::scenario::{Expect, Scenario, Transport};
 use super::snapshot::Snapshot;
@@ -64,17 +65,13 @@ pub struct Live {
 ///
 /// # Errors
 /// What, and what to do.
-pub fn check(scenario: &Scenario) -> Result<(), String> {
+pub fn check(scenario: &Scenario) -> Result<(), LabError> {
     let links = scenario.fabric.links.len();
     if scenario.host.transport == Transport::Infiniband {
-        return Err("native InfiniBand cannot be live: its links are not Ethernet, and no interface of the \
-             kernel carries a local route header; run it without `--live`, or with `transport: rocev2`"
-            .to_owned());
+        return Err(LabError::LiveInfiniband);
     }
     if links > LINKS_MAX {
-        return Err(format!(
-            "{links} links cannot be live: at most {LINKS_MAX} cables are laid; run it without `--live`"
-        ));
+        return Err(LabError::LiveLinks { links, most: LINKS_MAX });
     }
     Ok(())
 }
@@ -107,7 +104,7 @@ pub fn run(
     plan: Plan,
     about: &About,
     pulse: &mut dyn FnMut(Pulse, &mut Lab) -> bool,
-) -> Result<(Run, Live), String> {
+) -> Result<(Run, Live), LabError> {
     check(scenario)?;
     private::enter("A live run")?;
     let look = Span::from_ps((LOOK.as_ps() / plan.dilation).max(1));
@@ -129,7 +126,8 @@ pub fn run(
     directions.for_each(|direction| live.cables += direction);
     let mut report = results::report(&mut lab, &outcome, about);
     if !matches!(outcome, Outcome::Interrupted) {
-        results::judge(&mut report, &lab).map_err(|wrong| format!("{wrong:?}"))?;
+        results::judge(&mut report, &lab)
+            .map_err(|wrong| LabError::no_figure(scenario, scenario.seed, &wrong))?;
     }
     reported::fill(&mut report, &live, &left_out);
     let run = Run {

@@ -31,7 +31,7 @@ const BATCH: u32 = 4;
 ///
 /// # Errors
 /// The system has not so much.
-pub(super) fn make(scenario: &Scenario) -> Result<PacketMemory, String> {
+pub(super) fn make(scenario: &Scenario) -> Result<PacketMemory, MemoryError> {
     let packets = scenario.host_setups().map(|host| host.path_mtu.get());
     let frame = packets.max().unwrap_or(0) + HEADERS_MAX;
     let mut chunks = chunks(scenario);
@@ -42,7 +42,7 @@ pub(super) fn make(scenario: &Scenario) -> Result<PacketMemory, String> {
             Err(MemoryError::OutOfMemory(_)) if chunks > CHUNKS.0 => {
                 chunks = (chunks / 2).max(CHUNKS.0);
             }
-            made => return made.map_err(|error| error.to_string()),
+            made => return made,
         }
     }
 }

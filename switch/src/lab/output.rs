@@ -6,8 +6,26 @@
 use std::path::{Path, PathBuf};
 
 use super::sweep::Run;
-use crate::folder::Folder;
+use crate::folder::{FileError, Folder};
 use crate::report::{Report, Table, csv, html, json, parquet, text};
+
+/// Results that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// What the system says, with the file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// What the format of the series cannot hold.
+    #[error("series as Parquet: {0}")]
+    Parquet(#[from] ::parquet::errors::ParquetError),
+}
+
+impl From<OutputError> for String {
+    fn from(error: OutputError) -> String {
+        error.to_string()
+    }
+}
 
 /// The list of what was written, beside it.
 const LIST: &str = "files.txt";
@@ -18,7 +36,7 @@ const LIST_BYTES_MAX: u64 = 64 << 20;
 ///
 /// # Errors
 /// What the system says, with the file.
-pub fn prepare(folder: &Path) -> Result<(), String> {
+pub fn prepare(folder: &Path) -> Result<(), OutputError> {
     Ok(Folder::make(folder)?.can_write("report.html")?)
 }
 
@@ -26,11 +44,11 @@ pub fn prepare(folder: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// What the system says, with the file.
-pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, String> {
+pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, OutputError> {
     let mut written = Vec::new();
     let mut put = |name: String, bytes: &[u8]| {
         written.push(folder.write(&format!("{below}{name}"), bytes)?);
-        Ok::<(), String>(())
+        Ok::<(), OutputError>(())
     };
     let report = &run.report;
     put("report.html".to_owned(), html::page(report).as_bytes())?;
@@ -60,7 +78,7 @@ pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, St
 ///
 /// # Errors
 /// What the system says, with the file.
-pub fn replace(path: &Path, report: &Report, more: &[(&str, String)]) -> Result<(), String> {
+pub fn replace(path: &Path, report: &Report, more: &[(&str, String)]) -> Result<(), OutputError> {
     clear(path)?;
     let folder = Folder::make(path)?;
     let mut written = vec![
@@ -81,7 +99,7 @@ pub fn replace(path: &Path, report: &Report, more: &[(&str, String)]) -> Result<
 ///
 /// # Errors
 /// What the system says, with the file.
-pub fn clear(folder: &Path) -> Result<(), String> {
+pub fn clear(folder: &Path) -> Result<(), OutputError> {
     let folder = Folder::make(folder)?;
     let Some(text) = folder.read(LIST, LIST_BYTES_MAX) else { return Ok(()) };
     // The list is only a file: it leads nowhere but into the folder.
@@ -101,7 +119,7 @@ fn is_below(name: &str) -> bool {
 ///
 /// # Errors
 /// What the system says, with the file.
-pub fn list(folder: &Path, written: &[PathBuf]) -> Result<(), String> {
+pub fn list(folder: &Path, written: &[PathBuf]) -> Result<(), OutputError> {
     let names = written.iter().filter_map(|path| path.strip_prefix(folder).ok());
     let text: String = names.map(|name| format!("{}\n", name.display())).collect();
     Folder::make(folder)?.write(LIST, text.as_bytes())?;
@@ -112,7 +130,7 @@ pub fn list(folder: &Path, written: &[PathBuf]) -> Result<(), String> {
 ///
 /// # Errors
 /// What the system says, with the file.
-pub fn write_seeds(folder: &Path, seeds: &Table) -> Result<PathBuf, String> {
+pub fn write_seeds(folder: &Path, seeds: &Table) -> Result<PathBuf, OutputError> {
     Ok(Folder::make(folder)?.write("seeds.csv", csv::table(seeds).as_bytes())?)
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::build::Options;
 use super::checks::Violation;
 use super::engine::{Lab, Outcome, Pulse};
+use super::error::LabError;
 use super::failure_trace;
 use super::foreign;
 use super::queues::{self, Wrong};
@@ -51,12 +52,12 @@ pub fn check(scenario: &Arc<Scenario>, options: Options, about: &About) -> Resul
 }
 
 /// Why a scenario cannot be run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum CheckError {
     /// Queues that contradict themselves, the links or the packets; and where they are written.
     Queues(Vec<Wrong>),
     /// A device cannot be built.
-    Build(String),
+    Build(LabError),
     /// Expectations that cannot be asked.
     Expect(Vec<BadExpectation>),
 }
@@ -70,7 +71,7 @@ pub fn run(
     options: Options,
     about: &About,
     pulse: &mut dyn FnMut(Pulse) -> bool,
-) -> Result<Run, String> {
+) -> Result<Run, LabError> {
     let scenario = &scenario.with_seed(options.seed);
     let mut lab = Lab::new(Arc::clone(scenario), options)?;
     let mut outcome = lab.run(pulse);
@@ -90,14 +91,8 @@ pub fn run(
     let mut report = results::report(&mut lab, &outcome, about);
     if !matches!(outcome, Outcome::Interrupted) {
         // Names and units were checked before the first run; only flows that are drawn have others in the next.
-        results::judge(&mut report, &lab).map_err(|wrong| {
-            let names = wrong.iter().map(|bad| scenario.expect[bad.index].figure.as_str());
-            let names = names.collect::<Vec<_>>().join("`, `");
-            format!(
-                "with seed {} there is no figure `{names}`: other flows are drawn",
-                scenario.seed
-            )
-        })?;
+        results::judge(&mut report, &lab)
+            .map_err(|wrong| LabError::no_figure(scenario, scenario.seed, &wrong))?;
     }
     Ok(Run {
         seed: options.seed.unwrap_or(scenario.seed),
@@ -130,9 +125,9 @@ pub fn run_all(
     jobs: usize,
     about: &About,
     stop: &AtomicBool,
-) -> Result<Sweep, String> {
+) -> Result<Sweep, LabError> {
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Option<Result<Run, String>>>> =
+    let done: Mutex<Vec<Option<Result<Run, LabError>>>> =
         Mutex::new(seeds.iter().map(|_| None).collect());
     let work = || {
         let stopped = || stop.load(Ordering::Relaxed);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wireyard_tables::time::Time;
 
 use crate::pcap::{
-    Interface, LINK_ETHERNET, LINK_INFINIBAND, PcapWriter, RecordToWrite, Timestamp,
+    Interface, LINK_ETHERNET, LINK_INFINIBAND, PcapError, PcapWriter, RecordToWrite, Timestamp,
 };
 use crate::ports::LinkType;
 
@@ -35,12 +35,12 @@ impl Tap {
     ///
     /// # Errors
     /// The format cannot take it.
-    pub fn pair(names: [String; 2], link: LinkType, frames: u64) -> Result<[Tap; 2], String> {
+    pub fn pair(names: [String; 2], link: LinkType, frames: u64) -> Result<[Tap; 2], PcapError> {
         let link = if link == LinkType::Infiniband { LINK_INFINIBAND } else { LINK_ETHERNET };
-        let mut writer = PcapWriter::pcapng(Vec::new()).map_err(|error| error.to_string())?;
+        let mut writer = PcapWriter::pcapng(Vec::new())?;
         for name in names {
             let interface = Interface { link, name };
-            writer.add_interface(&interface).map_err(|error| error.to_string())?;
+            writer.add_interface(&interface)?;
         }
         let recording = Recording { writer, frames: BTreeMap::new(), most: frames, seen: 0 };
         let recording = Arc::new(Mutex::new(Some(recording)));

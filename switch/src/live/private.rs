@@ -1,19 +1,34 @@
 //! Where a run on interfaces of its own happens: a network namespace that ends with the process.
 
+use std::io;
+
 use crate::ports::sys::netns;
+
+/// The system allows neither a network namespace nor a user namespace around it.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no private network namespace: {source}. {what} needs root, or user namespaces for everybody (sysctl \
+     kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, and on Ubuntu \
+     kernel.apparmor_restrict_unprivileged_userns=0)"
+)]
+pub struct NoNamespace {
+    /// Who needs it.
+    what: &'static str,
+    source: io::Error,
+}
+
+impl From<NoNamespace> for String {
+    fn from(error: NoNamespace) -> String {
+        error.to_string()
+    }
+}
 
 /// Moves the process into an empty network namespace for good; `what` is who needs it, for the message.
 ///
 /// # Errors
-/// The system allows neither that nor a user namespace, in words that say what would.
-pub fn enter(what: &str) -> Result<(), String> {
-    netns::leave_for_private_network().map_err(|error| {
-        format!(
-            "no private network namespace: {error}. {what} needs root, or user namespaces for everybody \
-             (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, and on Ubuntu \
-             kernel.apparmor_restrict_unprivileged_userns=0)"
-        )
-    })?;
+/// The system allows neither that nor a user namespace.
+pub fn enter(what: &'static str) -> Result<(), NoNamespace> {
+    netns::leave_for_private_network().map_err(|source| NoNamespace { what, source })?;
     // Where this is refused, the interfaces' own neighbour discovery is on the cables too.
     netns::silence_ipv6();
     Ok(())

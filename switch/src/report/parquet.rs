@@ -17,12 +17,8 @@ use super::Report;
 /// All series, one row for each sample.
 ///
 /// # Errors
-/// What the format cannot hold, in words.
-pub fn series(report: &Report) -> std::result::Result<Vec<u8>, String> {
-    write(report).map_err(|error| format!("series as Parquet: {error}"))
-}
-
-fn write(report: &Report) -> Result<Vec<u8>> {
+/// What the format cannot hold.
+pub fn series(report: &Report) -> Result<Vec<u8>> {
     let column = |name: String, repetition| {
         let column = Type::primitive_type_builder(&name, Physical::DOUBLE);
         column.with_repetition(repetition).build().map(Arc::new)

@@ -1,10 +1,11 @@
 //! A study on a cluster, by what clusters have: a Slurm job array, or a Kubernetes Indexed Job. Each task runs a part; a task that is killed is
 //! sent again and goes on where its part was.
 
+use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use crate::folder::Folder;
+use crate::folder::{FileError, Folder};
 
 /// What is submitted.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ impl Array<'_> {
     ///
     /// # Errors
     /// There is no Slurm, or what it says.
-    pub fn submit(&self, program: &Path) -> Result<(String, String), String> {
+    pub fn submit(&self, program: &Path) -> Result<(String, String), ClusterError> {
         let script = self.slurm_script(program);
         let script = Folder::make(self.output)?.write("sweep.slurm", script.as_bytes())?;
         let array = sbatch(&[&script.display().to_string()])?;
@@ -85,14 +86,36 @@ impl Array<'_> {
     }
 }
 
+/// Why nothing was submitted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// There is no `sbatch`.
+    #[error(
+        "sbatch: {0}: there is no Slurm here; `--shard K/N` runs a part by hand, and `wireyard lab merge` puts them together"
+    )]
+    NoSlurm(io::Error),
+    /// What it says.
+    #[error("sbatch: {0}")]
+    Refused(String),
+    /// The script cannot be written.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl From<ClusterError> for String {
+    fn from(error: ClusterError) -> String {
+        error.to_string()
+    }
+}
+
 /// Submits; gives the number of the job.
-fn sbatch(arguments: &[&str]) -> Result<String, String> {
-    let done = Command::new("sbatch").arg("--parsable").args(arguments).output().map_err(|error| {
-        format!("sbatch: {error}: there is no Slurm here; `--shard K/N` runs a part by hand, and `wireyard lab merge` puts them together")
-    })?;
+fn sbatch(arguments: &[&str]) -> Result<String, ClusterError> {
+    let done = Command::new("sbatch").arg("--parsable").args(arguments).output();
+    let done = done.map_err(ClusterError::NoSlurm)?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if !done.status.success() {
-        return Err(format!("sbatch: {}", text(&done.stderr)));
+        return Err(ClusterError::Refused(text(&done.stderr)));
     }
     // `--parsable` says the number, and the cluster behind a semicolon.
     let said = text(&done.stdout);

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::Study;
-use crate::folder::Folder;
+use crate::folder::{FileError, Folder};
 
 /// The first line of a part: the study, so that a merge needs no other file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,87 @@ pub struct Record {
     pub figures: BTreeMap<String, f64>,
 }
 
+/// Why results of a study cannot be read, kept or put together.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordsError {
+    /// What the system says, with the file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A line that is no record.
+    #[error("{}:{line}: no result of a study: {source}", .path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Its line, from 1 on.
+        line: usize,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// A file without a first line, which says what it is of.
+    #[error("{}: an empty file", .0.display())]
+    Empty(PathBuf),
+    /// A run of a point or a seed that the study has not.
+    #[error("{}:{line}: a run that the study of its first line has not", .path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Its line, from 1 on.
+        line: usize,
+    },
+    /// A folder has a part of another study.
+    #[error(
+        "{}: this is a part of another study, `{}` with fingerprint {}, and not of `{}` with {}: choose another folder \
+         (`-o`), or remove it", .path.display(), .found.study, .found.fingerprint, .wanted.study, .wanted.fingerprint
+    )]
+    OfAnother {
+        /// The file.
+        path: PathBuf,
+        /// What it is of.
+        found: Box<Head>,
+        /// What it should be of.
+        wanted: Box<Head>,
+    },
+    /// Parts that do not belong together.
+    #[error(
+        "parts of different studies: {} is of `{}` with fingerprint {}, and {} of `{}` with {}",
+        .paths[0].display(), .heads[0].study, .heads[0].fingerprint, .paths[1].display(), .heads[1].study,
+        .heads[1].fingerprint
+    )]
+    Different {
+        /// Two files.
+        paths: [PathBuf; 2],
+        /// What they are of.
+        heads: Box<[Head; 2]>,
+    },
+    /// A run gave two results.
+    #[error(
+        "{}: point {point} with seed {seed} has two results that differ: not the same build", .path.display()
+    )]
+    TwoResults {
+        /// The file with the second.
+        path: PathBuf,
+        /// The point, from 1 on.
+        point: usize,
+        /// The seed.
+        seed: u64,
+    },
+    /// Folders without a part.
+    #[error("no part of a study in {0}")]
+    None(String),
+}
+
+impl From<RecordsError> for String {
+    fn from(error: RecordsError) -> String {
+        error.to_string()
+    }
+}
+
+/// What the system said of a file.
+fn of_file(path: &Path) -> impl Fn(io::Error) -> FileError + '_ {
+    move |source| FileError { path: path.to_owned(), source }
+}
+
 impl Head {
     /// Of a study.
     pub fn of(study: &Study) -> Head {
@@ -94,13 +175,13 @@ impl Part {
     ///
     /// # Errors
     /// What the system says, or that it is of another study.
-    pub fn open(folder: &Path, head: &Head, part: (u32, u32)) -> Result<Part, String> {
+    pub fn open(folder: &Path, head: &Head, part: (u32, u32)) -> Result<Part, RecordsError> {
         let name = part_name(part);
         let mut file = Folder::make(folder)?.open_to_extend(&name)?;
         let path = folder.join(name);
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let failed = of_file(&path);
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed)?;
+        file.read_to_end(&mut bytes).map_err(&failed)?;
         // What a kill left of a line is written over.
         let text = whole_lines(&path, bytes)?;
         let end = text.len() as u64;
@@ -115,15 +196,8 @@ impl Part {
             || known.points != head.points
             || known.seeds != head.seeds
         {
-            return Err(format!(
-                "{}: this is a part of another study, `{}` with fingerprint {}, and not of `{}` with {}: choose another folder \
-                 (`-o`), or remove it",
-                path.display(),
-                known.study,
-                known.fingerprint,
-                head.study,
-                head.fingerprint
-            ));
+            let (found, wanted) = (Box::new(known), Box::new(head.clone()));
+            return Err(RecordsError::OfAnother { path, found, wanted });
         }
         part.done = done;
         Ok(part)
@@ -133,43 +207,42 @@ impl Part {
     ///
     /// # Errors
     /// What the system says.
-    pub fn add(&mut self, record: &Record) -> Result<(), String> {
+    pub fn add(&mut self, record: &Record) -> Result<(), RecordsError> {
         self.line(record)
     }
 
-    fn line(&mut self, value: &impl Serialize) -> Result<(), String> {
-        let text = serde_json::to_string(value).map_err(|error| error.to_string())? + "\n";
+    fn line(&mut self, value: &impl Serialize) -> Result<(), RecordsError> {
+        let failed = of_file(&self.path);
+        let text = serde_json::to_string(value).map_err(|error| failed(error.into()))? + "\n";
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
-        written.map_err(|error| format!("{}: {error}", self.path.display()))
+        Ok(written.map_err(failed)?)
     }
 }
 
 /// The lines that have an end; a kill may cut a line anywhere, inside of a character too.
-fn whole_lines(path: &Path, mut bytes: Vec<u8>) -> Result<String, String> {
+fn whole_lines(path: &Path, mut bytes: Vec<u8>) -> Result<String, FileError> {
     bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
-    String::from_utf8(bytes).map_err(|error| format!("{}: {error}", path.display()))
+    String::from_utf8(bytes).map_err(|error| of_file(path)(io::Error::other(error)))
 }
 
-fn parse(path: &Path, text: &str) -> Result<(Head, Vec<Record>), String> {
-    let wrong = |number: usize, error: serde_json::Error| {
-        format!("{}:{number}: no result of a study: {error}", path.display())
+fn parse(path: &Path, text: &str) -> Result<(Head, Vec<Record>), RecordsError> {
+    let wrong = |line, source: serde_json::Error| RecordsError::Line {
+        path: path.to_owned(),
+        line,
+        source,
     };
     let mut lines = text.lines().zip(1..);
-    let (first, number) =
-        lines.next().ok_or_else(|| format!("{}: an empty file", path.display()))?;
+    let (first, number) = lines.next().ok_or_else(|| RecordsError::Empty(path.to_owned()))?;
     let head: Head = serde_json::from_str(first).map_err(|error| wrong(number, error))?;
     let seeds: BTreeSet<u64> = head.seeds.iter().copied().collect();
-    let records = lines.map(|(line, number)| {
-        let record: Record = serde_json::from_str(line).map_err(|error| wrong(number, error))?;
+    let records = lines.map(|(text, line)| {
+        let record: Record = serde_json::from_str(text).map_err(|error| wrong(line, error))?;
         if record.point >= head.points.len() || !seeds.contains(&record.seed) {
-            let place = path.display();
-            return Err(format!(
-                "{place}:{number}: a run that the study of its first line has not"
-            ));
+            return Err(RecordsError::Foreign { path: path.to_owned(), line });
         }
         Ok(record)
     });
-    let records = records.collect::<Result<_, String>>()?;
+    let records = records.collect::<Result<_, RecordsError>>()?;
     Ok((head, records))
 }
 
@@ -193,11 +266,10 @@ impl Results {
 ///
 /// # Errors
 /// No part, parts of different studies, or two results of one run that differ.
-pub fn merge(folders: &[PathBuf]) -> Result<Results, String> {
+pub fn merge(folders: &[PathBuf]) -> Result<Results, RecordsError> {
     let mut paths = Vec::new();
     for folder in folders {
-        let entries =
-            std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let entries = std::fs::read_dir(folder).map_err(of_file(folder))?;
         let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
         let is_part = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -208,7 +280,7 @@ pub fn merge(folders: &[PathBuf]) -> Result<Results, String> {
     paths.sort();
     let mut results: Option<(PathBuf, Results)> = None;
     for path in paths {
-        let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let bytes = std::fs::read(&path).map_err(of_file(&path))?;
         let text = whole_lines(&path, bytes)?;
         if text.is_empty() {
             continue;
@@ -221,34 +293,21 @@ pub fn merge(folders: &[PathBuf]) -> Result<Results, String> {
             || all.head.points != head.points
             || all.head.seeds != head.seeds
         {
-            return Err(format!(
-                "parts of different studies: {} is of `{}` with fingerprint {}, and {} of `{}` with {}",
-                first.display(),
-                all.head.study,
-                all.head.fingerprint,
-                path.display(),
-                head.study,
-                head.fingerprint
-            ));
+            let heads = Box::new([all.head.clone(), head]);
+            return Err(RecordsError::Different { paths: [first.clone(), path], heads });
         }
         for record in records {
             let key = (record.point, record.seed);
             if let Some(known) =
                 all.runs.insert(key, record.clone()).filter(|known| *known != record)
             {
-                return Err(format!(
-                    "{}: point {} with seed {} has two results that differ: not the same build",
-                    path.display(),
-                    known.point + 1,
-                    known.seed
-                ));
+                let (point, seed) = (known.point + 1, known.seed);
+                return Err(RecordsError::TwoResults { path, point, seed });
             }
         }
     }
     let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-    results
-        .map(|(_, results)| results)
-        .ok_or_else(|| format!("no part of a study in {}", folders.join(", ")))
+    results.map(|(_, results)| results).ok_or_else(|| RecordsError::None(folders.join(", ")))
 }
 
 #[cfg(test)]
@@ -258,10 +317,10 @@ mod tests {
     #[test]
     fn a_line_that_was_cut_is_no_line() {
         let lines = |bytes: &[u8]| whole_lines(Path::new("part"), bytes.to_vec());
-        assert_eq!(lines(b"one\ntwo"), Ok("one\n".to_owned()));
-        assert_eq!(lines("one\nK\u{f6}ln".as_bytes().split_at(6).0), Ok("one\n".to_owned()));
-        assert_eq!(lines(b"one"), Ok(String::new()));
-        assert!(lines(b"\xff\n").unwrap_err().starts_with("part: "));
+        assert_eq!(lines(b"one\ntwo").unwrap(), "one\n".to_owned());
+        assert_eq!(lines("one\nK\u{f6}ln".as_bytes().split_at(6).0).unwrap(), "one\n".to_owned());
+        assert_eq!(lines(b"one").unwrap(), String::new());
+        assert!(lines(b"\xff\n").unwrap_err().to_string().starts_with("part: "));
     }
 
     #[test]
@@ -275,7 +334,7 @@ mod tests {
         let read = |run: String| parse(Path::new("part"), &format!("{head}\n{run}\n"));
         assert_eq!(read(run(0, 1)).unwrap().1.len(), 1);
         for wrong in [run(1, 1), run(0, 2)] {
-            assert!(read(wrong).unwrap_err().starts_with("part:2: "));
+            assert!(read(wrong).unwrap_err().to_string().starts_with("part:2: "));
         }
     }
 }

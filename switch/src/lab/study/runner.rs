@@ -91,13 +91,13 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// What `take` says; no run begins after that.
-    pub fn all(
+    pub fn all<E: Send>(
         &self,
         runs: &[(usize, &Point, u64)],
         jobs: usize,
         stop: &AtomicBool,
-        take: &mut (dyn FnMut(Record) -> Result<(), String> + Send),
-    ) -> Result<(), String> {
+        take: &mut (dyn FnMut(Record) -> Result<(), E> + Send),
+    ) -> Result<(), E> {
         let next = AtomicUsize::new(0);
         let take = Mutex::new((take, None));
         let locked = || take.lock().unwrap_or_else(PoisonError::into_inner);

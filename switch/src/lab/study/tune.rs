@@ -27,6 +27,45 @@ struct Tried {
     mean: f64,
 }
 
+/// Why a search has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TuneError {
+    /// The study has none.
+    #[error("a search needs a `goal`: `goal: min FIGURE`")]
+    NoGoal,
+    /// Of this key.
+    #[error("`{0}` has a list of values: a search needs ranges (`from`, `to`)")]
+    List(String),
+    /// Too few runs.
+    #[error(
+        "a budget of {budget} runs with {seeds} seeds for each setting is too small: at least {least}"
+    )]
+    Budget {
+        /// Runs that are allowed.
+        budget: u32,
+        /// Seeds of each setting.
+        seeds: u32,
+        /// Runs that are needed.
+        least: u32,
+    },
+    /// No setting has the figure with all seeds.
+    #[error("no setting could be measured: every run failed")]
+    NothingMeasured,
+    /// Why one of the runs failed.
+    #[error("every run failed, one with: {0}")]
+    Failed(String),
+    /// Somebody stopped it.
+    #[error("stopped: a search that was not finished has no result")]
+    Stopped,
+}
+
+impl From<TuneError> for String {
+    fn from(error: TuneError) -> String {
+        error.to_string()
+    }
+}
+
 /// Searches; gives the report.
 ///
 /// # Errors
@@ -36,24 +75,18 @@ pub fn tune(
     budget: u32,
     jobs: usize,
     stop: &AtomicBool,
-) -> Result<Report, String> {
+) -> Result<Report, TuneError> {
     let study = runner.study;
-    let goal = study.goal.as_ref().ok_or("a search needs a `goal`: `goal: min FIGURE`")?;
+    let goal = study.goal.as_ref().ok_or(TuneError::NoGoal)?;
     if let Some(axis) = study.axes.iter().find(|axis| matches!(axis.values, Values::List(_))) {
-        return Err(format!(
-            "`{}` has a list of values: a search needs ranges (`from`, `to`)",
-            axis.key
-        ));
+        return Err(TuneError::List(axis.key.clone()));
     }
     let seeds = study.seeds.len() as u32;
     let last = (budget / 8).max(2);
     let first = (budget / 2) / seeds;
     let each = budget.saturating_sub(first * seeds + 2 * last) / ROUNDS / seeds;
     if first < 2 || each < 1 {
-        return Err(format!(
-            "a budget of {budget} runs with {seeds} seeds for each setting is too small: at least {}",
-            16 * seeds + 16
-        ));
+        return Err(TuneError::Budget { budget, seeds, least: 16 * seeds + 16 });
     }
     let mut tried: Vec<Tried> = Vec::new();
     let mut spent = 0;
@@ -73,8 +106,7 @@ pub fn tune(
             tried.push(Tried { parts, labels: point.labels, round, mean });
         }
     }
-    let winner =
-        best(&tried, goal).cloned().ok_or("no setting could be measured: every run failed")?;
+    let winner = best(&tried, goal).cloned().ok_or(TuneError::NothingMeasured)?;
     let unseen: Vec<u64> =
         (0..u64::from(last)).map(|n| study.seed.wrapping_add(UNSEEN + n)).collect();
     let point = points::point(&study.axes, &winner.parts);
@@ -109,7 +141,7 @@ fn values(
     goal: &Goal,
     (seeds, jobs): (&[u64], usize),
     stop: &AtomicBool,
-) -> Result<Vec<BTreeMap<u64, f64>>, String> {
+) -> Result<Vec<BTreeMap<u64, f64>>, TuneError> {
     let runs: Vec<(usize, &Point, u64)> = settings
         .iter()
         .enumerate()
@@ -127,10 +159,10 @@ fn values(
         Ok(())
     })?;
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
-        return Err("stopped: a search that was not finished has no result".to_owned());
+        return Err(TuneError::Stopped);
     }
     match failed.filter(|_| found.iter().all(BTreeMap::is_empty)) {
-        Some(why) => Err(format!("every run failed, one with: {why}")),
+        Some(why) => Err(TuneError::Failed(why)),
         None => Ok(found),
     }
 }
@@ -142,7 +174,7 @@ fn means(
     goal: &Goal,
     (seeds, jobs): (&[u64], usize),
     stop: &AtomicBool,
-) -> Result<Vec<f64>, String> {
+) -> Result<Vec<f64>, TuneError> {
     let values = values(runner, settings, goal, (seeds, jobs), stop)?;
     let mean = |of: BTreeMap<u64, f64>| match of.len() == seeds.len() {
         true => stats::mean(&of.into_values().collect::<Vec<_>>()),
