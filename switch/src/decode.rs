@@ -17,9 +17,10 @@ use wireyard_pipeline::source::{Loader, parse_program};
 
 use crate::library::LIBRARIES;
 use crate::link_type::link_types;
+use crate::pcap::erf::NoFrame;
 use crate::pcap::{Record, erf};
 use crate::ports::LinkType;
-use crate::ports::capture::link_of;
+use crate::ports::capture::{NoLink, link_of};
 
 pub use summary::Summary;
 pub use sums::{CrcCount, Sums, Unchecked, Verdict};
@@ -56,6 +57,21 @@ pub struct Decoded<'d> {
     summary: &'d Summary,
 }
 
+/// Why a record of a capture is not decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// Its link type.
+    #[error(transparent)]
+    Link(#[from] NoLink),
+    /// The kind of record.
+    #[error(transparent)]
+    Record(#[from] NoFrame),
+    /// No frame is so long.
+    #[error("frames of more than {PACKET_BYTES_MAX} bytes are not decoded")]
+    TooLong,
+}
+
 /// The decoder of everything that the header libraries know.
 #[derive(Debug)]
 pub struct Dissector {
@@ -68,12 +84,12 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     /// A link type, or a kind of record, that is not decoded, with its name. Others of the file may be.
-    pub fn of(record: &Record<'a>) -> Result<Frame<'a>, String> {
+    pub fn of(record: &Record<'a>) -> Result<Frame<'a>, DecodeError> {
         let link = link_of(record.link, None)?;
         if link != LinkType::Erf {
             return Ok(Frame { bytes: record.data, wire_len: record.wire_len, link });
         }
-        let inner = erf::frame(record.data).map_err(|why| why.to_string())?;
+        let inner = erf::frame(record.data)?;
         let link = inner.link_type();
         Ok(Frame { bytes: inner.bytes, wire_len: inner.wire_len, link })
     }
@@ -117,15 +133,13 @@ impl Dissector {
     ///
     /// # Errors
     /// It is longer than any frame that is decoded.
-    pub fn decode<'d>(&'d mut self, frame: Frame<'d>) -> Result<Decoded<'d>, String> {
+    pub fn decode<'d>(&'d mut self, frame: Frame<'d>) -> Result<Decoded<'d>, DecodeError> {
         let link = match frame.link {
             LinkType::Ethernet | LinkType::Erf => 0,
             LinkType::Infiniband => 1,
             LinkType::Opa => 2,
         };
-        let parsed = self.decoder.parse(frame.bytes, link).ok_or_else(|| {
-            format!("frames of more than {PACKET_BYTES_MAX} bytes are not decoded")
-        })?;
+        let parsed = self.decoder.parse(frame.bytes, link).ok_or(DecodeError::TooLong)?;
         Ok(Decoded { parsed, frame, summary: &self.summary })
     }
 }

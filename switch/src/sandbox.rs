@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
 
-use crate::core::Core;
+use crate::core::{Core, DeviceError};
 use crate::ports::LinkType;
 use crate::ports::memory::{self, MemoryPort};
 
@@ -28,7 +28,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// A port number that cannot be.
-    pub fn new(mut core: Core, ports: &[(u16, LinkType)]) -> Result<Sandbox, String> {
+    pub fn new(mut core: Core, ports: &[(u16, LinkType)]) -> Result<Sandbox, DeviceError> {
         let mut peers = BTreeMap::new();
         for &(number, link) in ports {
             let (near, far) = (format!("port{number}"), format!("peer{number}"));

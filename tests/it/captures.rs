@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::decode::{Parsed, Value};
-use wireyard_switch::decode::{Dissector, Frame};
+use wireyard_switch::decode::{DecodeError, Dissector, Frame};
 use wireyard_switch::ports::LinkType;
 use wireyard_tests::{shared, skip};
 
@@ -32,7 +32,7 @@ fn every_capture_decodes_and_emits_what_it_was() {
             let frame = match Frame::of(record) {
                 Ok(frame) => frame,
                 Err(why) => {
-                    assert!(why.contains("link type"), "{why}");
+                    assert!(matches!(why, DecodeError::Link(_)), "{why}");
                     refused += 1;
                     return;
                 }

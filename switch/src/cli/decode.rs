@@ -161,7 +161,7 @@ impl Job<'_> {
         }
         let decoded = match Frame::of(record).and_then(|frame| self.dissector.decode(frame)) {
             Ok(decoded) => decoded,
-            Err(why) => return self.skip(number, record.offset, why),
+            Err(why) => return self.skip(number, record.offset, why.to_string()),
         };
         self.decoded += 1;
         if self.args.filter.is_some() && !decoded.parsed.picked() {

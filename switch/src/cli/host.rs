@@ -72,7 +72,8 @@ fn mac_of(address: u128) -> Mac {
 fn serve(core: &mut Core, mut session: Session) -> Result<Status, String> {
     let lines = read_lines();
     let mut open = true;
-    let result = live::run(core, &mut Workers::one()?, None, &mut |event, _| match event {
+    let mut alone = Workers::one().map_err(|error| format!("a worker: {error}"))?;
+    let result = live::run(core, &mut alone, None, &mut |event, _| match event {
         Event::Message(message) => say(&message),
         Event::Counters(_) | Event::Reload { .. } => {}
         Event::Turn { core, now, stop } => {

@@ -137,7 +137,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     if room.is_lossless {
         live::ask_for_short_slices();
     }
-    let mut workers = Workers::start(cores)?;
+    let mut workers = Workers::start(cores).map_err(|error| format!("workers: {error}"))?;
     let all = |workers: &Workers, core: &mut Core| {
         let linux = linux.as_ref().map(Handle::report);
         let mut all = Statistics { linux, ..workers.statistics(core) };

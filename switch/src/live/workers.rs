@@ -57,7 +57,7 @@ impl Workers {
     ///
     /// # Errors
     /// Too many open files.
-    pub fn one() -> Result<Workers, String> {
+    pub fn one() -> io::Result<Workers> {
         Workers::start(Vec::new())
     }
 
@@ -65,7 +65,7 @@ impl Workers {
     ///
     /// # Errors
     /// No more threads or open files.
-    pub fn start(others: Vec<Core>) -> Result<Workers, String> {
+    pub fn start(others: Vec<Core>) -> io::Result<Workers> {
         let slot = || -> io::Result<WorkerSlot> {
             let (asleep, finished) = (AtomicBool::new(false), AtomicBool::new(false));
             Ok(WorkerSlot {
@@ -79,7 +79,7 @@ impl Workers {
         let shared = Arc::new(Shared {
             began: Instant::now(),
             began_ns: time_of_day_ns(),
-            slots: slots.map_err(|error| format!("workers: {error}"))?,
+            slots: slots?,
             stop: AtomicBool::new(false),
             asked: AtomicBool::new(false),
             barrier: Barrier::default(),
@@ -93,8 +93,7 @@ impl Workers {
             Shared::wakes(&shared, me, &core);
             let thread = thread::Builder::new()
                 .name(format!("worker {}", me + 1))
-                .spawn(move || work(core, &shared, me))
-                .map_err(|error| format!("worker {}: {error}", me + 1))?;
+                .spawn(move || work(core, &shared, me))?;
             workers.threads.push(thread);
         }
         Ok(workers)

@@ -4,7 +4,6 @@
 //! flags 1, record length 2, loss counter 2, wire length 2 (big-endian), then extension headers of 8
 //! bytes while bit 7 of the type before is set. Ethernet records have two bytes of pad in front.
 
-use std::fmt;
 use std::sync::OnceLock;
 
 use wireyard_pipeline::externs::crc::CrcEngine;
@@ -40,26 +39,18 @@ const FCS_BYTES: usize = 4;
 const RESIDUE: u64 = 0x2144_df1c;
 
 /// Why a record gives no frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NoFrame {
     /// It ends inside its own header.
+    #[error("an ERF record that ends inside its own header")]
     Cut,
     /// It is of a type that is not decoded.
+    #[error(
+        "ERF records of type {kind} ({name}) are not decoded: known are Ethernet (2, 11, 16, 20) and InfiniBand (21)",
+        kind = .0, name = type_name(*.0)
+    )]
     Type(u8),
-}
-
-impl fmt::Display for NoFrame {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NoFrame::Cut => f.write_str("an ERF record that ends inside its own header"),
-            NoFrame::Type(kind) => write!(
-                f,
-                "ERF records of type {kind} ({}) are not decoded: known are Ethernet (2, 11, 16, 20) \
-                 and InfiniBand (21)",
-                type_name(*kind)
-            ),
-        }
-    }
 }
 
 /// The frame in an ERF record. The FCS of an Ethernet frame is taken off, if it is there and right.

@@ -49,11 +49,40 @@ pub struct CapturePort {
     stats: PortStats,
 }
 
+/// A link type of a capture that says nothing to a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoLink {
+    /// A private number, which means what its user says.
+    #[error("link type {0} is private: say link=... what it is")]
+    Private(u16),
+    /// A link that is not known here.
+    #[error(
+        "link type {number}, {name}, is not supported: known are Ethernet (1), InfiniBand (247) and ERF (197)"
+    )]
+    Unknown {
+        /// Its number.
+        number: u16,
+        /// Its name, where it is registered.
+        name: &'static str,
+    },
+    /// The file and the user say different things.
+    #[error("the file says {known} (link type {number}), the port says link={given}")]
+    Another {
+        /// Its number.
+        number: u16,
+        /// What that is.
+        known: LinkType,
+        /// What the user says.
+        given: LinkType,
+    },
+}
+
 /// What a link-type number is here, refused by name otherwise. `given` is the user's `link=`.
 ///
 /// # Errors
-/// The reason, with the link type's name.
-pub fn link_of(number: u16, given: Option<LinkType>) -> Result<LinkType, String> {
+/// See [`NoLink`].
+pub fn link_of(number: u16, given: Option<LinkType>) -> Result<LinkType, NoLink> {
     let known = match number {
         LINK_ETHERNET => LinkType::Ethernet,
         LINK_INFINIBAND => LinkType::Infiniband,
@@ -62,20 +91,15 @@ pub fn link_of(number: u16, given: Option<LinkType>) -> Result<LinkType, String>
         147..=162 => match given {
             Some(link) => return Ok(link),
             None if number == LINK_OPA => LinkType::Opa,
-            None => return Err(format!("link type {number} is private: say link=... what it is")),
+            None => return Err(NoLink::Private(number)),
         },
         _ => {
             let name = link_type_name(number).unwrap_or("no registered name");
-            return Err(format!(
-                "link type {number}, {name}, is not supported: known are Ethernet (1), \
-                 InfiniBand (247) and ERF (197)"
-            ));
+            return Err(NoLink::Unknown { number, name });
         }
     };
     match given {
-        Some(link) if link != known => {
-            Err(format!("the file says {known} (link type {number}), the port says link={link}"))
-        }
+        Some(given) if given != known => Err(NoLink::Another { number, known, given }),
         _ => Ok(known),
     }
 }
@@ -145,8 +169,10 @@ impl CapturePort {
             self.header = None;
             return Ok(());
         }
-        self.link = link_of(number, given)
-            .map_err(|why| PortError::Unsupported { port: self.name.clone(), why })?;
+        self.link = link_of(number, given).map_err(|why| PortError::Unsupported {
+            port: self.name.clone(),
+            why: why.to_string(),
+        })?;
         self.number = number;
         Ok(())
     }

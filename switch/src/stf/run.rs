@@ -236,7 +236,7 @@ impl Script {
         let ports: Vec<_> = ports.into_iter().map(|port| (port, link(port))).collect();
         let generation = Arc::clone(core.generation().ok_or("no program runs".to_owned())?);
         Ok(Script {
-            sandbox: Sandbox::new(core, &ports)?,
+            sandbox: Sandbox::new(core, &ports).map_err(String::from)?,
             bare: change::bare(&loaded.program),
             program: loaded.program,
             is_p4,

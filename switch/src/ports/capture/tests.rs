@@ -113,10 +113,12 @@ fn link_types_are_known_or_refused_by_name() {
     assert_eq!(link_of(247, None), Ok(LinkType::Infiniband));
     assert_eq!(link_of(197, None), Ok(LinkType::Erf));
     assert_eq!(link_of(150, Some(LinkType::Opa)), Ok(LinkType::Opa));
-    assert!(link_of(113, None).unwrap_err().contains("LINUX_SLL"));
-    assert!(link_of(9999, None).unwrap_err().contains("no registered name"));
-    assert!(link_of(1, Some(LinkType::Opa)).unwrap_err().contains("the file says ethernet"));
-    assert!(link_of(150, None).unwrap_err().contains("link="));
+    assert!(link_of(113, None).unwrap_err().to_string().contains("LINUX_SLL"));
+    assert!(link_of(9999, None).unwrap_err().to_string().contains("no registered name"));
+    assert!(
+        link_of(1, Some(LinkType::Opa)).unwrap_err().to_string().contains("the file says ethernet")
+    );
+    assert!(link_of(150, None).unwrap_err().to_string().contains("link="));
     let dir = tempfile::tempdir().unwrap();
     let input = dir.path().join("sll.pcap");
     write(&input, PcapHeader::new(113), &[]);
