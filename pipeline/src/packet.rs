@@ -41,6 +41,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use wireyard_tables::prefetch::{LINE_BYTES, prefetch};
+
 pub use promise::{NotPromised, Promise};
 use region::Region;
 
@@ -201,7 +203,8 @@ impl PacketMemory {
     /// # Errors
     /// See [`MemoryError`].
     pub fn with_large(config: MemoryConfig, large: u32) -> Result<PacketMemory, MemoryError> {
-        let shape = region::Shape { batch: depot::BATCH_MAX, guarded: false, large };
+        let shape =
+            region::Shape { batch: depot::BATCH_MAX, guarded: false, large, frame_bytes: u32::MAX };
         Ok(PacketMemory::on(Arc::new(Region::new(config, shape)?)))
     }
 
@@ -214,12 +217,18 @@ impl PacketMemory {
     }
 
     /// [`PacketMemory::of_device`], where at most `batch` chunks (1 to 64) travel between handles at once: few where many handles take
-    /// turns on one thread, so that a chunk is used again while it is in the cache.
+    /// turns on one thread, so that a chunk is used again while it is in the cache. No frame of who asks for [`PacketMemory::data_off`] is
+    /// longer than `frame_bytes`: what is left of a chunk lets packets begin at different places in it.
     ///
     /// # Errors
     /// See [`MemoryError`].
-    pub fn with_batch(config: MemoryConfig, batch: u32) -> Result<PacketMemory, MemoryError> {
-        let shape = region::Shape { batch, guarded: cfg!(debug_assertions), large: 0 };
+    pub fn with_batch(
+        config: MemoryConfig,
+        batch: u32,
+        frame_bytes: u32,
+    ) -> Result<PacketMemory, MemoryError> {
+        let guarded = cfg!(debug_assertions);
+        let shape = region::Shape { batch, guarded, large: 0, frame_bytes };
         Ok(PacketMemory::on(Arc::new(Region::new(config, shape)?)))
     }
 
@@ -229,7 +238,12 @@ impl PacketMemory {
     /// # Errors
     /// See [`MemoryError`].
     pub fn guarded(config: MemoryConfig) -> Result<PacketMemory, MemoryError> {
-        let shape = region::Shape { batch: depot::BATCH_MAX, guarded: true, large: 0 };
+        let shape = region::Shape {
+            batch: depot::BATCH_MAX,
+            guarded: true,
+            large: 0,
+            frame_bytes: u32::MAX,
+        };
         Ok(PacketMemory::on(Arc::new(Region::new(config, shape)?)))
     }
 
@@ -239,7 +253,7 @@ impl PacketMemory {
     /// # Errors
     /// See [`MemoryError`].
     pub fn of_device(config: MemoryConfig) -> Result<PacketMemory, MemoryError> {
-        PacketMemory::with_batch(config, depot::BATCH_MAX)
+        PacketMemory::with_batch(config, depot::BATCH_MAX, u32::MAX)
     }
 
     /// A handle on the same region for another worker.
@@ -434,6 +448,28 @@ impl PacketMemory {
             let index = buf.index();
             std::slice::from_raw_parts_mut(self.region.chunk(index), self.region.chunk_len(index))
         })
+    }
+
+    /// Where a new packet begins in its chunk: behind the headroom. Chunks lie at multiples of a power of two, so where all packets began
+    /// at the same offset, their headers would share few places of the caches: they begin at different lines, where frames leave room.
+    #[inline]
+    pub fn data_off(&self, buf: &Buf) -> u16 {
+        let lines = buf.index() & self.region.spread_mask;
+        (self.region.config.headroom_bytes + lines * LINE_BYTES as u32) as u16
+    }
+
+    /// Asks for the first line of a packet that is read soon.
+    #[inline]
+    pub fn prefetch(&self, buf: &Buf, data_off: u16) {
+        if let Some(first) = self.bytes(buf).get(usize::from(data_off)) {
+            prefetch(first);
+        }
+    }
+
+    /// Asks for all of a frame that is read soon.
+    #[inline]
+    pub fn prefetch_frame(&self, buf: &Buf, data_off: u16, len: u32) {
+        self.frame(buf, data_off, len).chunks(LINE_BYTES).for_each(prefetch);
     }
 
     /// The frame of `len` bytes at `data_off`; shorter where the chunk ends.

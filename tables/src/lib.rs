@@ -89,6 +89,7 @@ pub mod key;
 mod log;
 mod lpm;
 pub mod meter;
+pub mod prefetch;
 pub mod raw;
 mod replica;
 mod scan;

@@ -8,6 +8,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use wireyard_tables::prefetch::LINE_BYTES;
+
 use super::depot::Depot;
 use super::guard::Guards;
 use super::promise::Shares;
@@ -35,6 +37,9 @@ fn take_tag() -> Result<NonZeroU32, MemoryError> {
     Ok(tag)
 }
 
+/// Lines of a chunk at which packets begin, at most.
+const SPREAD_MAX: u32 = 8;
+
 /// What a region is beside its configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
@@ -44,6 +49,8 @@ pub(super) struct Shape {
     pub(super) guarded: bool,
     /// Large chunks.
     pub(super) large: u32,
+    /// No frame that is put at [`super::PacketMemory::data_off`] is longer.
+    pub(super) frame_bytes: u32,
 }
 
 /// The large chunks of a region.
@@ -66,6 +73,8 @@ pub(super) struct Region {
     /// How often a chunk was asked for and none was free.
     pub(super) refused: AtomicU64,
     pub(super) shares: Shares,
+    /// Of the index of a chunk: how many lines behind the headroom a packet begins.
+    pub(super) spread_mask: u32,
     tag: NonZeroU32,
     /// log2 of the distance from one chunk to the next.
     stride_shift: u32,
@@ -84,7 +93,7 @@ unsafe impl Sync for Region {}
 impl Region {
     pub(super) fn new(
         config: MemoryConfig,
-        Shape { batch, guarded, large }: Shape,
+        Shape { batch, guarded, large, frame_bytes }: Shape,
     ) -> Result<Region, MemoryError> {
         let MemoryConfig { chunks, chunk_bytes, headroom_bytes } = config;
         if !chunk_bytes.is_power_of_two() || !(512..=4 << 20).contains(&chunk_bytes) {
@@ -140,6 +149,7 @@ impl Region {
             depot,
             refused,
             shares,
+            spread_mask: spread(&config, frame_bytes) - 1,
             tag,
             stride_shift,
             guards,
@@ -264,6 +274,13 @@ impl Large {
     fn indices(&self) -> u32 {
         self.chunks << self.index_shift
     }
+}
+
+/// Lines of a chunk at which packets may begin, a power of two.
+fn spread(config: &MemoryConfig, frame_bytes: u32) -> u32 {
+    let room = config.chunk_bytes - config.headroom_bytes;
+    let spare = room.saturating_sub(frame_bytes) / LINE_BYTES as u32;
+    1 << (spare + 1).min(SPREAD_MAX).ilog2()
 }
 
 fn give_tag(tag: NonZeroU32) {

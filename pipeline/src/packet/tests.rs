@@ -294,3 +294,23 @@ fn large_chunks_are_as_many_as_handles_can_name() {
     let mem = PacketMemory::with_large(config, 1000).unwrap();
     assert_eq!(mem.free_chunks(), config.chunks + 2);
 }
+
+/// Where frames leave room, packets begin at different lines of their chunks, and the longest still fits behind each of them.
+#[test]
+fn packets_begin_at_different_lines_where_there_is_room() {
+    let config = MemoryConfig { chunks: 64, chunk_bytes: 2048, headroom_bytes: 256 };
+    for (frame_bytes, lines) in [(1256, 8), (1344, 8), (1500, 4), (1729, 1), (u32::MAX, 1)] {
+        let mut mem = PacketMemory::with_batch(config, 4, frame_bytes).unwrap();
+        let bufs: Vec<Buf> = std::iter::from_fn(|| mem.alloc()).collect();
+        let offsets: HashSet<u16> = bufs.iter().map(|buf| mem.data_off(buf)).collect();
+        assert_eq!(offsets.len(), lines, "frames of {frame_bytes}");
+        for (mut buf, len) in bufs.into_iter().zip(std::iter::repeat(frame_bytes.min(1792))) {
+            let off = mem.data_off(&buf);
+            assert_eq!((off % 64, off >= 256), (0, true));
+            assert!(mem.frame_mut(&mut buf, off, len).is_some(), "{len} bytes at {off}");
+            mem.prefetch(&buf, off);
+            mem.prefetch_frame(&buf, off, len);
+            mem.free(buf);
+        }
+    }
+}

@@ -267,12 +267,12 @@ impl EndPointPort {
     #[inline]
     fn emit(&mut self, mem: &mut PacketMemory, now: Time) -> Option<RxFrame> {
         self.due = None;
-        let data_off = mem.config().headroom_bytes as u16;
-        let room = mem.max_frame_bytes();
         let Some(mut buf) = mem.alloc_to(mem.max_chunk_bytes() as usize) else {
             self.stats.rx_no_memory += 1;
             return None;
         };
+        let data_off = mem.data_off(&buf);
+        let room = mem.max_chunk_bytes() - u32::from(data_off);
         let to = mem.frame_mut(&mut buf, data_off, room);
         let Some(len) = to.and_then(|to| self.next_frame(now, to)) else {
             mem.free(buf);

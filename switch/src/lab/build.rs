@@ -172,7 +172,9 @@ fn link_ports(
         let names = [format!("{a}-{b}"), format!("{b}-{a}")];
         let seats = link.ends.map(|node| {
             let (arrival_index, lease) = &devices.seats[layout.of[node].0];
-            Seat { arrival_index, lease, place: layout.place(node, fabric.port(node, number)) }
+            let place = layout.place(node, fabric.port(node, number));
+            let is_host = fabric.nodes[node].kind == NodeKind::Host;
+            Seat { arrival_index, lease, place, is_host }
         });
         let (ends, directions) =
             link::join(names.clone(), kind, link.setup, (seed, number as u64), seats);

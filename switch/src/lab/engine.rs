@@ -81,8 +81,10 @@ pub struct Lab {
     pub(super) gates: Vec<GateId>,
     /// What became of them, when that was last asked for.
     pub(super) gate_reports: Vec<GateReport>,
-    /// Flows that are not done.
+    /// Flows that may have begun and are not done.
     open: Vec<usize>,
+    /// Flows that begin later, the next one last.
+    later: Vec<usize>,
     /// Bytes that the others delivered.
     settled_bytes: u64,
     pub(super) links: Vec<[Arc<Direction>; 2]>,
@@ -170,7 +172,8 @@ impl Lab {
             flows: devices.flows,
             gates: devices.gates,
             gate_reports: Vec::new(),
-            open: (0..scenario.flows.len()).collect(),
+            open: Vec::new(),
+            later: by_start(&scenario),
             settled_bytes: 0,
             links: devices.links,
             layout,
@@ -394,9 +397,15 @@ impl Lab {
             .collect()
     }
 
-    /// The counters of the flows that are not done, and the bytes that all have delivered: of many flows, most are done or have not
-    /// begun, and are looked at no more once they are done.
+    /// The counters of the flows that may have begun and are not done, and the bytes that all have delivered: of many flows, most are done
+    /// or have not begun, and are not looked at.
     pub(super) fn open_statuses(&mut self) -> (Vec<FlowStatus>, u64) {
+        while let Some(&flow) = self.later.last()
+            && self.scenario.flows[flow].start <= self.now
+        {
+            self.later.pop();
+            self.open.push(flow);
+        }
         let (mut found, mut delivered) = (Vec::new(), self.settled_bytes);
         let (flows, cores, settled) = (&self.flows, &mut self.cores, &mut self.settled_bytes);
         self.open.retain(|flow| {
@@ -413,6 +422,7 @@ impl Lab {
     /// Every flow is done and nothing is on its way.
     fn is_drained(&mut self) -> bool {
         self.open.is_empty()
+            && self.later.is_empty()
             && self.links.iter().flatten().all(|link| link.next_arrival().is_never())
             && self.cores.iter().all(|core| core.queued() == 0)
     }
@@ -494,6 +504,17 @@ impl Lab {
     pub(super) fn measured_from(&self) -> Time {
         self.sampler.began.unwrap_or(Time::ZERO)
     }
+}
+
+/// All flows, the first one last. Gated flows begin when others let them: they may have begun at any time.
+fn by_start(scenario: &Scenario) -> Vec<usize> {
+    let start = |flow: &usize| {
+        let flow = &scenario.flows[*flow];
+        if flow.is_gated { Time::ZERO } else { flow.start }
+    };
+    let mut flows: Vec<usize> = (0..scenario.flows.len()).collect();
+    flows.sort_by_key(|flow| std::cmp::Reverse(start(flow)));
+    flows
 }
 
 /// The directions of links that lead from one partition to another.

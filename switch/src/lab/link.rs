@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use wireyard_pipeline::packet::PacketMemory;
+use wireyard_tables::prefetch::prefetch;
 use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::arrival_index::ArrivalIndex;
@@ -74,6 +75,8 @@ pub struct Seat<'a> {
     pub lease: &'a Arc<Lease>,
     /// In this arrival index.
     pub place: usize,
+    /// It is a host's.
+    pub is_host: bool,
 }
 
 /// One direction of a link.
@@ -208,6 +211,20 @@ impl Flight {
         self.frames.front().map(|frame| frame.timestamp).into()
     }
 
+    /// Asks for what the next frames read when they arrive: since they were touched, as much else was as the caches hold.
+    #[inline]
+    fn prefetch(&self, mem: &PacketMemory, reads_all: bool) {
+        if let Some(RxFrame { buf, data_off, len, .. }) = self.frames.front() {
+            match reads_all {
+                true => mem.prefetch_frame(buf, *data_off, *len),
+                false => mem.prefetch(buf, *data_off),
+            }
+        }
+        if let Some(later) = self.frames.get(1) {
+            prefetch(later);
+        }
+    }
+
     /// Takes a frame that leaves at its `end`.
     #[inline]
     fn take(&mut self, mem: &mut PacketMemory, mut frame: TxFrame) {
@@ -280,6 +297,8 @@ pub struct LinkPort {
     mtu_bytes: u32,
     inbound: Arc<Direction>,
     outbound: Arc<Direction>,
+    /// What arrives here is read to its end: it is at its host.
+    reads_all: bool,
 }
 
 /// A link: its two ports, and its directions (from the first port to the second, and back).
@@ -292,15 +311,17 @@ pub fn join(
 ) -> ([LinkPort; 2], [Arc<Direction>; 2]) {
     let there = Arc::new(Direction::new(setup, (seed, 2 * number), (first, second)));
     let back = Arc::new(Direction::new(setup, (seed, 2 * number + 1), (second, first)));
-    let port = |name, inbound: &Arc<Direction>, outbound: &Arc<Direction>| LinkPort {
+    let port = |name, inbound: &Arc<Direction>, outbound: &Arc<Direction>, reads_all| LinkPort {
         name,
         link,
         mtu_bytes: setup.mtu.get() as u32,
         inbound: Arc::clone(inbound),
         outbound: Arc::clone(outbound),
+        reads_all,
     };
     let [one, other] = names;
-    ([port(one, &back, &there), port(other, &there, &back)], [there, back])
+    let (at_one, at_other) = (first.is_host, second.is_host);
+    ([port(one, &back, &there, at_one), port(other, &there, &back, at_other)], [there, back])
 }
 
 impl LinkPort {
@@ -328,7 +349,7 @@ impl Port for LinkPort {
 
     fn rx_burst(
         &mut self,
-        _mem: &mut PacketMemory,
+        mem: &mut PacketMemory,
         now: Time,
         out: &mut Vec<RxFrame>,
         max: usize,
@@ -346,6 +367,7 @@ impl Port for LinkPort {
                 count += 1;
             }
             if count > 0 {
+                flight.prefetch(mem, self.reads_all);
                 let next = flight.next();
                 if next.is_never() {
                     // The next one takes the place of the first, which is in the cache.
@@ -438,7 +460,7 @@ mod tests {
         fn seats(&self) -> [Seat<'_>; 2] {
             [0, 1].map(|place| {
                 let (arrival_index, lease) = &self.0[place];
-                Seat { arrival_index, lease, place }
+                Seat { arrival_index, lease, place, is_host: place == 1 }
             })
         }
     }

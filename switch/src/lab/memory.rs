@@ -18,6 +18,8 @@ use crate::units::Bytes;
 const HEADROOM: u32 = 256;
 /// Headers in front of a payload and CRCs behind it, at most: Ethernet, VLAN, IP, UDP, BTH, RETH, ICRC.
 const HEADERS_MAX: u64 = 128;
+/// What may follow a frame of this length: telemetry that its receiver sends back.
+const TRAILER_MAX: u64 = 128;
 /// Chunks: at least so many, and at most.
 const CHUNKS: (u64, u64) = (1 << 14, BUF_INDEX_MASK as u64 + 1);
 /// Chunks for each packet of a window: the packet, its repeat, and their answers.
@@ -37,7 +39,7 @@ pub(super) fn make(scenario: &Scenario) -> Result<PacketMemory, MemoryError> {
     let mut chunks = chunks(scenario);
     loop {
         let config = MemoryConfig::for_frames(chunks as u32, frame as u32, HEADROOM);
-        match PacketMemory::with_batch(config, BATCH) {
+        match PacketMemory::with_batch(config, BATCH, (frame + TRAILER_MAX) as u32) {
             // It is more than most runs touch.
             Err(MemoryError::OutOfMemory(_)) if chunks > CHUNKS.0 => {
                 chunks = (chunks / 2).max(CHUNKS.0);

@@ -3,6 +3,7 @@
 //! One slab of slots for the whole traffic manager, allocated once; a queue is a singly linked list
 //! of slots. A slot not in a queue is on the free list, or belongs to the hold store.
 
+use wireyard_tables::prefetch::prefetch;
 use wireyard_tables::time::{Span, Time};
 
 use super::id::{Color, DropReason};
@@ -369,7 +370,25 @@ impl Fifo {
         }
         self.bytes -= u64::from(slot.bytes);
         self.packets -= 1;
+        self.prefetch(slab);
         Some(index)
+    }
+
+    /// The packet that leaves next.
+    #[inline]
+    pub(crate) fn first<'a, P>(&self, slab: &'a Slab<P>) -> Option<&'a P> {
+        slab.packets.get(self.head as usize)
+    }
+
+    /// Asks for what follows the head, so that it is there when the head leaves: in a long queue it was touched long ago.
+    #[inline]
+    fn prefetch<P>(&self, slab: &Slab<P>) {
+        let Some(head) = slab.get(self.head) else { return };
+        let next = head.next as usize;
+        if let (Some(slot), Some(packet)) = (slab.slots.get(next), slab.packets.get(next)) {
+            prefetch(slot);
+            prefetch(packet);
+        }
     }
 
     /// The slots from head to tail.

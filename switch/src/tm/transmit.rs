@@ -81,6 +81,13 @@ impl<P: Default> Tm<P> {
         Some((self.slots.give_back(index)?, departure))
     }
 
+    /// The packet behind the one that left a queue last.
+    #[inline]
+    pub fn behind(&self, id: PortId, departure: &Departure) -> Option<&P> {
+        let queue = self.ports.get(id.index())?.queues.get(usize::from(departure.queue))?;
+        queue.fifo.first(&self.slots)
+    }
+
     #[inline]
     fn take_next(&mut self, now: Time, id: PortId) -> Option<Head> {
         loop {

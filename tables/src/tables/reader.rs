@@ -53,7 +53,7 @@ impl Reader {
     /// Data-plane insert into an exact table: a new entry for `key`, or a new action, data and
     /// timeout for the one that exists. The next [`Reader::pin`] of this reader sees it; other
     /// readers with their next burst. Nothing is published, and no lock is taken, if the entry
-    /// exists as wanted; its idle time starts again.
+    /// exists as wanted, where its idle time starts again, or if the table is full.
     ///
     /// # Errors
     /// [`EntryError::NotLearnable`], [`EntryError::Const`], a wrong action or amount of data.
@@ -78,6 +78,10 @@ impl Reader {
                 view.last_hits().inspect(|hits| hits.touch(hit.slot, now));
                 return Ok(Learned::Refreshed(hit.slot));
             }
+        } else if view.len() >= shape.spec.capacity && !shape.spec.const_entries {
+            // Every packet of a key that found no room wants to be learned: they do not wait for the writer, who would say the same.
+            shape.check_call(call)?;
+            return Ok(Learned::Full);
         }
         let places = shape.layout().places();
         let matches = places.iter().map(|p| Match::Exact(p.get(key))).collect();

@@ -38,3 +38,30 @@ fn a_batch_is_seen_whole_or_not_at_all() {
     assert_eq!((port(T0, 1), port(T1, 1), port(T0, 2)), (Some(10), Some(11), None));
     assert_eq!(tables.entries(T0).unwrap().len(), 1);
 }
+
+/// A full table answers from what its readers have: packets of keys that found no room do not wait for a writer.
+#[test]
+fn a_full_table_needs_no_writer_to_refuse() {
+    let tables = tables(&[spec(&[(48, MatchKind::Exact)], 1)]);
+    let mut reader = tables.reader();
+    let send = ActionCall { action: 1, data: vec![7] };
+    let known = reader.learn(T0, &[1], &send, None, Time::ZERO);
+    assert_eq!(known, Ok(Learned::New(Slot(0))));
+    let wrong = ActionCall { action: 1, data: vec![] };
+    let refused = reader.learn(T0, &[2], &wrong, None, Time::ZERO);
+    assert!(matches!(refused, Err(EntryError::DataLength { .. })));
+    let (answer, answers) = std::sync::mpsc::channel();
+    let writer = tables.writer();
+    let learner = std::thread::spawn(move || {
+        answer.send(reader.learn(T0, &[2], &send, None, Time::ZERO)).unwrap();
+        reader
+    });
+    let answered = answers.recv_timeout(std::time::Duration::from_secs(20));
+    drop(writer);
+    assert_eq!(answered, Ok(Ok(Learned::Full)), "nobody waits");
+    // Where an entry has gone, there is room again.
+    let mut reader = learner.join().unwrap();
+    tables.batch(&[Update::Delete(T0, vec![Match::Exact(1)], 0)], Time::ZERO).unwrap();
+    let send = ActionCall { action: 1, data: vec![7] };
+    assert!(matches!(reader.learn(T0, &[2], &send, None, Time::ZERO), Ok(Learned::New(_))));
+}

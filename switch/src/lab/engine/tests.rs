@@ -40,6 +40,31 @@ fn so_many_workers_run_so_many_partitions() {
     }
 }
 
+/// Flows that have not begun are not looked at, and a run does not end before they have.
+#[test]
+fn a_run_waits_for_flows_that_begin_later() {
+    let text = "
+lab: later
+duration: 300 us
+sample: 10 us
+link: { rate: 25 Gbit/s, delay: 700 ns }
+topology: { incast: { senders: 2 } }
+flows:
+  - { from: h2, to: sink, size: 4 KB, start: 100 us }
+  - { from: h1, to: sink, size: 4 KB, start: 5 us }
+";
+    let mut lab = lab(text, 1);
+    let mut looked_at = Vec::new();
+    let outcome = lab.run_paced(&mut |at| at, &mut |_, lab| {
+        looked_at.push(lab.open_statuses().0.len());
+        true
+    });
+    assert_eq!(outcome, Outcome::Drained);
+    assert!(lab.last.iter().all(|flow| flow.finished.is_some()), "{:?}", lab.last);
+    assert_eq!((looked_at.first(), looked_at.iter().max()), (Some(&0), Some(&1)));
+    assert!(lab.now() >= Time::ZERO + Span::from_us(100), "{}", lab.now());
+}
+
 /// A sender wakes up alone: what it hears, and is slowed down by, is about what it sent itself.
 const ALONE: &str = "
 lab: alone
