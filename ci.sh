@@ -19,7 +19,7 @@
 #   ./ci.sh count    instructions per packet of the compiled programs and of the laboratory, against their limits (valgrind)
 #   ./ci.sh miri     unit tests of tables under Miri (needs a nightly toolchain with it: rustup toolchain install nightly --component miri)
 #   ./ci.sh deny     licences, advisories and sources of all dependencies (installs cargo-deny: some minutes; needs the advisory database)
-#   ./ci.sh all      lint, tools, models, root (the test command once, with nothing skipped), count
+#   ./ci.sh all      lint, sbom, tools, models, root (the test command once, with nothing skipped), count
 set -euo pipefail
 cd "$(dirname "$0")"
 # One seed for all property tests: a run that fails can be run again. Fuzzing by hand sets another.
@@ -31,6 +31,8 @@ lint() {
   # The small switch, without the laboratory.
   cargo clippy -p wireyard-switch --no-default-features --locked -- -D warnings
   RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
+  # The fuzz targets have a workspace of their own, whose lock file has to follow.
+  cargo metadata --manifest-path tests/fuzz/Cargo.toml --locked --format-version 1 > /dev/null
 }
 
 test_() { cargo test --workspace --locked; }
@@ -198,6 +200,6 @@ case ${1:-} in
   count) count ;;
   miri) miri ;;
   deny) deny ;;
-  all) lint; tools; models; root; WIREYARD_SKIP=never count ;;
+  all) lint; sbom; tools; models; root; WIREYARD_SKIP=never count ;;
   *) sed -n '4,24s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
