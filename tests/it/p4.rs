@@ -216,6 +216,8 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/parsed.stf",
         "data/p4/chosen.stf",
         "data/p4/cells.stf",
+        "data/p4/emitted.stf",
+        "data/p4/values.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])

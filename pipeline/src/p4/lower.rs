@@ -12,6 +12,7 @@ mod build;
 mod call;
 mod choice;
 mod control;
+mod emit;
 mod env;
 mod expr;
 mod externs;
@@ -110,6 +111,7 @@ struct Lower<'a> {
     arch: arch::Arch,
     /// Instances that leave, in order.
     emits: Vec<ast::Name>,
+    emitting: emit::Emitting,
     /// Metadata with the lists of fields that it is in.
     listed: Vec<(String, Vec<u128>)>,
     lists: again::Lists,
@@ -130,8 +132,14 @@ struct Lower<'a> {
     standard_kept: HashMap<String, ast::AstExpr>,
     /// `egress_spec` of ingress.
     egress_spec: Option<ast::AstExpr>,
+    /// `instance_type` as ingress found it, where egress asks for it.
+    kept_instance: Option<ast::AstExpr>,
+    /// `egress_spec` of the control that is being made.
+    spec_here: Option<ast::AstExpr>,
     /// `checksum_error` of the standard metadata.
     sum_error: Option<ast::AstExpr>,
+    /// How many lists of statements are being made apart.
+    level: usize,
     depth: usize,
     statements: usize,
     span: SourceSpan,
@@ -189,6 +197,7 @@ fn round(
         state: parser::Current::new(span),
         arch: arch::Arch::V1model,
         emits: Vec::new(),
+        emitting: emit::Emitting::default(),
         listed: Vec::new(),
         lists: again::Lists::default(),
         hidden: Vec::new(),
@@ -200,7 +209,10 @@ fn round(
         device_set: Vec::new(),
         standard_kept: HashMap::new(),
         egress_spec: None,
+        kept_instance: None,
+        spec_here: None,
         sum_error: None,
+        level: 0,
         depth: 0,
         statements: 0,
         span,
@@ -248,7 +260,9 @@ impl Lower<'_> {
     /// The statements that `inner` makes, apart.
     fn apart<T>(&mut self, inner: impl FnOnce(&mut Self) -> T) -> (T, Vec<ast::Stmt>) {
         let outer = std::mem::take(&mut self.out);
+        self.level += 1;
         let value = inner(self);
+        self.level -= 1;
         (value, std::mem::replace(&mut self.out, outer))
     }
 

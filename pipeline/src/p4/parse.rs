@@ -332,6 +332,10 @@ impl Parser<'_> {
         let mut found = Vec::new();
         while self.take("@") {
             let name = self.member_name()?;
+            if &*name.value == "pragma" {
+                self.pragma();
+                continue;
+            }
             let mut annotation =
                 Annotation { name, args: Vec::new(), text: "".into(), structured: false };
             if self.is("(") {
@@ -355,6 +359,13 @@ impl Parser<'_> {
             found.push(annotation);
         }
         Ok(found)
+    }
+
+    /// `@pragma` is about the rest of its line, for compilers that know it.
+    fn pragma(&mut self) {
+        while !self.token(0).first && !self.peek_is_end() {
+            self.step();
+        }
     }
 
     /// The words between brackets.

@@ -1,7 +1,7 @@
 //! The preprocessor: `#include`, `#define` with and without arguments, `#undef`, `#if` and its relatives, over tokens.
 //!
-//! A token that comes from a macro has the place where the macro is used. `##` and `#` of arguments are not there: no P4
-//! program of p4c's collection has them, and each is an error that says so. `#pragma` and `#line` are skipped.
+//! A token that comes from a macro has the place where the macro is used. `a ## b` is one word, `#` of an
+//! argument is not there, and an error. `#pragma` and `#line` are skipped.
 
 mod condition;
 mod expand;

@@ -85,7 +85,10 @@ fn listed(name: &str, table: &Table, program: &Program) -> Option<String> {
         return None;
     }
     let full = |known: &str| program.origin.as_ref()?.actions.get(known).cloned();
-    let names: Vec<String> = of_table.iter().filter_map(|known| full(known)).collect();
+    let mut names: Vec<String> = of_table.iter().filter_map(|known| full(known)).collect();
+    // The action of the default is in the list too.
+    names.sort();
+    names.dedup();
     let mut wanted = name.to_owned();
     replace(&mut wanted, names.iter().map(String::as_str));
     let mut found = of_table.into_iter().filter(|known| full(known).as_deref() == Some(&*wanted));

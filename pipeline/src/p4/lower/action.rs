@@ -48,7 +48,7 @@ impl Lower<'_> {
         let (_, statements) = self.apart(|lower| {
             let copies = match info {
                 Some(info) if !directed.is_empty() => {
-                    lower.bind_arguments(&scope, &directed, info, args, Vec::new())
+                    lower.bind_arguments(&scope, &directed, info, args, &[])
                 }
                 _ => Vec::new(),
             };

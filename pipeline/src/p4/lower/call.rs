@@ -36,13 +36,11 @@ impl Lower<'_> {
                 DeclKind::Function(function) => {
                     let types: Vec<(u32, Type)> =
                         info.types.iter().map(|(var, ty)| (*var, self.concrete(ty))).collect();
-                    let outer = self.types.len();
                     let scope = self.root.inner("");
-                    let copies =
-                        self.bind_arguments(&scope, &function.params, &info, args, types.clone());
-                    self.types.extend(types);
-                    let value = self.function(decl, function, scope, expr.span);
-                    self.types.truncate(outer);
+                    let copies = self.bind_arguments(&scope, &function.params, &info, args, &types);
+                    let value = self.with_types(&types, |lower| {
+                        lower.function(decl, function, scope, expr.span)
+                    });
                     self.copy_out(copies, expr.span);
                     value
                 }
@@ -53,6 +51,33 @@ impl Lower<'_> {
                 _ => Val::Nothing,
             },
         }
+    }
+
+    /// Does something with types in place of type parameters.
+    pub(super) fn with_types<T>(
+        &mut self,
+        types: &[(u32, Type)],
+        does: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let outer = self.types.len();
+        self.types.extend_from_slice(types);
+        let value = does(self);
+        self.types.truncate(outer);
+        value
+    }
+
+    /// The type parameters of a parser or control, with what an instance gives them.
+    fn type_arguments(&self, decl: &Decl, types: &[Type]) -> Vec<(u32, Type)> {
+        let Some(Type::Tuple(vars)) = self.checked.declared.get(&decl.id) else {
+            return Vec::new();
+        };
+        let pairs = vars.iter().zip(types);
+        pairs
+            .filter_map(|(var, ty)| match var {
+                Type::Var(id, _) => Some((*id, self.concrete(ty))),
+                _ => None,
+            })
+            .collect()
     }
 
     fn function(
@@ -174,7 +199,7 @@ impl Lower<'_> {
             _ => self.root.clone(),
         };
         let scope = env.inner("");
-        let copies = self.bind_arguments(&scope, params, info, args, Vec::new());
+        let copies = self.bind_arguments(&scope, params, info, args, &[]);
         self.leaving.push(copies.clone());
         self.with_flag(body, scope, span);
         self.leaving.pop();
@@ -188,9 +213,9 @@ impl Lower<'_> {
         params: &[Param],
         info: &CallInfo,
         args: &[Arg],
-        types: Vec<(u32, Type)>,
+        types: &[(u32, Type)],
     ) -> Vec<CopyOut> {
-        let values = self.argument_values(params, info, args, &types);
+        let values = self.argument_values(params, info, args, types);
         let mut copies = Vec::new();
         for (at, (param, value)) in params.iter().zip(&values).enumerate() {
             let Some((value, ty)) = value else {
@@ -340,7 +365,7 @@ impl Lower<'_> {
             })
             .collect();
         match ty {
-            Type::Parser(decl, _) | Type::Control(decl, _) | Type::Package(decl, _) => {
+            Type::Parser(decl, types) | Type::Control(decl, types) | Type::Package(decl, types) => {
                 let full = match name.is_empty() {
                     true => self.env.full(&decl.annotations, &decl.name.value),
                     false => self.env.full(annotations, name),
@@ -353,6 +378,7 @@ impl Lower<'_> {
                     name,
                     full,
                     args: values,
+                    types: self.type_arguments(decl, types),
                     number: env.next_number(),
                     env,
                 }))
@@ -371,7 +397,7 @@ impl Lower<'_> {
         let block = match self.type_of(of) {
             // `C.apply(..)`: an instance of its own.
             Type::Name(ty) => match &*ty {
-                Type::Parser(decl, _) | Type::Control(decl, _) => {
+                Type::Parser(decl, types) | Type::Control(decl, types) => {
                     let name = decl.name.value.clone();
                     let full = self.env.full(&decl.annotations, &name);
                     let env = self.root.clone();
@@ -380,6 +406,7 @@ impl Lower<'_> {
                         name,
                         full,
                         args: Vec::new(),
+                        types: self.type_arguments(decl, types),
                         number: env.next_number(),
                         env,
                     }))
@@ -398,8 +425,10 @@ impl Lower<'_> {
                     DeclKind::Parser(parser) => {
                         let scope = self.block_scope(block, &parser.constructor);
                         let copies =
-                            self.bind_arguments(&scope, &parser.params, info, args, Vec::new());
-                        self.call_parser(block, parser, scope, span);
+                            self.bind_arguments(&scope, &parser.params, info, args, &block.types);
+                        self.with_types(&block.types, |lower| {
+                            lower.call_parser(block, parser, scope, span);
+                        });
                         self.copy_out(copies, span);
                     }
                     _ => {}
@@ -454,11 +483,16 @@ impl Lower<'_> {
                 Val::Nothing
             }
             (Val::Stack(stack), "push_front" | "pop_front") => {
-                if !stack.elements.is_empty() {
-                    self.unsupported(span, "a stack of unions does not move");
+                let by = args.first().map_or(1, |arg| self.known_number(&arg.value));
+                let by = by.min(u128::from(stack.size));
+                if by == 0 {
                     return Val::Nothing;
                 }
-                let by = args.first().map_or(1, |arg| self.known_number(&arg.value));
+                if !stack.elements.is_empty() {
+                    let stack = stack.clone();
+                    self.move_unions(&stack, &name.value, by as usize, span);
+                    return Val::Nothing;
+                }
                 let procedure = if &*name.value == "push_front" { "push" } else { "pop" };
                 let args = vec![super::build::named(&[&stack.name], span), number(by, 0, span)];
                 self.push(Made::Call(Sp::new(procedure.to_owned(), span), args), span);

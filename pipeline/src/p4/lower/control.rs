@@ -38,6 +38,7 @@ impl Lower<'_> {
                 Some(value) => value.clone(),
             };
             let ty = self.declared(param.id);
+            let ty = super::super::types::with_types(&ty, &block.types);
             let value = match &value {
                 Val::Scalar(scalar) => match known(scalar) {
                     Some(known) => {
@@ -67,7 +68,7 @@ impl Lower<'_> {
             .locals
             .iter()
             .any(|local| matches!(local.kind, DeclKind::Table(_) | DeclKind::Instance { .. }));
-        let values = self.argument_values(&control.params, info, args, &[]);
+        let values = self.argument_values(&control.params, info, args, &block.types);
         if has_state && let Some(applied) = self.controls.get(&key) {
             let (name, places, exits) =
                 (applied.block.clone(), applied.places.clone(), applied.exits);
@@ -107,7 +108,9 @@ impl Lower<'_> {
         let exits = self.exits;
         let outer = std::mem::replace(&mut self.env, scope);
         let returns = std::mem::replace(&mut self.returns, vec![Return::Native]);
-        let made = self.inlined(span, |lower| lower.apart(|lower| lower.control_body(control)).1);
+        let made = self.with_types(&block.types, |lower| {
+            lower.inlined(span, |lower| lower.apart(|lower| lower.control_body(control)).1)
+        });
         self.leaving.pop();
         if let Some(applied) = self.controls.get_mut(&key) {
             applied.exits = self.exits > exits;

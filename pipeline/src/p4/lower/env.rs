@@ -88,6 +88,8 @@ pub(super) struct BlockVal {
     /// The name that control has for it, with the blocks around.
     pub(super) full: String,
     pub(super) args: Vec<Val>,
+    /// Types in place of its type parameters.
+    pub(super) types: Vec<(u32, Type)>,
     pub(super) env: Env,
     /// A number that no other instance has.
     pub(super) number: usize,

@@ -357,7 +357,7 @@ impl Lower<'_> {
 
     fn cast(&mut self, expr: &Expr, value: &Expr) -> Val {
         let to = self.type_of(expr);
-        let from = self.type_of(value);
+        let mut from = self.type_of(value);
         let inner = self.eval(value);
         let scalar = match &inner {
             Val::Scalar(scalar) => scalar.clone(),
@@ -365,6 +365,7 @@ impl Lower<'_> {
             Val::Struct(fields)
                 if fields.len() == 1 && !matches!(to, Type::Struct(_) | Type::Tuple(_)) =>
             {
+                from = super::storage::part(&from, &fields[0].0).unwrap_or(from);
                 match &fields[0].1 {
                     Val::Scalar(scalar) => scalar.clone(),
                     _ => return inner,

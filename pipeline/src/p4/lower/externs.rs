@@ -314,39 +314,6 @@ impl Lower<'_> {
         }
     }
 
-    /// Headers leave in the order of `emit`.
-    fn emit(&mut self, value: &Val, span: SourceSpan) {
-        match value {
-            // Without fields it has no bytes.
-            Val::Header(header) if header.ty.fields.is_empty() => {}
-            Val::Header(header) => match super::parser::header_name(&header.path) {
-                Some(name) => self.emit_name(name, span),
-                None => {
-                    self.unsupported(span, "`emit` of a computed element of a stack");
-                }
-            },
-            Val::Stack(stack) if stack.elements.is_empty() => {
-                self.emit_name(stack.name.clone(), span)
-            }
-            Val::Stack(stack) => stack.elements.clone().iter().for_each(|one| self.emit(one, span)),
-            Val::Struct(fields) | Val::Union(fields) => {
-                fields.clone().iter().for_each(|(_, value)| self.emit(value, span));
-            }
-            Val::Nothing => {}
-            _ => {
-                self.unsupported(span, "`emit` takes a header of the packet");
-            }
-        }
-    }
-
-    fn emit_name(&mut self, name: String, span: SourceSpan) {
-        if self.emits.iter().any(|known| known.value == name) {
-            self.unsupported(span, format!("`{name}` is emitted twice"));
-            return;
-        }
-        self.emits.push(Sp::new(name, span));
-    }
-
     /// A digest of these fields; control calls it `full`.
     pub(super) fn digest(
         &mut self,

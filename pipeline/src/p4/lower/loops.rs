@@ -38,6 +38,14 @@ struct Counted {
     value: u128,
 }
 
+/// A number of this type, moved so that it is ordered as an unsigned one; and back.
+fn ordered(value: u128, ty: &Type, bits: u32) -> u128 {
+    match ty.base() {
+        Type::Int(_) => value ^ 1 << (bits - 1),
+        _ => value,
+    }
+}
+
 impl Lower<'_> {
     /// A loop over known values, turn by turn.
     pub(super) fn for_in(&mut self, decl: &Rc<Decl>, values: &Expr, body: &Stmt, span: SourceSpan) {
@@ -50,11 +58,14 @@ impl Lower<'_> {
                     self.for_range_later(decl, (low, high), body, span);
                     return;
                 };
+                let (low, high) = (ordered(low, &ty, bits), ordered(high, &ty, bits));
                 if high >= low && high - low >= TURNS_MAX {
                     self.unsupported(span, format!("a loop has at most {TURNS_MAX} turns"));
                     return;
                 }
-                (low..=high).map(|value| Val::Scalar(number(value, bits, span))).collect()
+                (low..=high)
+                    .map(|value| Val::Scalar(number(ordered(value, &ty, bits), bits, span)))
+                    .collect()
             }
             _ => match self.eval(values) {
                 Val::Struct(fields) => fields.iter().map(|(_, value)| value.clone()).collect(),
@@ -64,7 +75,11 @@ impl Lower<'_> {
                 _ => Vec::new(),
             },
         };
-        let writes = writes_to(body, &decl.name.value, true);
+        let mut sources = Vec::new();
+        names_in(values, &mut sources);
+        // The list is read before the loop, so an element that the body may change is copied.
+        let writes = writes_to(body, &decl.name.value, true)
+            || sources.iter().any(|name| writes_to(body, name, false));
         let marks = self.begin_loop(body, span);
         for turn in turns {
             self.turn(&marks, body, span, |lower| {
@@ -361,7 +376,10 @@ pub(super) fn writes_to(statement: &Stmt, name: &str, is_own: bool) -> bool {
     match &statement.kind {
         StmtKind::Assign(target, ..) => is_of(target, name),
         StmtKind::Call(call) => match &*call.kind {
-            ExprKind::Call { args, .. } if is_own => args.iter().any(|arg| is_of(&arg.value, name)),
+            ExprKind::Call { callee, args, .. } if is_own => {
+                let object = matches!(&*callee.kind, ExprKind::Member(of, _) if is_of(of, name));
+                object || args.iter().any(|arg| is_of(&arg.value, name))
+            }
             _ => true,
         },
         StmtKind::Block(block) => any(&block.statements),
@@ -379,11 +397,28 @@ pub(super) fn writes_to(statement: &Stmt, name: &str, is_own: bool) -> bool {
     }
 }
 
-/// The variable of this name, or bits of it.
+/// The first names of what a list is made of.
+fn names_in(expr: &Expr, found: &mut Vec<Rc<str>>) {
+    match &*expr.kind {
+        ExprKind::Name(name, _) => found.push(name.value.clone()),
+        ExprKind::Member(of, _)
+        | ExprKind::Index(of, _)
+        | ExprKind::Slice(of, ..)
+        | ExprKind::PlusSlice(of, ..)
+        | ExprKind::Cast(_, of) => names_in(of, found),
+        ExprKind::List(items, _) => items.iter().for_each(|item| names_in(item, found)),
+        _ => {}
+    }
+}
+
+/// The variable of this name, or a part of it.
 fn is_of(target: &Expr, name: &str) -> bool {
     match &*target.kind {
         ExprKind::Name(known, _) => *known.value == *name,
-        ExprKind::Slice(of, ..) | ExprKind::PlusSlice(of, ..) => is_of(of, name),
+        ExprKind::Slice(of, ..)
+        | ExprKind::PlusSlice(of, ..)
+        | ExprKind::Member(of, _)
+        | ExprKind::Index(of, _) => is_of(of, name),
         _ => false,
     }
 }

@@ -159,7 +159,9 @@ impl Lower<'_> {
                         default = Some(target(to));
                         continue;
                     };
-                    cases.push(CaseDecl { patterns, to: target(to), span: set.span });
+                    for patterns in around_zero(patterns, &types) {
+                        cases.push(CaseDecl { patterns, to: target(to), span: set.span });
+                    }
                 }
                 if select.cases.iter().any(|(set, _)| self.is_set_of_several(set)) {
                     self.join_keys(&mut keys, &mut cases, &types);
@@ -470,4 +472,29 @@ fn leading_extracts(state: &mut StateDecl) {
             state.extract.push(Sp::new(name, span));
         }
     }
+}
+
+/// The patterns of a case as unsigned numbers: a signed range from below zero to above is two.
+pub(super) fn around_zero(
+    patterns: Vec<Sp<PatternDecl>>,
+    types: &[Type],
+) -> Vec<Vec<Sp<PatternDecl>>> {
+    let mut made = vec![Vec::new()];
+    for (pattern, ty) in patterns.into_iter().zip(types) {
+        let parts = match (&pattern.value, ty.base()) {
+            (PatternDecl::Range(low, high), Type::Int(bits)) if known(low) > known(high) => {
+                let last = number(crate::ir::layout::ones(*bits), *bits, high.span);
+                let zero = number(0, *bits, low.span);
+                let part = |low, high| Sp::new(PatternDecl::Range(low, high), pattern.span);
+                vec![part(low.clone(), last), part(zero, high.clone())]
+            }
+            _ => vec![pattern],
+        };
+        let with = |so_far: &Vec<Sp<PatternDecl>>| {
+            let one = |part: &Sp<PatternDecl>| [so_far.as_slice(), &[part.clone()]].concat();
+            parts.iter().map(one).collect::<Vec<_>>()
+        };
+        made = made.iter().flat_map(with).collect();
+    }
+    made
 }

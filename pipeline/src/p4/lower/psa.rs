@@ -150,7 +150,7 @@ impl Lower<'_> {
             meta.clone(),
             output.clone(),
         ];
-        let ((), mut end) = self.apart(|lower| lower.architecture_block(&pipe.deparser, &values));
+        let mut end = self.deparser(&pipe.deparser, &values);
         let ((), decided) = self.apart(|lower| lower.psa_decide(&output, beside, flag, span));
         end.extend(decided);
         self.epilogue = end;
@@ -269,7 +269,7 @@ impl Lower<'_> {
             output.clone(),
             port,
         ];
-        let ((), mut end) = self.apart(|lower| lower.architecture_block(&pipe.deparser, &values));
+        let mut end = self.deparser(&pipe.deparser, &values);
         let ((), decided) = self.apart(|lower| {
             lower.psa_clone("egress", &output, beside, span);
             let ((), again) = lower.apart(|lower| {

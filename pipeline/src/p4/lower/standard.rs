@@ -69,7 +69,10 @@ impl Lower<'_> {
         {
             return kept.clone();
         }
-        let value = of_device(name, bits, half == Half::Egress, span);
+        let value = match (name, half, self.kept_instance.clone()) {
+            ("instance_type", Half::Egress, Some(kept)) => instance_type(cast(32, kept), span),
+            _ => of_device(name, bits, half == Half::Egress, span),
+        };
         let place = match half {
             Half::Parser => return value,
             Half::Ingress => format!("ingress.{name}"),
@@ -101,7 +104,7 @@ fn of_device(name: &str, bits: u32, egress: bool, span: SourceSpan) -> AstExpr {
     match name {
         "ingress_port" => cast(9, std("ingress_port")),
         "egress_port" if egress => cast(9, std("egress_port")),
-        "instance_type" => instance_type(span),
+        "instance_type" => instance_type(number(0, 32, span), span),
         "packet_length" => std("packet_length"),
         "enq_timestamp" if egress => cast(32, std("enqueue_ns")),
         "enq_qdepth" if egress => cast(19, std("enqueue_depth_bytes")),
@@ -119,7 +122,8 @@ fn of_device(name: &str, bits: u32, egress: bool, span: SourceSpan) -> AstExpr {
     }
 }
 
-fn instance_type(span: SourceSpan) -> AstExpr {
+/// What the packet is; `normal` where the device knows nothing of it.
+pub(super) fn instance_type(normal: AstExpr, span: SourceSpan) -> AstExpr {
     let kinds = [
         ("clone_ingress", 1),
         ("clone_egress", 2),
@@ -127,7 +131,7 @@ fn instance_type(span: SourceSpan) -> AstExpr {
         ("multicast", 5),
         ("resubmit", 6),
     ];
-    kinds.into_iter().fold(number(0, 32, span), |other, (kind, value)| {
+    kinds.into_iter().fold(normal, |other, (kind, value)| {
         let path = named(&["std", "packet_path"], span);
         let is = binary(AstBin::Eq, path, named(&["path", kind], span), span);
         mux(is, number(value, 32, span), other, span)

@@ -38,6 +38,12 @@ pub(super) fn returns(statements: &[Stmt]) -> bool {
     statements.iter().any(|one| may_leave(one, |kind| matches!(kind, StmtKind::Return(_))))
 }
 
+/// A `return` or `exit` somewhere in these statements.
+pub(super) fn leaves(statements: &[Stmt]) -> bool {
+    let ends = |kind: &StmtKind| matches!(kind, StmtKind::Return(_) | StmtKind::Exit);
+    statements.iter().any(|one| may_leave(one, ends))
+}
+
 impl Lower<'_> {
     /// Statements in a scope.
     pub(super) fn block(&mut self, statements: &[Stmt]) {

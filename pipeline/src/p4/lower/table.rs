@@ -349,11 +349,13 @@ impl Lower<'_> {
                 ExprKind::List(items, _) if table.keys.len() == items.len() => items.clone(),
                 _ => vec![entry.keys.clone()],
             };
-            let mut matches = Vec::new();
+            let (mut names, mut patterns, mut types) = (Vec::new(), Vec::new(), Vec::new());
             for ((key, set), known_key) in table.keys.iter().zip(&sets).zip(made.key.clone()) {
                 let Some(key_name) = known_key.name else { continue };
                 if let Some(pattern) = self.entry_pattern(key, set) {
-                    matches.push((key_name, Sp::new(pattern, set.span)));
+                    names.push(key_name);
+                    patterns.push(Sp::new(pattern, set.span));
+                    types.push(self.type_of(&key.value));
                 }
             }
             let given = entry.priority.as_ref().map(|value| self.known_number(value) as u64);
@@ -364,15 +366,17 @@ impl Lower<'_> {
             next = if smallest { place.saturating_add(delta) } else { place.saturating_sub(delta) };
             let priority = if smallest { PRIORITY_MAX.saturating_sub(place) } else { place.max(1) };
             let Some(action) = self.action_call(table, &entry.action, env, name) else { continue };
-            made.entries.push(EntryDecl {
-                matches,
-                action,
-                priority: ordered.then(|| Sp::new(priority.min(PRIORITY_MAX), entry.keys.span)),
-                idle_timeout_ms: None,
-                meter: None,
-                counter: None,
-                span: entry.keys.span,
-            });
+            for patterns in super::parser::around_zero(patterns, &types) {
+                made.entries.push(EntryDecl {
+                    matches: names.iter().cloned().zip(patterns).collect(),
+                    action: action.clone(),
+                    priority: ordered.then(|| Sp::new(priority.min(PRIORITY_MAX), entry.keys.span)),
+                    idle_timeout_ms: None,
+                    meter: None,
+                    counter: None,
+                    span: entry.keys.span,
+                });
+            }
         }
     }
 

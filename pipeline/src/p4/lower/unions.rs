@@ -19,6 +19,22 @@ fn member(stack: &Stack, at: usize, name: &str) -> Option<Rc<Header>> {
 }
 
 impl Lower<'_> {
+    /// `push_front` and `pop_front` of a stack of unions: each element becomes another one.
+    pub(super) fn move_unions(&mut self, stack: &Stack, name: &str, by: usize, span: SourceSpan) {
+        let pairs: Vec<(usize, Option<usize>)> = if name == "push_front" {
+            (0..stack.elements.len()).rev().map(|at| (at, at.checked_sub(by))).collect()
+        } else {
+            (0..stack.elements.len()).map(|at| (at, Some(at + by))).collect()
+        };
+        for (to, from) in pairs {
+            let to = &stack.elements[to];
+            match from.and_then(|from| stack.elements.get(from)) {
+                Some(from) => self.assign(to, from, &stack.of, span),
+                None => self.invalidate(to, span),
+            }
+        }
+    }
+
     /// How many elements the parser has extracted.
     pub(super) fn union_counter(&mut self, stack: &Stack, span: SourceSpan) -> AstExpr {
         let first = match stack.elements.first() {

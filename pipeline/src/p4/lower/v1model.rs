@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
-use super::super::types::{CallInfo, Type};
+use super::super::types::{CallInfo, Callee, Type};
 use super::build::{binary, call, cast, known, named, number};
 use super::env::{BlockVal, Val};
 use super::operate::both;
@@ -21,6 +21,9 @@ const DROP_PORT: u128 = 511;
 
 /// Egress writes `egress_spec`, so it may drop.
 const EGRESS_DROPS: &str = "egress.egress_spec";
+
+/// Egress reads `instance_type`.
+const INSTANCE_READ: &str = "egress.instance_type is read";
 
 impl Lower<'_> {
     pub(super) fn v1model(&mut self, main: &Rc<BlockVal>) -> Option<()> {
@@ -37,6 +40,7 @@ impl Lower<'_> {
         let error = self.new_meta("checksum_error", 1, span);
         self.sum_error = Some(error.clone());
         self.egress_spec = Some(spec.clone());
+        self.spec_here = Some(spec.clone());
         let standard = types.get(3)?;
         let (parsed, _) = self.standard(standard, &spec, &error, Half::Parser, span);
         let (ingress, begin) = self.standard(standard, &spec, &error, Half::Ingress, span);
@@ -46,6 +50,7 @@ impl Lower<'_> {
         self.main_parser(parser, scope);
         let ((), verify) =
             self.apart(|lower| lower.architecture_block(&blocks[1], &[hdr.clone(), meta.clone()]));
+        let kept = self.keep_instance(span);
         let (egress_spec, egress) = (self.new_meta("egress_spec", 9, span), Half::Egress);
         let egress = self.standard(standard, &egress_spec, &error, egress, span);
         self.epilogue = self.ingress_end(&spec, span);
@@ -54,12 +59,31 @@ impl Lower<'_> {
         });
         let ((), mut statements) = self.apart(|lower| lower.not_again(span));
         statements.extend(begin);
+        statements.extend(kept);
         statements.extend(verify);
         statements.append(&mut body);
         statements.append(&mut self.epilogue);
         self.unit.ingress = Some(Sp::new(statements, blocks[2].decl.name.span));
         self.v1_egress(&blocks, (&hdr, &meta), &egress_spec, egress, span);
         Some(())
+    }
+
+    /// Egress of a packet that was resubmitted or recirculated finds that in its `instance_type`, as on bmv2.
+    fn keep_instance(&mut self, span: SourceSpan) -> Vec<ast::Stmt> {
+        let enters_again = self.checked.calls.values().any(|call| match &call.callee {
+            Callee::Decl(decl) => {
+                let name = &decl.name.value;
+                name.starts_with("resubmit") || name.starts_with("recirculate")
+            }
+            _ => false,
+        });
+        if !enters_again || !self.stored.contains(INSTANCE_READ) {
+            return Vec::new();
+        }
+        let kept = self.new_meta("instance_type", 8, span);
+        let value = cast(8, super::standard::instance_type(number(0, 32, span), span));
+        self.kept_instance = Some(kept.clone());
+        self.apart(|lower| lower.set(&kept, value, span)).1
     }
 
     fn v1_egress(
@@ -72,8 +96,7 @@ impl Lower<'_> {
     ) {
         let ((), computed) =
             self.apart(|lower| lower.architecture_block(&blocks[4], &[hdr.clone(), meta.clone()]));
-        let ((), left) =
-            self.apart(|lower| lower.architecture_block(&blocks[5], &[Val::Packet, hdr.clone()]));
+        let left = self.deparser(&blocks[5], &[Val::Packet, hdr.clone()]);
         // Also in front of each `exit`, so whether egress writes it must be known before.
         let drops = self.stored.contains(EGRESS_DROPS).then(|| {
             let condition = binary(AstBin::Eq, spec.clone(), number(DROP_PORT, 9, span), span);
@@ -87,6 +110,7 @@ impl Lower<'_> {
             let again = self.if_again("recirculate", Vec::new(), span);
             self.epilogue.extend(again);
         }
+        self.spec_here = Some(spec.clone());
         let ((), mut body) = self.apart(|lower| {
             lower.architecture_block(&blocks[3], &[hdr.clone(), meta.clone(), egress])
         });
@@ -97,6 +121,9 @@ impl Lower<'_> {
             if seen.read.contains(&path) || seen.written.contains(&path) {
                 self.wanted.insert(format!("egress.{name}"));
             }
+        }
+        if seen.read.contains("std.packet_path") {
+            self.wanted.insert(INSTANCE_READ.to_owned());
         }
         let Some(name) = plain_meta(spec) else { return };
         let mut end = std::mem::take(&mut self.epilogue);
@@ -119,7 +146,8 @@ impl Lower<'_> {
         let outer_place = std::mem::replace(&mut self.place, Place::Control);
         self.returns = vec![Return::Native];
         let has_return = control.body.as_ref().is_some_and(|body| returns(&body.statements));
-        let ((), made) = self.apart(|lower| lower.control_body(control));
+        let ((), made) =
+            self.with_types(&block.types, |lower| lower.apart(|lower| lower.control_body(control)));
         if has_return {
             let name = self.names.fresh(&block.name, "");
             let span = block.decl.name.span;
@@ -163,6 +191,7 @@ impl Lower<'_> {
         let span = expr.span;
         match (name, args) {
             ("mark_to_drop", [standard]) => self.mark_to_drop(&standard.value, span),
+            ("mark_to_drop", []) => self.mark_to_drop_here(span),
             ("random", [to, low, high]) => {
                 let ty = self.type_of(&to.value);
                 let (low, high) = (self.eval_as(&low.value, &ty), self.eval_as(&high.value, &ty));
@@ -266,13 +295,22 @@ impl Lower<'_> {
         }
     }
 
+    /// As [`Lower::mark_to_drop`], with the standard metadata of the control around.
+    fn mark_to_drop_here(&mut self, span: SourceSpan) {
+        let Some(spec) = self.spec_here.clone() else { return };
+        self.set(&spec, number(DROP_PORT, 9, span), span);
+        if self.egress_spec.as_ref() == Some(&spec) {
+            self.set(&named(&["std", "multicast_group"], span), number(0, 16, span), span);
+        }
+    }
+
     fn v1_hash(&mut self, [to, algorithm, base, data, max]: [&Arg; 5], span: SourceSpan) {
         let value = self.eval(&algorithm.value);
         let Some(algorithm) = self.algorithm(&value, algorithm.value.span) else { return };
         let ty = self.type_of(&data.value);
         let value = self.eval(&data.value);
         let fields = self.fields(&value, &ty, span);
-        let hash = self.hashed(algorithm, &fields, span);
+        let (mut hash, hash_bits) = self.hashed(algorithm, &fields, span);
         let to_ty = self.type_of(&to.value);
         let to_bits = self.bits(&to_ty, span);
         let side = |lower: &mut Self, arg: &Arg| {
@@ -280,8 +318,12 @@ impl Lower<'_> {
             let bits = lower.bits(&ty, span);
             (lower.scalar(&arg.value), bits)
         };
-        let (base, max) = (side(self, base), side(self, max));
-        let value = self.hash_range(hash, base, max, to_bits, span);
+        let ((base, max), does) = self.apart(|lower| (side(lower, base), side(lower, max)));
+        if !does.is_empty() {
+            hash = self.keep(hash, hash_bits);
+            self.out.extend(does);
+        }
+        let value = self.hash_range((hash, hash_bits), base, max, to_bits, span);
         let place = self.eval(&to.value);
         self.assign(&place, &Val::Scalar(value), &to_ty, span);
     }

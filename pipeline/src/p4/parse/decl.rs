@@ -305,6 +305,10 @@ impl Parser<'_> {
         let (mut locals, mut body) = (Vec::new(), None);
         self.parts(|parser, annotations| {
             if parser.is_word("apply") {
+                if body.is_some() {
+                    let text = "a control has one `apply`";
+                    parser.report.error(crate::diag::codes::TWICE, parser.span(), text);
+                }
                 parser.step();
                 parser.block().map(|block| body = Some(block))
             } else {

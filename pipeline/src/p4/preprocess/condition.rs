@@ -21,8 +21,9 @@ const LEVELS: &[&[&str]] = &[
     &["&"],
     &["==", "!="],
     &["<", "<=", ">", ">="],
+    &["<<", ">>"],
     &["+", "-"],
-    &["*"],
+    &["*", "/", "%"],
 ];
 
 impl Preprocessor<'_> {
@@ -38,7 +39,7 @@ impl Preprocessor<'_> {
         let tokens = self.with_defined(rest);
         let tokens = self.expand(&tokens);
         let mut reader = Reader { rest: &tokens, depth: 0 };
-        match reader.level(0) {
+        match reader.choice() {
             Some(value) if reader.rest.is_empty() => value != BigInt::ZERO,
             _ => {
                 let span = reader.rest.first().map_or(span, |token| token.span);
@@ -81,11 +82,33 @@ struct Reader<'t> {
 
 impl Reader<'_> {
     fn take(&mut self, sign: &str) -> bool {
+        // The lexer has no `>>`.
+        if let (">>", [first, second, ..]) = (sign, self.rest) {
+            let found = first.is(">") && second.is(">") && !second.spaced;
+            self.rest = if found { &self.rest[2..] } else { self.rest };
+            return found;
+        }
         let found = self.rest.first().is_some_and(|token| token.is(sign));
         if found {
             self.rest = &self.rest[1..];
         }
         found
+    }
+
+    /// `a ? b : c`, or one of the operators.
+    fn choice(&mut self) -> Option<BigInt> {
+        let condition = self.level(0)?;
+        if !self.take("?") {
+            return Some(condition);
+        }
+        self.depth += 1;
+        if self.depth >= DEPTH_MAX {
+            return None;
+        }
+        let then = self.choice()?;
+        let other = self.take(":").then(|| self.choice()).flatten()?;
+        self.depth -= 1;
+        Some(if condition == BigInt::ZERO { other } else { then })
     }
 
     fn level(&mut self, level: usize) -> Option<BigInt> {
@@ -109,7 +132,14 @@ impl Reader<'_> {
                 ">=" => truth(left >= right),
                 "+" => left + right,
                 "-" => left - right,
-                _ => left * right,
+                "*" => left * right,
+                "/" | "%" if right == zero => return None,
+                "/" => left / right,
+                "%" => left % right,
+                shift => {
+                    let by = u64::try_from(&right).ok().filter(|by| *by < VALUE_BITS_MAX)?;
+                    if shift == "<<" { left << by } else { left >> by }
+                }
             };
             if left.bits() > VALUE_BITS_MAX {
                 return None;
@@ -127,8 +157,12 @@ impl Reader<'_> {
             self.operand().map(|value| BigInt::from(u8::from(value == BigInt::ZERO)))
         } else if self.take("-") {
             self.operand().map(|value| -value)
+        } else if self.take("+") {
+            self.operand()
+        } else if self.take("~") {
+            self.operand().map(|value| !value)
         } else if self.take("(") {
-            let value = self.level(0);
+            let value = self.choice();
             self.take(")").then_some(value).flatten()
         } else {
             let first = self.rest.first()?;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::{Macro, Preprocessor, STEPS_MAX, TOKENS_MAX};
 use crate::diag::codes;
 use crate::ir::SourceSpan;
-use crate::p4::lex::Token;
+use crate::p4::lex::{self, Token};
 
 /// Deepest nesting of macros in macros.
 const DEPTH_MAX: usize = 64;
@@ -38,7 +38,7 @@ impl Preprocessor<'_> {
                 .and_then(|word| self.macros.get(word).map(|found| (word.clone(), found.clone())));
             let Some((name, known)) = known.filter(|_| used.len() < DEPTH_MAX) else {
                 if token.is("##") {
-                    let text = "`##` is not supported: write the whole name";
+                    let text = "`##` joins two words of a macro, and stands nowhere else";
                     self.report.error(codes::P4_PREPROCESSOR, span, text);
                 }
                 out.push(Token { span, ..token.clone() });
@@ -49,7 +49,7 @@ impl Preprocessor<'_> {
                 return;
             }
             let body = if known.params.is_none() {
-                known.body
+                self.joined(known.body, span)
             } else if tokens.get(position).is_some_and(|open| open.is("(")) {
                 let (args, behind) = arguments(tokens, position + 1);
                 position = behind;
@@ -105,9 +105,15 @@ impl Preprocessor<'_> {
             expanded.push(out);
         }
         let mut body = Vec::new();
-        for token in &known.body {
+        for (position, token) in known.body.iter().enumerate() {
             let at = token.word().and_then(|word| params.iter().position(|param| param == word));
-            match at.and_then(|at| expanded.get(at)) {
+            let joins = |at: Option<usize>| {
+                at.and_then(|at| known.body.get(at)).is_some_and(|other| other.is("##"))
+            };
+            // What is joined is joined as it is written.
+            let is_joined = joins(position.checked_sub(1)) || joins(Some(position + 1));
+            let from = if is_joined { args } else { &expanded };
+            match at.and_then(|at| from.get(at)) {
                 Some(arg) => body.extend(arg.iter().cloned()),
                 None => body.push(token.clone()),
             }
@@ -116,7 +122,33 @@ impl Preprocessor<'_> {
                 return None;
             }
         }
-        Some(body)
+        Some(self.joined(body, span))
+    }
+
+    /// The tokens with `a ## b` as one word.
+    fn joined(&mut self, tokens: Vec<Token>, span: SourceSpan) -> Vec<Token> {
+        if !tokens.iter().any(|token| token.is("##")) {
+            return tokens;
+        }
+        let mut made: Vec<(Token, String)> = Vec::new();
+        let mut rest = tokens.into_iter();
+        while let Some(token) = rest.next() {
+            let text = |token: &Token| self.sources.text(token.span).to_owned();
+            if !token.is("##") {
+                let text = text(&token);
+                made.push((token, text));
+                continue;
+            }
+            let (left, right) = (made.pop(), rest.next());
+            let behind = right.as_ref().map(text).unwrap_or_default();
+            let whole = left.as_ref().map_or("", |(_, text)| text).to_owned() + &behind;
+            let place = left.map(|(token, _)| token).or(right);
+            let (first, spaced) = place.map_or((false, true), |token| (token.first, token.spaced));
+            for token in lex::tokens(span.file, &whole, self.report) {
+                made.push((Token { span, first, spaced, ..token }, whole.clone()));
+            }
+        }
+        made.into_iter().map(|(token, _)| token).collect()
     }
 }
 

@@ -292,7 +292,12 @@ impl Checker<'_> {
                 .did_you_mean(&unknown.value, names);
             return;
         }
-        let text = format!("`{name}` takes {} arguments, not {}", params.len(), args.len());
+        let named = args.iter().filter(|arg| arg.name.is_some()).count();
+        let text = if named != 0 && named != args.len() {
+            "either all arguments have names or none".to_owned()
+        } else {
+            format!("`{name}` takes {} arguments, not {}", params.len(), args.len())
+        };
         let help = format!("its parameters: {}", names.join(", "));
         self.error(codes::ARGUMENTS, span, text).help(help);
     }
@@ -477,9 +482,13 @@ impl Checker<'_> {
     }
 }
 
-/// For each parameter its argument; `None` if they do not fit by number and names.
+/// For each parameter its argument; `None` if they do not fit by number and names, or only some have names.
 pub(super) fn order(params: &[Param], args: &[Arg]) -> Option<Vec<Option<usize>>> {
     let mut order = vec![None; params.len()];
+    let named = args.iter().filter(|arg| arg.name.is_some()).count();
+    if named != 0 && named != args.len() {
+        return None;
+    }
     for (at, arg) in args.iter().enumerate() {
         let position = match &arg.name {
             Some(name) => params.iter().position(|param| param.name.value == name.value)?,

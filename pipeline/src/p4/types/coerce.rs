@@ -23,6 +23,10 @@ impl Checker<'_> {
     /// As [`Checker::fit`], without the message.
     pub(super) fn converts(&mut self, expr: &Expr, got: &Type, want: &Type) -> bool {
         let (got, want) = (self.known(got), self.known(want));
+        if matches!(&*expr.kind, ExprKind::Dots) {
+            self.note(expr, want);
+            return true;
+        }
         if got.is_any() || want.is_any() {
             return true;
         }

@@ -13,8 +13,19 @@ impl Checker<'_> {
         if let Some(states) = &inner.states {
             self.bind_params(&inner.constructor);
             self.bind_params(&inner.params);
+            for table in inner.locals.iter().filter(|one| matches!(one.kind, DeclKind::Table(_))) {
+                let text = "a table is declared in a control";
+                self.error(codes::WRONG_PLACE, table.name.span, text);
+            }
             self.body(decl, &inner.locals, Place::Parser, |checker| {
                 checker.state_names(decl, states);
+                for state in states {
+                    let twice = inner.locals.iter().any(|one| one.name.value == state.name.value);
+                    if twice {
+                        let text = format!("`{}` is declared twice", state.name.value);
+                        checker.error(codes::TWICE, state.name.span, text);
+                    }
+                }
                 checker.parser_ends(decl, states);
                 for state in states {
                     checker.open();
@@ -215,7 +226,8 @@ impl Checker<'_> {
     ) {
         self.bind(&decl.name, Name::Decl(decl.clone()));
         self.open();
-        self.bind_type_params(types);
+        let vars = self.bind_type_params(types);
+        self.declared.insert(decl.id, Type::Tuple(Rc::new(vars)));
         self.note_params(params);
         self.note_params(constructor);
         self.distinct(params, constructor);

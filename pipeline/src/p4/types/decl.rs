@@ -113,7 +113,8 @@ impl Checker<'_> {
                 | ExprKind::Member(..)
                 | ExprKind::Dots
         );
-        if fits && !is_list && !want.is_any() && !self.consts.contains_key(&value.id) {
+        let is_known = self.consts.contains_key(&value.id) || is_list && self.is_known(value);
+        if fits && !is_known && !want.is_any() {
             let text = format!(
                 "the value of `{}` is not known when the program is compiled",
                 decl.name.value
@@ -226,7 +227,7 @@ impl Checker<'_> {
         self.bind(&decl.name, Name::Decl(decl.clone()));
     }
 
-    fn may_be_field(&self, kind: StructKind, ty: &Type) -> bool {
+    pub(super) fn may_be_field(&self, kind: StructKind, ty: &Type) -> bool {
         let anything = matches!(ty, Type::Any | Type::Var(..));
         match (kind, ty) {
             _ if anything => true,
@@ -327,6 +328,10 @@ impl Checker<'_> {
                 self.type_error(param.ty.span, "a number without a width cannot be written");
             }
             if let Some(default) = &param.default {
+                if annotation(&param.annotations, "optional").is_some() {
+                    let text = "an optional parameter has no default";
+                    self.type_error(default.span, text);
+                }
                 if matches!(param.direction, Direction::Out | Direction::InOut) {
                     let text = "an `out` or `inout` parameter has no default";
                     self.type_error(default.span, text);
@@ -369,7 +374,24 @@ impl Checker<'_> {
             }
         }
         self.close();
+        self.not_overloaded_alike(decl, inner);
         self.bind(&decl.name, Name::Decl(decl.clone()));
+    }
+
+    /// Functions of one name differ in the names of their parameters.
+    fn not_overloaded_alike(&mut self, decl: &Rc<Decl>, inner: &FunctionDecl) {
+        let names = |params: &[Param]| -> Vec<Rc<str>> {
+            params.iter().map(|param| param.name.value.clone()).collect()
+        };
+        let mine = names(&inner.params);
+        let known = self.scopes.last().and_then(|scope| scope.get(&decl.name.value));
+        let alike = known.into_iter().flatten().any(|one| {
+            let Name::Decl(one) = one else { return false };
+            matches!(&one.kind, DeclKind::Function(known) if names(&known.params) == mine)
+        });
+        if alike {
+            self.twice(&decl.name);
+        }
     }
 
     fn variable(&mut self, decl: &Rc<Decl>, ty: &TypeExpr, value: Option<&Expr>) {
@@ -403,18 +425,24 @@ impl Checker<'_> {
             (_, Type::Package(..)) if !self.inside.is_empty() => {
                 Some("a package is instantiated at the top")
             }
-            (
-                Place::Function(_) | Place::Action,
-                Type::Extern(..) | Type::Parser(..) | Type::Control(..),
-            ) => Some("an instance is declared outside of functions and actions"),
+            (Place::Top, _) => None,
+            (_, Type::Extern(..) | Type::Parser(..) | Type::Control(..)) => {
+                Some("an instance is declared outside of statements")
+            }
             _ => None,
         };
         if let Some(text) = wrong_place {
             self.error(codes::WRONG_PLACE, decl.name.span, text);
         }
-        if matches!(built, Type::Control(..)) && self.in_parser {
-            let text = "a parser has no instances of controls";
-            self.error(codes::WRONG_PLACE, decl.name.span, text);
+        let stranger = match &built {
+            Type::Control(..) if self.in_parser => "a parser has no instances of controls",
+            Type::Parser(..) if !self.in_parser && !self.inside.is_empty() => {
+                "a control has no instances of parsers"
+            }
+            _ => "",
+        };
+        if !stranger.is_empty() {
+            self.error(codes::WRONG_PLACE, decl.name.span, stranger);
         }
         if let Type::Control(of, _) | Type::Parser(of, _) = &built
             && self.inside.contains(&of.id)

@@ -38,7 +38,11 @@ impl Checker<'_> {
             ExprKind::Name(name, global) => self.name(expr, name, *global),
             ExprKind::Type(ty) => Type::Name(Rc::new(self.resolve(ty))),
             ExprKind::Member(of, name) => self.member(expr, of, name),
-            ExprKind::Index(of, index) => self.index(of, index),
+            ExprKind::Index(of, index) => {
+                let ty = self.index(of, index);
+                self.fold_part(expr);
+                ty
+            }
             ExprKind::Slice(of, high, low) => self.slice(expr, of, high, low),
             ExprKind::PlusSlice(of, base, width) => self.plus_slice(expr, of, base, width),
             ExprKind::Call { callee, types, args } => self.call(expr, callee, types, args),

@@ -145,7 +145,7 @@ impl Checker<'_> {
         }
         let args = if args.is_empty() { (0..params).map(|_| self.fresh()).collect() } else { args };
         match &decl.kind {
-            DeclKind::Struct(inner) => self.struct_type(decl, inner, args),
+            DeclKind::Struct(inner) => self.struct_type(decl, inner, args, span),
             DeclKind::Extern(_) => Type::Extern(decl.clone(), Rc::new(args)),
             DeclKind::Parser(_) => Type::Parser(decl.clone(), Rc::new(args)),
             DeclKind::Control(_) => Type::Control(decl.clone(), Rc::new(args)),
@@ -178,7 +178,13 @@ impl Checker<'_> {
     }
 
     /// A struct with its arguments: what was noted when it was declared, its parameters replaced.
-    fn struct_type(&mut self, decl: &Rc<Decl>, inner: &StructDecl, args: Vec<Type>) -> Type {
+    fn struct_type(
+        &mut self,
+        decl: &Rc<Decl>,
+        inner: &StructDecl,
+        args: Vec<Type>,
+        span: SourceSpan,
+    ) -> Type {
         let Some(Type::Struct(generic)) = self.declared.get(&decl.id).cloned() else {
             return Type::Any;
         };
@@ -194,8 +200,15 @@ impl Checker<'_> {
                 _ => None,
             })
             .collect();
-        let fields =
+        let fields: Vec<(Rc<str>, Type)> =
             generic.fields.iter().map(|(name, ty)| (name.clone(), substitute(ty, &with))).collect();
+        let wrong = fields
+            .iter()
+            .find(|(_, ty)| !matches!(ty, Type::Infer(_)) && !self.may_be_field(inner.kind, ty));
+        if let Some((name, ty)) = wrong {
+            let text = format!("`{}.{name}` cannot be {ty}", decl.name.value);
+            self.type_error(span, text);
+        }
         Type::Struct(Rc::new(StructType { decl: decl.clone(), kind: inner.kind, args, fields }))
     }
 }

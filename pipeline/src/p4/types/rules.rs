@@ -143,7 +143,7 @@ impl Checker<'_> {
         }
     }
 
-    fn is_known(&self, value: &Expr) -> bool {
+    pub(super) fn is_known(&self, value: &Expr) -> bool {
         if self.consts.contains_key(&value.id) {
             return true;
         }

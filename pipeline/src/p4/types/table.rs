@@ -28,6 +28,7 @@ impl Checker<'_> {
         }
         if let Some(default) = &table.default {
             self.run_action(default, &listed, true, true);
+            self.kept_from(table, default, "tableonly", "the default action");
         }
         self.properties(table);
         if let Some(entries) = &table.entries {
@@ -180,6 +181,22 @@ impl Checker<'_> {
         self.defs.insert(action.id, Def::Decl(decl));
     }
 
+    /// An annotation in the list of actions forbids this use of an action.
+    fn kept_from(&mut self, table: &TableDecl, action: &Expr, name: &str, what: &str) {
+        let callee = |expr: &Expr| match self.calls.get(&expr.id) {
+            Some(CallInfo { callee: Callee::Decl(decl), .. }) => Some(decl.id),
+            _ => None,
+        };
+        let Some(id) = callee(action) else { return };
+        let forbids = table.actions.iter().any(|one| {
+            annotation(&one.annotations, name).is_some() && callee(&one.action) == Some(id)
+        });
+        if forbids {
+            let text = format!("an action that is `@{name}` is not {what}");
+            self.error(codes::NOT_LISTED, action.span, text);
+        }
+    }
+
     /// An argument of an entry is known when the program is compiled.
     fn known_in_entry(&mut self, value: &Expr) {
         let is_parts =
@@ -259,6 +276,7 @@ impl Checker<'_> {
                 }
             }
             self.run_action(&entry.action, listed, true, false);
+            self.kept_from(table, &entry.action, "defaultonly", "the action of an entry");
         }
     }
 
