@@ -53,6 +53,15 @@ pub(super) fn raise_priority(statement: &mut Statement) {
 }
 
 fn in_table<'p>(name: &mut String, program: &'p Program) -> Option<&'p Table> {
+    let is_known = program.tables.iter().any(|table| table.name == *name);
+    if let (Some(origin), false) = (&program.origin, is_known) {
+        let behind = format!(".{name}");
+        let mut found =
+            origin.tables.iter().filter(|(_, full)| *full == name || full.ends_with(&behind));
+        if let (Some((only, _)), None) = (found.next(), found.next()) {
+            *name = only.clone();
+        }
+    }
     replace(name, program.tables.iter().map(|table| table.name.as_str()));
     program.tables.iter().find(|table| table.name == *name)
 }

@@ -59,12 +59,21 @@ parser P(packet_in packet, out headers hdr, inout meta_t meta, inout standard_me
 control V(inout headers hdr, inout meta_t meta) { apply {} }
 control U(inout headers hdr, inout meta_t meta) { apply {} }
 
+bit<8> next(inout bit<8> x) { x = x + 1; return x; }
+
 control Set<T>(inout T to, in T from) { apply { to = from; } }
 control Fill<T>(inout T to)(T with) { apply { to = with; } }
 
 control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
     Set<bit<8>>() set;
     Fill<bit<16>>(0x0708) fill;
+    action seen(bit<8> where) { hdr.h.value = where; }
+    table signed {
+        key = { hdr.h.s: range; }
+        actions = { seen; NoAction; }
+        const default_action = NoAction();
+        const entries = { -3 .. 3: seen(1); 4 .. 10: seen(2); }
+    }
     apply {
         sm.egress_spec = 2;
         if (hdr.h.kind == 0) {
@@ -89,6 +98,10 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
             if (hdr.h.s == 0) { hdr.either.pop_front(1); } else { hdr.either.push_front(1); }
         } else if (hdr.h.kind == 4) {
             mark_to_drop();
+        } else if (hdr.h.kind == 7) {
+            signed.apply();
+        } else if (hdr.h.kind == 8) {
+            hash(hdr.h.value, HashAlgorithm.identity, 8w0, { hdr.h.other }, next(hdr.h.other));
         }
     }
 }

@@ -491,7 +491,8 @@ pub(super) fn around_zero(
             _ => vec![pattern],
         };
         let with = |so_far: &Vec<Sp<PatternDecl>>| {
-            let one = |part: &Sp<PatternDecl>| [so_far.as_slice(), &[part.clone()]].concat();
+            let one =
+                |part: &Sp<PatternDecl>| [so_far.as_slice(), std::slice::from_ref(part)].concat();
             parts.iter().map(one).collect::<Vec<_>>()
         };
         made = made.iter().flat_map(with).collect();

@@ -190,8 +190,7 @@ impl Lower<'_> {
     ) -> Val {
         let span = expr.span;
         match (name, args) {
-            ("mark_to_drop", [standard]) => self.mark_to_drop(&standard.value, span),
-            ("mark_to_drop", []) => self.mark_to_drop_here(span),
+            ("mark_to_drop", _) => self.mark_to_drop(args.first(), span),
             ("random", [to, low, high]) => {
                 let ty = self.type_of(&to.value);
                 let (low, high) = (self.eval_as(&low.value, &ty), self.eval_as(&high.value, &ty));
@@ -281,26 +280,30 @@ impl Lower<'_> {
         }
     }
 
-    fn mark_to_drop(&mut self, standard: &Expr, span: SourceSpan) {
-        let Val::Struct(fields) = self.eval(standard) else { return };
-        let find = |name: &str| {
-            fields.iter().find(|(known, _)| &**known == name).map(|(_, value)| value.clone())
+    /// Without an argument: the standard metadata of the control around.
+    fn mark_to_drop(&mut self, standard: Option<&Arg>, span: SourceSpan) {
+        let (spec, group) = match standard {
+            Some(standard) => {
+                let Val::Struct(fields) = self.eval(&standard.value) else { return };
+                let find = |name: &str| {
+                    fields.iter().find(|(known, _)| &**known == name).map(|(_, value)| value)
+                };
+                let (Some(Val::Scalar(spec)), group) = (find("egress_spec"), find("mcast_grp"))
+                else {
+                    return;
+                };
+                (spec.clone(), group.cloned())
+            }
+            None => {
+                let Some(spec) = self.spec_here.clone() else { return };
+                (spec, Some(Val::Scalar(named(&["std", "multicast_group"], span))))
+            }
         };
-        let Some(Val::Scalar(spec)) = find("egress_spec") else { return };
         self.set(&spec, number(DROP_PORT, 9, span), span);
         // In egress the group is decided long ago.
         let in_ingress = self.egress_spec.as_ref() == Some(&spec);
-        if let (true, Some(Val::Scalar(group))) = (in_ingress, find("mcast_grp")) {
+        if let (true, Some(Val::Scalar(group))) = (in_ingress, group) {
             self.set(&group, number(0, 16, span), span);
-        }
-    }
-
-    /// As [`Lower::mark_to_drop`], with the standard metadata of the control around.
-    fn mark_to_drop_here(&mut self, span: SourceSpan) {
-        let Some(spec) = self.spec_here.clone() else { return };
-        self.set(&spec, number(DROP_PORT, 9, span), span);
-        if self.egress_spec.as_ref() == Some(&spec) {
-            self.set(&named(&["std", "multicast_group"], span), number(0, 16, span), span);
         }
     }
 
