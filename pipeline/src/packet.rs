@@ -466,10 +466,12 @@ impl PacketMemory {
         }
     }
 
-    /// Asks for all of a frame that is read soon.
+    /// Asks for the beginning of a frame that is read soon to its end: behind four lines in a row the processor asks by itself.
     #[inline]
     pub fn prefetch_frame(&self, buf: &Buf, data_off: u16, len: u32) {
-        self.frame(buf, data_off, len).chunks(LINE_BYTES).for_each(prefetch);
+        self.frame(buf, data_off, len.min(4 * LINE_BYTES as u32))
+            .chunks(LINE_BYTES)
+            .for_each(prefetch);
     }
 
     /// The frame of `len` bytes at `data_off`; shorter where the chunk ends.
