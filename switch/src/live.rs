@@ -121,8 +121,8 @@ pub fn attach(core: &mut Core, number: u16, spec: &PortSpec) -> Result<Vec<Strin
     Ok(core.add_opened(number, spec, opened)?)
 }
 
-/// Slices of the processor that a switch with a lossless class asks for. With the usual ones of milliseconds it may not be run for tens of them on a busy
-/// machine, and its rings overflow.
+/// Slices of the processor that a switch asks for. With the usual ones of milliseconds a packet waits for the end of somebody else's, and on a busy
+/// machine the switch may not be run for tens of them, and its rings overflow.
 const SLICE: Duration = Duration::from_micros(100);
 
 /// Asks the system to run the calling thread, and those that it starts later, often and for short: for a switch that may not be late.

@@ -134,9 +134,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     // For a service manager that waits for it (sd_notify(3)).
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let mut core = cores.remove(0);
-    if room.is_lossless {
-        live::ask_for_short_slices();
-    }
+    live::ask_for_short_slices();
     let mut workers = Workers::start(cores).map_err(|error| format!("workers: {error}"))?;
     let all = |workers: &Workers, core: &mut Core| {
         let linux = linux.as_ref().map(Handle::report);

@@ -24,7 +24,11 @@ pub fn shorten_slices(slice: Duration) -> io::Result<()> {
 /// # Errors
 /// The system refuses.
 pub fn give_way() -> io::Result<()> {
-    change(|attributes| attributes.sched_nice = attributes.sched_nice.max(GIVING_WAY))
+    change(|attributes| {
+        attributes.sched_nice = attributes.sched_nice.max(GIVING_WAY);
+        // The system's own slices: a thread with shorter ones takes the processor when it wakes.
+        attributes.sched_runtime = 0;
+    })
 }
 
 /// Changes what the calling thread has, unless its policy is not that of ordinary threads.
