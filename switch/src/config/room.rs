@@ -130,9 +130,6 @@ pub struct Room {
     /// Chunks of the rings of a port that comes later.
     #[serde(skip)]
     pub later: u32,
-    /// A port has a lossless class.
-    #[serde(skip)]
-    pub is_lossless: bool,
 }
 
 impl Room {
@@ -190,7 +187,6 @@ impl Room {
             large_chunks: packets,
             rings,
             later,
-            is_lossless: ports.iter().any(|port| lossless_entries(port).is_some()),
         }
     }
 
