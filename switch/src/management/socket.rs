@@ -267,37 +267,4 @@ pub fn group(name: &str) -> Result<u32, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_socket_has_its_mode_and_goes_with_its_switch() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("one.sock");
-        let socket = Socket::at(&path, None).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        assert!(Socket::at(&path, None).unwrap_err().contains("another switch listens"));
-        // The file of a switch that was killed is there, and nobody listens.
-        let (listener, file) = socket.split();
-        drop(listener);
-        assert!(path.exists());
-        let next = Socket::at(&path, Some(user())).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
-        drop(file);
-        assert!(path.exists(), "it is another switch's by now");
-        drop(next);
-        assert!(!path.exists());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
-    }
-
-    #[test]
-    fn a_file_of_another_kind_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("notes.txt");
-        fs::write(&path, "mine").unwrap();
-        assert!(Socket::at(&path, None).unwrap_err().contains("no socket"));
-        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
-        let long = folder.path().join("x".repeat(200));
-        assert!(Socket::at(&long, None).unwrap_err().contains("107 bytes"));
-    }
-}
+mod tests;

@@ -1,0 +1,181 @@
+//! Paths to an element: of an array field, of a header stack, and of a declaration that has no instance.
+
+use super::Target;
+use crate::ast::{AstExpr, PathPart};
+use crate::check::cx::Cx;
+use crate::check::expr::Val;
+use crate::diag::codes;
+use crate::ids::*;
+use crate::ir::{BinOp, ExprKind, SourceSpan};
+
+impl Cx<'_> {
+    pub(super) fn element(
+        &mut self,
+        id: InstanceId,
+        field: FieldId,
+        index: &AstExpr,
+        (bits, count): (u32, u32),
+    ) -> Option<Target> {
+        let at = self.offset(index)?;
+        match crate::ir::eval::constant(&self.ir.exprs, at) {
+            Some(value) if value >= count.into() => {
+                let text = format!("index {value} is outside an array of {count} elements");
+                self.report.error(codes::BAD_INDEX, index.span, text);
+                None
+            }
+            None if self.env.in_update => {
+                let text = "an index computed for each packet is not allowed inside `update`";
+                self.report
+                    .error(codes::WRONG_PLACE, index.span, text)
+                    .help("read the element before: `let x = ..`");
+                None
+            }
+            _ => Some(Target::Element(id, field, at, bits)),
+        }
+    }
+
+    pub(super) fn stack_path(
+        &mut self,
+        id: StackId,
+        rest: &[PathPart],
+        span: SourceSpan,
+    ) -> Option<Target> {
+        let stack = self.ir.stacks.get(id)?.clone();
+        match rest {
+            [PathPart::Index(index), rest @ ..] => {
+                let at = match self.element_number(index)? {
+                    Ok(at) => at,
+                    Err(index) => return self.any_element(id, index, rest, span),
+                };
+                if at >= stack.len {
+                    let text = format!("stack `{}` has {} elements", stack.name, stack.len);
+                    self.report.error(codes::BAD_INDEX, index.span, text);
+                    return None;
+                }
+                self.header_path(InstanceId(stack.first.0 + at), rest, span)
+            }
+            [PathPart::Name(depth)] if depth.value == "depth" => {
+                Some(Target::Read(ExprKind::StackDepth(id), 32))
+            }
+            [PathPart::Name(last), PathPart::Name(name)] if last.value == "last" => {
+                match self.member_of(stack.first, name, span)? {
+                    Target::Field(_, field, bits) => {
+                        Some(Target::Read(ExprKind::StackLast(id, field), bits))
+                    }
+                    Target::Read(ExprKind::Valid(first), bits) => {
+                        Some(Target::Read(ExprKind::Valid(first), bits))
+                    }
+                    _ => {
+                        let text = "only fields of the last element can be named";
+                        self.report.error(codes::WRONG_KIND, span, text);
+                        None
+                    }
+                }
+            }
+            _ => {
+                let name = &stack.name;
+                let text = format!("`{name}` is a stack");
+                let help = format!("use `{name}[0].field`, `{name}.last.field` or `{name}.depth`");
+                self.report.error(codes::WRONG_KIND, span, text).help(help);
+                None
+            }
+        }
+    }
+
+    /// The number of an element: a constant, or an expression of 32 bits.
+    fn element_number(&mut self, index: &AstExpr) -> Option<Result<u32, ExprId>> {
+        let known = match self.value(index) {
+            Val::Poison => return None,
+            Val::Int(_) => true,
+            Val::Typed(id) => crate::ir::eval::constant(&self.ir.exprs, id).is_some(),
+            Val::Open(_) => false,
+        };
+        if known {
+            return self.const_u32(index).map(Ok);
+        }
+        self.offset(index).map(Err)
+    }
+
+    /// A part of the element with a computed number.
+    fn any_element(
+        &mut self,
+        id: StackId,
+        index: ExprId,
+        rest: &[PathPart],
+        span: SourceSpan,
+    ) -> Option<Target> {
+        let first = self.ir.stacks.get(id)?.first;
+        let target = self.header_path(first, rest, span)?;
+        let (read, bits): (fn(InstanceId) -> ExprKind, u32) = match target {
+            Target::Header(_) => return Some(Target::AnyElement(id, index)),
+            Target::Field(_, field, bits) => {
+                return Some(Target::ElementField(id, index, field, bits));
+            }
+            Target::Read(ExprKind::Valid(_), bits) => (ExprKind::Valid, bits),
+            Target::Read(ExprKind::HeaderLength(_), bits) => (ExprKind::HeaderLength, bits),
+            _ => {
+                let text = "an array is read from an element with a known number";
+                self.report.error(codes::WRONG_KIND, span, text);
+                return None;
+            }
+        };
+        Some(Target::Value(Val::Typed(self.of_element(id, index, bits, &read, span))))
+    }
+
+    /// What the element with this number has: a comparison for each, and 0 outside of the stack.
+    pub(super) fn of_element(
+        &mut self,
+        stack: StackId,
+        index: ExprId,
+        bits: u32,
+        read: &dyn Fn(InstanceId) -> ExprKind,
+        span: SourceSpan,
+    ) -> ExprId {
+        let mut value = self.constant(0, bits, span);
+        for (at, id) in self.elements(stack).into_iter().enumerate().rev() {
+            let at = self.constant(at as u128, 32, span);
+            let this = self.node(ExprKind::Binary(BinOp::Eq, index, at), 1, span);
+            let read = self.node(read(id), bits, span);
+            value = self.node(ExprKind::Mux(this, read, value), bits, span);
+        }
+        value
+    }
+
+    /// Says that a header is never valid, in the program's own file and unless the code around
+    /// asks for it.
+    pub(super) fn warn_absent(&mut self, name: &str, rest: &[PathPart], span: SourceSpan) {
+        let asks = matches!(rest.last(), Some(PathPart::Name(last)) if last.value == "valid");
+        let guarded = self.guards.iter().any(|known| known == name);
+        if span.file == FileId(0) && !asks && !guarded && !self.incomplete {
+            self.warn_never(name, span);
+        }
+    }
+
+    /// A part of a header that is declared and that nothing makes valid: it has no id and reads 0.
+    pub(super) fn absent(&mut self, index: usize, rest: &[PathPart]) -> Option<Target> {
+        let declared = self.scope.instances.get(index)?;
+        let header = declared.header;
+        match rest {
+            [] if declared.stack.is_none() => return Some(Target::AbsentHeader(index)),
+            [PathPart::Index(_)] if declared.stack.is_some() => {
+                return Some(Target::AbsentHeader(index));
+            }
+            _ => {}
+        }
+        let last = rest.iter().rev().find_map(|part| match part {
+            PathPart::Name(name) => Some(name.value.as_str()),
+            PathPart::Index(_) => None,
+        })?;
+        let bits = match last {
+            "valid" => 1,
+            "length" | "depth" => 32,
+            _ => 0,
+        };
+        let field = self.field_bits(&header.value, last);
+        match (field, bits) {
+            (Some(bits), _) => Some(Target::Absent(bits)),
+            (None, 0) => None,
+            (None, bits) => Some(Target::Absent(bits)),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Who is primary.
+
+use super::*;
+
+fn standings(notices: &[Notice]) -> Vec<(u64, Standing)> {
+    notices.iter().map(|notice| (notice.stream.0, notice.standing)).collect()
+}
+
+#[test]
+fn the_highest_election_id_ever_seen_is_primary() {
+    use Standing::*;
+    let mut all = Arbitration::default();
+    let [a, b, c] = [(); 3].map(|()| all.open().unwrap());
+    assert_eq!(standings(&all.update(a, "", Some(5)).unwrap()), [(0, Primary)]);
+    assert_eq!(standings(&all.update(b, "", Some(3)).unwrap()), [(1, Backup)]);
+    assert_eq!(
+        standings(&all.update(c, "", Some(9)).unwrap()),
+        [(0, Backup), (1, Backup), (2, Primary)]
+    );
+    assert!(all.may_write("", Some(9)).is_ok());
+    assert!(matches!(all.may_write("", Some(5)), Err(ControlError::PermissionDenied(_))));
+    // The primary goes: nobody is, as 5 and 3 are below 9.
+    let after = all.close(c);
+    assert_eq!(standings(&after), [(0, BackupWithoutPrimary), (1, BackupWithoutPrimary)]);
+    assert!(matches!(all.may_write("", Some(5)), Err(ControlError::PermissionDenied(_))));
+    assert_eq!(standings(&all.update(a, "", Some(9)).unwrap()), [(1, Backup), (0, Primary)]);
+}
+
+#[test]
+fn an_election_id_in_use_and_another_role_close_the_stream() {
+    let mut all = Arbitration::default();
+    let [a, b] = [(); 2].map(|()| all.open().unwrap());
+    all.update(a, "", Some(1)).unwrap();
+    let used = all.update(b, "", Some(1)).unwrap_err();
+    assert!(used.to_string().contains("election id 1 is used"), "{used}");
+    assert!(all.update(b, "other", Some(1)).is_ok(), "roles have ids of their own");
+    let changed = all.update(b, "", Some(2)).unwrap_err();
+    assert!(matches!(changed, ControlError::FailedPrecondition(_)), "{changed}");
+}
+
+#[test]
+fn a_controller_without_an_election_id_is_never_primary() {
+    let mut all = Arbitration::default();
+    let a = all.open().unwrap();
+    for nothing in [None, Some(0)] {
+        let notices = all.update(a, "", nothing).unwrap();
+        assert_eq!(standings(&notices), [(0, Standing::BackupWithoutPrimary)]);
+    }
+    assert!(all.may_write("", None).is_err());
+}
+
+#[test]
+fn streams_have_a_bound() {
+    let mut all = Arbitration::default();
+    let ids: Vec<StreamId> = (0..STREAMS_MAX).map(|_| all.open().unwrap()).collect();
+    assert!(matches!(all.open(), Err(ControlError::ResourceExhausted(_))));
+    all.close(ids[0]);
+    assert!(all.open().is_ok());
+}
