@@ -393,8 +393,7 @@ impl PacketMemory {
 
     /// True if this is the only reference, so that the bytes may be written.
     pub fn is_unique(&self, buf: &Buf) -> bool {
-        // Acquire: reads of the owner that went away happened before our writes.
-        self.region.refs_of(buf).is_some_and(|refs| refs.load(Ordering::Acquire) == 1)
+        self.region.is_unique(buf)
     }
 
     /// Makes `buf` the only reference, copying the bytes `used` of the chunk if it is shared.
@@ -546,6 +545,16 @@ pub struct RegionPin {
 }
 
 impl RegionPin {
+    /// True if this is a handle of the region.
+    pub fn owns(&self, buf: &Buf) -> bool {
+        self.region.owns(buf)
+    }
+
+    /// True if this is the only reference to a chunk of the region.
+    pub fn is_unique(&self, buf: &Buf) -> bool {
+        self.region.is_unique(buf)
+    }
+
     /// True if `mem` is a handle on this region.
     pub fn is_of(&self, mem: &PacketMemory) -> bool {
         Arc::ptr_eq(&self.region, &mem.region)

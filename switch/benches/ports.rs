@@ -403,6 +403,7 @@ fn bare_xdp(stop: &AtomicBool) {
     let (mut input, _map_in, _program_in) = socket("in");
     let (mut output, _map_out, _program_out) = socket("out");
     let mut free: Vec<Buf> = (0..2 * receive_entries).map(|_| mem.alloc().unwrap()).collect();
+    let mut parts = Vec::new();
     let mut idle = Idle { fd: input.fd().as_raw_fd(), polls: 0 };
     while !stop.load(Ordering::Relaxed) {
         let room = input.fill_room().min(free.len() as u32);
@@ -415,8 +416,10 @@ fn bare_xdp(stop: &AtomicBool) {
         let mut count = 0;
         while count < 64 {
             let Some(received) = input.receive() else { break };
-            let (buf, part) = received.unwrap();
-            free.extend(output.send(buf, part).err());
+            parts.push(received.unwrap());
+            if !output.send(&mut parts) {
+                free.extend(parts.drain(..).map(|(buf, _)| buf));
+            }
             count += 1;
         }
         input.release_rx();

@@ -10,12 +10,18 @@ pub const LINE_BYTES: usize = 64;
 /// Asks for the cache line in which a value begins.
 #[inline]
 pub fn prefetch<T: ?Sized>(of: &T) {
+    prefetch_line(std::ptr::from_ref(of).cast());
+}
+
+/// Asks for the cache line of an address. Nothing else happens, whatever the address is.
+#[inline(always)]
+pub fn prefetch_line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: it has no effect but on the cache, whatever the address is, and this one is of a value.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(of).cast()) };
+        // SAFETY: SSE is part of the architecture, and a prefetch reads nothing that the program sees.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = of;
+    let _ = address;
 }

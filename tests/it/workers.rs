@@ -308,3 +308,41 @@ fn threads_forward_both_ways_on_raw_ports() {
 fn threads_forward_both_ways_on_xdp_ports() {
     threads_forward_both_ways("xdp", "2");
 }
+
+/// Of each thread of a process, by name: its nice value, and the length of its slices where the kernel shows that (proc(5)).
+fn threads(process: u32) -> BTreeMap<String, (i32, Option<u64>)> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("a process");
+    let thread = |task: fs::DirEntry| {
+        let read = |file: &str| fs::read_to_string(task.path().join(file)).ok();
+        let stat = read("stat")?;
+        let (name, fields) = stat.rsplit_once(") ")?;
+        let nice = fields.split(' ').nth(16)?.parse().ok()?;
+        let sched = read("sched").unwrap_or_default();
+        let slice = sched.lines().find_map(|line| line.strip_prefix("se.slice")?.split(':').nth(1));
+        let slice = slice.and_then(|slice| slice.trim().parse().ok());
+        Some((name.split_once('(')?.1.to_owned(), (nice, slice)))
+    };
+    tasks.filter_map(|task| thread(task.ok()?)).collect()
+}
+
+/// What serves people gives way to what forwards packets, which is run often and for short.
+#[test]
+fn controllers_give_way_to_workers() {
+    let Some(_network) = private_network("threads of a switch") else { return };
+    veth("a0", "a1");
+    veth("b0", "b1");
+    let more = ["--workers", "2", "--p4runtime", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let switch = Switch::on("l2_switch", &["1=raw:a1", "2=raw:b1"], &more);
+    let (own, threads) = (threads(std::process::id()), threads(switch.pid()));
+    let of = |name: &str| threads.get(name).unwrap_or_else(|| panic!("no {name}: {threads:?}"));
+    let usual = own.values().find_map(|(_, slice)| *slice);
+    let (worker, slice) = *of("worker 2");
+    for name in ["controllers", "metrics"] {
+        assert_eq!(*of(name), (10.max(worker), usual), "{name}: {threads:?}");
+    }
+    // Before Linux 6.12 a thread has no slice of its own.
+    if usual.is_some() {
+        assert_eq!((slice, of("wireyard").1), (Some(100_000), Some(100_000)), "{threads:?}");
+    }
+    switch.end("TERM");
+}

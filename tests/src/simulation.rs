@@ -71,7 +71,8 @@ fn go(random: &mut Random, network: &mut Network) -> Result<Done, String> {
     let mut operate_at = Time::ZERO + Span::from_ns(random.below(PAUSE_MOST_NS) as u64);
     let mut operations = 0;
     loop {
-        let next = network.next_sender().min(operate_at).min(end);
+        let sender = network.next_sender().instant();
+        let next = operate_at.min(end).min(sender.unwrap_or(end));
         network.run_until(next)?;
         if next == end {
             break;

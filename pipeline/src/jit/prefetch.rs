@@ -14,6 +14,7 @@ use crate::ir::layout::{FieldLayout, ones};
 use crate::ir::{ExprKind, ParserOp, Program, StdField, Target, Term};
 use crate::packet::PacketMemory;
 use std::collections::VecDeque;
+use wireyard_tables::prefetch::prefetch_line;
 use wireyard_tables::raw::Layout;
 use wireyard_tables::{Place, Snapshot, TableView};
 
@@ -101,7 +102,7 @@ impl Prefetch {
 
     #[inline(never)]
     fn of_burst(&self, cx: &mut Context<'_>, packets: &[Descriptor]) {
-        self.lines(cx.worker.reader.pin(), cx.memory, packets, prefetch);
+        self.lines(cx.worker.reader.pin(), cx.memory, packets, prefetch_line);
     }
 
     #[inline]
@@ -154,18 +155,6 @@ fn lines(
             prefetch(line);
         }
     }
-}
-
-/// Asks the processor for a line; nothing else happens, whatever the address is.
-#[inline(always)]
-fn prefetch(line: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of the architecture, and a prefetch reads nothing that the program sees.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }
 
 /// Where a part of a key is in a packet; `None` where that is not known before the packet is run.

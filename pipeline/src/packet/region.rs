@@ -198,6 +198,12 @@ impl Region {
     }
 
     #[inline]
+    pub(super) fn is_unique(&self, buf: &Buf) -> bool {
+        // Acquire: reads of the owner that went away happened before our writes.
+        self.refs_of(buf).is_some_and(|refs| refs.load(Ordering::Acquire) == 1)
+    }
+
+    #[inline]
     pub(super) fn is_large(&self, index: u32) -> bool {
         index >= self.first_large
     }

@@ -72,7 +72,7 @@ pub(super) fn devices(
 ) -> Result<Devices, LabError> {
     let seed = options.seed.unwrap_or(scenario.seed);
     let memory = memory::make(scenario)?;
-    let base = load_program(scenario)?;
+    let base = load_program(scenario).map_err(LabError::Scenario)?;
     let mut adapters = host::Adapters::default();
     let routes = Routes::new(&scenario.fabric);
     let target = Target::new(scenario, &base.program);
@@ -105,24 +105,28 @@ pub(super) fn devices(
         let core = match description.kind {
             NodeKind::Switch => {
                 let text = routes.entries(&scenario.fabric, node, &target);
-                let loaded = with_entries(&devices.base, &description.name, &text)?;
+                let loaded = with_entries(&devices.base, &description.name, &text)
+                    .map_err(LabError::Scenario)?;
                 devices.entries.push((description.name.clone(), text));
                 let core = loaded.device_on(devices.mem.worker(), device)?;
-                switch(scenario, node, core, own, seed)?
+                switch(scenario, node, core, own, seed).map_err(LabError::Scenario)?
             }
             NodeKind::Host => {
-                let adapter = adapters.of(scenario.host_of(node), scenario.max_state)?;
-                host::build(scenario, node, adapter, devices.mem.worker(), device, own)?
+                let adapter = adapters.of(scenario.host_of(node), scenario.max_state);
+                let adapter = adapter.map_err(LabError::Scenario)?;
+                host::build(scenario, node, adapter, devices.mem.worker(), device, own)
+                    .map_err(LabError::Scenario)?
             }
         };
         devices.cores.push(Box::new(core));
     }
     for spec in &scenario.flows {
         let flow = host::connect(scenario, spec, &mut devices.cores)
-            .map_err(|problem| format!("a flow of {}: {problem}", scenario.name))?;
+            .map_err(|why| LabError::Scenario(format!("a flow of {}: {why}", scenario.name)))?;
         devices.flows.push(flow);
     }
-    devices.gates = host::add_gates(scenario, &devices.flows, &mut devices.cores)?;
+    let gates = host::add_gates(scenario, &devices.flows, &mut devices.cores);
+    devices.gates = gates.map_err(LabError::Scenario)?;
     Ok(devices)
 }
 

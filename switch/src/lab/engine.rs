@@ -24,7 +24,7 @@ use super::node_state;
 use super::part::{self, Crossing, Crossings, Halt, Part};
 use super::partition::{self, Layout};
 use super::sampler::Sampler;
-use super::scenario::{FaultKind, Scenario};
+use super::scenario::{FaultKind, FlowSpec, Scenario};
 use super::thresholds::Thresholds;
 use crate::core::Core;
 use crate::host::{GateId, GateReport};
@@ -83,8 +83,8 @@ pub struct Lab {
     pub(super) gate_reports: Vec<GateReport>,
     /// Flows that may have begun and are not done.
     open: Vec<usize>,
-    /// Flows that begin later, the next one last.
-    later: Vec<usize>,
+    /// Flows that begin later, with the instant, the next one last.
+    later: Vec<(Time, usize)>,
     /// Bytes that the others delivered.
     settled_bytes: u64,
     pub(super) links: Vec<[Arc<Direction>; 2]>,
@@ -400,10 +400,7 @@ impl Lab {
     /// The counters of the flows that may have begun and are not done, and the bytes that all have delivered: of many flows, most are done
     /// or have not begun, and are not looked at.
     pub(super) fn open_statuses(&mut self) -> (Vec<FlowStatus>, u64) {
-        while let Some(&flow) = self.later.last()
-            && self.scenario.flows[flow].start <= self.now
-        {
-            self.later.pop();
+        while let Some((_, flow)) = self.later.pop_if(|(at, _)| *at <= self.now) {
             self.open.push(flow);
         }
         let (mut found, mut delivered) = (Vec::new(), self.settled_bytes);
@@ -506,14 +503,11 @@ impl Lab {
     }
 }
 
-/// All flows, the first one last. Gated flows begin when others let them: they may have begun at any time.
-fn by_start(scenario: &Scenario) -> Vec<usize> {
-    let start = |flow: &usize| {
-        let flow = &scenario.flows[*flow];
-        if flow.is_gated { Time::ZERO } else { flow.start }
-    };
-    let mut flows: Vec<usize> = (0..scenario.flows.len()).collect();
-    flows.sort_by_key(|flow| std::cmp::Reverse(start(flow)));
+/// All flows with when they begin, the first one last. Gated flows begin when others let them: they may have begun at any time.
+fn by_start(scenario: &Scenario) -> Vec<(Time, usize)> {
+    let start = |flow: &FlowSpec| if flow.is_gated { Time::ZERO } else { flow.start };
+    let mut flows: Vec<(Time, usize)> = scenario.flows.iter().map(start).zip(0..).collect();
+    flows.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
     flows
 }
 

@@ -68,16 +68,10 @@ pub enum LabError {
 
 impl LabError {
     /// Expectations of figures that a run has not.
-    pub(super) fn no_figure(scenario: &Scenario, seed: u64, wrong: &[BadExpectation]) -> LabError {
+    pub(super) fn no_figure(scenario: &Scenario, wrong: &[BadExpectation]) -> LabError {
         let names = wrong.iter().map(|bad| scenario.expect[bad.index].figure.as_str());
-        LabError::NoFigure { seed, names: names.collect::<Vec<_>>().join("`, `") }
-    }
-}
-
-/// What was found while a device was built of a scenario, in its words.
-impl From<String> for LabError {
-    fn from(problem: String) -> LabError {
-        LabError::Scenario(problem)
+        let names = names.collect::<Vec<_>>().join("`, `");
+        LabError::NoFigure { seed: scenario.seed, names }
     }
 }
 

@@ -126,8 +126,7 @@ pub fn run(
     directions.for_each(|direction| live.cables += direction);
     let mut report = results::report(&mut lab, &outcome, about);
     if !matches!(outcome, Outcome::Interrupted) {
-        results::judge(&mut report, &lab)
-            .map_err(|wrong| LabError::no_figure(scenario, scenario.seed, &wrong))?;
+        results::judge(&mut report, &lab).map_err(|wrong| LabError::no_figure(scenario, &wrong))?;
     }
     reported::fill(&mut report, &live, &left_out);
     let run = Run {

@@ -11,6 +11,7 @@ use super::engine::Lab;
 use super::fabric::NodeKind;
 use super::host;
 use super::scenario::Scenario;
+use crate::roce::telemetry::TELEMETRY_BYTES;
 use crate::tm::PortId;
 use crate::units::Bytes;
 
@@ -19,7 +20,7 @@ const HEADROOM: u32 = 256;
 /// Headers in front of a payload and CRCs behind it, at most: Ethernet, VLAN, IP, UDP, BTH, RETH, ICRC.
 const HEADERS_MAX: u64 = 128;
 /// What may follow a frame of this length: telemetry that its receiver sends back.
-const TRAILER_MAX: u64 = 128;
+const TRAILER_MAX: u64 = TELEMETRY_BYTES as u64;
 /// Chunks: at least so many, and at most.
 const CHUNKS: (u64, u64) = (1 << 14, BUF_INDEX_MASK as u64 + 1);
 /// Chunks for each packet of a window: the packet, its repeat, and their answers.

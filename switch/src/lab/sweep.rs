@@ -91,8 +91,7 @@ pub fn run(
     let mut report = results::report(&mut lab, &outcome, about);
     if !matches!(outcome, Outcome::Interrupted) {
         // Names and units were checked before the first run; only flows that are drawn have others in the next.
-        results::judge(&mut report, &lab)
-            .map_err(|wrong| LabError::no_figure(scenario, scenario.seed, &wrong))?;
+        results::judge(&mut report, &lab).map_err(|wrong| LabError::no_figure(scenario, &wrong))?;
     }
     Ok(Run {
         seed: options.seed.unwrap_or(scenario.seed),

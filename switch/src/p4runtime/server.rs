@@ -96,7 +96,7 @@ pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<
     };
     let thread = std::thread::Builder::new().name("controllers".into());
     let run = move || {
-        // A controller that writes as fast as it can delays no packet. Where the system refuses, all is as it is without.
+        // A controller that writes as fast as it can takes the processor from no worker. Where the system refuses, all is as it is without.
         let _ = give_way();
         runtime.block_on(served)
     };

@@ -381,17 +381,9 @@ impl XdpPort {
             true => self.cut_copied(mem, frame),
             false => self.cut_in_place(mem, frame),
         };
-        let mut is_queued = is_cut;
-        for (buf, part) in self.parts.drain(..) {
-            let sent = match &mut self.live {
-                Some(live) if is_cut => live.xsk.send(buf, part),
-                _ => Err(buf),
-            };
-            if let Err(buf) = sent {
-                mem.free(buf);
-                is_queued = false;
-            }
-        }
+        let is_queued =
+            is_cut && self.live.as_mut().is_some_and(|live| live.xsk.send(&mut self.parts));
+        self.parts.drain(..).for_each(|(buf, _)| mem.free(buf));
         if !is_queued {
             self.stats.tx_errors += 1;
             return false;
@@ -402,7 +394,7 @@ impl XdpPort {
     }
 
     /// The parts of a frame that the kernel sends from where it lies, or from the front of a chunk; false if it cannot. Each is completed by itself,
-    /// so each holds a reference.
+    /// so each holds a reference. Who sends them frees what is left of them.
     fn cut_in_place(&mut self, mem: &mut PacketMemory, mut frame: TxFrame) -> bool {
         let is_ready = frame.len > 0
             && (self.shape.sends_in_place(&frame, self.has_multi_buffer())

@@ -5,7 +5,7 @@
 //! empty and was paused for more than 80 % of the poll. Stuck polls in a row add up to the detection
 //! time, polls without pause add up to the restoration time.
 //!
-//! What happens in a storm is the port's business (`tm/clock.rs`): drop discards the queue and the
+//! What happens in a storm is the port's business (`tm/timers.rs`): drop discards the queue and the
 //! ingress of its priorities, forward ignores the pause, alert only says so.
 
 use wireyard_tables::time::{Deadline, Span, Time};

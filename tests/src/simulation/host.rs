@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use wireyard_switch::frames::{Frames, Mac};
 use wireyard_switch::tm::{FlowControlFrame, PfcFrame};
 use wireyard_switch::units::Quanta;
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::program::{self, DEVICES_MAX, LOSSLESS, Tag, Trail};
 use crate::differ::random::Random;
@@ -44,7 +44,7 @@ pub struct Host {
     /// Rate of the link, in Gbit/s.
     pub gbps: u64,
     /// When it sends next.
-    pub next_at: Time,
+    pub next_at: Deadline,
     /// The link is down.
     pub is_down: bool,
     /// The port was removed from the device.
@@ -59,7 +59,7 @@ pub struct Host {
     pauses: VecDeque<(Time, Time)>,
     paused_until: Time,
     /// Pauses of the device may not have arrived before.
-    unprotected_until: Time,
+    unprotected_until: Deadline,
     seq: u32,
 }
 
@@ -71,7 +71,7 @@ impl Host {
             device,
             port,
             gbps,
-            next_at: Time::ZERO + Span::from_ns(1),
+            next_at: Deadline::at(Time::from_ns(1)),
             is_down: false,
             is_removed: false,
             is_held: false,
@@ -79,7 +79,7 @@ impl Host {
             paused: 0,
             pauses: VecDeque::new(),
             paused_until: Time::ZERO,
-            unprotected_until: Time::ZERO,
+            unprotected_until: Deadline::NOW,
             seq: 0,
         }
     }
@@ -98,7 +98,7 @@ impl Host {
 
     /// The port transmits nothing, the link is down or the port gone: pauses do not leave the device.
     pub fn pauses_stop(&mut self) {
-        self.unprotected_until = Time::MAX;
+        self.unprotected_until = Deadline::NEVER;
     }
 
     /// Pauses leave again, if nothing else stops them: the first has arrived after the frame on the wire and the pauses before it, and
@@ -106,7 +106,7 @@ impl Host {
     pub fn pauses_go_on(&mut self, now: Time) {
         if !self.is_down && !self.is_removed && !self.is_held {
             let bytes = 2 * LONGEST + PAUSES_WAITING * PAUSE_BYTES;
-            self.unprotected_until = now + self.wire_time(bytes);
+            self.unprotected_until = Deadline::at(now + self.wire_time(bytes));
         }
     }
 
@@ -118,7 +118,7 @@ impl Host {
         self.obey(now);
         let is_paused = wants_lossless && self.paused_until > now;
         if self.is_down || self.is_removed || is_paused {
-            self.next_at = now + AGAIN;
+            self.next_at = Deadline::at(now + AGAIN);
             return None;
         }
         let class = if wants_lossless { LOSSLESS } else { 0 };
@@ -128,8 +128,8 @@ impl Host {
         let at = now + self.wire_time(len as u64 + AROUND);
         self.far.send(at, &program::frame(&tag, len));
         self.frames += 1;
-        self.next_at = if is_busy { at } else { at + Span::from_ns(gap as u64) };
-        let is_protected = self.unprotected_until <= now;
+        self.next_at = Deadline::at(if is_busy { at } else { at + Span::from_ns(gap as u64) });
+        let is_protected = self.unprotected_until.is_by(now);
         Some(Sending { tag, at, len, is_protected })
     }
 
@@ -160,7 +160,7 @@ impl Host {
         let frame =
             frames.flow_control.build(Mac([2, 0, 0, 0, 0, 9]), &FlowControlFrame::Pfc(frame));
         // Not before the end of the frame that it is sending.
-        let at = if self.next_at == Time::MAX { now } else { now.max(self.next_at) };
+        let at = self.next_at.instant().map_or(now, |at| now.max(at));
         if !self.is_down && !self.is_removed {
             self.far.send(at, &frame);
             self.frames += 1;

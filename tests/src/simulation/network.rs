@@ -6,7 +6,7 @@ use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_switch::control::Control;
 use wireyard_switch::core::Core;
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::host::Host;
 use super::model::{End, Model};
@@ -150,8 +150,8 @@ impl Network {
     }
 
     /// When a host sends next.
-    pub fn next_sender(&self) -> Time {
-        self.hosts.iter().map(|host| host.next_at).min().unwrap_or(Time::MAX)
+    pub fn next_sender(&self) -> Deadline {
+        self.hosts.iter().map(|host| host.next_at).min().unwrap_or(Deadline::NEVER)
     }
 
     /// Frames that were sent, arrived, were dropped.
@@ -224,7 +224,9 @@ impl Network {
     /// The host whose turn it is sends a frame, if it may.
     pub fn send_next(&mut self, random: &mut Random) {
         let (now, count) = (self.fabric.now, self.hosts.len());
-        let Some(src) = (0..count).find(|n| self.hosts[*n].next_at == now) else { return };
+        let Some(src) = (0..count).find(|n| self.hosts[*n].next_at == Deadline::at(now)) else {
+            return;
+        };
         let dst = (src + 1 + random.below(count - 1)) % count;
         let sent = self.hosts[src].send(random, now, src as u16, dst as u16);
         if let Some(sending) = sent {

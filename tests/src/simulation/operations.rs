@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wireyard_switch::control::{Entity, Keep, Mode, TableEntry, Update};
 use wireyard_switch::program::Loaded;
 use wireyard_tables::Match;
-use wireyard_tables::time::Time;
+use wireyard_tables::time::Deadline;
 
 use super::host::Host;
 use super::network::{Network, text};
@@ -209,7 +209,7 @@ impl Network {
             }
             self.hold(number, false);
             let host = &mut self.hosts[number];
-            host.next_at = Time::MAX;
+            host.next_at = Deadline::NEVER;
             host.is_down = false;
             host.far.set_down(false);
             host.ask(now, 0);

@@ -66,6 +66,29 @@ flows:
     assert!(lab.now() >= Time::ZERO + Span::from_us(100), "{}", lab.now());
 }
 
+/// A collective that begins later, whose flows are gated, hides no flow that has begun.
+#[test]
+fn gated_flows_are_looked_at_from_the_start() {
+    let text = "
+lab: gated
+duration: 100 us
+sample: 10 us
+link: { rate: 25 Gbit/s, delay: 700 ns }
+topology: { incast: { senders: 2 } }
+flows:
+  - { from: h1, to: sink, size: 10 MB }
+  - { collective: all_reduce_ring, hosts: [h1, h2, sink], size: 30 KB, start: 80 us }
+";
+    let mut lab = lab(text, 1);
+    let mut begun = Vec::new();
+    lab.run_paced(&mut |at| at, &mut |_, lab| {
+        let (flows, _) = lab.open_statuses();
+        begun.push(flows.iter().filter(|flow| flow.started.is_some()).count());
+        true
+    });
+    assert_eq!(&begun[1..7], [1; 6], "the flow from h1");
+}
+
 /// A sender wakes up alone: what it hears, and is slowed down by, is about what it sent itself.
 const ALONE: &str = "
 lab: alone

@@ -67,7 +67,13 @@ impl<E: Copy> Ring<E> {
         self.entries - self.ours.wrapping_sub(self.theirs).min(self.entries)
     }
 
-    /// Producer: writes an entry; false if there is no room (by the last [`Ring::room`]).
+    /// Producer: whether so many entries can be written now.
+    pub(super) fn fits(&mut self, entries: usize) -> bool {
+        let known = self.entries - self.ours.wrapping_sub(self.theirs).min(self.entries);
+        known as usize >= entries || self.room() as usize >= entries
+    }
+
+    /// Producer: writes an entry; false if there is no room (by the last [`Ring::room`] or [`Ring::fits`]).
     pub(super) fn push(&mut self, entry: E) -> bool {
         if self.ours.wrapping_sub(self.theirs) >= self.entries {
             return false;

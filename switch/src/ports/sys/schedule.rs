@@ -33,14 +33,7 @@ pub fn give_way() -> io::Result<()> {
 
 /// Changes what the calling thread has, unless its policy is not that of ordinary threads.
 fn change(edit: impl FnOnce(&mut libc::sched_attr)) -> io::Result<()> {
-    let size = size_of::<libc::sched_attr>() as u32;
-    // SAFETY: plain integers, of which zero is a value.
-    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
-    attributes.size = size;
-    // SAFETY: the kernel writes at most `size` bytes of `attributes`, of the calling thread (0).
-    let done =
-        unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0u32) };
-    checked(done as libc::c_int)?;
+    let mut attributes = attributes()?;
     if attributes.sched_policy != libc::SCHED_OTHER as u32 {
         return Ok(());
     }
@@ -50,26 +43,38 @@ fn change(edit: impl FnOnce(&mut libc::sched_attr)) -> io::Result<()> {
     checked(done as libc::c_int).map(drop)
 }
 
+/// What the calling thread has.
+fn attributes() -> io::Result<libc::sched_attr> {
+    let size = size_of::<libc::sched_attr>() as u32;
+    // SAFETY: plain integers, of which zero is a value.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    attributes.size = size;
+    // SAFETY: the kernel writes at most `size` bytes of `attributes`, of the calling thread (0).
+    let done =
+        unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0u32) };
+    checked(done as libc::c_int)?;
+    Ok(attributes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The nice value of the calling thread, as the kernel shows it (proc(5), field 19 of `stat`).
-    fn nice() -> i32 {
-        let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("it is shown");
-        let (_, fields) = stat.rsplit_once(") ").expect("a name");
-        fields.split(' ').nth(16).and_then(|field| field.parse().ok()).expect("a number")
-    }
-
     #[test]
     fn a_thread_may_ask_for_short_slices_and_give_way() {
         let asked = std::thread::spawn(|| {
-            shorten_slices(Duration::from_micros(100)).expect("no privilege is needed");
-            let before = nice();
+            let own = attributes().expect("they can be read");
+            shorten_slices(Duration::from_micros(150)).expect("no privilege is needed");
+            let short = attributes().expect("they can be read");
             give_way().expect("no privilege is needed");
-            (before, nice())
+            (own, short, attributes().expect("they can be read"))
         });
-        let (before, after) = asked.join().expect("the thread ends");
-        assert_eq!(after, before.max(GIVING_WAY));
+        let (own, short, back) = asked.join().expect("the thread ends");
+        assert_eq!(own.sched_nice, short.sched_nice);
+        assert_eq!(back.sched_nice, own.sched_nice.max(GIVING_WAY));
+        // Kernels without slices of a thread's own show none.
+        if short.sched_runtime != own.sched_runtime {
+            assert_eq!((short.sched_runtime, back.sched_runtime), (150_000, own.sched_runtime));
+        }
     }
 }

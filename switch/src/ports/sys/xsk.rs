@@ -76,7 +76,7 @@ pub struct Xsk {
     chunk_bytes: u32,
     fd: OwnedFd,
     /// Last: the kernel writes into the region until the socket is closed.
-    _region: RegionPin,
+    region: RegionPin,
 }
 
 impl Xsk {
@@ -115,7 +115,7 @@ impl Xsk {
         let completion = completion.map_err(map)?;
         bind_to_queue(&fd, config).map_err(at("bind the AF_XDP socket"))?;
         let (receiving, sending) = (Held::new(region_chunks), Held::new(region_chunks));
-        Ok(Xsk { rx, tx, fill, completion, receiving, sending, chunk_bytes, fd, _region: pin })
+        Ok(Xsk { rx, tx, fill, completion, receiving, sending, chunk_bytes, fd, region: pin })
     }
 
     /// Closes the socket and gives back the chunks that the kernel had.
@@ -146,14 +146,16 @@ impl Xsk {
         self.fill.room()
     }
 
-    /// Gives the kernel a chunk for receiving; it comes back if there is no room or it is not in the UMEM. See `publish_fill`.
+    /// Gives the kernel a chunk for receiving. It comes back if there is no room, if it is not in the UMEM, or if somebody else may
+    /// read it. See `publish_fill`.
     pub fn fill(&mut self, buf: Buf) -> Result<(), Buf> {
-        let Some(address) = self.address(&buf, 0, self.chunk_bytes) else { return Err(buf) };
-        if !self.fill.push(address) {
-            return Err(buf);
+        match self.address(&buf, 0, self.chunk_bytes) {
+            Some(address) if self.region.is_unique(&buf) && self.fill.push(address) => {
+                self.receiving.put(buf);
+                Ok(())
+            }
+            _ => Err(buf),
         }
-        self.receiving.put(buf);
-        Ok(())
     }
 
     /// Makes the offered chunks known to the kernel.
@@ -184,18 +186,23 @@ impl Xsk {
         self.tx.room()
     }
 
-    /// Queues a part of a frame; the chunk comes back if there is no room or the part does not lie in the UMEM. See `kick`.
-    pub fn send(&mut self, buf: Buf, part: Part) -> Result<(), Buf> {
-        let Some(addr) = self.address(&buf, part.offset, part.len) else { return Err(buf) };
-        let options = match part.continued {
-            true => XdpDescOptions::XDP_PKT_CONTD,
-            false => XdpDescOptions::empty(),
-        };
-        if !self.tx.push(XdpDesc { addr, len: part.len, options }) {
-            return Err(buf);
+    /// Queues a frame, all of its parts or none: what stays in the list found no room, or does not lie in the UMEM. See `kick`.
+    pub fn send(&mut self, parts: &mut Vec<(Buf, Part)>) -> bool {
+        let is_inside =
+            |(buf, part): &(Buf, Part)| self.address(buf, part.offset, part.len).is_some();
+        if !parts.iter().all(is_inside) || !self.tx.fits(parts.len()) {
+            return false;
         }
-        self.sending.put(buf);
-        Ok(())
+        for (buf, part) in parts.drain(..) {
+            let Some(addr) = self.address(&buf, part.offset, part.len) else { continue };
+            let options = match part.continued {
+                true => XdpDescOptions::XDP_PKT_CONTD,
+                false => XdpDescOptions::empty(),
+            };
+            self.tx.push(XdpDesc { addr, len: part.len, options });
+            self.sending.put(buf);
+        }
+        true
     }
 
     /// Makes the kernel send what is queued. True if some of it still waits.
@@ -243,7 +250,7 @@ impl Xsk {
     /// The address of `len` bytes of a chunk, if they lie in the UMEM.
     fn address(&self, buf: &Buf, offset: u32, len: u32) -> Option<u64> {
         let fits = offset.checked_add(len).is_some_and(|end| end <= self.chunk_bytes);
-        let is_inside = (buf.index() as usize) < self.receiving.chunks();
+        let is_inside = self.region.owns(buf) && (buf.index() as usize) < self.receiving.chunks();
         let base = u64::from(buf.index()) << self.chunk_bytes.trailing_zeros();
         (fits && is_inside).then_some(base + u64::from(offset))
     }
