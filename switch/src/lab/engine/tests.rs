@@ -77,7 +77,8 @@ link: { rate: 25 Gbit/s, delay: 700 ns }
 topology: { incast: { senders: 2 } }
 flows:
   - { from: h1, to: sink, size: 10 MB }
-  - { collective: all_reduce_ring, hosts: [h1, h2, sink], size: 30 KB, start: 80 us }
+collectives:
+  - { operation: all_reduce, ranks: [h1, h2, sink], size: 30 KB, start: 80 us }
 ";
     let mut lab = lab(text, 1);
     let mut begun = Vec::new();
