@@ -37,9 +37,6 @@ pub trait Sources {
         at: SourceSpan,
         report: &mut Diagnostics,
     ) -> Option<(FileId, String)>;
-
-    /// A part of a file that was given.
-    fn text(&self, span: SourceSpan) -> &str;
 }
 
 /// A program that was read and checked, before it is lowered.

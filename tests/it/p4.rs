@@ -219,6 +219,7 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/emitted.stf",
         "data/p4/values.stf",
         "data/p4/named.stf",
+        "data/p4/macros.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use nom::branch::alt;
 use nom::bytes::complete::{is_not, tag, take_until, take_while, take_while1};
 use nom::character::complete::{char, one_of};
-use nom::combinator::{map, opt, recognize};
+use nom::combinator::{all_consuming, map, opt, recognize, verify};
 use nom::sequence::{pair, preceded};
 use nom::{IResult, Parser as _};
 use num_bigint::BigInt;
@@ -27,6 +27,8 @@ pub(super) enum Tok {
     Word(Rc<str>),
     /// A number; its width and whether it is signed, when written.
     Number(Rc<Number>),
+    /// Begins as a number and is none: `8w`, of which `##` makes one.
+    Unfinished(Rc<str>),
     /// A string, without its quotes.
     Text(Rc<str>),
     /// An operator, a bracket, `@`, `#`.
@@ -42,6 +44,8 @@ pub(super) struct Number {
     pub(super) value: BigInt,
     /// `8w`: 8, unsigned; `8s`: 8, signed.
     pub(super) width: Option<(u32, bool)>,
+    /// Its characters.
+    pub(super) text: Rc<str>,
 }
 
 /// A token at its place.
@@ -64,6 +68,16 @@ impl Token {
     /// True for this word.
     pub(super) fn is_word(&self, word: &str) -> bool {
         matches!(&self.tok, Tok::Word(found) if **found == *word)
+    }
+
+    /// Its characters; a string has none outside its quotes.
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.tok {
+            Tok::Word(text) | Tok::Unfinished(text) => Some(text),
+            Tok::Number(number) => Some(&number.text),
+            Tok::Sign(sign) => Some(sign),
+            Tok::Text(_) | Tok::End => None,
+        }
     }
 
     /// The word.
@@ -121,7 +135,8 @@ pub(super) fn tokens(file: FileId, text: &str, report: &mut Diagnostics) -> Vec<
         };
         let end = text.len() - behind.len();
         let span = SourceSpan { file, start: start as u32, end: end as u32 };
-        found.push(Token { tok: checked(tok, span, report), span, first, spaced });
+        let written = rest.get(..end - start).unwrap_or_default();
+        found.push(Token { tok: checked(tok, written, span, report), span, first, spaced });
         (first, spaced) = (false, false);
         rest = behind;
     }
@@ -157,6 +172,7 @@ fn blanks(mut rest: &str) -> (&str, bool, bool) {
 enum Raw<'a> {
     Word(&'a str),
     Digits { width: Option<(&'a str, char)>, radix: u32, digits: &'a str },
+    Unfinished(&'a str),
     Text(String),
     Sign(&'static str),
 }
@@ -167,11 +183,22 @@ fn token(rest: &str) -> Lexed<'_, Raw<'_>> {
 
 fn word(rest: &str) -> Lexed<'_, &str> {
     let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
-    let goes_on = |c: char| c.is_ascii_alphanumeric() || c == '_';
     recognize(pair(take_while1(begins), take_while(goes_on))).parse(rest)
 }
 
+fn goes_on(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// A number ends where no letter or digit follows (ISO C17 6.4.8).
 fn number(rest: &str) -> Lexed<'_, Raw<'_>> {
+    let begins = |whole: &str| whole.starts_with(|c: char| c.is_ascii_digit());
+    let (rest, whole) = verify(take_while1(goes_on), begins).parse(rest)?;
+    let known = all_consuming(numeral).parse(whole);
+    Ok((rest, known.map_or(Raw::Unfinished(whole), |(_, known)| known)))
+}
+
+fn numeral(rest: &str) -> Lexed<'_, Raw<'_>> {
     let width = |rest| pair(digits(10), one_of("ws")).parse(rest);
     let (rest, width) = opt(width).parse(rest)?;
     let marked = |letters: &'static str, radix: u32| {
@@ -193,8 +220,7 @@ fn digits(radix: u32) -> impl Fn(&str) -> Lexed<'_, &str> {
         let digit = |c: char| c.is_digit(radix);
         let any = |c: char| digit(c) || c == '_';
         if radix != 10 {
-            return nom::combinator::verify(take_while1(any), |text: &str| text.contains(digit))
-                .parse(rest);
+            return verify(take_while1(any), |text: &str| text.contains(digit)).parse(rest);
         }
         recognize(pair(take_while1(digit), take_while(any))).parse(rest)
     }
@@ -228,18 +254,19 @@ fn sign(rest: &str) -> Lexed<'_, &'static str> {
 }
 
 /// The value of a number, with what is wrong about it.
-fn checked(raw: Raw<'_>, span: SourceSpan, report: &mut Diagnostics) -> Tok {
+fn checked(raw: Raw<'_>, written: &str, span: SourceSpan, report: &mut Diagnostics) -> Tok {
     let (width, radix, digits) = match raw {
         Raw::Word(word) => return Tok::Word(word.into()),
         Raw::Text(text) => return Tok::Text(text.into()),
         Raw::Sign(sign) => return Tok::Sign(sign),
+        Raw::Unfinished(text) => return Tok::Unfinished(text.into()),
         Raw::Digits { width, radix, digits } => (width, radix, digits),
     };
     let plain: String = digits.chars().filter(|c| *c != '_').collect();
     if plain.len() > DIGITS_MAX {
         let text = format!("a number has at most {DIGITS_MAX} digits");
         report.error(codes::LIMIT, span, text);
-        return Tok::Number(Number { value: BigInt::ZERO, width: None }.into());
+        return Tok::Number(Number { value: BigInt::ZERO, width: None, text: "0".into() }.into());
     }
     let value = BigInt::parse_bytes(plain.as_bytes(), radix).unwrap_or_default();
     let width = width.and_then(|(bits, kind)| match bits.replace('_', "").parse::<u32>() {
@@ -250,5 +277,5 @@ fn checked(raw: Raw<'_>, span: SourceSpan, report: &mut Diagnostics) -> Tok {
             None
         }
     });
-    Tok::Number(Number { value, width }.into())
+    Tok::Number(Number { value, width, text: written.into() }.into())
 }

@@ -179,6 +179,7 @@ impl Parser<'_> {
         let found = match &token.tok {
             Tok::Word(word) => format!("`{word}`"),
             Tok::Number(number) => format!("the number {}", number.value),
+            Tok::Unfinished(text) => format!("`{text}`, which is not a number"),
             Tok::Text(_) => "a string".to_owned(),
             Tok::Sign(sign) => format!("`{sign}`"),
             Tok::End => "the end of the program".to_owned(),
@@ -391,7 +392,7 @@ impl Parser<'_> {
                 text.push(' ');
             }
             match &token.tok {
-                Tok::Word(word) | Tok::Text(word) => text.push_str(word),
+                Tok::Word(word) | Tok::Text(word) | Tok::Unfinished(word) => text.push_str(word),
                 Tok::Number(number) => text.push_str(&number.value.to_string()),
                 Tok::Sign(sign) => text.push_str(sign),
                 Tok::End => {}

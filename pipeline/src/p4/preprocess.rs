@@ -1,10 +1,11 @@
 //! The preprocessor: `#include`, `#define` with and without arguments, `#undef`, `#if` and its relatives, over tokens.
 //!
-//! A token that comes from a macro has the place where the macro is used. `a ## b` is one word, `#` of an
-//! argument is not there, and an error. `#pragma` and `#line` are skipped.
+//! A token that comes from a macro has the place where the macro is used. `#` of an argument is not there, and an error.
+//! `#pragma` and `#line` are skipped.
 
 mod condition;
 mod expand;
+mod paste;
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -175,43 +176,43 @@ impl<'s> Preprocessor<'s> {
             return;
         };
         let has_params = rest.get(1).is_some_and(|open| open.is("(") && !open.spaced);
-        if !has_params {
-            let body = rest.get(1..).unwrap_or_default().to_vec();
-            self.macros.insert(name, Macro { params: None, body });
+        let (params, body) = if has_params {
+            let inner = rest.get(2..).unwrap_or_default();
+            let Some(close) = inner.iter().position(|token| token.is(")")) else {
+                let text = "the names of the arguments have no end";
+                self.report.error(codes::P4_PREPROCESSOR, span, text);
+                return;
+            };
+            let (names, body) = inner.split_at(close);
+            let params = names.iter().filter_map(Token::word).cloned().collect();
+            (Some(params), body.get(1..))
+        } else {
+            (None, rest.get(1..))
+        };
+        let body = body.unwrap_or_default().to_vec();
+        if let Some(open) =
+            [body.first(), body.last()].into_iter().flatten().find(|end| end.is("##"))
+        {
+            let text = "`##` joins what stands on both sides of it";
+            self.report.error(codes::P4_PREPROCESSOR, open.span, text);
             return;
         }
-        let inner = rest.get(2..).unwrap_or_default();
-        let Some(close) = inner.iter().position(|token| token.is(")")) else {
-            self.report.error(
-                codes::P4_PREPROCESSOR,
-                span,
-                "the names of the arguments have no end",
-            );
-            return;
-        };
-        let (names, body) = inner.split_at(close);
-        let params = names.iter().filter_map(Token::word).cloned().collect();
-        let body = body.get(1..).unwrap_or_default().to_vec();
-        self.macros.insert(name, Macro { params: Some(params), body });
+        self.macros.insert(name, Macro { params, body });
     }
 
     fn include(&mut self, rest: &[Token], span: SourceSpan) {
-        let rest = if rest.first().is_some_and(|token| token.word().is_some()) {
-            self.expand(rest)
-        } else {
-            rest.to_vec()
-        };
+        let is_macro = rest.first().is_some_and(|token| token.word().is_some());
+        let rest = if is_macro { self.expand(rest) } else { rest.to_vec() };
         let (name, system) = match rest.first().map(|token| (&token.tok, token)) {
             Some((Tok::Text(name), _)) => (name.to_string(), false),
             Some((Tok::Sign("<"), open)) => {
-                let close = rest.iter().rposition(|token| token.is(">"));
-                let Some(close) = close.and_then(|at| rest.get(at)) else {
+                let Some(close) = rest.iter().rposition(|token| token.is(">")) else {
                     let text = "the name of the file has no `>` behind it";
                     self.report.error(codes::P4_PREPROCESSOR, open.span, text);
                     return;
                 };
-                let from = SourceSpan { start: open.span.end, end: close.span.start, ..open.span };
-                (self.sources.text(from).to_owned(), true)
+                let inside = rest.get(1..close).unwrap_or_default();
+                (inside.iter().filter_map(Token::text).collect(), true)
             }
             _ => {
                 let text = "`#include` needs the name of a file: `<core.p4>` or `\"mine.p4\"`";

@@ -13,6 +13,7 @@ mod expr;
 mod infer;
 mod member;
 mod operator;
+mod part;
 mod resolve;
 mod rules;
 mod show;

@@ -83,11 +83,6 @@ impl p4::Sources for Reader<'_> {
         error.note("core.p4, v1model.p4 and psa.p4 are inside of the binary");
         None
     }
-
-    fn text(&self, span: SourceSpan) -> &str {
-        let file = self.files.get(span.file).map(|file| file.text.as_str()).unwrap_or_default();
-        file.get(span.start as usize..span.end as usize).unwrap_or_default()
-    }
 }
 
 /// Reads and checks a program, without lowering it: any architecture will do.

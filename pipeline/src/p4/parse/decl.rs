@@ -38,7 +38,7 @@ impl Parser<'_> {
         let ty = self.ty()?;
         let name = self.name()?;
         self.expect("=")?;
-        let value = self.expression()?;
+        let value = self.initializer()?;
         self.declare(&name, false);
         self.expect(";")?;
         Ok(self.decl(annotations, name, DeclKind::Const(ty, value)))
@@ -428,7 +428,7 @@ impl Parser<'_> {
             return Ok(self.decl(annotations, name, DeclKind::Instance { ty, args, methods }));
         }
         let name = self.name()?;
-        let value = if self.take("=") { Some(self.expression()?) } else { None };
+        let value = if self.take("=") { Some(self.initializer()?) } else { None };
         self.declare(&name, false);
         Ok(self.decl(annotations, name, DeclKind::Variable(ty, value)))
     }

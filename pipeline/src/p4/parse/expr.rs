@@ -274,7 +274,13 @@ impl Parser<'_> {
             let value = self.expr(ExprKind::Any, span);
             return Ok(Arg { name, value });
         }
-        Ok(Arg { name, value: self.expression()? })
+        Ok(Arg { name, value: self.initializer()? })
+    }
+
+    /// What a value begins with: an expression, or `...` for the default of its type (P4-16 8.26).
+    pub(super) fn initializer(&mut self) -> Read<Expr> {
+        let start = self.span();
+        if self.take("...") { Ok(self.expr(ExprKind::Dots, start)) } else { self.expression() }
     }
 
     fn primary(&mut self) -> Read<Expr> {
@@ -296,10 +302,6 @@ impl Parser<'_> {
                 Ok(Expr { span: self.since(start), ..inner })
             }
             Tok::Sign("{") => self.braces(),
-            Tok::Sign("...") => {
-                self.step();
-                Ok(self.expr(ExprKind::Dots, start))
-            }
             Tok::Sign(".") => {
                 self.step();
                 let name = self.name()?;
@@ -367,9 +369,9 @@ impl Parser<'_> {
             } else if is_record {
                 let name = self.member_name()?;
                 self.expect("=")?;
-                fields.push((name, self.expression()?));
+                fields.push((name, self.initializer()?));
             } else {
-                items.push(self.expression()?);
+                items.push(self.initializer()?);
             }
             if !self.take(",") {
                 self.expect("}")?;

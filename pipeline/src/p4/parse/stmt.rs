@@ -68,7 +68,7 @@ impl Parser<'_> {
             Some("for") => self.for_loop()?,
             Some("return") => {
                 self.step();
-                let value = if self.is(";") { None } else { Some(self.expression()?) };
+                let value = if self.is(";") { None } else { Some(self.initializer()?) };
                 self.expect(";")?;
                 StmtKind::Return(value)
             }
@@ -125,7 +125,7 @@ impl Parser<'_> {
     fn assignment(&mut self) -> Read<StmtKind> {
         let target = self.expression()?;
         if self.take("=") {
-            return Ok(StmtKind::Assign(target, None, self.expression()?));
+            return Ok(StmtKind::Assign(target, None, self.initializer()?));
         }
         if self.is(">") && self.token(1).is(">=") {
             self.step();

@@ -134,7 +134,7 @@ impl Parser<'_> {
         let ty = self.ty()?;
         let name = self.name()?;
         self.declare(&name, false);
-        let default = if self.take("=") { Some(self.expression()?) } else { None };
+        let default = if self.take("=") { Some(self.initializer()?) } else { None };
         let id = self.declarations;
         self.declarations += 1;
         Ok(Param { annotations, direction, ty, name, default, id })

@@ -39,10 +39,18 @@ impl Preprocessor<'_> {
         let tokens = self.with_defined(rest);
         let tokens = self.expand(&tokens);
         let mut reader = Reader { rest: &tokens, depth: 0 };
-        match reader.choice() {
-            Some(value) if reader.rest.is_empty() => value != BigInt::ZERO,
+        let (read, rest) = (reader.choice(), reader.rest);
+        match read {
+            Some(Some(value)) if rest.is_empty() => value != BigInt::ZERO,
+            Some(None) if rest.is_empty() => {
+                let text = "this condition divides by zero, or leaves the numbers that are known";
+                self.report
+                    .error(codes::P4_PREPROCESSOR, span, text)
+                    .note(format!("numbers have at most {VALUE_BITS_MAX} bits"));
+                false
+            }
             _ => {
-                let span = reader.rest.first().map_or(span, |token| token.span);
+                let span = rest.first().map_or(span, |token| token.span);
                 self.report
                     .error(codes::P4_PREPROCESSOR, span, "this condition cannot be read")
                     .note("numbers, names of macros, `defined(NAME)` and the operators of C are known");
@@ -67,13 +75,16 @@ impl Preprocessor<'_> {
                 .and_then(Token::word)
                 .is_some_and(|word| self.macros.contains_key(word));
             at += 1 + usize::from(bracket);
-            let value = BigInt::from(u8::from(known));
-            let number = crate::p4::lex::Number { value, width: None };
+            let (value, text) = (u8::from(known).into(), if known { "1" } else { "0" }.into());
+            let number = crate::p4::lex::Number { value, width: None, text };
             found.push(Token { tok: Tok::Number(number.into()), ..token.clone() });
         }
         found
     }
 }
+
+/// What an operand is; `None`: it has no value, which is an error only where the condition depends on it.
+type Value = Option<BigInt>;
 
 struct Reader<'t> {
     rest: &'t [Token],
@@ -95,8 +106,8 @@ impl Reader<'_> {
         found
     }
 
-    /// `a ? b : c`, or one of the operators.
-    fn choice(&mut self) -> Option<BigInt> {
+    /// `a ? b : c`, or one of the operators. Nothing where it cannot be read.
+    fn choice(&mut self) -> Option<Value> {
         let condition = self.level(0)?;
         if !self.take("?") {
             return Some(condition);
@@ -108,59 +119,32 @@ impl Reader<'_> {
         let then = self.choice()?;
         let other = self.take(":").then(|| self.choice()).flatten()?;
         self.depth -= 1;
-        Some(if condition == BigInt::ZERO { other } else { then })
+        Some(condition.and_then(|holds| if holds == BigInt::ZERO { other } else { then }))
     }
 
-    fn level(&mut self, level: usize) -> Option<BigInt> {
+    fn level(&mut self, level: usize) -> Option<Value> {
         let Some(signs) = LEVELS.get(level) else { return self.operand() };
         let mut left = self.level(level + 1)?;
         while let Some(sign) = signs.iter().find(|sign| self.take(sign)) {
             let right = self.level(level + 1)?;
-            let truth = |holds: bool| BigInt::from(u8::from(holds));
-            let zero = BigInt::ZERO;
-            left = match *sign {
-                "||" => truth(left != zero || right != zero),
-                "&&" => truth(left != zero && right != zero),
-                "|" => left | right,
-                "^" => left ^ right,
-                "&" => left & right,
-                "==" => truth(left == right),
-                "!=" => truth(left != right),
-                "<" => truth(left < right),
-                "<=" => truth(left <= right),
-                ">" => truth(left > right),
-                ">=" => truth(left >= right),
-                "+" => left + right,
-                "-" => left - right,
-                "*" => left * right,
-                "/" | "%" if right == zero => return None,
-                "/" => left / right,
-                "%" => left % right,
-                shift => {
-                    let by = u64::try_from(&right).ok().filter(|by| *by < VALUE_BITS_MAX)?;
-                    if shift == "<<" { left << by } else { left >> by }
-                }
-            };
-            if left.bits() > VALUE_BITS_MAX {
-                return None;
-            }
+            left = left.and_then(|left| combined(sign, left, right));
         }
         Some(left)
     }
 
-    fn operand(&mut self) -> Option<BigInt> {
+    fn operand(&mut self) -> Option<Value> {
         if self.depth >= DEPTH_MAX {
             return None;
         }
         self.depth += 1;
         let value = if self.take("!") {
-            self.operand().map(|value| BigInt::from(u8::from(value == BigInt::ZERO)))
+            self.operand().map(|value| value.map(|value| truth(value == BigInt::ZERO)))
         } else if self.take("-") {
-            self.operand().map(|value| -value)
+            self.operand().map(|value| value.map(|value| -value))
         } else if self.take("+") {
             self.operand()
         } else if self.take("~") {
-            self.operand().map(|value| !value)
+            self.operand().map(|value| value.map(|value| !value))
         } else if self.take("(") {
             let value = self.choice();
             self.take(")").then_some(value).flatten()
@@ -168,13 +152,51 @@ impl Reader<'_> {
             let first = self.rest.first()?;
             self.rest = &self.rest[1..];
             match &first.tok {
-                Tok::Number(number) => Some(number.value.clone()),
+                Tok::Number(number) => Some(Some(number.value.clone())),
                 // As in C: a name that is no macro is 0.
-                Tok::Word(_) => Some(BigInt::ZERO),
+                Tok::Word(_) => Some(Some(BigInt::ZERO)),
                 _ => None,
             }
         };
         self.depth -= 1;
         value
     }
+}
+
+fn truth(holds: bool) -> BigInt {
+    BigInt::from(u8::from(holds))
+}
+
+/// One operator. `&&` and `||` look at what is right of them only where it matters.
+fn combined(sign: &str, left: BigInt, right: Value) -> Value {
+    let zero = BigInt::ZERO;
+    match sign {
+        "&&" if left == zero => return Some(truth(false)),
+        "||" if left != zero => return Some(truth(true)),
+        _ => {}
+    }
+    let right = right?;
+    let value = match sign {
+        "&&" | "||" => truth(right != zero),
+        "|" => left | right,
+        "^" => left ^ right,
+        "&" => left & right,
+        "==" => truth(left == right),
+        "!=" => truth(left != right),
+        "<" => truth(left < right),
+        "<=" => truth(left <= right),
+        ">" => truth(left > right),
+        ">=" => truth(left >= right),
+        "+" => left + right,
+        "-" => left - right,
+        "*" => left * right,
+        "/" | "%" if right == zero => return None,
+        "/" => left / right,
+        "%" => left % right,
+        shift => {
+            let by = u64::try_from(&right).ok().filter(|by| *by < VALUE_BITS_MAX)?;
+            if shift == "<<" { left << by } else { left >> by }
+        }
+    };
+    (value.bits() <= VALUE_BITS_MAX).then_some(value)
 }

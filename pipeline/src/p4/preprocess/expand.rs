@@ -1,73 +1,88 @@
-//! Replacing macros by what they stand for.
+//! Replacing macros by what they stand for, as C does (ISO C17 6.10.3).
+//!
+//! What a macro stands for is read again together with what follows it. Each token knows the macros that it comes from,
+//! which are not replaced in it again (Prosser's algorithm, X3J11/86-196).
 
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
+use super::paste::{Piece, paste};
 use super::{Macro, Preprocessor, STEPS_MAX, TOKENS_MAX};
 use crate::diag::codes;
 use crate::ir::SourceSpan;
-use crate::p4::lex::{self, Token};
+use crate::p4::lex::Token;
 
-/// Deepest nesting of macros in macros.
+/// Deepest nesting of macros in arguments of macros.
 const DEPTH_MAX: usize = 64;
+
+/// A token and the macros that are not replaced in it.
+#[derive(Clone)]
+pub(super) struct Item {
+    pub(super) token: Token,
+    pub(super) hidden: Rc<BTreeSet<Rc<str>>>,
+}
+
+/// What follows, first token first.
+type Input = VecDeque<Item>;
 
 impl Preprocessor<'_> {
     /// The tokens with all macros replaced.
     pub(super) fn expand(&mut self, tokens: &[Token]) -> Vec<Token> {
-        let (mut out, mut used) = (Vec::new(), Vec::new());
-        self.expand_into(tokens, None, &mut used, &mut out);
+        let hidden = Rc::new(BTreeSet::new());
+        let item = |token: &Token| Item { token: token.clone(), hidden: Rc::clone(&hidden) };
+        let found = self.expand_items(tokens.iter().map(item).collect(), 0);
+        found.into_iter().map(|item| item.token).collect()
+    }
+
+    fn expand_items(&mut self, mut input: Input, depth: usize) -> Vec<Item> {
+        let mut out = Vec::new();
+        while let Some(item) = input.pop_front() {
+            let Item { token, hidden } = &item;
+            if out.len() > TOKENS_MAX || self.is_too_much(1, token.span) {
+                break;
+            }
+            let word = token.word().filter(|word| !hidden.contains(*word));
+            let found = word.and_then(|word| self.macros.get_key_value(word));
+            let Some((name, known)) = found.map(|(name, known)| (name.clone(), known.clone()))
+            else {
+                self.is_no_paste(token);
+                out.push(item);
+                continue;
+            };
+            let is_call = input.front().is_some_and(|next| next.token.is("("));
+            let (args, mut hidden) = match &known.params {
+                None => (Vec::new(), BTreeSet::clone(hidden)),
+                Some(_) if !is_call => {
+                    out.push(item);
+                    continue;
+                }
+                Some(_) => match self.arguments(&name, token.span, &mut input) {
+                    Some((args, close)) => {
+                        (args, hidden.intersection(&close.hidden).cloned().collect())
+                    }
+                    None => break,
+                },
+            };
+            hidden.insert(name.clone());
+            let Some(body) = self.substitute(&name, &known, args, token.span, depth) else {
+                continue;
+            };
+            for (at, made) in body.into_iter().enumerate().rev() {
+                let hidden = Rc::new(hidden.union(&made.hidden).cloned().collect());
+                let mut made = Token { span: token.span, ..made.token };
+                if at == 0 {
+                    (made.first, made.spaced) = (token.first, true);
+                }
+                input.push_front(Item { token: made, hidden });
+            }
+        }
         out
     }
 
-    fn expand_into(
-        &mut self,
-        tokens: &[Token],
-        at: Option<SourceSpan>,
-        used: &mut Vec<Rc<str>>,
-        out: &mut Vec<Token>,
-    ) {
-        let mut position = 0;
-        while let Some(token) = tokens.get(position) {
-            position += 1;
-            let span = at.unwrap_or(token.span);
-            if out.len() > TOKENS_MAX || self.is_too_much(1, span) {
-                return;
-            }
-            let known = token
-                .word()
-                .filter(|word| !used.contains(word))
-                .and_then(|word| self.macros.get(word).map(|found| (word.clone(), found.clone())));
-            let Some((name, known)) = known.filter(|_| used.len() < DEPTH_MAX) else {
-                if token.is("##") {
-                    let text = "`##` joins two words of a macro, and stands nowhere else";
-                    self.report.error(codes::P4_PREPROCESSOR, span, text);
-                }
-                out.push(Token { span, ..token.clone() });
-                continue;
-            };
-            let params = known.params.as_ref().map_or(1, |params| params.len().max(1));
-            if self.is_too_much(known.body.len().saturating_mul(params), span) {
-                return;
-            }
-            let body = if known.params.is_none() {
-                self.joined(known.body, span)
-            } else if tokens.get(position).is_some_and(|open| open.is("(")) {
-                let (args, behind) = arguments(tokens, position + 1);
-                position = behind;
-                match self.substitute(&name, &known, &args, span, used) {
-                    Some(body) => body,
-                    None => continue,
-                }
-            } else {
-                out.push(Token { span, ..token.clone() });
-                continue;
-            };
-            used.push(name);
-            let from = out.len();
-            self.expand_into(&body, Some(span), used, out);
-            if let Some(first) = out.get_mut(from) {
-                (first.first, first.spaced) = (token.first, true);
-            }
-            used.pop();
+    fn is_no_paste(&mut self, token: &Token) {
+        if token.is("##") {
+            let text = "`##` joins two words of a macro, and stands nowhere else";
+            self.report.error(codes::P4_PREPROCESSOR, token.span, text);
         }
     }
 
@@ -82,15 +97,46 @@ impl Preprocessor<'_> {
         self.full
     }
 
+    /// Takes the arguments of a macro, and the bracket behind them, from what follows.
+    fn arguments(
+        &mut self,
+        name: &str,
+        span: SourceSpan,
+        input: &mut Input,
+    ) -> Option<(Vec<Vec<Item>>, Item)> {
+        let (mut args, mut depth) = (vec![Vec::new()], 0usize);
+        input.pop_front();
+        while let Some(item) = input.pop_front() {
+            match item.token.text() {
+                Some(")") if depth == 0 => return Some((args, item)),
+                Some(",") if depth == 0 => {
+                    args.push(Vec::new());
+                    continue;
+                }
+                Some("(") => depth += 1,
+                Some(")") => depth -= 1,
+                _ => {}
+            }
+            if let Some(last) = args.last_mut() {
+                last.push(item);
+            }
+        }
+        let text = format!("the arguments of the macro `{name}` have no end");
+        self.report
+            .error(codes::P4_PREPROCESSOR, span, text)
+            .help("put `)` behind them, before the next `#` directive");
+        None
+    }
+
     /// The body with the arguments in place of their names.
     fn substitute(
         &mut self,
         name: &str,
         known: &Macro,
-        args: &[Vec<Token>],
+        args: Vec<Vec<Item>>,
         span: SourceSpan,
-        used: &mut Vec<Rc<str>>,
-    ) -> Option<Vec<Token>> {
+        depth: usize,
+    ) -> Option<Vec<Item>> {
         let params = known.params.as_deref().unwrap_or_default();
         let none = params.is_empty() && args.iter().all(Vec::is_empty);
         if params.len() != args.len() && !none {
@@ -98,79 +144,37 @@ impl Preprocessor<'_> {
             self.report.error(codes::P4_PREPROCESSOR, span, text);
             return None;
         }
-        let mut expanded = Vec::new();
-        for arg in args {
-            let mut out = Vec::new();
-            self.expand_into(arg, None, used, &mut out);
-            expanded.push(out);
+        if depth >= DEPTH_MAX {
+            let text = format!("macros are nested deeper than {DEPTH_MAX} levels in arguments");
+            self.report.error(codes::LIMIT, span, text);
+            return None;
         }
-        let mut body = Vec::new();
+        let expanded: Vec<Vec<Item>> = args
+            .iter()
+            .map(|arg| self.expand_items(arg.iter().cloned().collect(), depth + 1))
+            .collect();
+        let hidden = Rc::new(BTreeSet::new());
+        let (mut pieces, mut count, mut joins) = (Vec::<Piece>::new(), 0, false);
         for (position, token) in known.body.iter().enumerate() {
-            let at = token.word().and_then(|word| params.iter().position(|param| param == word));
-            let joins = |at: Option<usize>| {
-                at.and_then(|at| known.body.get(at)).is_some_and(|other| other.is("##"))
-            };
-            // What is joined is joined as it is written.
-            let is_joined = joins(position.checked_sub(1)) || joins(Some(position + 1));
-            let from = if is_joined { args } else { &expanded };
-            match at.and_then(|at| from.get(at)) {
-                Some(arg) => body.extend(arg.iter().cloned()),
-                None => body.push(token.clone()),
+            if token.is("##") {
+                joins = true;
+                continue;
             }
-            if body.len() > TOKENS_MAX {
+            let at = token.word().and_then(|word| params.iter().position(|param| param == word));
+            // What is joined is joined as it is written.
+            let is_joined = joins || known.body.get(position + 1).is_some_and(|next| next.is("##"));
+            let from = if is_joined { &args } else { &expanded };
+            let items = match at.and_then(|at| from.get(at)) {
+                Some(arg) => arg.clone(),
+                None => vec![Item { token: token.clone(), hidden: Rc::clone(&hidden) }],
+            };
+            count += items.len();
+            if count > TOKENS_MAX || self.is_too_much(items.len() + 1, span) {
                 self.report.error(codes::LIMIT, span, "this macro makes too many tokens");
                 return None;
             }
+            pieces.push(Piece { items, joins: std::mem::take(&mut joins) });
         }
-        Some(self.joined(body, span))
+        Some(paste(pieces, span, self.report))
     }
-
-    /// The tokens with `a ## b` as one word.
-    fn joined(&mut self, tokens: Vec<Token>, span: SourceSpan) -> Vec<Token> {
-        if !tokens.iter().any(|token| token.is("##")) {
-            return tokens;
-        }
-        let mut made: Vec<(Token, String)> = Vec::new();
-        let mut rest = tokens.into_iter();
-        while let Some(token) = rest.next() {
-            let text = |token: &Token| self.sources.text(token.span).to_owned();
-            if !token.is("##") {
-                let text = text(&token);
-                made.push((token, text));
-                continue;
-            }
-            let (left, right) = (made.pop(), rest.next());
-            let behind = right.as_ref().map(text).unwrap_or_default();
-            let whole = left.as_ref().map_or("", |(_, text)| text).to_owned() + &behind;
-            let place = left.map(|(token, _)| token).or(right);
-            let (first, spaced) = place.map_or((false, true), |token| (token.first, token.spaced));
-            for token in lex::tokens(span.file, &whole, self.report) {
-                made.push((Token { span, first, spaced, ..token }, whole.clone()));
-            }
-        }
-        made.into_iter().map(|(token, _)| token).collect()
-    }
-}
-
-/// The arguments from behind the bracket at `from`, and where the tokens go on.
-fn arguments(tokens: &[Token], from: usize) -> (Vec<Vec<Token>>, usize) {
-    let (mut args, mut depth, mut at) = (vec![Vec::new()], 0usize, from);
-    while let Some(token) = tokens.get(at) {
-        at += 1;
-        if token.is("(") {
-            depth += 1;
-        } else if token.is(")") {
-            if depth == 0 {
-                break;
-            }
-            depth -= 1;
-        } else if token.is(",") && depth == 0 {
-            args.push(Vec::new());
-            continue;
-        }
-        if let Some(last) = args.last_mut() {
-            last.push(token.clone());
-        }
-    }
-    (args, at)
 }

@@ -85,9 +85,6 @@ impl Checker<'_> {
             Transition::Select(select) => {
                 let types: Vec<Type> = select.keys.iter().map(|key| self.value(key)).collect();
                 let types: Vec<Type> = types.iter().map(|ty| self.known(ty)).collect();
-                for key in select.keys.iter().filter(|key| matches!(&*key.kind, ExprKind::Dots)) {
-                    self.type_error(key.span, "`...` is nothing that `select` can look at");
-                }
                 for (key, ty) in select.keys.iter().zip(&types) {
                     if matches!(ty, Type::Integer) && select.keys.len() == 1 {
                         continue;

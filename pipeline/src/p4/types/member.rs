@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::check::{Checker, Place};
-use super::{Const, Def, Type};
+use super::{Const, Type};
 use crate::diag::codes;
 
 impl Checker<'_> {
@@ -93,51 +93,6 @@ impl Checker<'_> {
                 let names: Vec<String> = names.iter().map(|name| (*name).into()).collect();
                 self.no_member(&Type::Stack(element.clone(), size), name, &names)
             }
-        }
-    }
-
-    /// The value of a part of a constant.
-    pub(super) fn fold_part(&mut self, expr: &Expr) {
-        let known = self.constant_part(expr).and_then(|part| self.consts.get(&part.id)).cloned();
-        if let Some(known) = known {
-            self.consts.insert(expr.id, known);
-        }
-    }
-
-    /// What was written for a constant, or for a part of one.
-    fn constant_part(&self, expr: &Expr) -> Option<Expr> {
-        match &*expr.kind {
-            ExprKind::Name(..) => match self.defs.get(&expr.id)? {
-                Def::Decl(decl) => match &decl.kind {
-                    DeclKind::Const(_, value) => self.constant_part(value),
-                    _ => None,
-                },
-                Def::Param(_) => None,
-            },
-            ExprKind::Cast(_, value) => {
-                let inner = self.constant_part(value)?;
-                matches!(&*inner.kind, ExprKind::List(..) | ExprKind::Record(..)).then_some(inner)
-            }
-            ExprKind::Member(of, name) => match &*self.constant_part(of)?.kind {
-                ExprKind::Record(fields, _) => {
-                    let found = fields.iter().find(|(field, _)| field.value == name.value);
-                    self.constant_part(&found?.1)
-                }
-                ExprKind::List(items, _) => {
-                    let Type::Struct(ty) = self.known(&self.noted(of)) else { return None };
-                    let at = ty.fields.iter().position(|(field, _)| *field == name.value)?;
-                    self.constant_part(items.get(at)?)
-                }
-                _ => None,
-            },
-            ExprKind::Index(of, index) => match &*self.constant_part(of)?.kind {
-                ExprKind::List(items, _) => {
-                    let Const::Int(at) = self.consts.get(&index.id)? else { return None };
-                    self.constant_part(items.get(usize::try_from(at).ok()?)?)
-                }
-                _ => None,
-            },
-            _ => Some(expr.clone()),
         }
     }
 

@@ -129,14 +129,6 @@ impl Checker<'_> {
     pub(super) fn binary(&mut self, expr: &Expr, op: Binary, left: &Expr, right: &Expr) -> Type {
         let a = self.value(left);
         let b = self.value(right);
-        for side in [left, right] {
-            if matches!(&*side.kind, ExprKind::Dots) {
-                self.type_error(
-                    side.span,
-                    "`...` stands at the end of a list, or for a whole value",
-                );
-            }
-        }
         let (a, b) = (self.known(&a), self.known(&b));
         if a.is_any() || b.is_any() {
             let is_bool = is_comparison(op) || matches!(op, Binary::LogicalAnd | Binary::LogicalOr);

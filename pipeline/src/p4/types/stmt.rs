@@ -176,9 +176,6 @@ impl Checker<'_> {
     fn switch(&mut self, statement: &Stmt, value: &Expr, cases: &[SwitchCase]) {
         let ty = self.value(value);
         let ty = self.known(&ty);
-        if matches!(&*value.kind, ExprKind::Dots) {
-            self.type_error(value.span, "`...` is nothing that `switch` can look at");
-        }
         let is_value = matches!(
             ty.base(),
             Type::Bit(_) | Type::Int(_) | Type::Enum(..) | Type::Error | Type::Integer
