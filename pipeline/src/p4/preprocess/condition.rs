@@ -43,10 +43,10 @@ impl Preprocessor<'_> {
         match read {
             Some(Some(value)) if rest.is_empty() => value != BigInt::ZERO,
             Some(None) if rest.is_empty() => {
-                let text = "this condition divides by zero, or leaves the numbers that are known";
-                self.report
-                    .error(codes::P4_PREPROCESSOR, span, text)
-                    .note(format!("numbers have at most {VALUE_BITS_MAX} bits"));
+                let text = "this condition has no value";
+                self.report.error(codes::P4_PREPROCESSOR, span, text).note(format!(
+                    "it divides by zero, or a number has more than {VALUE_BITS_MAX} bits"
+                ));
                 false
             }
             _ => {

@@ -19,8 +19,10 @@ const DEPTH_MAX: usize = 64;
 #[derive(Clone)]
 pub(super) struct Item {
     pub(super) token: Token,
-    pub(super) hidden: Rc<BTreeSet<Rc<str>>>,
+    pub(super) hidden: Hidden,
 }
+
+pub(super) type Hidden = Rc<BTreeSet<Rc<str>>>;
 
 /// What follows, first token first.
 type Input = VecDeque<Item>;
@@ -38,7 +40,7 @@ impl Preprocessor<'_> {
         let mut out = Vec::new();
         while let Some(item) = input.pop_front() {
             let Item { token, hidden } = &item;
-            if out.len() > TOKENS_MAX || self.is_too_much(1, token.span) {
+            if out.len() > TOKENS_MAX || self.is_too_much(1 + hidden.len(), token.span) {
                 break;
             }
             let word = token.word().filter(|word| !hidden.contains(*word));
@@ -67,8 +69,9 @@ impl Preprocessor<'_> {
             let Some(body) = self.substitute(&name, &known, args, token.span, depth) else {
                 continue;
             };
+            let hidden = Rc::new(hidden);
             for (at, made) in body.into_iter().enumerate().rev() {
-                let hidden = Rc::new(hidden.union(&made.hidden).cloned().collect());
+                let hidden = self.both(&hidden, &made.hidden, token.span);
                 let mut made = Token { span: token.span, ..made.token };
                 if at == 0 {
                     (made.first, made.spaced) = (token.first, true);
@@ -77,6 +80,14 @@ impl Preprocessor<'_> {
             }
         }
         out
+    }
+
+    /// The macros of two sets.
+    fn both(&mut self, one: &Hidden, other: &Hidden, span: SourceSpan) -> Hidden {
+        if other.is_empty() || self.is_too_much(one.len() + other.len(), span) {
+            return Rc::clone(one);
+        }
+        Rc::new(one.union(other).cloned().collect())
     }
 
     fn is_no_paste(&mut self, token: &Token) {
