@@ -31,6 +31,8 @@ pub(super) enum Tok {
     Unfinished(Rc<str>),
     /// A string, without its quotes.
     Text(Rc<str>),
+    /// What no token begins with, and why: an error where the preprocessor does not skip it.
+    Wrong(Rc<str>),
     /// An operator, a bracket, `@`, `#`.
     Sign(&'static str),
     /// Behind the last one.
@@ -76,7 +78,7 @@ impl Token {
             Tok::Word(text) | Tok::Unfinished(text) => Some(text),
             Tok::Number(number) => Some(&number.text),
             Tok::Sign(sign) => Some(sign),
-            Tok::Text(_) | Tok::End => None,
+            Tok::Text(_) | Tok::Wrong(_) | Tok::End => None,
         }
     }
 
@@ -128,7 +130,8 @@ pub(super) fn tokens(file: FileId, text: &str, report: &mut Diagnostics) -> Vec<
                     '"' => "this string has no end on its line".to_owned(),
                     c => format!("unexpected character `{}`", c.escape_debug()),
                 };
-                report.error(codes::P4_SYNTAX, span, text);
+                found.push(Token { tok: Tok::Wrong(text.into()), span, first, spaced });
+                (first, spaced) = (false, false);
                 rest = rest.get(c.len_utf8()..).unwrap_or_default();
                 continue;
             }

@@ -181,6 +181,7 @@ impl Parser<'_> {
             Tok::Number(number) => format!("the number {}", number.value),
             Tok::Unfinished(text) => format!("`{text}`, which is not a number"),
             Tok::Text(_) => "a string".to_owned(),
+            Tok::Wrong(text) => text.to_string(),
             Tok::Sign(sign) => format!("`{sign}`"),
             Tok::End => "the end of the program".to_owned(),
         };
@@ -395,7 +396,7 @@ impl Parser<'_> {
                 Tok::Word(word) | Tok::Text(word) | Tok::Unfinished(word) => text.push_str(word),
                 Tok::Number(number) => text.push_str(&number.value.to_string()),
                 Tok::Sign(sign) => text.push_str(sign),
-                Tok::End => {}
+                Tok::Wrong(_) | Tok::End => {}
             }
             self.step();
         }

@@ -1,7 +1,7 @@
 //! The preprocessor: `#include`, `#define` with and without arguments, `#undef`, `#if` and its relatives, over tokens.
 //!
-//! A token that comes from a macro has the place where the macro is used. `#` of an argument is not there, and an error.
-//! `#pragma` and `#line` are skipped.
+//! A token that comes from a macro has the place where the macro is used. `#pragma`, `#line` and what stands in lines that are
+//! not read are skipped.
 
 mod condition;
 mod expand;
@@ -26,6 +26,8 @@ const STEPS_MAX: usize = 1 << 23;
 pub(super) struct Macro {
     /// Names of its arguments; `None`: it is used without brackets.
     params: Option<Vec<Rc<str>>>,
+    /// The last one, `__VA_ARGS__`, takes all arguments that are left.
+    is_variadic: bool,
     body: Vec<Token>,
 }
 
@@ -60,7 +62,8 @@ impl<'s> Preprocessor<'s> {
         let mut macros = HashMap::new();
         for (name, value) in defines {
             let body = lex::tokens(FileId(0), value, report);
-            macros.insert(name.as_str().into(), Macro { params: None, body });
+            let body = sound(&body, report);
+            macros.insert(name.as_str().into(), Macro { params: None, is_variadic: false, body });
         }
         Preprocessor { sources, report, macros, out: Vec::new(), levels: 0, steps: 0, full: false }
     }
@@ -103,7 +106,8 @@ impl<'s> Preprocessor<'s> {
 
     /// Lines without directives.
     fn lines(&mut self, lines: &[Token]) {
-        let expanded = self.expand(lines);
+        let lines = sound(lines, self.report);
+        let expanded = self.expand(&lines);
         if self.out.len() + expanded.len() > TOKENS_MAX {
             if let Some(first) = lines.first() {
                 let text = format!("a program has at most {TOKENS_MAX} tokens");
@@ -119,7 +123,13 @@ impl<'s> Preprocessor<'s> {
         let Some(word) = line.get(1) else { return };
         let name = word.word().cloned().unwrap_or_else(|| "".into());
         let active = branches.iter().all(|branch| branch.active);
-        let rest = line.get(2..).unwrap_or_default();
+        let mut rest = line.get(2..).unwrap_or_default();
+        // `# 5 "file"`: the place of what follows in another file.
+        if matches!(word.tok, Tok::Number(_)) {
+            return;
+        }
+        let whole = if active { sound(rest, self.report) } else { Vec::new() };
+        rest = if active { &whole } else { rest };
         match &*name {
             "if" | "ifdef" | "ifndef" => {
                 let holds = active && self.condition(&name, rest, word.span);
@@ -184,8 +194,11 @@ impl<'s> Preprocessor<'s> {
                 return;
             };
             let (names, body) = inner.split_at(close);
-            let params = names.iter().filter_map(Token::word).cloned().collect();
-            (Some(params), body.get(1..))
+            let name = |token: &Token| match token.is("...") {
+                true => Some("__VA_ARGS__".into()),
+                false => token.word().cloned(),
+            };
+            (Some(names.iter().filter_map(name).collect::<Vec<_>>()), body.get(1..))
         } else {
             (None, rest.get(1..))
         };
@@ -197,7 +210,9 @@ impl<'s> Preprocessor<'s> {
             self.report.error(codes::P4_PREPROCESSOR, open.span, text);
             return;
         }
-        self.macros.insert(name, Macro { params, body });
+        let last = params.as_ref().and_then(|params| params.last());
+        let is_variadic = last.is_some_and(|last| &**last == "__VA_ARGS__");
+        self.macros.insert(name, Macro { params, is_variadic, body });
     }
 
     fn include(&mut self, rest: &[Token], span: SourceSpan) {
@@ -233,4 +248,15 @@ impl<'s> Preprocessor<'s> {
         self.file(file, &text);
         self.levels -= 1;
     }
+}
+
+/// The tokens, with an error for each that is none.
+fn sound(tokens: &[Token], report: &mut Diagnostics) -> Vec<Token> {
+    let mut is_sound = |token: &&Token| {
+        if let Tok::Wrong(text) = &token.tok {
+            report.error(codes::P4_SYNTAX, token.span, text.to_string());
+        }
+        !matches!(token.tok, Tok::Wrong(_))
+    };
+    tokens.iter().filter(|token| is_sound(token)).cloned().collect()
 }

@@ -12,6 +12,12 @@
 #define WIDE(n) 8w0x ## n
 #define NAMED CALLED
 #define CAT_SELF CAT_SELF
+#define TEXT(x) #x
+#define CALL(name, ...) name(__VA_ARGS__)
+#if 0
+it's not read: an open " and a sign € are nothing
+#endif
+# 7 "another.p4"
 #if 0 && 1 / 0
 #error an operand that does not matter was looked at
 #elif 1 || 1 % 0
@@ -39,6 +45,9 @@ parser P(packet_in packet, out headers hdr, inout meta_t meta, inout standard_me
     state start { packet.extract(hdr.h); transition accept; }
 }
 
+const string SAID = TEXT(a "b" + 0x1F);
+const bool CHECKED = static_assert(SAID == "a \"b\" + 0x1F", "as it is written");
+
 control V(inout headers hdr, inout meta_t meta) { apply {} }
 
 control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
@@ -46,6 +55,9 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
         sm.egress_spec = 2;
         meta.CAT2(v, COUNT) = 0x40;
         hdr.h.CAT2(x, COUNT) = meta.v2 + REACHED + CHOSEN;
+        CALL(log_msg, "{} {}", { hdr.h.x2, hdr.h.x3 });
+        CALL(mark_to_drop, sm);
+        sm.egress_spec = 2;
         hdr.h.THREE(x, , 3) = WIDE(5) + THREE(0, x, 2);
         hdr.h.CAT(x4,) = NAMED(THREE(8, w, 6));
         hdr.h.CAT(, x5) = SUM;

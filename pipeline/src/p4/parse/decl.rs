@@ -6,6 +6,7 @@ use super::super::lex::Tok;
 use super::super::tree::*;
 use super::{Failed, Parser, Read};
 use crate::ast::Sp;
+use crate::ir::SourceSpan;
 
 impl Parser<'_> {
     /// A declaration of the program.
@@ -56,6 +57,7 @@ impl Parser<'_> {
             parser.annotations()?;
             parser.name()
         })?;
+        self.some_members(names.len(), span);
         Ok(self.decl(annotations, Sp::new("".into(), span), kind(names)))
     }
 
@@ -71,7 +73,15 @@ impl Parser<'_> {
             let value = if parser.take("=") { Some(parser.expression()?) } else { None };
             Ok((name, value))
         })?;
+        self.some_members(members.len(), name.span);
         Ok(self.decl(annotations, name, DeclKind::Enum(base, members)))
+    }
+
+    fn some_members(&mut self, count: usize, span: SourceSpan) {
+        if count == 0 {
+            let text = "at least one name stands between the braces";
+            self.report.error(crate::diag::codes::P4_SYNTAX, span, text);
+        }
     }
 
     /// `typedef T name;` and `type T name;`, also of a struct that is declared in it.
@@ -245,6 +255,8 @@ impl Parser<'_> {
             if parser.is_word("state") && parser.token(1).word().is_some() {
                 parser.state().map(|state| states.push(state))
             } else {
+                parser.no_local("action", "a parser has no actions");
+                parser.in_front(states.is_empty(), "the states of a parser");
                 parser.local(annotations).map(|decl| locals.push(decl))
             }
         })?;
@@ -312,6 +324,8 @@ impl Parser<'_> {
                 parser.step();
                 parser.block().map(|block| body = Some(block))
             } else {
+                parser.no_local("value_set", "a value set stands in a parser");
+                parser.in_front(body.is_none(), "the `apply` of a control");
                 parser.local(annotations).map(|decl| locals.push(decl))
             }
         })?;
@@ -324,6 +338,21 @@ impl Parser<'_> {
             return Err(Failed);
         }
         Ok(ControlDecl { type_params, params, constructor, locals, body })
+    }
+
+    /// Refuses what begins with this word.
+    fn no_local(&mut self, word: &str, text: &str) {
+        if self.is_word(word) {
+            self.report.error(crate::diag::codes::WRONG_PLACE, self.span(), text);
+        }
+    }
+
+    /// Declarations stand before what uses them (P4-16 13.2, 14).
+    fn in_front(&mut self, is_in_front: bool, of: &str) {
+        if !is_in_front {
+            let text = format!("declarations stand before {of}");
+            self.report.error(crate::diag::codes::WRONG_PLACE, self.span(), text);
+        }
     }
 
     /// The parts of a parser or control, in braces; behind one that cannot be read the next one is read.

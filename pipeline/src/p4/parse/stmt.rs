@@ -163,7 +163,12 @@ impl Parser<'_> {
         self.open_scope();
         let statement = self.statement();
         self.close_scope();
-        Ok(statement?.unwrap_or_else(|| {
+        let statement = statement?;
+        if let Some(Stmt { kind: StmtKind::Declare(decl), .. }) = &statement {
+            let text = "a declaration stands in a block: put it in `{ }`";
+            self.report.error(crate::diag::codes::P4_SYNTAX, decl.name.span, text);
+        }
+        Ok(statement.unwrap_or_else(|| {
             let block = Block { statements: Vec::new() };
             Stmt { kind: StmtKind::Block(block), span: start }
         }))

@@ -10,7 +10,7 @@ use super::paste::{Piece, paste};
 use super::{Macro, Preprocessor, STEPS_MAX, TOKENS_MAX};
 use crate::diag::codes;
 use crate::ir::SourceSpan;
-use crate::p4::lex::Token;
+use crate::p4::lex::{Tok, Token};
 
 /// Deepest nesting of macros in arguments of macros.
 const DEPTH_MAX: usize = 64;
@@ -149,6 +149,7 @@ impl Preprocessor<'_> {
         depth: usize,
     ) -> Option<Vec<Item>> {
         let params = known.params.as_deref().unwrap_or_default();
+        let args = if known.is_variadic { with_rest(args, params.len(), span) } else { args };
         let none = params.is_empty() && args.iter().all(Vec::is_empty);
         if params.len() != args.len() && !none {
             let text = format!("`{name}` takes {} arguments, not {}", params.len(), args.len());
@@ -164,28 +165,78 @@ impl Preprocessor<'_> {
             .iter()
             .map(|arg| self.expand_items(arg.iter().cloned().collect(), depth + 1))
             .collect();
-        let hidden = Rc::new(BTreeSet::new());
-        let (mut pieces, mut count, mut joins) = (Vec::<Piece>::new(), 0, false);
-        for (position, token) in known.body.iter().enumerate() {
-            if token.is("##") {
-                joins = true;
-                continue;
-            }
-            let at = token.word().and_then(|word| params.iter().position(|param| param == word));
-            // What is joined is joined as it is written.
-            let is_joined = joins || known.body.get(position + 1).is_some_and(|next| next.is("##"));
-            let from = if is_joined { &args } else { &expanded };
-            let items = match at.and_then(|at| from.get(at)) {
-                Some(arg) => arg.clone(),
-                None => vec![Item { token: token.clone(), hidden: Rc::clone(&hidden) }],
-            };
-            count += items.len();
-            if count > TOKENS_MAX || self.is_too_much(items.len() + 1, span) {
+        let (mut pieces, mut count) = (Vec::<Piece>::new(), 0);
+        for position in 0..known.body.len() {
+            let Some(piece) = piece(known, position, &args, &expanded) else { continue };
+            count += piece.items.len();
+            if count > TOKENS_MAX || self.is_too_much(piece.items.len() + 1, span) {
                 self.report.error(codes::LIMIT, span, "this macro makes too many tokens");
                 return None;
             }
-            pieces.push(Piece { items, joins: std::mem::take(&mut joins) });
+            pieces.push(piece);
         }
         Some(paste(pieces, span, self.report))
     }
+}
+
+/// What stands for a token of a macro's body; nothing for the signs `##` and `#`.
+fn piece(known: &Macro, at: usize, args: &[Vec<Item>], expanded: &[Vec<Item>]) -> Option<Piece> {
+    let token = known.body.get(at)?;
+    let param_at = |at: usize| {
+        let word = known.body.get(at)?.word()?;
+        known.params.as_ref()?.iter().position(|param| param == word)
+    };
+    let is_sign = |at: Option<usize>, sign: &str| {
+        at.and_then(|at| known.body.get(at)).is_some_and(|token| token.is(sign))
+    };
+    if token.is("##") || token.is("#") && param_at(at + 1).is_some() {
+        return None;
+    }
+    let before = at.checked_sub(1);
+    let is_text = is_sign(before, "#");
+    let joins = is_sign(if is_text { at.checked_sub(2) } else { before }, "##");
+    let plain = |token: Token| vec![Item { token, hidden: Hidden::default() }];
+    let items = match param_at(at) {
+        None => plain(token.clone()),
+        Some(param) if is_text => {
+            let tok = Tok::Text(text_of(args.get(param)?).into());
+            plain(Token { tok, ..token.clone() })
+        }
+        // What is joined is joined as it is written.
+        Some(param) if joins || is_sign(Some(at + 1), "##") => args.get(param)?.clone(),
+        Some(param) => expanded.get(param)?.clone(),
+    };
+    Some(Piece { items, joins })
+}
+
+/// The arguments with all from the last parameter on as one, and their commas in it.
+fn with_rest(mut args: Vec<Vec<Item>>, params: usize, span: SourceSpan) -> Vec<Vec<Item>> {
+    let token = Token { tok: Tok::Sign(","), span, first: false, spaced: false };
+    let comma = Item { token, hidden: Hidden::default() };
+    let from = params.saturating_sub(1).min(args.len());
+    let rest = args.split_off(from);
+    let mut joined = Vec::new();
+    for (at, arg) in rest.into_iter().enumerate() {
+        if at > 0 {
+            joined.push(comma.clone());
+        }
+        joined.extend(arg);
+    }
+    args.push(joined);
+    args
+}
+
+/// `#x`: the characters of an argument, one blank where there were some (ISO C17 6.10.3.2).
+fn text_of(arg: &[Item]) -> String {
+    let mut text = String::new();
+    for (at, item) in arg.iter().enumerate() {
+        if at > 0 && item.token.spaced {
+            text.push(' ');
+        }
+        match &item.token.tok {
+            Tok::Text(inner) => text += &format!("\"{inner}\""),
+            _ => text += item.token.text().unwrap_or_default(),
+        }
+    }
+    text
 }

@@ -45,7 +45,8 @@ pub(super) fn paste(pieces: Vec<Piece>, span: SourceSpan, report: &mut Diagnosti
 fn word(item: Item, whole: &str, span: SourceSpan, report: &mut Diagnostics) -> Item {
     let mut unread = Diagnostics::default();
     let mut tokens = lex::tokens(span.file, whole, &mut unread);
-    match tokens.pop().filter(|_| tokens.is_empty() && !unread.has_errors()) {
+    let is_one = |token: &Token| token.text().is_some() && !unread.has_errors();
+    match tokens.pop().filter(|token| tokens.is_empty() && is_one(token)) {
         Some(token) => {
             let Token { first, spaced, .. } = item.token;
             Item { token: Token { span, first, spaced, ..token }, ..item }

@@ -198,6 +198,11 @@ impl Checker<'_> {
                 {
                     self.type_error(expr.span, "a table or an action is no value");
                 }
+                if &*decl.name.value == "packet_out"
+                    && let Some((_, ty)) = with.first()
+                {
+                    self.emitted(&self.known(ty), expr.span);
+                }
                 if &*decl.name.value != "packet_in" {
                     return;
                 }
@@ -366,10 +371,7 @@ impl Checker<'_> {
             Type::Parser(..) | Type::Control(..) if &*name.value == "apply" => {
                 self.apply_block(expr, &ty, args)
             }
-            Type::Name(inner) if &*name.value == "apply" => {
-                let inner = (**inner).clone();
-                self.apply_block(expr, &inner, args)
-            }
+            Type::Name(_) if &*name.value == "apply" => self.apply_block(expr, &ty, args),
             _ => self.builtin(expr, of, &ty, name, args),
         }
     }
@@ -384,16 +386,30 @@ impl Checker<'_> {
 
     /// `apply` of a parser or control.
     fn apply_block(&mut self, expr: &Expr, ty: &Type, args: &[Arg]) -> Type {
+        // By the name of its type: an instance of its own (P4-16 14.3).
+        let (ty, is_direct) =
+            if let Type::Name(inner) = ty { (&**inner, true) } else { (ty, false) };
         let (decl, types, is_parser) = match ty {
             Type::Parser(decl, types) => (decl, types, true),
             Type::Control(decl, types) => (decl, types, false),
             _ => return Type::Any,
         };
-        let (type_params, params) = match &decl.kind {
-            DeclKind::Parser(inner) => (&inner.type_params, &inner.params),
-            DeclKind::Control(inner) => (&inner.type_params, &inner.params),
+        let (type_params, params, constructor) = match &decl.kind {
+            DeclKind::Parser(inner) => (&inner.type_params, &inner.params, &inner.constructor),
+            DeclKind::Control(inner) => (&inner.type_params, &inner.params, &inner.constructor),
             _ => return Type::Any,
         };
+        if is_direct && self.inside.contains(&decl.id) {
+            let text = format!("`{}` applies itself", decl.name.value);
+            self.error(codes::RECURSION, expr.span, text);
+        }
+        if is_direct && order(constructor, &[]).is_none() {
+            let text = format!("`{}` needs arguments to be instantiated", decl.name.value);
+            self.error(codes::ARGUMENTS, expr.span, text).help(format!(
+                "declare an instance, and apply that: `{}(..) name;`",
+                decl.name.value
+            ));
+        }
         let fits = if is_parser {
             matches!(self.place, Place::Parser)
         } else {

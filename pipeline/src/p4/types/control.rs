@@ -258,11 +258,8 @@ impl Checker<'_> {
             if matches!(ty, Type::Extern(..) | Type::Parser(..) | Type::Control(..) | Type::Text) {
                 self.type_error(param.ty.span, format!("an action cannot take {ty}"));
             }
-            if matches!(ty, Type::Integer) && param.direction != Direction::None {
-                self.type_error(
-                    param.ty.span,
-                    "a number without a width is not known when a packet comes",
-                );
+            if matches!(ty, Type::Integer) && param.direction == Direction::None {
+                self.type_error(param.ty.span, "the control plane gives numbers with a width");
             }
             if param.direction == Direction::None {
                 data = true;

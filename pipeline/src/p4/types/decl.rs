@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::check::{Checker, Name, Place};
-use super::{StructType, Type};
+use super::{Const, StructType, Type};
 use crate::diag::codes;
 
 impl Checker<'_> {
@@ -34,12 +34,8 @@ impl Checker<'_> {
             DeclKind::Enum(base, members) => self.enumeration(decl, base.as_ref(), members),
             DeclKind::Typedef(of) => {
                 let ty = self.resolve(of);
-                if matches!(&ty, Type::Struct(inner) if inner.args.iter().any(|arg| matches!(arg, Type::Infer(_))))
-                {
-                    self.type_error(
-                        of.span,
-                        format!("{ty} has type parameters, which `typedef` gives"),
-                    );
+                if matches!(ty, Type::Void) {
+                    self.type_error(of.span, "`void` is the result of a function, and no type");
                 }
                 self.declared.insert(decl.id, ty);
                 self.bind(&decl.name, Name::Decl(decl.clone()));
@@ -63,6 +59,9 @@ impl Checker<'_> {
             DeclKind::Variable(ty, value) => self.variable(decl, ty, value.as_ref()),
             DeclKind::ValueSet(ty, size) => {
                 let of = self.resolve(ty);
+                if !self.may_hold(&of) || matches!(of, Type::Integer | Type::Text) {
+                    self.type_error(ty.span, format!("a value set cannot hold {of}"));
+                }
                 self.constant_number(size, "the size of a value set");
                 self.declared.insert(decl.id, of);
                 self.bind(&decl.name, Name::Decl(decl.clone()));
@@ -127,8 +126,12 @@ impl Checker<'_> {
 
     /// A number without a width that is a member's value is not cut to the type of the enum (P4-16 7.2.4).
     fn must_be_held(&mut self, value: &Expr, below: &Type) {
-        let ExprKind::Number(number, None) = &*value.kind else { return };
-        if !below.is_any() && super::wrapped(number, below.unwrapped()) != *number {
+        let (Type::Integer, Some(Const::Int(number))) =
+            (self.noted(value), self.consts.get(&value.id).cloned())
+        else {
+            return;
+        };
+        if !below.is_any() && super::wrapped(&number, below.unwrapped()) != number {
             self.type_error(value.span, format!("{number} is no value of {below}"));
         }
     }
@@ -160,8 +163,9 @@ impl Checker<'_> {
             match (value, &below) {
                 (Some(value), Some(below)) => {
                     let below = (**below).clone();
+                    self.value(value);
                     self.must_be_held(value, &below);
-                    if self.value_as(value, &below) && !self.consts.contains_key(&value.id) {
+                    if self.fit(value, &below) && !self.consts.contains_key(&value.id) {
                         let text =
                             "the value of a member must be known when the program is compiled";
                         self.error(codes::NOT_CONSTANT, value.span, text);
@@ -298,7 +302,7 @@ impl Checker<'_> {
     }
 
     fn may_return(&self, ty: &Type) -> bool {
-        matches!(ty, Type::Void) || self.may_hold(ty)
+        matches!(ty, Type::Void) || self.may_hold(ty) && !matches!(ty, Type::Integer | Type::Text)
     }
 
     /// Notes the types of parameters, and what is wrong about them.
@@ -322,10 +326,14 @@ impl Checker<'_> {
             if param.direction == Direction::None && matches!(ty, Type::Void) {
                 self.type_error(param.ty.span, "a parameter cannot be void");
             }
-            if matches!(param.direction, Direction::Out | Direction::InOut)
-                && matches!(ty, Type::Integer)
-            {
-                self.type_error(param.ty.span, "a number without a width cannot be written");
+            if param.direction != Direction::None && matches!(ty, Type::Integer) {
+                let text = "a number without a width is not known when a packet comes";
+                self.type_error(param.ty.span, text);
+            }
+            if has_body(&ty) {
+                let text = format!("{ty} has a body, and a parameter is of a type without one");
+                self.type_error(param.ty.span, text)
+                    .help("declare the type: `control C(..);`, or `parser P(..);`");
             }
             if let Some(default) = &param.default {
                 if annotation(&param.annotations, "optional").is_some() {
@@ -337,11 +345,7 @@ impl Checker<'_> {
                     self.type_error(default.span, text);
                 }
                 let fits = self.value_as(default, &ty);
-                if fits
-                    && param.direction == Direction::In
-                    && !self.consts.contains_key(&default.id)
-                    && matches!(&*default.kind, ExprKind::Call { .. })
-                {
+                if fits && !self.is_known(default) {
                     let text = "a default is known when the program is compiled";
                     self.error(codes::NOT_CONSTANT, default.span, text);
                 }
@@ -522,5 +526,18 @@ impl Checker<'_> {
         }
         self.inside.pop();
         self.close();
+    }
+}
+
+/// A parser or control that can be instantiated.
+fn has_body(ty: &Type) -> bool {
+    match ty {
+        Type::Parser(decl, _) => {
+            matches!(&decl.kind, DeclKind::Parser(inner) if inner.states.is_some())
+        }
+        Type::Control(decl, _) => {
+            matches!(&decl.kind, DeclKind::Control(inner) if inner.body.is_some())
+        }
+        _ => false,
     }
 }

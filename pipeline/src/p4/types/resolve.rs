@@ -143,6 +143,11 @@ impl Checker<'_> {
         if matches!(decl.kind, DeclKind::Struct(_) | DeclKind::Extern(_)) {
             self.no_blocks(&args, span);
         }
+        if args.is_empty() && params != 0 && matches!(decl.kind, DeclKind::Struct(_)) {
+            let text = format!("`{}` needs {params} type arguments", decl.name.value);
+            self.type_error(span, text).help(format!("write them: `{}<..>`", decl.name.value));
+            return Type::Any;
+        }
         let args = if args.is_empty() { (0..params).map(|_| self.fresh()).collect() } else { args };
         match &decl.kind {
             DeclKind::Struct(inner) => self.struct_type(decl, inner, args, span),

@@ -178,6 +178,15 @@ impl Checker<'_> {
         }
     }
 
+    /// `packet_out.emit` of something that is no header and has none.
+    pub(super) fn emitted(&mut self, ty: &Type, span: crate::ir::SourceSpan) {
+        if !is_emitted(ty) {
+            let text =
+                format!("`emit` takes headers, and stacks, unions and structs of them, not {ty}");
+            self.type_error(span, text);
+        }
+    }
+
     /// `packet_in` by what it is asked for.
     pub(super) fn packet_call(
         &mut self,
@@ -186,14 +195,15 @@ impl Checker<'_> {
         ty: &Type,
         span: crate::ir::SourceSpan,
     ) {
-        let Type::Struct(of) = ty else { return };
-        let varies = of.fields.iter().any(|(_, ty)| matches!(ty, Type::Varbit(_)));
+        let is_varbit = |ty: &Type| matches!(ty, Type::Varbit(_));
+        let of = if let Type::Struct(of) = ty { of.fields.as_slice() } else { &[] };
+        let varies = is_varbit(ty) || of.iter().any(|(_, ty)| is_varbit(ty));
         match (name, args.len()) {
             ("extract", 1) if varies => {
                 let text = format!("{ty} has a varbit field, so `extract` needs its length");
                 self.type_error(span, text).help("`extract(header, bits)`");
             }
-            ("extract", 2) if !varies => {
+            ("extract", 2) if !varies && !of.is_empty() => {
                 let text = format!("{ty} has no varbit field, so `extract` takes no length");
                 self.type_error(span, text);
             }
@@ -205,6 +215,19 @@ impl Checker<'_> {
             }
             _ => {}
         }
+    }
+}
+
+/// What `emit` takes (P4-16 16.2).
+fn is_emitted(ty: &Type) -> bool {
+    match ty {
+        Type::Struct(of) if of.kind == StructKind::Struct => {
+            of.fields.iter().all(|(_, ty)| is_emitted(ty))
+        }
+        Type::Stack(of, _) => is_emitted(of),
+        Type::Tuple(parts) => parts.iter().all(is_emitted),
+        Type::Listed(parts, _) => parts.iter().all(is_emitted),
+        other => matches!(other, Type::Struct(_) | Type::Any | Type::Var(..) | Type::Infer(_)),
     }
 }
 

@@ -247,7 +247,7 @@ impl Checker<'_> {
         keys: &[Type],
         listed: &[(Rc<Decl>, Vec<Arg>)],
     ) {
-        if table.keys.is_empty() {
+        if table.keys.is_empty() && !entries.list.is_empty() {
             self.type_error(entries.span, "a table without keys has no entries");
             return;
         }
