@@ -131,7 +131,10 @@ impl<'p> Statement<'p> {
         let mut values = vec![None; action.params.len()];
         for (param, value) in named {
             let names = || action.params.iter().map(|param| param.name.as_str());
-            let Some(place) = names().position(|name| name == param) else {
+            // A parameter of a P4 program that is named as a header is has `_` behind its name.
+            let place = names().position(|name| name == param);
+            let place = place.or_else(|| names().position(|n| n.strip_suffix('_') == Some(param)));
+            let Some(place) = place else {
                 let wrong = format!("`{text}`: there is no parameter `{param}`");
                 let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
                 return Err(match known.as_slice() {

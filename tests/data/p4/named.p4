@@ -31,7 +31,9 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
     One() inner;
     Two() b;
     Two() c;
-    apply { sm.egress_spec = 2; inner.apply(hdr.h); b.apply(hdr.h); c.apply(hdr.h); }
+    action set(bit<8> h) { hdr.h.b = h; }
+    table last { key = { hdr.h.a: exact; } actions = { set; NoAction; } default_action = NoAction(); }
+    apply { sm.egress_spec = 2; inner.apply(hdr.h); b.apply(hdr.h); c.apply(hdr.h); last.apply(); }
 }
 
 control E(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) { apply {} }

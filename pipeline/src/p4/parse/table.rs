@@ -39,12 +39,15 @@ impl Parser<'_> {
                     self.entries(&mut table, is_const, start)?;
                 }
                 "default_action" => {
+                    self.property_once(table.default.is_some(), &property);
                     self.expect("=")?;
                     table.default = Some(self.expression()?);
                     table.const_default = is_const;
                     self.expect(";")?;
                 }
                 _ => {
+                    let mut known = table.properties.iter().map(|(known, ..)| &known.value);
+                    self.property_once(known.any(|known| *known == property.value), &property);
                     self.expect("=")?;
                     let value = self.expression()?;
                     self.expect(";")?;
@@ -57,6 +60,13 @@ impl Parser<'_> {
         }
         self.declare(&name, false);
         Ok(self.decl(annotations, name, DeclKind::Table(table)))
+    }
+
+    fn property_once(&mut self, is_known: bool, property: &Ident) {
+        if is_known {
+            let text = format!("a table has one `{}`", property.value);
+            self.report.error(codes::TWICE, property.span, text);
+        }
     }
 
     fn keys(&mut self, table: &mut TableDecl) -> Read<()> {

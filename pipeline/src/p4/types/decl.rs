@@ -345,7 +345,10 @@ impl Checker<'_> {
                     self.type_error(default.span, text);
                 }
                 let fits = self.value_as(default, &ty);
-                if fits && !self.is_known(default) {
+                let is_call = matches!(&*default.kind, ExprKind::Call { .. });
+                let is_known =
+                    self.consts.contains_key(&default.id) || !is_call && self.is_known(default);
+                if fits && !is_known {
                     let text = "a default is known when the program is compiled";
                     self.error(codes::NOT_CONSTANT, default.span, text);
                 }
