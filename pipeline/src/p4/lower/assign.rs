@@ -53,8 +53,9 @@ impl Lower<'_> {
             _ => place,
         };
         let found = self.device_set.iter().find(|(_, value)| value == whole);
-        let Some((name, _)) = found else { return false };
-        self.wanted.insert(name.clone());
+        let Some((need, _)) = found else { return false };
+        let need = need.clone();
+        self.need(need);
         true
     }
 
