@@ -219,6 +219,11 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/emitted.stf",
         "data/p4/values.stf",
         "data/p4/named.stf",
+        "data/p4/ordered.stf",
+        "data/p4/deparsed.stf",
+        "data/p4/psa_deparsed.stf",
+        "data/p4/again.stf",
+        "data/p4/generic.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])

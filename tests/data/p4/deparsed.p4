@@ -100,6 +100,10 @@ control Deparse(packet_out packet, in headers_t hdr) {
         z.setValid();
         z.v = hdr.h.b;
         switch (hdr.h.kind) {
+            5: {
+                packet.emit(hdr.items[1]);
+                packet.emit(hdr.items);
+            }
             1: {
                 if (hdr.h.a == 1) { exit; }
                 packet.emit(hdr.items);
@@ -113,10 +117,6 @@ control Deparse(packet_out packet, in headers_t hdr) {
             4: {
                 packet.emit(z);
                 z.v = 2;
-            }
-            5: {
-                packet.emit(hdr.items[1]);
-                packet.emit(hdr.items);
             }
             6: {
                 ending(1);

@@ -190,7 +190,9 @@ impl Lower<'_> {
 
     fn fix_path(&mut self, path: &mut Path) {
         for part in &mut path.parts {
-            if let PathPart::Index(at) = part {
+            if let PathPart::Index(at) = part
+                && !is_name(at)
+            {
                 *at = self.keep(at.clone());
             }
         }
@@ -293,7 +295,12 @@ pub(super) fn is_fixed(value: &Val) -> bool {
         Val::Header(header) => is_plain(&header.path),
         Val::Scalar(Sp { value: Ast::Path(path), .. }) => is_plain(path),
         Val::Scalar(_) => false,
-        Val::Struct(fields) => fields.iter().all(|(_, value)| is_fixed(value)),
+        // What is computed in a struct is what the device says.
+        Val::Struct(fields) => fields.iter().all(|(_, value)| match value {
+            Val::Scalar(Sp { value: Ast::Path(path), .. }) => is_plain(path),
+            Val::Scalar(_) => true,
+            other => is_fixed(other),
+        }),
         _ => true,
     }
 }
@@ -303,4 +310,9 @@ fn is_plain(path: &Path) -> bool {
         PathPart::Name(_) => true,
         PathPart::Index(at) => known(at).is_some(),
     })
+}
+
+/// A name of its own: a value that was kept, or data of an action.
+fn is_name(value: &AstExpr) -> bool {
+    matches!(&value.value, Ast::Path(path) if path.parts.len() == 1)
 }
