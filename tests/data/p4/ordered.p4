@@ -5,6 +5,7 @@
 header kind_t { bit<8> kind; bit<8> a; bit<8> b; bit<8> c; bit<8> d; }
 header item_t { bit<8> v; }
 struct pair_t { bit<8> left; bit<8> right; }
+struct two_t { item_t p; item_t q; }
 struct headers_t { kind_t h; item_t[3] items; }
 struct meta_t { bit<8> m; pair_t p; bit<8>[3] cells; }
 
@@ -21,6 +22,10 @@ bit<8> bump(inout bit<8> x) {
 bit<8> bumped(inout bit<8> x, in bit<8> by) {
     x = x + by;
     return x;
+}
+bool below(inout bit<8> x, in bit<8> limit) {
+    x = x + 1;
+    return x < limit;
 }
 void split(inout bit<8> x, out bit<8> y, in bit<8> z) {
     x = z;
@@ -252,6 +257,21 @@ control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std
         } else if (hdr.h.kind == 32) {
             // Left to right: the second wins.
             split(hdr.h.a, hdr.h.a, 6);
+        } else if (hdr.h.kind == 33) {
+            hdr.h.c[i+:4] = (bit<4>) (bump(i) + 1);
+        } else if (hdr.h.kind == 34) {
+            for (i = 0; below(i, 4) && hdr.h.c < 9; i = i + 0) {
+                // Of loops in each other there are fewer turns.
+                for (bit<8> turn in 1 .. 1) { hdr.h.c = hdr.h.c + turn; }
+            }
+            hdr.h.d = i;
+        } else if (hdr.h.kind == 35) {
+            two_t pair;
+            pair.p = hdr.items[0];
+            pair.q = hdr.items[1];
+            pair = { pair.q, pair.p };
+            hdr.items[0] = pair.p;
+            hdr.items[1] = pair.q;
         }
     }
 }

@@ -9,7 +9,7 @@ use super::build::{known, number};
 use super::env::{Env, Val};
 use super::walk::{self, Met};
 use super::{Lower, Place};
-use crate::ast::{Ast, AstExpr, Path, PathPart, Sp};
+use crate::ast::{Ast, AstExpr, Path, PathPart};
 use crate::ir::SourceSpan;
 
 /// A value to be copied back behind a call.
@@ -288,21 +288,28 @@ fn is_place(value: &Val) -> bool {
     }
 }
 
-/// Whether no part of the path of a place is computed.
+/// Whether a place is the same everywhere: no part of its path is computed, and it is no value that was kept.
 pub(super) fn is_fixed(value: &Val) -> bool {
     match value {
         Val::Choice(_) => false,
         Val::Header(header) => is_plain(&header.path),
-        Val::Scalar(Sp { value: Ast::Path(path), .. }) => is_plain(path),
-        Val::Scalar(_) => false,
-        // What is computed in a struct is what the device says.
+        Val::Scalar(scalar) => match &scalar.value {
+            Ast::Path(path) => is_plain(path) && !is_name(scalar),
+            _ => false,
+        },
         Val::Struct(fields) => fields.iter().all(|(_, value)| match value {
-            Val::Scalar(Sp { value: Ast::Path(path), .. }) => is_plain(path),
-            Val::Scalar(_) => true,
+            Val::Scalar(scalar) if !matches!(scalar.value, Ast::Path(_)) => is_of_device(value),
             other => is_fixed(other),
         }),
         _ => true,
     }
+}
+
+/// What is computed of metadata only, as fields that the device sets are.
+fn is_of_device(value: &Val) -> bool {
+    let mut made_of = Vec::new();
+    super::assign::roots(value, &mut made_of);
+    made_of.iter().all(|root| root.contains('.'))
 }
 
 fn is_plain(path: &Path) -> bool {

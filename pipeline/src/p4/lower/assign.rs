@@ -169,7 +169,7 @@ impl Lower<'_> {
 }
 
 /// Storage that a value is made of: the first names of paths, of metadata the second too.
-fn roots(value: &Val, found: &mut Vec<String>) {
+pub(super) fn roots(value: &Val, found: &mut Vec<String>) {
     match value {
         Val::Scalar(scalar) => in_expr(scalar, found),
         Val::Struct(fields) | Val::Union(fields) | Val::Literal(Some(fields)) => {
@@ -195,6 +195,8 @@ fn in_path(path: &Path, found: &mut Vec<String>) {
     };
     match name(0) {
         space @ ("meta" | "std") => found.push(format!("{space}.{}", name(1))),
+        // Numbers with names.
+        "path" | "error" => {}
         first => found.push(first.to_owned()),
     }
     for part in &path.parts {

@@ -264,7 +264,8 @@ fn same(a: &Val, b: &Val) -> bool {
     match (a, b) {
         (Val::Scalar(a), Val::Scalar(b)) => match (&a.value, &b.value) {
             (Ast::Path(a), Ast::Path(b)) => a.plain().is_some() && a.plain() == b.plain(),
-            _ => known(a).is_some() && known(a) == known(b),
+            // What the device says, or a number.
+            (a_value, b_value) => a_value == b_value || known(a).is_some() && known(a) == known(b),
         },
         (Val::Struct(a), Val::Struct(b)) | (Val::Union(a), Val::Union(b)) => {
             a.len() == b.len() && a.iter().zip(b.iter()).all(|((_, a), (_, b))| same(a, b))

@@ -315,9 +315,9 @@ impl Lower<'_> {
     }
 
     fn plus_slice(&mut self, expr: &Expr, of: &Expr, base: &Expr, width: &Expr) -> Val {
-        let value = self.scalar(of);
         let width = self.known_number(width) as u32;
-        let base = self.scalar(base);
+        let values = self.each_in_order([of, base]);
+        let [value, base] = values.map(|one| self.number_in(&one, expr.span));
         if let Some(low) = known(&base) {
             return Val::Scalar(slice(value, low as u32 + width - 1, low as u32, expr.span));
         }

@@ -105,7 +105,7 @@ impl Lower<'_> {
         body: &Stmt,
         span: SourceSpan,
     ) {
-        let Some(mut counters) = self.counters(init, update, body) else {
+        let Some(mut counters) = self.counters(init, condition, update, body) else {
             self.for_counted_later(init, condition, update, body, span);
             return;
         };
@@ -170,7 +170,13 @@ impl Lower<'_> {
     }
 
     /// The variables of a loop, if their values are known in every turn: those that it begins with, which only its head changes.
-    fn counters(&mut self, init: &[Stmt], update: &[Stmt], body: &Stmt) -> Option<Vec<Counted>> {
+    fn counters(
+        &mut self,
+        init: &[Stmt],
+        condition: &Expr,
+        update: &[Stmt],
+        body: &Stmt,
+    ) -> Option<Vec<Counted>> {
         let names: Vec<Rc<str>> = init.iter().map(begun).collect::<Option<_>>()?;
         let is_counter = |statement: &Stmt| match &statement.kind {
             StmtKind::Assign(target, _, value) => {
@@ -183,7 +189,8 @@ impl Lower<'_> {
         let fits = !init.is_empty()
             && update.iter().all(is_counter)
             && !init.iter().zip(&names).any(|(first, name)| {
-                self.writes_to(body, name, matches!(first.kind, StmtKind::Declare(_)))
+                let is_own = matches!(first.kind, StmtKind::Declare(_));
+                self.writes_to(body, name, is_own) || self.asks_and_writes(condition, name, is_own)
             });
         if !fits {
             return None;
@@ -326,6 +333,14 @@ impl Lower<'_> {
             Met::Expr(call) => self.call_writes(call, name, is_own),
             Met::Statement(_) => false,
         })
+    }
+
+    /// The same for a condition.
+    fn asks_and_writes(&self, condition: &Expr, name: &str, is_own: bool) -> bool {
+        walk::in_expr(
+            condition,
+            &mut |met| matches!(met, Met::Expr(call) if self.call_writes(call, name, is_own)),
+        )
     }
 
     /// The same for a call, without what is in its arguments.

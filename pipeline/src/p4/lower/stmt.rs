@@ -195,8 +195,7 @@ impl Lower<'_> {
         let ty = self.type_of(of);
         let bits = self.bits(&ty, span);
         let width = self.known_number(width) as u32;
-        let value = self.scalar(value);
-        let base = self.scalar(base);
+        let [base, value] = self.each_in_order([base, value]).map(|one| self.number_in(&one, span));
         let Val::Scalar(place) = self.eval(of) else { return };
         let ones = number((1u128 << width.min(127)) - 1, bits, span);
         let mask = super::build::binary(ast::AstBin::Shl, ones, base.clone(), span);
