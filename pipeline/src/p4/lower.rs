@@ -266,15 +266,20 @@ impl Lower<'_> {
 
     /// Adds a statement.
     fn push(&mut self, kind: ast::StmtKind, span: SourceSpan) {
+        self.note_late(&kind, span);
+        if self.is_within_bounds(span) {
+            self.out.push(ast::Stmt { kind, span });
+        }
+    }
+
+    /// Counts a statement, or a call that is inlined; an error where there are too many.
+    fn is_within_bounds(&mut self, span: SourceSpan) -> bool {
         self.statements += 1;
         if self.statements == STATEMENTS_MAX {
             let text = format!("this program becomes more than {STATEMENTS_MAX} statements");
             self.report.error(codes::LIMIT, span, text);
         }
-        self.note_late(&kind, span);
-        if self.statements < STATEMENTS_MAX {
-            self.out.push(ast::Stmt { kind, span });
-        }
+        self.statements < STATEMENTS_MAX
     }
 
     /// The statements that `inner` makes, apart.
@@ -291,6 +296,9 @@ impl Lower<'_> {
         if self.depth >= DEPTH_MAX {
             let text = format!("calls are nested deeper than {DEPTH_MAX} levels");
             self.report.error(codes::RECURSION, span, text).help("does something call itself?");
+            return None;
+        }
+        if !self.is_within_bounds(span) {
             return None;
         }
         self.depth += 1;

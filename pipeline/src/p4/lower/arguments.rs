@@ -41,7 +41,9 @@ impl Lower<'_> {
                 continue;
             };
             let shared = self.is_shared(given, at)
-                || body.is_some_and(|(body, env)| self.names_of(body, env, &one.value, 0));
+                || body.is_some_and(|(body, env)| {
+                    self.names_of(body, env, &one.value, &mut HashSet::new())
+                });
             let value = if writes(param) {
                 let in_place = !shared && is_place(&one.value);
                 self.place_for(param, one, in_place, &mut copies)
@@ -199,10 +201,7 @@ impl Lower<'_> {
     }
 
     /// Whether a body, or an action that it calls, names something that this value is made of.
-    fn names_of(&self, body: &Block, env: &Env, value: &Val, depth: usize) -> bool {
-        if depth > super::DEPTH_MAX {
-            return true;
-        }
+    fn names_of(&self, body: &Block, env: &Env, value: &Val, seen: &mut HashSet<u32>) -> bool {
         let mut inside = HashSet::new();
         walk::any(&body.statements, &mut |met| {
             let Met::Expr(expr) = met else { return false };
@@ -216,7 +215,7 @@ impl Lower<'_> {
                     Some(Val::Action(env)) => env,
                     _ => self.root.clone(),
                 };
-                return self.names_of(body, &env, value, depth + 1);
+                return seen.insert(decl.id) && self.names_of(body, &env, value, seen);
             }
             // Of `a.b.c` the whole.
             !inside.contains(&expr.id)

@@ -81,10 +81,6 @@ impl Lower<'_> {
                 fields.clone().iter().for_each(|(_, value)| self.emit(value, span));
             }
             Val::Literal(None) | Val::Nothing => {}
-            Val::Literal(Some(_)) => {
-                self.unsupported(span, "`emit` of a header that is written down")
-                    .help("declare a variable for it");
-            }
             _ => {
                 self.unsupported(span, "`emit` takes a header of the packet");
             }

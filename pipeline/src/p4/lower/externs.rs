@@ -101,7 +101,13 @@ impl Lower<'_> {
             ("packet_in", _) => self.packet_in(expr, &method.name.value, &ordered),
             ("packet_out", _) => {
                 if let Some(arg) = ordered.first() {
-                    let value = self.eval(&arg.value);
+                    let ty = self.type_of(&arg.value);
+                    let value = match self.eval(&arg.value) {
+                        written @ Val::Literal(Some(_)) => {
+                            self.copied(&written, &ty, "emitted", span)
+                        }
+                        other => other,
+                    };
                     self.emit(&value, span);
                 }
                 Val::Nothing
@@ -154,11 +160,9 @@ impl Lower<'_> {
             }
             ("register", "write") | ("Register", "write") => {
                 let [index, value] = args else { return Val::Nothing };
-                let ty = object.types.first().cloned().unwrap_or(Type::Any);
-                let [at, value] = self.each_in_order([&index.value, &value.value]);
-                let index = self.index_number(&at, index.value.span);
-                let value = self.sized(value, &ty);
-                self.write_register(object, index, &value, span);
+                let [index, value] = self.each_in_order([&index.value, &value.value]);
+                let index = self.index_number(&index, span);
+                self.write_register(object, index, value, span);
                 Val::Nothing
             }
             ("Register", "read") => {

@@ -113,12 +113,13 @@ impl Lower<'_> {
         &mut self,
         object: &Object,
         index: AstExpr,
-        value: &Val,
+        value: Val,
         span: SourceSpan,
     ) {
         let ty = object.types.first().cloned().unwrap_or(Type::Any);
+        let value = self.sized(value, &ty);
         let mut cells = self.entry(object, &ty, index, span);
-        self.write_cells(&ty, value, &mut cells, span);
+        self.write_cells(&ty, &value, &mut cells, span);
     }
 
     fn write_cells(

@@ -199,17 +199,7 @@ impl Lower<'_> {
         let span = expr.span;
         match (name, args) {
             ("mark_to_drop", _) => self.mark_to_drop(args.first(), span),
-            ("random", [to, low, high]) => {
-                let ty = self.type_of(&to.value);
-                let limits = self.each_in_order([&low.value, &high.value]);
-                let [Val::Scalar(low), Val::Scalar(high)] = limits.map(|one| self.sized(one, &ty))
-                else {
-                    return Val::Nothing;
-                };
-                let value = self.effect(call("random", vec![low, high], span), 0, span);
-                let place = self.eval(&to.value);
-                self.assign(&place, &Val::Scalar(value), &ty, span);
-            }
+            ("random", [to, low, high]) => self.v1_random([to, low, high], span),
             ("hash", [to, algorithm, base, data, max]) => {
                 self.v1_hash([to, algorithm, base, data, max], span)
             }
@@ -259,6 +249,16 @@ impl Lower<'_> {
             }
         }
         Val::Nothing
+    }
+
+    fn v1_random(&mut self, [to, low, high]: [&Arg; 3], span: SourceSpan) {
+        let ty = self.type_of(&to.value);
+        let limits = self.each_in_order([&low.value, &high.value]);
+        if let [Val::Scalar(low), Val::Scalar(high)] = limits.map(|one| self.sized(one, &ty)) {
+            let value = self.effect(call("random", vec![low, high], span), 0, span);
+            let place = self.eval(&to.value);
+            self.assign(&place, &Val::Scalar(value), &ty, span);
+        }
     }
 
     fn v1_clone(&mut self, session: &Arg, list: Option<u128>, span: SourceSpan) {
