@@ -262,7 +262,7 @@ control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std
         } else if (hdr.h.kind == 34) {
             for (i = 0; below(i, 4) && hdr.h.c < 9; i = i + 0) {
                 // Of loops in each other there are fewer turns.
-                for (bit<8> turn in 1 .. 1) { hdr.h.c = hdr.h.c + turn; }
+                for (bit<8> turn in (list<bit<8>>) { 1 }) { hdr.h.c = hdr.h.c + turn; }
             }
             hdr.h.d = i;
         } else if (hdr.h.kind == 35) {

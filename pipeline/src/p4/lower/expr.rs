@@ -369,7 +369,8 @@ impl Lower<'_> {
             Val::Scalar(scalar) => scalar.clone(),
             // A struct with one field.
             Val::Struct(fields)
-                if fields.len() == 1 && !matches!(to, Type::Struct(_) | Type::Tuple(_)) =>
+                if fields.len() == 1
+                    && matches!(to.base(), Type::Bit(_) | Type::Int(_) | Type::Bool) =>
             {
                 from = super::storage::part(&from, &fields[0].0).unwrap_or(from);
                 match &fields[0].1 {
