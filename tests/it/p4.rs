@@ -220,6 +220,12 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/values.stf",
         "data/p4/named.stf",
         "data/p4/macros.stf",
+        "data/p4/ordered.stf",
+        "data/p4/deparsed.stf",
+        "data/p4/psa_deparsed.stf",
+        "data/p4/again.stf",
+        "data/p4/generic.stf",
+        "data/p4/shared.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])
@@ -408,6 +414,25 @@ fn p4_programs_that_grow_without_bound_are_refused() {
         let refused = check_p4("m.p4".as_ref(), &loader).expect_err(said);
         assert!(refused.to_string().contains(said), "{refused}");
         assert!(start.elapsed() < Duration::from_secs(10), "{said} takes too long");
+    }
+}
+
+/// Actions that call each other twice become more statements than there may be, which is an error, and soon.
+#[test]
+fn p4_calls_that_double_are_refused() {
+    let text = fs::read_to_string("data/p4/turns.p4").expect("the program");
+    let (before, behind) = text.split_once("control Eg(").expect("its egress");
+    let (head, behind) = behind.split_once("{ apply { } }").expect("which is empty");
+    for first in ["hdr.n.a = hdr.n.a + 1;", ""] {
+        let calls: String =
+            (1..40).map(|n| format!("action a{n}() {{ a{0}(); a{0}(); }}\n", n - 1)).collect();
+        let body = format!("{{ action a0() {{ {first} }}\n{calls} apply {{ a39(); }} }}");
+        let text = format!("{before}control Eg({head}{body}{behind}");
+        let loader = Loader::in_memory([("m.p4", text)], &[]);
+        let start = Instant::now();
+        let refused = parse_program("m.p4".as_ref(), &loader).expect_err("too much");
+        assert!(refused.to_string().contains("statements"), "{refused}");
+        assert!(start.elapsed() < Duration::from_secs(10), "it takes too long");
     }
 }
 

@@ -7,18 +7,22 @@
 mod action;
 mod again;
 mod arch;
+mod arguments;
 mod assign;
+mod brought;
 mod build;
 mod call;
 mod choice;
 mod control;
 mod emit;
 mod env;
+mod exit;
 mod expr;
 mod externs;
 mod hash;
 mod loops;
 mod names;
+mod need;
 mod operate;
 mod parser;
 mod psa;
@@ -34,6 +38,7 @@ mod turns;
 mod unions;
 mod v1model;
 mod value_sets;
+mod walk;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -45,6 +50,7 @@ use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::ir::SourceSpan;
 use env::{Env, Val};
 use names::Names;
+use need::Need;
 
 /// Deepest nesting of calls and blocks that are inlined.
 const DEPTH_MAX: usize = 64;
@@ -79,19 +85,22 @@ struct Lower<'a> {
     names: Names,
     env: Env,
     root: Env,
-    /// Statements of the block that is being made.
+    /// Statements of the list that is being made, and the lists around that it is made apart from, innermost last.
     out: Vec<ast::Stmt>,
+    around: Vec<Vec<ast::Stmt>>,
     place: Place,
     /// What `return` does, innermost last.
     returns: Vec<Return>,
     /// Loops around, innermost last.
     turns: Vec<loops::Turn>,
     /// What the calls around copy back when they end, innermost last: `exit` does it too.
-    leaving: Vec<Vec<call::CopyOut>>,
-    /// How many `exit` there are.
+    leaving: Vec<Vec<arguments::CopyOut>>,
+    /// How many `exit` there are; and with them whatever depends on the control of the architecture that it is in.
     exits: usize,
-    /// Statements before an `exit`, which ends the pass.
+    bound: usize,
+    /// Statements before an `exit` that ends the pass; `alone`: it does not.
     epilogue: Vec<ast::Stmt>,
+    alone: Option<exit::Alone>,
     /// Types in place of type parameters.
     types: Vec<(u32, Type)>,
     /// Header types by declaration and text.
@@ -103,7 +112,12 @@ struct Lower<'a> {
     computed_keys: HashMap<String, Vec<ast::Stmt>>,
     /// Tables with an action profile that has no selector: the full name of the profile, the table.
     profiles: Vec<(String, String)>,
-    controls: HashMap<String, control::Applied>,
+    /// Controls that were applied, by the number of their instance; and instances of types that are applied themselves, by the number of
+    /// the instance around and the call.
+    controls: HashMap<usize, control::Applied>,
+    direct: HashMap<(usize, u32), Rc<env::BlockVal>>,
+    /// The number of the instance that is being made.
+    within: usize,
     errors: BTreeMap<Rc<str>, String>,
     /// States of the parser, and the one that is being made.
     states: ast::Named<ast::StateDecl>,
@@ -123,11 +137,11 @@ struct Lower<'a> {
     updated: BTreeSet<String>,
     /// How many elements of each stack of unions the parser has extracted.
     counters: HashMap<String, ast::AstExpr>,
-    /// What needs storage of its own: the round that finds it is done again with it (see [`program`]).
-    stored: &'a BTreeSet<String>,
-    wanted: BTreeSet<String>,
-    /// Standard metadata that the device sets: its name and what it is when it is read.
-    device_set: Vec<(String, ast::AstExpr)>,
+    /// What the rounds before found, and what this one does.
+    known: &'a BTreeSet<Need>,
+    found: BTreeSet<Need>,
+    /// Standard metadata that the device sets: what to know if it is written, and what it is when it is read.
+    device_set: Vec<(Need, ast::AstExpr)>,
     /// Fields of it that ingress writes, and where they are.
     standard_kept: HashMap<String, ast::AstExpr>,
     /// `egress_spec` of ingress.
@@ -138,8 +152,8 @@ struct Lower<'a> {
     spec_here: Option<ast::AstExpr>,
     /// `checksum_error` of the standard metadata.
     sum_error: Option<ast::AstExpr>,
-    /// How many lists of statements are being made apart.
-    level: usize,
+    /// How many lists were around when the body of the architecture's control began.
+    body_level: usize,
     depth: usize,
     statements: usize,
     span: SourceSpan,
@@ -150,25 +164,25 @@ struct Lower<'a> {
 /// Whether a field of the standard metadata is ever written, and whether an argument of a control is the same in all applications, is known at the
 /// end only. So what turns out to need storage is noted, and the program is lowered again with it.
 pub(super) fn program(checked: &Checked, name: &str, report: &mut Diagnostics) -> Option<Unit> {
-    let mut stored = BTreeSet::new();
+    let mut known = BTreeSet::new();
     loop {
-        let mut found = Diagnostics::new();
-        let (unit, wanted) = round(checked, name, &stored, &mut found);
-        if wanted.is_subset(&stored) {
-            report.append(found);
+        let mut said = Diagnostics::new();
+        let (unit, found) = round(checked, name, &known, &mut said);
+        if found.is_subset(&known) {
+            report.append(said);
             return unit;
         }
-        stored.extend(wanted);
+        known.extend(found);
     }
 }
 
-/// The tree, with storage for what is in `stored`; and what else needs it.
+/// The tree, made with what is known; and what else was found.
 fn round(
     checked: &Checked,
     name: &str,
-    stored: &BTreeSet<String>,
+    known: &BTreeSet<Need>,
     report: &mut Diagnostics,
-) -> (Option<Unit>, BTreeSet<String>) {
+) -> (Option<Unit>, BTreeSet<Need>) {
     let root = env::root();
     let span = checked.decls.first().map_or(NOWHERE, |decl| decl.name.span);
     let mut lower = Lower {
@@ -179,12 +193,15 @@ fn round(
         env: root.clone(),
         root,
         out: Vec::new(),
+        around: Vec::new(),
         place: Place::Control,
         returns: vec![Return::Native],
         turns: Vec::new(),
         leaving: Vec::new(),
         exits: 0,
+        bound: 0,
         epilogue: Vec::new(),
+        alone: None,
         types: Vec::new(),
         headers: HashMap::new(),
         actions: HashMap::new(),
@@ -192,6 +209,8 @@ fn round(
         computed_keys: HashMap::new(),
         profiles: Vec::new(),
         controls: HashMap::new(),
+        direct: HashMap::new(),
+        within: 0,
         errors: BTreeMap::new(),
         states: Vec::new(),
         state: parser::Current::new(span),
@@ -204,15 +223,15 @@ fn round(
         beside_headers: Vec::new(),
         updated: BTreeSet::new(),
         counters: HashMap::new(),
-        stored,
-        wanted: BTreeSet::new(),
+        known,
+        found: BTreeSet::new(),
         device_set: Vec::new(),
         standard_kept: HashMap::new(),
         egress_spec: None,
         kept_instance: None,
         spec_here: None,
         sum_error: None,
-        level: 0,
+        body_level: 0,
         depth: 0,
         statements: 0,
         span,
@@ -220,7 +239,7 @@ fn round(
     lower.unit.name = Some(ast::Sp::new(names::plain(name), span));
     let is_whole = lower.main().is_some();
     lower.shared_profiles();
-    (is_whole.then_some(lower.unit), lower.wanted)
+    (is_whole.then_some(lower.unit), lower.found)
 }
 
 impl Lower<'_> {
@@ -236,7 +255,7 @@ impl Lower<'_> {
     }
 
     fn concrete(&self, ty: &Type) -> Type {
-        if self.types.is_empty() { ty.clone() } else { super::types::with_types(ty, &self.types) }
+        if self.types.is_empty() { ty.clone() } else { super::types::substitute(ty, &self.types) }
     }
 
     /// The type of a declared variable or parameter.
@@ -247,22 +266,28 @@ impl Lower<'_> {
 
     /// Adds a statement.
     fn push(&mut self, kind: ast::StmtKind, span: SourceSpan) {
+        self.note_late(&kind, span);
+        if self.is_within_bounds(span) {
+            self.out.push(ast::Stmt { kind, span });
+        }
+    }
+
+    /// Counts a statement, or a call that is inlined; an error where there are too many.
+    fn is_within_bounds(&mut self, span: SourceSpan) -> bool {
         self.statements += 1;
         if self.statements == STATEMENTS_MAX {
             let text = format!("this program becomes more than {STATEMENTS_MAX} statements");
             self.report.error(codes::LIMIT, span, text);
         }
-        if self.statements < STATEMENTS_MAX {
-            self.out.push(ast::Stmt { kind, span });
-        }
+        self.statements < STATEMENTS_MAX
     }
 
     /// The statements that `inner` makes, apart.
     fn apart<T>(&mut self, inner: impl FnOnce(&mut Self) -> T) -> (T, Vec<ast::Stmt>) {
         let outer = std::mem::take(&mut self.out);
-        self.level += 1;
+        self.around.push(outer);
         let value = inner(self);
-        self.level -= 1;
+        let outer = self.around.pop().unwrap_or_default();
         (value, std::mem::replace(&mut self.out, outer))
     }
 
@@ -271,6 +296,9 @@ impl Lower<'_> {
         if self.depth >= DEPTH_MAX {
             let text = format!("calls are nested deeper than {DEPTH_MAX} levels");
             self.report.error(codes::RECURSION, span, text).help("does something call itself?");
+            return None;
+        }
+        if !self.is_within_bounds(span) {
             return None;
         }
         self.depth += 1;

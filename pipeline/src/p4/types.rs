@@ -25,8 +25,8 @@ use std::rc::Rc;
 
 use super::tree::*;
 
-pub(super) use call::with_types;
 pub(super) use check::check;
+pub(super) use infer::{substitute, type_arguments};
 pub(super) use operator::{calculate, wrapped};
 
 /// A type.

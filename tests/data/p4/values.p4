@@ -71,6 +71,7 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
     table signed {
         key = { hdr.h.s: range; }
         actions = { seen; NoAction; }
+        size = 2;
         const default_action = NoAction();
         const entries = { -3 .. 3: seen(1); 4 .. 10: seen(2); }
     }

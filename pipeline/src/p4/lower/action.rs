@@ -23,17 +23,20 @@ impl Lower<'_> {
         let DeclKind::Action { params, body } = &decl.kind else { return None };
         let directed: Vec<Param> =
             params.iter().filter(|param| param.direction != Direction::None).cloned().collect();
-        let key = if directed.is_empty() {
-            format!("{} {}", decl.id, env.key())
-        } else {
-            format!("{} {} {table}", decl.id, env.key())
+        let shared = format!("{} {}", decl.id, env.key());
+        // One that is bound to its arguments, or to the control that it is in.
+        let own = match directed.is_empty() {
+            true => format!("{shared} in {}", self.within),
+            false => format!("{shared} {table}"),
         };
-        if let Some(known) = self.actions.get(&key) {
+        let known = self.actions.get(&shared).or_else(|| self.actions.get(&own));
+        if let Some(known) = known {
             return Some(known.clone());
         }
         let wanted = decl.name.value.clone();
         let name = self.names.fresh(&wanted, env.prefix());
-        self.actions.insert(key, name.clone());
+        self.actions.insert(own, name.clone());
+        let bound = self.bound;
         let full = env.full(&decl.annotations, &wanted);
         self.origin().actions.insert(name.clone(), full);
         let scope = env.inner("");
@@ -45,24 +48,29 @@ impl Lower<'_> {
         }
         let outer_place = std::mem::replace(&mut self.place, Place::Action);
         let outer_returns = std::mem::replace(&mut self.returns, vec![Return::Native]);
-        let (_, statements) = self.apart(|lower| {
-            let copies = match info {
-                Some(info) if !directed.is_empty() => {
-                    lower.bind_arguments(&scope, &directed, info, args, &[])
+        let statements = self.in_block(Vec::new(), |lower| {
+            let ((), made) = lower.apart(|lower| {
+                let copies = match info {
+                    Some(info) if !directed.is_empty() => {
+                        let given = lower.argument_values(&directed, info, args, &[]);
+                        lower.bind_arguments(&scope, &directed, &given, Some((body, env)))
+                    }
+                    _ => Vec::new(),
+                };
+                if !copies.is_empty() {
+                    return lower.call_body(body, scope, copies, span);
                 }
-                _ => Vec::new(),
-            };
-            if !copies.is_empty() {
-                lower.with_flag(body, scope, span);
-                lower.copy_out(copies, span);
-                return;
-            }
-            let outer = std::mem::replace(&mut lower.env, scope);
-            lower.inlined(span, |lower| lower.block(&body.statements));
-            lower.env = outer;
+                let outer = std::mem::replace(&mut lower.env, scope);
+                lower.inlined(span, |lower| lower.block(&body.statements));
+                lower.env = outer;
+            });
+            made
         });
         self.place = outer_place;
         self.returns = outer_returns;
+        if directed.is_empty() && self.bound == bound {
+            self.actions.insert(shared, name.clone());
+        }
         let action = ast::ActionDecl { params: made, body: statements };
         self.unit.actions.push((Sp::new(name.clone(), decl.name.span), action));
         Some(name)

@@ -8,17 +8,12 @@ use super::super::tree::*;
 use super::Lower;
 use super::build::{binary, named, number, path};
 use super::env::Val;
+use super::need::Need;
 use crate::ast::{
     Ast, AstBin, AstExpr, CaseDecl, NextDecl, PathPart, PatternDecl, Sp, Stmt, StmtKind, TypeRef,
 };
 use crate::ir::SourceSpan;
 
-/// The next round has a mark for packets that enter ingress again.
-pub(super) const AGAIN: &str = "enters again";
-/// Some of them recirculate.
-pub(super) const RECIRCULATES: &str = "recirculates";
-/// Clones keep different lists.
-const CLONE_LISTS: &str = "clones keep different lists";
 /// Numbers of lists that are written down at the call; those of `@field_list` are below.
 const WRITTEN: u128 = 1 << 64;
 
@@ -52,10 +47,10 @@ fn position(lists: &mut Vec<Option<u128>>, list: Option<u128>) -> u128 {
 impl Lower<'_> {
     /// The marks that the round before found to be needed.
     pub(super) fn declare_marks(&mut self, span: SourceSpan) {
-        if self.stored.contains(CLONE_LISTS) {
+        if self.is_needed(&Need::CloneLists) {
             self.lists.clone_mark = Some(self.new_meta("clone_list", 8, span));
         }
-        if self.stored.contains(AGAIN) {
+        if self.is_needed(&Need::EntersAgain) {
             self.lists.again_mark = Some(self.new_meta("again", 8, span));
         }
     }
@@ -93,7 +88,7 @@ impl Lower<'_> {
     pub(super) fn clone_with(&mut self, list: Option<u128>, span: SourceSpan) {
         let mark = position(&mut self.lists.clones, list);
         if mark > 1 {
-            self.wanted.insert(CLONE_LISTS.to_owned());
+            self.need(Need::CloneLists);
         }
         if let Some(place) = self.lists.clone_mark.clone() {
             self.set(&place, number(mark, 8, span), span);
@@ -105,9 +100,7 @@ impl Lower<'_> {
         let mark = position(&mut self.lists.again, list);
         match self.lists.again_mark.clone() {
             Some(place) => self.set(&place, number(mark, 8, span), span),
-            None => {
-                self.wanted.insert(AGAIN.to_owned());
-            }
+            None => self.need(Need::EntersAgain),
         }
     }
 

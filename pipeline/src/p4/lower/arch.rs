@@ -100,7 +100,7 @@ impl Lower<'_> {
     }
 
     /// What ingress and egress mention, each with its parser.
-    fn mentions(&self) -> (Mentions, Mentions) {
+    pub(super) fn mentions(&self) -> (Mentions, Mentions) {
         let unit = &self.unit;
         let half = |states: &crate::ast::Named<crate::ast::StateDecl>, body: Option<&Vec<Stmt>>| {
             let mut seen = Mentions::default();

@@ -53,8 +53,9 @@ impl Lower<'_> {
             _ => place,
         };
         let found = self.device_set.iter().find(|(_, value)| value == whole);
-        let Some((name, _)) = found else { return false };
-        self.wanted.insert(name.clone());
+        let Some((need, _)) = found else { return false };
+        let need = need.clone();
+        self.need(need);
         true
     }
 
@@ -168,7 +169,7 @@ impl Lower<'_> {
 }
 
 /// Storage that a value is made of: the first names of paths, of metadata the second too.
-fn roots(value: &Val, found: &mut Vec<String>) {
+pub(super) fn roots(value: &Val, found: &mut Vec<String>) {
     match value {
         Val::Scalar(scalar) => in_expr(scalar, found),
         Val::Struct(fields) | Val::Union(fields) | Val::Literal(Some(fields)) => {
@@ -194,6 +195,8 @@ fn in_path(path: &Path, found: &mut Vec<String>) {
     };
     match name(0) {
         space @ ("meta" | "std") => found.push(format!("{space}.{}", name(1))),
+        // Numbers with names.
+        "path" | "error" => {}
         first => found.push(first.to_owned()),
     }
     for part in &path.parts {

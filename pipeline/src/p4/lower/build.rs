@@ -1,10 +1,12 @@
 //! Pieces of the tree.
 
+use std::rc::Rc;
+
 use num_bigint::{BigInt, Sign};
 
 use super::super::types::Type;
-use super::Lower;
-use super::env::Val;
+use super::env::{Members, Val};
+use super::{Lower, Place};
 use crate::ast::{Ast, AstBin, AstExpr, AstUn, Path, PathPart, Sp, StmtKind};
 use crate::ir::SourceSpan;
 
@@ -90,41 +92,53 @@ impl Lower<'_> {
     }
 
     /// Keeps a value as it is now, unless it is known.
-    pub(super) fn keep(&mut self, value: AstExpr, bits: u32) -> AstExpr {
+    pub(super) fn keep(&mut self, value: AstExpr) -> AstExpr {
         if known(&value).is_some() {
             return value;
         }
         let span = value.span;
         let name = self.names.fresh("value", "");
-        let value = if bits > 0 { value } else { cast(bits, value) };
         self.push(StmtKind::Let(Sp::new(name.clone(), span), value), span);
         named(&[&name], span)
     }
 
-    /// Keeps all numbers of a value as they are now.
+    /// A value as it is now, in storage of its own.
+    pub(super) fn copied(&mut self, value: &Val, ty: &Type, name: &str, span: SourceSpan) -> Val {
+        let copy = self.storage(ty, name, span);
+        self.assign(&copy, value, ty, span);
+        copy
+    }
+
+    /// A value as it is now: numbers are kept, headers copied. A parser keeps no number from state to state, so there all is copied.
     pub(super) fn keep_all(&mut self, value: &Val, ty: &Type) -> Val {
+        self.kept(value, ty, self.place == Place::Parser)
+    }
+
+    /// The same, with the numbers in storage or not.
+    pub(super) fn kept(&mut self, value: &Val, ty: &Type, stored: bool) -> Val {
         match value {
-            Val::Scalar(scalar) if super::hash::is_bytes(ty) => {
-                let span = scalar.span;
-                let copy = self.storage(ty, "value", span);
-                self.assign(&copy, value, ty, span);
-                copy
+            Val::Scalar(scalar) if known(scalar).is_some() => self.sized(value.clone(), ty),
+            Val::Scalar(scalar) if stored || super::hash::is_bytes(ty) => {
+                self.copied(value, ty, "value", scalar.span)
             }
-            Val::Scalar(scalar) => {
-                let bits = self.bits(ty, scalar.span);
-                Val::Scalar(self.keep(scalar.clone(), bits))
+            Val::Scalar(scalar) => Val::Scalar(self.keep(scalar.clone())),
+            Val::Struct(fields) => Val::Struct(self.kept_parts(fields, ty, stored)),
+            Val::Literal(Some(fields)) => Val::Literal(Some(self.kept_parts(fields, ty, stored))),
+            Val::Header(header) => {
+                self.copied(value, &Type::Struct(header.ty.clone()), "value", self.span)
             }
-            Val::Struct(fields) => {
-                let fields = fields
-                    .iter()
-                    .map(|(name, value)| {
-                        let of = super::storage::part(ty, name).unwrap_or(Type::Any);
-                        (name.clone(), self.keep_all(value, &of))
-                    })
-                    .collect();
-                Val::Struct(std::rc::Rc::new(fields))
+            Val::Union(_) | Val::Stack(_) | Val::Choice(_) if !ty.is_any() => {
+                self.copied(value, ty, "value", self.span)
             }
             other => other.clone(),
         }
+    }
+
+    fn kept_parts(&mut self, fields: &Members, ty: &Type, stored: bool) -> Members {
+        let kept = fields.iter().map(|(name, value)| {
+            let of = super::storage::part(ty, name).unwrap_or(Type::Any);
+            (name.clone(), self.kept(value, &of, stored))
+        });
+        Rc::new(kept.collect())
     }
 }

@@ -3,19 +3,17 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
-use super::super::types::{CallInfo, Callee, Type};
-use super::build::{binary, known, number};
-use super::env::{BlockVal, Val};
+use super::super::types::{CallInfo, Callee, Type, type_arguments};
+use super::arguments::CopyOut;
+use super::build::{binary, number};
+use super::env::{BlockVal, Env, Val};
 use super::stmt::returns;
 use super::{Lower, Place, Return};
-use crate::ast::{self, Ast, AstBin, AstExpr, Sp, StmtKind as Made};
+use crate::ast::{self, AstBin, AstExpr, Sp, StmtKind as Made};
 use crate::ir::SourceSpan;
 
 /// The result of the function that is inlined, as a name in its scope.
 pub(super) const RESULT: u32 = u32::MAX;
-
-/// A value to be copied back behind a call.
-pub(super) type CopyOut = (Val, Val, Type);
 
 impl Lower<'_> {
     pub(super) fn call(&mut self, expr: &Expr, callee: &Expr, args: &[Arg]) -> Val {
@@ -37,7 +35,9 @@ impl Lower<'_> {
                     let types: Vec<(u32, Type)> =
                         info.types.iter().map(|(var, ty)| (*var, self.concrete(ty))).collect();
                     let scope = self.root.inner("");
-                    let copies = self.bind_arguments(&scope, &function.params, &info, args, &types);
+                    let params = &function.params;
+                    let given = self.argument_values(params, &info, args, &types);
+                    let copies = self.bind_arguments(&scope, params, &given, None);
                     let value = self.with_types(&types, |lower| {
                         lower.function(decl, function, scope, expr.span)
                     });
@@ -67,24 +67,16 @@ impl Lower<'_> {
     }
 
     /// The type parameters of a parser or control, with what an instance gives them.
-    fn type_arguments(&self, decl: &Decl, types: &[Type]) -> Vec<(u32, Type)> {
-        let Some(Type::Tuple(vars)) = self.checked.declared.get(&decl.id) else {
-            return Vec::new();
-        };
-        let pairs = vars.iter().zip(types);
-        pairs
-            .filter_map(|(var, ty)| match var {
-                Type::Var(id, _) => Some((*id, self.concrete(ty))),
-                _ => None,
-            })
-            .collect()
+    fn instance_types(&self, decl: &Decl, types: &[Type]) -> Vec<(u32, Type)> {
+        let types: Vec<Type> = types.iter().map(|ty| self.concrete(ty)).collect();
+        type_arguments(self.checked.declared.get(&decl.id), &types)
     }
 
     fn function(
         &mut self,
         decl: &Rc<Decl>,
         function: &FunctionDecl,
-        scope: super::env::Env,
+        scope: Env,
         span: SourceSpan,
     ) -> Val {
         let Some(body) = &function.body else { return Val::Nothing };
@@ -104,22 +96,12 @@ impl Lower<'_> {
         let value = self.inlined(span, |lower| {
             lower.block(before);
             last.map_or(Val::Nothing, |last| {
-                let ty = lower.type_of(&last);
-                let value = lower.eval(&last);
-                match &value {
+                match lower.eval(&last) {
                     // What the function changes behind must not change what it gave.
-                    Val::Scalar(scalar)
-                        if !matches!(scalar.value, Ast::Number { .. })
-                            && lower.place != Place::Parser =>
-                    {
-                        let bits = lower.bits(&ty, last.span);
-                        Val::Scalar(if bits > 0 {
-                            lower.keep(scalar.clone(), bits)
-                        } else {
-                            scalar.clone()
-                        })
+                    Val::Scalar(scalar) if lower.place != Place::Parser => {
+                        Val::Scalar(lower.keep(scalar))
                     }
-                    _ => value,
+                    value => value,
                 }
             })
         });
@@ -151,7 +133,7 @@ impl Lower<'_> {
         &mut self,
         body: &Block,
         result: &Type,
-        scope: super::env::Env,
+        scope: Env,
         span: SourceSpan,
     ) -> Val {
         let place = match result {
@@ -163,7 +145,7 @@ impl Lower<'_> {
         place
     }
 
-    pub(super) fn with_flag(&mut self, body: &Block, scope: super::env::Env, span: SourceSpan) {
+    pub(super) fn with_flag(&mut self, body: &Block, scope: Env, span: SourceSpan) {
         let flag = if returns(&body.statements) {
             let flag = self.new_meta("returned", 1, span);
             self.set(&flag, number(0, 1, span), span);
@@ -199,131 +181,23 @@ impl Lower<'_> {
             _ => self.root.clone(),
         };
         let scope = env.inner("");
-        let copies = self.bind_arguments(&scope, params, info, args, &[]);
+        let given = self.argument_values(params, info, args, &[]);
+        let copies = self.bind_arguments(&scope, params, &given, Some((body, &env)));
+        self.call_body(body, scope, copies, span);
+    }
+
+    /// What an action does, and what is copied back behind it.
+    pub(super) fn call_body(
+        &mut self,
+        body: &Block,
+        scope: Env,
+        copies: Vec<CopyOut>,
+        span: SourceSpan,
+    ) {
         self.leaving.push(copies.clone());
         self.with_flag(body, scope, span);
         self.leaving.pop();
         self.copy_out(copies, span);
-    }
-
-    /// Parameters of an inlined call: what is written is written in place where that has the effect of copying.
-    pub(super) fn bind_arguments(
-        &mut self,
-        scope: &super::env::Env,
-        params: &[Param],
-        info: &CallInfo,
-        args: &[Arg],
-        types: &[(u32, Type)],
-    ) -> Vec<CopyOut> {
-        let values = self.argument_values(params, info, args, types);
-        let mut copies = Vec::new();
-        for (at, (param, value)) in params.iter().zip(&values).enumerate() {
-            let Some((value, ty)) = value else {
-                scope.bind(param.id, Val::Nothing);
-                continue;
-            };
-            let span = param.name.span;
-            let shared = values.iter().enumerate().any(|(other, one)| {
-                other != at && one.as_ref().is_some_and(|(one, _)| self.overlap(value, one))
-            });
-            let writes = params
-                .iter()
-                .any(|param| matches!(param.direction, Direction::Out | Direction::InOut));
-            match param.direction {
-                Direction::None | Direction::In => {
-                    let kept = self.kept_argument(param, value, ty, shared, writes);
-                    scope.bind(param.id, kept);
-                }
-                Direction::Out | Direction::InOut => {
-                    if is_fixed(value) && !shared {
-                        if param.direction == Direction::Out {
-                            self.invalidate(value, span);
-                        }
-                        scope.bind(param.id, value.clone());
-                        continue;
-                    }
-                    let copy = self.storage(ty, &param.name.value, span);
-                    if param.direction == Direction::InOut {
-                        self.assign(&copy, value, ty, span);
-                    } else {
-                        self.invalidate(&copy, span);
-                    }
-                    scope.bind(param.id, copy.clone());
-                    copies.push((value.clone(), copy, ty.clone()));
-                }
-            }
-        }
-        copies
-    }
-
-    /// Arguments in the order of the parameters.
-    pub(super) fn argument_values(
-        &mut self,
-        params: &[Param],
-        info: &CallInfo,
-        args: &[Arg],
-        types: &[(u32, Type)],
-    ) -> Vec<Option<(Val, Type)>> {
-        let pairs = params.iter().zip(&info.order);
-        pairs
-            .map(|(param, at)| {
-                let arg = at
-                    .and_then(|at| args.get(at))
-                    .map(|arg| &arg.value)
-                    .or(param.default.as_ref())?;
-                let ty = self.declared(param.id);
-                let ty = super::super::types::with_types(&ty, types);
-                let is_written = matches!(param.direction, Direction::Out | Direction::InOut);
-                let value = if is_written { self.place_of(arg) } else { self.eval_as(arg, &ty) };
-                Some((value, ty))
-            })
-            .collect()
-    }
-
-    /// An argument that is only read: as it is now, also where the call changes what it is made of.
-    fn kept_argument(
-        &mut self,
-        param: &Param,
-        value: &Val,
-        ty: &Type,
-        shared: bool,
-        writes: bool,
-    ) -> Val {
-        let is_scalar = matches!(value, Val::Scalar(_));
-        if matches!(value, Val::Packet | Val::Object(_) | Val::Block(_) | Val::Text(_)) {
-            return value.clone();
-        }
-        if is_scalar && self.place != Place::Parser {
-            return self.keep_all(value, ty);
-        }
-        if !shared || is_scalar && !writes {
-            return value.clone();
-        }
-        let span = param.name.span;
-        let copy = self.storage(ty, &param.name.value, span);
-        self.assign(&copy, value, ty, span);
-        copy
-    }
-
-    pub(super) fn copy_out(&mut self, copies: Vec<CopyOut>, span: SourceSpan) {
-        for (place, copy, ty) in copies {
-            self.assign(&place, &copy, &ty, span);
-        }
-    }
-
-    /// An argument; a number without a width takes that of the parameter.
-    pub(super) fn eval_as(&mut self, arg: &Expr, ty: &Type) -> Val {
-        let value = self.eval(arg);
-        match &value {
-            Val::Scalar(scalar) if matches!(scalar.value, Ast::Number { bits: None, .. }) => {
-                let bits = self.bits(ty, arg.span);
-                match (known(scalar), bits) {
-                    (Some(value), 1..) => Val::Scalar(number(value, bits, arg.span)),
-                    _ => value,
-                }
-            }
-            _ => value,
-        }
     }
 
     /// `T(args)`.
@@ -378,7 +252,7 @@ impl Lower<'_> {
                     name,
                     full,
                     args: values,
-                    types: self.type_arguments(decl, types),
+                    types: self.instance_types(decl, types),
                     number: env.next_number(),
                     env,
                 }))
@@ -398,18 +272,7 @@ impl Lower<'_> {
             // `C.apply(..)`: an instance of its own.
             Type::Name(ty) => match &*ty {
                 Type::Parser(decl, types) | Type::Control(decl, types) => {
-                    let name = decl.name.value.clone();
-                    let full = self.env.full(&decl.annotations, &name);
-                    let env = self.root.clone();
-                    Val::Block(Rc::new(BlockVal {
-                        decl: decl.clone(),
-                        name,
-                        full,
-                        args: Vec::new(),
-                        types: self.type_arguments(decl, types),
-                        number: env.next_number(),
-                        env,
-                    }))
+                    Val::Block(self.direct_instance(decl, types, callee.id))
                 }
                 _ => Val::Nothing,
             },
@@ -424,8 +287,9 @@ impl Lower<'_> {
                     }
                     DeclKind::Parser(parser) => {
                         let scope = self.block_scope(block, &parser.constructor);
-                        let copies =
-                            self.bind_arguments(&scope, &parser.params, info, args, &block.types);
+                        let params = &parser.params;
+                        let given = self.argument_values(params, info, args, &block.types);
+                        let copies = self.bind_arguments(&scope, params, &given, None);
                         self.with_types(&block.types, |lower| {
                             lower.call_parser(block, parser, scope, span);
                         });
@@ -437,6 +301,26 @@ impl Lower<'_> {
             }
             _ => Val::Nothing,
         }
+    }
+
+    /// The instance of a type that is applied itself: one for each place where that is written, in each instance around.
+    fn direct_instance(&mut self, decl: &Rc<Decl>, types: &[Type], call: u32) -> Rc<BlockVal> {
+        if let Some(known) = self.direct.get(&(self.within, call)) {
+            return known.clone();
+        }
+        let name = decl.name.value.clone();
+        let env = self.root.clone();
+        let block = Rc::new(BlockVal {
+            decl: decl.clone(),
+            full: self.env.full(&decl.annotations, &name),
+            name,
+            args: Vec::new(),
+            types: self.instance_types(decl, types),
+            number: env.next_number(),
+            env,
+        });
+        self.direct.insert((self.within, call), block.clone());
+        block
     }
 
     /// Methods of headers, stacks and unions.
@@ -517,17 +401,4 @@ impl Lower<'_> {
     pub(super) fn run(&mut self, name: &str, args: Vec<ast::AstExpr>, span: SourceSpan) {
         self.push(Made::Call(Sp::new(name.to_owned(), span), args), span);
     }
-}
-
-/// Whether a place stays the same while a call runs: no part of its path is computed.
-pub(super) fn is_fixed(value: &Val) -> bool {
-    if matches!(value, Val::Choice(_)) {
-        return false;
-    }
-    let Val::Scalar(place) = value else { return true };
-    let Ast::Path(path) = &place.value else { return false };
-    path.parts.iter().all(|part| match part {
-        ast::PathPart::Name(_) => true,
-        ast::PathPart::Index(at) => known(at).is_some(),
-    })
 }

@@ -22,7 +22,7 @@ impl Lower<'_> {
     /// The element `at` of some; `at` has 32 bits.
     pub(super) fn choice(&mut self, at: AstExpr, elements: Vec<Val>) -> Val {
         // A parser keeps no values from state to state.
-        let at = if self.place == Place::Parser { at } else { self.keep(at, INDEX_BITS) };
+        let at = if self.place == Place::Parser { at } else { self.keep(at) };
         Val::Choice(Rc::new(Choice { at, elements }))
     }
 

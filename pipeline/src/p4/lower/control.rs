@@ -7,14 +7,16 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{CallInfo, Type};
+use super::arguments::{CopyOut, Given, is_fixed, is_object, writes};
 use super::build::{known, number};
-use super::call::is_fixed;
-use super::env::{BlockVal, Val};
+use super::env::{BlockVal, Env, Val};
+use super::need::Need;
 use super::{Lower, Return};
 use crate::ast::{self, Ast, Sp, StmtKind as Made};
 use crate::ir::SourceSpan;
 
 /// A control that was applied: its block, and where its parameters are.
+#[derive(Clone)]
 pub(super) struct Applied {
     block: String,
     /// It, or an action of its tables, has an `exit`.
@@ -22,13 +24,17 @@ pub(super) struct Applied {
     places: Vec<Option<(Val, Type)>>,
 }
 
+/// A parameter that becomes something else while its block runs once more.
+struct Moved<'a> {
+    param: &'a Param,
+    place: &'a Val,
+    ty: &'a Type,
+    given: &'a Given,
+}
+
 impl Lower<'_> {
     /// The scope of a block, with its constructor's arguments.
-    pub(super) fn block_scope(
-        &mut self,
-        block: &BlockVal,
-        constructor: &[Param],
-    ) -> super::env::Env {
+    pub(super) fn block_scope(&mut self, block: &BlockVal, constructor: &[Param]) -> Env {
         let scope = block.env.block(&block.name, &block.full);
         for (at, param) in constructor.iter().enumerate() {
             let value = match block.args.get(at) {
@@ -38,7 +44,7 @@ impl Lower<'_> {
                 Some(value) => value.clone(),
             };
             let ty = self.declared(param.id);
-            let ty = super::super::types::with_types(&ty, &block.types);
+            let ty = super::super::types::substitute(&ty, &block.types);
             let value = match &value {
                 Val::Scalar(scalar) => match known(scalar) {
                     Some(known) => {
@@ -63,64 +69,69 @@ impl Lower<'_> {
         args: &[Arg],
         span: SourceSpan,
     ) {
-        let key = block.number.to_string();
         let has_state = control
             .locals
             .iter()
             .any(|local| matches!(local.kind, DeclKind::Table(_) | DeclKind::Instance { .. }));
-        let values = self.argument_values(&control.params, info, args, &block.types);
-        if has_state && let Some(applied) = self.controls.get(&key) {
-            let (name, places, exits) =
-                (applied.block.clone(), applied.places.clone(), applied.exits);
-            self.apply_again(block, control, &name, &places, &values, span);
-            let writes =
-                |param: &Param| matches!(param.direction, Direction::Out | Direction::InOut);
-            let moved =
-                control.params.iter().zip(&places).zip(&values).any(|((param, place), value)| {
-                    let pair = place.as_ref().zip(value.as_ref());
-                    writes(param)
-                        && pair.is_some_and(|((place, _), (value, _))| !same(place, value))
-                });
-            if exits && moved {
-                self.unsupported(
-                    span,
-                    "a control that exits is applied again with other arguments that it writes",
-                )
-                .help("declare an instance for each application");
-            }
-            return;
+        let given = self.argument_values(&control.params, info, args, &block.types);
+        if has_state && let Some(applied) = self.controls.get(&block.number).cloned() {
+            self.apply_again(block, control, &applied, &given, span);
+        } else {
+            self.apply_first(block, control, &given, span);
         }
+        self.leave_if_exited(span);
+    }
+
+    /// Applies a control, and makes its block.
+    fn apply_first(
+        &mut self,
+        block: &Rc<BlockVal>,
+        control: &ControlDecl,
+        given: &[Option<Given>],
+        span: SourceSpan,
+    ) {
         let scope = self.block_scope(block, &control.constructor);
         let name = self.names.fresh(&block.name, self.env.clone().prefix());
         let mut copies = Vec::new();
-        let places: Vec<Option<(Val, Type)>> = control
-            .params
-            .iter()
-            .enumerate()
-            .map(|(at, param)| self.place_argument(block, param, at, &values, &mut copies))
+        let params = control.params.iter().enumerate();
+        let places: Vec<Option<(Val, Type)>> = params
+            .map(|(at, param)| self.place_argument(block, param, at, given, &mut copies))
             .collect();
         for (param, place) in control.params.iter().zip(&places) {
             scope.bind(param.id, place.as_ref().map_or(Val::Nothing, |(value, _)| value.clone()));
         }
         let applied = Applied { block: name.clone(), places, exits: false };
-        self.controls.insert(key.clone(), applied);
-        self.leaving.push(copies.clone());
+        self.controls.insert(block.number, applied);
         let exits = self.exits;
-        let outer = std::mem::replace(&mut self.env, scope);
-        let returns = std::mem::replace(&mut self.returns, vec![Return::Native]);
-        let made = self.with_types(&block.types, |lower| {
-            lower.inlined(span, |lower| lower.apart(|lower| lower.control_body(control)).1)
+        let made = self.in_block(copies.clone(), |lower| {
+            lower.block_of(block, scope, |lower| {
+                lower.inlined(span, |lower| lower.apart(|lower| lower.control_body(control)).1)
+            })
         });
-        self.leaving.pop();
-        if let Some(applied) = self.controls.get_mut(&key) {
+        if let Some(applied) = self.controls.get_mut(&block.number) {
             applied.exits = self.exits > exits;
         }
-        self.returns = returns;
-        self.env = outer;
         let Some(made) = made else { return };
         self.unit.controls.push((Sp::new(name.clone(), block.decl.name.span), plain_control(made)));
         self.push(Made::CallControl(Sp::new(name, span), Vec::new()), span);
         self.copy_out(copies, span);
+    }
+
+    /// Does something inside of a parser or control.
+    pub(super) fn block_of<T>(
+        &mut self,
+        block: &BlockVal,
+        scope: Env,
+        does: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let outer = std::mem::replace(&mut self.env, scope);
+        let within = std::mem::replace(&mut self.within, block.number);
+        let returns = std::mem::replace(&mut self.returns, vec![Return::Native]);
+        let value = self.with_types(&block.types, does);
+        self.returns = returns;
+        self.within = within;
+        self.env = outer;
+        value
     }
 
     /// Where a parameter is: the argument itself where nobody can tell, else storage of its own.
@@ -129,73 +140,102 @@ impl Lower<'_> {
         block: &BlockVal,
         param: &Param,
         at: usize,
-        values: &[Option<(Val, Type)>],
-        copies: &mut Vec<(Val, Val, Type)>,
+        given: &[Option<Given>],
+        copies: &mut Vec<CopyOut>,
     ) -> Option<(Val, Type)> {
-        let (value, ty) = values.get(at)?.as_ref()?;
-        let span = param.name.span;
-        let others = values.iter().enumerate().filter(|(other, _)| *other != at);
-        let shared =
-            others.filter_map(|(_, one)| one.as_ref()).any(|(one, _)| self.overlap(value, one));
-        let is_object =
-            matches!(value, Val::Packet | Val::Object(_) | Val::Block(_) | Val::Text(_));
-        let writes = matches!(param.direction, Direction::Out | Direction::InOut);
-        let is_constant = matches!(value, Val::Scalar(scalar) if known(scalar).is_some())
-            && !self.stored.contains(&argument_name(block, param));
-        let in_place = match value {
-            _ if is_object => true,
-            Val::Scalar(_) if !writes => is_constant,
-            _ => is_fixed(value) && !shared,
-        };
-        if in_place {
-            if param.direction == Direction::Out {
-                self.invalidate(value, span);
+        let one = given.get(at)?.as_ref()?;
+        let is_constant = matches!(&one.value, Val::Scalar(scalar) if known(scalar).is_some())
+            && !self.is_needed(&argument(block, param));
+        let shared = self.is_shared(given, at);
+        let place = match &one.value {
+            value if is_object(value) || is_constant => value.clone(),
+            value if writes(param) => {
+                self.place_for(param, one, !shared && is_fixed(value), copies)
             }
-            return Some((value.clone(), ty.clone()));
-        }
-        let place = self.storage(ty, &param.name.value, span);
-        if param.direction == Direction::Out {
-            self.invalidate(&place, span);
-        } else {
-            self.assign(&place, value, ty, span);
-        }
-        if writes {
-            copies.push((value.clone(), place.clone(), ty.clone()));
-        }
-        Some((place, ty.clone()))
+            Val::Scalar(_) => self.copied(&one.value, &one.ty, &param.name.value, param.name.span),
+            value if is_fixed(value) && !shared => value.clone(),
+            value => self.copied(value, &one.ty, &param.name.value, param.name.span),
+        };
+        Some((place, one.ty.clone()))
     }
 
-    /// Runs the block of a control once more, with other arguments.
+    /// Runs the block of a control once more: its parameters become what the arguments are now, and behind it what they were.
     fn apply_again(
         &mut self,
         block: &BlockVal,
         control: &ControlDecl,
-        name: &str,
-        places: &[Option<(Val, Type)>],
-        values: &[Option<(Val, Type)>],
+        applied: &Applied,
+        given: &[Option<Given>],
         span: SourceSpan,
     ) {
-        let (mut back, mut restored) = (Vec::new(), Vec::new());
-        for ((param, place), value) in control.params.iter().zip(places).zip(values) {
-            let (Some((place, ty)), Some((value, _))) = (place, value) else { continue };
-            if same(place, value) {
-                continue;
-            }
+        let mut moved = Vec::new();
+        for ((param, place), given) in control.params.iter().zip(&applied.places).zip(given) {
+            let (Some((place, ty)), Some(given)) = (place, given) else { continue };
             if matches!(place, Val::Scalar(scalar) if known(scalar).is_some()) {
-                self.wanted.insert(argument_name(block, param));
-                continue;
+                if !is_there(given, place) {
+                    self.need(argument(block, param));
+                }
+            } else if !is_object(place) {
+                moved.push(Moved { param, place, ty, given });
             }
-            let saved = self.storage(ty, &param.name.value, span);
-            self.assign(&saved, place, ty, span);
-            self.assign(place, value, ty, span);
-            if matches!(param.direction, Direction::Out | Direction::InOut) {
-                back.push((value.clone(), place.clone(), ty.clone()));
-            }
-            restored.push((place.clone(), saved, ty.clone()));
         }
-        self.push(Made::CallControl(Sp::new(name.to_owned(), span), Vec::new()), span);
-        self.copy_out(back, span);
-        self.copy_out(restored, span);
+        // Arguments that are the places of other parameters: then what comes and what goes is copied first.
+        let crossed = moved.iter().enumerate().any(|(at, one)| {
+            let others = moved.iter().enumerate().filter(|(other, _)| *other != at);
+            others.into_iter().any(|(_, other)| self.overlap(&one.given.value, other.place))
+        });
+        if !crossed {
+            moved.retain(|one| {
+                let stays = is_there(one.given, one.place);
+                if stays && one.param.direction == Direction::Out {
+                    self.invalidate(one.place, span);
+                }
+                !stays
+            });
+        }
+        if applied.exits && self.exited().is_none() && moved.iter().any(|one| writes(one.param)) {
+            let text = "a control that exits is applied again with other arguments that it writes";
+            self.unsupported(span, text).help("declare an instance for each application");
+        }
+        self.moved(&moved, crossed, &applied.block, span);
+    }
+
+    /// Runs a block with its parameters' places holding something else.
+    fn moved(&mut self, moved: &[Moved<'_>], crossed: bool, block: &str, span: SourceSpan) {
+        let mut restored = Vec::new();
+        let mut come = Vec::new();
+        for Moved { param, place, ty, given } in moved {
+            let name = &param.name.value;
+            restored.push(((*place).clone(), self.copied(place, ty, name, span), (*ty).clone()));
+            let value = match &given.saved {
+                Some(saved) => saved.clone(),
+                None if crossed => self.copied(&given.value, ty, name, span),
+                None => given.value.clone(),
+            };
+            come.push(value);
+        }
+        for (Moved { param, place, ty, .. }, value) in moved.iter().zip(&come) {
+            match param.direction {
+                Direction::Out => self.invalidate(place, span),
+                _ => self.assign(place, value, ty, span),
+            }
+        }
+        self.push(Made::CallControl(Sp::new(block.to_owned(), span), Vec::new()), span);
+        let mut gone = Vec::new();
+        for Moved { param, place, ty, given } in moved.iter().filter(|one| writes(one.param)) {
+            let value = match crossed {
+                true => self.copied(place, ty, &param.name.value, span),
+                false => (*place).clone(),
+            };
+            gone.push((given.value.clone(), value, (*ty).clone()));
+        }
+        if crossed {
+            self.copy_out(restored, span);
+            self.copy_out(gone, span);
+        } else {
+            self.copy_out(gone, span);
+            self.copy_out(restored, span);
+        }
     }
 
     /// What a control declares and does.
@@ -209,9 +249,14 @@ impl Lower<'_> {
     }
 }
 
-/// The name of a parameter that needs storage, for the next round.
-fn argument_name(block: &BlockVal, param: &Param) -> String {
-    format!("argument {} {}", block.name, param.id)
+/// A parameter that needs storage.
+fn argument(block: &BlockVal, param: &Param) -> Need {
+    Need::Argument(block.name.to_string(), param.id)
+}
+
+/// Whether an argument is this place, and still what it was when it was evaluated.
+fn is_there(given: &Given, place: &Val) -> bool {
+    given.saved.is_none() && same(place, &given.value)
 }
 
 /// Whether two values are the same places, wherever they are written.
@@ -219,7 +264,8 @@ fn same(a: &Val, b: &Val) -> bool {
     match (a, b) {
         (Val::Scalar(a), Val::Scalar(b)) => match (&a.value, &b.value) {
             (Ast::Path(a), Ast::Path(b)) => a.plain().is_some() && a.plain() == b.plain(),
-            _ => known(a).is_some() && known(a) == known(b),
+            // What the device says, or a number.
+            (a_value, b_value) => a_value == b_value || known(a).is_some() && known(a) == known(b),
         },
         (Val::Struct(a), Val::Struct(b)) | (Val::Union(a), Val::Union(b)) => {
             a.len() == b.len() && a.iter().zip(b.iter()).all(|((_, a), (_, b))| same(a, b))

@@ -1,8 +1,10 @@
 //! `emit`: headers leave in one order, whichever way a packet takes through the deparser.
 //!
 //! What is emitted under a condition notes that in metadata. Headers whose `emit` was not reached are made invalid behind the
-//! deparser, when nothing reads them any more.
+//! deparser, when nothing reads them any more. A header leaves as it is when the deparser ends, so one that is written behind its `emit`
+//! leaves as a copy.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::super::tree::*;
@@ -10,17 +12,21 @@ use super::super::types::Type;
 use super::Lower;
 use super::build::{binary, number};
 use super::env::{BlockVal, Val};
-use super::stmt::leaves;
-use crate::ast::{AstBin, AstExpr, Sp, Stmt, StmtKind as Made, element};
+use super::need::Need;
+use super::scan::Mentions;
+use super::stmt::returns;
+use crate::ast::{ApplyStmt, AstBin, AstExpr, Sp, Stmt, StmtKind as Made, element};
 use crate::ir::SourceSpan;
 
-/// What the deparser that is being made emits under conditions.
+/// What the deparser that is being made has emitted.
 #[derive(Debug, Default)]
 pub(super) struct Emitting {
-    /// Statements at this level always run; `None`: none do.
-    always: Option<usize>,
-    /// A header or stack, and the bit that says that its `emit` was reached.
+    /// Every statement of its body runs: nothing returns or exits.
+    is_whole: bool,
+    /// A header or stack that is emitted under a condition, and the bit that says that its `emit` was reached.
     sometimes: Vec<(AstExpr, Val)>,
+    /// What leaves as it is at the end.
+    in_place: Vec<String>,
 }
 
 impl Lower<'_> {
@@ -28,12 +34,11 @@ impl Lower<'_> {
     pub(super) fn deparser(&mut self, block: &Rc<BlockVal>, values: &[Val]) -> Vec<Stmt> {
         let DeclKind::Control(control) = &block.decl.kind else { return Vec::new() };
         let span = block.decl.name.span;
-        let leaves = control.body.as_ref().is_some_and(|body| leaves(&body.statements));
-        // The body is one level below the control.
-        let always = (!leaves).then_some(self.level + 2);
-        self.emitting = Emitting { always, sometimes: Vec::new() };
-        let ((), body) = self.apart(|lower| lower.architecture_block(block, values));
-        let sometimes = std::mem::take(&mut self.emitting.sometimes);
+        let returns = control.body.as_ref().is_some_and(|body| returns(&body.statements));
+        let is_whole = !returns && !self.is_needed(&Need::Exits(block.number));
+        self.emitting = Emitting { is_whole, ..Emitting::default() };
+        let ((), body) = self.apart(|lower| lower.block_alone(block, values));
+        let Emitting { sometimes, .. } = std::mem::take(&mut self.emitting);
         let ((), mut made) = self.apart(|lower| {
             for (reached, _) in &sometimes {
                 lower.set(reached, number(0, 1, span), span);
@@ -63,25 +68,47 @@ impl Lower<'_> {
                 }
             },
             Val::Stack(stack) if stack.elements.is_empty() => {
-                self.emit_one(stack.name.clone(), value, span)
+                if self.emits.iter().any(|known| element(&known.value).0 == stack.name) {
+                    // Some elements are emitted already.
+                    let elements = self.elements_of(stack, span);
+                    elements.iter().for_each(|one| self.emit(one, span));
+                } else {
+                    self.emit_one(stack.name.clone(), value, span);
+                }
             }
             Val::Stack(stack) => stack.elements.clone().iter().for_each(|one| self.emit(one, span)),
             Val::Struct(fields) | Val::Union(fields) => {
                 fields.clone().iter().for_each(|(_, value)| self.emit(value, span));
             }
-            Val::Nothing => {}
+            Val::Literal(None) | Val::Nothing => {}
             _ => {
                 self.unsupported(span, "`emit` takes a header of the packet");
             }
         }
     }
 
-    /// A header that is emitted already leaves once more as a copy, which is valid only where this `emit` is reached.
-    fn emit_again(&mut self, value: &Val, span: SourceSpan) {
+    fn emit_one(&mut self, name: String, value: &Val, span: SourceSpan) {
+        // The stack of an element that is emitted is too.
+        let is_emitted = |known: &str| known == name || known == element(&name).0;
+        if self.emits.iter().any(|known| is_emitted(&known.value))
+            || self.is_needed(&Need::WrittenLate(name.clone()))
+        {
+            return self.emit_copy(value, span);
+        }
+        self.emits.push(Sp::new(name.clone(), span));
+        self.emitting.in_place.push(name);
+        if !self.emitting.is_whole || self.around.len() != self.body_level {
+            let reached = self.new_meta("emitted", 1, span);
+            self.set(&reached, number(1, 1, span), span);
+            self.emitting.sometimes.push((reached, value.clone()));
+        }
+    }
+
+    /// A header that is emitted already, or that is written later, leaves as a copy, which is valid only where this `emit` is reached.
+    fn emit_copy(&mut self, value: &Val, span: SourceSpan) {
         for header in self.headers_in(value) {
             let ty = Type::Struct(header.ty.clone());
-            let copy = self.storage(&ty, "emitted", span);
-            self.assign(&copy, &Val::Header(header), &ty, span);
+            let copy = self.copied(&Val::Header(header), &ty, "emitted", span);
             if let Val::Header(copy) = &copy
                 && let Some(name) = super::parser::header_name(&copy.path)
             {
@@ -90,20 +117,35 @@ impl Lower<'_> {
         }
     }
 
-    fn emit_one(&mut self, name: String, value: &Val, span: SourceSpan) {
-        let whole = |name: &str| element(name).0.to_owned();
-        let is_same = |known: &str| {
-            known == name
-                || whole(known) == whole(&name) && (known == whole(known) || name == whole(&name))
+    /// A statement that is made: what it writes cannot leave as it is at the end, if it was emitted before.
+    pub(super) fn note_late(&mut self, made: &Made, span: SourceSpan) {
+        if self.emitting.in_place.is_empty() {
+            return;
+        }
+        let kind = match made {
+            // What is in these was noted when it was made.
+            Made::If(..) | Made::Switch(..) => return,
+            Made::Apply(apply) => Made::Apply(ApplyStmt {
+                table: apply.table.clone(),
+                hit: Vec::new(),
+                miss: Vec::new(),
+                actions: Vec::new(),
+            }),
+            other => other.clone(),
         };
-        if self.emits.iter().any(|known| is_same(&known.value)) {
-            return self.emit_again(value, span);
+        let mut seen = Mentions::default();
+        seen.statements(&self.unit, &[Stmt { kind, span }]);
+        let fields = seen.fields_written.iter().filter_map(|field| field.split_once('.'));
+        let mut written: BTreeSet<&str> = fields.map(|(header, _)| header).collect();
+        written.extend(seen.validity.iter().map(String::as_str));
+        for (_, members) in &self.unit.unions {
+            // One becomes valid, the others invalid.
+            if members.iter().any(|member| seen.validity.contains(&member.value)) {
+                written.extend(members.iter().map(|member| member.value.as_str()));
+            }
         }
-        self.emits.push(Sp::new(name, span));
-        if self.emitting.always != Some(self.level) {
-            let reached = self.new_meta("emitted", 1, span);
-            self.set(&reached, number(1, 1, span), span);
-            self.emitting.sometimes.push((reached, value.clone()));
-        }
+        let late = self.emitting.in_place.iter().filter(|name| written.contains(element(name).0));
+        let late: Vec<Need> = late.map(|name| Need::WrittenLate(name.clone())).collect();
+        late.into_iter().for_each(|need| self.need(need));
     }
 }

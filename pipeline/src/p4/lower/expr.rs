@@ -3,10 +3,12 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
-use super::super::types::{Const, Def, Type};
+use super::super::types::{Callee, Const, Def, Type};
 use super::build::{binary, call, cast, known, mux, named, not, number, path, slice, unsigned};
 use super::choice::of_each;
 use super::env::{Header, Val};
+use super::need::Need;
+use super::walk::{self, Met};
 use super::{Lower, Place};
 use crate::ast::{AstBin, AstExpr, StmtKind};
 use crate::ir::SourceSpan;
@@ -14,13 +16,18 @@ use crate::ir::SourceSpan;
 impl Lower<'_> {
     /// A value that is one number.
     pub(super) fn scalar(&mut self, expr: &Expr) -> AstExpr {
-        match self.eval(expr) {
-            Val::Scalar(value) => value,
-            Val::Applied(hit) => hit,
-            Val::Nothing => number(0, 1, expr.span),
+        let value = self.eval(expr);
+        self.number_in(&value, expr.span)
+    }
+
+    pub(super) fn number_in(&mut self, value: &Val, span: SourceSpan) -> AstExpr {
+        match value {
+            Val::Scalar(value) => value.clone(),
+            Val::Applied(hit) => hit.clone(),
+            Val::Nothing => number(0, 1, span),
             _ => {
-                self.unsupported(expr.span, "this is not one number");
-                number(0, 1, expr.span)
+                self.unsupported(span, "this is not one number");
+                number(0, 1, span)
             }
         }
     }
@@ -30,7 +37,7 @@ impl Lower<'_> {
         let ty = self.type_of(expr);
         if matches!(&*expr.kind, ExprKind::Name(name, _) if &*name.value == "PSA_PORT_RECIRCULATE")
         {
-            self.wanted.insert(super::psa::RECIRCULATES.to_owned());
+            self.need(Need::Recirculates);
         }
         if let Some(value) = self.checked.consts.get(&expr.id).cloned() {
             return self.constant(&value, &ty, expr.span);
@@ -276,10 +283,7 @@ impl Lower<'_> {
                 return of_each(choice, |one| self.index_of(one, at.clone(), index));
             }
             Val::Struct(fields) => fields.iter().map(|(_, value)| value.clone()).collect(),
-            Val::Stack(stack) if self.place == Place::Parser => {
-                let numbers = (0..stack.size).map(|at| number(at.into(), 0, index.span));
-                numbers.map(|at| self.element(stack, at, index.span)).collect()
-            }
+            Val::Stack(stack) if self.place == Place::Parser => self.elements_of(stack, index.span),
             Val::Stack(stack) => stack.elements.clone(),
             _ => Vec::new(),
         };
@@ -293,11 +297,8 @@ impl Lower<'_> {
                 let ty = self.type_of(index);
                 let wide = self.bits(&ty, index.span) > 32 && known(&at).is_none();
                 let at = if wide { cast(32, at) } else { at };
-                let at = if known(&at).is_none() && self.out_of_path(&at) {
-                    self.keep(at, 32)
-                } else {
-                    at
-                };
+                let at =
+                    if known(&at).is_none() && self.out_of_path(&at) { self.keep(at) } else { at };
                 self.element(stack, at, index.span)
             }
             Val::Struct(fields) => {
@@ -314,9 +315,9 @@ impl Lower<'_> {
     }
 
     fn plus_slice(&mut self, expr: &Expr, of: &Expr, base: &Expr, width: &Expr) -> Val {
-        let value = self.scalar(of);
         let width = self.known_number(width) as u32;
-        let base = self.scalar(base);
+        let values = self.each_in_order([of, base]);
+        let [value, base] = values.map(|one| self.number_in(&one, expr.span));
         if let Some(low) = known(&base) {
             return Val::Scalar(slice(value, low as u32 + width - 1, low as u32, expr.span));
         }
@@ -328,6 +329,11 @@ impl Lower<'_> {
         let condition = self.scalar(condition);
         if let Some(holds) = known(&condition) {
             return self.eval(if holds != 0 { then } else { other });
+        }
+        let in_parser = self.place == Place::Parser;
+        if in_parser && [then, other].into_iter().any(|one| self.changes_something(one)) {
+            self.unsupported(expr.span, "this choice is not supported in a parser");
+            return Val::Nothing;
         }
         let (a, before_a) = self.apart(|lower| lower.eval(then));
         let (b, before_b) = self.apart(|lower| lower.eval(other));
@@ -363,7 +369,8 @@ impl Lower<'_> {
             Val::Scalar(scalar) => scalar.clone(),
             // A struct with one field.
             Val::Struct(fields)
-                if fields.len() == 1 && !matches!(to, Type::Struct(_) | Type::Tuple(_)) =>
+                if fields.len() == 1
+                    && matches!(to.base(), Type::Bit(_) | Type::Int(_) | Type::Bool) =>
             {
                 from = super::storage::part(&from, &fields[0].0).unwrap_or(from);
                 match &fields[0].1 {
@@ -408,11 +415,8 @@ impl Lower<'_> {
         to: u32,
         span: SourceSpan,
     ) -> AstExpr {
-        let value = if matches!(value.value, crate::ast::Ast::Path(_)) {
-            value
-        } else {
-            self.keep(value, from)
-        };
+        let value =
+            if matches!(value.value, crate::ast::Ast::Path(_)) { value } else { self.keep(value) };
         if let Some(value) = known(&value) {
             let negative = value >> (from - 1) & 1 == 1;
             let ones = if to >= 128 { u128::MAX } else { (1 << to) - 1 };
@@ -427,20 +431,60 @@ impl Lower<'_> {
         binary(AstBin::Concat, high, value, span)
     }
 
+    /// What `does` makes of an expression. `first` runs if that does something, which stands behind what `first` makes.
+    pub(super) fn behind<T>(
+        &mut self,
+        expr: &Expr,
+        does: impl FnOnce(&mut Self) -> T,
+        first: &mut dyn FnMut(&mut Self),
+    ) -> T {
+        if self.place == Place::Parser {
+            // What it does may be states.
+            if self.changes_something(expr) {
+                first(self);
+            }
+            return does(self);
+        }
+        let (value, before) = self.apart(does);
+        if !before.is_empty() {
+            first(self);
+            self.out.extend(before);
+        }
+        value
+    }
+
+    /// Whether a function in this expression writes its arguments.
+    pub(super) fn changes_something(&self, expr: &Expr) -> bool {
+        walk::in_expr(expr, &mut |met| {
+            let Met::Expr(call) = met else { return false };
+            let Some(Callee::Decl(decl)) =
+                self.checked.calls.get(&call.id).map(|info| &info.callee)
+            else {
+                return false;
+            };
+            matches!(&decl.kind, DeclKind::Function(of) if of.params.iter().any(super::arguments::writes))
+        })
+    }
+
     /// Values of expressions, the first first: what one does is not seen in those before it.
     fn in_order<'e>(&mut self, items: impl Iterator<Item = &'e Expr>) -> Vec<Val> {
         let mut values: Vec<(Val, Type)> = Vec::new();
         for item in items {
-            let (value, before) = self.apart(|lower| lower.eval(item));
-            if !before.is_empty() {
+            let mut first = |lower: &mut Self| {
                 for (value, ty) in &mut values {
-                    *value = self.keep_all(value, ty);
+                    *value = lower.keep_all(value, ty);
                 }
-                self.out.extend(before);
-            }
+            };
+            let value = self.behind(item, |lower| lower.eval(item), &mut first);
             values.push((value, self.type_of(item)));
         }
         values.into_iter().map(|(value, _)| value).collect()
+    }
+
+    /// The same for as many as there are.
+    pub(super) fn each_in_order<const N: usize>(&mut self, items: [&Expr; N]) -> [Val; N] {
+        let mut values = self.in_order(items.into_iter()).into_iter();
+        std::array::from_fn(|_| values.next().unwrap_or(Val::Nothing))
     }
 
     fn list(&mut self, ty: &Type, items: &[Expr], span: SourceSpan) -> Val {

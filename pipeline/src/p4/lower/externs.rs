@@ -101,7 +101,13 @@ impl Lower<'_> {
             ("packet_in", _) => self.packet_in(expr, &method.name.value, &ordered),
             ("packet_out", _) => {
                 if let Some(arg) = ordered.first() {
-                    let value = self.eval(&arg.value);
+                    let ty = self.type_of(&arg.value);
+                    let value = match self.eval(&arg.value) {
+                        written @ Val::Literal(Some(_)) => {
+                            self.copied(&written, &ty, "emitted", span)
+                        }
+                        other => other,
+                    };
                     self.emit(&value, span);
                 }
                 Val::Nothing
@@ -154,10 +160,9 @@ impl Lower<'_> {
             }
             ("register", "write") | ("Register", "write") => {
                 let [index, value] = args else { return Val::Nothing };
-                let ty = object.types.first().cloned().unwrap_or(Type::Any);
-                let index = self.index_value(&index.value);
-                let value = self.eval_as(&value.value, &ty);
-                self.write_register(object, index, &value, span);
+                let [index, value] = self.each_in_order([&index.value, &value.value]);
+                let index = self.index_number(&index, span);
+                self.write_register(object, index, value, span);
                 Val::Nothing
             }
             ("Register", "read") => {
@@ -244,9 +249,14 @@ impl Lower<'_> {
     }
 
     fn index_value(&mut self, index: &Expr) -> AstExpr {
-        let value = self.scalar(index);
+        let value = self.eval(index);
+        self.index_number(&value, index.span)
+    }
+
+    fn index_number(&mut self, index: &Val, span: SourceSpan) -> AstExpr {
+        let value = self.number_in(index, span);
         match known(&value) {
-            Some(value) => number(value, 32, index.span),
+            Some(value) => number(value, 32, span),
             None => value,
         }
     }
@@ -259,17 +269,15 @@ impl Lower<'_> {
         };
         let to = object.types.first().cloned().unwrap_or(Type::Bit(32));
         let bits = self.bits(&to, span);
-        let data = if args.len() == 3 { &args[1] } else { &args[0] };
+        if let [base, data, max] = args {
+            let args = [&base.value, &data.value, &max.value];
+            return Val::Scalar(self.hash_between(algorithm, args, bits, span));
+        }
+        let Some(data) = args.first() else { return Val::Nothing };
         let ty = self.type_of(&data.value);
         let value = self.eval(&data.value);
         let fields = self.fields(&value, &ty, span);
         let hash = self.hashed(algorithm, &fields, span);
-        if let [base, _, max] = args {
-            let ty = self.type_of(&base.value);
-            let width = self.bits(&ty, span);
-            let (base, max) = (self.scalar(&base.value), self.scalar(&max.value));
-            return Val::Scalar(self.hash_range(hash, (base, width), (max, width), bits, span));
-        }
         Val::Scalar(if hash.1 == bits { hash.0 } else { cast(bits, hash.0) })
     }
 

@@ -1,5 +1,6 @@
 //! Hashes and checksums over lists of fields, which P4 joins bit by bit and the language in whole bytes.
 
+use super::super::tree::Expr;
 use super::super::types::Type;
 use super::Lower;
 use super::arch::Arch;
@@ -151,8 +152,25 @@ impl Lower<'_> {
         (call("hash", args, span), bits)
     }
 
+    /// The hash of data from a base on, below a limit: `base`, `data`, `max`, in this order.
+    pub(super) fn hash_between(
+        &mut self,
+        algorithm: &str,
+        args: [&Expr; 3],
+        to: u32,
+        span: SourceSpan,
+    ) -> AstExpr {
+        let [base, data, max] = self.each_in_order(args);
+        let [base_ty, data_ty, max_ty] = args.map(|arg| self.type_of(arg));
+        let fields = self.fields(&data, &data_ty, span);
+        let hash = self.hashed(algorithm, &fields, span);
+        let base = (self.number_in(&base, span), self.bits(&base_ty, span));
+        let max = (self.number_in(&max, span), self.bits(&max_ty, span));
+        self.hash_range(hash, base, max, to, span)
+    }
+
     /// `base + hash % max` in the width of a type.
-    pub(super) fn hash_range(
+    fn hash_range(
         &mut self,
         hash: (AstExpr, u32),
         base: (AstExpr, u32),

@@ -4,10 +4,11 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
-use super::super::types::{Def, Type};
+use super::super::types::{Callee, Def, Type};
 use super::build::{known, not, number};
 use super::env::Val;
 use super::stmt::returns;
+use super::walk::{self, Met};
 use super::{Lower, Return};
 use crate::ast::{self, AstExpr};
 use crate::ir::SourceSpan;
@@ -49,11 +50,13 @@ fn ordered(value: u128, ty: &Type, bits: u32) -> u128 {
 impl Lower<'_> {
     /// A loop over known values, turn by turn.
     pub(super) fn for_in(&mut self, decl: &Rc<Decl>, values: &Expr, body: &Stmt, span: SourceSpan) {
+        let writes = self.writes_to(body, &decl.name.value, true);
         let turns: Vec<Val> = match &*values.kind {
             ExprKind::Range(low, high) => {
                 let ty = self.declared(decl.id);
                 let bits = self.bits(&ty, span);
-                let (low, high) = (self.scalar(low), self.scalar(high));
+                let limits = self.each_in_order([low, high]);
+                let [low, high] = limits.map(|limit| self.number_in(&limit, span));
                 let (Some(low), Some(high)) = (known(&low), known(&high)) else {
                     self.for_range_later(decl, (low, high), body, span);
                     return;
@@ -67,44 +70,30 @@ impl Lower<'_> {
                     .map(|value| Val::Scalar(number(ordered(value, &ty, bits), bits, span)))
                     .collect()
             }
-            _ => match self.eval(values) {
-                Val::Struct(fields) => fields.iter().map(|(_, value)| value.clone()).collect(),
-                Val::Stack(stack) => (0..stack.size)
-                    .map(|at| self.element(&stack, number(u128::from(at), 0, span), span))
-                    .collect(),
-                _ => Vec::new(),
-            },
+            _ => self.elements(values, span),
         };
-        let mut sources = Vec::new();
-        names_in(values, &mut sources);
-        // The list is read before the loop, so an element that the body may change is copied.
-        let writes = writes_to(body, &decl.name.value, true)
-            || sources.iter().any(|name| writes_to(body, name, false));
+        let ty = self.declared(decl.id);
+        // All of them as they are before the loop.
+        let turns: Vec<Val> = turns
+            .into_iter()
+            .map(|value| match writes {
+                true => self.copied(&value, &ty, &decl.name.value, span),
+                false => self.keep_all(&value, &ty),
+            })
+            .collect();
         let marks = self.begin_loop(body, span);
         for turn in turns {
-            self.turn(&marks, body, span, |lower| {
-                lower.bind_turn(decl, turn, writes, span);
-            });
+            self.turn(&marks, body, span, |lower| lower.bind(decl.id, turn));
         }
     }
 
-    /// The variable of a loop has this value for a turn; in storage of its own where the body writes it.
-    pub(super) fn bind_turn(
-        &mut self,
-        decl: &Rc<Decl>,
-        value: Val,
-        writes: bool,
-        span: SourceSpan,
-    ) {
-        let value = if writes {
-            let ty = self.declared(decl.id);
-            let place = self.storage(&ty, &decl.name.value, span);
-            self.assign(&place, &value, &ty, span);
-            place
-        } else {
-            value
-        };
-        self.bind(decl.id, value);
+    /// The elements of a list, array or stack.
+    fn elements(&mut self, values: &Expr, span: SourceSpan) -> Vec<Val> {
+        match self.eval(values) {
+            Val::Struct(fields) => fields.iter().map(|(_, value)| value.clone()).collect(),
+            Val::Stack(stack) => self.elements_of(&stack, span),
+            _ => Vec::new(),
+        }
     }
 
     /// A loop whose variable has a known value in each turn.
@@ -116,7 +105,7 @@ impl Lower<'_> {
         body: &Stmt,
         span: SourceSpan,
     ) {
-        let Some(mut counters) = self.counters(init, update, body) else {
+        let Some(mut counters) = self.counters(init, condition, update, body) else {
             self.for_counted_later(init, condition, update, body, span);
             return;
         };
@@ -181,7 +170,13 @@ impl Lower<'_> {
     }
 
     /// The variables of a loop, if their values are known in every turn: those that it begins with, which only its head changes.
-    fn counters(&mut self, init: &[Stmt], update: &[Stmt], body: &Stmt) -> Option<Vec<Counted>> {
+    fn counters(
+        &mut self,
+        init: &[Stmt],
+        condition: &Expr,
+        update: &[Stmt],
+        body: &Stmt,
+    ) -> Option<Vec<Counted>> {
         let names: Vec<Rc<str>> = init.iter().map(begun).collect::<Option<_>>()?;
         let is_counter = |statement: &Stmt| match &statement.kind {
             StmtKind::Assign(target, _, value) => {
@@ -194,7 +189,8 @@ impl Lower<'_> {
         let fits = !init.is_empty()
             && update.iter().all(is_counter)
             && !init.iter().zip(&names).any(|(first, name)| {
-                writes_to(body, name, matches!(first.kind, StmtKind::Declare(_)))
+                let is_own = matches!(first.kind, StmtKind::Declare(_));
+                self.writes_to(body, name, is_own) || self.asks_and_writes(condition, name, is_own)
             });
         if !fits {
             return None;
@@ -330,6 +326,52 @@ impl Lower<'_> {
         }
     }
 
+    /// Whether a statement may write the variable of this name. Of one that the loop itself declares (`is_own`) no action or table knows.
+    pub(super) fn writes_to(&self, statement: &Stmt, name: &str, is_own: bool) -> bool {
+        walk::in_statement(statement, &mut |met| match met {
+            Met::Statement(Stmt { kind: StmtKind::Assign(target, ..), .. }) => is_of(target, name),
+            Met::Expr(call) => self.call_writes(call, name, is_own),
+            Met::Statement(_) => false,
+        })
+    }
+
+    /// The same for a condition.
+    fn asks_and_writes(&self, condition: &Expr, name: &str, is_own: bool) -> bool {
+        walk::in_expr(
+            condition,
+            &mut |met| matches!(met, Met::Expr(call) if self.call_writes(call, name, is_own)),
+        )
+    }
+
+    /// The same for a call, without what is in its arguments.
+    fn call_writes(&self, call: &Expr, name: &str, is_own: bool) -> bool {
+        let ExprKind::Call { callee, args, .. } = &*call.kind else { return false };
+        let Some(info) = self.checked.calls.get(&call.id) else { return true };
+        let is_given = |arg: &Arg| is_of(&arg.value, name);
+        let is_written = |params: &[Param]| {
+            params.iter().zip(&info.order).any(|(param, at)| {
+                matches!(param.direction, Direction::Out | Direction::InOut)
+                    && at.and_then(|at| args.get(at)).is_some_and(is_given)
+            })
+        };
+        match &info.callee {
+            Callee::Constructor => false,
+            Callee::Apply => !is_own || args.iter().any(is_given),
+            Callee::Builtin => matches!(&*callee.kind, ExprKind::Member(of, _) if is_of(of, name)),
+            Callee::Method(decl, at) => match &decl.kind {
+                DeclKind::Extern(of) => {
+                    of.methods.get(*at).is_none_or(|one| is_written(&one.params))
+                }
+                _ => true,
+            },
+            Callee::Decl(decl) => match &decl.kind {
+                DeclKind::Function(function) => is_written(&function.params),
+                DeclKind::Action { params, .. } => !is_own || is_written(params),
+                _ => true,
+            },
+        }
+    }
+
     /// `break` or `continue`.
     pub(super) fn leave_turn(&mut self, ends: bool, span: SourceSpan) {
         let Some(turn) = self.turns.last().cloned() else { return };
@@ -365,49 +407,6 @@ pub(super) fn may_leave_turn(statement: &Stmt) -> bool {
             cases.iter().filter_map(|case| case.body.as_ref()).any(|body| all(&body.statements))
         }
         _ => false,
-    }
-}
-
-/// Whether a statement may write the variable of this name. One that the loop itself declares is written by a call only where it is
-/// an argument: no action or table sees it.
-pub(super) fn writes_to(statement: &Stmt, name: &str, is_own: bool) -> bool {
-    let one = |statement: &Stmt| writes_to(statement, name, is_own);
-    let any = |statements: &[Stmt]| statements.iter().any(one);
-    match &statement.kind {
-        StmtKind::Assign(target, ..) => is_of(target, name),
-        StmtKind::Call(call) => match &*call.kind {
-            ExprKind::Call { callee, args, .. } if is_own => {
-                let object = matches!(&*callee.kind, ExprKind::Member(of, _) if is_of(of, name));
-                object || args.iter().any(|arg| is_of(&arg.value, name))
-            }
-            _ => true,
-        },
-        StmtKind::Block(block) => any(&block.statements),
-        StmtKind::If(_, then, other) => one(then) || other.as_deref().is_some_and(one),
-        StmtKind::Switch(_, cases) => {
-            cases.iter().filter_map(|case| case.body.as_ref()).any(|body| any(&body.statements))
-        }
-        StmtKind::For { init, update, body, .. } => any(init) || any(update) || one(body),
-        StmtKind::ForIn(_, _, body) => one(body),
-        StmtKind::Return(_)
-        | StmtKind::Exit
-        | StmtKind::Break
-        | StmtKind::Continue
-        | StmtKind::Declare(_) => false,
-    }
-}
-
-/// The first names of what a list is made of.
-fn names_in(expr: &Expr, found: &mut Vec<Rc<str>>) {
-    match &*expr.kind {
-        ExprKind::Name(name, _) => found.push(name.value.clone()),
-        ExprKind::Member(of, _)
-        | ExprKind::Index(of, _)
-        | ExprKind::Slice(of, ..)
-        | ExprKind::PlusSlice(of, ..)
-        | ExprKind::Cast(_, of) => names_in(of, found),
-        ExprKind::List(items, _) => items.iter().for_each(|item| names_in(item, found)),
-        _ => {}
     }
 }
 

@@ -28,10 +28,7 @@ impl Lower<'_> {
             return self.logical(op, left, right, span);
         }
         let left_ty = self.type_of(left);
-        let a = self.eval(left);
-        let (b, before) = self.apart(|lower| lower.eval(right));
-        let a = if before.is_empty() { a } else { self.keep_all(&a, &left_ty) };
-        self.out.extend(before);
+        let [a, b] = self.each_in_order([left, right]);
         if matches!(op, Binary::Eq | Binary::Ne) {
             let equal = self.equal(&a, &b, &left_ty, span);
             return if op == Binary::Eq { equal } else { not(equal) };
@@ -152,7 +149,7 @@ impl Lower<'_> {
         if odd == 1 {
             return shifted(a);
         }
-        let a = if self.place == Place::Parser { a } else { self.keep(a, bits) };
+        let a = if self.place == Place::Parser { a } else { self.keep(a) };
         let rest = binary(AstBin::Rem, a.clone(), number(by, bits, span), span);
         let multiple = shifted(binary(AstBin::Sub, a, rest, span));
         let ones = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
@@ -162,7 +159,7 @@ impl Lower<'_> {
 
     /// A shift that keeps the sign.
     fn shift_signed(&mut self, a: AstExpr, by: AstExpr, bits: u32, span: SourceSpan) -> AstExpr {
-        let a = if self.place == Place::Parser { a } else { self.keep(a, bits) };
+        let a = if self.place == Place::Parser { a } else { self.keep(a) };
         let sign = binary(
             AstBin::Eq,
             slice(a.clone(), bits - 1, bits - 1, span),
@@ -191,7 +188,7 @@ impl Lower<'_> {
         let b = self.extended(b, bits, bits + 1, span);
         let op = if op == Binary::SatAdd { AstBin::Add } else { AstBin::Sub };
         let sum = binary(op, a, b, span);
-        let sum = self.keep(sum, bits + 1);
+        let sum = self.keep(sum);
         let top = || slice(sum.clone(), bits, bits - 1, span);
         let is = |value: u128| binary(AstBin::Eq, top(), number(value, 2, span), span);
         let most = number((1 << (bits - 1)) - 1, bits, span);
@@ -209,6 +206,9 @@ impl Lower<'_> {
             } else {
                 number(u128::from(!is_and), 1, span)
             };
+        }
+        if self.place == Place::Parser && self.changes_something(right) {
+            self.unsupported(span, "what the right side does is not supported in a parser");
         }
         let (b, before) = self.apart(|lower| lower.scalar(right));
         if before.is_empty() {

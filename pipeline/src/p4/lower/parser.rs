@@ -54,7 +54,10 @@ impl Lower<'_> {
 
     pub(super) fn end_state(&mut self, next: NextDecl) {
         let span = self.state.span;
-        let statements = std::mem::take(&mut self.out);
+        // What stands around, in front of the expression that needs the state, is done first.
+        let mut statements: Vec<ast::Stmt> =
+            self.around.iter_mut().flat_map(std::mem::take).collect();
+        statements.append(&mut self.out);
         let decl = StateDecl {
             extract: Vec::new(),
             verify: Vec::new(),
@@ -74,11 +77,18 @@ impl Lower<'_> {
     }
 
     /// The parser of the program.
-    pub(super) fn main_parser(&mut self, parser: &ParserDecl, scope: Env) {
+    pub(super) fn main_parser(&mut self, block: &BlockVal, values: &[Val]) {
+        let DeclKind::Parser(parser) = &block.decl.kind else { return };
+        let scope = self.block_scope(block, &parser.constructor);
+        super::v1model::bind_all(&scope, &parser.params, values);
         let outer = std::mem::replace(&mut self.place, Place::Parser);
+        let around = std::mem::take(&mut self.around);
         self.state.taken.insert("start".to_owned());
-        self.parser_states(parser, scope, "", "start".to_owned(), "accept");
+        self.with_types(&block.types, |lower| {
+            lower.parser_states(parser, scope, "", "start".to_owned(), "accept");
+        });
         self.place = outer;
+        self.around = around;
         let mut states = std::mem::take(&mut self.states);
         for (_, state) in &mut states {
             leading_extracts(state);

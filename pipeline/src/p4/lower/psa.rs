@@ -9,12 +9,14 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
-use super::super::types::Type;
+use super::super::types::{Type, substitute};
 use super::build::{binary, call, cast, mux, named, number, slice};
 use super::env::{BlockVal, Members, Val};
+use super::need::Need;
 use super::reparse::{How, Seen};
 use super::scan::Mentions;
-use super::v1model::{bind_all, plain_meta};
+use super::standard::Half;
+use super::v1model::plain_meta;
 use super::{Lower, Return};
 use crate::ast::{self, AstBin, AstExpr, Sp, StmtKind as Made};
 use crate::ir::SourceSpan;
@@ -22,9 +24,6 @@ use crate::ir::SourceSpan;
 /// `PSA_PORT_RECIRCULATE` and `PSA_PORT_CPU`.
 const RECIRCULATE: u128 = 0xffff_fffa;
 const CPU: u128 = 0xffff_fffd;
-
-/// Whether the program names `PSA_PORT_RECIRCULATE`.
-pub(super) const RECIRCULATES: &str = "psa recirculates";
 
 /// Parser, control and deparser of a half.
 pub(super) struct Pipe {
@@ -51,20 +50,17 @@ impl Lower<'_> {
         self.span = span;
         self.returns = vec![Return::Native];
         let flag =
-            self.stored.contains(RECIRCULATES).then(|| self.new_meta("recirculates", 1, span));
-        let (types, params) = self.parser_types(&ingress.parser)?;
+            self.is_needed(&Need::Recirculates).then(|| self.new_meta("recirculates", 1, span));
+        let types = self.param_types(&ingress.parser);
         let beside = self.beside(&ingress, &egress)?;
         let hdr = self.storage(types.get(1)?, "", span);
         let meta = self.storage(types.get(2)?, "", span);
         let input = self.ingress_input(types.get(3)?, span);
-        let DeclKind::Parser(parser) = &ingress.parser.decl.kind else { return None };
-        let scope = self.block_scope(&ingress.parser, &parser.constructor);
         let (resubmitted, recirculated) = (beside.resubmit.clone(), beside.recirculate.clone());
         let values = [Val::Packet, hdr.clone(), meta.clone(), input, resubmitted, recirculated];
-        bind_all(&scope, params, &values);
-        self.main_parser(parser, scope);
+        self.main_parser(&ingress.parser, &values);
 
-        let (egress_types, _) = self.parser_types(&egress.parser)?;
+        let egress_types = self.param_types(&egress.parser);
         let egress_meta = self.storage(egress_types.get(2)?, "", span);
         let seen = Seen { hdr: &hdr, headers: types.get(1)?, meta: &egress_meta };
         let reparsed = self.egress_parser(&egress.parser, &seen, &beside, flag.as_ref())?;
@@ -88,19 +84,22 @@ impl Lower<'_> {
         Some(Pipe { parser, control, deparser: self.block_at(&half, 2)? })
     }
 
-    pub(super) fn parser_types<'b>(
-        &self,
-        block: &'b Rc<BlockVal>,
-    ) -> Option<(Vec<Type>, &'b Vec<Param>)> {
-        let DeclKind::Parser(parser) = &block.decl.kind else { return None };
-        Some((parser.params.iter().map(|one| self.declared(one.id)).collect(), &parser.params))
+    /// The types of the parameters of a parser or control.
+    pub(super) fn param_types(&self, block: &BlockVal) -> Vec<Type> {
+        let params = match &block.decl.kind {
+            DeclKind::Parser(parser) => &parser.params,
+            DeclKind::Control(control) => &control.params,
+            _ => return Vec::new(),
+        };
+        let types = params.iter().map(|one| substitute(&self.declared(one.id), &block.types));
+        types.collect()
     }
 
     /// Places for what goes along between passes, beside the packet.
     fn beside(&mut self, ingress: &Pipe, egress: &Pipe) -> Option<Beside> {
-        let (of_ingress, _) = self.parser_types(&ingress.parser)?;
-        let (of_egress, params) = self.parser_types(&egress.parser)?;
-        let span = params.first()?.name.span;
+        let of_ingress = self.param_types(&ingress.parser);
+        let of_egress = self.param_types(&egress.parser);
+        let span = egress.parser.decl.name.span;
         let mut place = |ty: &Type, name: &str| {
             let value = self.storage(ty, name, span);
             for header in self.headers_in(&value) {
@@ -135,12 +134,10 @@ impl Lower<'_> {
         beside: &Beside,
         flag: Option<&AstExpr>,
     ) -> Option<()> {
-        let DeclKind::Control(control) = &pipe.control.decl.kind else { return None };
         let span = pipe.control.decl.name.span;
-        let input = self.declared(control.params.get(2)?.id);
-        let input = self.ingress_input(&input, span);
-        let output = self.declared(control.params.get(3)?.id);
-        let output = self.storage(&output, "ostd", span);
+        let types = self.param_types(&pipe.control);
+        let input = self.ingress_input(types.get(2)?, span);
+        let output = self.storage(types.get(3)?, "ostd", span);
         let values = [
             Val::Packet,
             beside.clone_i2e.clone(),
@@ -156,7 +153,7 @@ impl Lower<'_> {
         self.epilogue = end;
         let values = [hdr.clone(), meta.clone(), input, output.clone()];
         let ((), body) = self.apart(|lower| lower.architecture_block(&pipe.control, &values));
-        self.note_written("ingress", &output, &body);
+        self.note_written(Half::Ingress, &output, &body);
         let ((), mut statements) = self.apart(|lower| {
             let drop = member(&output, "drop");
             lower.set(&drop, number(1, 1, span), span);
@@ -178,12 +175,12 @@ impl Lower<'_> {
         flag: Option<&AstExpr>,
         span: SourceSpan,
     ) {
-        self.psa_clone("ingress", output, beside, span);
-        if !self.stored.contains("ingress.drop") {
+        self.psa_clone(Half::Ingress, output, beside, span);
+        if !self.is_written(Half::Ingress, "drop") {
             return self.push(Made::Drop(None), span);
         }
         let ((), mut sent) = self.apart(|lower| lower.psa_send(output, flag, span));
-        if self.stored.contains("ingress.resubmit") {
+        if self.is_written(Half::Ingress, "resubmit") {
             let again = is(member(output, "resubmit"), 1, 1, span);
             let call = Made::Call(Sp::new("resubmit_received".to_owned(), span), Vec::new());
             let call = vec![ast::Stmt { kind: call, span }];
@@ -194,13 +191,13 @@ impl Lower<'_> {
     }
 
     fn psa_send(&mut self, output: &Val, flag: Option<&AstExpr>, span: SourceSpan) {
-        if self.stored.contains("ingress.class_of_service") {
+        if self.is_written(Half::Ingress, "class_of_service") {
             let class = slice(member(output, "class_of_service"), 2, 0, span);
             self.set(&named(&["std", "traffic_class"], span), class, span);
         }
         let port = member(output, "egress_port");
         let ((), unicast) = self.apart(|lower| lower.psa_unicast(&port, flag, span));
-        if !self.stored.contains("ingress.multicast_group") {
+        if !self.is_written(Half::Ingress, "multicast_group") {
             self.out.extend(unicast);
             return;
         }
@@ -251,15 +248,11 @@ impl Lower<'_> {
         beside: &Beside,
         flag: Option<&AstExpr>,
     ) -> Option<()> {
-        let DeclKind::Control(control) = &pipe.control.decl.kind else { return None };
-        let DeclKind::Control(deparser) = &pipe.deparser.decl.kind else { return None };
         let span = pipe.control.decl.name.span;
-        let input = self.declared(control.params.get(2)?.id);
-        let input = self.egress_input(&input, flag, span);
-        let output = self.declared(control.params.get(3)?.id);
-        let output = self.storage(&output, "ostd", span);
-        let port = self.declared(deparser.params.get(6)?.id);
-        let port = self.egress_input(&port, flag, span);
+        let types = self.param_types(&pipe.control);
+        let input = self.egress_input(types.get(2)?, flag, span);
+        let output = self.storage(types.get(3)?, "ostd", span);
+        let port = self.egress_input(self.param_types(&pipe.deparser).get(6)?, flag, span);
         let values = [
             Val::Packet,
             beside.clone_e2e.clone(),
@@ -271,7 +264,7 @@ impl Lower<'_> {
         ];
         let mut end = self.deparser(&pipe.deparser, &values);
         let ((), decided) = self.apart(|lower| {
-            lower.psa_clone("egress", &output, beside, span);
+            lower.psa_clone(Half::Egress, &output, beside, span);
             let ((), again) = lower.apart(|lower| {
                 if let Some(flag) = flag {
                     let ((), again) =
@@ -279,7 +272,7 @@ impl Lower<'_> {
                     lower.push(Made::If(is(flag.clone(), 1, 1, span), again, Vec::new()), span);
                 }
             });
-            if lower.stored.contains("egress.drop") {
+            if lower.is_written(Half::Egress, "drop") {
                 let drops = is(member(&output, "drop"), 1, 1, span);
                 lower.push(Made::If(drops, vec![dropped(span)], again), span);
             } else {
@@ -290,12 +283,12 @@ impl Lower<'_> {
         self.epilogue = end;
         let values = [hdr.clone(), meta.clone(), input, output.clone()];
         let ((), mut body) = self.apart(|lower| lower.architecture_block(&pipe.control, &values));
-        self.note_written("egress", &output, &body);
+        self.note_written(Half::Egress, &output, &body);
         body.append(&mut self.epilogue);
         let mut seen = Mentions::default();
         seen.statements(&self.unit, &body);
         if seen.read.contains("std.parser_error") {
-            self.wanted.insert(super::reparse::AGAIN.to_owned());
+            self.need(Need::ParsesInEgress);
         }
         if !body.is_empty() {
             self.unit.egress = Some(Sp::new(body, span));
@@ -303,8 +296,8 @@ impl Lower<'_> {
         Some(())
     }
 
-    fn psa_clone(&mut self, half: &str, output: &Val, beside: &Beside, span: SourceSpan) {
-        if !self.stored.contains(&format!("{half}.clone")) {
+    fn psa_clone(&mut self, half: Half, output: &Val, beside: &Beside, span: SourceSpan) {
+        if !self.is_written(half, "clone") {
             return;
         }
         self.clone_with(beside.clones, span);
@@ -313,15 +306,19 @@ impl Lower<'_> {
         self.push(Made::If(is(member(output, "clone"), 1, 1, span), clone, Vec::new()), span);
     }
 
+    fn is_written(&self, half: Half, field: &str) -> bool {
+        self.is_needed(&Need::Written(half, field.to_owned()))
+    }
+
     /// Which fields of the output metadata are written.
-    fn note_written(&mut self, half: &str, output: &Val, body: &[ast::Stmt]) {
+    fn note_written(&mut self, half: Half, output: &Val, body: &[ast::Stmt]) {
         let mut seen = Mentions::default();
         seen.statements(&self.unit, body);
         let Val::Struct(fields) = output else { return };
         for (name, value) in fields.iter() {
             let Val::Scalar(place) = value else { continue };
             if plain_meta(place).is_some_and(|place| seen.written.contains(&place)) {
-                self.wanted.insert(format!("{half}.{name}"));
+                self.need(Need::Written(half, name.to_string()));
             }
         }
     }
@@ -337,7 +334,7 @@ impl Lower<'_> {
         let bit = |field: &str, value: u128| is(member(&output, field), value, 1, span);
         let value = match name {
             "psa_recirculate" => {
-                self.wanted.insert(RECIRCULATES.to_owned());
+                self.need(Need::Recirculates);
                 let beyond = self.eval(&args.get(1)?.value);
                 let port = is(member(&beyond, "egress_port"), RECIRCULATE, 32, span);
                 super::operate::both(bit("drop", 0), port, span)
@@ -400,7 +397,7 @@ impl Lower<'_> {
 
     /// The colour of `PSA_MeterColor_t` as a meter takes it.
     pub(super) fn meter_color(&mut self, color: AstExpr, span: SourceSpan) -> AstExpr {
-        let color = self.keep(color, 8);
+        let color = self.keep(color);
         let other =
             mux(is(color.clone(), 1, 8, span), number(0, 2, span), number(1, 2, span), span);
         mux(is(color, 0, 8, span), number(2, 2, span), other, span)

@@ -65,7 +65,7 @@ impl Lower<'_> {
         let index = match cells.len() {
             0 | 1 => index,
             _ if known(&index).is_some() => index,
-            _ => self.keep(index, 32),
+            _ => self.keep(index),
         };
         let several = cells.len() > 1;
         let place = |(name, _): (String, u32)| {
@@ -113,12 +113,13 @@ impl Lower<'_> {
         &mut self,
         object: &Object,
         index: AstExpr,
-        value: &Val,
+        value: Val,
         span: SourceSpan,
     ) {
         let ty = object.types.first().cloned().unwrap_or(Type::Any);
+        let value = self.sized(value, &ty);
         let mut cells = self.entry(object, &ty, index, span);
-        self.write_cells(&ty, value, &mut cells, span);
+        self.write_cells(&ty, &value, &mut cells, span);
     }
 
     fn write_cells(
@@ -147,7 +148,7 @@ impl Lower<'_> {
         };
         let value = match known(value) {
             Some(known) => number(known, bits, span),
-            None => self.keep(value.clone(), bits),
+            None => self.keep(value.clone()),
         };
         self.set(&first, part(&value, bits - 1, CELL_BITS_MAX, span), span);
         self.set(&low, part(&value, CELL_BITS_MAX - 1, 0, span), span);

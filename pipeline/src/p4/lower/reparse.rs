@@ -7,18 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::super::tree::DeclKind;
 use super::super::types::Type;
 use super::Lower;
 use super::env::{BlockVal, Val};
+use super::need::Need;
 use super::parser::Current;
 use super::psa::Beside;
 use super::scan::Mentions;
-use super::v1model::bind_all;
 use crate::ast::{self, AstExpr, NextDecl, StateDecl, Unit, element};
-
-/// The next round parses in egress.
-pub(super) const AGAIN: &str = "psa parses again";
 
 /// What the egress parser does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,27 +49,25 @@ impl Lower<'_> {
         beside: &Beside,
         flag: Option<&AstExpr>,
     ) -> Option<Reparsed> {
-        let DeclKind::Parser(parser) = &block.decl.kind else { return None };
         let span = block.decl.name.span;
-        let (types, params) = self.parser_types(block)?;
+        let types = self.param_types(block);
         let same_headers = match (types.get(1)?, seen.headers) {
             (Type::Struct(a), Type::Struct(b)) => a.decl.id == b.decl.id,
             _ => false,
         };
-        let parses_again = self.stored.contains(AGAIN);
+        let parses_again = self.is_needed(&Need::ParsesInEgress);
         let hdr = match same_headers && !parses_again {
             true => seen.hdr.clone(),
             false => self.storage(types.get(1)?, "", span),
         };
         let input = self.egress_input(types.get(3)?, flag, span);
-        let scope = self.block_scope(block, &parser.constructor);
         let (normal, i2e, e2e) = (&beside.normal, &beside.clone_i2e, &beside.clone_e2e);
         let along = [normal.clone(), i2e.clone(), e2e.clone()];
         let values = [Val::Packet, hdr.clone(), seen.meta.clone(), input];
-        bind_all(&scope, params, &values.into_iter().chain(along).collect::<Vec<_>>());
+        let values: Vec<Val> = values.into_iter().chain(along).collect();
         let ingress = std::mem::take(&mut self.unit.parser);
         self.state = Current::new(span);
-        self.main_parser(parser, scope);
+        self.main_parser(block, &values);
         let egress = std::mem::replace(&mut self.unit.parser, ingress);
         if parses_again {
             self.unit.egress_parser = egress;
@@ -89,14 +83,14 @@ impl Lower<'_> {
         if same_headers && text(&egress) == text(&self.unit.parser) {
             return Some(Reparsed { how: How::Same, hdr });
         }
-        self.wanted.insert(AGAIN.to_owned());
+        self.need(Need::ParsesInEgress);
         None
     }
 
     /// Has egress parse if it would find other headers than those of ingress.
     pub(super) fn judge_reparse(&mut self, how: How, within: &[ast::Name], out: &[ast::Name]) {
         if how != How::Again && !self.finds_the_same(how, within, out) {
-            self.wanted.insert(AGAIN.to_owned());
+            self.need(Need::ParsesInEgress);
         }
     }
 

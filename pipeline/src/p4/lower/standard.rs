@@ -9,6 +9,7 @@ use super::super::types::Type;
 use super::Lower;
 use super::build::{binary, cast, mux, named, number};
 use super::env::Val;
+use super::need::Need;
 use super::storage::part;
 use crate::ast::{self, AstBin, AstExpr};
 use crate::ir::SourceSpan;
@@ -18,7 +19,7 @@ pub(super) const INGRESS_ONLY: [(&str, &str); 2] =
     [("mcast_grp", "multicast_group"), ("parser_error", "parser_error")];
 
 /// Where the fields are used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Half {
     Parser,
     Ingress,
@@ -73,14 +74,13 @@ impl Lower<'_> {
             ("instance_type", Half::Egress, Some(kept)) => instance_type(cast(32, kept), span),
             _ => of_device(name, bits, half == Half::Egress, span),
         };
-        let place = match half {
-            Half::Parser => return value,
-            Half::Ingress => format!("ingress.{name}"),
-            Half::Egress => format!("egress.{name}"),
-        };
-        if !self.stored.contains(&place) {
+        if half == Half::Parser {
+            return value;
+        }
+        let need = Need::Written(half, name.to_owned());
+        if !self.is_needed(&need) {
             if half == Half::Egress || !matches!(name, "mcast_grp" | "priority") {
-                self.device_set.push((place, value.clone()));
+                self.device_set.push((need, value.clone()));
             }
             return value;
         }

@@ -6,26 +6,10 @@ use super::super::tree::*;
 use super::super::types::{Def, Type};
 use super::build::{cast, known, not, number};
 use super::env::Val;
+use super::walk::{self, Met};
 use super::{Lower, Place, Return};
 use crate::ast::{self, ApplyStmt, AstExpr, Sp};
 use crate::ir::SourceSpan;
-
-/// Whether a statement of this kind may run in this one.
-fn may_leave(statement: &Stmt, wanted: fn(&StmtKind) -> bool) -> bool {
-    let all = |statements: &[Stmt]| statements.iter().any(|one| may_leave(one, wanted));
-    match &statement.kind {
-        kind if wanted(kind) => true,
-        StmtKind::Block(block) => all(&block.statements),
-        StmtKind::If(_, then, other) => {
-            may_leave(then, wanted) || other.as_ref().is_some_and(|other| may_leave(other, wanted))
-        }
-        StmtKind::Switch(_, cases) => {
-            cases.iter().filter_map(|case| case.body.as_ref()).any(|body| all(&body.statements))
-        }
-        StmtKind::For { body, .. } | StmtKind::ForIn(_, _, body) => may_leave(body, wanted),
-        _ => false,
-    }
-}
 
 /// Nothing behind it in its block runs.
 fn ends_block(statement: &Stmt) -> bool {
@@ -35,13 +19,9 @@ fn ends_block(statement: &Stmt) -> bool {
 
 /// A `return` somewhere in these statements.
 pub(super) fn returns(statements: &[Stmt]) -> bool {
-    statements.iter().any(|one| may_leave(one, |kind| matches!(kind, StmtKind::Return(_))))
-}
-
-/// A `return` or `exit` somewhere in these statements.
-pub(super) fn leaves(statements: &[Stmt]) -> bool {
-    let ends = |kind: &StmtKind| matches!(kind, StmtKind::Return(_) | StmtKind::Exit);
-    statements.iter().any(|one| may_leave(one, ends))
+    walk::any(statements, &mut |met| {
+        matches!(met, Met::Statement(Stmt { kind: StmtKind::Return(_), .. }))
+    })
 }
 
 impl Lower<'_> {
@@ -59,7 +39,7 @@ impl Lower<'_> {
             }
             let mut flags = Vec::new();
             if let Some(Return::Flag(flag)) = self.returns.last()
-                && may_leave(statement, |kind| matches!(kind, StmtKind::Return(_)))
+                && returns(std::slice::from_ref(statement))
             {
                 flags.push(flag.clone());
             }
@@ -103,15 +83,7 @@ impl Lower<'_> {
             }
             StmtKind::Switch(value, cases) => self.switch(value, cases, span),
             StmtKind::Return(value) => self.return_statement(value.as_ref(), span),
-            StmtKind::Exit => {
-                self.exits += 1;
-                for copies in self.leaving.clone().into_iter().rev() {
-                    self.copy_out(copies, span);
-                }
-                let epilogue = self.epilogue.clone();
-                self.out.extend(epilogue);
-                self.push(ast::StmtKind::Exit, span);
-            }
+            StmtKind::Exit => self.exit(span),
             StmtKind::ForIn(decl, values, body) => self.for_in(decl, values, body, span),
             StmtKind::For { init, condition, update, body } => {
                 self.for_three(init, condition, update, body, span);
@@ -132,7 +104,7 @@ impl Lower<'_> {
                     && let Some(Val::Literal(Some(fields))) = &given
                 {
                     // A header that only the parser has: the fields as they are now.
-                    let kept = self.keep_all(&Val::Struct(fields.clone()), &ty);
+                    let kept = self.kept(&Val::Struct(fields.clone()), &ty, false);
                     let Val::Struct(fields) = kept else { return };
                     self.bind(decl.id, Val::Literal(Some(fields)));
                     return;
@@ -178,11 +150,8 @@ impl Lower<'_> {
         let Some(operator) = operator else {
             // The left side first: what the value does must not move the place.
             let mut place = self.place_of(target);
-            let (given, does) = self.apart(|lower| lower.eval(value));
-            if !does.is_empty() {
-                place = self.fixed(place);
-                self.out.extend(does);
-            }
+            let mut first = |lower: &mut Self| place = lower.fixed(place.clone());
+            let given = self.behind(value, |lower| lower.eval(value), &mut first);
             if let (Val::Scalar(_), Val::Scalar(inner)) = (&place, &given)
                 && known(inner).is_none()
             {
@@ -196,35 +165,22 @@ impl Lower<'_> {
             self.assign(&place, &given, &ty, span);
             return;
         };
-        let right = self.scalar(value);
-        let place = self.place_of(target);
-        let read = match &place {
+        let mut place = self.place_of(target);
+        let mut left = match &place {
             Val::Choice(choice) => self.read(choice, span),
             other => other.clone(),
         };
-        let Val::Scalar(left) = read else { return };
-        let value = self.operate(operator, left, right, &ty, span);
-        let value = if matches!(place, Val::Choice(_)) && self.place != Place::Parser {
-            let bits = self.bits(&ty, span);
-            self.keep(value, bits)
-        } else {
-            value
+        let mut first = |lower: &mut Self| {
+            place = lower.fixed(place.clone());
+            left = lower.keep_all(&left, &ty);
         };
-        self.assign(&place, &Val::Scalar(value), &ty, span);
-    }
-
-    /// A place whose computed indices are kept as they are now.
-    fn fixed(&mut self, mut place: Val) -> Val {
-        if let Val::Scalar(scalar) = &mut place
-            && let ast::Ast::Path(path) = &mut scalar.value
-        {
-            for part in &mut path.parts {
-                if let ast::PathPart::Index(at) = part {
-                    *at = self.keep(at.clone(), 32);
-                }
-            }
+        let right = self.behind(value, |lower| lower.scalar(value), &mut first);
+        let Val::Scalar(left) = left else { return };
+        let mut value = self.operate(operator, left, right, &ty, span);
+        if matches!(place, Val::Choice(_)) && self.place != Place::Parser {
+            value = self.keep(value);
         }
-        place
+        self.assign(&place, &Val::Scalar(value), &ty, span);
     }
 
     /// `x[base+:width] = value` with a computed base.
@@ -239,8 +195,7 @@ impl Lower<'_> {
         let ty = self.type_of(of);
         let bits = self.bits(&ty, span);
         let width = self.known_number(width) as u32;
-        let value = self.scalar(value);
-        let base = self.scalar(base);
+        let [base, value] = self.each_in_order([base, value]).map(|one| self.number_in(&one, span));
         let Val::Scalar(place) = self.eval(of) else { return };
         let ones = number((1u128 << width.min(127)) - 1, bits, span);
         let mask = super::build::binary(ast::AstBin::Shl, ones, base.clone(), span);

@@ -365,6 +365,12 @@ impl Lower<'_> {
         Val::Header(Rc::new(Header { path, ty: ty.clone() }))
     }
 
+    /// All elements of a stack.
+    pub(super) fn elements_of(&mut self, stack: &Stack, span: SourceSpan) -> Vec<Val> {
+        let numbers = (0..stack.size).map(|at| super::build::number(at.into(), 0, span));
+        numbers.map(|at| self.element(stack, at, span)).collect()
+    }
+
     /// Every header in a value.
     pub(super) fn headers_in(&mut self, value: &Val) -> Vec<Rc<Header>> {
         match value {
@@ -373,12 +379,7 @@ impl Lower<'_> {
                 fields.clone().iter().flat_map(|(_, value)| self.headers_in(value)).collect()
             }
             Val::Stack(stack) => {
-                let span = self.span;
-                let all: Vec<Val> = (0..stack.size)
-                    .map(|at| {
-                        self.element(stack, super::build::number(u128::from(at), 0, span), span)
-                    })
-                    .collect();
+                let all = self.elements_of(stack, self.span);
                 all.iter().flat_map(|value| self.headers_in(value)).collect()
             }
             _ => Vec::new(),

@@ -77,7 +77,7 @@ impl Lower<'_> {
     /// Adds 16 bits with the carry around.
     fn add_to_sum(&mut self, sum: &AstExpr, part: AstExpr, span: SourceSpan) {
         let wide = binary(AstBin::Add, cast(17, sum.clone()), cast(17, part), span);
-        let wide = self.keep(wide, 17);
+        let wide = self.keep(wide);
         let carry = cast(16, slice(wide.clone(), 16, 16, span));
         let low = slice(wide, 15, 0, span);
         self.set(sum, binary(AstBin::Add, low, carry, span), span);

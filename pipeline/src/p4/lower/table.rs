@@ -35,10 +35,18 @@ impl Lower<'_> {
     }
 
     /// The application of a table, behind what computes its keys.
-    pub(super) fn push_apply(&mut self, apply: ApplyStmt, span: SourceSpan) {
+    pub(super) fn push_apply(&mut self, mut apply: ApplyStmt, span: SourceSpan) {
         let computed = self.computed_keys.get(&apply.table.value).cloned().unwrap_or_default();
         self.out.extend(computed);
+        // The action may have exited.
+        let bodies = apply.actions.iter_mut().map(|(_, body)| body);
+        for body in bodies.chain([&mut apply.hit, &mut apply.miss]) {
+            if !body.is_empty() {
+                body.splice(0..0, self.exit_check(span));
+            }
+        }
         self.push(Made::Apply(apply), span);
+        self.leave_if_exited(span);
     }
 
     /// Whether the statement around asks for more than the application.
@@ -91,6 +99,11 @@ impl Lower<'_> {
         if let Some(entries) = &table.entries {
             self.table_entries(table, entries, env, &name, &mut made);
         }
+        // An entry of the source may be several here.
+        let fixed = made.entries.len() as u64;
+        if matches!(&made.size, Some(ast::Size::Number(size)) if size.value < fixed) {
+            made.size = Some(ast::Size::new(fixed, self.span));
+        }
         self.span = span;
         self.env = outer;
         self.unit.tables.push((Sp::new(name.clone(), decl.name.span), made));
@@ -100,16 +113,18 @@ impl Lower<'_> {
     fn table_keys(&mut self, table: &TableDecl, table_name: &str, made: &mut Table) {
         let mut names: Vec<String> = Vec::new();
         let mut computed = Vec::new();
-        for key in &table.keys {
-            let ((value, before), ty) =
-                (self.apart(|lower| lower.scalar(&key.value)), self.type_of(&key.value));
+        let values: Vec<_> =
+            table.keys.iter().map(|key| self.apart(|lower| lower.scalar(&key.value))).collect();
+        let last = values.iter().rposition(|(_, before)| !before.is_empty());
+        for (at, (key, (value, before))) in table.keys.iter().zip(values).enumerate() {
+            let ty = self.type_of(&key.value);
             let bits = self.bits(&ty, key.value.span);
             let value = match (known(&value), bits) {
                 (Some(known), 1..) => number(known, bits, value.span),
                 _ => value,
             };
-            // A constant, and what takes several steps, is put into metadata in front of `apply`.
-            let value = if !before.is_empty() || known(&value).is_some() {
+            // A constant, what takes several steps, and what a later key may change is put into metadata in front of `apply`.
+            let value = if last.is_some_and(|last| at <= last) || known(&value).is_some() {
                 let place = self.new_meta("key", bits.max(1), key.value.span);
                 let ((), set) = self.apart(|lower| lower.set(&place, value, key.value.span));
                 computed.extend(before);
@@ -240,10 +255,6 @@ impl Lower<'_> {
                 | "requires_versioning" => {}
                 _ => {}
             }
-        }
-        let fixed = made.entries.len() as u64;
-        if matches!(&made.size, Some(ast::Size::Number(size)) if size.value < fixed) {
-            made.size = Some(ast::Size::new(fixed, self.span));
         }
     }
 

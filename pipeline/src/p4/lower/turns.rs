@@ -6,9 +6,11 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
+use super::super::types::Type;
 use super::build::{known, not, number};
 use super::env::Val;
 use super::loops::Turn;
+use super::walk::{self, Met};
 use super::{Lower, Place};
 use crate::ast::{self, AstExpr, Sp};
 use crate::ir::SourceSpan;
@@ -137,13 +139,17 @@ impl Lower<'_> {
             Some(low) => number(low, bits, span),
             None => self.stored_as(&Val::Scalar(low), &ty, "at", span),
         };
-        let writes = super::loops::writes_to(body, &decl.name.value, true);
+        let writes = self.writes_to(body, &decl.name.value, true);
         let marks = self.begin_counting(body, span);
         let within = self.operate(Binary::Le, at.clone(), high.clone(), &ty, span);
         self.break_unless(&marks, within, span, |_| {});
         for _ in 0..self.turns_max(body) {
             self.turn(&marks, body, span, |lower| {
-                lower.bind_turn(decl, Val::Scalar(at.clone()), writes, span);
+                let mut value = Val::Scalar(at.clone());
+                if writes {
+                    value = lower.copied(&value, &ty, &decl.name.value, span);
+                }
+                lower.bind(decl.id, value);
             });
             let next = self.operate(Binary::Add, at.clone(), number(1, bits, span), &ty, span);
             self.unless_broken(&marks, span, |lower| {
@@ -159,17 +165,9 @@ impl Lower<'_> {
         self.unless_broken(&marks, span, |lower| lower.drop_if_more(number(1, 1, span), span));
     }
 
-    /// Storage with a value of now.
-    fn stored_as(
-        &mut self,
-        value: &Val,
-        ty: &super::Type,
-        name: &str,
-        span: SourceSpan,
-    ) -> AstExpr {
-        let place = self.storage(ty, name, span);
-        self.assign(&place, value, ty, span);
-        match place {
+    /// A number in storage of its own.
+    fn stored_as(&mut self, value: &Val, ty: &Type, name: &str, span: SourceSpan) -> AstExpr {
+        match self.copied(value, ty, name, span) {
             Val::Scalar(place) => place,
             _ => number(0, 1, span),
         }
@@ -178,16 +176,7 @@ impl Lower<'_> {
 
 /// A loop somewhere in this statement.
 fn has_loop(statement: &Stmt) -> bool {
-    let all = |statements: &[Stmt]| statements.iter().any(has_loop);
-    match &statement.kind {
-        StmtKind::For { .. } | StmtKind::ForIn(..) => true,
-        StmtKind::Block(block) => all(&block.statements),
-        StmtKind::If(_, then, other) => {
-            has_loop(then) || other.as_ref().is_some_and(|other| has_loop(other))
-        }
-        StmtKind::Switch(_, cases) => {
-            cases.iter().filter_map(|case| case.body.as_ref()).any(|body| all(&body.statements))
-        }
-        _ => false,
-    }
+    walk::in_statement(statement, &mut |met| {
+        matches!(met, Met::Statement(Stmt { kind: StmtKind::For { .. } | StmtKind::ForIn(..), .. }))
+    })
 }

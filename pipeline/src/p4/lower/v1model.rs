@@ -9,28 +9,38 @@ use super::super::tree::*;
 use super::super::types::{CallInfo, Callee, Type};
 use super::build::{binary, call, cast, known, named, number};
 use super::env::{BlockVal, Val};
+use super::need::Need;
 use super::operate::both;
 use super::standard::{Half, INGRESS_ONLY};
 use super::stmt::returns;
-use super::{Lower, Place, Return};
+use super::{Lower, Place};
 use crate::ast::{self, AstBin, AstExpr, Sp, StmtKind as Made};
 use crate::ir::SourceSpan;
 
 /// The port that means drop.
 const DROP_PORT: u128 = 511;
 
-/// Egress writes `egress_spec`, so it may drop.
-const EGRESS_DROPS: &str = "egress.egress_spec";
+/// A way in which a packet enters ingress again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    Resubmit,
+    Recirculate,
+}
 
-/// Egress reads `instance_type`.
-const INSTANCE_READ: &str = "egress.instance_type is read";
+/// The functions that have a packet enter ingress again.
+fn entry(function: &str) -> Option<Entry> {
+    match function {
+        "resubmit" | "resubmit_preserving_field_list" => Some(Entry::Resubmit),
+        "recirculate" | "recirculate_preserving_field_list" => Some(Entry::Recirculate),
+        _ => None,
+    }
+}
 
 impl Lower<'_> {
     pub(super) fn v1model(&mut self, main: &Rc<BlockVal>) -> Option<()> {
         let blocks: Vec<Rc<BlockVal>> =
             (0..6).map(|at| self.block_at(main, at)).collect::<Option<Vec<_>>>()?;
-        let DeclKind::Parser(parser) = &blocks[0].decl.kind else { return None };
-        let types: Vec<Type> = parser.params.iter().map(|param| self.declared(param.id)).collect();
+        let types = self.param_types(&blocks[0]);
         let span = blocks[0].decl.name.span;
         self.span = span;
         let hdr = self.storage(types.get(1)?, "", span);
@@ -44,12 +54,9 @@ impl Lower<'_> {
         let standard = types.get(3)?;
         let (parsed, _) = self.standard(standard, &spec, &error, Half::Parser, span);
         let (ingress, begin) = self.standard(standard, &spec, &error, Half::Ingress, span);
-        let scope = self.block_scope(&blocks[0], &parser.constructor);
-        let values = [Val::Packet, hdr.clone(), meta.clone(), parsed];
-        bind_all(&scope, &parser.params, &values);
-        self.main_parser(parser, scope);
+        self.main_parser(&blocks[0], &[Val::Packet, hdr.clone(), meta.clone(), parsed]);
         let ((), verify) =
-            self.apart(|lower| lower.architecture_block(&blocks[1], &[hdr.clone(), meta.clone()]));
+            self.apart(|lower| lower.block_alone(&blocks[1], &[hdr.clone(), meta.clone()]));
         let kept = self.keep_instance(span);
         let (egress_spec, egress) = (self.new_meta("egress_spec", 9, span), Half::Egress);
         let egress = self.standard(standard, &egress_spec, &error, egress, span);
@@ -65,19 +72,17 @@ impl Lower<'_> {
         statements.append(&mut self.epilogue);
         self.unit.ingress = Some(Sp::new(statements, blocks[2].decl.name.span));
         self.v1_egress(&blocks, (&hdr, &meta), &egress_spec, egress, span);
+        self.note_brought();
         Some(())
     }
 
     /// Egress of a packet that was resubmitted or recirculated finds that in its `instance_type`, as on bmv2.
     fn keep_instance(&mut self, span: SourceSpan) -> Vec<ast::Stmt> {
         let enters_again = self.checked.calls.values().any(|call| match &call.callee {
-            Callee::Decl(decl) => {
-                let name = &decl.name.value;
-                name.starts_with("resubmit") || name.starts_with("recirculate")
-            }
+            Callee::Decl(decl) => entry(&decl.name.value).is_some(),
             _ => false,
         });
-        if !enters_again || !self.stored.contains(INSTANCE_READ) {
+        if !enters_again || !self.is_needed(&Need::InstanceType) {
             return Vec::new();
         }
         let kept = self.new_meta("instance_type", 8, span);
@@ -95,18 +100,20 @@ impl Lower<'_> {
         span: SourceSpan,
     ) {
         let ((), computed) =
-            self.apart(|lower| lower.architecture_block(&blocks[4], &[hdr.clone(), meta.clone()]));
-        let left = self.deparser(&blocks[5], &[Val::Packet, hdr.clone()]);
+            self.apart(|lower| lower.block_alone(&blocks[4], &[hdr.clone(), meta.clone()]));
+        let mut left = self.deparser(&blocks[5], &[Val::Packet, hdr.clone()]);
+        left.extend(self.bring_to_egress(span));
         // Also in front of each `exit`, so whether egress writes it must be known before.
-        let drops = self.stored.contains(EGRESS_DROPS).then(|| {
+        let drops = Need::Written(Half::Egress, "egress_spec".to_owned());
+        let drop = self.is_needed(&drops).then(|| {
             let condition = binary(AstBin::Eq, spec.clone(), number(DROP_PORT, 9, span), span);
             let drop = ast::Stmt { kind: Made::Drop(None), span };
             ast::Stmt { kind: Made::If(condition, vec![drop], Vec::new()), span }
         });
-        self.epilogue = drops.into_iter().collect();
+        self.epilogue = drop.into_iter().collect();
         self.epilogue.extend(computed);
         self.epilogue.extend(left);
-        if self.stored.contains(super::again::RECIRCULATES) {
+        if self.is_needed(&Need::Recirculates) {
             let again = self.if_again("recirculate", Vec::new(), span);
             self.epilogue.extend(again);
         }
@@ -119,16 +126,16 @@ impl Lower<'_> {
         for (name, of_device) in INGRESS_ONLY {
             let path = format!("std.{of_device}");
             if seen.read.contains(&path) || seen.written.contains(&path) {
-                self.wanted.insert(format!("egress.{name}"));
+                self.need(Need::Written(Half::Egress, name.to_owned()));
             }
         }
         if seen.read.contains("std.packet_path") {
-            self.wanted.insert(INSTANCE_READ.to_owned());
+            self.need(Need::InstanceType);
         }
         let Some(name) = plain_meta(spec) else { return };
         let mut end = std::mem::take(&mut self.epilogue);
         if seen.written.contains(&name) {
-            self.wanted.insert(EGRESS_DROPS.to_owned());
+            self.need(drops);
         }
         body.append(&mut end);
         body.splice(0..0, begin);
@@ -142,13 +149,15 @@ impl Lower<'_> {
         let DeclKind::Control(control) = &block.decl.kind else { return };
         let scope = self.block_scope(block, &control.constructor);
         bind_all(&scope, &control.params, values);
-        let outer = std::mem::replace(&mut self.env, scope);
         let outer_place = std::mem::replace(&mut self.place, Place::Control);
-        self.returns = vec![Return::Native];
-        let has_return = control.body.as_ref().is_some_and(|body| returns(&body.statements));
-        let ((), made) =
-            self.with_types(&block.types, |lower| lower.apart(|lower| lower.control_body(control)));
-        if has_return {
+        let returns = control.body.as_ref().is_some_and(|body| returns(&body.statements));
+        let ((), made) = self.block_of(block, scope, |lower| {
+            lower.apart(|lower| {
+                lower.body_level = lower.around.len();
+                lower.control_body(control);
+            })
+        });
+        if returns || self.exited().is_some() {
             let name = self.names.fresh(&block.name, "");
             let span = block.decl.name.span;
             self.unit
@@ -159,7 +168,6 @@ impl Lower<'_> {
             self.out.extend(made);
         }
         self.place = outer_place;
-        self.env = outer;
     }
 
     /// Behind ingress: once more if that was asked for, else multicast, else drop, else the port.
@@ -191,16 +199,7 @@ impl Lower<'_> {
         let span = expr.span;
         match (name, args) {
             ("mark_to_drop", _) => self.mark_to_drop(args.first(), span),
-            ("random", [to, low, high]) => {
-                let ty = self.type_of(&to.value);
-                let (low, high) = (self.eval_as(&low.value, &ty), self.eval_as(&high.value, &ty));
-                let (Val::Scalar(low), Val::Scalar(high)) = (low, high) else {
-                    return Val::Nothing;
-                };
-                let value = self.effect(call("random", vec![low, high], span), 0, span);
-                let place = self.eval(&to.value);
-                self.assign(&place, &Val::Scalar(value), &ty, span);
-            }
+            ("random", [to, low, high]) => self.v1_random([to, low, high], span),
             ("hash", [to, algorithm, base, data, max]) => {
                 self.v1_hash([to, algorithm, base, data, max], span)
             }
@@ -252,6 +251,16 @@ impl Lower<'_> {
         Val::Nothing
     }
 
+    fn v1_random(&mut self, [to, low, high]: [&Arg; 3], span: SourceSpan) {
+        let ty = self.type_of(&to.value);
+        let limits = self.each_in_order([&low.value, &high.value]);
+        if let [Val::Scalar(low), Val::Scalar(high)] = limits.map(|one| self.sized(one, &ty)) {
+            let value = self.effect(call("random", vec![low, high], span), 0, span);
+            let place = self.eval(&to.value);
+            self.assign(&place, &Val::Scalar(value), &ty, span);
+        }
+    }
+
     fn v1_clone(&mut self, session: &Arg, list: Option<u128>, span: SourceSpan) {
         let ty = self.type_of(&session.value);
         if let Val::Scalar(session) = self.eval_as(&session.value, &ty) {
@@ -262,8 +271,8 @@ impl Lower<'_> {
 
     /// The packet enters ingress again, from the control that has this function.
     fn enters_again(&mut self, function: &str, list: Option<u128>, span: SourceSpan) {
-        if function.starts_with("recirculate") {
-            self.wanted.insert(super::again::RECIRCULATES.to_owned());
+        if entry(function) == Some(Entry::Recirculate) {
+            self.need(Need::Recirculates);
         }
         self.again_with(list, span);
     }
@@ -282,6 +291,7 @@ impl Lower<'_> {
 
     /// Without an argument: the standard metadata of the control around.
     fn mark_to_drop(&mut self, standard: Option<&Arg>, span: SourceSpan) {
+        self.bound += usize::from(standard.is_none());
         let (spec, group) = match standard {
             Some(standard) => {
                 let Val::Struct(fields) = self.eval(&standard.value) else { return };
@@ -310,23 +320,10 @@ impl Lower<'_> {
     fn v1_hash(&mut self, [to, algorithm, base, data, max]: [&Arg; 5], span: SourceSpan) {
         let value = self.eval(&algorithm.value);
         let Some(algorithm) = self.algorithm(&value, algorithm.value.span) else { return };
-        let ty = self.type_of(&data.value);
-        let value = self.eval(&data.value);
-        let fields = self.fields(&value, &ty, span);
-        let (mut hash, hash_bits) = self.hashed(algorithm, &fields, span);
         let to_ty = self.type_of(&to.value);
         let to_bits = self.bits(&to_ty, span);
-        let side = |lower: &mut Self, arg: &Arg| {
-            let ty = lower.type_of(&arg.value);
-            let bits = lower.bits(&ty, span);
-            (lower.scalar(&arg.value), bits)
-        };
-        let ((base, max), does) = self.apart(|lower| (side(lower, base), side(lower, max)));
-        if !does.is_empty() {
-            hash = self.keep(hash, hash_bits);
-            self.out.extend(does);
-        }
-        let value = self.hash_range((hash, hash_bits), base, max, to_bits, span);
+        let args = [&base.value, &data.value, &max.value];
+        let value = self.hash_between(algorithm, args, to_bits, span);
         let place = self.eval(&to.value);
         self.assign(&place, &Val::Scalar(value), &to_ty, span);
     }

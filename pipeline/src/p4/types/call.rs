@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::check::{Checker, Name, Place};
-use super::infer::substitute;
+use super::infer::type_arguments;
 use super::member::{is_size, size_limits};
 use super::{CallInfo, Callee, Const, Type};
 use crate::diag::codes;
@@ -143,15 +143,11 @@ impl Checker<'_> {
         for (name, ty) in &chosen.outer {
             self.bind(name, Name::TypeVar(ty.clone()));
         }
-        let vars = match &chosen.callee {
-            Callee::Decl(decl) => self.declared_vars(decl.id, &chosen.type_params),
-            _ => Vec::new(),
-        };
-        let mut with = Vec::new();
+        let mut given = Vec::new();
         for (at, name) in chosen.type_params.iter().enumerate() {
             let ty = types.get(at).cloned().unwrap_or_else(|| self.fresh());
             self.bind(name, Name::TypeVar(ty.clone()));
-            with.push((vars.get(at).copied().unwrap_or(u32::MAX), ty));
+            given.push(ty);
         }
         let params: Vec<Type> = chosen.params.iter().map(|param| self.resolve(&param.ty)).collect();
         let result = chosen.result.as_ref().map_or(Type::Void, |ty| self.resolve(ty));
@@ -165,20 +161,23 @@ impl Checker<'_> {
         {
             self.static_assert(expr, args);
         }
-        self.special(expr, &chosen.callee, args, &with);
-        let info = CallInfo { callee: chosen.callee, order, types: with };
+        self.special(expr, &chosen.callee, args, &given);
+        let types = match &chosen.callee {
+            Callee::Decl(decl) => type_arguments(self.declared.get(&decl.id), &given),
+            _ => Vec::new(),
+        };
+        let info = CallInfo { callee: chosen.callee, order, types };
         self.calls.insert(expr.id, info);
         self.known(&result)
     }
 
     /// What the language asks of calls of its own declarations.
-    fn special(&mut self, expr: &Expr, callee: &Callee, args: &[Arg], with: &[(u32, Type)]) {
+    fn special(&mut self, expr: &Expr, callee: &Callee, args: &[Arg], types: &[Type]) {
         match callee {
             Callee::Decl(decl) => {
                 let is_extern =
                     matches!(&decl.kind, DeclKind::Function(inner) if inner.body.is_none());
-                let types: Vec<Type> = with.iter().map(|(_, ty)| ty.clone()).collect();
-                self.no_blocks(&types, expr.span);
+                self.no_blocks(types, expr.span);
                 let open = types.iter().any(|ty| matches!(self.known(ty), Type::Integer));
                 if open && !self.is_static(&decl.name.value) {
                     let text = "a number without a width is passed for a type parameter";
@@ -192,9 +191,7 @@ impl Checker<'_> {
             Callee::Method(decl, at) => {
                 let DeclKind::Extern(inner) = &decl.kind else { return };
                 let name = inner.methods.get(*at).map(|method| method.name.value.clone());
-                if with
-                    .iter()
-                    .any(|(_, ty)| matches!(self.known(ty), Type::Table(_) | Type::Action(_)))
+                if types.iter().any(|ty| matches!(self.known(ty), Type::Table(_) | Type::Action(_)))
                 {
                     self.type_error(expr.span, "a table or an action is no value");
                 }
@@ -206,7 +203,7 @@ impl Checker<'_> {
                 if &*decl.name.value != "packet_in" {
                     return;
                 }
-                if let Some(ty) = with.first().map(|(_, ty)| self.known(ty)) {
+                if let Some(ty) = types.first().map(|ty| self.known(ty)) {
                     if matches!(ty, Type::Infer(_)) {
                         let text = "nothing says which type is read";
                         self.type_error(expr.span, text).help("name it: `extract<header_t>(_)`");
@@ -305,16 +302,6 @@ impl Checker<'_> {
         };
         let help = format!("its parameters: {}", names.join(", "));
         self.error(codes::ARGUMENTS, span, text).help(help);
-    }
-
-    fn declared_vars(&self, decl: u32, params: &[Ident]) -> Vec<u32> {
-        match self.declared.get(&decl) {
-            Some(Type::Tuple(vars)) if vars.len() == params.len() => vars
-                .iter()
-                .map(|var| if let Type::Var(id, _) = var { *id } else { u32::MAX })
-                .collect(),
-            _ => Vec::new(),
-        }
     }
 
     /// `object.name(args)`.
@@ -521,9 +508,4 @@ pub(super) fn order(params: &[Param], args: &[Arg]) -> Option<Vec<Option<usize>>
     };
     let complete = params.iter().zip(&order).all(|(param, at)| at.is_some() || optional(param));
     complete.then_some(order)
-}
-
-/// The parameter's type with type arguments in place.
-pub(in crate::p4) fn with_types(ty: &Type, with: &[(u32, Type)]) -> Type {
-    substitute(ty, with)
 }

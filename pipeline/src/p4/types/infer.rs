@@ -24,6 +24,23 @@ pub(in crate::p4) fn substitute(ty: &Type, with: &[(u32, Type)]) -> Type {
     })
 }
 
+/// The type parameters of a declaration, with types in their places. What is noted of it (`Checked::declared`) is a tuple of the
+/// parameters, of a struct the struct itself.
+pub(in crate::p4) fn type_arguments(noted: Option<&Type>, types: &[Type]) -> Vec<(u32, Type)> {
+    let params: &[Type] = match noted {
+        Some(Type::Tuple(params)) => params,
+        Some(Type::Struct(of)) => &of.args,
+        _ => &[],
+    };
+    let pairs = params.iter().zip(types);
+    pairs
+        .filter_map(|(param, ty)| match param {
+            Type::Var(id, _) => Some((*id, ty.clone())),
+            _ => None,
+        })
+        .collect()
+}
+
 /// Replaces parts of a type, outermost first.
 fn map(ty: &Type, with: &dyn Fn(&Type) -> Option<Type>) -> Type {
     if let Some(found) = with(ty) {

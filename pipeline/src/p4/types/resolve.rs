@@ -6,7 +6,7 @@ use num_bigint::BigInt;
 
 use super::super::tree::*;
 use super::check::{Checker, Name};
-use super::infer::substitute;
+use super::infer::{substitute, type_arguments};
 use super::{Const, StructType, Type};
 use crate::diag::codes;
 use crate::ir::SourceSpan;
@@ -196,15 +196,7 @@ impl Checker<'_> {
         if inner.type_params.is_empty() {
             return Type::Struct(generic);
         }
-        let with: Vec<(u32, Type)> = generic
-            .args
-            .iter()
-            .zip(&args)
-            .filter_map(|(var, ty)| match var {
-                Type::Var(id, _) => Some((*id, ty.clone())),
-                _ => None,
-            })
-            .collect();
+        let with = type_arguments(self.declared.get(&decl.id), &args);
         let fields: Vec<(Rc<str>, Type)> =
             generic.fields.iter().map(|(name, ty)| (name.clone(), substitute(ty, &with))).collect();
         let wrong = fields

@@ -1,0 +1,81 @@
+//! Walks over statements of the source with all that is in them.
+
+use super::super::tree::*;
+
+/// Something that is met on the way.
+#[derive(Clone, Copy)]
+pub(super) enum Met<'a> {
+    Statement(&'a Stmt),
+    Expr(&'a Expr),
+}
+
+/// Whether something in these statements is what is looked for. Bodies of what they call are not looked at.
+pub(super) fn any<'a>(statements: &'a [Stmt], is: &mut dyn FnMut(Met<'a>) -> bool) -> bool {
+    statements.iter().any(|one| in_statement(one, is))
+}
+
+/// The same for one statement.
+pub(super) fn in_statement<'a>(statement: &'a Stmt, is: &mut dyn FnMut(Met<'a>) -> bool) -> bool {
+    if is(Met::Statement(statement)) {
+        return true;
+    }
+    match &statement.kind {
+        StmtKind::Block(block) => any(&block.statements, is),
+        StmtKind::Assign(target, _, value) => in_expr(target, is) || in_expr(value, is),
+        StmtKind::Call(call) => in_expr(call, is),
+        StmtKind::If(condition, then, other) => {
+            in_expr(condition, is)
+                || in_statement(then, is)
+                || other.as_ref().is_some_and(|other| in_statement(other, is))
+        }
+        StmtKind::Switch(value, cases) => {
+            in_expr(value, is)
+                || cases
+                    .iter()
+                    .any(|case| case.body.as_ref().is_some_and(|body| any(&body.statements, is)))
+        }
+        StmtKind::Return(value) => value.as_ref().is_some_and(|value| in_expr(value, is)),
+        StmtKind::For { init, condition, update, body } => {
+            any(init, is) || in_expr(condition, is) || any(update, is) || in_statement(body, is)
+        }
+        StmtKind::ForIn(_, values, body) => in_expr(values, is) || in_statement(body, is),
+        StmtKind::Declare(decl) => match &decl.kind {
+            DeclKind::Variable(_, Some(value)) | DeclKind::Const(_, value) => in_expr(value, is),
+            _ => false,
+        },
+        StmtKind::Exit | StmtKind::Break | StmtKind::Continue => false,
+    }
+}
+
+/// The same for an expression.
+pub(super) fn in_expr<'a>(expr: &'a Expr, is: &mut dyn FnMut(Met<'a>) -> bool) -> bool {
+    if is(Met::Expr(expr)) {
+        return true;
+    }
+    match &*expr.kind {
+        ExprKind::Member(of, _) | ExprKind::Unary(_, of) | ExprKind::Cast(_, of) => in_expr(of, is),
+        ExprKind::Index(a, b)
+        | ExprKind::Binary(_, a, b)
+        | ExprKind::Mask(a, b)
+        | ExprKind::Range(a, b) => in_expr(a, is) || in_expr(b, is),
+        ExprKind::Slice(a, b, c) | ExprKind::PlusSlice(a, b, c) | ExprKind::Mux(a, b, c) => {
+            [a, b, c].into_iter().any(|one| in_expr(one, is))
+        }
+        ExprKind::Call { callee, args, .. } => {
+            in_expr(callee, is) || args.iter().any(|arg| in_expr(&arg.value, is))
+        }
+        ExprKind::List(items, _) | ExprKind::Tuple(items) => {
+            items.iter().any(|item| in_expr(item, is))
+        }
+        ExprKind::Record(fields, _) => fields.iter().any(|(_, value)| in_expr(value, is)),
+        ExprKind::Number(..)
+        | ExprKind::Bool(_)
+        | ExprKind::Text(_)
+        | ExprKind::Name(..)
+        | ExprKind::Type(_)
+        | ExprKind::Invalid
+        | ExprKind::Dots
+        | ExprKind::Any
+        | ExprKind::Poison => false,
+    }
+}
