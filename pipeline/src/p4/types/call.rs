@@ -196,7 +196,7 @@ impl Checker<'_> {
                     self.type_error(expr.span, "a table or an action is no value");
                 }
                 if &*decl.name.value == "packet_out"
-                    && let Some((_, ty)) = with.first()
+                    && let Some(ty) = types.first()
                 {
                     self.emitted(&self.known(ty), expr.span);
                 }
