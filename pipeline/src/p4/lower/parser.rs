@@ -120,7 +120,8 @@ impl Lower<'_> {
         names.insert("accept".into(), accept.to_owned());
         names.insert("reject".into(), "reject".to_owned());
         let loops = states.iter().any(|state| goes_to(state, "start"));
-        let has_locals = !self.out.is_empty() && loops;
+        // What initialises locals may need states of its own.
+        let has_locals = !self.out.is_empty() && loops || self.state.name != first;
         let start = if has_locals { self.state_name("begin", prefix) } else { first };
         names.insert("start".into(), start.clone());
         if has_locals {

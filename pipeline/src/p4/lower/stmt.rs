@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{Def, Type};
-use super::build::{cast, known, not, number};
+use super::build::{binary, cast, known, not, number};
 use super::env::Val;
 use super::walk::{self, Met};
 use super::{Lower, Place, Return};
@@ -147,6 +147,13 @@ impl Lower<'_> {
             self.assign_moving(of, base, width, value, span);
             return;
         }
+        if let (Place::Parser, ExprKind::Slice(of, high, low), None) =
+            (self.place, &*target.kind, operator)
+        {
+            let bounds = (self.known_number(high) as u32, self.known_number(low) as u32);
+            let value = self.scalar(value);
+            return self.assign_part(of, bounds, value, span);
+        }
         let Some(operator) = operator else {
             // The left side first: what the value does must not move the place.
             let mut place = self.place_of(target);
@@ -183,6 +190,33 @@ impl Lower<'_> {
         self.assign(&place, &Val::Scalar(value), &ty, span);
     }
 
+    /// `x[high:low] = value` where only whole values are written: with the bits of `x` around it.
+    fn assign_part(
+        &mut self,
+        of: &Expr,
+        (high, low): (u32, u32),
+        value: ast::AstExpr,
+        span: SourceSpan,
+    ) {
+        if let ExprKind::Slice(inner, _, below) = &*of.kind {
+            let below = self.known_number(below) as u32;
+            return self.assign_part(inner, (high + below, low + below), value, span);
+        }
+        let ty = self.type_of(of);
+        let bits = self.bits(&ty, span);
+        let place = self.place_of(of);
+        let (Val::Scalar(whole), true) = (&place, bits <= 128 && high < bits && low <= high) else {
+            self.unsupported(span, "a part of more than 128 bits in a parser");
+            return;
+        };
+        let ones = |count: u32| u128::MAX.checked_shr(128 - count).unwrap_or(0);
+        let around = ones(bits) & !(ones(high - low + 1) << low);
+        let kept = binary(ast::AstBin::And, whole.clone(), number(around, bits, span), span);
+        let moved = binary(ast::AstBin::Shl, cast(bits, value), number(low.into(), 0, span), span);
+        let value = binary(ast::AstBin::Or, kept, moved, span);
+        self.assign(&place, &Val::Scalar(value), &ty, span);
+    }
+
     /// `x[base+:width] = value` with a computed base.
     fn assign_moving(
         &mut self,
@@ -198,7 +232,7 @@ impl Lower<'_> {
         let [base, value] = self.each_in_order([base, value]).map(|one| self.number_in(&one, span));
         let Val::Scalar(place) = self.eval(of) else { return };
         let ones = number((1u128 << width.min(127)) - 1, bits, span);
-        let mask = super::build::binary(ast::AstBin::Shl, ones, base.clone(), span);
+        let mask = binary(ast::AstBin::Shl, ones, base.clone(), span);
         let moved = super::build::binary(ast::AstBin::Shl, cast(bits, value), base, span);
         let kept = super::build::binary(
             ast::AstBin::And,
