@@ -39,6 +39,10 @@ bit<8> doubled(inout item_t of) {
     of.v = of.v + of.v;
     return of.v;
 }
+bit<8> wrote(out bit<8> x) {
+    x = 5;
+    return x + 1;
+}
 pair_t swapped(in pair_t of) { return { of.right, of.left }; }
 
 parser Parse(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {
@@ -81,6 +85,11 @@ control Fresh(out item_t made, in bit<8> v) {
     table t { actions = { fill; } const default_action = fill(); }
     apply { t.apply(); }
 }
+control Takes(in pair_t of, inout bit<8> x) {
+    action add() { x = x + of.left + of.right; }
+    table t { actions = { add; } const default_action = add(); }
+    apply { t.apply(); }
+}
 control Counted(inout bit<8> x) {
     register<bit<8>>(1) seen;
     apply {
@@ -95,6 +104,7 @@ control Counted(inout bit<8> x) {
 control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {
     Add() adds;
     Fresh() fresh;
+    Takes() takes;
     item_t one;
     item_t two;
     bit<8> i;
@@ -265,6 +275,13 @@ control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std
                 for (bit<8> turn in (list<bit<8>>) { 1 }) { hdr.h.c = hdr.h.c + turn; }
             }
             hdr.h.d = i;
+        } else if (hdr.h.kind == 36) {
+            one.setInvalid();
+            hdr.h.c = wrote(one.v);
+            hdr.h.d = one.isValid() ? 8w1 : 2;
+        } else if (hdr.h.kind == 37) {
+            takes.apply({ 1, 2 }, hdr.h.c);
+            takes.apply({ hdr.h.a, 4 }, hdr.h.d);
         } else if (hdr.h.kind == 35) {
             two_t pair;
             pair.p = hdr.items[0];

@@ -53,7 +53,7 @@ impl Lower<'_> {
                 let copies = match info {
                     Some(info) if !directed.is_empty() => {
                         let given = lower.argument_values(&directed, info, args, &[]);
-                        lower.bind_arguments(&scope, &directed, &given, Some((body, env)))
+                        lower.bind_arguments(&scope, &directed, &given, Some(body), Some(env))
                     }
                     _ => Vec::new(),
                 };

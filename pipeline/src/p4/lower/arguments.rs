@@ -9,7 +9,7 @@ use super::build::{known, number};
 use super::env::{Env, Val};
 use super::walk::{self, Met};
 use super::{Lower, Place};
-use crate::ast::{Ast, AstExpr, Path, PathPart};
+use crate::ast::{Ast, AstExpr, Path, PathPart, Sp};
 use crate::ir::SourceSpan;
 
 /// A value to be copied back behind a call.
@@ -25,14 +25,15 @@ pub(super) struct Given {
 }
 
 impl Lower<'_> {
-    /// Parameters of an inlined call: what is written is written in place where that has the effect of copying. Of an action there is its
-    /// body, which sees more than its parameters.
+    /// Parameters of an inlined call: what is written is written in place where that has the effect of copying. `sees`: what an action
+    /// sees beside its parameters.
     pub(super) fn bind_arguments(
         &mut self,
         scope: &Env,
         params: &[Param],
         given: &[Option<Given>],
-        body: Option<(&Block, &Env)>,
+        body: Option<&Block>,
+        sees: Option<&Env>,
     ) -> Vec<CopyOut> {
         let mut copies = Vec::new();
         for (at, (param, one)) in params.iter().zip(given).enumerate() {
@@ -41,14 +42,16 @@ impl Lower<'_> {
                 continue;
             };
             let shared = self.is_shared(given, at)
-                || body.is_some_and(|(body, env)| {
+                || body.zip(sees).is_some_and(|(body, env)| {
                     self.names_of(body, env, &one.value, &mut HashSet::new())
                 });
             let value = if writes(param) {
-                let in_place = !shared && is_place(&one.value);
+                let may_be_nowhere = self.is_of_header(&one.value)
+                    && body.is_none_or(|body| self.reads_what_it_wrote(body, param.id));
+                let in_place = !shared && is_place(&one.value) && !may_be_nowhere;
                 self.place_for(param, one, in_place, &mut copies)
             } else {
-                let writes = body.is_some() || params.iter().any(writes);
+                let writes = sees.is_some() || params.iter().any(writes);
                 self.kept_argument(param, one, shared, writes)
             };
             scope.bind(param.id, value);
@@ -221,6 +224,54 @@ impl Lower<'_> {
             !inside.contains(&expr.id)
                 && self.named_value(expr, env).is_some_and(|named| self.overlap(&named, value))
         })
+    }
+
+    /// Fields of a header, which may be invalid: then what is written to them is nowhere.
+    pub(super) fn is_of_header(&self, value: &Val) -> bool {
+        match value {
+            Val::Scalar(Sp { value: Ast::Path(path), .. }) => match path.parts.as_slice() {
+                [PathPart::Name(first), _, ..] => {
+                    !matches!(first.value.as_str(), "meta" | "std")
+                        && !self.hidden.contains(&first.value)
+                }
+                _ => false,
+            },
+            Val::Struct(fields) => fields.iter().any(|(_, value)| self.is_of_header(value)),
+            _ => false,
+        }
+    }
+
+    /// Whether a body may read its parameter behind a statement that writes it.
+    fn reads_what_it_wrote(&self, body: &Block, param: u32) -> bool {
+        let is_param = |expr: &Expr| matches!(self.checked.defs.get(&expr.id), Some(Def::Param(id)) if *id == param);
+        let (mut writes, mut reads, mut in_writes, mut loops) = (0, 0, 0, false);
+        let mut targets = HashSet::new();
+        walk::any(&body.statements, &mut |met| {
+            match met {
+                Met::Statement(Stmt { kind: StmtKind::Assign(target, _, value), .. }) => {
+                    let target = walk::root(target);
+                    if is_param(target) {
+                        writes += 1;
+                        targets.insert(target.id);
+                        walk::in_expr(value, &mut |met| {
+                            in_writes +=
+                                usize::from(matches!(met, Met::Expr(one) if is_param(one)));
+                            false
+                        });
+                    }
+                }
+                Met::Statement(Stmt {
+                    kind: StmtKind::For { .. } | StmtKind::ForIn(..), ..
+                }) => {
+                    loops = true;
+                }
+                Met::Expr(one) if is_param(one) && !targets.contains(&one.id) => reads += 1,
+                // It may be written there, which counts as read too.
+                _ => {}
+            }
+            false
+        });
+        reads > 0 && (writes != 1 || reads != in_writes || loops)
     }
 
     /// What a name with its members stands for; of a field of a header the header.

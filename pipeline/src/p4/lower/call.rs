@@ -37,7 +37,8 @@ impl Lower<'_> {
                     let scope = self.root.inner("");
                     let params = &function.params;
                     let given = self.argument_values(params, &info, args, &types);
-                    let copies = self.bind_arguments(&scope, params, &given, None);
+                    let body = function.body.as_ref();
+                    let copies = self.bind_arguments(&scope, params, &given, body, None);
                     let value = self.with_types(&types, |lower| {
                         lower.function(decl, function, scope, expr.span)
                     });
@@ -182,7 +183,7 @@ impl Lower<'_> {
         };
         let scope = env.inner("");
         let given = self.argument_values(params, info, args, &[]);
-        let copies = self.bind_arguments(&scope, params, &given, Some((body, &env)));
+        let copies = self.bind_arguments(&scope, params, &given, Some(body), Some(&env));
         self.call_body(body, scope, copies, span);
     }
 
@@ -289,7 +290,7 @@ impl Lower<'_> {
                         let scope = self.block_scope(block, &parser.constructor);
                         let params = &parser.params;
                         let given = self.argument_values(params, info, args, &block.types);
-                        let copies = self.bind_arguments(&scope, params, &given, None);
+                        let copies = self.bind_arguments(&scope, params, &given, None, None);
                         self.with_types(&block.types, |lower| {
                             lower.call_parser(block, parser, scope, span);
                         });

@@ -146,17 +146,31 @@ impl Lower<'_> {
         let one = given.get(at)?.as_ref()?;
         let is_constant = matches!(&one.value, Val::Scalar(scalar) if known(scalar).is_some())
             && !self.is_needed(&argument(block, param));
-        let shared = self.is_shared(given, at);
-        let place = match &one.value {
-            value if is_object(value) || is_constant => value.clone(),
-            value if writes(param) => {
-                self.place_for(param, one, !shared && is_fixed(value), copies)
-            }
-            Val::Scalar(_) => self.copied(&one.value, &one.ty, &param.name.value, param.name.span),
-            value if is_fixed(value) && !shared => value.clone(),
-            value => self.copied(value, &one.ty, &param.name.value, param.name.span),
+        let value = &one.value;
+        let in_place = is_fixed(value) && !self.is_of_header(value) && !self.is_shared(given, at);
+        let place = match value {
+            _ if is_object(value) || is_constant => value.clone(),
+            _ if writes(param) => self.place_for(param, one, in_place, copies),
+            Val::Scalar(_) => self.copied_argument(param, one),
+            _ if in_place && !self.has_numbers(value) => value.clone(),
+            _ => self.copied_argument(param, one),
         };
         Some((place, one.ty.clone()))
+    }
+
+    fn copied_argument(&mut self, param: &Param, one: &Given) -> Val {
+        self.copied(&one.value, &one.ty, &param.name.value, param.name.span)
+    }
+
+    /// Numbers that are written down, in a struct: nothing can be put into their places when the block is run once more.
+    fn has_numbers(&self, value: &Val) -> bool {
+        match value {
+            Val::Scalar(scalar) => {
+                known(scalar).is_some() && !self.device_set.iter().any(|(_, set)| set == scalar)
+            }
+            Val::Struct(fields) => fields.iter().any(|(_, value)| self.has_numbers(value)),
+            _ => false,
+        }
     }
 
     /// Runs the block of a control once more: its parameters become what the arguments are now, and behind it what they were.

@@ -412,12 +412,5 @@ pub(super) fn may_leave_turn(statement: &Stmt) -> bool {
 
 /// The variable of this name, or a part of it.
 fn is_of(target: &Expr, name: &str) -> bool {
-    match &*target.kind {
-        ExprKind::Name(known, _) => *known.value == *name,
-        ExprKind::Slice(of, ..)
-        | ExprKind::PlusSlice(of, ..)
-        | ExprKind::Member(of, _)
-        | ExprKind::Index(of, _) => is_of(of, name),
-        _ => false,
-    }
+    matches!(&*walk::root(target).kind, ExprKind::Name(known, _) if *known.value == *name)
 }

@@ -47,6 +47,17 @@ pub(super) fn in_statement<'a>(statement: &'a Stmt, is: &mut dyn FnMut(Met<'a>) 
     }
 }
 
+/// The name that a place begins with.
+pub(super) fn root(place: &Expr) -> &Expr {
+    match &*place.kind {
+        ExprKind::Slice(of, ..)
+        | ExprKind::PlusSlice(of, ..)
+        | ExprKind::Member(of, _)
+        | ExprKind::Index(of, _) => root(of),
+        _ => place,
+    }
+}
+
 /// The same for an expression.
 pub(super) fn in_expr<'a>(expr: &'a Expr, is: &mut dyn FnMut(Met<'a>) -> bool) -> bool {
     if is(Met::Expr(expr)) {
