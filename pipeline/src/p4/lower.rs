@@ -93,6 +93,8 @@ struct Lower<'a> {
     returns: Vec<Return>,
     /// Loops around, innermost last.
     turns: Vec<loops::Turn>,
+    /// Storage that loops of this block kept elements in and that no loop around has, by its type.
+    spare: HashMap<String, Vec<Val>>,
     /// What the calls around copy back when they end, innermost last: `exit` does it too.
     leaving: Vec<Vec<arguments::CopyOut>>,
     /// How many `exit` there are; and with them whatever depends on the control of the architecture that it is in.
@@ -197,6 +199,7 @@ fn round(
         place: Place::Control,
         returns: vec![Return::Native],
         turns: Vec::new(),
+        spare: HashMap::new(),
         leaving: Vec::new(),
         exits: 0,
         bound: 0,

@@ -275,6 +275,13 @@ control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std
                 for (bit<8> turn in (list<bit<8>>) { 1 }) { hdr.h.c = hdr.h.c + turn; }
             }
             hdr.h.d = i;
+        } else if (hdr.h.kind == 38) {
+            for (bit<8> turn in 1 .. 20) {
+                for (item_t x in hdr.items) {
+                    hdr.h.c = hdr.h.c + x.v;
+                    x.v = turn;
+                }
+            }
         } else if (hdr.h.kind == 36) {
             one.setInvalid();
             hdr.h.c = wrote(one.v);

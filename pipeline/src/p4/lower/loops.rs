@@ -50,50 +50,82 @@ fn ordered(value: u128, ty: &Type, bits: u32) -> u128 {
 impl Lower<'_> {
     /// A loop over known values, turn by turn.
     pub(super) fn for_in(&mut self, decl: &Rc<Decl>, values: &Expr, body: &Stmt, span: SourceSpan) {
-        let writes = self.writes_to(body, &decl.name.value, true);
-        let turns: Vec<Val> = match &*values.kind {
-            ExprKind::Range(low, high) => {
-                let ty = self.declared(decl.id);
-                let bits = self.bits(&ty, span);
-                let limits = self.each_in_order([low, high]);
-                let [low, high] = limits.map(|limit| self.number_in(&limit, span));
-                let (Some(low), Some(high)) = (known(&low), known(&high)) else {
-                    self.for_range_later(decl, (low, high), body, span);
-                    return;
-                };
-                let (low, high) = (ordered(low, &ty, bits), ordered(high, &ty, bits));
-                if high >= low && high - low >= TURNS_MAX {
-                    self.unsupported(span, format!("a loop has at most {TURNS_MAX} turns"));
-                    return;
-                }
-                (low..=high)
-                    .map(|value| Val::Scalar(number(ordered(value, &ty, bits), bits, span)))
-                    .collect()
-            }
-            _ => self.elements(values, span),
-        };
         let ty = self.declared(decl.id);
-        // All of them as they are before the loop.
-        let turns: Vec<Val> = turns
-            .into_iter()
-            .map(|value| match writes {
-                true => self.copied(&value, &ty, &decl.name.value, span),
-                false => self.keep_all(&value, &ty),
-            })
+        let writes = self.writes_to(body, &decl.name.value, true);
+        let ExprKind::Range(low, high) = &*values.kind else {
+            let elements = self.elements(decl, values, writes);
+            self.turns_over(decl, &elements, None, body, span);
+            // The next loop may have what these were kept in.
+            let lent = elements.into_iter().filter(|one| writes || is_header(one));
+            return self.spare.entry(key_of(&ty)).or_default().extend(lent);
+        };
+        let bits = self.bits(&ty, span);
+        let limits = self.each_in_order([low, high]);
+        let [low, high] = limits.map(|limit| self.number_in(&limit, span));
+        let (Some(low), Some(high)) = (known(&low), known(&high)) else {
+            return self.for_range_later(decl, (low, high), body, span);
+        };
+        let (low, high) = (ordered(low, &ty, bits), ordered(high, &ty, bits));
+        if high >= low && high - low >= TURNS_MAX {
+            self.unsupported(span, format!("a loop has at most {TURNS_MAX} turns"));
+            return;
+        }
+        let numbers: Vec<Val> = (low..=high)
+            .map(|value| Val::Scalar(number(ordered(value, &ty, bits), bits, span)))
             .collect();
+        let own = writes.then(|| self.storage(&ty, &decl.name.value, span));
+        self.turns_over(decl, &numbers, own.as_ref(), body, span);
+    }
+
+    fn turns_over(
+        &mut self,
+        decl: &Rc<Decl>,
+        values: &[Val],
+        own: Option<&Val>,
+        body: &Stmt,
+        span: SourceSpan,
+    ) {
         let marks = self.begin_loop(body, span);
-        for turn in turns {
-            self.turn(&marks, body, span, |lower| lower.bind(decl.id, turn));
+        for value in values {
+            self.turn(&marks, body, span, |lower| lower.bind_turn(decl, value, own, span));
         }
     }
 
-    /// The elements of a list, array or stack.
-    fn elements(&mut self, values: &Expr, span: SourceSpan) -> Vec<Val> {
-        match self.eval(values) {
+    /// The variable of a loop has this value for a turn: in storage of its own, where the body writes it.
+    pub(super) fn bind_turn(
+        &mut self,
+        decl: &Rc<Decl>,
+        value: &Val,
+        own: Option<&Val>,
+        span: SourceSpan,
+    ) {
+        if let Some(own) = own {
+            let ty = self.declared(decl.id);
+            self.assign(own, value, &ty, span);
+        }
+        self.bind(decl.id, own.unwrap_or(value).clone());
+    }
+
+    /// The elements of a list, array or stack, as they are before the loop; headers, and what the body writes, in storage of their own.
+    fn elements(&mut self, decl: &Rc<Decl>, values: &Expr, writes: bool) -> Vec<Val> {
+        let (ty, span) = (self.declared(decl.id), values.span);
+        let elements = match self.eval(values) {
             Val::Struct(fields) => fields.iter().map(|(_, value)| value.clone()).collect(),
             Val::Stack(stack) => self.elements_of(&stack, span),
             _ => Vec::new(),
+        };
+        let mut kept = Vec::new();
+        for element in &elements {
+            if !writes && !is_header(element) {
+                kept.push(self.keep_all(element, &ty));
+                continue;
+            }
+            let spare = self.spare.get_mut(&key_of(&ty)).and_then(Vec::pop);
+            let place = spare.unwrap_or_else(|| self.storage(&ty, &decl.name.value, span));
+            self.assign(&place, element, &ty, span);
+            kept.push(place);
         }
+        kept
     }
 
     /// A loop whose variable has a known value in each turn.
@@ -407,6 +439,18 @@ pub(super) fn may_leave_turn(statement: &Stmt) -> bool {
             cases.iter().filter_map(|case| case.body.as_ref()).any(|body| all(&body.statements))
         }
         _ => false,
+    }
+}
+
+fn is_header(value: &Val) -> bool {
+    matches!(value, Val::Header(_) | Val::Union(_))
+}
+
+/// Types that have one key have one storage.
+fn key_of(ty: &Type) -> String {
+    match ty {
+        Type::Struct(of) => format!("{} {ty}", of.decl.id),
+        _ => ty.to_string(),
     }
 }
 

@@ -83,6 +83,7 @@ impl Lower<'_> {
         super::v1model::bind_all(&scope, &parser.params, values);
         let outer = std::mem::replace(&mut self.place, Place::Parser);
         let around = std::mem::take(&mut self.around);
+        self.spare.clear();
         self.state.taken.insert("start".to_owned());
         self.with_types(&block.types, |lower| {
             lower.parser_states(parser, scope, "", "start".to_owned(), "accept");

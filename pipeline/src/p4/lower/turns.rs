@@ -140,16 +140,13 @@ impl Lower<'_> {
             None => self.stored_as(&Val::Scalar(low), &ty, "at", span),
         };
         let writes = self.writes_to(body, &decl.name.value, true);
+        let own = writes.then(|| self.storage(&ty, &decl.name.value, span));
         let marks = self.begin_counting(body, span);
         let within = self.operate(Binary::Le, at.clone(), high.clone(), &ty, span);
         self.break_unless(&marks, within, span, |_| {});
         for _ in 0..self.turns_max(body) {
             self.turn(&marks, body, span, |lower| {
-                let mut value = Val::Scalar(at.clone());
-                if writes {
-                    value = lower.copied(&value, &ty, &decl.name.value, span);
-                }
-                lower.bind(decl.id, value);
+                lower.bind_turn(decl, &Val::Scalar(at.clone()), own.as_ref(), span);
             });
             let next = self.operate(Binary::Add, at.clone(), number(1, bits, span), &ty, span);
             self.unless_broken(&marks, span, |lower| {

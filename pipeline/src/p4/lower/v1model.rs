@@ -150,6 +150,7 @@ impl Lower<'_> {
         let scope = self.block_scope(block, &control.constructor);
         bind_all(&scope, &control.params, values);
         let outer_place = std::mem::replace(&mut self.place, Place::Control);
+        self.spare.clear();
         let returns = control.body.as_ref().is_some_and(|body| returns(&body.statements));
         let ((), made) = self.block_of(block, scope, |lower| {
             lower.apart(|lower| {
