@@ -122,9 +122,22 @@ pub fn p4_info(path: &Path, loader: &Loader) -> Result<Option<crate::p4::info::I
     p4::check(path, loader).map(|(checked, ..)| crate::p4::info(&checked))
 }
 
+/// A P4-16 program that is right.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CheckedP4 {
+    /// Why it cannot run here; `None`: its architecture runs.
+    pub not_run: Option<String>,
+    /// What else was found.
+    pub warnings: Diagnostics,
+    /// Its files.
+    pub files: Files,
+}
+
 /// Reads and checks a P4-16 program of any architecture, without making a program of it that can run.
-pub fn check_p4(path: &Path, loader: &Loader) -> Result<(), Rejected> {
-    p4::check(path, loader).map(|_| ())
+pub fn check_p4(path: &Path, loader: &Loader) -> Result<CheckedP4, Rejected> {
+    let (checked, files, warnings) = p4::check(path, loader)?;
+    Ok(CheckedP4 { not_run: crate::p4::not_run(&checked), warnings, files })
 }
 
 /// Reads an entries file. Its text is added to `files`, those of the program, so that a later error

@@ -100,3 +100,27 @@ fn convert_prints_the_same_program_in_yaml() {
     let (code, text) = run(&["convert", "made.yaml"]);
     assert!(code == Some(2) && text.contains("not a program in P4"), "{text}");
 }
+
+/// A program of an architecture that does not run here is checked like any other, and refused where something is to run.
+#[test]
+fn programs_of_any_architecture_are_checked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("writes");
+    let own = "control Pipe(inout bit<8> x);\npackage Own(Pipe p);\n\
+        control add(inout bit<8> x) { apply { x = x + 1; } }\n";
+    write("own.p4", &format!("{own}Own(add()) main;\n"));
+    write("part.p4", own);
+    write("wrong.p4", &format!("{own}Own(sub()) main;\n"));
+    let run = |args: &[&str]| run(folder.path(), args);
+    let (code, text) = run(&["check", "own.p4"]);
+    assert!(code == Some(0) && text.contains("checked; it is for the architecture"), "{text}");
+    assert!(text.contains("`Own`") && text.contains("0 warnings"), "{text}");
+    let (code, text) = run(&["check", "part.p4"]);
+    assert!(code == Some(0) && text.contains("checked; it has no `main`"), "{text}");
+    let (code, text) = run(&["check", "--json", "own.p4"]);
+    assert_eq!((code, text.as_str()), (Some(0), "[]\n"));
+    let (code, text) = run(&["check", "wrong.p4"]);
+    assert!(code == Some(1) && text.contains("wrong.p4:4:5") && text.contains("`sub`"), "{text}");
+    let (code, text) = run(&["convert", "own.p4"]);
+    assert!(code != Some(0) && text.contains("E0025"), "{text}");
+}

@@ -48,6 +48,7 @@ use super::types::{Checked, Type};
 use crate::ast::{self, Unit};
 use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::ir::SourceSpan;
+pub(super) use arch::{Arch, package};
 use env::{Env, Val};
 use names::Names;
 use need::Need;

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes, counted, json};
-use wireyard_pipeline::source::{Loader, PROGRAM_BYTES_MAX};
+use wireyard_pipeline::source::{CheckedP4, Loader, PROGRAM_BYTES_MAX, check_p4};
 
 use super::args::{CheckArgs, MacControl};
-use super::load::{device, show};
+use super::load::{device, is_p4, show};
 use super::{Status, print, print_json};
 use crate::config::SwitchConfig;
 use crate::config::qos::{PROCESS_DELAY, Report};
@@ -82,8 +82,23 @@ fn check_rate_control(path: &Path) -> Option<Result<Checked, Failure>> {
     })
 }
 
+/// A program in P4 of an architecture that does not run here, with nothing beside it: whether it is right.
+fn check_p4_alone(path: &Path, args: &CheckArgs) -> Option<Result<Checked, Failure>> {
+    if !is_p4(path) || args.entries.is_some() || args.config.is_some() {
+        return None;
+    }
+    let loader = Loader::new(args.sources.include.clone(), LIBRARIES);
+    // What is wrong is said where the program is made.
+    let checked = check_p4(path, &loader.with_defines(args.sources.defines.clone())).ok()?;
+    let why = checked.not_run?;
+    let summary = format!("{}: checked; {why}", path.display());
+    let CheckedP4 { warnings, files, .. } = checked;
+    Some(Ok(Checked { summary, warnings, files, queues: None, room: None }))
+}
+
 fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
-    if let Some(checked) = check_rate_control(program) {
+    let of_its_own = check_rate_control(program).or_else(|| check_p4_alone(program, args));
+    if let Some(checked) = of_its_own {
         return checked;
     }
     let place = Place {

@@ -10,7 +10,7 @@ use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::source::{Loader, Parsed, p4_info};
 
 use super::args::{ConvertArgs, P4InfoArgs, P4InfoFormat, PackArgs, ProgramArgs};
-use super::load::{load, load_from, show};
+use super::load::{is_p4, load, load_from, show};
 use super::{Status, complain, note_written, print, say};
 use crate::library::LIBRARIES;
 use crate::p4runtime::{info, p4_source, pack as packed, proto};
@@ -30,10 +30,6 @@ pub(super) fn run(args: &P4InfoArgs) -> Status {
     };
     let is_text = args.format != P4InfoFormat::Binary;
     write(args.output.as_deref(), &bytes, is_text)
-}
-
-fn is_p4(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("p4"))
 }
 
 /// The P4Info of a source in P4, as p4c makes it. `None`: what is wrong was shown.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
-use super::super::types::Type;
+use super::super::types::{Checked, Type};
 use super::Lower;
 use super::env::{BlockVal, Val};
 use super::scan::Mentions;
@@ -12,19 +12,42 @@ use crate::diag::codes;
 
 /// An architecture that can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arch {
+pub(in crate::p4) enum Arch {
     V1model,
     Psa,
+}
+
+impl Arch {
+    /// By the name of its package.
+    pub(in crate::p4) fn of(package: &str) -> Option<Self> {
+        match package {
+            "V1Switch" => Some(Arch::V1model),
+            "PSA_Switch" => Some(Arch::Psa),
+            _ => None,
+        }
+    }
+}
+
+fn main_of(checked: &Checked) -> Option<&Rc<Decl>> {
+    checked
+        .decls
+        .iter()
+        .rev()
+        .find(|decl| matches!(decl.kind, DeclKind::Instance { .. }) && &*decl.name.value == "main")
+}
+
+/// The name of the package that `main` is of.
+pub(in crate::p4) fn package(checked: &Checked) -> Option<Rc<str>> {
+    match checked.declared.get(&main_of(checked)?.id) {
+        Some(Type::Package(package, _)) => Some(package.name.value.clone()),
+        _ => None,
+    }
 }
 
 impl Lower<'_> {
     /// Finds `main` and lowers its blocks.
     pub(super) fn main(&mut self) -> Option<()> {
-        let decls = &self.checked.decls;
-        let main = decls.iter().rev().find(|decl| {
-            matches!(decl.kind, DeclKind::Instance { .. }) && &*decl.name.value == "main"
-        });
-        let Some(main) = main.cloned() else {
+        let Some(main) = main_of(self.checked).cloned() else {
             let text = "the program has no `main`, so nothing of it runs";
             self.report
                 .error(codes::P4_UNSUPPORTED, self.span, text)
@@ -36,18 +59,16 @@ impl Lower<'_> {
             self.unsupported(main.name.span, "`main` is the package of an architecture");
             return None;
         };
-        match &*package.name.value {
-            "V1Switch" => self.arch = Arch::V1model,
-            "PSA_Switch" => self.arch = Arch::Psa,
-            other => {
-                let text = format!(
-                    "programs of the architecture with the package `{other}` are checked, but cannot run"
-                );
-                self.unsupported(main.name.span, text)
-                    .note("V1Switch of v1model.p4 and PSA_Switch of psa.p4 run");
-                return None;
-            }
-        }
+        let Some(arch) = Arch::of(&package.name.value) else {
+            let text = format!(
+                "programs of the architecture with the package `{}` are checked, but cannot run",
+                package.name.value
+            );
+            self.unsupported(main.name.span, text)
+                .note("V1Switch of v1model.p4 and PSA_Switch of psa.p4 run");
+            return None;
+        };
+        self.arch = arch;
         let Val::Block(main) = self.instance(&main, args) else { return None };
         match self.arch {
             Arch::V1model => self.v1model(&main)?,
