@@ -81,14 +81,7 @@ pub(crate) fn check_pieces(
 
 /// Why a program that is right cannot run here; `None`: it is of an architecture that runs.
 pub fn not_run(checked: &Checked) -> Option<String> {
-    match lower::package(&checked.0) {
-        Some(package) => lower::Arch::of(&package).is_none().then(|| {
-            format!(
-                "it is for the architecture with the package `{package}`, and V1Switch of v1model and PSA_Switch of PSA run"
-            )
-        }),
-        None => Some("it has no `main`".to_owned()),
-    }
+    lower::not_run(&checked.0)
 }
 
 /// What P4Info lists of a program; `None` for an architecture without P4Runtime.

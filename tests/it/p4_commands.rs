@@ -109,12 +109,23 @@ fn programs_of_any_architecture_are_checked() {
     let own = "control Pipe(inout bit<8> x);\npackage Own(Pipe p);\n\
         control add(inout bit<8> x) { apply { x = x + 1; } }\n";
     write("own.p4", &format!("{own}Own(add()) main;\n"));
+    // A name alone does not make it ours. Instances may be an array, and an argument of a package may be a default.
+    write(
+        "named.p4",
+        "extern cell_t { cell_t(); void set(in bit<8> x); }
+        control Pipe(inout bit<8> x);
+        control keep(inout bit<8> x) { cell_t() cells[4]; apply { cells[x].set(x); } }
+        package V1Switch(Pipe p = keep());
+        V1Switch() main;\n",
+    );
     write("part.p4", own);
     write("wrong.p4", &format!("{own}Own(sub()) main;\n"));
     let run = |args: &[&str]| run(folder.path(), args);
     let (code, text) = run(&["check", "own.p4"]);
     assert!(code == Some(0) && text.contains("checked; it is for the architecture"), "{text}");
     assert!(text.contains("`Own`") && text.contains("0 warnings"), "{text}");
+    let (code, text) = run(&["check", "named.p4"]);
+    assert!(code == Some(0) && text.contains("package `V1Switch`"), "{text}");
     let (code, text) = run(&["check", "part.p4"]);
     assert!(code == Some(0) && text.contains("checked; it has no `main`"), "{text}");
     let (code, text) = run(&["check", "--json", "own.p4"]);

@@ -48,7 +48,7 @@ use super::types::{Checked, Type};
 use crate::ast::{self, Unit};
 use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::ir::SourceSpan;
-pub(super) use arch::{Arch, package};
+pub(super) use arch::not_run;
 use env::{Env, Val};
 use names::Names;
 use need::Need;

@@ -55,10 +55,22 @@ pub(super) enum DeclKind {
     Function(FunctionDecl),
     Parser(ParserDecl),
     Control(ControlDecl),
-    Package { type_params: Vec<Ident>, params: Vec<Param> },
-    Action { params: Vec<Param>, body: Block },
+    Package {
+        type_params: Vec<Ident>,
+        params: Vec<Param>,
+    },
+    Action {
+        params: Vec<Param>,
+        body: Block,
+    },
     Table(TableDecl),
-    Instance { ty: TypeExpr, args: Vec<Arg>, methods: Vec<Rc<Decl>> },
+    /// `T(args) name;`, or `T(args) name[size];`.
+    Instance {
+        ty: TypeExpr,
+        args: Vec<Arg>,
+        size: Option<Expr>,
+        methods: Vec<Rc<Decl>>,
+    },
     Variable(TypeExpr, Option<Expr>),
     ValueSet(TypeExpr, Expr),
 }

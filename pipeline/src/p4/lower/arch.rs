@@ -12,17 +12,21 @@ use crate::diag::codes;
 
 /// An architecture that can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::p4) enum Arch {
+pub(super) enum Arch {
     V1model,
     Psa,
 }
 
+/// What runs.
+const RUNNING: &str = "V1Switch of v1model.p4 and PSA_Switch of psa.p4 run";
+
 impl Arch {
-    /// By the name of its package.
-    pub(in crate::p4) fn of(package: &str) -> Option<Self> {
-        match package {
-            "V1Switch" => Some(Arch::V1model),
-            "PSA_Switch" => Some(Arch::Psa),
+    /// By its package; one of this name with other parameters is another one's.
+    fn of(package: &Decl) -> Option<Self> {
+        let DeclKind::Package { params, .. } = &package.kind else { return None };
+        match (&*package.name.value, params.len()) {
+            ("V1Switch", 6) => Some(Arch::V1model),
+            ("PSA_Switch", 4) => Some(Arch::Psa),
             _ => None,
         }
     }
@@ -36,12 +40,16 @@ fn main_of(checked: &Checked) -> Option<&Rc<Decl>> {
         .find(|decl| matches!(decl.kind, DeclKind::Instance { .. }) && &*decl.name.value == "main")
 }
 
-/// The name of the package that `main` is of.
-pub(in crate::p4) fn package(checked: &Checked) -> Option<Rc<str>> {
-    match checked.declared.get(&main_of(checked)?.id) {
-        Some(Type::Package(package, _)) => Some(package.name.value.clone()),
-        _ => None,
-    }
+/// Why a program that is right cannot run here; `None`: it is of an architecture that runs.
+pub(in crate::p4) fn not_run(checked: &Checked) -> Option<String> {
+    let main = main_of(checked).and_then(|main| checked.declared.get(&main.id));
+    let Some(Type::Package(package, _)) = main else { return Some("it has no `main`".to_owned()) };
+    Arch::of(package).is_none().then(|| {
+        format!(
+            "it is for the architecture with the package `{}`, and {RUNNING}",
+            package.name.value
+        )
+    })
 }
 
 impl Lower<'_> {
@@ -59,13 +67,12 @@ impl Lower<'_> {
             self.unsupported(main.name.span, "`main` is the package of an architecture");
             return None;
         };
-        let Some(arch) = Arch::of(&package.name.value) else {
+        let Some(arch) = Arch::of(&package) else {
             let text = format!(
                 "programs of the architecture with the package `{}` are checked, but cannot run",
                 package.name.value
             );
-            self.unsupported(main.name.span, text)
-                .note("V1Switch of v1model.p4 and PSA_Switch of psa.p4 run");
+            self.unsupported(main.name.span, text).note(RUNNING);
             return None;
         };
         self.arch = arch;

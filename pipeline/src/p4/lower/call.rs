@@ -210,6 +210,10 @@ impl Lower<'_> {
     /// An instance that is declared.
     pub(super) fn instance(&mut self, decl: &Rc<Decl>, args: &[Arg]) -> Val {
         let ty = self.declared(decl.id);
+        if matches!(ty, Type::Stack(..)) {
+            self.unsupported(decl.name.span, "an array of instances is not supported");
+            return Val::Nothing;
+        }
         let Some(info) = self.checked.calls.get(&(u32::MAX - decl.id)).cloned() else {
             return Val::Nothing;
         };

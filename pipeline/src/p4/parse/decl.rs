@@ -452,9 +452,17 @@ impl Parser<'_> {
         if self.take("(") {
             let args = self.list(")", Self::argument)?;
             let name = self.name()?;
+            let size = if self.take("[") { Some(self.expression()?) } else { None };
+            if size.is_some() {
+                self.expect("]")?;
+            }
             let methods = if self.take("=") { self.methods()? } else { Vec::new() };
             self.declare(&name, false);
-            return Ok(self.decl(annotations, name, DeclKind::Instance { ty, args, methods }));
+            return Ok(self.decl(
+                annotations,
+                name,
+                DeclKind::Instance { ty, args, size, methods },
+            ));
         }
         let name = self.name()?;
         let value = if self.take("=") { Some(self.initializer()?) } else { None };

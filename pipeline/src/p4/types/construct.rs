@@ -109,7 +109,7 @@ impl Checker<'_> {
     }
 
     /// An argument of a constructor: a block where a block type is wanted, else a value.
-    fn constructor_argument(&mut self, want: &Type, value: &Expr) {
+    pub(super) fn constructor_argument(&mut self, want: &Type, value: &Expr) {
         self.value(value);
         let got = self.noted(value);
         let (got, wanted) = (self.known(&got), self.known(want));

@@ -55,7 +55,12 @@ impl Checker<'_> {
             }
             DeclKind::Action { params, body } => self.action(decl, params, body),
             DeclKind::Table(inner) => self.table(decl, inner),
-            DeclKind::Instance { ty, args, methods } => self.instance(decl, ty, args, methods),
+            DeclKind::Instance { ty, args, size, methods } => {
+                self.instance(decl, ty, args, methods);
+                if let Some(size) = size {
+                    self.instances(decl, size);
+                }
+            }
             DeclKind::Variable(ty, value) => self.variable(decl, ty, value.as_ref()),
             DeclKind::ValueSet(ty, size) => {
                 let of = self.resolve(ty);
@@ -344,6 +349,11 @@ impl Checker<'_> {
                     let text = "an `out` or `inout` parameter has no default";
                     self.type_error(default.span, text);
                 }
+                if is_block {
+                    self.constructor_argument(&ty, default);
+                    self.declared.insert(param.id, ty);
+                    continue;
+                }
                 let fits = self.value_as(default, &ty);
                 let is_call = matches!(&*default.kind, ExprKind::Call { .. });
                 let is_known =
@@ -468,6 +478,18 @@ impl Checker<'_> {
         self.declared.insert(decl.id, built.clone());
         self.abstract_methods(decl, &built, methods);
         self.bind(&decl.name, Name::Decl(decl.clone()));
+    }
+
+    /// An array of instances.
+    fn instances(&mut self, decl: &Rc<Decl>, size: &Expr) {
+        let Some(of) = self.declared.get(&decl.id).cloned() else { return };
+        if !matches!(of, Type::Extern(..) | Type::Any) {
+            let text = format!("an array of instances is of an extern, not of {of}");
+            self.type_error(decl.name.span, text);
+        }
+        if let Some(ty) = self.stack_of(of, size) {
+            self.declared.insert(decl.id, ty);
+        }
     }
 
     /// The methods that an instance gives its extern.

@@ -52,10 +52,20 @@ impl Checker<'_> {
             self.type_error(of.span, text);
             return Type::Any;
         }
-        match u32::try_from(&number) {
+        self.stack_of_size(element, &number, size.span)
+    }
+
+    /// A number of elements of a type.
+    pub(super) fn stack_of(&mut self, element: Type, size: &Expr) -> Option<Type> {
+        let number = self.constant_number(size, "the size of an array")?;
+        Some(self.stack_of_size(element, &number, size.span))
+    }
+
+    fn stack_of_size(&mut self, element: Type, number: &BigInt, span: SourceSpan) -> Type {
+        match u32::try_from(number) {
             Ok(number @ 1..=65_535) => Type::Stack(Rc::new(element), number),
             _ => {
-                self.type_error(size.span, format!("a stack cannot have {number} elements"));
+                self.type_error(span, format!("a stack cannot have {number} elements"));
                 Type::Any
             }
         }
