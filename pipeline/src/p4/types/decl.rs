@@ -317,53 +317,56 @@ impl Checker<'_> {
                 self.twice(&param.name);
             }
             let ty = self.resolve(&param.ty);
-            let is_block = matches!(ty, Type::Parser(..) | Type::Control(..) | Type::Package(..));
-            let is_extern = matches!(ty, Type::Extern(..));
-            if param.direction != Direction::None && (is_extern || is_block) {
-                let text = format!("{ty} is passed without a direction");
-                self.type_error(param.ty.span, text);
+            self.parameter_type(param, &ty);
+            if let Some(default) = &param.default {
+                self.default_argument(param, default, &ty);
             }
-            if param.direction != Direction::None
-                && matches!(ty, Type::Text | Type::Void | Type::MatchKind)
+            self.declared.insert(param.id, ty);
+        }
+    }
+
+    /// What a parameter can be.
+    fn parameter_type(&mut self, param: &Param, ty: &Type) {
+        let has_direction = param.direction != Direction::None;
+        let text = match ty {
+            Type::Extern(..) | Type::Parser(..) | Type::Control(..) | Type::Package(..)
+                if has_direction =>
             {
-                self.type_error(param.ty.span, format!("a parameter cannot be {ty}"));
+                format!("{ty} is passed without a direction")
             }
-            if param.direction == Direction::None && matches!(ty, Type::Void) {
-                self.type_error(param.ty.span, "a parameter cannot be void");
+            Type::Text | Type::MatchKind if has_direction => format!("a parameter cannot be {ty}"),
+            Type::Void => "a parameter cannot be void".to_owned(),
+            Type::Integer if has_direction => {
+                "a number without a width is not known when a packet comes".to_owned()
             }
-            if param.direction != Direction::None && matches!(ty, Type::Integer) {
-                let text = "a number without a width is not known when a packet comes";
-                self.type_error(param.ty.span, text);
-            }
-            if has_body(&ty) {
+            _ if has_body(ty) => {
                 let text = format!("{ty} has a body, and a parameter is of a type without one");
                 self.type_error(param.ty.span, text)
                     .help("declare the type: `control C(..);`, or `parser P(..);`");
+                return;
             }
-            if let Some(default) = &param.default {
-                if annotation(&param.annotations, "optional").is_some() {
-                    let text = "an optional parameter has no default";
-                    self.type_error(default.span, text);
-                }
-                if matches!(param.direction, Direction::Out | Direction::InOut) {
-                    let text = "an `out` or `inout` parameter has no default";
-                    self.type_error(default.span, text);
-                }
-                if is_block {
-                    self.constructor_argument(&ty, default);
-                    self.declared.insert(param.id, ty);
-                    continue;
-                }
-                let fits = self.value_as(default, &ty);
-                let is_call = matches!(&*default.kind, ExprKind::Call { .. });
-                let is_known =
-                    self.consts.contains_key(&default.id) || !is_call && self.is_known(default);
-                if fits && !is_known {
-                    let text = "a default is known when the program is compiled";
-                    self.error(codes::NOT_CONSTANT, default.span, text);
-                }
-            }
-            self.declared.insert(param.id, ty);
+            _ => return,
+        };
+        self.type_error(param.ty.span, text);
+    }
+
+    /// What stands for an argument that is not given is known when the program is compiled.
+    fn default_argument(&mut self, param: &Param, default: &Expr, ty: &Type) {
+        if annotation(&param.annotations, "optional").is_some() {
+            self.type_error(default.span, "an optional parameter has no default");
+        }
+        if matches!(param.direction, Direction::Out | Direction::InOut) {
+            self.type_error(default.span, "an `out` or `inout` parameter has no default");
+        }
+        if matches!(ty, Type::Parser(..) | Type::Control(..) | Type::Package(..)) {
+            return self.constructor_argument(ty, default);
+        }
+        let fits = self.value_as(default, ty);
+        let is_call = matches!(&*default.kind, ExprKind::Call { .. });
+        let is_known = self.consts.contains_key(&default.id) || !is_call && self.is_known(default);
+        if fits && !is_known {
+            let text = "a default is known when the program is compiled";
+            self.error(codes::NOT_CONSTANT, default.span, text);
         }
     }
 
