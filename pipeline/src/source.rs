@@ -117,6 +117,11 @@ pub fn parse_bmv2(
     p4::bmv2(path, loader.read(path, CONFIG_BYTES_MAX), loader, described)
 }
 
+/// True for a path that names a P4-16 program: `NAME.p4`.
+pub fn is_p4(path: &Path) -> bool {
+    p4::is_p4(path)
+}
+
 /// What P4Info lists of a P4-16 program; `None` for one without a `main` of v1model or PSA.
 pub fn p4_info(path: &Path, loader: &Loader) -> Result<Option<crate::p4::info::Info>, Rejected> {
     p4::check(path, loader).map(|(checked, ..)| crate::p4::info(&checked))

@@ -21,14 +21,23 @@ const TOKENS_MAX: usize = 1 << 20;
 /// Most steps of replacing macros: those that double each other and leave nothing never reach the bound on tokens.
 const STEPS_MAX: usize = 1 << 23;
 
+/// The name of the argument `...`.
+const REST: &str = "__VA_ARGS__";
+
 /// A macro.
 #[derive(Clone, Debug)]
 pub(super) struct Macro {
     /// Names of its arguments; `None`: it is used without brackets.
     params: Option<Vec<Rc<str>>>,
-    /// The last one, `__VA_ARGS__`, takes all arguments that are left.
-    is_variadic: bool,
     body: Vec<Token>,
+}
+
+impl Macro {
+    /// Its last argument, `...`, is all that are left.
+    fn is_variadic(&self) -> bool {
+        let last = self.params.as_ref().and_then(|params| params.last());
+        last.is_some_and(|last| &**last == REST)
+    }
 }
 
 /// Reads a program and what it includes into one list of tokens.
@@ -63,7 +72,7 @@ impl<'s> Preprocessor<'s> {
         for (name, value) in defines {
             let body = lex::tokens(FileId(0), value, report);
             let body = sound(&body, report);
-            macros.insert(name.as_str().into(), Macro { params: None, is_variadic: false, body });
+            macros.insert(name.as_str().into(), Macro { params: None, body });
         }
         Preprocessor { sources, report, macros, out: Vec::new(), levels: 0, steps: 0, full: false }
     }
@@ -123,13 +132,13 @@ impl<'s> Preprocessor<'s> {
         let Some(word) = line.get(1) else { return };
         let name = word.word().cloned().unwrap_or_else(|| "".into());
         let active = branches.iter().all(|branch| branch.active);
-        let mut rest = line.get(2..).unwrap_or_default();
+        let rest = line.get(2..).unwrap_or_default();
         // `# 5 "file"`: the place of what follows in another file.
         if matches!(word.tok, Tok::Number(_)) {
             return;
         }
-        let whole = if active { sound(rest, self.report) } else { Vec::new() };
-        rest = if active { &whole } else { rest };
+        let rest = if active { sound(rest, self.report) } else { rest.to_vec() };
+        let rest = rest.as_slice();
         match &*name {
             "if" | "ifdef" | "ifndef" => {
                 let holds = active && self.condition(&name, rest, word.span);
@@ -195,7 +204,7 @@ impl<'s> Preprocessor<'s> {
             };
             let (names, body) = inner.split_at(close);
             let name = |token: &Token| match token.is("...") {
-                true => Some("__VA_ARGS__".into()),
+                true => Some(REST.into()),
                 false => token.word().cloned(),
             };
             (Some(names.iter().filter_map(name).collect::<Vec<_>>()), body.get(1..))
@@ -210,9 +219,7 @@ impl<'s> Preprocessor<'s> {
             self.report.error(codes::P4_PREPROCESSOR, open.span, text);
             return;
         }
-        let last = params.as_ref().and_then(|params| params.last());
-        let is_variadic = last.is_some_and(|last| &**last == "__VA_ARGS__");
-        self.macros.insert(name, Macro { params, is_variadic, body });
+        self.macros.insert(name, Macro { params, body });
     }
 
     fn include(&mut self, rest: &[Token], span: SourceSpan) {

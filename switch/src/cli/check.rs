@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes, counted, json};
-use wireyard_pipeline::source::{CheckedP4, Loader, PROGRAM_BYTES_MAX, check_p4};
+use wireyard_pipeline::source::{CheckedP4, Loader, PROGRAM_BYTES_MAX, check_p4, is_p4};
 
 use super::args::{CheckArgs, MacControl};
-use super::load::{device, is_p4, show};
+use super::load::{device, show};
 use super::{Status, print, print_json};
 use crate::config::SwitchConfig;
 use crate::config::qos::{PROCESS_DELAY, Report};
@@ -83,22 +83,21 @@ fn check_rate_control(path: &Path) -> Option<Result<Checked, Failure>> {
 }
 
 /// A program in P4 of an architecture that does not run here, with nothing beside it: whether it is right.
-fn check_p4_alone(path: &Path, args: &CheckArgs) -> Option<Result<Checked, Failure>> {
+fn check_p4_alone(path: &Path, args: &CheckArgs) -> Option<Checked> {
     if !is_p4(path) || args.entries.is_some() || args.config.is_some() {
         return None;
     }
     let loader = Loader::new(args.sources.include.clone(), LIBRARIES);
-    // What is wrong is said where the program is made.
+    // What is wrong with it was said where it was loaded.
     let checked = check_p4(path, &loader.with_defines(args.sources.defines.clone())).ok()?;
     let why = checked.not_run?;
     let summary = format!("{}: checked; {why}", path.display());
     let CheckedP4 { warnings, files, .. } = checked;
-    Some(Ok(Checked { summary, warnings, files, queues: None, room: None }))
+    Some(Checked { summary, warnings, files, queues: None, room: None })
 }
 
 fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
-    let of_its_own = check_rate_control(program).or_else(|| check_p4_alone(program, args));
-    if let Some(checked) = of_its_own {
+    if let Some(checked) = check_rate_control(program) {
         return checked;
     }
     let place = Place {
@@ -110,8 +109,13 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
         max_state: args.limits.max_state(),
         ..Place::default()
     };
-    let rejected = |rejected| Failure::Rejected(Box::new(rejected));
-    let mut loaded = program::load(&place).map_err(rejected)?;
+    let mut loaded = match program::load(&place) {
+        Ok(loaded) => loaded,
+        Err(rejected) => {
+            let alone = check_p4_alone(program, args);
+            return alone.ok_or_else(|| Failure::Rejected(Box::new(rejected)));
+        }
+    };
     if let Some(config) = &mut loaded.config {
         config.live = Some(PROCESS_DELAY);
     }

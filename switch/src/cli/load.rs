@@ -1,7 +1,5 @@
 //! Reading a program for a command, with its errors and warnings shown.
 
-use std::path::Path;
-
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
 
 use super::args::{EngineArgs, EngineChoice, MacControl, ProgramArgs};
@@ -9,11 +7,6 @@ use super::{colours, log};
 use crate::core::{Core, MacControlPolicy};
 use crate::program::{self, DeviceOptions, EngineKind, Loaded, Place};
 use crate::terminal;
-
-/// A file that holds a program in P4.
-pub(super) fn is_p4(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("p4"))
-}
 
 /// Where the arguments say the program is.
 pub(super) fn place(args: &ProgramArgs) -> Place {

@@ -7,10 +7,10 @@ use prost::Message;
 use wireyard_pipeline::ast::print::units_with_places;
 use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::diag::Rejected;
-use wireyard_pipeline::source::{Loader, Parsed, p4_info};
+use wireyard_pipeline::source::{Loader, Parsed, is_p4, p4_info};
 
 use super::args::{ConvertArgs, P4InfoArgs, P4InfoFormat, PackArgs, ProgramArgs};
-use super::load::{is_p4, load, load_from, show};
+use super::load::{load, load_from, show};
 use super::{Status, complain, note_written, print, say};
 use crate::library::LIBRARIES;
 use crate::p4runtime::{info, p4_source, pack as packed, proto};

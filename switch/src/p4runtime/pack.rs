@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::diag::Rejected;
-use wireyard_pipeline::source::{FILES_MAX, Loader, Parsed, Searched, parse_bmv2, parse_program};
+use wireyard_pipeline::source::{
+    FILES_MAX, Loader, Parsed, Searched, is_p4, parse_bmv2, parse_program,
+};
 
 use super::described;
 use super::proto::p4::config::v1::P4Info;
@@ -62,7 +64,7 @@ pub fn pack(parsed: &Parsed) -> Vec<u8> {
         // It includes nothing: it is its own blob.
         return program.into_bytes();
     }
-    if let Some(file) = first.filter(|file| is_p4(&file.name)) {
+    if let Some(file) = first.filter(|file| is_p4(file.name.as_ref())) {
         // What the binary has itself is read from there again.
         let included = files.filter(|file| !file.name.starts_with(EMBEDDED_P4));
         let Searched { folders, defines } = &parsed.searched;
@@ -83,10 +85,6 @@ pub fn pack(parsed: &Parsed) -> Vec<u8> {
     PackedProgram { format: FORMAT, program, libraries, ..Default::default() }.encode_to_vec()
 }
 
-fn is_p4(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("p4"))
-}
-
 /// Reads a packed program, or the JSON that p4c makes for bmv2; [`wireyard_pipeline::check::compile_within`] comes next. `given` is the
 /// P4Info that came with it: that of a program for bmv2 is as it says.
 ///
@@ -102,7 +100,7 @@ pub fn unpack(blob: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> 
         }
     }
     let packed = packed(blob).or_else(|| packed(&inner)).ok_or(PackError::NotPacked)?;
-    if packed.format == FORMAT_P4 && is_p4(&packed.path) {
+    if packed.format == FORMAT_P4 && is_p4(packed.path.as_ref()) {
         return unpack_p4(packed);
     }
     if packed.format != FORMAT {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ir::{Program, SourceFile};
-use wireyard_pipeline::source::read_text;
+use wireyard_pipeline::source::{is_p4, read_text};
 use wireyard_pipeline::trace::{Recorder, TraceSink, text};
 use wireyard_tables::time::Time;
 
@@ -185,10 +185,8 @@ struct Script {
 }
 
 /// Whether priorities are those of P4: of a source, and of what p4c makes of it for bmv2.
-fn is_p4(program: &Path) -> bool {
-    let is_source =
-        program.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("p4"));
-    is_source || std::fs::read_to_string(program).is_ok_and(|text| is_bmv2(&text))
+fn has_p4_priorities(program: &Path) -> bool {
+    is_p4(program) || std::fs::read_to_string(program).is_ok_and(|text| is_bmv2(&text))
 }
 
 impl Script {
@@ -223,7 +221,7 @@ impl Script {
             }
         }
         place.no_entries = place.entries.is_none();
-        let is_p4 = is_p4(&place.program);
+        let is_p4 = has_p4_priorities(&place.program);
         let loaded = load(&place).map_err(|rejected| rejected.to_string())?;
         let options = DeviceOptions { engine, opt_level: level, ..DeviceOptions::small() };
         let mut core = loaded.device(options).map_err(String::from)?;

@@ -382,7 +382,7 @@ impl Lower<'_> {
         let is_given = |arg: &Arg| is_of(&arg.value, name);
         let is_written = |params: &[Param]| {
             params.iter().zip(&info.order).any(|(param, at)| {
-                matches!(param.direction, Direction::Out | Direction::InOut)
+                super::arguments::writes(param)
                     && at.and_then(|at| args.get(at)).is_some_and(is_given)
             })
         };

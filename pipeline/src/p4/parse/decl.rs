@@ -347,7 +347,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Declarations stand before what uses them (P4-16 13.2, 14).
+    /// Declarations stand before what uses them (P4-16, parser and control declarations).
     fn in_front(&mut self, is_in_front: bool, of: &str) {
         if !is_in_front {
             let text = format!("declarations stand before {of}");
@@ -452,17 +452,15 @@ impl Parser<'_> {
         if self.take("(") {
             let args = self.list(")", Self::argument)?;
             let name = self.name()?;
-            let size = if self.take("[") { Some(self.expression()?) } else { None };
-            if size.is_some() {
+            let mut size = None;
+            if self.take("[") {
+                size = Some(self.expression()?);
                 self.expect("]")?;
             }
             let methods = if self.take("=") { self.methods()? } else { Vec::new() };
             self.declare(&name, false);
-            return Ok(self.decl(
-                annotations,
-                name,
-                DeclKind::Instance { ty, args, size, methods },
-            ));
+            let kind = DeclKind::Instance { ty, args, size, methods };
+            return Ok(self.decl(annotations, name, kind));
         }
         let name = self.name()?;
         let value = if self.take("=") { Some(self.initializer()?) } else { None };

@@ -277,7 +277,7 @@ impl Parser<'_> {
         Ok(Arg { name, value: self.initializer()? })
     }
 
-    /// What a value begins with: an expression, or `...` for the default of its type (P4-16 8.26).
+    /// What a value begins with: an expression, or `...` for the default of its type (P4-16, initializing with default values).
     pub(super) fn initializer(&mut self) -> Read<Expr> {
         let start = self.span();
         if self.take("...") { Ok(self.expr(ExprKind::Dots, start)) } else { self.expression() }

@@ -22,6 +22,7 @@ pub(super) struct Item {
     pub(super) hidden: Hidden,
 }
 
+/// Macros that are not replaced in a token.
 pub(super) type Hidden = Rc<BTreeSet<Rc<str>>>;
 
 /// What follows, first token first.
@@ -47,7 +48,7 @@ impl Preprocessor<'_> {
             let found = word.and_then(|word| self.macros.get_key_value(word));
             let Some((name, known)) = found.map(|(name, known)| (name.clone(), known.clone()))
             else {
-                self.is_no_paste(token);
+                self.refuse_paste(token);
                 out.push(item);
                 continue;
             };
@@ -90,7 +91,7 @@ impl Preprocessor<'_> {
         Rc::new(one.union(other).cloned().collect())
     }
 
-    fn is_no_paste(&mut self, token: &Token) {
+    fn refuse_paste(&mut self, token: &Token) {
         if token.is("##") {
             let text = "`##` joins two words of a macro, and stands nowhere else";
             self.report.error(codes::P4_PREPROCESSOR, token.span, text);
@@ -149,7 +150,7 @@ impl Preprocessor<'_> {
         depth: usize,
     ) -> Option<Vec<Item>> {
         let params = known.params.as_deref().unwrap_or_default();
-        let args = if known.is_variadic { with_rest(args, params.len(), span) } else { args };
+        let args = if known.is_variadic() { with_rest(args, params.len(), span) } else { args };
         let none = params.is_empty() && args.iter().all(Vec::is_empty);
         if params.len() != args.len() && !none {
             let text = format!("`{name}` takes {} arguments, not {}", params.len(), args.len());

@@ -373,7 +373,7 @@ impl Checker<'_> {
 
     /// `apply` of a parser or control.
     fn apply_block(&mut self, expr: &Expr, ty: &Type, args: &[Arg]) -> Type {
-        // By the name of its type: an instance of its own (P4-16 14.3).
+        // By the name of its type: an instance of its own (P4-16, direct type invocation).
         let (ty, is_direct) =
             if let Type::Name(inner) = ty { (&**inner, true) } else { (ty, false) };
         let (decl, types, is_parser) = match ty {

@@ -140,7 +140,7 @@ impl Checker<'_> {
                 matches!(self.consts.get(&expr.id), Some(Const::Int(value)) if *value == BigInt::ZERO || *value == BigInt::from(1))
             }
             (Type::Bit(_), Type::Bit(_)) | (Type::Int(_), Type::Int(_)) => true,
-            // The sign or the width changes, not both (P4-16 8.11.1).
+            // The sign or the width changes, not both (P4-16, explicit casts).
             (Type::Bit(a), Type::Int(b)) | (Type::Int(a), Type::Bit(b)) => a == b,
             (Type::Bit(_) | Type::Int(_), Type::Integer) => true,
             (Type::New(_, base), _) if !matches!(want, Type::New(..)) => {

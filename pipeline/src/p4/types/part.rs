@@ -88,7 +88,7 @@ fn is_list(expr: &Expr) -> bool {
     matches!(&*expr.kind, ExprKind::List(..) | ExprKind::Record(..))
 }
 
-/// The default of a type that is one value (P4-16 7.3).
+/// The default of a type that is one value (P4-16, default values).
 fn default_value(ty: &Type) -> Option<Const> {
     match ty {
         Type::Bit(_) | Type::Int(_) | Type::Enum(_, Some(_)) => Some(Const::Int(BigInt::ZERO)),

@@ -218,7 +218,7 @@ impl Checker<'_> {
     }
 }
 
-/// What `emit` takes (P4-16 16.2).
+/// What `emit` takes (P4-16, data transmission of the deparser).
 fn is_emitted(ty: &Type) -> bool {
     match ty {
         Type::Struct(of) if of.kind == StructKind::Struct => {
