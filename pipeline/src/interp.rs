@@ -90,11 +90,13 @@ pub struct Interp {
     nodes: Box<[nodes::Node]>,
     /// By instance and field: the place of a field that is read and written at once.
     quick_fields: Box<[Box<[Option<phv::QuickField>]>]>,
+    carried: carried::CarriedFields,
     /// Egress is the identity: a packet need not be put together again.
     egress_is_identity: bool,
     /// How long a header is may depend on metadata that came with the packet.
     has_given_lengths: bool,
-    /// Instances in front of the body.
+    /// Instances in front of the body, in the order in which they leave, each with its bit.
+    emit: Box<[(u64, InstanceId)]>,
     emit_mask: u64,
     /// Instances behind it.
     after_mask: u64,
@@ -114,14 +116,30 @@ impl Interp {
         Interp {
             nodes: nodes::nodes(&program, &quick_fields),
             quick_fields,
+            carried: carried::CarriedFields::new(&program),
             egress_is_identity: identity::egress(&program),
             has_given_lengths: identity::has_given_lengths(&program),
             crcs: program.crcs.iter().map(|crc| CrcEngine::new(crc.params)).collect(),
             checksum_fields: program.checksums.entries().map(field).collect(),
+            emit: program.deparser.emit.iter().map(|i| (phv::bit(*i), *i)).collect(),
             emit_mask: program.deparser.emit.iter().map(|i| phv::bit(*i)).fold(0, |a, b| a | b),
             after_mask: program.deparser.after.iter().map(trailer).fold(0, |a, b| a | b),
             program,
         }
+    }
+
+    /// The headers of a mask that stand in front of the body, in the order in which they leave. Most headers of a program are not
+    /// in a packet, and those that are stand in front as a rule: the search ends with the last of them.
+    fn emitted(&self, valid: u64) -> impl Iterator<Item = InstanceId> {
+        let (mut rest, mut left) = (self.emit.iter(), valid & self.emit_mask);
+        std::iter::from_fn(move || {
+            if left == 0 {
+                return None;
+            }
+            let (bit, instance) = rest.find(|(bit, _)| left & bit != 0)?;
+            left &= !bit;
+            Some(*instance)
+        })
     }
 
     /// The place of a field that is read and written at once, if this is one.

@@ -53,7 +53,7 @@ impl Pass<'_> {
     fn note_assigned(&mut self, instance: InstanceId, field: FieldId) {
         for (owner, owned, bit) in &self.engine.checksum_fields {
             if (*owner, *owned) == (instance, field) && self.scratch.phv.is_valid(instance) {
-                self.assigned |= bit;
+                self.scalars.assigned |= bit;
             }
         }
     }

@@ -34,14 +34,14 @@ pub(crate) struct Scalars {
     pub(crate) slack_at: u32,
     /// Bytes to cut the packet to.
     pub(crate) truncate_to: u32,
-    /// Parse again: [`Again`].
-    pub(crate) resubmit: u32,
-    /// The lock that is held, or [`NO_LOCK`].
-    pub(crate) lock: u32,
+    /// Parse again.
+    pub(crate) resubmit: Again,
+    /// The lock of a register update under way, or [`NO_LOCK`].
+    lock: u32,
 }
 
 /// No lock is held.
-pub(crate) const NO_LOCK: u32 = u32::MAX;
+const NO_LOCK: u32 = u32::MAX;
 
 /// A step of a pass.
 #[derive(Clone, Copy)]
@@ -125,25 +125,24 @@ impl Scalars {
             body_end: len,
             slack_at: len,
             truncate_to: u32::MAX,
-            resubmit: 0,
+            resubmit: Again::No,
             lock: NO_LOCK,
         }
     }
 
-    fn keep(&mut self, pass: &Pass<'_>) {
-        *self = Scalars {
-            valid: pass.scratch.phv.valid,
-            received: pass.scratch.phv.received,
-            cursor_bits: pass.cursor_bits,
-            assigned: pass.assigned,
-            asked_crcs: pass.asked_crcs,
-            body_start: pass.body_start,
-            body_end: pass.body_end,
-            slack_at: pass.slack_at,
-            truncate_to: pass.truncate_to,
-            resubmit: pass.resubmit as u32,
-            lock: pass.lock.unwrap_or(NO_LOCK),
-        };
+    /// A lock is held.
+    pub(super) fn is_locked(&self) -> bool {
+        self.lock != NO_LOCK
+    }
+
+    /// This lock is held from here on.
+    pub(super) fn hold(&mut self, lock: Option<u32>) {
+        self.lock = lock.unwrap_or(NO_LOCK);
+    }
+
+    /// The lock that was held; from here on none is.
+    pub(super) fn release(&mut self) -> Option<u32> {
+        Some(std::mem::replace(&mut self.lock, NO_LOCK)).filter(|lock| *lock != NO_LOCK)
     }
 }
 
@@ -172,24 +171,13 @@ impl Interp {
             meta,
             egress,
             base: 0,
-            cursor_bits: scalars.cursor_bits,
-            body_start: scalars.body_start,
-            body_end: scalars.body_end,
-            slack_at: scalars.slack_at,
-            assigned: scalars.assigned,
-            asked_crcs: scalars.asked_crcs,
-            resubmit: match scalars.resubmit {
-                0 => Again::No,
-                1 => Again::AsLeft,
-                _ => Again::Received,
-            },
-            truncate_to: scalars.truncate_to,
+            scalars,
             trap: std::cell::Cell::new(None),
-            lock: Some(scalars.lock).filter(|lock| *lock != NO_LOCK),
         };
         let code = encode(pass.step(step));
-        scalars.keep(&pass);
-        locals.iter_mut().zip(&pass.scratch.phv.locals).for_each(|(to, from)| *to = *from);
+        let phv = &pass.scratch.phv;
+        (pass.scalars.valid, pass.scalars.received) = (phv.valid, phv.received);
+        locals.iter_mut().zip(&phv.locals).for_each(|(to, from)| *to = *from);
         code
     }
 }

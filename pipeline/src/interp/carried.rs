@@ -8,9 +8,9 @@
 use super::pass::{End, Pass};
 use crate::exec::flags;
 use crate::ids::*;
-use crate::ir::BuiltinReason;
 use crate::ir::decl::{CARRIED_BYTES_MAX, CARRIED_INLINE_BYTES, CARRIED_MARK_AT};
 use crate::ir::layout::ones;
+use crate::ir::{BuiltinReason, Program};
 use crate::packet::{Buf, PacketMemory};
 
 /// Offset of the chunk's part among the carried bytes.
@@ -19,6 +19,50 @@ const INLINE: usize = CARRIED_INLINE_BYTES as usize;
 const MARK: usize = CARRIED_MARK_AT as usize;
 /// The chunk's part at its longest.
 const IN_CHUNK: usize = CARRIED_BYTES_MAX as usize - INLINE;
+/// Bytes of a value: fields are read and written as one, whatever their width.
+const VALUE: usize = size_of::<u128>();
+
+/// A field that is carried.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Carried {
+    /// Its number among the metadata.
+    meta: usize,
+    /// Its offset in the descriptor's part, or in the chunk's.
+    at: usize,
+    /// Its bits.
+    mask: u128,
+}
+
+/// The fields of a program that are carried: in the descriptor, and in the chunk; each in the order of their offsets.
+#[derive(Debug)]
+pub(super) struct CarriedFields {
+    inline: Box<[Carried]>,
+    in_chunk: Box<[Carried]>,
+}
+
+impl CarriedFields {
+    pub(super) fn new(program: &Program) -> CarriedFields {
+        let mut inline: Vec<Carried> = Vec::new();
+        for (id, meta) in program.metadata.entries() {
+            let Some(at) = meta.carried_at else { continue };
+            inline.push(Carried { meta: id.index(), at: at as usize, mask: ones(meta.bits) });
+        }
+        inline.sort_by_key(|field| field.at);
+        let mut in_chunk = inline.split_off(inline.partition_point(|field| field.at < INLINE));
+        in_chunk.iter_mut().for_each(|field| field.at -= INLINE);
+        CarriedFields { inline: inline.into(), in_chunk: in_chunk.into() }
+    }
+}
+
+/// The value of a field among these bytes.
+fn value_at(bytes: &[u8], field: &Carried) -> u128 {
+    let rest = bytes.get(field.at..).unwrap_or_default();
+    let value = match rest.first_chunk::<VALUE>() {
+        Some(value) => u128::from_le_bytes(*value),
+        None => rest.iter().rev().fold(0, |value, byte| value << 8 | u128::from(*byte)),
+    };
+    value & field.mask
+}
 
 impl Pass<'_> {
     /// Metadata of this pass is for a pass that follows.
@@ -28,53 +72,49 @@ impl Pass<'_> {
 
     /// Metadata that came with the packet.
     pub(super) fn carried_in(&mut self) {
-        let in_chunk = self.program.carried_in_chunk();
-        let mut rest = [0u8; IN_CHUNK];
-        if in_chunk > 0
-            && self.packet.carried[MARK] != 0
-            && let Some(buf) = &self.packet.buf
-            && let (Some(to), Some(from)) =
-                (rest.get_mut(..in_chunk), self.memory.bytes(buf).get(..in_chunk))
-        {
-            to.copy_from_slice(from);
+        let fields = &self.engine.carried;
+        let inline = u128::from_le_bytes(self.packet.carried);
+        for field in &fields.inline {
+            self.scratch.phv.meta[field.meta] = inline >> (8 * field.at) & field.mask;
         }
-        for (id, meta) in self.program.metadata.entries() {
-            let Some(at) = meta.carried_at else { continue };
-            let (at, len) = (at as usize, meta.bits.div_ceil(8) as usize);
-            let bytes = match at.checked_sub(INLINE) {
-                None => self.packet.carried.get(at..at + len),
-                Some(at) => rest.get(at..at + len),
-            };
-            let bytes = bytes.unwrap_or_default().iter();
-            let value = bytes.rev().fold(0, |value, byte| value << 8 | u128::from(*byte));
-            self.scratch.phv.meta[id.index()] = value & ones(meta.bits);
+        if fields.in_chunk.is_empty() {
+            return;
+        }
+        let written = self.packet.carried[MARK] != 0;
+        let buf = self.packet.buf.as_ref().filter(|_| written);
+        let rest = buf.map_or(&[][..], |buf| self.memory.bytes(buf));
+        for field in &fields.in_chunk {
+            self.scratch.phv.meta[field.meta] = value_at(rest, field);
         }
     }
 
     /// Metadata that crosses the queue, with the packet and with its clones, or goes on with it from egress: what
     /// of it is in the descriptor.
     pub(super) fn carry(&mut self) {
-        for (id, meta) in self.program.metadata.entries() {
-            let Some(at) = meta.carried_at else { continue };
-            let value = self.scratch.phv.meta[id.index()].to_le_bytes();
-            let len = meta.bits.div_ceil(8) as usize;
-            let to = self.packet.carried.iter_mut().skip(at as usize).take(len);
-            to.zip(value).for_each(|(to, byte)| *to = byte);
+        let fields = &self.engine.carried.inline;
+        if fields.is_empty() {
+            return;
         }
+        let mut inline = u128::from_le_bytes(self.packet.carried);
+        for field in fields {
+            // Whole bytes: what is behind the last bit of a field belongs to no other.
+            let hole = ones(field.mask.count_ones().next_multiple_of(8)) << (8 * field.at);
+            inline = inline & !hole | self.scratch.phv.meta[field.meta] << (8 * field.at);
+        }
+        self.packet.carried = inline.to_le_bytes();
     }
 
     /// The rest of it, into the chunk of the packet, if it `leaves`, and into that of the packet as it was received, if a clone was
     /// asked for. The deparser left the room.
     pub(super) fn carry_in_chunk(&mut self, leaves: bool) -> Result<(), End> {
         let len = self.program.carried_in_chunk();
-        let mut rest = [0u8; IN_CHUNK];
-        for (id, meta) in self.program.metadata.entries() {
-            let Some(at) = meta.carried_at.and_then(|at| (at as usize).checked_sub(INLINE)) else {
-                continue;
-            };
-            let value = self.scratch.phv.meta[id.index()].to_le_bytes();
-            let to = rest.iter_mut().skip(at).take(meta.bits.div_ceil(8) as usize);
-            to.zip(value).for_each(|(to, byte)| *to = byte);
+        let mut rest = [0u8; IN_CHUNK + VALUE];
+        for field in &self.engine.carried.in_chunk {
+            let to = rest.get_mut(field.at..).and_then(|rest| rest.first_chunk_mut::<VALUE>());
+            // The bytes of fields behind it are written later.
+            if let Some(to) = to {
+                *to = self.scratch.phv.meta[field.meta].to_le_bytes();
+            }
         }
         let rest = rest.get(..len).unwrap_or_default();
         self.packet.carried[MARK] = 1;

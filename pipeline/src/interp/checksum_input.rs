@@ -167,7 +167,7 @@ impl Pass<'_> {
             }
         }
         for (id, crc) in program.crcs.entries() {
-            let asked = self.asked_crcs & 1u64.checked_shl(id.0).unwrap_or(0) != 0;
+            let asked = self.scalars.asked_crcs & 1u64.checked_shl(id.0).unwrap_or(0) != 0;
             let due = match crc.update {
                 Update::Always => self.egress,
                 Update::OnRequest => asked,
@@ -186,7 +186,7 @@ impl Pass<'_> {
 
     /// The value to write, if one is due.
     fn new_checksum(&self, id: ChecksumId, checksum: &Checksum) -> Result<Option<u16>, End> {
-        let assigned = self.assigned & 1u64.checked_shl(id.0).unwrap_or(0) != 0;
+        let assigned = self.scalars.assigned & 1u64.checked_shl(id.0).unwrap_or(0) != 0;
         let in_full = match checksum.update {
             Update::Always => self.egress,
             Update::Incremental if !assigned => true,
@@ -255,7 +255,9 @@ impl Pass<'_> {
 
     /// The bytes between headers and trailers.
     pub(super) fn body(&self) -> &[u8] {
-        self.bytes().get(self.body_start as usize..self.body_end as usize).unwrap_or_default()
+        self.bytes()
+            .get(self.scalars.body_start as usize..self.scalars.body_end as usize)
+            .unwrap_or_default()
     }
 
     /// Gives everything covered to `out`, in order; the field `own` counts as zero.

@@ -34,7 +34,7 @@ impl Pass<'_> {
         let total = plan.headers + body_len + plan.tail + plan.slack;
         let (old_off, old_len) = (usize::from(self.packet.data_off), self.packet.len as usize);
         let mut at = Writer {
-            body_at: old_off + self.body_start as usize,
+            body_at: old_off + self.scalars.body_start as usize,
             valid: old_off..old_off + old_len,
         };
         let chunk = match &self.packet.buf {
@@ -48,7 +48,7 @@ impl Pass<'_> {
         if !in_place {
             self.relocate(&mut at, plan.headers, total, front)?;
         }
-        let slack_from = at.body_at + (self.slack_at - self.body_start) as usize;
+        let slack_from = at.body_at + (self.scalars.slack_at - self.scalars.body_start) as usize;
         let slack_to = at.body_at + body_len + plan.tail;
         if slack_from != slack_to && plan.slack > 0 {
             let bytes = self.own_bytes(&at)?;
@@ -75,7 +75,7 @@ impl Pass<'_> {
             if len > PAD_MAX {
                 return Err(too_long());
             }
-            let body_end = self.body_end;
+            let body_end = self.scalars.body_end;
             let tail = &mut self.scratch.phv.tail[n];
             tail.len = len;
             tail.at_same_distance = tail.received_at.checked_sub(body_end) == Some(distance);
@@ -89,7 +89,7 @@ impl Pass<'_> {
         let tail = self.scratch.phv.tail.iter().map(|item| item.len as usize).sum();
         let slack = match self.program.deparser.strip_slack {
             true => 0,
-            false => (self.packet.len - self.slack_at) as usize,
+            false => (self.packet.len - self.scalars.slack_at) as usize,
         };
         let total = headers + self.body_len() as usize + tail + slack;
         let longest = self.memory.max_chunk_bytes() as usize;
@@ -136,12 +136,12 @@ impl Pass<'_> {
         // if a later step fails: from here on the packet is what is behind its headers.
         self.packet.data_off = body_at as u16;
         self.packet.len = rest as u32;
-        self.body_end -= self.body_start;
-        self.slack_at -= self.body_start;
+        self.scalars.body_end -= self.scalars.body_start;
+        self.scalars.slack_at -= self.scalars.body_start;
         for item in &mut self.scratch.phv.tail {
-            item.received_at = item.received_at.saturating_sub(self.body_start);
+            item.received_at = item.received_at.saturating_sub(self.scalars.body_start);
         }
-        self.body_start = 0;
+        self.scalars.body_start = 0;
         *at = Writer { body_at, valid: body_at..body_at + rest };
         Ok(())
     }
@@ -179,11 +179,10 @@ impl Pass<'_> {
     }
 
     fn write_headers(&mut self, at: &Writer, headers: usize) -> Result<(), End> {
-        let program = self.program;
         let mut place = at.body_at - headers;
-        for instance in &program.deparser.emit {
-            self.write_header(at, place, *instance)?;
-            place += self.scratch.phv.header(*instance).len();
+        for instance in self.engine.emitted(self.scratch.phv.valid) {
+            self.write_header(at, place, instance)?;
+            place += self.scratch.phv.header(instance).len();
         }
         Ok(())
     }
@@ -209,23 +208,22 @@ impl Pass<'_> {
 
     /// What egress needs to find everything again, after cutting the packet if the program said so.
     fn describe(&mut self, mut headers: usize, body_len: usize) {
-        let program = self.program;
         let total = self.packet.len as usize;
         let mut valid = self.scratch.phv.valid & (self.engine.emit_mask | self.engine.after_mask);
         let mut body_end = headers + body_len;
-        let cut = total.min(self.truncate_to as usize);
+        let cut = total.min(self.scalars.truncate_to as usize);
         if cut < total {
             self.packet.len = cut as u32;
             if cut < headers {
                 let mut kept = 0;
                 let mut whole = true;
-                for instance in &program.deparser.emit {
-                    let len = self.scratch.phv.header(*instance).len();
+                for instance in self.engine.emitted(valid) {
+                    let len = self.scratch.phv.header(instance).len();
                     whole &= kept + len <= cut;
                     if whole {
                         kept += len;
                     } else {
-                        valid &= !bit(*instance);
+                        valid &= !bit(instance);
                     }
                 }
                 headers = kept;

@@ -74,8 +74,8 @@ impl Pass<'_> {
     ) -> Result<(), End> {
         let index = u64::try_from(self.eval(index)?).unwrap_or(u64::MAX);
         // Updates do not nest (the verifier says so); if they did, the outer lock would be enough.
-        if locked && self.lock.is_none() {
-            self.lock = self.state.lock(register, index);
+        if locked && !self.scalars.is_locked() {
+            self.scalars.hold(self.state.lock(register, index));
         }
         if let Some(array) = self.state.register(register) {
             for cell in 0..array.cells() {
@@ -107,7 +107,7 @@ impl Pass<'_> {
             }
             self.trace(|_| Event::RegisterStore { register, index, cell: *cell, value });
         }
-        if locked && let Some(token) = self.lock.take() {
+        if locked && let Some(token) = self.scalars.release() {
             self.state.unlock(token);
         }
         Ok(())

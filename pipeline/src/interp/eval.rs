@@ -95,7 +95,7 @@ impl<'a> Pass<'a> {
             ExprKind::Std(field) => self.std(*field),
             ExprKind::Local(local) => self.scratch.phv.locals[self.base + local.index()],
             ExprKind::Lookahead { offset_bits } => self.lookahead(*offset_bits, expr.bits),
-            ExprKind::Cursor => u128::from(self.cursor_bits / 8),
+            ExprKind::Cursor => u128::from(self.scalars.cursor_bits / 8),
             ExprKind::HeaderLength(instance) => self.scratch.phv.header(*instance).len() as u128,
             // Parts of a hash: alone they have no value.
             ExprKind::Bytes(..) | ExprKind::Body => 0,
@@ -172,7 +172,7 @@ impl<'a> Pass<'a> {
     }
 
     fn lookahead(&self, offset_bits: u32, bits: u32) -> u128 {
-        let start = self.cursor_bits + u64::from(offset_bits);
+        let start = self.scalars.cursor_bits + u64::from(offset_bits);
         let bytes = self.bytes();
         if start + u64::from(bits) > bytes.len() as u64 * 8 {
             return self.trapped(End::Reject(BuiltinError::PacketTooShort.id()));

@@ -3,6 +3,7 @@
 //! The same parser and the same sums as in [`Interp::pass`]; nothing is written, nothing is emitted.
 
 use super::Interp;
+use super::bridge::Scalars;
 use super::pass::{End, Pass};
 use crate::engine::Context;
 use crate::exec::{Descriptor, Intrinsic, NO_PORT};
@@ -36,7 +37,8 @@ impl Interp {
         packet: &mut Descriptor,
         meta: &mut Intrinsic,
     ) -> Seen {
-        let mut pass = self.begin(cx, packet, meta, false, false);
+        let mut scalars = Scalars::new(packet.len);
+        let mut pass = self.begin(cx, packet, meta, &mut scalars, (false, false));
         let mut seen = Seen::default();
         if let Err(end) = pass.parse() {
             let error = match end {
@@ -47,8 +49,8 @@ impl Interp {
             seen.error = Some(error);
             pass.meta.parser_error = error.0 as u8;
         }
-        (seen.body_start, seen.body_end) = (pass.body_start, pass.body_end);
-        seen.slack_at = pass.slack_at;
+        (seen.body_start, seen.body_end) = (pass.scalars.body_start, pass.scalars.body_end);
+        seen.slack_at = pass.scalars.slack_at;
         pass.note_sums(&mut seen);
         let ended = pass.run(&self.program.ingress);
         seen.picked = ended.is_ok() && pass.packet.egress_port != NO_PORT;

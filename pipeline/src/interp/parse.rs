@@ -42,7 +42,7 @@ impl<'a> Pass<'a> {
             for op in &state.ops {
                 self.parser_op(op)?;
             }
-            if !self.cursor_bits.is_multiple_of(8) {
+            if !self.scalars.cursor_bits.is_multiple_of(8) {
                 return Err(reject(BuiltinError::HeaderLength));
             }
             at = self.transition(&state.next)?;
@@ -79,11 +79,11 @@ impl<'a> Pass<'a> {
                 Ok(())
             }
             ParserOp::Advance(bits) => {
-                let to = u128::from(self.cursor_bits) + self.eval(*bits)?;
+                let to = u128::from(self.scalars.cursor_bits) + self.eval(*bits)?;
                 if to > u128::from(self.packet.len) * 8 {
                     return Err(reject(BuiltinError::PacketTooShort));
                 }
-                self.cursor_bits = to as u64;
+                self.scalars.cursor_bits = to as u64;
                 Ok(())
             }
             ParserOp::BodyEnd(offset) => {
@@ -91,7 +91,7 @@ impl<'a> Pass<'a> {
                 if end > u128::from(self.packet.len) {
                     return Err(reject(BuiltinError::BodyEnd));
                 }
-                self.body_end = end as u32;
+                self.scalars.body_end = end as u32;
                 Ok(())
             }
             ParserOp::Set(to, value) => {
@@ -106,12 +106,12 @@ impl<'a> Pass<'a> {
     }
 
     fn extract_next_bytes(&mut self, instance: InstanceId) -> Result<(), End> {
-        if !self.cursor_bits.is_multiple_of(8) {
+        if !self.scalars.cursor_bits.is_multiple_of(8) {
             return Err(reject(BuiltinError::HeaderLength));
         }
-        let at = (self.cursor_bits / 8) as usize;
+        let at = (self.scalars.cursor_bits / 8) as usize;
         let len = self.extract(instance, at, self.packet.len as usize)?;
-        self.cursor_bits += len as u64 * 8;
+        self.scalars.cursor_bits += len as u64 * 8;
         Ok(())
     }
 
@@ -194,16 +194,17 @@ impl<'a> Pass<'a> {
     /// the body goes to the end of the packet.
     pub(super) fn find_body(&mut self) -> Result<(), End> {
         // A half-moved cursor (an error inside a state) points into a byte that stays in the body.
-        self.body_start = (self.cursor_bits / 8) as u32;
+        self.scalars.body_start = (self.scalars.cursor_bits / 8) as u32;
         let trailers = self.scratch.phv.valid & self.engine.after_mask;
         for instance in instances(trailers) {
-            self.body_end = self.body_end.min(self.scratch.phv.received_at(instance));
+            self.scalars.body_end =
+                self.scalars.body_end.min(self.scratch.phv.received_at(instance));
         }
-        let fits = self.body_start <= self.body_end;
+        let fits = self.scalars.body_start <= self.scalars.body_end;
         if !fits {
             self.scratch.phv.valid &= !trailers;
             self.scratch.phv.received &= !trailers;
-            self.body_end = self.packet.len;
+            self.scalars.body_end = self.packet.len;
         }
         self.find_trailers(|pass, instance, at| {
             let phv = &pass.scratch.phv;
@@ -219,7 +220,7 @@ impl<'a> Pass<'a> {
         header_end: impl Fn(&mut Self, InstanceId, u32) -> u32,
     ) -> Result<(), End> {
         let program = self.program;
-        let mut at = self.body_end;
+        let mut at = self.scalars.body_end;
         for (n, item) in program.deparser.after.iter().enumerate() {
             let mut len = 0;
             match item {
@@ -238,7 +239,7 @@ impl<'a> Pass<'a> {
             self.scratch.phv.tail[n].received_len = len;
             at += len;
         }
-        self.slack_at = at.min(self.packet.len);
+        self.scalars.slack_at = at.min(self.packet.len);
         Ok(())
     }
 
@@ -260,16 +261,16 @@ impl<'a> Pass<'a> {
         let (mask, body_off) = (self.packet.valid, usize::from(self.packet.body_off));
         let limit = body_off.min(self.packet.len as usize);
         let mut at = 0;
-        for instance in program.deparser.emit.iter().filter(|i| mask & bit(**i) != 0) {
-            match self.extract(*instance, at, limit) {
+        for instance in self.engine.emitted(mask) {
+            match self.extract(instance, at, limit) {
                 Ok(len) => at += len,
                 Err(_) => break,
             }
         }
-        self.body_start = at as u32;
+        self.scalars.body_start = at as u32;
         let end = u64::from(self.packet.body_off) + u64::from(self.packet.body_len);
-        self.body_end = end.min(self.packet.len.into()) as u32;
-        self.body_start = self.body_start.min(self.body_end);
+        self.scalars.body_end = end.min(self.packet.len.into()) as u32;
+        self.scalars.body_start = self.scalars.body_start.min(self.scalars.body_end);
         let trailers = mask & self.engine.after_mask;
         for instance in instances(trailers) {
             // Until it is read a trailer is valid and all zeros.

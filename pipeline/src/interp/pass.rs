@@ -1,6 +1,7 @@
 //! One packet through one control: what is at hand, and the order of the steps.
 
 use super::Interp;
+use super::bridge::Scalars;
 use crate::engine::{Context, Device};
 use crate::exec::{Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict, flags};
 use crate::ids::*;
@@ -57,23 +58,8 @@ pub(super) struct Pass<'a> {
     pub(super) egress: bool,
     /// Where the locals of the running body start.
     pub(super) base: usize,
-    /// Bits of the packet that the parser has consumed.
-    pub(super) cursor_bits: u64,
-    /// Offset of the body in the packet as it came.
-    pub(super) body_start: u32,
-    /// Offset of its end.
-    pub(super) body_end: u32,
-    /// Offset of what is behind the last trailer.
-    pub(super) slack_at: u32,
-    /// Checksums whose field the program assigned, bit by id.
-    pub(super) assigned: u64,
-    /// CRCs that the program asked for, bit by id.
-    pub(super) asked_crcs: u64,
-    pub(super) resubmit: Again,
-    /// Bytes to cut the packet to.
-    pub(super) truncate_to: u32,
-    /// The lock of a register update under way.
-    pub(super) lock: Option<u32>,
+    /// How far it is. Compiled code has it too, so it is not copied for a step.
+    pub(super) scalars: &'a mut Scalars,
     /// What went wrong inside the expression under evaluation.
     pub(super) trap: Cell<Option<End>>,
 }
@@ -90,7 +76,8 @@ impl Interp {
         told: bool,
     ) {
         let now = Time::from_ns(meta.now_ns);
-        let mut pass = self.begin(cx, packet, meta, egress, told);
+        let mut scalars = Scalars::new(packet.len);
+        let mut pass = self.begin(cx, packet, meta, &mut scalars, (egress, told));
         if egress && pass.is_identity() {
             pass.egress_unchanged();
             pass.end_trace();
@@ -110,8 +97,8 @@ impl Interp {
         cx: &'p mut Context<'_>,
         packet: &'p mut Descriptor,
         meta: &'p mut Intrinsic,
-        egress: bool,
-        told: bool,
+        scalars: &'p mut Scalars,
+        (egress, told): (bool, bool),
     ) -> Pass<'p> {
         let mut sink: Option<&mut dyn TraceSink> = match &mut cx.trace {
             Some(sink) => Some(&mut **sink),
@@ -134,19 +121,11 @@ impl Interp {
             memory: cx.memory,
             device: cx.device,
             sink,
-            body_start: 0,
-            body_end: packet.len,
-            slack_at: packet.len,
             packet,
             meta,
             egress,
             base: 0,
-            cursor_bits: 0,
-            assigned: 0,
-            asked_crcs: 0,
-            resubmit: Again::No,
-            truncate_to: u32::MAX,
-            lock: None,
+            scalars,
             trap: Cell::new(None),
         };
         pass.start();
@@ -162,13 +141,13 @@ impl Pass<'_> {
     }
 
     pub(super) fn body_len(&self) -> u32 {
-        self.body_end - self.body_start
+        self.scalars.body_end - self.scalars.body_start
     }
 
     /// Bytes of the valid headers in front of the body.
     pub(super) fn emit_len(&self) -> u64 {
         let phv = &self.scratch.phv;
-        self.program.deparser.emit.iter().map(|i| phv.header(*i).len() as u64).sum()
+        self.engine.emitted(phv.valid).map(|i| phv.header(i).len() as u64).sum()
     }
 
     fn end_trace(&mut self) {
@@ -262,13 +241,10 @@ impl Pass<'_> {
         let mut at = 0;
         let mut valid = 0;
         let limit = u32::from(self.packet.body_off).min(self.packet.len) as usize;
-        for instance in &self.program.deparser.emit {
-            if self.packet.valid & bit(*instance) == 0 {
-                continue;
-            }
-            let Ok(len) = self.extract(*instance, at, limit) else { break };
+        for instance in self.engine.emitted(self.packet.valid) {
+            let Ok(len) = self.extract(instance, at, limit) else { break };
             at += len;
-            valid |= bit(*instance);
+            valid |= bit(instance);
         }
         let end = u64::from(self.packet.body_off) + u64::from(self.packet.body_len);
         let end = end.min(self.packet.len.into()) as u32;
@@ -327,15 +303,15 @@ impl Pass<'_> {
 
     fn trace_body(&mut self) {
         self.trace(|pass| Event::Body {
-            at: pass.body_start,
+            at: pass.scalars.body_start,
             len: pass.body_len(),
-            slack: pass.packet.len - pass.slack_at,
+            slack: pass.packet.len - pass.scalars.slack_at,
         });
     }
 
     /// Verdict, clones, deparser, statistics.
     pub(super) fn conclude(&mut self, end: Result<(), End>) {
-        if let Some(token) = self.lock.take() {
+        if let Some(token) = self.scalars.release() {
             self.state.unlock(token);
         }
         let len = self.packet.len;
@@ -346,7 +322,8 @@ impl Pass<'_> {
         if !self.egress && self.meta.clone_count > 0 {
             self.keep_original();
         }
-        let is_as_received = verdict == Verdict::Resubmit && self.resubmit == Again::Received;
+        let is_as_received =
+            verdict == Verdict::Resubmit && self.scalars.resubmit == Again::Received;
         if (verdict != Verdict::Drop && !is_as_received)
             || (self.egress && self.meta.clone_count > 0)
         {
@@ -392,7 +369,9 @@ impl Pass<'_> {
             Err(End::Punt(reason)) => (Verdict::Punt, reason),
             Err(End::Reject(_)) => (Verdict::Drop, BuiltinReason::ParserError.id()),
             Ok(()) | Err(End::Exit) if self.egress => (Verdict::Forward, none),
-            Ok(()) | Err(End::Exit) if self.resubmit != Again::No => (Verdict::Resubmit, none),
+            Ok(()) | Err(End::Exit) if self.scalars.resubmit != Again::No => {
+                (Verdict::Resubmit, none)
+            }
             Ok(()) | Err(End::Exit) => {
                 match self.packet.egress_port == NO_PORT && self.meta.multicast_group == 0 {
                     true => (Verdict::Drop, BuiltinReason::NoDecision.id()),
@@ -452,7 +431,7 @@ impl Pass<'_> {
         self.scratch.phv.received &= !bit(instance);
         for (owner, _, bit) in &self.engine.checksum_fields {
             if *owner == instance {
-                self.assigned &= !bit;
+                self.scalars.assigned &= !bit;
             }
         }
     }

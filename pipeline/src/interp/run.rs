@@ -100,13 +100,13 @@ impl<'a> Pass<'a> {
                 let value = self.scratch.random(low, high);
                 self.assign(to, value, span)?;
             }
-            Op::UpdateCrc(crc) => self.asked_crcs |= 1u64.checked_shl(crc.0).unwrap_or(0),
+            Op::UpdateCrc(crc) => self.scalars.asked_crcs |= 1u64.checked_shl(crc.0).unwrap_or(0),
             Op::Truncate(bytes) => {
                 let bytes = self.eval(*bytes)?.min(u32::MAX.into()) as u32;
-                self.truncate_to = self.truncate_to.min(bytes);
+                self.scalars.truncate_to = self.scalars.truncate_to.min(bytes);
             }
             Op::Resubmit { received } => {
-                self.resubmit = if *received { Again::Received } else { Again::AsLeft }
+                self.scalars.resubmit = if *received { Again::Received } else { Again::AsLeft }
             }
             Op::Recirculate => self.packet.flags |= flags::RECIRCULATE,
             Op::MarkWritten => self.packet.flags |= flags::MARKED,
