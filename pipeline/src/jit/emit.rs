@@ -18,6 +18,7 @@ mod field;
 pub(super) mod fused;
 mod hash;
 mod header_edits;
+pub(super) mod headers;
 mod lookup;
 mod ops;
 mod parser;
@@ -66,6 +67,8 @@ pub(super) struct Emit<'g> {
     fail: Block,
     /// The parser is being generated.
     in_parser: bool,
+    /// The cursor may be inside a byte: the state under way advances it.
+    inside_byte: bool,
     /// The code is for a burst, path-specialised.
     is_burst: bool,
     /// The control, as the analyses see it.
@@ -153,6 +156,7 @@ impl<'g> Emit<'g> {
             locals: Vec::new(),
             fail,
             in_parser: false,
+            inside_byte: false,
             is_burst: false,
             control,
             on_path: None,

@@ -2,6 +2,7 @@
 
 mod arithmetic;
 
+use super::field::Base;
 use super::{
     CompileError, Emit, Validity, descriptor, flags, internal, intrinsic, scalar_offset, type_of,
     vm_offset,
@@ -270,21 +271,24 @@ impl Emit<'_> {
         offset_bits: u32,
         bits: u32,
     ) -> Result<Value, CompileError> {
-        if let Some((data, cursor, len)) = self.path_cursor() {
-            let (first, spare) = (offset_bits / 8, offset_bits % 8);
-            let bytes = (spare + bits).div_ceil(8);
-            let need = self.num(u64::from(cursor + first + bytes));
-            let short = self.compare(IntCC::UnsignedLessThan, len, need);
-            self.leave_if(short, end::REJECT | u64::from(BuiltinError::PacketTooShort.id().0));
-            let base = super::field::Base {
-                address: data,
-                offset: cursor as i32,
-                before: cursor,
-                bytes: first + bytes,
-            };
-            return Ok(self.read_run(base, offset_bits, bits));
-        }
-        self.left_to_interpreter(id)
+        let bytes = (offset_bits % 8 + bits).div_ceil(8) + offset_bits / 8;
+        let (base, have, need) = if let Some((data, cursor, len)) = self.path_cursor() {
+            let need = self.num(u64::from(cursor + bytes));
+            (Base { address: data, offset: cursor as i32, before: cursor, bytes }, len, need)
+        } else if self.inside_byte {
+            return self.left_to_interpreter(id);
+        } else {
+            let cursor = self.b.use_var(self.cursor_bits);
+            let at = self.b.ins().ushr_imm_u(cursor, 3);
+            let need = self.b.ins().iadd_imm_s(at, i64::from(bytes));
+            let data = self.load64(self.vm, vm_offset!(data));
+            let address = self.b.ins().iadd(data, at);
+            let have = self.load64(self.vm, vm_offset!(data_len));
+            (Base { address, offset: 0, before: 0, bytes }, have, need)
+        };
+        let short = self.compare(IntCC::UnsignedLessThan, have, need);
+        self.leave_if(short, end::REJECT | u64::from(BuiltinError::PacketTooShort.id().0));
+        Ok(self.read_run(base, offset_bits, bits))
     }
 
     /// A hash of fields that have no value, or of the body.

@@ -1,4 +1,4 @@
-//! Hashes of values. CRC-32 is inline code; the others are a call.
+//! Hashes of values. CRC-16 and CRC-32 are inline code; the others are a call.
 //!
 //! The operands are put together in registers, in words of eight bytes of the stream that is hashed, and
 //! each word takes eight looks into tables (Kounavis and Berry, "A systematic approach to building high
@@ -16,20 +16,22 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 /// Most bytes that are hashed by inline code.
 const INLINE_BYTES: usize = 96;
 
+/// `[n][byte]`: what a byte adds to the CRC when `n` bytes follow it.
+type Tables = [[u32; 256]; INLINE_BYTES];
+
 /// CRC-32 as in Ethernet, bits reflected.
-const POLYNOMIAL: u32 = 0xedb8_8320;
+static CRC32: Tables = tables(0xedb8_8320);
+/// CRC-16/ARC, bits reflected.
+static CRC16: Tables = tables(0xa001);
 
-/// `TABLES[n][byte]`: what a byte adds to the CRC when `n` bytes follow it.
-static TABLES: [[u32; 256]; INLINE_BYTES] = tables();
-
-const fn tables() -> [[u32; 256]; INLINE_BYTES] {
+const fn tables(polynomial: u32) -> Tables {
     let mut tables = [[0; 256]; INLINE_BYTES];
     let mut byte = 0;
     while byte < 256 {
         let mut crc = byte as u32;
         let mut bit = 0;
         while bit < 8 {
-            crc = crc >> 1 ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 };
+            crc = crc >> 1 ^ if crc & 1 == 1 { polynomial } else { 0 };
             bit += 1;
         }
         tables[0][byte] = crc;
@@ -46,6 +48,25 @@ const fn tables() -> [[u32; 256]; INLINE_BYTES] {
         after += 1;
     }
     tables
+}
+
+/// A CRC that has inline code.
+#[derive(Clone, Copy)]
+struct Kind {
+    tables: &'static Tables,
+    bytes: usize,
+    /// What it starts with, and what the result is combined with.
+    ones: u32,
+}
+
+impl Kind {
+    fn of(algorithm: HashAlgorithm) -> Option<Kind> {
+        match algorithm {
+            HashAlgorithm::Crc32 => Some(Kind { tables: &CRC32, bytes: 4, ones: !0 }),
+            HashAlgorithm::Crc16 => Some(Kind { tables: &CRC16, bytes: 2, ones: 0 }),
+            _ => None,
+        }
+    }
 }
 
 /// A piece of the stream: up to eight bytes that are not known while code is generated, the first one on
@@ -73,8 +94,10 @@ impl Emit<'_> {
         operands: &[ExprId],
     ) -> Result<Value, CompileError> {
         let bytes: u32 = operands.iter().map(|operand| self.bits(*operand).div_ceil(8)).sum();
-        if algorithm == HashAlgorithm::Crc32 && bytes as usize <= INLINE_BYTES {
-            return self.crc32(operands);
+        if let Some(kind) = Kind::of(algorithm)
+            && bytes as usize <= INLINE_BYTES
+        {
+            return self.crc(kind, operands);
         }
         let widths: Vec<u32> = operands.iter().map(|operand| self.bits(*operand)).collect();
         let mut values = Vec::with_capacity(operands.len());
@@ -95,15 +118,17 @@ impl Emit<'_> {
         Ok(self.call(Helper::Hash, &[algorithm, list]))
     }
 
-    fn crc32(&mut self, operands: &[ExprId]) -> Result<Value, CompileError> {
-        let mut crc = Crc::Known(!0);
+    fn crc(&mut self, kind: Kind, operands: &[ExprId]) -> Result<Value, CompileError> {
+        let mut crc = Crc::Known(kind.ones);
         for piece in self.stream(operands)? {
-            crc = self.crc32_piece(crc, &piece);
+            crc = self.crc_piece(kind, crc, &piece);
         }
         Ok(match crc {
-            Crc::Known(crc) => self.num((!crc).into()),
-            Crc::Value(crc) => {
-                let crc = self.b.ins().bnot(crc);
+            Crc::Known(crc) => self.num((crc ^ kind.ones).into()),
+            Crc::Value(mut crc) => {
+                if kind.ones != 0 {
+                    crc = self.b.ins().bnot(crc);
+                }
                 self.b.ins().uextend(I64, crc)
             }
         })
@@ -151,9 +176,9 @@ impl Emit<'_> {
     }
 
     /// The CRC behind one more piece. It is linear: what is known is added by itself, and costs nothing.
-    fn crc32_piece(&mut self, crc: Crc, piece: &Piece) -> Crc {
+    fn crc_piece(&mut self, kind: Kind, crc: Crc, piece: &Piece) -> Crc {
         let len = piece.bytes + piece.known.len();
-        let look = |at: usize, byte: u8| TABLES[len - 1 - at][usize::from(byte)];
+        let look = |at: usize, byte: u8| kind.tables[len - 1 - at][usize::from(byte)];
         let known = piece.known.iter().enumerate();
         let mut fixed = known.fold(0, |sum, (n, byte)| sum ^ look(piece.bytes + n, *byte));
         // The first byte of the stream at the bottom, where it meets the first byte of the CRC.
@@ -169,14 +194,14 @@ impl Emit<'_> {
             Crc::Value(crc) => {
                 let wide = self.b.ins().uextend(I64, crc);
                 value = Some(value.map_or(wide, |value| self.b.ins().bxor(value, wide)));
-                unknown = unknown.max(4).min(len);
-                rest = (len < 4).then(|| self.b.ins().ushr_imm_u(crc, len as i64 * 8));
+                unknown = unknown.max(kind.bytes).min(len);
+                rest = (len < kind.bytes).then(|| self.b.ins().ushr_imm_u(crc, len as i64 * 8));
             }
         }
         let mut sum = rest;
         for at in 0..unknown {
             let Some(value) = value else { break };
-            let this = self.crc32_look(len - 1 - at, value, at);
+            let this = self.crc_look(kind.tables, len - 1 - at, value, at);
             sum = Some(sum.map_or(this, |sum| self.b.ins().bxor(sum, this)));
         }
         match sum {
@@ -187,7 +212,7 @@ impl Emit<'_> {
     }
 
     /// What byte `at` of a word adds when so many bytes follow it.
-    fn crc32_look(&mut self, after: usize, word: Value, at: usize) -> Value {
+    fn crc_look(&mut self, tables: &'static Tables, after: usize, word: Value, at: usize) -> Value {
         let mut byte = word;
         if at > 0 {
             byte = self.b.ins().ushr_imm_u(byte, at as i64 * 8);
@@ -196,7 +221,7 @@ impl Emit<'_> {
             let low = self.b.ins().ireduce(I8, byte);
             byte = self.b.ins().uextend(I64, low);
         }
-        let tables = self.num(TABLES.as_ptr() as u64);
+        let tables = self.num(tables.as_ptr() as u64);
         let offset = self.b.ins().ishl_imm_u(byte, 2);
         let place = self.b.ins().iadd(tables, offset);
         self.b.ins().load(I32, flags(), place, (after * size_of::<[u32; 256]>()) as i32)

@@ -10,7 +10,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 /// Offsets and sizes of the words that hold so many bytes.
-fn words(bytes: u32) -> impl Iterator<Item = (u32, u32)> {
+pub(super) fn words(bytes: u32) -> impl Iterator<Item = (u32, u32)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let step = [8, 4, 2, 1].into_iter().find(|step| at + step <= bytes)?;

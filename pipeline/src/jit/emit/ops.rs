@@ -38,6 +38,11 @@ impl Emit<'_> {
                 Ok(())
             }
             Op::Count(counter, index) => self.count(*counter, *index),
+            Op::SetValid(_) | Op::SetInvalid(_) | Op::CopyHeader { .. }
+                if self.on_path.is_none() =>
+            {
+                self.generic_header_op(op)
+            }
             Op::SetValid(instance) => self.change_header(*instance, true),
             Op::SetInvalid(instance) => self.change_header(*instance, false),
             Op::Meter { to, meter, index, color } => {

@@ -53,10 +53,11 @@ impl Emit<'_> {
             self.b.switch_to_block(states[id.index()]);
             self.at(state.span);
             self.count_state(visited, parser.max_states);
+            self.inside_byte = state.ops.iter().any(|op| matches!(op, ParserOp::Advance(_)));
             for op in &state.ops {
                 self.parser_op(op)?;
             }
-            if state.ops.iter().any(|op| matches!(op, ParserOp::Advance(_))) {
+            if std::mem::take(&mut self.inside_byte) {
                 self.must_be_whole_bytes();
             }
             self.transition(&state.next, &mut |emit, _, target| {
@@ -107,7 +108,9 @@ impl Emit<'_> {
             ParserOp::Extract(instance)
                 if self.program.instances[*instance].variable_bits.is_none() =>
             {
-                self.must_be_whole_bytes();
+                if self.inside_byte {
+                    self.must_be_whole_bytes();
+                }
                 self.extract(*instance);
                 Ok(())
             }

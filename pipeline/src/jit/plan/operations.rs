@@ -10,6 +10,7 @@ use crate::ir::eval::operands;
 use crate::ir::verify::op_exprs;
 use crate::ir::{Body, ExprKind, FieldLayout, LValue, Op, ParserOp, Program, StdField, Term};
 use crate::jit::compiled::Facts;
+use crate::jit::emit::headers::is_unrolled;
 use crate::jit::error::NotSupported;
 
 /// For which form of code.
@@ -45,8 +46,9 @@ pub(in crate::jit) fn step(
         }
         Op::Call(..) | Op::Count(..) | Op::Digest(..) | Op::Learn { .. } => None,
         Op::Recirculate | Op::MarkWritten => None,
-        Op::SetValid(_) | Op::SetInvalid(_) if !generic => None,
-        Op::SetValid(_) | Op::SetInvalid(_) => Some("set_valid or set_invalid"),
+        Op::SetInvalid(_) => None,
+        Op::SetValid(instance) if !generic || is_unrolled(program, *instance) => None,
+        Op::SetValid(_) => Some("set_valid of a long header, or one of variable length"),
         Op::RegisterLoad { locked, .. } | Op::RegisterStore { locked, .. } if *locked && locks => {
             Some("an update of a register that workers share")
         }
@@ -57,6 +59,7 @@ pub(in crate::jit) fn step(
         Op::Resubmit { .. } | Op::UpdateCrc(_) if generic => None,
         Op::Resubmit { .. } => Some("resubmit"),
         Op::UpdateCrc(_) => Some("an update of a CRC"),
+        Op::CopyHeader { to, .. } if generic && is_unrolled(program, *to) => None,
         Op::CopyHeader { .. } => Some("a copy of a header"),
         Op::CopyBytes { .. } => Some("a copy of a field without a value"),
         Op::PushFront(..) | Op::PopFront(..) => Some("push_front or pop_front"),
@@ -73,7 +76,6 @@ fn expression(program: &Program, id: ExprId, shape: Shape) -> Option<&'static st
         ExprKind::Element { .. } => return Some("an element of an array"),
         ExprKind::Bytes(..) | ExprKind::Body => return Some("a hash of bytes"),
         ExprKind::SameBytes(..) => return Some("a comparison of bytes"),
-        ExprKind::Lookahead { .. } if shape == Shape::Generic => return Some("lookahead"),
         ExprKind::Std(StdField::EmitLength) if shape == Shape::Generic => {
             return Some("the length of the packet as it leaves");
         }
