@@ -95,11 +95,9 @@ impl Pass<'_> {
         if fields.is_empty() {
             return;
         }
-        let mut inline = u128::from_le_bytes(self.packet.carried);
+        let mut inline = 0;
         for field in fields {
-            // Whole bytes: what is behind the last bit of a field belongs to no other.
-            let hole = ones(field.mask.count_ones().next_multiple_of(8)) << (8 * field.at);
-            inline = inline & !hole | self.scratch.phv.meta[field.meta] << (8 * field.at);
+            inline |= self.scratch.phv.meta[field.meta] << (8 * field.at);
         }
         self.packet.carried = inline.to_le_bytes();
     }

@@ -1,6 +1,6 @@
-//! Hashes of values. CRC-16 and CRC-32 are inline code; the others are a call.
+//! Hashes of values. CRC-16, CRC-32 and the sum of the Internet checksum are inline code; the others are a call.
 //!
-//! The operands are put together in registers, in words of eight bytes of the stream that is hashed, and
+//! The operands are put together in registers, in words of eight bytes of the stream that is hashed. For a CRC
 //! each word takes eight looks into tables (Kounavis and Berry, "A systematic approach to building high
 //! performance software-based CRC generators", 2005): the table of a byte holds what it adds to the CRC
 //! when so many bytes follow it. What is known while code is generated, as the fields of headers that a
@@ -94,10 +94,12 @@ impl Emit<'_> {
         operands: &[ExprId],
     ) -> Result<Value, CompileError> {
         let bytes: u32 = operands.iter().map(|operand| self.bits(*operand).div_ceil(8)).sum();
-        if let Some(kind) = Kind::of(algorithm)
-            && bytes as usize <= INLINE_BYTES
-        {
-            return self.crc(kind, operands);
+        if bytes as usize <= INLINE_BYTES {
+            match Kind::of(algorithm) {
+                Some(kind) => return self.crc(kind, operands),
+                None if algorithm == HashAlgorithm::Csum16 => return self.csum16(operands),
+                None => {}
+            }
         }
         let widths: Vec<u32> = operands.iter().map(|operand| self.bits(*operand)).collect();
         let mut values = Vec::with_capacity(operands.len());
@@ -132,6 +134,43 @@ impl Emit<'_> {
                 self.b.ins().uextend(I64, crc)
             }
         })
+    }
+
+    /// The checksum of RFC 1071. Words of 32 bits are summed in 64: what is carried out of 16 bits is added in the end.
+    fn csum16(&mut self, operands: &[ExprId]) -> Result<Value, CompileError> {
+        let (mut sum, mut fixed, mut at) = (None, 0, 0);
+        for piece in self.stream(operands)? {
+            if let Some(word) = piece.word {
+                let part = self.sum_of_word(word, at % 2 == 1);
+                sum = Some(sum.map_or(part, |sum| self.b.ins().iadd(sum, part)));
+            }
+            at += piece.bytes;
+            for byte in piece.known {
+                fixed += u64::from(byte) << if at % 2 == 0 { 8 } else { 0 };
+                at += 1;
+            }
+        }
+        let fixed = self.num(fixed);
+        let mut sum = sum.map_or(fixed, |sum| self.b.ins().iadd(sum, fixed));
+        for bits in [32, 16, 16, 16] {
+            let (low, high) =
+                (self.masked(sum, bits), self.b.ins().ushr_imm_u(sum, i64::from(bits)));
+            sum = self.b.ins().iadd(low, high);
+        }
+        Ok(self.b.ins().bxor_imm_u(sum, 0xffff))
+    }
+
+    /// What a word of the stream adds; its first byte is the low half of a pair where the stream is `odd`.
+    fn sum_of_word(&mut self, word: Value, odd: bool) -> Value {
+        let (mut word, mut last) = (word, None);
+        if odd {
+            let low = self.b.ins().band_imm_u(word, 0xff);
+            last = Some(self.b.ins().ishl_imm_u(low, 8));
+            word = self.b.ins().ushr_imm_u(word, 8);
+        }
+        let (low, high) = (self.masked(word, 32), self.b.ins().ushr_imm_u(word, 32));
+        let sum = self.b.ins().iadd(low, high);
+        last.map_or(sum, |last| self.b.ins().iadd(sum, last))
     }
 
     /// The operands one behind the other, each in whole bytes.
