@@ -32,6 +32,10 @@ pub struct Info {
     pub package: BTreeMap<String, String>,
     /// What `@platform_property` says.
     pub platform: BTreeMap<String, i32>,
+    /// Other annotations of `main`.
+    pub package_annotations: Vec<String>,
+    /// `@name[..]` of `main`.
+    pub package_structured: Vec<(String, Structured)>,
     /// Tables.
     pub tables: Vec<Table>,
     /// Actions that something uses.
@@ -44,6 +48,8 @@ pub struct Info {
     pub controller_headers: Vec<(Preamble, Vec<Param>)>,
     /// Types that have a name.
     pub types: BTreeMap<String, NamedType>,
+    /// Members of `error`, where something that is listed has this type.
+    pub errors: Vec<String>,
 }
 
 /// What every entity has.
@@ -181,8 +187,10 @@ pub struct Table {
     pub size: i64,
     /// Entries may become idle.
     pub has_timeouts: bool,
-    /// Entries of the program, constant or not.
-    pub entries: Option<bool>,
+    /// Its entries are constant, even where there are none: nobody may write it.
+    pub is_const: bool,
+    /// The program gives it entries.
+    pub has_entries: bool,
 }
 
 /// An action.
@@ -192,6 +200,17 @@ pub struct Action {
     pub preamble: Preamble,
     /// Parameters that a controller gives.
     pub params: Vec<Param>,
+    /// `@hidden`: tables have it in their lists, but it is not listed itself.
+    pub hidden: bool,
+}
+
+/// What the size of an action selector counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SelectorSize {
+    /// The sum of the weights of all members.
+    Weights,
+    /// The members, each with a weight up to this.
+    Members(i32),
 }
 
 /// What is counted.
@@ -218,8 +237,8 @@ pub enum ObjectKind {
     DirectMeter(Unit),
     /// A register: its cell, its cells, the type of their index.
     Register(TypeRef, i64, Option<String>),
-    /// An action profile: whether it has a selector, its members, most members of a group.
-    Profile(bool, i64, i32),
+    /// An action profile: whether it has a selector, its members, most members of a group, and what is counted, if that is said.
+    Profile(bool, i64, i32, Option<SelectorSize>),
     /// A digest.
     Digest(TypeRef),
 }

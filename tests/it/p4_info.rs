@@ -1,6 +1,8 @@
 //! P4Info of P4-16 programs against what p4c makes of the same sources, up to order and documentation.
 //!
-//! The collection lies beside the project (`../shared/p4`). Programs whose P4Info is equal stand in `data/p4/p4info.txt`.
+//! The collection lies beside the project (`../shared/p4`). Programs whose P4Info is equal stand in `data/p4/p4info.txt`, the others with
+//! the reason in `data/p4/p4info_differs.txt`. What no stored P4Info shows is in `data/p4/listed.p4`, and what p4c says of it in the
+//! file beside it.
 
 use std::fs;
 use std::iter::Peekable;
@@ -161,9 +163,49 @@ fn p4info_is_that_of_p4c() {
         return;
     }
     let known = fs::read_to_string(golden).expect("the list of what is equal");
+    let differs = fs::read_to_string("data/p4/p4info_differs.txt").expect("what differs, and why");
+    let differs: Vec<&str> = differs
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let (name, reason) = line.split_once('\t').expect("a name, a tab and a reason");
+            assert!(!reason.trim().is_empty(), "{name} differs without a reason");
+            name
+        })
+        .collect();
     let lost: Vec<&str> =
         known.lines().filter(|name| !equal.iter().any(|one| one == name)).collect();
     assert!(lost.is_empty(), "no longer equal: {}", lost.join(" "));
+    let (new, unlisted): (Vec<&String>, Vec<&String>) = names
+        .iter()
+        .filter(|name| !known.lines().any(|one| one == name.as_str()))
+        .filter(|name| equal.contains(name) || !differs.contains(&name.as_str()))
+        .partition(|name| equal.contains(name));
+    assert!(new.is_empty(), "equal now, and not in the list: {new:?}");
+    assert!(unlisted.is_empty(), "different, and in no list: {unlisted:?}");
+}
+
+/// A program with what no stored P4Info shows.
+#[test]
+fn p4info_of_what_the_collection_does_not_have() {
+    for name in ["listed", "listed_twice", "listed_empty"] {
+        let path = PathBuf::from(format!("data/p4/{name}.p4"));
+        let info = p4_info(&path, &Loader::new(Vec::new(), &[])).map_err(|why| why.to_string());
+        let info = info.expect("the program is right").expect("it has a P4Info");
+        let text = proto::p4info_text(&p4_source::p4info(&info));
+        let golden = format!("data/p4/{name}.p4info.txt");
+        if std::env::var_os("BLESS").is_some() {
+            fs::write(&golden, &text).expect("writes the P4Info");
+        }
+        let want = fs::read_to_string(&golden).expect("its P4Info");
+        assert_same(&normal(&want), &normal(&text), name);
+    }
+}
+
+fn assert_same(want: &[String], found: &[String], name: &str) {
+    let less: Vec<&String> = want.iter().filter(|one| !found.contains(one)).collect();
+    let more: Vec<&String> = found.iter().filter(|one| !want.contains(one)).collect();
+    assert!(less.is_empty() && more.is_empty(), "{name}\nwanted: {less:#?}\nfound: {more:#?}");
 }
 
 /// Through the binary, and for a program that is checked only.

@@ -4,6 +4,8 @@
 //! what this project can run. What comes out is [`crate::p4info`].
 
 mod ids;
+mod keys;
+mod notes;
 mod objects;
 mod table;
 mod types;
@@ -12,4 +14,5 @@ mod walk;
 pub use crate::p4info::*;
 pub(super) use ids::full_name;
 pub use ids::number as id_of_name;
+pub(super) use walk::digest_name;
 pub(super) use walk::info;

@@ -82,6 +82,8 @@ pub(super) struct Parser<'r> {
     scopes: Vec<HashMap<Rc<str>, bool>>,
     expressions: u32,
     declarations: u32,
+    /// Expressions that are numbers not written in tens, with their base.
+    radixes: HashMap<u32, u32>,
     depth: usize,
 }
 
@@ -89,13 +91,23 @@ pub(super) struct Parser<'r> {
 pub(super) struct Tree {
     pub(super) decls: Vec<Rc<Decl>>,
     pub(super) expressions: u32,
+    /// Numbers that are not written in tens, with their base.
+    pub(super) radixes: HashMap<u32, u32>,
 }
 
 /// Reads a program.
 pub(super) fn program(tokens: Vec<Token>, report: &mut Diagnostics) -> Tree {
     let scopes = vec![HashMap::new()];
-    let mut parser =
-        Parser { tokens, at: 0, report, scopes, expressions: 0, declarations: 0, depth: 0 };
+    let mut parser = Parser {
+        tokens,
+        at: 0,
+        report,
+        scopes,
+        expressions: 0,
+        declarations: 0,
+        radixes: HashMap::new(),
+        depth: 0,
+    };
     let mut decls = Vec::new();
     while !parser.peek_is_end() {
         let before = parser.at;
@@ -107,7 +119,7 @@ pub(super) fn program(tokens: Vec<Token>, report: &mut Diagnostics) -> Tree {
             Err(Failed) => parser.recover(before),
         }
     }
-    Tree { decls, expressions: parser.expressions }
+    Tree { decls, expressions: parser.expressions, radixes: parser.radixes }
 }
 
 impl Parser<'_> {
@@ -393,7 +405,12 @@ impl Parser<'_> {
                 text.push(' ');
             }
             match &token.tok {
-                Tok::Word(word) | Tok::Text(word) | Tok::Unfinished(word) => text.push_str(word),
+                Tok::Word(word) | Tok::Unfinished(word) => text.push_str(word),
+                Tok::Text(word) => {
+                    let quoted =
+                        word.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                    text += &format!("\"{quoted}\"");
+                }
                 Tok::Number(number) => text.push_str(&number.value.to_string()),
                 Tok::Sign(sign) => text.push_str(sign),
                 Tok::Wrong(_) | Tok::End => {}

@@ -16,7 +16,7 @@ pub(super) struct Annotation {
     pub(super) name: Ident,
     /// The first argument, when it is one string or one number.
     pub(super) args: Vec<Arg>,
-    /// What stands in brackets, as words.
+    /// What stands in brackets, as words; strings have their quotes.
     pub(super) text: Rc<str>,
     /// `@a[..]` rather than `@a(..)`.
     pub(super) structured: bool,

@@ -144,6 +144,8 @@ pub(super) struct Checked {
     pub(super) declared: HashMap<u32, Type>,
     /// Values of expressions that are known.
     pub(super) consts: HashMap<u32, Const>,
+    /// Numbers that are not written in tens, with their base.
+    pub(super) radixes: HashMap<u32, u32>,
 }
 
 impl Type {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use wireyard_pipeline::p4info::{
     Action, ActionRef, Info, Key, Literal, NamedType, Object, ObjectKind, Param, Preamble,
-    Structured, Table, TypeRef, Unit, ValueSet,
+    SelectorSize, Structured, Table, TypeRef, Unit, ValueSet,
 };
 
 use super::proto::p4::config::v1 as p4;
@@ -17,6 +17,8 @@ pub(super) fn info(given: &p4::P4Info) -> Info {
     let mut made = Info::default();
     if let Some(package) = &given.pkg_info {
         made.arch = package.arch.clone();
+        made.package_annotations = package.annotations.clone();
+        made.package_structured = structured(&package.structured_annotations, literal);
         for (name, text) in [
             ("name", &package.name),
             ("version", &package.version),
@@ -67,14 +69,17 @@ pub(super) fn info(given: &p4::P4Info) -> Info {
     made
 }
 
-fn preamble(given: &Option<p4::Preamble>) -> Preamble {
-    let Some(given) = given else { return Preamble::default() };
-    let literal = |one: &p4::Expression| match &one.value {
+fn literal(one: &p4::Expression) -> Literal {
+    match &one.value {
         Some(p4::expression::Value::StringValue(text)) => Literal::Text(text.clone()),
         Some(p4::expression::Value::Int64Value(number)) => Literal::Number(*number),
         Some(p4::expression::Value::BoolValue(flag)) => Literal::Flag(*flag),
         None => Literal::Number(0),
-    };
+    }
+}
+
+fn preamble(given: &Option<p4::Preamble>) -> Preamble {
+    let Some(given) = given else { return Preamble::default() };
     Preamble {
         name: given.name.clone(),
         alias: given.alias.clone(),
@@ -129,7 +134,8 @@ fn action(given: &p4::Action) -> Action {
         .params
         .iter()
         .map(|one| param(one.id, &one.name, one.bitwidth, &one.type_name, &one.annotations));
-    Action { preamble: preamble(&given.preamble), params: params.collect() }
+    let preamble = preamble(&given.preamble);
+    Action { preamble, params: params.collect(), hidden: false }
 }
 
 fn key(given: &p4::MatchField) -> Key {
@@ -189,11 +195,8 @@ fn table(given: &p4::Table, actions: &HashMap<u32, usize>, objects: &HashMap<u32
             .collect(),
         size: given.size,
         has_timeouts: given.idle_timeout_behavior == IdleTimeoutBehavior::NotifyControl as i32,
-        entries: match (given.is_const_table, given.has_initial_entries) {
-            (true, _) => Some(true),
-            (false, true) => Some(false),
-            _ => None,
-        },
+        is_const: given.is_const_table,
+        has_entries: given.has_initial_entries,
     }
 }
 
@@ -227,7 +230,12 @@ fn objects(given: &p4::P4Info, made: &mut Info) -> HashMap<u32, usize> {
         add(&one.preamble, kind);
     }
     for one in &given.action_profiles {
-        let kind = ObjectKind::Profile(one.with_selector, one.size, one.max_group_size);
+        use p4::action_profile::SelectorSizeSemantics as Counted;
+        let counted = one.selector_size_semantics.as_ref().map(|counted| match counted {
+            Counted::SumOfWeights(_) => SelectorSize::Weights,
+            Counted::SumOfMembers(members) => SelectorSize::Members(members.max_member_weight),
+        });
+        let kind = ObjectKind::Profile(one.with_selector, one.size, one.max_group_size, counted);
         add(&one.preamble, kind);
     }
     for one in &given.digests {
@@ -282,6 +290,9 @@ fn type_ref(spec: &p4::P4DataTypeSpec) -> Option<TypeRef> {
 }
 
 fn named_types(types: &p4::P4TypeInfo, made: &mut Info) {
+    if let Some(error) = &types.error {
+        made.errors.clone_from(&error.members);
+    }
     for (name, of) in &types.structs {
         let field = |one: &p4::p4_struct_type_spec::Member| {
             Some((one.name.clone(), type_ref(one.type_spec.as_ref()?)?))

@@ -4,8 +4,8 @@
 //! can run here. [`super::info`] is what a running program has: the same where it came from P4.
 
 use wireyard_pipeline::p4::info::{
-    ActionRef, Info, Key, Literal, NamedType, ObjectKind, Param, Preamble, Structured, Table,
-    TypeRef, Unit,
+    ActionRef, Info, Key, Literal, NamedType, ObjectKind, Param, Preamble, SelectorSize,
+    Structured, Table, TypeRef, Unit,
 };
 
 use super::proto::p4::config::v1 as p4;
@@ -43,14 +43,15 @@ fn structured(all: &[(String, Structured)]) -> Vec<p4::StructuredAnnotation> {
     };
     let one = |(name, value): &(String, Structured)| p4::StructuredAnnotation {
         name: name.clone(),
-        body: Some(match value {
-            Structured::List(list) => Body::ExpressionList(p4::ExpressionList {
+        body: match value {
+            Structured::List(list) if list.is_empty() => None,
+            Structured::List(list) => Some(Body::ExpressionList(p4::ExpressionList {
                 expressions: list.iter().map(expression).collect(),
-            }),
-            Structured::Pairs(pairs) => Body::KvPairList(p4::KeyValuePairList {
+            })),
+            Structured::Pairs(pairs) => Some(Body::KvPairList(p4::KeyValuePairList {
                 kv_pairs: pairs.iter().map(pair).collect(),
-            }),
-        }),
+            })),
+        },
         ..Default::default()
     };
     all.iter().map(one).collect()
@@ -75,32 +76,15 @@ fn prefix(kind: &ObjectKind) -> Prefix {
 
 /// The P4Info.
 pub fn p4info(info: &Info) -> p4::P4Info {
-    let package = |name: &str| info.package.get(name).cloned().unwrap_or_default();
-    let platform = |name: &str| info.platform.get(name).copied().unwrap_or_default();
+    let has_types = !info.types.is_empty() || !info.errors.is_empty();
     let mut made = p4::P4Info {
-        pkg_info: Some(p4::PkgInfo {
-            name: package("name"),
-            version: package("version"),
-            arch: info.arch.clone(),
-            organization: package("organization"),
-            contact: package("contact"),
-            url: package("url"),
-            platform_properties: (!info.platform.is_empty()).then(|| p4::PlatformProperties {
-                multicast_group_table_size: platform("multicast_group_table_size"),
-                multicast_group_table_total_replicas: platform(
-                    "multicast_group_table_total_replicas",
-                ),
-                multicast_group_table_max_replicas_per_entry: platform(
-                    "multicast_group_table_max_replicas_per_entry",
-                ),
-            }),
-            ..Default::default()
-        }),
+        // A program without `main` has no architecture, and nothing else.
+        pkg_info: (*info != Info::default()).then(|| package(info)),
         tables: info.tables.iter().map(|one| table(info, one)).collect(),
-        type_info: (!info.types.is_empty()).then(|| types(info)),
+        type_info: has_types.then(|| types(info)),
         ..Default::default()
     };
-    for action in &info.actions {
+    for action in info.actions.iter().filter(|action| !action.hidden) {
         let param = |param: &Param| p4::action::Param {
             id: param.id,
             name: param.name.clone(),
@@ -137,6 +121,29 @@ pub fn p4info(info: &Info) -> p4::P4Info {
     }
     objects(info, &mut made);
     made
+}
+
+fn package(info: &Info) -> p4::PkgInfo {
+    let package = |name: &str| info.package.get(name).cloned().unwrap_or_default();
+    let platform = |name: &str| info.platform.get(name).copied().unwrap_or_default();
+    p4::PkgInfo {
+        name: package("name"),
+        version: package("version"),
+        arch: info.arch.clone(),
+        organization: package("organization"),
+        contact: package("contact"),
+        url: package("url"),
+        annotations: info.package_annotations.clone(),
+        structured_annotations: structured(&info.package_structured),
+        platform_properties: (!info.platform.is_empty()).then(|| p4::PlatformProperties {
+            multicast_group_table_size: platform("multicast_group_table_size"),
+            multicast_group_table_total_replicas: platform("multicast_group_table_total_replicas"),
+            multicast_group_table_max_replicas_per_entry: platform(
+                "multicast_group_table_max_replicas_per_entry",
+            ),
+        }),
+        ..Default::default()
+    }
 }
 
 fn match_field(key: &Key) -> p4::MatchField {
@@ -191,10 +198,12 @@ fn table(info: &Info, table: &Table) -> p4::Table {
     };
     let default = table.default.as_ref().map(|(at, values, _)| p4::TableActionCall {
         action_id: action_id(info, *at),
-        arguments: (1..)
+        arguments: info.actions[*at]
+            .params
+            .iter()
             .zip(values)
-            .map(|(param_id, value)| p4::table_action_call::Argument {
-                param_id,
+            .map(|(param, value)| p4::table_action_call::Argument {
+                param_id: param.id,
                 value: value.clone(),
             })
             .collect(),
@@ -214,8 +223,8 @@ fn table(info: &Info, table: &Table) -> p4::Table {
         direct_resource_ids: table.direct.iter().map(|at| object_id(info, *at)).collect(),
         size: table.size,
         idle_timeout_behavior: idle as i32,
-        is_const_table: table.entries == Some(true),
-        has_initial_entries: table.entries.is_some(),
+        is_const_table: table.is_const,
+        has_initial_entries: table.has_entries,
         other_properties: None,
     }
 }
@@ -271,19 +280,30 @@ fn objects(info: &Info, made: &mut p4::P4Info) {
                 size: *size as i32,
                 index_type_name: named(index),
             }),
-            ObjectKind::Profile(with_selector, size, max_group_size) => {
+            ObjectKind::Profile(with_selector, size, max_group_size, counted) => {
                 made.action_profiles.push(p4::ActionProfile {
                     preamble: names,
                     table_ids: of_table(at, |table, at| table.implementation == Some(at)),
                     with_selector: *with_selector,
                     size: *size,
                     max_group_size: *max_group_size,
+                    selector_size_semantics: counted.map(selector_size),
                     ..Default::default()
                 });
             }
             ObjectKind::Digest(spec) => {
                 made.digests.push(p4::Digest { preamble: names, type_spec: Some(data(spec)) });
             }
+        }
+    }
+}
+
+fn selector_size(counted: SelectorSize) -> p4::action_profile::SelectorSizeSemantics {
+    use p4::action_profile::{SelectorSizeSemantics as Counted, SumOfMembers, SumOfWeights};
+    match counted {
+        SelectorSize::Weights => Counted::SumOfWeights(SumOfWeights {}),
+        SelectorSize::Members(max_member_weight) => {
+            Counted::SumOfMembers(SumOfMembers { max_member_weight })
         }
     }
 }
@@ -323,6 +343,8 @@ fn data(ty: &TypeRef) -> p4::P4DataTypeSpec {
 
 fn types(info: &Info) -> p4::P4TypeInfo {
     let mut made = p4::P4TypeInfo::default();
+    let errors = || p4::P4ErrorTypeSpec { members: info.errors.clone() };
+    made.error = (!info.errors.is_empty()).then(errors);
     for (name, ty) in &info.types {
         let name = name.clone();
         match ty {

@@ -1,9 +1,9 @@
 //! Names and ids: p4c's rules, so that a controller's entries for a program of p4c fit.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::tree::*;
-use super::{Info, Literal, Preamble, Structured};
+use super::{Info, Preamble};
 
 /// The number of a name: Bob Jenkins' one-at-a-time hash in 24 bits.
 pub fn number(name: &str) -> u32 {
@@ -17,24 +17,6 @@ pub fn number(name: &str) -> u32 {
     hash ^= hash >> 11;
     hash.wrapping_add(hash << 15) & 0x00ff_ffff
 }
-
-/// Annotations that mean something, so that they are not repeated for the controller.
-const KNOWN: [&str; 14] = [
-    "name",
-    "id",
-    "alias",
-    "brief",
-    "description",
-    "defaultonly",
-    "tableonly",
-    "match",
-    "pkginfo",
-    "p4runtime_translation",
-    "max_group_size",
-    "optional",
-    "format",
-    "platform_property",
-];
 
 /// The text of an annotation's one argument.
 pub(super) fn text_of(all: &[Annotation], name: &str) -> Option<String> {
@@ -52,37 +34,9 @@ pub(super) fn number_of(all: &[Annotation], name: &str) -> Option<u32> {
     }
 }
 
-/// Annotations that mean nothing here, as text.
-pub(super) fn others(all: &[Annotation], and: &[&str]) -> Vec<String> {
-    let is_other = |one: &&Annotation| {
-        let name = &*one.name.value;
-        !one.structured && (!KNOWN.contains(&name) || and.contains(&name))
-    };
-    let text = |one: &Annotation| match one.text.is_empty() {
-        true => format!("@{}", one.name.value),
-        false => format!("@{}({})", one.name.value, one.text),
-    };
-    all.iter().filter(is_other).map(text).collect()
-}
-
-/// `@name[..]`.
-pub(super) fn structured(all: &[Annotation]) -> Vec<(String, Structured)> {
-    let literal = |expr: &Expr| match &*expr.kind {
-        ExprKind::Number(value, _) => Literal::Number(i64::try_from(value).unwrap_or_default()),
-        ExprKind::Bool(flag) => Literal::Flag(*flag),
-        ExprKind::Text(text) => Literal::Text(text.to_string()),
-        _ => Literal::Number(0),
-    };
-    let value = |one: &Annotation| {
-        let named = one.args.iter().all(|arg| arg.name.is_some()) && !one.args.is_empty();
-        let pair = |arg: &Arg| Some((arg.name.as_ref()?.value.to_string(), literal(&arg.value)));
-        match named {
-            true => Structured::Pairs(one.args.iter().filter_map(pair).collect()),
-            false => Structured::List(one.args.iter().map(|arg| literal(&arg.value)).collect()),
-        }
-    };
-    let all = all.iter().filter(|one| one.structured);
-    all.map(|one| (one.name.value.to_string(), value(one))).collect()
+/// The name that a controller has for a type, field or parameter.
+pub(super) fn control_name(annotations: &[Annotation], name: &str) -> String {
+    full_name("", annotations, name)
 }
 
 /// The name of a thing inside of `prefix`; `@name(".x")` leaves it.
@@ -95,52 +49,73 @@ pub(in crate::p4) fn full_name(prefix: &str, annotations: &[Annotation], name: &
     }
 }
 
-/// Names of an entity; alias and id come when all are known.
-pub(super) fn preamble(name: String, annotations: &[Annotation], and: &[&str]) -> Preamble {
-    let id = number_of(annotations, "id");
-    Preamble {
-        name,
-        alias: text_of(annotations, "alias").unwrap_or_default(),
-        id: id.unwrap_or_default() & 0x00ff_ffff,
-        pinned: id.is_some(),
-        annotations: others(annotations, and),
-        structured: structured(annotations),
+/// Numbers of keys, parameters and fields: those that `@id` gives, then from 1 what none of them has. One that has its own number counts.
+pub(super) fn numbers<'a>(all: impl Iterator<Item = &'a [Annotation]>) -> Vec<u32> {
+    let given: Vec<Option<u32>> = all.map(|one| number_of(one, "id")).collect();
+    let mut taken: HashSet<u32> = given.iter().flatten().copied().collect();
+    let (mut next, mut found) = (1, Vec::new());
+    for given in given {
+        if let Some(given) = given {
+            next += 1;
+            found.push(given);
+            continue;
+        }
+        while !taken.insert(next) {
+            next += 1;
+        }
+        found.push(next);
     }
+    found
 }
 
-/// Gives each entity of a kind its id and its alias.
-pub(super) fn settle(info: &mut Info) {
-    give(info.tables.iter_mut().map(|one| &mut one.preamble).collect());
-    give(info.actions.iter_mut().map(|one| &mut one.preamble).collect());
-    give(info.value_sets.iter_mut().map(|one| &mut one.preamble).collect());
-    give(info.controller_headers.iter_mut().map(|(one, _)| one).collect());
-    let mut kinds: BTreeMap<u8, Vec<&mut Preamble>> = BTreeMap::new();
+/// Gives each entity its id, by its kind, and its alias, by the names of all kinds; `also` are names that are not listed.
+/// The name of a controller header is that of its type, in `types`.
+pub(super) fn settle(info: &mut Info, types: &[String], also: Vec<String>) {
+    let mut kinds: BTreeMap<u8, Vec<(String, &mut Preamble)>> = BTreeMap::new();
+    let of = |one: &mut Preamble| one.name.clone();
+    let mut add = |kind: u8, name: String, one| kinds.entry(kind).or_default().push((name, one));
+    for one in info.tables.iter_mut().map(|one| &mut one.preamble) {
+        add(0, of(one), one);
+    }
+    for one in info.actions.iter_mut().map(|one| &mut one.preamble) {
+        add(1, of(one), one);
+    }
+    for one in info.value_sets.iter_mut().map(|one| &mut one.preamble) {
+        add(2, of(one), one);
+    }
+    for ((one, _), name) in info.controller_headers.iter_mut().zip(types) {
+        one.alias.clone_from(&one.name);
+        add(3, name.clone(), one);
+    }
     for one in &mut info.objects {
-        kinds.entry(super::objects::sort(&one.kind)).or_default().push(&mut one.preamble);
+        let name = of(&mut one.preamble);
+        add(4 + super::objects::sort(&one.kind), name, &mut one.preamble);
     }
-    kinds.into_values().for_each(give);
+    let listed = kinds.values().flatten().map(|(name, _)| name.clone());
+    let names: BTreeSet<String> = listed.chain(also).collect();
+    kinds.into_values().for_each(|all| give(all, &names));
 }
 
-fn give(mut all: Vec<&mut Preamble>) {
-    let mut taken: HashSet<u32> = all.iter().filter(|one| one.pinned).map(|one| one.id).collect();
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
-    for one in &mut all {
+fn give(mut all: Vec<(String, &mut Preamble)>, names: &BTreeSet<String>) {
+    let pinned = all.iter().filter(|(_, one)| one.pinned);
+    let mut taken: HashSet<u32> = pinned.map(|(_, one)| one.id).collect();
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for (name, one) in &mut all {
         if !one.pinned {
-            let mut id = number(&one.name);
+            let mut id = number(name);
             while id == 0 || !taken.insert(id) {
                 id = (id + 1) & 0x00ff_ffff;
             }
             one.id = id;
         }
         if one.alias.is_empty() {
-            one.alias = shortest(&one.name, &names);
+            one.alias = shortest(name, names);
         }
     }
 }
 
 /// The shortest end of a name, in whole parts, that no other name has.
-fn shortest(name: &str, names: &[String]) -> String {
+fn shortest(name: &str, names: &BTreeSet<String>) -> String {
     let starts = name.rmatch_indices('.').map(|(at, _)| at + 1).chain([0]);
     for start in starts {
         let end = &name[start..];
@@ -162,7 +137,24 @@ mod tests {
     fn ids_and_aliases_are_those_of_p4c() {
         assert_eq!(number("IngressI.indirect"), 46_872_340 & 0x00ff_ffff);
         assert_eq!(number("NoAction"), 21_257_015 & 0x00ff_ffff);
-        let names = ["a.b.t", "a.c.t", "a.u"].map(str::to_owned);
-        assert_eq!(names.each_ref().map(|name| shortest(name, &names)), ["b.t", "c.t", "u"]);
+        let all = ["a.b.t", "a.c.t", "a.u"];
+        let names: BTreeSet<String> = all.map(str::to_owned).into();
+        assert_eq!(all.map(|name| shortest(name, &names)), ["b.t", "c.t", "u"]);
+    }
+
+    #[test]
+    fn numbers_that_are_given_are_no_other_ones() {
+        let id = |number: u32| {
+            let span = crate::ir::SourceSpan { file: crate::ids::FileId::new(0), start: 0, end: 0 };
+            let kind = ExprKind::Number(number.into(), None);
+            let value = Expr { kind: std::rc::Rc::new(kind), span, id: 0 };
+            let args = vec![Arg { name: None, value }];
+            let name = crate::ast::Sp::new("id".into(), span);
+            vec![Annotation { name, args, text: "".into(), structured: false }]
+        };
+        let all = [id(2), Vec::new(), Vec::new()];
+        assert_eq!(numbers(all.iter().map(Vec::as_slice)), [2, 3, 4]);
+        let all = [Vec::new(), id(2), Vec::new(), id(9), Vec::new()];
+        assert_eq!(numbers(all.iter().map(Vec::as_slice)), [1, 2, 3, 9, 4]);
     }
 }

@@ -4,9 +4,12 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{Const, Type};
-use super::ids::{full_name, number_of, preamble};
+use super::ids::{full_name, number_of, text_of};
 use super::walk::{Bound, Walk};
-use super::{Object, ObjectKind, Unit};
+use super::{Object, ObjectKind, SelectorSize, Unit};
+
+/// Annotations of action profiles that P4Info says in its own fields.
+const OF_PROFILES: [&str; 3] = ["max_group_size", "selector_size_semantics", "max_member_weight"];
 
 /// Kinds with ids of their own.
 pub(super) fn sort(kind: &ObjectKind) -> u8 {
@@ -27,6 +30,9 @@ impl Walk<'_> {
         let Some(Type::Extern(of, types)) = self.checked.declared.get(&decl.id).cloned() else {
             return;
         };
+        if &*of.name.value == "register" && self.by_typedef(decl) {
+            return;
+        }
         let args = self.arguments(decl);
         let name = full_name(prefix, &decl.annotations, &decl.name.value);
         if let Some(at) = self.new_object(&of, &types, &args, name, &decl.annotations) {
@@ -70,21 +76,47 @@ impl Walk<'_> {
                 let cell = self.type_ref(types.first()?);
                 ObjectKind::Register(cell, size(self, 0)?, self.index_type(types.get(1)))
             }
-            "action_profile" | "ActionProfile" => ObjectKind::Profile(false, size(self, 0)?, 0),
+            "action_profile" | "ActionProfile" => {
+                ObjectKind::Profile(false, size(self, 0)?, 0, None)
+            }
             "action_selector" | "ActionSelector" => {
                 let most = number_of(annotations, "max_group_size").unwrap_or(0);
-                ObjectKind::Profile(true, size(self, 1)?, i32::try_from(most).unwrap_or(0))
+                let most = i32::try_from(most).unwrap_or(0);
+                ObjectKind::Profile(true, size(self, 1)?, most, selector_size(annotations))
             }
             "Digest" => ObjectKind::Digest(self.type_ref(types.first()?)),
             _ => return None,
         };
-        self.info.objects.push(Object { preamble: preamble(name, annotations, &[]), kind });
+        let is_profile = matches!(kind, ObjectKind::Profile(..));
+        let known: &[&str] = if is_profile { &OF_PROFILES } else { &[] };
+        let preamble = self.preamble(name, annotations, known);
+        self.info.objects.push(Object { preamble, kind });
         Some(self.info.objects.len() - 1)
+    }
+
+    /// `R(4096) r;` with `typedef register<T> R;`: p4c lists only instances that name the extern.
+    fn by_typedef(&self, decl: &Decl) -> bool {
+        let DeclKind::Instance { ty, .. } = &decl.kind else { return false };
+        let TypeKind::Name { name, .. } = &ty.value else { return false };
+        let mut all = self.checked.decls.iter();
+        all.any(|one| one.name.value == name.value && matches!(one.kind, DeclKind::Typedef(_)))
     }
 
     /// The name of the type of an index, where it has one.
     fn index_type(&mut self, ty: Option<&Type>) -> Option<String> {
         let ty = ty?.clone();
         matches!(ty, Type::New(..)).then(|| self.width(&ty).1)?
+    }
+}
+
+/// What the size of a selector counts, where its annotations say it.
+fn selector_size(annotations: &[Annotation]) -> Option<SelectorSize> {
+    match text_of(annotations, "selector_size_semantics")?.as_str() {
+        "sum_of_members" => {
+            let most = number_of(annotations, "max_member_weight").unwrap_or(0);
+            Some(SelectorSize::Members(i32::try_from(most).unwrap_or(0)))
+        }
+        "sum_of_weights" => Some(SelectorSize::Weights),
+        _ => None,
     }
 }

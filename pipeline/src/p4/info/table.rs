@@ -4,10 +4,14 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{Const, Type};
-use super::ids::{full_name, others, preamble, structured, text_of};
+use super::ids::{full_name, numbers, text_of};
+use super::notes::others;
 use super::types::bytes;
-use super::walk::{Bound, Walk};
+use super::walk::{Bound, Called, Walk};
 use super::{ActionRef, Key, Table};
+
+/// Entries of a table that says no size.
+const SIZE: i64 = 1024;
 
 impl Walk<'_> {
     /// Each call in statements that can be run, outermost last.
@@ -35,7 +39,8 @@ impl Walk<'_> {
                 }
                 StmtKind::Switch(value, cases) => {
                     calls_in(value, each);
-                    let bodies = cases.iter().filter_map(|case| case.body.as_ref());
+                    let bodies =
+                        self.taken(value, cases).iter().filter_map(|one| one.body.as_ref());
                     bodies.for_each(|body| self.calls(&body.statements, each));
                 }
                 StmtKind::Return(Some(value)) => calls_in(value, each),
@@ -59,38 +64,74 @@ impl Walk<'_> {
         }
     }
 
+    /// The cases that a `switch` may take: of a value that is known it is one.
+    fn taken<'s>(&self, value: &Expr, cases: &'s [SwitchCase]) -> &'s [SwitchCase] {
+        let Some(value) = self.checked.consts.get(&value.id) else { return cases };
+        let is_it = |case: &SwitchCase| match &case.label {
+            Some(label) => self.checked.consts.get(&label.id) == Some(value),
+            None => false,
+        };
+        let is_default = |case: &SwitchCase| match &case.label {
+            Some(label) => matches!(*label.kind, ExprKind::Any),
+            None => true,
+        };
+        let labels_known = cases.iter().filter_map(|case| case.label.as_ref()).all(|label| {
+            matches!(*label.kind, ExprKind::Any) || self.checked.consts.contains_key(&label.id)
+        });
+        if !labels_known {
+            return cases;
+        }
+        let first = cases.iter().position(is_it).or_else(|| cases.iter().position(is_default));
+        let Some(first) = first else { return &[] };
+        let len = cases[first..].iter().position(|case| case.body.is_some());
+        len.map_or(&[], |len| &cases[first..=first + len])
+    }
+
     pub(super) fn table(&mut self, decl: &Rc<Decl>, table: &TableDecl, prefix: &str) {
         let name = full_name(prefix, &decl.annotations, &decl.name.value);
-        if annotation(&decl.annotations, "hidden").is_some() || !self.tables.insert(name.clone()) {
+        if !self.tables.insert(name.clone()) {
             return;
         }
-        let mut made =
-            Table { preamble: preamble(name, &decl.annotations, &[]), ..Table::default() };
-        let keys = table.keys.iter().filter(|key| &*key.kind.value != "selector");
-        for (id, key) in (1..).zip(keys) {
+        if annotation(&decl.annotations, "hidden").is_some() {
+            self.also.push(name);
+            return;
+        }
+        let preamble = self.preamble(name, &decl.annotations, &[]);
+        let mut made = Table { preamble, ..Table::default() };
+        // Keys of a selector take a number, though they are not listed.
+        let ids = numbers(table.keys.iter().map(|key| key.annotations.as_slice()));
+        for (id, key) in ids.into_iter().zip(&table.keys) {
+            if &*key.kind.value == "selector" {
+                continue;
+            }
             let ty = self.checked.types.get(key.value.id as usize).cloned().unwrap_or(Type::Any);
-            let name = words(&key.value);
-            let field = self.param(id, &name, &key.annotations, &ty);
+            let name = text_of(&key.annotations, "name");
+            let name = name.unwrap_or_else(|| self.key_name(&key.value));
+            let field = self.param(id, name, &key.annotations, &[], &ty);
             made.keys.push(Key { field, kind: key.kind.value.to_string() });
         }
         let mut refs: Vec<(u32, usize)> = Vec::new();
         for one in &table.actions {
             let Some(action) = self.action_decl(&one.action) else { continue };
-            let Some(at) = self.action(&action, prefix) else { continue };
+            let Some(at) = self.action(&action, prefix, Called::ByTable) else { continue };
             refs.push((action.id, at));
             made.actions.push(ActionRef {
                 action: at,
-                annotations: others(&one.annotations, &["defaultonly", "tableonly"]),
-                structured: structured(&one.annotations),
+                annotations: others(&one.annotations, &[]),
+                structured: self.structured(&one.annotations, &[]),
             });
         }
         self.default_action(table, prefix, &refs, &mut made);
         made.size = match self.property(table, &["size"]) {
             Some(Bound::Const(Const::Int(size))) => i64::try_from(&size).unwrap_or_default(),
-            _ => 1024,
+            _ => 0,
         };
+        if made.size == 0 {
+            made.size = SIZE;
+        }
         self.attached(table, &mut made);
-        made.entries = table.entries.as_ref().filter(|e| !e.list.is_empty()).map(|e| e.is_const);
+        made.is_const = table.entries.as_ref().is_some_and(|entries| entries.is_const);
+        made.has_entries = table.entries.as_ref().is_some_and(|entries| !entries.list.is_empty());
         self.info.tables.push(made);
     }
 
@@ -104,7 +145,7 @@ impl Walk<'_> {
         let Some(default) = &table.default else {
             let is_none = |decl: &&Rc<Decl>| &*decl.name.value == "NoAction";
             let Some(none) = self.checked.decls.iter().find(is_none).cloned() else { return };
-            let Some(at) = self.action(&none, prefix) else { return };
+            let Some(at) = self.action(&none, prefix, Called::ByTable) else { return };
             if !refs.iter().any(|(id, _)| *id == none.id) {
                 let annotations = vec!["@defaultonly".to_owned()];
                 made.actions.push(ActionRef { action: at, annotations, structured: Vec::new() });
@@ -113,7 +154,7 @@ impl Walk<'_> {
             return;
         };
         let Some(action) = self.action_decl(default) else { return };
-        let Some(at) = self.action(&action, prefix) else { return };
+        let Some(at) = self.action(&action, prefix, Called::ByTable) else { return };
         let DeclKind::Action { params, .. } = &action.kind else { return };
         let args = match &*default.kind {
             ExprKind::Call { args, .. } => self.ordered(default.id, args),
@@ -191,7 +232,7 @@ impl Walk<'_> {
 }
 
 /// Each call in an expression.
-fn calls_in(expr: &Expr, each: &mut dyn FnMut(&Expr)) {
+pub(super) fn calls_in(expr: &Expr, each: &mut dyn FnMut(&Expr)) {
     match &*expr.kind {
         ExprKind::Call { callee, args, .. } => {
             calls_in(callee, each);
@@ -216,27 +257,5 @@ fn calls_in(expr: &Expr, each: &mut dyn FnMut(&Expr)) {
         }
         ExprKind::Record(fields, _) => fields.iter().for_each(|(_, value)| calls_in(value, each)),
         _ => {}
-    }
-}
-
-/// The name of a key: the expression as it is written, `$valid$` for `isValid()`.
-fn words(expr: &Expr) -> String {
-    match &*expr.kind {
-        ExprKind::Name(name, _) => name.value.to_string(),
-        ExprKind::Member(of, name) => format!("{}.{}", words(of), name.value),
-        ExprKind::Index(of, at) => format!("{}[{}]", words(of), words(at)),
-        ExprKind::Slice(of, high, low) => format!("{}[{}:{}]", words(of), words(high), words(low)),
-        ExprKind::Number(value, _) => value.to_string(),
-        ExprKind::Call { callee, .. } => match &*callee.kind {
-            ExprKind::Member(of, name) if &*name.value == "isValid" => {
-                format!("{}.$valid$", words(of))
-            }
-            _ => words(callee),
-        },
-        ExprKind::Binary(operator, a, b) => {
-            format!("{} {} {}", words(a), operator.sign(), words(b))
-        }
-        ExprKind::Cast(_, of) => words(of),
-        _ => String::new(),
     }
 }

@@ -3,8 +3,9 @@
 use num_bigint::BigInt;
 
 use super::super::tree::*;
-use super::super::types::{Const, Type};
-use super::ids::{others, text_of};
+use super::super::types::{Const, StructType, Type};
+use super::ids::{control_name, text_of};
+use super::notes::others;
 use super::walk::Walk;
 use super::{NamedType, Param, TypeRef};
 
@@ -24,8 +25,42 @@ pub(super) fn bytes(value: &BigInt, bits: u32) -> Vec<u8> {
 
 /// The name that a controller has for a type.
 fn type_name(decl: &Decl) -> String {
-    let name = text_of(&decl.annotations, "name");
-    name.unwrap_or_else(|| decl.name.value.to_string()).trim_start_matches('.').to_owned()
+    control_name(&decl.annotations, &decl.name.value)
+}
+
+/// The fields of a header, those of structs in it instead of the structs. If it has some, names are paths and `@name` means nothing.
+pub(super) fn flat_fields(of: &StructType) -> Vec<(String, Vec<Annotation>, Type)> {
+    let DeclKind::Struct(inner) = &of.decl.kind else { return Vec::new() };
+    let has_structs = of.fields.iter().any(|(_, ty)| matches!(ty, Type::Struct(_)));
+    let mut found = Vec::new();
+    for (field, (plain, ty)) in inner.fields.iter().zip(&of.fields) {
+        match ty {
+            Type::Struct(of) => flattened(of, plain, &mut found),
+            ty if has_structs => {
+                found.push((plain.to_string(), without_name(&field.annotations), ty.clone()));
+            }
+            ty => {
+                let name = control_name(&field.annotations, plain);
+                found.push((name, field.annotations.clone(), ty.clone()));
+            }
+        }
+    }
+    found
+}
+
+fn flattened(of: &StructType, path: &str, into: &mut Vec<(String, Vec<Annotation>, Type)>) {
+    let DeclKind::Struct(inner) = &of.decl.kind else { return };
+    for (field, (plain, ty)) in inner.fields.iter().zip(&of.fields) {
+        let path = format!("{path}.{plain}");
+        match ty {
+            Type::Struct(of) => flattened(of, &path, into),
+            ty => into.push((path, without_name(&field.annotations), ty.clone())),
+        }
+    }
+}
+
+fn without_name(annotations: &[Annotation]) -> Vec<Annotation> {
+    annotations.iter().filter(|one| &*one.name.value != "name").cloned().collect()
 }
 
 impl Walk<'_> {
@@ -35,14 +70,21 @@ impl Walk<'_> {
             Type::Bit(bits) => TypeRef::Bits(*bits),
             Type::Int(bits) => TypeRef::Signed(*bits),
             Type::Varbit(bits) => TypeRef::Variable(*bits),
-            Type::Error => TypeRef::Error,
+            Type::Error => {
+                self.note_errors();
+                TypeRef::Error
+            }
             Type::Tuple(parts) | Type::Listed(parts, _) => {
                 TypeRef::Tuple(parts.iter().map(|part| self.type_ref(part)).collect())
             }
             Type::New(decl, base) => {
                 let name = type_name(decl);
                 if !self.info.types.contains_key(&name) {
-                    let known = self.new_type(decl, base);
+                    let known = match translation(decl) {
+                        Some((uri, bits)) => NamedType::Translated(uri, bits),
+                        // What it is in the end: types in between are not told.
+                        None => NamedType::New(self.type_ref(base.unwrapped())),
+                    };
                     self.info.types.insert(name.clone(), known);
                 }
                 TypeRef::New(name)
@@ -74,15 +116,7 @@ impl Walk<'_> {
                 }
                 let is_header = of.kind == StructKind::Header;
                 if !self.info.types.contains_key(&name) {
-                    let mut fields = Vec::new();
-                    for (name, ty) in &of.fields {
-                        self.member(name, ty, is_header, &mut fields);
-                    }
-                    let known = if is_header {
-                        NamedType::Header(fields)
-                    } else {
-                        NamedType::Struct(fields)
-                    };
+                    let known = self.members(of);
                     self.info.types.insert(name.clone(), known);
                 }
                 if is_header { TypeRef::Header(name) } else { TypeRef::Struct(name) }
@@ -91,29 +125,35 @@ impl Walk<'_> {
         }
     }
 
-    /// A field; a struct in a header is its fields.
-    fn member(&mut self, name: &str, ty: &Type, flat: bool, into: &mut Vec<(String, TypeRef)>) {
-        match ty {
-            Type::Struct(of) if flat => {
-                for (inner, ty) in &of.fields {
-                    self.member(&format!("{name}.{inner}"), ty, flat, into);
-                }
-            }
-            ty => {
-                let ty = if flat && !matches!(ty, Type::Varbit(_)) {
-                    ty.bits().map_or(TypeRef::Bool, TypeRef::Bits)
-                } else {
-                    self.type_ref(ty)
+    fn members(&mut self, of: &StructType) -> NamedType {
+        if of.kind == StructKind::Header {
+            let field = |(name, _, ty): (String, _, Type)| {
+                let ty = match ty.base() {
+                    Type::Varbit(bits) => TypeRef::Variable(*bits),
+                    Type::Int(bits) => TypeRef::Signed(*bits),
+                    ty => ty.bits().map_or(TypeRef::Bool, TypeRef::Bits),
                 };
-                into.push((name.to_owned(), ty));
-            }
+                (name, ty)
+            };
+            return NamedType::Header(flat_fields(of).into_iter().map(field).collect());
         }
+        let DeclKind::Struct(inner) = &of.decl.kind else { return NamedType::Struct(Vec::new()) };
+        let mut fields = Vec::new();
+        for (field, (name, ty)) in inner.fields.iter().zip(&of.fields) {
+            fields.push((control_name(&field.annotations, name), self.type_ref(ty)));
+        }
+        NamedType::Struct(fields)
     }
 
-    fn new_type(&mut self, decl: &Decl, base: &Type) -> NamedType {
-        match translation(decl) {
-            Some((uri, bits)) => NamedType::Translated(uri, bits),
-            None => NamedType::New(self.type_ref(base)),
+    /// Lists the members of `error`.
+    fn note_errors(&mut self) {
+        if !self.info.errors.is_empty() {
+            return;
+        }
+        for decl in &self.checked.decls {
+            if let DeclKind::Errors(names) = &decl.kind {
+                self.info.errors.extend(names.iter().map(|name| name.value.to_string()));
+            }
         }
     }
 
@@ -124,7 +164,7 @@ impl Walk<'_> {
                 let TypeRef::New(name) = self.type_ref(ty) else { return (0, None) };
                 let bits = match translation(decl) {
                     Some((_, bits)) => bits.unwrap_or(0),
-                    None => self.plain_bits(ty),
+                    None => ty.bits().unwrap_or(0),
                 };
                 (bits, Some(name))
             }
@@ -136,17 +176,11 @@ impl Walk<'_> {
                 self.type_ref(ty);
                 (base.bits().unwrap_or(0), None)
             }
+            Type::Error => {
+                self.note_errors();
+                (0, None)
+            }
             other => (other.bits().unwrap_or(0), None),
-        }
-    }
-
-    fn plain_bits(&self, ty: &Type) -> u32 {
-        match ty {
-            Type::New(decl, base) => match translation(decl) {
-                Some((_, bits)) => bits.unwrap_or(0),
-                None => self.plain_bits(base),
-            },
-            other => other.bits().unwrap_or(0),
         }
     }
 
@@ -154,14 +188,13 @@ impl Walk<'_> {
     pub(super) fn param(
         &mut self,
         id: u32,
-        name: &str,
+        name: String,
         annotations: &[Annotation],
+        known: &[&str],
         ty: &Type,
     ) -> Param {
         let (bits, type_name) = self.width(ty);
-        let id = super::ids::number_of(annotations, "id").unwrap_or(id);
-        let name = text_of(annotations, "name").unwrap_or_else(|| name.to_owned());
-        Param { id, name, bits, type_name, annotations: others(annotations, &[]) }
+        Param { id, name, bits, type_name, annotations: others(annotations, known) }
     }
 }
 

@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{Callee, Checked, Const, Def, Type};
-use super::ids::{full_name, preamble, settle, text_of};
+use super::ids::{control_name, full_name, numbers, settle, text_of};
+use super::table::calls_in;
+use super::types::flat_fields;
 use super::{Action, Info, Key, Object, ObjectKind, ValueSet};
 
 /// Deepest nesting of instances.
@@ -20,6 +22,15 @@ pub(super) enum Bound {
     Object(usize),
 }
 
+/// Who runs an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Called {
+    /// A table, which lists it.
+    ByTable,
+    /// A statement.
+    Directly,
+}
+
 /// The walk.
 pub(super) struct Walk<'c> {
     pub(super) checked: &'c Checked,
@@ -31,12 +42,36 @@ pub(super) struct Walk<'c> {
     /// Action declarations that are inside of the control at hand.
     local: HashSet<u32>,
     depth: usize,
+    /// Names that are not listed, but that aliases are told apart from.
+    pub(super) also: Vec<String>,
+    /// The names of the types of controller headers, in their order.
+    header_types: Vec<String>,
 }
 
-/// What P4Info lists of a program; `None` where it has no `main` of an architecture with P4Runtime.
+/// The name of a digest of v1model: that of its struct, or a number among the calls with other types.
+pub(in crate::p4) fn digest_name(checked: &Checked, call: u32, ty: &Type) -> String {
+    if let Type::Struct(of) = ty {
+        return control_name(&of.decl.annotations, &of.decl.name.value);
+    }
+    let before = checked.calls.iter().filter(|(id, info)| {
+        let is_digest = matches!(&info.callee, Callee::Decl(decl) if &*decl.name.value == "digest");
+        let unnamed = !matches!(info.types.first(), Some((_, Type::Struct(_))));
+        **id < call && is_digest && unnamed
+    });
+    format!("digest_{}", before.count())
+}
+
+/// What P4Info lists of a program; `None` where its `main` is of an architecture without P4Runtime. A program of v1model or PSA without `main`
+/// has an empty one.
 pub(in crate::p4) fn info(checked: &Checked) -> Option<Info> {
     let is_main = |decl: &&Rc<Decl>| &*decl.name.value == "main";
-    let main = checked.decls.iter().rev().find(is_main)?;
+    let Some(main) = checked.decls.iter().rev().find(is_main) else {
+        let is_known = |decl: &Rc<Decl>| {
+            matches!(decl.kind, DeclKind::Package { .. })
+                && matches!(&*decl.name.value, "V1Switch" | "PSA_Switch")
+        };
+        return checked.decls.iter().any(is_known).then(Info::default);
+    };
     let Some(Type::Package(package, _)) = checked.declared.get(&main.id) else { return None };
     let arch = match &*package.name.value {
         "V1Switch" => "v1model",
@@ -51,34 +86,38 @@ pub(in crate::p4) fn info(checked: &Checked) -> Option<Info> {
         tables: HashSet::new(),
         local: HashSet::new(),
         depth: 0,
+        also: Vec::new(),
+        header_types: Vec::new(),
     };
     walk.package_annotations(main);
     for decl in &checked.decls {
         match &decl.kind {
             DeclKind::Instance { .. } => walk.object(decl, ""),
             DeclKind::Struct(inner) if inner.kind == StructKind::Header => {
-                walk.controller_header(decl, inner);
+                walk.controller_header(decl);
             }
             _ => {}
         }
     }
     walk.instance(main);
-    let mut info = walk.info;
-    drop_unused(&mut info);
-    settle(&mut info);
+    let Walk { mut info, mut also, header_types, .. } = walk;
+    also.extend(drop_unused(&mut info));
+    settle(&mut info, &header_types, also);
     Some(info)
 }
 
-/// Takes out counters and meters of entries that no table has.
-fn drop_unused(info: &mut Info) {
+/// Takes out counters and meters of entries that no table has; their names.
+fn drop_unused(info: &mut Info) -> Vec<String> {
     let used: HashSet<usize> = info.tables.iter().flat_map(|table| table.direct.clone()).collect();
-    let (mut places, mut kept) = (Vec::new(), Vec::new());
+    let (mut places, mut kept, mut names) = (Vec::new(), Vec::new(), Vec::new());
     for (at, object) in std::mem::take(&mut info.objects).into_iter().enumerate() {
         let is_direct =
             matches!(object.kind, ObjectKind::DirectCounter(_) | ObjectKind::DirectMeter(_));
         places.push(kept.len());
         if !is_direct || used.contains(&at) {
             kept.push(object);
+        } else {
+            names.push(object.preamble.name);
         }
     }
     info.objects = kept;
@@ -87,36 +126,22 @@ fn drop_unused(info: &mut Info) {
             *at = places[*at];
         }
     }
+    names
 }
 
 impl Walk<'_> {
-    fn package_annotations(&mut self, main: &Decl) {
-        for one in main.annotations.iter() {
-            let pairs = one.text.split(',').filter_map(|pair| pair.split_once('='));
-            let pairs = pairs.map(|(name, value)| {
-                (name.trim().to_owned(), value.trim().trim_matches('"').to_owned())
-            });
-            match &*one.name.value {
-                "pkginfo" => self.info.package.extend(pairs),
-                "platform_property" => {
-                    let numbers =
-                        pairs.filter_map(|(name, value)| Some((name, value.parse().ok()?)));
-                    self.info.platform.extend(numbers);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn controller_header(&mut self, decl: &Decl, inner: &StructDecl) {
+    fn controller_header(&mut self, decl: &Decl) {
         let Some(name) = text_of(&decl.annotations, "controller_header") else { return };
         let Some(Type::Struct(ty)) = self.checked.declared.get(&decl.id).cloned() else { return };
+        let flat = flat_fields(&ty);
+        let ids = numbers(flat.iter().map(|(_, annotations, _)| annotations.as_slice()));
         let mut fields = Vec::new();
-        for ((id, field), (_, ty)) in (1..).zip(&inner.fields).zip(&ty.fields) {
-            fields.push(self.param(id, &field.name.value, &field.annotations, ty));
+        for (id, (name, annotations, ty)) in ids.into_iter().zip(flat) {
+            fields.push(self.param(id, name, &annotations, &[], &ty));
         }
-        let preamble = preamble(name, &decl.annotations, &[]);
+        let preamble = self.preamble(name, &decl.annotations, &[]);
         self.info.controller_headers.push((preamble, fields));
+        self.header_types.push(control_name(&decl.annotations, &decl.name.value));
     }
 
     /// The arguments of an instance, in the order of the parameters.
@@ -230,18 +255,7 @@ impl Walk<'_> {
         if let Some(body) = &inner.body {
             self.calls(&body.statements, &mut |call| calls.push(call.clone()));
         }
-        let mut used: HashSet<u32> = HashSet::new();
-        for call in &calls {
-            match self.applied(call) {
-                Some(Type::Table(decl)) => drop(used.insert(decl.id)),
-                Some(_) => {
-                    if let Some(Def::Decl(decl)) = self.object_of(call) {
-                        used.insert(decl.id);
-                    }
-                }
-                None => {}
-            }
-        }
+        let used = self.used(&calls);
         for local in &inner.locals {
             match &local.kind {
                 DeclKind::Instance { .. } => self.local_instance(local, prefix, Some(&used)),
@@ -258,6 +272,41 @@ impl Walk<'_> {
             self.local = local;
         }
         self.local = outer;
+    }
+
+    /// Tables and instances that are applied, also in keys of such tables, and instances that such ones are given.
+    fn used(&self, calls: &[Expr]) -> HashSet<u32> {
+        let mut used: HashSet<u32> = HashSet::new();
+        let mut next: Vec<Rc<Decl>> = Vec::new();
+        let applied = |call: &Expr| match self.applied(call) {
+            Some(Type::Table(decl)) => Some(decl),
+            Some(_) => match self.object_of(call) {
+                Some(Def::Decl(decl)) => Some(decl),
+                _ => None,
+            },
+            None => None,
+        };
+        next.extend(calls.iter().filter_map(&applied));
+        while let Some(decl) = next.pop() {
+            if !used.insert(decl.id) {
+                continue;
+            }
+            match &decl.kind {
+                DeclKind::Table(table) => {
+                    for key in &table.keys {
+                        calls_in(&key.value, &mut |call| next.extend(applied(call)));
+                    }
+                }
+                _ => {
+                    for given in self.arguments(&decl).iter().flatten() {
+                        if let Some(Def::Decl(decl)) = self.checked.defs.get(&given.id) {
+                            next.push(decl.clone());
+                        }
+                    }
+                }
+            }
+        }
+        used
     }
 
     /// An instance inside a block: an object, or a block that something applies.
@@ -303,55 +352,73 @@ impl Walk<'_> {
         let Some(info) = self.checked.calls.get(&call.id) else { return };
         let Callee::Decl(decl) = info.callee.clone() else { return };
         match &decl.kind {
-            DeclKind::Action { .. } => drop(self.action(&decl, prefix)),
+            DeclKind::Action { .. } => drop(self.action(&decl, prefix, Called::Directly)),
             DeclKind::Function(inner) if inner.body.is_none() && &*decl.name.value == "digest" => {
                 if let Some((_, ty)) = info.types.first().cloned() {
-                    self.digest(&ty);
+                    self.digest(call.id, &ty);
                 }
             }
             _ => {}
         }
     }
 
-    fn digest(&mut self, ty: &Type) {
-        let (name, annotations) = match ty {
-            Type::Struct(of) => (of.decl.name.value.to_string(), of.decl.annotations.clone()),
-            _ => ("digest".to_owned(), Vec::new()),
-        };
-        let name = full_name("", &annotations, &name);
-        let spec = self.type_ref(ty);
-        let kind = ObjectKind::Digest(spec);
-        let object = Object { preamble: preamble(name, &annotations, &[]), kind };
+    /// A digest of v1model, which is no declaration, so that it has no annotations.
+    fn digest(&mut self, call: u32, ty: &Type) {
+        let name = digest_name(self.checked, call, ty);
+        let kind = ObjectKind::Digest(self.type_ref(ty));
+        let object = Object { preamble: self.preamble(name, &[], &[]), kind };
         if !self.info.objects.contains(&object) {
             self.info.objects.push(object);
         }
     }
 
-    /// An action that is used, and what it calls. `None` for one that P4Info does not list.
-    pub(super) fn action(&mut self, decl: &Rc<Decl>, prefix: &str) -> Option<usize> {
+    /// An action that is used: its place in the list.
+    pub(super) fn action(&mut self, decl: &Rc<Decl>, prefix: &str, by: Called) -> Option<usize> {
         let DeclKind::Action { params, body } = &decl.kind else { return None };
         let around = if self.local.contains(&decl.id) { prefix } else { "" };
         let name = full_name(around, &decl.annotations, &decl.name.value);
-        if let Some(known) = self.actions.get(&name) {
-            return Some(*known);
+        let at = match self.actions.get(&name) {
+            Some(known) => *known,
+            None => {
+                let at = self.info.actions.len();
+                self.actions.insert(name.clone(), at);
+                let preamble = self.preamble(name, &decl.annotations, &[]);
+                let hidden = annotation(&decl.annotations, "hidden").is_some();
+                self.info.actions.push(Action { preamble, params: Vec::new(), hidden });
+                self.inlined(body, prefix);
+                at
+            }
+        };
+        // A direct call gives all arguments, so that none is left for a controller.
+        if by == Called::ByTable && self.info.actions[at].params.is_empty() {
+            let data: Vec<&Param> =
+                params.iter().filter(|param| param.direction == Direction::None).collect();
+            let ids = numbers(data.iter().map(|param| param.annotations.as_slice()));
+            let mut found = Vec::new();
+            for (id, param) in ids.into_iter().zip(data) {
+                let ty = self.checked.declared.get(&param.id).cloned().unwrap_or(Type::Any);
+                let name = control_name(&param.annotations, &param.name.value);
+                found.push(self.param(id, name, &param.annotations, &[], &ty));
+            }
+            self.info.actions[at].params = found;
         }
-        if annotation(&decl.annotations, "hidden").is_some() {
-            return None;
-        }
-        let mut found = Vec::new();
-        let data = params.iter().filter(|param| param.direction == Direction::None);
-        for (id, param) in (1..).zip(data) {
-            let ty = self.checked.declared.get(&param.id).cloned().unwrap_or(Type::Any);
-            found.push(self.param(id, &param.name.value, &param.annotations, &ty));
-        }
-        let at = self.info.actions.len();
-        self.actions.insert(name.clone(), at);
-        let preamble = preamble(name, &decl.annotations, &[]);
-        self.info.actions.push(Action { preamble, params: found });
+        Some(at)
+    }
+
+    /// What the body of an action runs: actions that it calls become part of it, so that only their digests are seen.
+    fn inlined(&mut self, body: &Block, prefix: &str) {
         let mut calls = Vec::new();
         self.calls(&body.statements, &mut |call| calls.push(call.clone()));
-        calls.iter().for_each(|call| self.called(call, prefix));
-        Some(at)
+        for call in &calls {
+            let info = self.checked.calls.get(&call.id);
+            match info.map(|info| info.callee.clone()) {
+                Some(Callee::Decl(decl)) => match &decl.kind {
+                    DeclKind::Action { body, .. } => self.inlined(body, prefix),
+                    _ => self.called(call, prefix),
+                },
+                _ => {}
+            }
+        }
     }
 
     fn value_set(&mut self, decl: &Decl, size: &Expr, prefix: &str) {
@@ -363,14 +430,16 @@ impl Walk<'_> {
         match &ty {
             Type::Struct(of) => {
                 let DeclKind::Struct(inner) = &of.decl.kind else { return };
-                for ((id, field), (_, ty)) in (1..).zip(&inner.fields).zip(&of.fields) {
+                let ids = numbers(inner.fields.iter().map(|field| field.annotations.as_slice()));
+                for ((id, field), (_, ty)) in ids.into_iter().zip(&inner.fields).zip(&of.fields) {
                     let kind = kind(&field.annotations);
-                    let field = self.param(id, &field.name.value, &field.annotations, ty);
+                    let name = control_name(&field.annotations, &field.name.value);
+                    let field = self.param(id, name, &field.annotations, &["match"], ty);
                     fields.push(Key { field, kind });
                 }
             }
             ty => {
-                let field = self.param(1, "", &[], ty);
+                let field = self.param(1, String::new(), &[], &[], ty);
                 fields.push(Key { field, kind: kind(&decl.annotations) });
             }
         }
@@ -379,7 +448,7 @@ impl Walk<'_> {
             _ => 0,
         };
         let name = full_name(prefix, &decl.annotations, &decl.name.value);
-        let preamble = preamble(name, &decl.annotations, &[]);
+        let preamble = self.preamble(name, &decl.annotations, &["match"]);
         self.info.value_sets.push(ValueSet { preamble, fields, size });
     }
 }

@@ -253,7 +253,7 @@ impl Lower<'_> {
             fields.push((Sp::new("nothing".to_owned(), at), byte));
         }
         let controller = annotation(&of.decl.annotations, "controller_header").and_then(|one| {
-            match &*one.text {
+            match one.text.trim_matches('"') {
                 "packet_in" => Some(crate::ir::ControllerHeader::PacketIn),
                 "packet_out" => Some(crate::ir::ControllerHeader::PacketOut),
                 _ => None,

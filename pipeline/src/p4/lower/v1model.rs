@@ -221,7 +221,7 @@ impl Lower<'_> {
             ("digest", [_, data]) => {
                 let ty = self.type_of(&data.value);
                 let value = self.eval(&data.value);
-                let (wanted, full) = self.digest_names(&ty);
+                let (wanted, full) = self.digest_names(expr.id, &ty);
                 self.digest(&value, &ty, &wanted, full, span);
             }
             ("clone_preserving_field_list", [_, session, list]) => {
@@ -280,14 +280,12 @@ impl Lower<'_> {
 
     /// The name of a digest of `ty` in the program, and its name for control: those of its
     /// struct, as p4c's P4Info has them.
-    fn digest_names(&self, ty: &Type) -> (String, String) {
-        match ty {
-            Type::Struct(of) => {
-                let name = &of.decl.name.value;
-                (name.to_string(), self.root.full(&of.decl.annotations, name))
-            }
-            _ => ("message".to_owned(), "digest".to_owned()),
-        }
+    fn digest_names(&self, call: u32, ty: &Type) -> (String, String) {
+        let own = match ty {
+            Type::Struct(of) => of.decl.name.value.to_string(),
+            _ => "message".to_owned(),
+        };
+        (own, crate::p4::info::digest_name(self.checked, call, ty))
     }
 
     /// Without an argument: the standard metadata of the control around.

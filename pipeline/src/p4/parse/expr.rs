@@ -289,7 +289,18 @@ impl Parser<'_> {
         match &token.tok {
             Tok::Number(number) => {
                 self.step();
-                Ok(self.expr(ExprKind::Number(number.value.clone(), number.width), start))
+                let read = self.expr(ExprKind::Number(number.value.clone(), number.width), start);
+                let digits = number.text.split_once(['w', 's']).map_or(&*number.text, |(_, to)| to);
+                let radix = match digits.get(..2) {
+                    Some("0x" | "0X") => 16,
+                    Some("0b" | "0B") => 2,
+                    Some("0o" | "0O") => 8,
+                    _ => 10,
+                };
+                if radix != 10 {
+                    self.radixes.insert(read.id, radix);
+                }
+                Ok(read)
             }
             Tok::Text(text) => {
                 self.step();

@@ -90,7 +90,7 @@ pub(in crate::p4) fn check(tree: Tree, report: &mut Diagnostics) -> Checked {
         }
     }
     let Checker { types, defs, declared, consts, .. } = checker;
-    Checked { decls: tree.decls, types, defs, calls, declared, consts }
+    Checked { decls: tree.decls, types, defs, calls, declared, consts, radixes: tree.radixes }
 }
 
 fn has_infer(ty: &Type) -> bool {
