@@ -107,7 +107,7 @@ pub struct Statistics {
     pub out_of_range_counts: CounterArray,
     /// Entries that packets made or changed, by [`TableId`].
     pub learned: CounterArray,
-    /// Entries that could not be learned (table full, or not learnable), by [`TableId`].
+    /// Entries that could not be learned (table full or being written, or not learnable), by [`TableId`].
     pub learn_failures: CounterArray,
     /// Entries that became idle and stay, each once until it is hit again, by [`TableId`].
     pub idle_notices: CounterArray,

@@ -219,4 +219,6 @@ pub enum Learned {
     Moved(Slot),
     /// No room, in the table or near the place of this key; nothing changed.
     Full,
+    /// Somebody else writes; nothing changed. The next packet of the key may learn it.
+    Busy,
 }

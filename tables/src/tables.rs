@@ -8,7 +8,7 @@ mod write;
 pub use copied::CopiedEntries;
 pub use reader::Reader;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use arc_swap::ArcSwap;
 
@@ -91,6 +91,9 @@ pub(crate) struct Shared {
     pub(crate) writer: Mutex<Writer>,
 }
 
+/// How often a learner looks whether nobody writes.
+const LOOKS_MAX: u32 = 256;
+
 /// The tables of a program. A handle: clones mean the same tables.
 #[derive(Clone, Debug)]
 pub struct Tables {
@@ -158,6 +161,19 @@ impl Tables {
         self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same for a caller that forwards packets, who does not wait for a batch that is being written, nor for a thread that the system took the
+    /// processor from meanwhile: `None` after some microseconds, which another learner needs at most.
+    fn writer_soon(&self) -> Option<MutexGuard<'_, Writer>> {
+        for _ in 0..LOOKS_MAX {
+            match self.shared.writer.try_lock() {
+                Ok(writer) => return Some(writer),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        None
+    }
+
     /// A reader, for one worker.
     pub fn reader(&self) -> Reader {
         Reader::new(self.clone())
@@ -220,7 +236,7 @@ impl Tables {
         entry: Entry,
         now: Time,
     ) -> Result<Learned, EntryError> {
-        let mut writer = self.writer();
+        let Some(mut writer) = self.writer_soon() else { return Ok(Learned::Busy) };
         if writer.is_crowded(table, &entry.matches)? {
             return Ok(Learned::Full);
         }

@@ -98,7 +98,7 @@ impl Worker {
             let tally = match learned {
                 Ok(Learned::New(_) | Learned::Moved(_)) => &statistics.learned,
                 Ok(Learned::Refreshed(_)) => continue,
-                Ok(Learned::Full) | Err(_) => &statistics.learn_failures,
+                Ok(Learned::Full | Learned::Busy) | Err(_) => &statistics.learn_failures,
             };
             tally.add(self.scratch.lane, learn.table.index(), 0);
         }

@@ -39,6 +39,29 @@ fn a_batch_is_seen_whole_or_not_at_all() {
     assert_eq!(tables.entries(T0).unwrap().len(), 1);
 }
 
+/// A packet of a new key does not wait for who writes: it is not learned, and the next one is.
+#[test]
+fn a_learner_does_not_wait_for_a_batch() {
+    let tables = tables(&[spec(&[(48, MatchKind::Exact)], 10)]);
+    let mut reader = tables.reader();
+    let send = ActionCall { action: 1, data: vec![7] };
+    let (answer, answers) = std::sync::mpsc::channel();
+    let writer = tables.writer();
+    let learner = std::thread::spawn({
+        let send = send.clone();
+        move || {
+            answer.send(reader.learn(T0, &[2], &send, None, Time::ZERO)).unwrap();
+            reader
+        }
+    });
+    let answered = answers.recv_timeout(std::time::Duration::from_secs(20));
+    drop(writer);
+    assert_eq!(answered, Ok(Ok(Learned::Busy)), "nobody waits");
+    let mut reader = learner.join().unwrap();
+    assert!(reader.pin().table(T0).is_some_and(|view| view.lookup(&[2]).is_none()));
+    assert_eq!(reader.learn(T0, &[2], &send, None, Time::ZERO), Ok(Learned::New(Slot(0))));
+}
+
 /// A full table answers from what its readers have: packets of keys that found no room do not wait for a writer.
 #[test]
 fn a_full_table_needs_no_writer_to_refuse() {
