@@ -121,7 +121,8 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
     }
     // Building the device finds what only the tables know: entries that collide, or too many.
     let engine = Some(&args.engine);
-    device(&loaded, engine, MacControl::Port, DeviceOptions::default()).map_err(Failure::Device)?;
+    device(&loaded, engine, MacControl::Port, DeviceOptions::default())
+        .map_err(|error| Failure::Device(error.to_string()))?;
     loaded.config.as_ref().map_or(Ok(()), check_ports)?;
     let program = &loaded.program;
     let summary = format!(

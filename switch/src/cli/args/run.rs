@@ -142,7 +142,7 @@ impl RunArgs {
     ///
     /// # Errors
     /// One has neither; the text says what to give.
-    pub fn check_addresses(&self) -> Result<(), String> {
+    pub(in crate::cli) fn check_addresses(&self) -> Result<(), String> {
         let open = |address: &Option<SocketAddr>| {
             address.filter(|address| !address.ip().is_loopback() && !self.insecure)
         };
