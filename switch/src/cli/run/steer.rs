@@ -205,7 +205,7 @@ pub(super) fn namespace(
     let section = loaded.config.as_ref().and_then(|config| config.linux.as_ref());
     let configured = section.and_then(|section| section.namespace.clone());
     let name = args.linux.clone().flatten().or(configured);
-    let confine = move || confinement.map_or(Ok(()), |it| it.enter_thread().map(drop));
+    let confine = move || Ok(confinement.map_or(Ok(()), |it| it.enter_thread().map(drop))?);
     Ok(Some(Namespace::enter(name, confine)?))
 }
 
