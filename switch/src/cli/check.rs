@@ -150,7 +150,8 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
 /// What `run` would refuse of the ports that the configuration names.
 fn check_ports(config: &SwitchConfig) -> Result<(), Failure> {
     let own = config.own_ports();
-    own.map_or(Ok(()), |own| config.check_generators(&own)).map_err(Failure::Device)
+    own.map_or(Ok(()), |own| config.check_generators(&own))
+        .map_err(|error| Failure::Device(error.to_string()))
 }
 
 /// A configuration by itself; the program that it may name is not looked at.

@@ -215,10 +215,10 @@ pub(super) fn build(
 }
 
 /// Queues of an adapter as the scenario says, or the lab's.
-pub(super) fn queues_config(host: &HostSetup) -> Result<QosConfig, String> {
+pub(super) fn queues_config(host: &HostSetup) -> serde_json::Result<QosConfig> {
     match &host.qos {
         Some(config) => Ok(config.clone()),
-        None => serde_json::from_str(QUEUES).map_err(|error| error.to_string()),
+        None => serde_json::from_str(QUEUES),
     }
 }
 
@@ -230,7 +230,7 @@ pub(super) fn queues(host: &HostSetup, link: &LinkSetup) -> Result<Qos, Vec<Prob
     let (rate, mtu) = (link.rate, link.mtu);
     let cable = super::build::cable(link.delay);
     let mut config =
-        queues_config(host).map_err(|message| vec![Problem::new("queues", message)])?;
+        queues_config(host).map_err(|error| vec![Problem::new("queues", error.to_string())])?;
     let longest = Some(Bytes::new(mtu.get() + 4));
     let overhead = wire_overhead(host.transport);
     let wire = PortSection { cable: Some(cable), mtu: longest, ..overhead.clone() };
