@@ -197,15 +197,14 @@ fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Statu
         match &bad.error {
             ExpectError::NoFigure(name) => {
                 let known = || bad.known.iter().map(String::as_str);
-                let error =
-                    found.error(codes::UNKNOWN, span, format!("there is no figure `{name}`"));
+                let error = found.error(codes::UNKNOWN, span, bad.error.to_string());
                 error.did_you_mean(name, known());
                 if let Some(near) = of_the_same(name, known()) {
                     error.note(format!("there are {near}"));
                 }
             }
-            ExpectError::Condition(problem) => {
-                found.error(codes::SCENARIO, span, problem.clone());
+            other => {
+                found.error(codes::SCENARIO, span, other.to_string());
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
-use super::Finding;
+use super::{Finding, NoInterface};
 use crate::ports::sys::interface::{self, HARDWARE_ETHERNET};
 use crate::program::{self, DeviceOptions, EngineKind};
 use crate::report::unit::Unit;
@@ -105,13 +105,10 @@ pub(super) fn locked_memory() -> Finding {
     }
 }
 
-pub(super) fn interfaces(wanted: &[String]) -> Result<Vec<Finding>, String> {
+pub(super) fn interfaces(wanted: &[String]) -> Result<Vec<Finding>, NoInterface> {
     let there = interface::names();
     if let Some(unknown) = wanted.iter().find(|name| !there.contains(name)) {
-        return Err(format!(
-            "there is no interface {unknown} in this network namespace; there are {}",
-            there.join(", ")
-        ));
+        return Err(NoInterface { name: unknown.clone(), there });
     }
     let names = if wanted.is_empty() { &there } else { wanted };
     let is_shown = |name: &&String| !wanted.is_empty() || *name != "lo";

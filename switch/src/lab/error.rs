@@ -11,6 +11,8 @@ use crate::pcap::PcapError;
 use crate::ports::PortError;
 use crate::ports::veth::VethError;
 use crate::program::BuildError;
+use crate::roce::rp::ParamError;
+use crate::roce::rp::program::ParameterError;
 
 /// What a scenario asks for that cannot be, or what the system refuses.
 #[derive(Debug, thiserror::Error)]
@@ -79,4 +81,22 @@ impl From<LabError> for String {
     fn from(error: LabError) -> String {
         error.to_string()
     }
+}
+
+/// A rate control with parameters that it cannot have.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RateControlError {
+    /// An unknown name, or a value that cannot be.
+    #[error(transparent)]
+    Param(#[from] ParamError),
+    /// A parameter that the program does not have.
+    #[error("there is no parameter {0}")]
+    NoParameter(String),
+    /// A value that the program does not allow.
+    #[error(transparent)]
+    Value(#[from] ParameterError),
+    /// Periods that are too long in slow motion.
+    #[error("periods that are too long")]
+    Periods,
 }

@@ -13,6 +13,7 @@ use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::addresses::{host_ip, host_lid, host_mac, port_mac};
 use super::build::link_type;
+use super::error::RateControlError;
 use super::fabric::{Fabric, LinkSetup};
 use super::queues::wire_overhead;
 use super::scenario::{CnpPer, FlowSpec, HostSetup, Scenario, Transport};
@@ -322,37 +323,40 @@ pub fn cnp_interval(setup: &HostSetup, rate: BitsPerSec) -> Span {
 }
 
 /// The rate control of a sender on a link of this rate; DCQCN parameters too, where it has them.
+///
+/// # Errors
+/// An unknown name, or parameters that cannot be.
 pub fn rate_control(
     setup: &HostSetup,
     rate: BitsPerSec,
-) -> Result<(RateAlgorithm, Option<dcqcn::DcqcnParams>), String> {
+) -> Result<(RateAlgorithm, Option<dcqcn::DcqcnParams>), RateControlError> {
     if let Some(program) = &setup.rate_program {
         let instance = rate_program(setup, program, rate)?;
         return Ok((RateAlgorithm::Program(Arc::new(instance)), None));
     }
     let line = rate.get() as f64;
     if setup.rate_control == "fixed" {
-        let fixed = RateAlgorithm::fixed(line).map_err(|error| error.to_string())?;
-        return Ok((fixed, None));
+        return Ok((RateAlgorithm::fixed(line)?, None));
     }
     let nominal = setup.dilation.undone(rate).get() as f64;
-    let preset =
-        dcqcn::preset::by_name(&setup.rate_control, nominal).map_err(|error| error.to_string())?;
-    let mut parameters = preset.rp;
+    let mut parameters = dcqcn::preset::by_name(&setup.rate_control, nominal)?.rp;
     for (name, value) in &setup.parameters {
-        parameters.apply(name, value).map_err(|error| error.to_string())?;
+        parameters.apply(name, value)?;
     }
-    let parameters = parameters.dilated(setup.dilation).ok_or("periods that are too long")?;
-    let profile = parameters.clone().profile().map_err(|error| error.to_string())?;
+    let parameters = parameters.dilated(setup.dilation).ok_or(RateControlError::Periods)?;
+    let profile = parameters.clone().profile()?;
     Ok((RateAlgorithm::Dcqcn(profile), Some(parameters)))
 }
 
 /// A program with the parameters that are written, for a sender on a link of this rate.
+///
+/// # Errors
+/// A parameter that there is not, or that cannot be.
 pub fn rate_program(
     setup: &HostSetup,
     program: &Arc<Program>,
     rate: BitsPerSec,
-) -> Result<Instance, String> {
+) -> Result<Instance, RateControlError> {
     let sender = Sender {
         line_rate_bps: rate.get(),
         packet_bytes: setup.path_mtu.get() as u32,
@@ -361,10 +365,10 @@ pub fn rate_program(
     let mut given = Vec::new();
     for (name, written) in &setup.parameters {
         let parameter = program.parameters().iter().find(|known| known.name == *name);
-        let parameter = parameter.ok_or_else(|| format!("there is no parameter {name}"))?;
+        let parameter = parameter.ok_or_else(|| RateControlError::NoParameter(name.clone()))?;
         given.push((name.clone(), parameter.parse(&written.to_string())?));
     }
-    Instance::new(program, &sender, &given).map_err(|error| error.to_string())
+    Ok(Instance::new(program, &sender, &given)?)
 }
 
 /// Both queue pairs of a flow.
@@ -397,7 +401,7 @@ pub(super) fn connect(
     let link = fabric.nodes[spec.from].links.first().ok_or("it has no link")?;
     let link = &fabric.links[*link].setup;
     let setup = scenario.sender(spec);
-    let (algorithm, _) = rate_control(&setup, link.rate)?;
+    let (algorithm, _) = rate_control(&setup, link.rate).map_err(|error| error.to_string())?;
     let mtu = PathMtu::any(setup.path_mtu.get() as u32).ok_or("no such path MTU")?;
     let there = address(fabric, (spec.from, spec.to), scenario.host.transport);
     let back = address(fabric, (spec.to, spec.from), scenario.host.transport);

@@ -320,7 +320,7 @@ fn expectations(decoder: &mut Decoder<'_>, node: &Node) -> Vec<Expect> {
                 found.push(Expect { figure: key.scalar.text.clone(), condition, span: key.span });
             }
             Err(problem) => {
-                decoder.diagnostics.error(codes::SCENARIO, text.span, problem);
+                decoder.diagnostics.error(codes::SCENARIO, text.span, problem.to_string());
             }
         }
     }
