@@ -45,7 +45,7 @@ pub(super) fn machine_code() -> Finding {
     };
     match loaded.workers(options, 1) {
         Ok(_) => Finding::good("machine code", format!("{PROBE_PROGRAM} was compiled")),
-        Err(why) => Finding::limited("machine code", why)
+        Err(why) => Finding::limited("machine code", why.to_string())
             .advise("the interpreter runs programs instead, some 50 times slower: allow the process executable memory"),
     }
 }

@@ -36,12 +36,17 @@ pub enum Choice {
     Nowhere,
 }
 
-impl std::str::FromStr for Choice {
-    type Err = String;
+/// Text that is no choice: it is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write a path for the socket, or `none`")]
+pub struct NoChoice;
 
-    fn from_str(text: &str) -> Result<Choice, String> {
+impl std::str::FromStr for Choice {
+    type Err = NoChoice;
+
+    fn from_str(text: &str) -> Result<Choice, NoChoice> {
         match text {
-            "" => Err("write a path for the socket, or `none`".into()),
+            "" => Err(NoChoice),
             "none" => Ok(Choice::Nowhere),
             path => Ok(Choice::Path(PathBuf::from(path))),
         }

@@ -75,9 +75,3 @@ pub enum BuildError {
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }
-
-impl From<BuildError> for String {
-    fn from(error: BuildError) -> String {
-        error.to_string()
-    }
-}

@@ -207,17 +207,17 @@ impl Script {
         let is_p4 = has_p4_priorities(&place.program);
         let loaded = load(&place).map_err(|rejected| rejected.to_string())?;
         let options = DeviceOptions { engine, opt_level: level, ..DeviceOptions::small() };
-        let mut core = loaded.device(options).map_err(String::from)?;
+        let mut core = loaded.device(options).map_err(|error| error.to_string())?;
         core.listen_to_punts();
         for port in links.keys().filter(|port| !ports.contains(port)).copied().collect::<Vec<_>>() {
             ports.push(port);
         }
         let link = |port: u16| links.get(&port).copied().unwrap_or(LinkType::Ethernet);
-        loaded.set_queues(&mut core, &ports).map_err(String::from)?;
+        loaded.set_queues(&mut core, &ports).map_err(|error| error.to_string())?;
         let ports: Vec<_> = ports.into_iter().map(|port| (port, link(port))).collect();
         let generation = Arc::clone(core.generation().ok_or("no program runs".to_owned())?);
         Ok(Script {
-            sandbox: Sandbox::new(core, &ports).map_err(String::from)?,
+            sandbox: Sandbox::new(core, &ports).map_err(|error| error.to_string())?,
             bare: change::bare(&loaded.program),
             program: loaded.program,
             is_p4,

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::{EngineArgs, ProgramArgs};
 use crate::core::EntriesShown;
-use crate::management::socket::Choice;
+use crate::management::socket::{Choice, NoChoice};
 
 /// `run`.
 #[derive(Debug, Args)]
@@ -129,7 +129,7 @@ pub enum Start {
     Packed(Vec<u8>),
 }
 
-fn control(text: &str) -> Result<Choice, String> {
+fn control(text: &str) -> Result<Choice, NoChoice> {
     if text.is_empty() { Ok(Choice::Default) } else { text.parse() }
 }
 
