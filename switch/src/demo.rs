@@ -72,7 +72,7 @@ pub trait Progress {
 /// Runs it. The process is in another network namespace from here on.
 ///
 /// # Errors
-/// What this system does not allow, in words.
+/// What this system does not allow.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report, DemoError> {
     let scenario = setting::scenario()?;
     progress.begins("a private network namespace, cables, two programs");

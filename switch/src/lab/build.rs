@@ -62,7 +62,7 @@ pub(super) struct Devices {
 /// Builds everything; links are over cables where there are some.
 ///
 /// # Errors
-/// What cannot be, in words.
+/// What cannot be.
 pub(super) fn devices(
     scenario: &Scenario,
     options: Options,
