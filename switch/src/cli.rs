@@ -50,6 +50,17 @@ enum Status {
     Wrong,
 }
 
+/// Why a command could not do its work, for people: an error of the library, or a sentence.
+type Failure = Box<dyn std::error::Error>;
+
+/// How a command ended; why it could not do its work is shown.
+fn ended(done: Result<Status, Failure>) -> Status {
+    done.unwrap_or_else(|failure| {
+        complain(&failure.to_string());
+        Status::Wrong
+    })
+}
+
 /// Something of a result did not reach standard output, and somebody wanted it: no success.
 static OUTPUT_IS_LOST: AtomicBool = AtomicBool::new(false);
 /// The reader of standard output went away.

@@ -26,6 +26,18 @@ use notification::Notification;
 use places::Places;
 use qos::{PortLink, PortSection, Qos, QosConfig, Report};
 
+/// A generator that feeds a port which is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("generator {generator}: there is no port {port}; ports are {ports:?}")]
+pub struct GeneratorError {
+    /// Its place in the configuration, from 1.
+    pub generator: usize,
+    /// The port that it names.
+    pub port: u16,
+    /// Those that there are.
+    pub ports: Vec<u16>,
+}
+
 /// The keys of `switch.yaml`.
 pub static SWITCH: MapShape = MapShape {
     name: "switch",
@@ -131,11 +143,11 @@ impl SwitchConfig {
     ///
     /// # Errors
     /// The first that does not.
-    pub fn check_generators(&self, numbers: &[u16]) -> Result<(), String> {
+    pub fn check_generators(&self, numbers: &[u16]) -> Result<(), GeneratorError> {
         let mut generators = (1..).zip(&self.generators);
         match generators.find(|(_, section)| !numbers.contains(&section.port)) {
             Some((n, GeneratorSection { port, .. })) => {
-                Err(format!("generator {n}: there is no port {port}; ports are {numbers:?}"))
+                Err(GeneratorError { generator: n, port: *port, ports: numbers.to_vec() })
             }
             None => Ok(()),
         }

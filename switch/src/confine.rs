@@ -18,12 +18,31 @@ mod files;
 
 use std::env;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use caps::errors::CapsError;
+use landlock::RulesetError;
+
 pub use calls::Refusals;
 pub use files::Extent;
+
+/// What the system refuses of a confinement that it offers.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfineError {
+    /// The rules of files.
+    #[error("Landlock: {0}")]
+    Files(#[from] RulesetError),
+    /// A set of capabilities that cannot be read or lowered.
+    #[error("capabilities: {0}")]
+    Capabilities(#[from] CapsError),
+    /// The signal of a refused system call cannot be caught.
+    #[error("SIGSYS: {0}")]
+    Signal(#[source] io::Error),
+}
 
 /// Folders that the confined process may write, once it is confined.
 static WRITABLE: OnceLock<Vec<PathBuf>> = OnceLock::new();
@@ -97,11 +116,11 @@ impl Confinement {
     ///
     /// # Errors
     /// The system refuses something that it offers.
-    pub fn enter_thread(&self) -> Result<Extent, String> {
+    pub fn enter_thread(&self) -> Result<Extent, ConfineError> {
         let extent = files::restrict(&self.read, &self.write)?;
         // In folders that the kernel confines it to, root reads what belongs to others, as it did before.
         let reads_others = self.is_foreign && extent != Extent::Nothing;
-        capabilities::keep(reads_others).map_err(|error| format!("capabilities: {error}"))?;
+        capabilities::keep(reads_others)?;
         Ok(extent)
     }
 
@@ -110,8 +129,8 @@ impl Confinement {
     ///
     /// # Errors
     /// The system refuses something that it offers.
-    pub fn enter(&self) -> Result<Entered, String> {
-        let refusals = Refusals::catch().map_err(|error| format!("SIGSYS: {error}"))?;
+    pub fn enter(&self) -> Result<Entered, ConfineError> {
+        let refusals = Refusals::catch().map_err(ConfineError::Signal)?;
         let files = self.enter_thread()?;
         let mut warnings = Vec::new();
         if files == Extent::Nothing {

@@ -69,7 +69,7 @@ use bounds::{BURSTS_AGAIN, Copies};
 pub use control::PortPlace;
 use dispatch::Pass;
 use egress::Egress;
-pub use entry_counters::{EntriesShown, EntryReport, TableEntries};
+pub use entry_counters::{EntriesShown, EntryReport, NoEntriesShown, TableEntries};
 pub(crate) use entry_counters::{entries_of, match_text};
 pub use error::DeviceError;
 pub use generate::Generator;

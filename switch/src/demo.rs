@@ -15,6 +15,7 @@
 mod cables;
 mod devices;
 pub mod drain;
+mod error;
 pub mod incast;
 pub mod judge;
 mod pages;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use crate::lab::snapshot::Snapshot;
 use crate::program::EngineKind;
 use crate::report::Report;
+pub use error::DemoError;
 
 /// How it is run.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +72,8 @@ pub trait Progress {
 /// Runs it. The process is in another network namespace from here on.
 ///
 /// # Errors
-/// What this system does not allow, in words.
-pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report, String> {
+/// What this system does not allow.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report, DemoError> {
     let scenario = setting::scenario()?;
     progress.begins("a private network namespace, cables, two programs");
     cables::lay()?;

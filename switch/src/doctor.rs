@@ -60,11 +60,21 @@ impl Finding {
     }
 }
 
+/// An interface that is named and is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no interface {name} in this network namespace; there are {}", .there.join(", "))]
+pub struct NoInterface {
+    /// Its name.
+    pub name: String,
+    /// Those that are there.
+    pub there: Vec<String>,
+}
+
 /// Looks at everything, and at these interfaces of the network namespace (all of them if none is named).
 ///
 /// # Errors
 /// An interface that is named and is not there.
-pub fn examine(interfaces: &[String]) -> Result<Vec<Finding>, String> {
+pub fn examine(interfaces: &[String]) -> Result<Vec<Finding>, NoInterface> {
     let interfaces = machine::interfaces(interfaces)?;
     let mut all = vec![machine::system(), machine::machine_code(), machine::privileges()];
     all.extend(probe::ports());

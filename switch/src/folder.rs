@@ -30,12 +30,6 @@ pub struct FileError {
     pub source: io::Error,
 }
 
-impl From<FileError> for String {
-    fn from(error: FileError) -> String {
-        error.to_string()
-    }
-}
-
 /// How folders on the way are opened.
 const ON_THE_WAY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);

@@ -56,11 +56,16 @@ impl fmt::Display for Mac {
     }
 }
 
+/// Text that is no MAC address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no MAC address: 02:00:00:00:00:01")]
+pub struct NoMac(pub String);
+
 impl FromStr for Mac {
-    type Err = String;
+    type Err = NoMac;
 
     /// Six octets in hexadecimal, separated by colons.
-    fn from_str(text: &str) -> Result<Mac, String> {
+    fn from_str(text: &str) -> Result<Mac, NoMac> {
         let hex = |octet: &&str| octet.bytes().all(|byte| byte.is_ascii_hexdigit());
         let octets = text.split(':').map(|octet| match octet.len() {
             1..=2 => Some(octet).filter(hex).and_then(|o| u8::from_str_radix(o, 16).ok()),
@@ -68,7 +73,7 @@ impl FromStr for Mac {
         });
         let octets: Option<Vec<u8>> = octets.collect();
         let mac = octets.and_then(|octets| octets.try_into().ok()).map(Mac);
-        mac.ok_or_else(|| format!("`{text}` is no MAC address: 02:00:00:00:00:01"))
+        mac.ok_or_else(|| NoMac(text.to_owned()))
     }
 }
 

@@ -46,5 +46,5 @@ mod thresholds;
 pub mod workload;
 
 pub use engine::{Lab, Outcome, Pulse};
-pub use error::LabError;
+pub use error::{FlowError, LabError, RateControlError};
 pub use scenario::Scenario;

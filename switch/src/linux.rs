@@ -14,6 +14,7 @@
 //!   flush in the right order.
 //! * `taps`: the interfaces; `mirror`: the thread.
 
+mod error;
 mod hops;
 mod kernel;
 mod mapping;
@@ -25,12 +26,14 @@ mod taps;
 mod writes;
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+pub use error::LinuxError;
 pub use mapping::is_mapped;
 
 use crate::control::{Control, PortPlace};
@@ -81,13 +84,14 @@ impl Namespace {
     /// No such namespace, no privilege, or what `then` says.
     pub fn enter(
         name: Option<String>,
-        then: impl FnOnce() -> Result<(), String> + Send + 'static,
-    ) -> Result<Namespace, String> {
+        then: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>> + Send + 'static,
+    ) -> Result<Namespace, LinuxError> {
         let (ready, entered) = sync_channel(1);
         let (work, wanted) = sync_channel::<Work>(1);
         let thread = std::thread::Builder::new().name("linux".into());
         let thread = thread.spawn(move || {
-            let begun = name.as_deref().map_or(Ok(()), enter).and_then(|()| then());
+            let begun = name.as_deref().map_or(Ok(()), enter);
+            let begun = begun.and_then(|()| then().map_err(LinuxError::Then));
             let is_there = begun.is_ok();
             // Who started it waits for this.
             let _ = ready.send(begun);
@@ -95,21 +99,17 @@ impl Namespace {
                 work();
             }
         });
-        let thread = thread.map_err(|error| format!("linux: a thread: {error}"))?;
-        entered.recv().unwrap_or_else(|_| ended())?;
+        let thread = thread.map_err(LinuxError::Thread)?;
+        entered.recv().unwrap_or(Err(LinuxError::Ended))?;
         Ok(Namespace { work, thread })
     }
-}
-
-fn ended() -> Result<(), String> {
-    Err("linux: its thread has ended".to_owned())
 }
 
 /// Starts it. When this returns, the interfaces are there and the tables hold what the kernel knew.
 ///
 /// # Errors
 /// No such namespace, no privilege, an interface that is there already.
-pub fn start(control: Control, options: Options, notify: Notify) -> Result<Handle, String> {
+pub fn start(control: Control, options: Options, notify: Notify) -> Result<Handle, LinuxError> {
     let namespace = Namespace::enter(options.namespace.clone(), || Ok(()))?;
     start_in(namespace, control, options, notify)
 }
@@ -123,7 +123,7 @@ pub fn start_in(
     control: Control,
     options: Options,
     notify: Notify,
-) -> Result<Handle, String> {
+) -> Result<Handle, LinuxError> {
     let Namespace { work, thread } = namespace;
     let stop = Arc::<AtomicBool>::default();
     let report = Arc::<Mutex<LinuxReport>>::default();
@@ -139,24 +139,18 @@ pub fn start_in(
     };
     // If it has ended, so has the other end of `opened`.
     let _ = work.send(Box::new(run));
-    opened.recv().unwrap_or_else(|_| ended())?;
+    opened.recv().unwrap_or(Err(LinuxError::Ended))?;
     Ok(Handle { stop, report, thread: Some(thread) })
 }
 
 /// Moves the calling thread into a network namespace.
-fn enter(namespace: &str) -> Result<(), String> {
+fn enter(namespace: &str) -> Result<(), LinuxError> {
     let path = match namespace.contains('/') {
         true => PathBuf::from(namespace),
         false => Path::new("/run/netns").join(namespace),
     };
-    netns::enter(&path).map_err(|error| {
-        let help = match error.raw_os_error() {
-            Some(libc::ENOENT) => format!(": ip netns add {namespace}"),
-            Some(libc::EPERM) => ": it takes root, or CAP_SYS_ADMIN".to_owned(),
-            _ => String::new(),
-        };
-        format!("linux: network namespace {}: {error}{help}", path.display())
-    })
+    let name = namespace.to_owned();
+    netns::enter(&path).map_err(|source| LinuxError::Namespace { name, path, source })
 }
 
 impl Handle {

@@ -7,6 +7,7 @@
 pub mod assembly;
 pub mod clock;
 pub mod delay;
+mod error;
 pub mod http;
 pub mod metrics;
 pub mod port_file;
@@ -28,6 +29,8 @@ use crate::core::{Core, Message, Progress};
 use crate::ports::sys::heap;
 use crate::ports::sys::schedule::shorten_slices;
 use crate::ports::{self, PortError, PortSpec};
+use assembly::AssemblyError;
+pub use error::LiveError;
 use workers::Shared;
 pub use workers::Workers;
 
@@ -116,8 +119,8 @@ impl Signals {
 ///
 /// # Errors
 /// The port or its capture file cannot be opened, or the number is taken.
-pub fn attach(core: &mut Core, number: u16, spec: &PortSpec) -> Result<Vec<String>, String> {
-    let opened = ports::open(spec, core.memory()).map_err(|error| error.to_string())?;
+pub fn attach(core: &mut Core, number: u16, spec: &PortSpec) -> Result<Vec<String>, AssemblyError> {
+    let opened = ports::open(spec, core.memory())?;
     Ok(core.add_opened(number, spec, opened)?)
 }
 
@@ -191,8 +194,8 @@ pub fn run(
     workers: &mut Workers,
     duration: Option<Span>,
     tell: &mut dyn FnMut(Event<'_>, &Workers),
-) -> Result<(), String> {
-    let signals = Signals::catch(false).map_err(|error| error.to_string())?;
+) -> Result<(), LiveError> {
+    let signals = Signals::catch(false)?;
     run_until(core, workers, duration, &signals, tell)
 }
 
@@ -206,20 +209,19 @@ pub fn run_until(
     duration: Option<Span>,
     signals: &Signals,
     tell: &mut dyn FnMut(Event<'_>, &Workers),
-) -> Result<(), String> {
+) -> Result<(), LiveError> {
     let end = Deadline::from(duration.map(|span| workers.shared().now() + span));
     core.set_time_of_day(workers.shared().began_ns());
     Shared::wakes(workers.shared(), 0, core);
-    let failed = |error: io::Error| error.to_string();
     let mut pace = Pace::default();
-    let mut ready = workers.shared().ready(0).map_err(failed)?;
+    let mut ready = workers.shared().ready(0)?;
     while !signals.is_stopped() && !workers.shared().is_stopped() {
         let shared = workers.shared();
         let now = shared.now();
         if end.is_by(now) {
             break;
         }
-        let progress = shared.poll(0, core, now, &mut ready).map_err(failed)?;
+        let progress = shared.poll(0, core, now, &mut ready)?;
         if signals.counters.swap(false, Ordering::Relaxed) {
             tell(Event::Counters(core), workers);
         }
@@ -228,7 +230,7 @@ pub fn run_until(
         }
         if pace.is_check_due(now) {
             core.check_links(now);
-            ready.watch(core, true).map_err(failed)?;
+            ready.watch(core, true)?;
             core.age(now);
             if shared.finished(0, core.is_finished(now)) {
                 break;
@@ -244,7 +246,7 @@ pub fn run_until(
         }
         let sleep = pace.rest(now, &progress, || next_wait(core, now).min(end.left(now)));
         if let Some(sleep) = sleep {
-            shared.sleep(0, core, sleep, &mut ready).map_err(failed)?;
+            shared.sleep(0, core, sleep, &mut ready)?;
         }
     }
     workers.finish(core)
@@ -252,7 +254,7 @@ pub fn run_until(
 
 /// Gives queues time to drain, with all workers in one thread now, and closes the ports. What an output file could not take
 /// at the end comes back; an interface that is gone by then loses nothing of a result.
-fn drain(core: &mut Core, others: &mut [Core], clock: impl Fn() -> Time) -> Option<String> {
+fn drain(core: &mut Core, others: &mut [Core], clock: impl Fn() -> Time) -> Option<PortError> {
     let limit = clock() + DRAIN_MOST;
     core.end_generators(false);
     others.iter_mut().for_each(|other| other.end_generators(false));
@@ -270,8 +272,7 @@ fn drain(core: &mut Core, others: &mut [Core], clock: impl Fn() -> Time) -> Opti
     let now = clock();
     let mut errors = core.drain(now);
     others.iter_mut().for_each(|other| errors.extend(other.drain(now)));
-    let lost = errors.iter().find(|error| matches!(error, PortError::Capture { .. }));
-    lost.map(ToString::to_string)
+    errors.into_iter().find(|error| matches!(error, PortError::Capture { .. }))
 }
 
 /// How long nothing will happen but frames that arrive on live ports. The system wakes late: the last

@@ -9,7 +9,7 @@ mod described;
 pub mod device;
 pub mod digests;
 pub mod events;
-pub mod fit;
+mod fit;
 pub mod forms;
 pub mod ids;
 pub mod info;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wireyard_pipeline::check::{compile, compile_within};
-use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes, render};
+use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes};
 use wireyard_pipeline::engine::Engine;
 use wireyard_pipeline::entries::{self, Resolved};
 use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
@@ -317,12 +317,13 @@ impl Loaded {
     ///
     /// # Errors
     /// Everything that is wrong with them, with its places.
-    pub fn with_entries(&self, name: &str, text: &str) -> Result<Loaded, String> {
+    pub fn with_entries(&self, name: &str, text: &str) -> Result<Loaded, Rejected> {
         let loader = Loader::in_memory([(name, text)], &[]);
-        let (mut files, mut found) = (self.files.clone(), Diagnostics::new());
-        let entries = entries::load(name.as_ref(), &loader, &self.program, &mut files, &mut found);
-        if found.has_errors() || entries.is_none() {
-            return Err(render::plain(&found, &files));
+        let (mut files, mut diagnostics) = (self.files.clone(), Diagnostics::new());
+        let entries =
+            entries::load(name.as_ref(), &loader, &self.program, &mut files, &mut diagnostics);
+        if diagnostics.has_errors() || entries.is_none() {
+            return Err(Rejected { diagnostics, files });
         }
         Ok(Loaded {
             parsed: self.parsed.clone(),
@@ -416,13 +417,11 @@ impl Loaded {
             None => {}
             Some(Ok(qos)) => match part {
                 None => core.set_qos(&qos)?,
-                Some(part) => core.set_qos(&part.of(&qos).map_err(BuildError::Part)?)?,
+                Some(part) => core.set_qos(&part.of(&qos)?)?,
             },
-            Some(Err(report)) => {
-                return Err(BuildError::Queues(report.to_string()));
-            }
+            Some(Err(report)) => return Err(BuildError::Queues(report)),
         }
-        config.check_generators(numbers).map_err(BuildError::Generator)?;
+        config.check_generators(numbers)?;
         for section in &config.generators {
             if part.is_none_or(|part| (part.owns)(section.port)) {
                 core.add_generator(Generator::from(section));

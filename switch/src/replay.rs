@@ -4,29 +4,36 @@
 //! so that ageing, meters and timestamps are those of the capture, and the same input gives the same
 //! output. It reads no clock and needs no privileges.
 
-use std::fmt;
-
 use wireyard_tables::time::{Span, Time};
 
-use crate::core::Core;
+use crate::core::{Core, DeviceError};
 use crate::ports::capture::CapturePort;
 use crate::ports::spec::Pace;
-use crate::ports::{Port, PortSpec};
+use crate::ports::{Port, PortError, PortSpec};
 
 /// How often idle entries are looked for, as often as in a live switch.
 const AGE_EVERY: Span = Span::from_ms(200);
 
 /// Why a replay stopped.
-#[derive(Debug)]
-pub struct ReplayError(pub String);
-
-impl fmt::Display for ReplayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// A file that cannot be opened or read, or that cannot be written on.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A number that no port has, or that another one has.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A port failed on the way: what the device said of it.
+    #[error("{0}")]
+    Failed(String),
+    /// The caller wanted an end.
+    #[error("ended by a signal: the rest was not replayed ({0} packets inside)")]
+    Stopped(usize),
+    /// Packets that wait for each other hold all packet memory.
+    #[error("packet memory is full, and nothing that waits will ever leave ({0} packets)")]
+    MemoryFull(usize),
 }
-
-impl std::error::Error for ReplayError {}
 
 /// Opens the capture ports and gives them to `core`.
 ///
@@ -36,14 +43,14 @@ pub fn open(core: &mut Core, specs: Vec<(u16, PortSpec)>) -> Result<(), ReplayEr
     let mut ports = open_ports(specs)?;
     let mut origin = None;
     for (_, port) in &mut ports {
-        let first = port.next_timestamp().map_err(|e| ReplayError(e.to_string()))?;
+        let first = port.next_timestamp()?;
         origin = [origin, first].into_iter().flatten().min_by_key(|time| time.as_ns());
     }
     for (number, mut port) in ports {
         if let Some(origin) = origin {
             port.set_origin(origin);
         }
-        core.add_port(number, Box::new(port)).map_err(|error| ReplayError(error.to_string()))?;
+        core.add_port(number, Box::new(port))?;
     }
     Ok(())
 }
@@ -61,10 +68,8 @@ pub fn run(
     let failure = run_to_the_end(core, stop, tell);
     tell_of_inputs(core, tell);
     let errors = core.close();
-    match failure.or_else(|| errors.first().map(ToString::to_string)) {
-        Some(message) => Err(ReplayError(message)),
-        None => Ok(()),
-    }
+    let lost = errors.into_iter().next().map(ReplayError::Port);
+    failure.or(lost).map_or(Ok(()), Err)
 }
 
 /// Opens the inputs, and then the ports that only write: what no specification says of them, they take
@@ -90,7 +95,7 @@ fn open_ports(specs: Vec<(u16, PortSpec)>) -> Result<Vec<(u16, CapturePort)>, Re
 
 fn open_port(mut spec: PortSpec) -> Result<CapturePort, ReplayError> {
     spec.pace = Pace::Recorded;
-    CapturePort::open(&spec).map_err(|e| ReplayError(e.to_string()))
+    Ok(CapturePort::open(&spec)?)
 }
 
 /// Says which inputs were held up (what came then came later than the capture says), and what was left out.
@@ -109,14 +114,14 @@ fn tell_of_inputs(core: &mut Core, tell: &mut dyn FnMut(String)) {
     }
 }
 
-/// Polls at the time of every record and of every timer, until all has left; the message of the first port that failed.
+/// Polls at the time of every record and of every timer, until all has left; why not, of the first port that failed.
 fn run_to_the_end(
     core: &mut Core,
     stop: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(String),
-) -> Option<String> {
+) -> Option<ReplayError> {
     let mut now = Time::ZERO;
-    let mut failure: Option<String> = None;
+    let mut failure: Option<ReplayError> = None;
     let mut told_the_end = false;
     let mut age_at = Time::ZERO;
     loop {
@@ -126,15 +131,12 @@ fn run_to_the_end(
             age_at = now + AGE_EVERY;
         }
         if stop() {
-            let queued = core.queued();
-            let why =
-                format!("ended by a signal: the rest was not replayed ({queued} packets inside)");
-            return Some(failure.unwrap_or(why));
+            return Some(failure.unwrap_or(ReplayError::Stopped(core.queued())));
         }
         let progress = core.poll(now, None);
         for message in core.take_messages() {
             tell(message.text.clone());
-            failure.get_or_insert(message.text);
+            failure.get_or_insert(ReplayError::Failed(message.text));
         }
         if progress.received > 0 {
             continue;
@@ -152,9 +154,7 @@ fn run_to_the_end(
         let arrival = arrival.filter(|_| !is_held_up);
         match arrival.into_iter().chain(timer).min() {
             None if is_held_up => {
-                let packets = core.queued();
-                let why = "packet memory is full, and nothing that waits will ever leave";
-                return Some(failure.unwrap_or(format!("{why} ({packets} packets)")));
+                return Some(failure.unwrap_or(ReplayError::MemoryFull(core.queued())));
             }
             // A capture may step back in time; the device does not.
             Some(next) => now = now.max(next),

@@ -76,12 +76,6 @@ pub enum ReplicationError {
     },
 }
 
-impl From<ReplicationError> for String {
-    fn from(error: ReplicationError) -> String {
-        error.to_string()
-    }
-}
-
 /// All groups and sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replication {

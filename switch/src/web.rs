@@ -21,7 +21,9 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::control::{Control, ControlError};
-use crate::live::http::{Answer, Asked, Bound, Limits, Site, WaitsForSwitch, page, text};
+use crate::live::http::{
+    Answer, Asked, Bound, Limits, ServeError, Site, WaitsForSwitch, page, text,
+};
 use parameters::Parameters;
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -45,8 +47,7 @@ struct Web {
 ///
 /// # Errors
 /// The thread cannot be made.
-pub fn serve(bound: Bound, control: Control, name: &str) -> std::result::Result<(), String> {
-    let address = bound.address();
+pub fn serve(bound: Bound, control: Control, name: &str) -> std::result::Result<(), ServeError> {
     let site = Web {
         control,
         name: name.to_owned(),
@@ -54,8 +55,7 @@ pub fn serve(bound: Bound, control: Control, name: &str) -> std::result::Result<
         graphs: Mutex::default(),
         readers: Arc::new(Semaphore::new(1)),
     };
-    let served = bound.serve("page", Limits::DEFAULT, Shared(Arc::new(site)));
-    served.map_err(|error| format!("--http {address}: {error}"))
+    bound.serve("page", Limits::DEFAULT, Shared(Arc::new(site)))
 }
 
 #[derive(Clone)]

@@ -24,11 +24,11 @@ pub(super) fn run(args: &CheckArgs) -> Status {
     };
     match checked {
         Ok(checked) => show_checked(&checked, args),
-        Err(Failure::Device(message)) => {
+        Err(Refusal::Device(message)) => {
             super::complain(&message);
             Status::Failed
         }
-        Err(Failure::Rejected(rejected)) => {
+        Err(Refusal::Rejected(rejected)) => {
             let Rejected { diagnostics, files } = *rejected;
             report(&diagnostics, &files, args.json);
             if !args.json {
@@ -54,7 +54,7 @@ struct Checked {
 }
 
 /// Why nothing can be said about queues.
-enum Failure {
+enum Refusal {
     Rejected(Box<Rejected>),
     Device(String),
 }
@@ -64,7 +64,7 @@ fn queues_of(config: &SwitchConfig) -> Option<Result<Box<Report>, Box<Report>>> 
 }
 
 /// A rate control, if the file is one: its key stands at the beginning of a line.
-fn check_rate_control(path: &Path) -> Option<Result<Checked, Failure>> {
+fn check_rate_control(path: &Path) -> Option<Result<Checked, Refusal>> {
     let read = Loader::new(Vec::new(), LIBRARIES).read(path, PROGRAM_BYTES_MAX).ok()?;
     let text = String::from_utf8(read).ok()?;
     if !text.lines().any(|line| line.starts_with("rate_control:")) {
@@ -78,7 +78,7 @@ fn check_rate_control(path: &Path) -> Option<Result<Checked, Failure>> {
             let (warnings, files) = (Diagnostics::new(), Files::new());
             Ok(Checked { summary, warnings, files, queues: None, room: None })
         }
-        Err(rejected) => Err(Failure::Rejected(Box::new(rejected))),
+        Err(rejected) => Err(Refusal::Rejected(Box::new(rejected))),
     })
 }
 
@@ -96,7 +96,7 @@ fn check_p4_alone(path: &Path, args: &CheckArgs) -> Option<Checked> {
     Some(Checked { summary, warnings, files, queues: None, room: None })
 }
 
-fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
+fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Refusal> {
     if let Some(checked) = check_rate_control(program) {
         return checked;
     }
@@ -113,7 +113,7 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
         Ok(loaded) => loaded,
         Err(rejected) => {
             let alone = check_p4_alone(program, args);
-            return alone.ok_or_else(|| Failure::Rejected(Box::new(rejected)));
+            return alone.ok_or_else(|| Refusal::Rejected(Box::new(rejected)));
         }
     };
     if let Some(config) = &mut loaded.config {
@@ -121,7 +121,8 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
     }
     // Building the device finds what only the tables know: entries that collide, or too many.
     let engine = Some(&args.engine);
-    device(&loaded, engine, MacControl::Port, DeviceOptions::default()).map_err(Failure::Device)?;
+    device(&loaded, engine, MacControl::Port, DeviceOptions::default())
+        .map_err(|error| Refusal::Device(error.to_string()))?;
     loaded.config.as_ref().map_or(Ok(()), check_ports)?;
     let program = &loaded.program;
     let summary = format!(
@@ -147,17 +148,18 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
 }
 
 /// What `run` would refuse of the ports that the configuration names.
-fn check_ports(config: &SwitchConfig) -> Result<(), Failure> {
+fn check_ports(config: &SwitchConfig) -> Result<(), Refusal> {
     let own = config.own_ports();
-    own.map_or(Ok(()), |own| config.check_generators(&own)).map_err(Failure::Device)
+    own.map_or(Ok(()), |own| config.check_generators(&own))
+        .map_err(|error| Refusal::Device(error.to_string()))
 }
 
 /// A configuration by itself; the program that it may name is not looked at.
-fn check_config(path: &Path) -> Result<Checked, Failure> {
+fn check_config(path: &Path) -> Result<Checked, Refusal> {
     let loader = Loader::new(Vec::new(), LIBRARIES);
     let (mut files, mut found) = (Files::new(), Diagnostics::new());
     let Some(mut config) = SwitchConfig::read(path, &loader, &mut files, &mut found) else {
-        return Err(Failure::Rejected(Box::new(Rejected { diagnostics: found, files })));
+        return Err(Refusal::Rejected(Box::new(Rejected { diagnostics: found, files })));
     };
     config.live = Some(PROCESS_DELAY);
     check_ports(&config)?;

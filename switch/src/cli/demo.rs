@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use super::args::{DemoArgs, EngineChoice};
-use super::{Status, complain, print, print_json, say};
+use super::{Failure, Status, ended, print, print_json, say};
 use crate::demo::drain::Drained;
 use crate::demo::judge::RAMP_BUCKETS;
 use crate::demo::{self, Options, Progress};
@@ -91,16 +91,10 @@ impl Progress for ProgressLine {
 }
 
 pub(super) fn run(args: &DemoArgs) -> Status {
-    match start(args) {
-        Ok(status) => status,
-        Err(message) => {
-            complain(&message);
-            Status::Wrong
-        }
-    }
+    ended(start(args))
 }
 
-fn start(args: &DemoArgs) -> Result<Status, String> {
+fn start(args: &DemoArgs) -> Result<Status, Failure> {
     let mut options = Options {
         duration: Duration::from_secs(args.seconds),
         seed: args.seed,

@@ -16,7 +16,7 @@ pub(super) fn run(args: &DoctorArgs) -> Status {
     let findings = match doctor::examine(&args.interfaces) {
         Ok(findings) => findings,
         Err(message) => {
-            complain(&message);
+            complain(&message.to_string());
             return Status::Wrong;
         }
     };

@@ -9,7 +9,7 @@ use wireyard_pipeline::{ast, passes};
 
 use super::args::{DumpArgs, Stage};
 use super::load::load;
-use super::{Status, complain, print};
+use super::{Failure, Status, complain, print};
 use crate::program::Loaded;
 
 pub(super) fn run(args: &DumpArgs) -> Status {
@@ -28,7 +28,7 @@ pub(super) fn run(args: &DumpArgs) -> Status {
                 _ => &text.asm,
             }),
             Err(message) => {
-                complain(&message);
+                complain(&message.to_string());
                 return Status::Failed;
             }
         },
@@ -37,12 +37,12 @@ pub(super) fn run(args: &DumpArgs) -> Status {
 }
 
 /// The code of a program, for a state with its entries.
-fn code(loaded: &Loaded, level: u8) -> Result<jit::Text, String> {
+fn code(loaded: &Loaded, level: u8) -> Result<jit::Text, Failure> {
     let program = Arc::new(passes::optimised(&loaded.program, level));
-    let state = State::new(&loaded.program, StateOptions::default()).map_err(|e| e.to_string())?;
+    let state = State::new(&loaded.program, StateOptions::default())?;
     if let Some(entries) = &loaded.entries {
-        entries.apply(&state).map_err(|error| error.to_string())?;
+        entries.apply(&state)?;
     }
     let text = Jit::text(&program, &state, jit::Options { level });
-    text.map_err(|refused| format!("no machine code: {refused}"))
+    text.map_err(|refused| format!("no machine code: {refused}").into())
 }

@@ -8,7 +8,7 @@ use std::thread;
 use wireyard_tables::time::Time;
 
 use super::args::HostArgs;
-use super::{Status, complain, print, say};
+use super::{Failure, Status, ended, print, say};
 use crate::core::Core;
 use crate::frames::envelope::{Encap, mapped};
 use crate::frames::{Frames, Mac};
@@ -24,28 +24,20 @@ use crate::roce::rp::RateAlgorithm;
 const OUTSTANDING_PACKETS: u32 = 128;
 
 pub(super) fn run(args: &HostArgs) -> Status {
-    match start(args) {
-        Ok(status) => status,
-        Err(message) => {
-            complain(&message);
-            Status::Wrong
-        }
-    }
+    ended(start(args))
 }
 
-fn start(args: &HostArgs) -> Result<Status, String> {
+fn start(args: &HostArgs) -> Result<Status, Failure> {
     let rate = args.rate;
-    let algorithm = RateAlgorithm::by_name(&args.rate_control, rate.get() as f64);
-    let algorithm = algorithm.map_err(|error| error.to_string())?;
+    let algorithm = RateAlgorithm::by_name(&args.rate_control, rate.get() as f64)?;
     let address = match args.ip {
         IpAddr::V4(four) => mapped(four),
         IpAddr::V6(six) => six.to_bits(),
     };
     let mac = args.mac.unwrap_or_else(|| mac_of(address));
     let config = HostConfig { rate: Some(rate), ..HostConfig::ethernet("host", mac, address) };
-    let program = nic_program().map_err(|error| error.to_string())?;
-    let mut core = program.device(DeviceOptions::live())?;
-    let spec = PortSpec::parse(&args.port).map_err(|e| e.to_string())?;
+    let mut core = nic_program()?.device(DeviceOptions::live())?;
+    let spec = PortSpec::parse(&args.port)?;
     for notice in live::attach(&mut core, WIRE_PORT, &spec)? {
         say(&notice);
     }
@@ -69,7 +61,7 @@ fn mac_of(address: u128) -> Mac {
     Mac::from(0x0277_0000_0000 | u64::from(address as u32))
 }
 
-fn serve(core: &mut Core, mut session: Session) -> Result<Status, String> {
+fn serve(core: &mut Core, mut session: Session) -> Result<Status, Failure> {
     let lines = read_lines();
     let mut open = true;
     let mut alone = Workers::one().map_err(|error| format!("a worker: {error}"))?;

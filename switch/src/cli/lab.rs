@@ -10,7 +10,7 @@ use wireyard_pipeline::source::Loader;
 
 use super::args::{CompareArgs, EngineChoice, LabArgs, LabCommand, VERSION};
 use super::load::show;
-use super::{Status, complain, print, print_json, say};
+use super::{Failure, Status, complain, ended, print, print_json, say};
 use crate::folder::Folder;
 use crate::lab::build::Options;
 use crate::lab::results::About;
@@ -33,15 +33,12 @@ pub(super) fn run(args: &LabArgs) -> Status {
         (Some(LabCommand::Merge(args)), _) => study::merge(args),
         (Some(LabCommand::Tune(args)), _) => study::tune(args),
         (None, Some(path)) => return scenario_run(args, path),
-        (None, None) => Err("a scenario is needed".to_owned()),
+        (None, None) => Err("a scenario is needed".into()),
     };
-    done.unwrap_or_else(|message| {
-        complain(&message);
-        Status::Wrong
-    })
+    ended(done)
 }
 
-fn compared(args: &CompareArgs) -> Result<Status, String> {
+fn compared(args: &CompareArgs) -> Result<Status, Failure> {
     let report = compare::compare(&args.a, &args.b)?;
     if let Some(folder) = &args.output {
         output::replace(folder, &report, &[])?;
@@ -71,13 +68,7 @@ fn scenario_run(args: &LabArgs, wanted: &Path) -> Status {
         }
     };
     scenario.max_state = args.limits.max_state();
-    match start(args, Arc::new(scenario).with_seed(args.seed), &files) {
-        Ok(status) => status,
-        Err(message) => {
-            complain(&message);
-            Status::Wrong
-        }
-    }
+    ended(start(args, Arc::new(scenario).with_seed(args.seed), &files))
 }
 
 /// The engine, and what reports say of it.
@@ -90,7 +81,7 @@ fn engine(choice: EngineChoice) -> (EngineKind, About) {
     (engine, About { version: VERSION.to_owned(), engine: engine.name().to_owned() })
 }
 
-fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Status, String> {
+fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Status, Failure> {
     let (engine, about) = engine(args.engine);
     let workers = workers(args, &scenario);
     let options = Options { engine, seed: args.seed, workers };
@@ -107,7 +98,7 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
     if let Some(folder) = &args.output {
         output::prepare(folder)?;
     }
-    let mut progress = Progress::start(args.quiet).map_err(|error| error.to_string())?;
+    let mut progress = Progress::start(args.quiet)?;
     let first = args.seed.unwrap_or(scenario.seed);
     let mut left = Vec::new();
     let runs = if args.live {
@@ -157,7 +148,7 @@ fn run_live(
     options: Options,
     about: &About,
     progress: &mut Progress,
-) -> Result<Run, String> {
+) -> Result<Run, Failure> {
     let dilation = args.dilate.unwrap_or_else(|| live::load::dilation(scenario));
     let mut in_virtual = None;
     if args.compare.is_some() {
@@ -183,7 +174,7 @@ fn run_live(
 }
 
 /// Shows what is wrong at its place.
-fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Status, String> {
+fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Status, Failure> {
     let mut found = Diagnostics::new();
     let wrong = match error {
         CheckError::Build(error) => return Err(error.into()),
@@ -197,7 +188,7 @@ fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Statu
                 }
             }
             show(&found, files);
-            return Err("queues that cannot be: nothing was run".to_owned());
+            return Err("queues that cannot be: nothing was run".into());
         }
         CheckError::Expect(wrong) => wrong,
     };
@@ -206,20 +197,19 @@ fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Statu
         match &bad.error {
             ExpectError::NoFigure(name) => {
                 let known = || bad.known.iter().map(String::as_str);
-                let error =
-                    found.error(codes::UNKNOWN, span, format!("there is no figure `{name}`"));
+                let error = found.error(codes::UNKNOWN, span, bad.error.to_string());
                 error.did_you_mean(name, known());
                 if let Some(near) = of_the_same(name, known()) {
                     error.note(format!("there are {near}"));
                 }
             }
-            ExpectError::Condition(problem) => {
-                found.error(codes::SCENARIO, span, problem.clone());
+            other => {
+                found.error(codes::SCENARIO, span, other.to_string());
             }
         }
     }
     show(&found, files);
-    Err("expectations that cannot be asked: nothing was run".to_owned())
+    Err("expectations that cannot be asked: nothing was run".into())
 }
 
 /// Figures of what an unknown one seems to be about: those with the most parts of its name in common, if they are few.
@@ -248,7 +238,7 @@ fn tell_speed(runs: &[Run], seconds: f64) {
 }
 
 /// Writes everything into the folder that was asked for, in place of the run before it.
-fn write(args: &LabArgs, runs: &[Run]) -> Result<(), String> {
+fn write(args: &LabArgs, runs: &[Run]) -> Result<(), Failure> {
     let Some(folder) = &args.output else { return Ok(()) };
     output::clear(folder)?;
     let mut all = Vec::new();
@@ -268,7 +258,7 @@ fn write(args: &LabArgs, runs: &[Run]) -> Result<(), String> {
     Ok(output::list(folder, &all)?)
 }
 
-fn finish(args: &LabArgs, runs: &[Run]) -> Result<Status, String> {
+fn finish(args: &LabArgs, runs: &[Run]) -> Result<Status, Failure> {
     write(args, runs)?;
     for run in runs {
         if let Outcome::Failed(violation) = &run.outcome

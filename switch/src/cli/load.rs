@@ -5,7 +5,7 @@ use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
 use super::args::{EngineArgs, EngineChoice, MacControl, ProgramArgs};
 use super::{colours, log};
 use crate::core::{Core, MacControlPolicy};
-use crate::program::{self, DeviceOptions, EngineKind, Loaded, Place};
+use crate::program::{self, BuildError, DeviceOptions, EngineKind, Loaded, Place};
 use crate::terminal;
 
 /// Where the arguments say the program is.
@@ -64,9 +64,9 @@ pub(super) fn device(
     engine: Option<&EngineArgs>,
     mac_control: MacControl,
     options: DeviceOptions,
-) -> Result<Core, String> {
+) -> Result<Core, BuildError> {
     let mut cores = devices(loaded, engine, mac_control, options, 1)?;
-    cores.pop().ok_or_else(|| "a device has at least one worker".into())
+    cores.pop().ok_or(BuildError::NoWorker)
 }
 
 /// The same for several workers.
@@ -76,7 +76,7 @@ pub(super) fn devices(
     mac_control: MacControl,
     mut options: DeviceOptions,
     workers: usize,
-) -> Result<Vec<Core>, String> {
+) -> Result<Vec<Core>, BuildError> {
     if let Some(args) = engine {
         options.opt_level = args.opt_level.unwrap_or(options.opt_level);
         options.engine = args.engine.kind();

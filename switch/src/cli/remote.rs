@@ -18,14 +18,14 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::args::{Command, PlaceArgs, SwitchArgs, TraceArgs};
-use super::{Status, complain, reader_is_gone};
+use super::{Failure, Status, ended, reader_is_gone};
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::p4runtime::tls;
 use wire::change::Kind;
 
-/// What went wrong, for people.
-type Outcome = Result<(), String>;
+/// What came of a command.
+type Outcome = Result<(), Failure>;
 
 /// Runs a command for a switch that runs.
 pub(super) fn run(command: &Command) -> Status {
@@ -50,39 +50,27 @@ pub(super) fn run(command: &Command) -> Status {
         Command::Events(args) => watch::events(args),
         Command::Packet(args) => watch::packet(args),
         Command::Top(args) => top::run(args),
-        other => Err(format!("{other:?} is not for a switch that runs")),
+        other => Err(format!("{other:?} is not for a switch that runs").into()),
     };
-    match done {
-        Ok(()) => Status::Success,
-        Err(why) => {
-            complain(&why);
-            Status::Wrong
-        }
-    }
+    ended(done.map(|()| Status::Success))
 }
 
 /// Traces packets that pass.
 pub(super) fn trace(args: &TraceArgs) -> Status {
-    match watch::trace(&args.live, args.json) {
-        Ok(()) => Status::Success,
-        Err(why) => {
-            complain(&why);
-            Status::Wrong
-        }
-    }
+    ended(watch::trace(&args.live, args.json).map(|()| Status::Success))
 }
 
 /// Connects with the switch that is meant.
-fn connect(on: &SwitchArgs) -> Result<Remote, String> {
+fn connect(on: &SwitchArgs) -> Result<Remote, Failure> {
     connect_at(&on.place)
 }
 
-fn connect_at(place: &PlaceArgs) -> Result<Remote, String> {
+fn connect_at(place: &PlaceArgs) -> Result<Remote, Failure> {
     let tls = place.tls_ca.as_deref().map(|ca| {
         let identity = place.tls_cert.as_deref().zip(place.tls_key.as_deref());
         tls::ClientFiles { ca, identity }.read()
     });
-    Remote::connect(place.switch.as_deref(), tls.transpose()?)
+    Ok(Remote::connect(place.switch.as_deref(), tls.transpose()?)?)
 }
 
 /// Shows something once, or again and again.
@@ -90,7 +78,7 @@ fn show(on: &SwitchArgs, mut once: impl FnMut(&Remote) -> Outcome) -> Outcome {
     let remote = connect(on)?;
     let Some(seconds) = on.watch else { return once(&remote) };
     if !(0.05..=86_400.0).contains(&seconds) {
-        return Err(format!("--watch={seconds}: give 0.05 to 86400 seconds"));
+        return Err(format!("--watch={seconds}: give 0.05 to 86400 seconds").into());
     }
     loop {
         if !on.json {
@@ -148,7 +136,7 @@ fn list(on: &SwitchArgs, part: &'static str) -> Outcome {
     })
 }
 
-pub(super) fn describe(remote: &Remote) -> Result<Value, String> {
+pub(super) fn describe(remote: &Remote) -> Result<Value, Failure> {
     let request = wire::DescribeRequest {};
-    remote.document(|mut calls| async move { calls.describe(request).await })
+    Ok(remote.document(|mut calls| async move { calls.describe(request).await })?)
 }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use super::args::ReplayArgs;
 use super::load::{device, load_from, place};
-use super::{Status, complain, counters, say};
+use super::{Failure, Status, counters, ended, say};
 use crate::live::Signals;
 use crate::ports::{PortKind, PortSpec, files};
 use crate::program::{DeviceOptions, Place};
-use crate::replay::{self, ReplayError};
+use crate::replay;
 use wireyard_pipeline::packet::MemoryConfig;
 
 /// Records of captures may be as long as 256 KiB; a replay has few packets under way.
@@ -17,57 +17,29 @@ const REPLAY_MEMORY: MemoryConfig =
     MemoryConfig { chunks: 1024, chunk_bytes: 1 << 19, headroom_bytes: 256 };
 
 pub(super) fn run(args: &ReplayArgs) -> Status {
-    let mut specs = match specs(&args.inputs, &args.outputs) {
-        Ok(specs) => specs,
-        Err(message) => {
-            complain(&message);
-            return Status::Wrong;
-        }
-    };
+    ended(start(args))
+}
+
+fn start(args: &ReplayArgs) -> Result<Status, Failure> {
+    let mut specs = specs(&args.inputs, &args.outputs)?;
     let place = Place { config: args.config.clone(), ..place(&args.program) };
-    let Some(loaded) = load_from(&place) else { return Status::Wrong };
-    if let Err(message) = files::check(&specs, &loaded.sources()) {
-        complain(&message);
-        return Status::Wrong;
-    }
+    let Some(loaded) = load_from(&place) else { return Ok(Status::Wrong) };
+    files::check(&specs, &loaded.sources())?;
     let config = loaded.config.as_ref();
     for (number, spec) in specs.iter_mut().filter(|(_, spec)| spec.target.is_empty()) {
         spec.link = config.and_then(|config| config.ports.get(number)).and_then(|port| port.link);
     }
     let options = DeviceOptions { memory: REPLAY_MEMORY, ..DeviceOptions::default() };
-    let mut core = match device(&loaded, Some(&args.engine), args.mac_control, options) {
-        Ok(core) => core,
-        Err(message) => {
-            complain(&message);
-            return Status::Wrong;
-        }
-    };
+    let mut core = device(&loaded, Some(&args.engine), args.mac_control, options)?;
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
-    if let Err(error) = loaded.set_queues(&mut core, &numbers) {
-        complain(&error.to_string());
-        return Status::Wrong;
-    }
-    let signals = match Signals::catch(false) {
-        Ok(signals) => signals,
-        Err(error) => {
-            complain(&format!("signals: {error}"));
-            return Status::Wrong;
-        }
-    };
-    if let Err(ReplayError(message)) = replay::open(&mut core, specs) {
-        complain(&message);
-        return Status::Wrong;
-    }
+    loaded.set_queues(&mut core, &numbers)?;
+    let signals = Signals::catch(false).map_err(|error| format!("signals: {error}"))?;
+    replay::open(&mut core, specs)?;
     let outcome = replay::run(&mut core, &|| signals.is_stopped(), &mut |message| say(&message));
     let statistics = core.statistics();
     counters::show(&core, &statistics, args.entry_counters, args.json);
-    match outcome {
-        Ok(()) => Status::Success,
-        Err(ReplayError(message)) => {
-            complain(&message);
-            Status::Wrong
-        }
-    }
+    outcome?;
+    Ok(Status::Success)
 }
 
 /// `--in N=FILE` and `--out N=FILE` as ports.

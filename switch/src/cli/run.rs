@@ -8,7 +8,7 @@ use wireyard_tables::time::Span;
 
 use super::args::{LogLevel, RunArgs, Start};
 use super::load::{devices, load_from, load_shown, place, show};
-use super::{Status, counters, log};
+use super::{Failure, Status, counters, log};
 use crate::config::SwitchConfig;
 use crate::config::room::Holders;
 use crate::core::{Core, Statistics};
@@ -26,14 +26,14 @@ use crate::program::{self, DeviceOptions, Loaded, Place};
 pub(super) fn run(args: &RunArgs) -> Status {
     match start(args) {
         Ok(status) => status,
-        Err(message) => {
-            log::wrong(&message);
+        Err(failure) => {
+            log::wrong(&failure.to_string());
             Status::Wrong
         }
     }
 }
 
-fn start(args: &RunArgs) -> Result<Status, String> {
+fn start(args: &RunArgs) -> Result<Status, Failure> {
     log::start(args.log, args.log_json);
     args.check_addresses()?;
     live::give_memory_back();
@@ -86,7 +86,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let mut cores = devices(&loaded, Some(&args.engine), args.mac_control, options, workers)?;
     if let Some(cpu) = args.cpu_port {
         if numbers.contains(&cpu) {
-            return Err(format!("--cpu-port {cpu}: this is the number of a port too"));
+            return Err(format!("--cpu-port {cpu}: this is the number of a port too").into());
         }
         cores.iter_mut().for_each(|core| core.cpu_port = cpu);
     }
@@ -181,7 +181,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
 }
 
 /// The program that runs first; `None`: what is wrong was shown.
-fn first(args: &RunArgs, place: &Place) -> Result<Option<Loaded>, String> {
+fn first(args: &RunArgs, place: &Place) -> Result<Option<Loaded>, Failure> {
     let rejected = |why: Rejected| format!("the program is rejected:\n{why}");
     match &args.start {
         Start::Program if args.log_json => Ok(load_shown(place, log::diagnostics)),
@@ -193,11 +193,11 @@ fn first(args: &RunArgs, place: &Place) -> Result<Option<Loaded>, String> {
         Start::Program => Ok(load_from(place)),
         Start::Nothing => {
             let text = "pipeline: no_program\ningress: [ drop ]\n";
-            program::from_text("no_program.yaml", text).map(Some).map_err(rejected)
+            Ok(Some(program::from_text("no_program.yaml", text).map_err(rejected)?))
         }
         Start::Packed(blob) => {
-            let parsed = pack::unpack(blob, None).map_err(|error| error.to_string())?;
-            program::without_entries(parsed).map(Some).map_err(rejected)
+            let parsed = pack::unpack(blob, None)?;
+            Ok(Some(program::without_entries(parsed).map_err(rejected)?))
         }
     }
 }
@@ -206,7 +206,7 @@ fn first(args: &RunArgs, place: &Place) -> Result<Option<Loaded>, String> {
 fn port_specs(
     args: &RunArgs,
     config: Option<&SwitchConfig>,
-) -> Result<Vec<(u16, PortSpec)>, String> {
+) -> Result<Vec<(u16, PortSpec)>, Failure> {
     let configured = config.iter().flat_map(|config| &config.ports);
     let configured = configured
         .filter_map(|(n, port)| port.interface.as_ref().map(|text| format!("{n}={text}")));
@@ -215,14 +215,14 @@ fn port_specs(
         false => args.ports.clone(),
     };
     let link_of = |port| config.and_then(|config| config.link_of(port));
-    PortSpec::list(&texts, link_of, args.capture.as_deref())
+    Ok(PortSpec::list(&texts, link_of, args.capture.as_deref())?)
 }
 
-fn duration(seconds: Option<f64>) -> Result<Option<Span>, String> {
+fn duration(seconds: Option<f64>) -> Result<Option<Span>, Failure> {
     match seconds {
         None => Ok(None),
         Some(s) if s > 0.0 && s < 1e9 => Ok(Some(Span::from_ns((s * 1e9) as u64))),
-        Some(s) if s >= 1e9 => Err(format!("--duration {s}: at most 1000000000 seconds")),
-        Some(s) => Err(format!("--duration {s}: give a number of seconds above 0")),
+        Some(s) if s >= 1e9 => Err(format!("--duration {s}: at most 1000000000 seconds").into()),
+        Some(s) => Err(format!("--duration {s}: give a number of seconds above 0").into()),
     }
 }

@@ -9,7 +9,7 @@ use wireyard_tables::time::Time;
 
 use super::args::{MacControl, TraceArgs};
 use super::load::{device, load_from, place};
-use super::{Status, complain, print, print_json, remote};
+use super::{Failure, Status, complain, ended, print, print_json, remote};
 use crate::decode::Frame;
 use crate::pcap::PcapReader;
 use crate::ports::LinkType;
@@ -42,20 +42,15 @@ pub(super) fn run(args: &TraceArgs) -> Status {
         );
         return Status::Wrong;
     }
-    let frames = match frames(args) {
-        Ok(frames) => frames,
-        Err(message) => {
-            complain(&message);
-            return Status::Wrong;
-        }
-    };
+    ended(start(args))
+}
+
+fn start(args: &TraceArgs) -> Result<Status, Failure> {
+    let frames = frames(args)?;
     let place = Place { config: args.config.clone(), ..place(&args.program) };
-    let Some(loaded) = load_from(&place) else { return Status::Wrong };
-    if let Err(message) = show(args, &loaded, &frames) {
-        complain(&message);
-        return Status::Wrong;
-    }
-    Status::Success
+    let Some(loaded) = load_from(&place) else { return Ok(Status::Wrong) };
+    show(args, &loaded, &frames)?;
+    Ok(Status::Success)
 }
 
 fn frames(args: &TraceArgs) -> Result<Frames, String> {
@@ -106,7 +101,7 @@ pub(super) fn bytes(digits: &str) -> Result<Vec<u8>, String> {
     digits.chunks(2).map(|pair| Ok((digit(pair[0])? << 4 | digit(pair[1])?) as u8)).collect()
 }
 
-fn show(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), String> {
+fn show(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), Failure> {
     let longest = frames.frames.iter().map(Vec::len).max().unwrap_or(0) as u32;
     let memory = MemoryConfig::for_frames(256, longest.max(9216), 256);
     // Without passes the trace has every statement of the program.

@@ -25,11 +25,12 @@ mod preset;
 mod report;
 mod resolve;
 
+pub use dilate::DilationError;
 pub use headroom::HeadroomFormula;
 pub(super) use key::spread;
 pub use key::{ClassKey, ClassMap};
-pub use part::Part;
-pub use preset::Preset;
+pub use part::{Part, PartError};
+pub use preset::{Preset, PresetError};
 pub use report::{GroupReport, PoolReport, Problem, QueueReport, Report};
 pub use resolve::{CATCH_UP_FRAMES, Classifier, PortLink, Qos, QosPort, Trust};
 

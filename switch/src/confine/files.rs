@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, path_beneath_rules,
+    RulesetError, RulesetStatus, path_beneath_rules,
 };
 
 /// What every switch reads: interfaces and sockets of the kernel, libraries that are loaded late, users and groups.
@@ -43,7 +43,7 @@ pub enum Extent {
 ///
 /// # Errors
 /// The system refuses.
-pub(super) fn restrict(read: &[PathBuf], write: &[PathBuf]) -> Result<Extent, String> {
+pub(super) fn restrict(read: &[PathBuf], write: &[PathBuf]) -> Result<Extent, RulesetError> {
     let all = AccessFs::from_all(KNOWN);
     let reads: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let special = AccessFs::Execute
@@ -52,7 +52,6 @@ pub(super) fn restrict(read: &[PathBuf], write: &[PathBuf]) -> Result<Extent, St
         | AccessFs::MakeChar
         | AccessFs::MakeFifo
         | AccessFs::MakeSym;
-    let failed = |error: landlock::RulesetError| format!("Landlock: {error}");
     let status = Ruleset::default()
         .handle_access(all)
         .and_then(|rules| rules.handle_access(AccessNet::ConnectTcp))
@@ -64,8 +63,7 @@ pub(super) fn restrict(read: &[PathBuf], write: &[PathBuf]) -> Result<Extent, St
             let access = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
             rules.add_rules(path_beneath_rules(DEVICES, access))
         })
-        .and_then(|rules| rules.restrict_self())
-        .map_err(failed)?;
+        .and_then(|rules| rules.restrict_self())?;
     Ok(match status.ruleset {
         RulesetStatus::FullyEnforced => Extent::Everything,
         RulesetStatus::PartiallyEnforced => Extent::Partly,

@@ -64,8 +64,8 @@ impl<'a> Inserted<'a> {
     }
 }
 
-fn invalid<T>(text: impl Into<String>) -> Result<T> {
-    Err(ControlError::InvalidArgument(text.into()))
+fn invalid<T>(text: impl ToString) -> Result<T> {
+    Err(ControlError::InvalidArgument(text.to_string()))
 }
 
 /// True for what tables publish as one version.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::device::no_port;
 use super::{Control, ControlError, lock};
-use crate::core::Core;
+use crate::core::{Core, DeviceError};
 use crate::ports::absent::AbsentPort;
 use crate::ports::{self, Opened, Port, PortSpec, Spread};
 use wireyard_tables::time::Time;
@@ -38,7 +38,7 @@ pub(crate) struct PortChanges {
     /// What those that went said about their last frames.
     pub(crate) errors: BTreeMap<u16, String>,
     /// What those that came want to be known, or why one could not come.
-    pub(crate) added: BTreeMap<u16, std::result::Result<Vec<String>, String>>,
+    pub(crate) added: BTreeMap<u16, std::result::Result<Vec<String>, DeviceError>>,
     /// Places of those that came, for the other workers.
     places: BTreeMap<u16, AbsentPort>,
 }
@@ -56,7 +56,7 @@ impl OwnChange {
         for number in self.old {
             let (port, error) = core
                 .detach_port(now, number)
-                .map_err(|error| ControlError::Internal(error.into()))?;
+                .map_err(|error| ControlError::Internal(error.to_string()))?;
             changes.errors.extend(error.map(|error| (number, error.to_string())));
             gone.insert(number, port);
         }
@@ -70,7 +70,7 @@ impl OwnChange {
                 }
             };
             let place = AbsentPort::like(opened.port.as_ref());
-            let added = core.add_opened(number, &spec, opened).map_err(String::from);
+            let added = core.add_opened(number, &spec, opened);
             if added.is_ok() {
                 changes.places.insert(number, place);
             }
@@ -110,7 +110,7 @@ impl Control {
         let new = NewPort { number, spec: spec.clone(), source: PortSource::Opened(opened) };
         let mut changes = self.exchange_ports(&[], vec![new])?;
         let added = changes.added.remove(&number).unwrap_or(Ok(Vec::new()));
-        added.map_err(ControlError::InvalidArgument)
+        added.map_err(|error| ControlError::InvalidArgument(error.to_string()))
     }
 
     /// The same for a port that is open, on the packet memory of the device, at worker 0: a port in memory, or of another kind that this crate
@@ -121,11 +121,11 @@ impl Control {
     pub fn add_open_port(&self, number: u16, port: Box<dyn Port + Send>) -> Result<()> {
         let place = AbsentPort::like(port.as_ref());
         let added = self.ask(0, move |core, _| core.add_port(number, port))?;
-        added.map_err(|error| ControlError::InvalidArgument(error.into()))?;
+        added.map_err(|error| ControlError::InvalidArgument(error.to_string()))?;
         for worker in 1..self.workers() {
             let place = place.clone();
             let added = self.ask(worker, move |core, _| core.add_elsewhere(number, 0, place))?;
-            added.map_err(|error| ControlError::InvalidArgument(error.into()))?;
+            added.map_err(|error| ControlError::InvalidArgument(error.to_string()))?;
         }
         Ok(())
     }
@@ -225,7 +225,7 @@ impl Control {
                 for number in numbers {
                     let port = core
                         .detach_queue(now, number)
-                        .map_err(|error| ControlError::Internal(error.into()))?;
+                        .map_err(|error| ControlError::Internal(error.to_string()))?;
                     taken.extend(port.map(|port| Queue { number, worker, port }));
                 }
                 Ok::<_, ControlError>(taken)
@@ -256,7 +256,7 @@ impl Control {
                 }
                 None => core.add_elsewhere(number, owner as u8, place),
             })?;
-            added.map_err(|error| ControlError::InvalidArgument(error.into()))?;
+            added.map_err(|error| ControlError::InvalidArgument(error.to_string()))?;
         }
         Ok(())
     }

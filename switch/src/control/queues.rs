@@ -125,7 +125,7 @@ impl Control {
     /// [`ControlError::NotFound`]; [`ControlError::FailedPrecondition`]: it has none, or a lossless class whose headroom is for less.
     pub fn set_rate(&self, port: u16, rate: BitsPerSec) -> Result<()> {
         let set = self.ask_owner(port, move |core, now| core.set_rate(now, port, rate))?;
-        set.map_err(|error| ControlError::FailedPrecondition(error.into()))
+        set.map_err(|error| ControlError::FailedPrecondition(error.to_string()))
     }
 
     /// Records a port, or all ports, into a new pcapng file: everything, or what is kept. Each port has three interfaces of the file: in, out and
@@ -145,9 +145,9 @@ impl Control {
             _ => ControlError::FailedPrecondition(format!("{}: {error}", file.display())),
         })?;
         let recorder = Recorder::into_file(file, new, keep)
-            .map_err(|error| ControlError::FailedPrecondition(error.into()))?;
+            .map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
         let done = self.ask(worker, move |core, _| core.record_into(&numbers, recorder))?;
-        done.map_err(|error| ControlError::FailedPrecondition(error.into()))
+        done.map_err(|error| ControlError::FailedPrecondition(error.to_string()))
     }
 
     /// Ends the captures of a port, or of all; how many ports were recorded.

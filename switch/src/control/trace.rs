@@ -81,7 +81,7 @@ impl Control {
             let order = order.clone();
             let begun = self.ask(worker, move |core, now| core.start_trace(order, now))?;
             // Those that began end with `trace`.
-            begun.map_err(|error| ControlError::FailedPrecondition(error.into()))?;
+            begun.map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
         }
         Ok(trace)
     }
@@ -104,7 +104,7 @@ impl Control {
         for worker in 0..self.workers() {
             let samples = Arc::clone(&samples);
             let begun = self.ask(worker, move |core, now| core.sample(&samples, now))?;
-            begun.map_err(|error| ControlError::FailedPrecondition(error.into()))?;
+            begun.map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
         }
         Ok(samples)
     }

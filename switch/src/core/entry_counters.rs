@@ -25,14 +25,19 @@ pub enum EntriesShown {
     All,
 }
 
-impl std::str::FromStr for EntriesShown {
-    type Err = String;
+/// Text that is neither a number above zero nor `all`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write how many entries of each table, or `all`")]
+pub struct NoEntriesShown;
 
-    fn from_str(text: &str) -> Result<EntriesShown, String> {
+impl std::str::FromStr for EntriesShown {
+    type Err = NoEntriesShown;
+
+    fn from_str(text: &str) -> Result<EntriesShown, NoEntriesShown> {
         match text {
             "all" => Ok(EntriesShown::All),
             number => match number.parse() {
-                Ok(0) | Err(_) => Err("write how many entries of each table, or `all`".to_owned()),
+                Ok(0) | Err(_) => Err(NoEntriesShown),
                 Ok(most) => Ok(EntriesShown::Most(most)),
             },
         }

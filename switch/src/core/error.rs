@@ -57,9 +57,3 @@ pub enum DeviceError {
     #[error("packets are traced already: wait for its end")]
     Traced,
 }
-
-impl From<DeviceError> for String {
-    fn from(error: DeviceError) -> String {
-        error.to_string()
-    }
-}

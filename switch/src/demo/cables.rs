@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use super::DemoError;
 use super::setting::{MTU_BYTES, SENDERS};
 use crate::frames::Mac;
 use crate::frames::envelope::mapped;
@@ -15,11 +16,11 @@ pub(super) const HOSTS: usize = SENDERS + 1;
 pub(super) const RECEIVER: usize = SENDERS;
 
 /// Leaves for a network namespace of our own and lays the cables.
-pub(super) fn lay() -> Result<(), String> {
+pub(super) fn lay() -> Result<(), DemoError> {
     private::enter("The demonstration")?;
     for host in 0..HOSTS {
         let names = [host_end(host), switch_end(host)];
-        veth::create([&names[0], &names[1]], MTU_BYTES).map_err(|error| error.to_string())?;
+        veth::create([&names[0], &names[1]], MTU_BYTES)?;
     }
     Ok(())
 }
@@ -35,19 +36,19 @@ fn switch_end(host: usize) -> String {
 }
 
 /// The port of a host on its cable.
-pub(super) fn open_host(host: usize, memory: &mut PacketMemory) -> Result<Opened, String> {
+pub(super) fn open_host(host: usize, memory: &mut PacketMemory) -> Result<Opened, DemoError> {
     open(&host_end(host), memory)
 }
 
 /// The switch's port to a host.
-pub(super) fn open_switch(host: usize, memory: &mut PacketMemory) -> Result<Opened, String> {
+pub(super) fn open_switch(host: usize, memory: &mut PacketMemory) -> Result<Opened, DemoError> {
     open(&switch_end(host), memory)
 }
 
-fn open(interface: &str, memory: &mut PacketMemory) -> Result<Opened, String> {
+fn open(interface: &str, memory: &mut PacketMemory) -> Result<Opened, DemoError> {
     // AF_PACKET works in every namespace; AF_XDP wants more than a user namespace gives.
     let spec = PortSpec::new(PortKind::Raw, interface);
-    ports::open(&spec, memory).map_err(|error| error.to_string())
+    Ok(ports::open(&spec, memory)?)
 }
 
 /// MAC address of a host.

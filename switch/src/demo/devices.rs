@@ -3,6 +3,7 @@
 use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_tables::time::Span;
 
+use super::DemoError;
 use super::cables::{self, HOSTS, port_mac, switch_port};
 use super::setting;
 use crate::config::qos::PortLink;
@@ -24,14 +25,18 @@ const PEER_RESPONSE: Span = Span::from_ms(1);
 const PROGRAM: &str = "rocev2_lossless";
 const ENTRIES: &str = include_str!("../../../programs/rocev2_lossless/entries.yaml");
 
-fn load() -> Result<Loaded, String> {
-    let program = program::embedded(PROGRAM).ok_or("the program is not inside the binary")?;
-    let program = program.map_err(|rejected| rejected.to_string())?;
-    program.with_entries(&format!("programs/{PROGRAM}/entries.yaml"), ENTRIES)
+fn load() -> Result<Loaded, DemoError> {
+    let missing = DemoError::Missing("the program is not inside the binary");
+    let program = program::embedded(PROGRAM).ok_or(missing)??;
+    Ok(program.with_entries(&format!("programs/{PROGRAM}/entries.yaml"), ENTRIES)?)
 }
 
 /// The switch with its ports.
-pub(super) fn switch(scenario: &Scenario, engine: EngineKind, seed: u64) -> Result<Core, String> {
+pub(super) fn switch(
+    scenario: &Scenario,
+    engine: EngineKind,
+    seed: u64,
+) -> Result<Core, DemoError> {
     let memory = MemoryConfig::for_frames(CHUNKS, FRAME_BYTES_MAX, HEADROOM_BYTES);
     let options = DeviceOptions { engine, seed, memory, ..DeviceOptions::default() };
     let mut core = load()?.device(options)?;
@@ -40,10 +45,10 @@ pub(super) fn switch(scenario: &Scenario, engine: EngineKind, seed: u64) -> Resu
     config.port_defaults.mtu = Some(MTU);
     config.port_defaults.peer_response = Some(Interval::new(PEER_RESPONSE));
     let lossless = config.buffer_profiles.get_mut("ingress_lossless");
-    lossless.ok_or("no lossless profile")?.static_th = Some(setting::OPEN_XOFF);
+    lossless.ok_or(DemoError::Missing("no lossless profile"))?.static_th = Some(setting::OPEN_XOFF);
     let link = |host| PortLink { name: switch_port(host).to_string(), rate: None };
     let links: Vec<PortLink> = (0..HOSTS).map(link).collect();
-    let mut qos = config.resolve(&links).map_err(|report| format!("the queues:\n{report}"))?;
+    let mut qos = config.resolve(&links).map_err(DemoError::Queues)?;
     qos.tm.seed = seed;
     core.set_qos(&qos)?;
     for host in 0..HOSTS {

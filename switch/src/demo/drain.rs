@@ -11,7 +11,7 @@ use wireyard_tables::time::Time;
 use super::cables::{self, HOSTS, RECEIVER, host_ip, host_mac, switch_port};
 use super::judge::Tally;
 use super::setting::{self, DATA_CLASS, FRAME_BYTES, LAW, PAYLOAD_BYTES, SENDERS};
-use super::{Options, Progress, devices};
+use super::{DemoError, Options, Progress, devices};
 use crate::core::Core;
 use crate::frames::Frames;
 use crate::frames::envelope::{Address, Class};
@@ -73,14 +73,14 @@ struct Bare {
 }
 
 impl Bare {
-    fn open(host: usize) -> Result<Bare, String> {
-        let mut memory = PacketMemory::of_device(MEMORY).map_err(|error| error.to_string())?;
+    fn open(host: usize) -> Result<Bare, DemoError> {
+        let mut memory = PacketMemory::of_device(MEMORY)?;
         let port = cables::open_host(host, &mut memory)?.port;
         Ok(Bare { port, memory, frames: Vec::new(), received: Vec::new() })
     }
 
     /// Sends copies of a frame; gives how many went.
-    fn send(&mut self, now: Time, frame: &[u8], count: usize) -> Result<usize, String> {
+    fn send(&mut self, now: Time, frame: &[u8], count: usize) -> Result<usize, DemoError> {
         let offset = self.memory.config().headroom_bytes as u16;
         for _ in 0..count {
             let Some(buf) = self.memory.alloc_frame(frame) else { break };
@@ -88,18 +88,19 @@ impl Bare {
         }
         let done = self.port.tx_burst(&mut self.memory, now, &mut self.frames);
         self.frames.drain(..).for_each(|frame| self.memory.free(frame.buf));
-        done.map(|done| done.sent).map_err(|error| error.to_string())
+        Ok(done?.sent)
     }
 
     /// Gives every frame that is there to `each`.
-    fn receive(&mut self, now: Time, mut each: impl FnMut(&[u8])) -> Result<(), String> {
+    fn receive(&mut self, now: Time, mut each: impl FnMut(&[u8])) -> Result<(), DemoError> {
         let (received, memory) = (&mut self.received, &mut self.memory);
         let result = self.port.rx_burst(memory, now, received, 64);
         for frame in received.drain(..) {
             each(memory.frame(&frame.buf, frame.data_off, frame.len));
             memory.free(frame.buf);
         }
-        result.map(drop).map_err(|error| error.to_string())
+        result?;
+        Ok(())
     }
 }
 
@@ -123,7 +124,7 @@ pub(super) fn run(
     options: &Options,
     until: std::time::Duration,
     progress: &mut dyn Progress,
-) -> Result<Drained, String> {
+) -> Result<Drained, DemoError> {
     let mut rig = Rig::new(scenario, options)?;
     rig.introduce()?;
     let all = FRAME_BYTES as f64;
@@ -145,12 +146,13 @@ pub(super) fn run(
 }
 
 impl Rig {
-    fn new(scenario: &Scenario, options: &Options) -> Result<Rig, String> {
+    fn new(scenario: &Scenario, options: &Options) -> Result<Rig, DemoError> {
         let mut switch = devices::switch(scenario, options.engine, options.seed)?;
         let frames = Frames::shared()?;
         let data = (0..SENDERS).map(|host| data_frame(host, &frames)).collect::<Result<_, _>>()?;
         let ends = (0..HOSTS).map(Bare::open).collect::<Result<_, _>>()?;
-        let port = switch.port_status(switch_port(RECEIVER)).ok_or("the switch has no port")?;
+        let port = switch.port_status(switch_port(RECEIVER));
+        let port = port.ok_or(DemoError::Missing("the switch has no port"))?;
         let result = Drained {
             tally: Tally::new(&options.law),
             fillings: 0,
@@ -168,7 +170,7 @@ impl Rig {
     }
 
     /// The switch learns where everybody is: each end asks for somebody.
-    fn introduce(&mut self) -> Result<(), String> {
+    fn introduce(&mut self) -> Result<(), DemoError> {
         for host in 0..HOSTS {
             let (asks, whom) = (host_ip(host), host_ip((host + 1) % HOSTS));
             let message = Message::ask(host_mac(host), asks, whom, None);
@@ -186,7 +188,7 @@ impl Rig {
     }
 
     /// One step of the clock; gives the marks of data frames that reached the receiver.
-    fn step(&mut self) -> Result<Vec<bool>, String> {
+    fn step(&mut self) -> Result<Vec<bool>, DemoError> {
         let now = self.clock.step(setting::STEP);
         self.switch.poll(now, None);
         let mut marks = Vec::new();
@@ -210,7 +212,7 @@ impl Rig {
         status.map_or(0, |status| status.queues[usize::from(DATA_CLASS)].packets as usize)
     }
 
-    fn fill_and_drain(&mut self, packets: usize) -> Result<(), String> {
+    fn fill_and_drain(&mut self, packets: usize) -> Result<(), DemoError> {
         let to = switch_port(RECEIVER);
         self.switch.block(self.clock.now(), to, true);
         let mut early = 0;
@@ -246,7 +248,7 @@ impl Rig {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Drained, String> {
+    fn finish(mut self) -> Result<Drained, DemoError> {
         for _ in 0..20 {
             self.step()?;
         }
@@ -264,12 +266,10 @@ impl Rig {
 }
 
 /// A data packet of a sender to the receiver, capable of ECN.
-fn data_frame(host: usize, frames: &Frames) -> Result<Vec<u8>, String> {
+fn data_frame(host: usize, frames: &Frames) -> Result<Vec<u8>, DemoError> {
     let address =
-        Address::rocev2(host_mac(host), host_mac(RECEIVER), host_ip(host), host_ip(RECEIVER))
-            .map_err(|error| error.to_string())?;
-    let envelope =
-        frames.transport.envelope(&address, &Class::DATA).map_err(|error| error.to_string())?;
+        Address::rocev2(host_mac(host), host_mac(RECEIVER), host_ip(host), host_ip(RECEIVER))?;
+    let envelope = frames.transport.envelope(&address, &Class::DATA)?;
     let bth = Bth {
         opcode: WRITE_MIDDLE,
         solicited: false,
@@ -292,9 +292,8 @@ fn data_frame(host: usize, frames: &Frames) -> Result<Vec<u8>, String> {
             Ok(())
         },
     );
-    match built {
-        Ok(bytes) if bytes == FRAME_BYTES as usize => Ok(frame),
-        Ok(bytes) => Err(format!("a data frame has {bytes} bytes, not {FRAME_BYTES}")),
-        Err(error) => Err(error.to_string()),
+    match built? {
+        bytes if bytes == FRAME_BYTES as usize => Ok(frame),
+        bytes => Err(DemoError::FrameLength(bytes)),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use wireyard_tables::time::Span;
 
 use super::setting::{DILATION, MEASURED_MIN};
-use super::{Options, Progress};
+use super::{DemoError, Options, Progress};
 use crate::lab::build;
 use crate::lab::engine::Outcome;
 use crate::lab::live::{self, Live, Plan};
@@ -38,7 +38,7 @@ pub(super) fn run(
     options: &Options,
     most: Duration,
     progress: &mut dyn Progress,
-) -> Result<Incast, String> {
+) -> Result<Incast, DemoError> {
     let ps = most.as_nanos() * 1000 / u128::from(DILATION);
     scenario.duration = Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX));
     let expect = std::mem::take(&mut scenario.expect);

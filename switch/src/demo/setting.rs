@@ -3,6 +3,7 @@
 //! It is a scenario of the laboratory, `programs/lab/demo.yaml`, inside the binary: the closed loop runs it live, 200 times
 //! slower; the open loop takes its marking curve and its switch. An open loop has no dynamics: its clock is the day's.
 
+use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::source::Loader;
 use wireyard_tables::time::Span;
 
@@ -45,10 +46,10 @@ pub fn open_rate() -> BitsPerSec {
 ///
 /// # Errors
 /// What is wrong in it: a build that passed its tests has nothing wrong.
-pub fn scenario() -> Result<Scenario, String> {
+pub fn scenario() -> Result<Scenario, Rejected> {
     let loader = Loader::in_memory([SCENARIO], LIBRARIES);
     let read = scenario::read(SCENARIO.0.as_ref(), &loader);
-    read.map(|(scenario, _)| scenario).map_err(|rejected| rejected.to_string())
+    read.map(|(scenario, _)| scenario)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ struct Report {
 pub fn try_sandbox() -> String {
     let mut report = Report::default();
     match Confinement::new().enter() {
-        Err(why) => report.error = Some(why),
+        Err(why) => report.error = Some(why.to_string()),
         Ok(mut entered) => {
             let mut note = |what: &str, result: io::Result<()>| {
                 report.attempts.push((what.to_owned(), result.err().map(|e| e.to_string())));

@@ -4,7 +4,7 @@ use std::fs;
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
-use super::Finding;
+use super::{Finding, NoInterface};
 use crate::ports::sys::interface::{self, HARDWARE_ETHERNET};
 use crate::program::{self, DeviceOptions, EngineKind};
 use crate::report::unit::Unit;
@@ -45,7 +45,7 @@ pub(super) fn machine_code() -> Finding {
     };
     match loaded.workers(options, 1) {
         Ok(_) => Finding::good("machine code", format!("{PROBE_PROGRAM} was compiled")),
-        Err(why) => Finding::limited("machine code", why)
+        Err(why) => Finding::limited("machine code", why.to_string())
             .advise("the interpreter runs programs instead, some 50 times slower: allow the process executable memory"),
     }
 }
@@ -105,13 +105,10 @@ pub(super) fn locked_memory() -> Finding {
     }
 }
 
-pub(super) fn interfaces(wanted: &[String]) -> Result<Vec<Finding>, String> {
+pub(super) fn interfaces(wanted: &[String]) -> Result<Vec<Finding>, NoInterface> {
     let there = interface::names();
     if let Some(unknown) = wanted.iter().find(|name| !there.contains(name)) {
-        return Err(format!(
-            "there is no interface {unknown} in this network namespace; there are {}",
-            there.join(", ")
-        ));
+        return Err(NoInterface { name: unknown.clone(), there });
     }
     let names = if wanted.is_empty() { &there } else { wanted };
     let is_shown = |name: &&String| !wanted.is_empty() || *name != "lo";

@@ -111,12 +111,6 @@ impl LayoutError {
     }
 }
 
-impl From<LayoutError> for String {
-    fn from(error: LayoutError) -> String {
-        error.to_string()
-    }
-}
-
 /// Headers behind a BTH and where they begin behind it.
 type Extension = Vec<(InstanceId, u32)>;
 

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Span;
 
@@ -18,7 +17,7 @@ use super::link::{self, Direction, Seat};
 use super::memory;
 use super::partition::Layout;
 use super::queues::switch_qos;
-use super::routes::{LINKS, Routes, Target};
+use super::routes::{Routes, Target};
 use super::scenario::{Scenario, SwitchSetup, Transport};
 use super::tap::Tap;
 use crate::core::Core;
@@ -63,7 +62,7 @@ pub(super) struct Devices {
 /// Builds everything; links are over cables where there are some.
 ///
 /// # Errors
-/// What cannot be, in words.
+/// What cannot be.
 pub(super) fn devices(
     scenario: &Scenario,
     options: Options,
@@ -72,17 +71,14 @@ pub(super) fn devices(
 ) -> Result<Devices, LabError> {
     let seed = options.seed.unwrap_or(scenario.seed);
     let memory = memory::make(scenario)?;
-    let base = load_program(scenario).map_err(LabError::Scenario)?;
+    let base = load_program(scenario)?;
     let mut adapters = host::Adapters::default();
     let routes = Routes::new(&scenario.fabric);
     let target = Target::new(scenario, &base.program);
     if target.telemetry.is_none()
         && scenario.flows.iter().any(|flow| scenario.sender(flow).telemetry())
     {
-        return Err(LabError::Scenario(format!(
-            "the program of the switches has no table `{LINKS}`, so it writes no telemetry, which a rate control needs: \
-             `switch: {{ program: ../hpcc_int }}` has one"
-        )));
+        return Err(LabError::NoTelemetry);
     }
     let mut devices = Devices {
         mem: memory,
@@ -105,42 +101,37 @@ pub(super) fn devices(
         let core = match description.kind {
             NodeKind::Switch => {
                 let text = routes.entries(&scenario.fabric, node, &target);
-                let loaded = with_entries(&devices.base, &description.name, &text)
-                    .map_err(LabError::Scenario)?;
+                let loaded = with_entries(&devices.base, &description.name, &text)?;
                 devices.entries.push((description.name.clone(), text));
                 let core = loaded.device_on(devices.mem.worker(), device)?;
-                switch(scenario, node, core, own, seed).map_err(LabError::Scenario)?
+                switch(scenario, node, core, own, seed)?
             }
             NodeKind::Host => {
-                let adapter = adapters.of(scenario.host_of(node), scenario.max_state);
-                let adapter = adapter.map_err(LabError::Scenario)?;
-                host::build(scenario, node, adapter, devices.mem.worker(), device, own)
-                    .map_err(LabError::Scenario)?
+                let adapter = adapters.of(scenario.host_of(node), scenario.max_state)?;
+                host::build(scenario, node, adapter, devices.mem.worker(), device, own)?
             }
         };
         devices.cores.push(Box::new(core));
     }
     for spec in &scenario.flows {
-        let flow = host::connect(scenario, spec, &mut devices.cores)
-            .map_err(|why| LabError::Scenario(format!("a flow of {}: {why}", scenario.name)))?;
+        let flow = host::connect(scenario, spec, &mut devices.cores).map_err(|why| {
+            LabError::Flow { scenario: scenario.name.clone(), source: why.into() }
+        })?;
         devices.flows.push(flow);
     }
-    let gates = host::add_gates(scenario, &devices.flows, &mut devices.cores);
-    devices.gates = gates.map_err(LabError::Scenario)?;
+    devices.gates = host::add_gates(scenario, &devices.flows, &mut devices.cores)?;
     Ok(devices)
 }
 
 /// The program of switches with the entries of one.
-pub(super) fn with_entries(base: &Loaded, switch: &str, text: &str) -> Result<Loaded, String> {
+pub(super) fn with_entries(base: &Loaded, switch: &str, text: &str) -> Result<Loaded, LabError> {
     let name = format!("entries of {switch}, made from the topology");
-    let loaded = base.with_entries(&name, text);
-    loaded.map_err(|why| format!("the program does not take the lab's entries:\n{why}"))
+    base.with_entries(&name, text).map_err(|rejected| LabError::Entries(Box::new(rejected)))
 }
 
-fn load_program(scenario: &Scenario) -> Result<Loaded, String> {
+fn load_program(scenario: &Scenario) -> Result<Loaded, LabError> {
     let SwitchSetup { program: path, defines, .. } = &scenario.switch;
     program(path.as_deref(), "rocev2_lossless", scenario.max_state, defines)
-        .map_err(|rejected| rejected.to_string())
 }
 
 /// A program of a scenario, without entries: the one at `path`, or the one of this name that is inside the binary.
@@ -149,8 +140,8 @@ pub(super) fn program(
     inside: &str,
     max_state: Option<u64>,
     defines: &[(String, String)],
-) -> Result<Loaded, Rejected> {
-    match (path, program::embedded(inside)) {
+) -> Result<Loaded, LabError> {
+    let loaded = match (path, program::embedded(inside)) {
         (None, Some(loaded)) => loaded,
         (path, _) => {
             let program = path.unwrap_or(Path::new(inside)).to_owned();
@@ -158,7 +149,8 @@ pub(super) fn program(
             let place = Place { program, defines, no_entries: true, max_state, ..Place::default() };
             program::load(&place)
         }
-    }
+    };
+    loaded.map_err(|rejected| LabError::Rejected(Box::new(rejected)))
 }
 
 /// The ends of all links, by node, in the order of the nodes' ports.
@@ -224,11 +216,11 @@ fn switch(
     mut core: Core,
     ports: Vec<Box<dyn Port>>,
     seed: u64,
-) -> Result<Core, String> {
+) -> Result<Core, LabError> {
     let name = &scenario.fabric.nodes[node].name;
     let numbers: Vec<u16> = (1..=ports.len() as u16).collect();
-    let mut qos =
-        switch_qos(scenario, node).map_err(|report| format!("queues of {name}:\n{report}"))?;
+    let mut qos = switch_qos(scenario, node)
+        .map_err(|report| LabError::SwitchQueues { switch: name.clone(), report })?;
     qos.tm.seed = seed.wrapping_mul(1 << 16).wrapping_add(node as u64);
     if scenario.switch.qos.packet_slots.is_none() {
         // Its pools say what it holds, and packet memory whether there is room.

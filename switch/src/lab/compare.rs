@@ -36,12 +36,6 @@ pub enum CompareError {
     File(#[from] FileError),
 }
 
-impl From<CompareError> for String {
-    fn from(error: CompareError) -> String {
-        error.to_string()
-    }
-}
-
 /// The figures of a folder: by name, the unit and a value for each seed.
 struct Results {
     name: String,

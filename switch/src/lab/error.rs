@@ -1,27 +1,82 @@
 //! Why a laboratory cannot be built or run.
 
 use std::io;
+use std::slice::GetDisjointMutError;
 
+use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::packet::MemoryError;
 
 use super::results::BadExpectation;
+use super::routes::LINKS;
 use super::scenario::Scenario;
+use crate::config::qos::{Problem, Report};
+use crate::core::DeviceError;
+use crate::frames::envelope::AddressError;
+use crate::frames::layout::LayoutError;
+use crate::host::connect::ConnectError;
 use crate::live::private::NoNamespace;
 use crate::pcap::PcapError;
 use crate::ports::PortError;
 use crate::ports::veth::VethError;
 use crate::program::BuildError;
+use crate::roce::rp::ParamError;
+use crate::roce::rp::program::ParameterError;
 
 /// What a scenario asks for that cannot be, or what the system refuses.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// A device, a queue or a flow that cannot be as the scenario says.
-    #[error("{0}")]
-    Scenario(String),
+    /// The program of the switches, or of an adapter, is wrong: with the places.
+    #[error(transparent)]
+    Rejected(Box<Rejected>),
+    /// The program of the switches has no tables for the routes that the topology gives.
+    #[error("the program does not take the lab's entries:\n{0}")]
+    Entries(Box<Rejected>),
+    /// The program of the switches does not measure what a rate control looks at.
+    #[error(
+        "the program of the switches has no table `{LINKS}`, so it writes no telemetry, which a rate control needs: \
+         `switch: {{ program: ../hpcc_int }}` has one"
+    )]
+    NoTelemetry,
+    /// The queues of a switch contradict each other: the whole report.
+    #[error("queues of {switch}:\n{report}")]
+    SwitchQueues {
+        /// The switch.
+        switch: String,
+        /// What is wrong with them.
+        report: Box<Report>,
+    },
+    /// The queues of an adapter contradict each other.
+    #[error("queues of `{host}`: {}", lines(.problems))]
+    AdapterQueues {
+        /// The host.
+        host: String,
+        /// What is wrong with them.
+        problems: Vec<Problem>,
+    },
+    /// A host that is connected with nothing.
+    #[error("`{0}` has no link")]
+    NoLink(String),
+    /// A flow that cannot be.
+    #[error("a flow of {scenario}: {source}")]
+    Flow {
+        /// The scenario.
+        scenario: String,
+        /// Why.
+        source: Box<FlowError>,
+    },
+    /// A gate of a host that sends and receives nothing.
+    #[error("a host without an end point")]
+    NoEndPoint,
     /// A device that its program or configuration does not allow.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// A device refuses its ports or queues.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The header libraries have not what frames need. A build that passed its tests never says it.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
     /// No packet memory for what the scenario may hold.
     #[error(transparent)]
     Memory(#[from] MemoryError),
@@ -75,8 +130,57 @@ impl LabError {
     }
 }
 
-impl From<LabError> for String {
-    fn from(error: LabError) -> String {
-        error.to_string()
-    }
+/// Why two hosts are not connected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlowError {
+    /// The sender is connected with nothing.
+    #[error("it has no link")]
+    NoLink,
+    /// A packet length that RoCE does not have.
+    #[error("no such path MTU")]
+    PathMtu,
+    /// A rate control with parameters that it cannot have.
+    #[error(transparent)]
+    RateControl(#[from] RateControlError),
+    /// It goes from a host to itself.
+    #[error(transparent)]
+    SameHost(#[from] GetDisjointMutError),
+    /// A node that sends and receives nothing.
+    #[error("a host without an end point")]
+    NoEndPoint,
+    /// An adapter whose class for the DSCP of the flow is not known, as its queues contradict each other.
+    #[error("queues that cannot be")]
+    Queues,
+    /// The end point has no number for another queue pair or another region, or the queue pair takes no receives.
+    #[error("{0}")]
+    Full(&'static str),
+    /// Addresses that no header has.
+    #[error("{0:?}")]
+    Address(#[from] AddressError),
+    /// A queue pair that refuses its attributes.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// A rate control with parameters that it cannot have.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RateControlError {
+    /// An unknown name, or a value that cannot be.
+    #[error(transparent)]
+    Param(#[from] ParamError),
+    /// A parameter that the program does not have.
+    #[error("there is no parameter {0}")]
+    NoParameter(String),
+    /// A value that the program does not allow.
+    #[error(transparent)]
+    Value(#[from] ParameterError),
+    /// Periods that are too long in slow motion.
+    #[error("periods that are too long")]
+    Periods,
 }

@@ -13,6 +13,7 @@ use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::addresses::{host_ip, host_lid, host_mac, port_mac};
 use super::build::link_type;
+use super::error::{FlowError, LabError, RateControlError};
 use super::fabric::{Fabric, LinkSetup};
 use super::queues::wire_overhead;
 use super::scenario::{CnpPer, FlowSpec, HostSetup, Scenario, Transport};
@@ -173,13 +174,13 @@ impl Adapters {
         &mut self,
         setup: &HostSetup,
         max_state: Option<u64>,
-    ) -> Result<&Loaded, String> {
+    ) -> Result<&Loaded, LabError> {
         match self.0.entry(setup.program.clone()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {
                 let loaded =
                     super::build::program(setup.program.as_deref(), "roce_nic", max_state, &[]);
-                Ok(place.insert(loaded.map_err(|rejected| rejected.to_string())?))
+                Ok(place.insert(loaded?))
             }
         }
     }
@@ -193,20 +194,19 @@ pub(super) fn build(
     memory: PacketMemory,
     device: DeviceOptions,
     wires: Vec<Box<dyn Port>>,
-) -> Result<Core, String> {
+) -> Result<Core, LabError> {
     let fabric = &scenario.fabric;
     let name = &fabric.nodes[node].name;
-    let link = *fabric.nodes[node].links.first().ok_or_else(|| format!("`{name}` has no link"))?;
+    let no_link = || LabError::NoLink(name.clone());
+    let link = *fabric.nodes[node].links.first().ok_or_else(no_link)?;
     let setup = fabric.links[link].setup;
     let mut core = base.device_on(memory, device)?;
-    let qos = queues(scenario.host_of(node), &setup).map_err(|problems| {
-        let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
-        format!("queues of `{name}`: {}", problems.join("\n"))
-    })?;
+    let qos = queues(scenario.host_of(node), &setup)
+        .map_err(|problems| LabError::AdapterQueues { host: name.clone(), problems })?;
     core.set_qos(&qos)?;
     core.set_mac(WIRE_PORT, host_mac(node));
     core.set_mac(END_POINT_PORT, host_mac(node));
-    let wire = wires.into_iter().next().ok_or_else(|| format!("`{name}` has no link"))?;
+    let wire = wires.into_iter().next().ok_or_else(no_link)?;
     core.add_port(WIRE_PORT, wire)?;
     let config = host_config(scenario, node, setup.rate);
     let end = EndPointPort::new(config, Frames::shared()?);
@@ -215,10 +215,10 @@ pub(super) fn build(
 }
 
 /// Queues of an adapter as the scenario says, or the lab's.
-pub(super) fn queues_config(host: &HostSetup) -> Result<QosConfig, String> {
+pub(super) fn queues_config(host: &HostSetup) -> serde_json::Result<QosConfig> {
     match &host.qos {
         Some(config) => Ok(config.clone()),
-        None => serde_json::from_str(QUEUES).map_err(|error| error.to_string()),
+        None => serde_json::from_str(QUEUES),
     }
 }
 
@@ -230,7 +230,7 @@ pub(super) fn queues(host: &HostSetup, link: &LinkSetup) -> Result<Qos, Vec<Prob
     let (rate, mtu) = (link.rate, link.mtu);
     let cable = super::build::cable(link.delay);
     let mut config =
-        queues_config(host).map_err(|message| vec![Problem::new("queues", message)])?;
+        queues_config(host).map_err(|error| vec![Problem::new("queues", error.to_string())])?;
     let longest = Some(Bytes::new(mtu.get() + 4));
     let overhead = wire_overhead(host.transport);
     let wire = PortSection { cable: Some(cable), mtu: longest, ..overhead.clone() };
@@ -287,9 +287,9 @@ fn classes(setup: &HostSetup) -> Classes {
 }
 
 /// Classes of a flow that has a DSCP of its own: pauses of the adapter are about the class that it gives to that DSCP.
-fn own_classes(setup: &HostSetup, link: &LinkSetup) -> Result<Classes, String> {
-    let qos = queues(setup, link).map_err(|_| "queues that cannot be")?;
-    let wire = qos.ports.first().ok_or("an adapter without ports")?;
+fn own_classes(setup: &HostSetup, link: &LinkSetup) -> Result<Classes, FlowError> {
+    let qos = queues(setup, link).map_err(|_| FlowError::Queues)?;
+    let wire = qos.ports.first().ok_or(FlowError::Queues)?;
     let pcp = wire.classifier.class(setup.data_dscp, u8::MAX);
     let classes = classes(setup);
     Ok(Classes { data: Class { pcp, ..classes.data }, ..classes })
@@ -322,37 +322,40 @@ pub fn cnp_interval(setup: &HostSetup, rate: BitsPerSec) -> Span {
 }
 
 /// The rate control of a sender on a link of this rate; DCQCN parameters too, where it has them.
+///
+/// # Errors
+/// An unknown name, or parameters that cannot be.
 pub fn rate_control(
     setup: &HostSetup,
     rate: BitsPerSec,
-) -> Result<(RateAlgorithm, Option<dcqcn::DcqcnParams>), String> {
+) -> Result<(RateAlgorithm, Option<dcqcn::DcqcnParams>), RateControlError> {
     if let Some(program) = &setup.rate_program {
         let instance = rate_program(setup, program, rate)?;
         return Ok((RateAlgorithm::Program(Arc::new(instance)), None));
     }
     let line = rate.get() as f64;
     if setup.rate_control == "fixed" {
-        let fixed = RateAlgorithm::fixed(line).map_err(|error| error.to_string())?;
-        return Ok((fixed, None));
+        return Ok((RateAlgorithm::fixed(line)?, None));
     }
     let nominal = setup.dilation.undone(rate).get() as f64;
-    let preset =
-        dcqcn::preset::by_name(&setup.rate_control, nominal).map_err(|error| error.to_string())?;
-    let mut parameters = preset.rp;
+    let mut parameters = dcqcn::preset::by_name(&setup.rate_control, nominal)?.rp;
     for (name, value) in &setup.parameters {
-        parameters.apply(name, value).map_err(|error| error.to_string())?;
+        parameters.apply(name, value)?;
     }
-    let parameters = parameters.dilated(setup.dilation).ok_or("periods that are too long")?;
-    let profile = parameters.clone().profile().map_err(|error| error.to_string())?;
+    let parameters = parameters.dilated(setup.dilation).ok_or(RateControlError::Periods)?;
+    let profile = parameters.clone().profile()?;
     Ok((RateAlgorithm::Dcqcn(profile), Some(parameters)))
 }
 
 /// A program with the parameters that are written, for a sender on a link of this rate.
+///
+/// # Errors
+/// A parameter that there is not, or that cannot be.
 pub fn rate_program(
     setup: &HostSetup,
     program: &Arc<Program>,
     rate: BitsPerSec,
-) -> Result<Instance, String> {
+) -> Result<Instance, RateControlError> {
     let sender = Sender {
         line_rate_bps: rate.get(),
         packet_bytes: setup.path_mtu.get() as u32,
@@ -361,10 +364,10 @@ pub fn rate_program(
     let mut given = Vec::new();
     for (name, written) in &setup.parameters {
         let parameter = program.parameters().iter().find(|known| known.name == *name);
-        let parameter = parameter.ok_or_else(|| format!("there is no parameter {name}"))?;
+        let parameter = parameter.ok_or_else(|| RateControlError::NoParameter(name.clone()))?;
         given.push((name.clone(), parameter.parse(&written.to_string())?));
     }
-    Instance::new(program, &sender, &given).map_err(|error| error.to_string())
+    Ok(Instance::new(program, &sender, &given)?)
 }
 
 /// Both queue pairs of a flow.
@@ -392,13 +395,13 @@ pub(super) fn connect(
     scenario: &Scenario,
     spec: &FlowSpec,
     cores: &mut [Box<Core>],
-) -> Result<Connection, String> {
+) -> Result<Connection, FlowError> {
     let fabric = &scenario.fabric;
-    let link = fabric.nodes[spec.from].links.first().ok_or("it has no link")?;
+    let link = fabric.nodes[spec.from].links.first().ok_or(FlowError::NoLink)?;
     let link = &fabric.links[*link].setup;
     let setup = scenario.sender(spec);
     let (algorithm, _) = rate_control(&setup, link.rate)?;
-    let mtu = PathMtu::any(setup.path_mtu.get() as u32).ok_or("no such path MTU")?;
+    let mtu = PathMtu::any(setup.path_mtu.get() as u32).ok_or(FlowError::PathMtu)?;
     let there = address(fabric, (spec.from, spec.to), scenario.host.transport);
     let back = address(fabric, (spec.to, spec.from), scenario.host.transport);
     let telemetry = algorithm.telemetry();
@@ -407,12 +410,12 @@ pub(super) fn connect(
         ConnectOptions { path_mtu: mtu, timeout: setup.ack_timeout, ..ConnectOptions::default() };
     let (messages, length) = messages(spec);
     let [sender, receiver] = cores
-        .get_disjoint_mut([spec.from, spec.to])
-        .map_err(|error| error.to_string())?
-        .map(|core| end_of(core).ok_or("a host without an end point"));
+        .get_disjoint_mut([spec.from, spec.to])?
+        .map(|core| end_of(core).ok_or(FlowError::NoEndPoint));
     let (sender, receiver) = (sender?, receiver?);
     let create = |end: &mut EndPointPort| {
-        end.roce_mut().create_qp(Service::Rc, &queue_pair).ok_or("no number for a queue pair")
+        let created = end.roce_mut().create_qp(Service::Rc, &queue_pair);
+        created.ok_or(FlowError::Full("no number for a queue pair"))
     };
     let (qp, receiver_qp) = (create(sender)?, create(receiver)?);
     let own = spec.own.as_ref().filter(|own| own.dscp.is_some() || own.ecn.is_some());
@@ -427,7 +430,8 @@ pub(super) fn connect(
     let seed = (spec.from as u64) << 32 | u64::from(qp);
     let region = |end: &mut EndPointPort| {
         let backing = Synthetic::new(seed, u64::from(length));
-        end.roce_mut().memory_mut().register(0, Access::ALL, Box::new(backing)).ok_or("no key")
+        let key = end.roce_mut().memory_mut().register(0, Access::ALL, Box::new(backing));
+        key.ok_or(FlowError::Full("no key"))
     };
     let (key, rkey) = (region(sender)?, region(receiver)?);
     let local = Sge { key, va: 0, len: length };
@@ -445,7 +449,7 @@ pub(super) fn connect(
         // The receiver is notified of every message: its next steps wait for them.
         let posted =
             receiver.keep_receiving(receiver_qp, Sge { key: rkey, va: 0, len: 0 }, spec.window);
-        posted.then_some(()).ok_or("a queue pair that takes no receives")?;
+        posted.then_some(()).ok_or(FlowError::Full("a queue pair that takes no receives"))?;
         sender.add_gated_flow(crate::host::FlowSpec { op: FlowOp::WriteImm(remote), ..plain })
     } else {
         sender.add_flow(plain)
@@ -465,7 +469,7 @@ pub(super) fn add_gates(
     scenario: &Scenario,
     flows: &[Connection],
     cores: &mut [Box<Core>],
-) -> Result<Vec<GateId>, String> {
+) -> Result<Vec<GateId>, LabError> {
     let mut made: Vec<GateId> = Vec::new();
     for gate in &scenario.gates {
         let need = |need: &workload::Need| match *need {
@@ -479,7 +483,7 @@ pub(super) fn add_gates(
         };
         let needs: Vec<Need> = gate.needs.iter().map(need).collect();
         let releases = gate.releases.iter().map(|flow| flows[*flow].flow).collect();
-        let end = end_of(&mut cores[gate.host]).ok_or("a host without an end point")?;
+        let end = end_of(&mut cores[gate.host]).ok_or(LabError::NoEndPoint)?;
         made.push(end.add_gate(&needs, gate.delay, releases));
     }
     Ok(made)
@@ -527,12 +531,12 @@ fn join(
     address: &Address,
     options: &ConnectOptions,
     (own, telemetry, spray): (Option<Classes>, bool, u16),
-) -> Result<(), String> {
+) -> Result<(), FlowError> {
     let address = Address { udp_src_port: udp_src_port(local, remote), ..*address };
     let classes = Classes { telemetry, spray, ..own.unwrap_or(end.config().classes) };
-    let path = end.add_path_as(&address, &classes).map_err(|error| format!("{error:?}"))?;
+    let path = end.add_path_as(&address, &classes)?;
     let peer = Peer { qpn: remote, psn: options.psn, path };
-    end.connect(local, &peer, options).map_err(|error| error.to_string())
+    Ok(end.connect(local, &peer, options)?)
 }
 
 /// Packets of a flow that can be without an acknowledgement.

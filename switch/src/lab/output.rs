@@ -21,12 +21,6 @@ pub enum OutputError {
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
 
-impl From<OutputError> for String {
-    fn from(error: OutputError) -> String {
-        error.to_string()
-    }
-}
-
 /// The list of what was written, beside it.
 const LIST: &str = "files.txt";
 /// Most bytes of that list.

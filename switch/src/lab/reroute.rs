@@ -49,7 +49,7 @@ impl Lab {
 
     fn replace_entries(&self, node: usize, name: &str, old: &str, new: &str) -> Result<(), String> {
         let updates = |text: &str| -> Result<Vec<Update>, String> {
-            let loaded: Loaded = with_entries(&self.base, name, text)?;
+            let loaded: Loaded = with_entries(&self.base, name, text).map_err(|e| e.to_string())?;
             Ok(loaded.entries.map(|entries| entries.updates).unwrap_or_default())
         };
         let undone = updates(old)?.into_iter().rev().filter_map(|update| match update {

@@ -40,6 +40,7 @@ use crate::roce::rp::program::Program;
 use crate::roce::telemetry::TELEMETRY_BYTES;
 use crate::units::{Bytes, Dilation, Probability};
 
+pub use dilate::SlowMotionError;
 pub use read::{read, read_changed};
 pub use shapes::SCENARIO;
 

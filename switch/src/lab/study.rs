@@ -8,7 +8,7 @@
 //! * [`runner`]: runs, several at a time. [`records`]: what is kept of each, and how parts are merged.
 //! * [`summary`]: the report. [`tune`]: a search for the best setting. [`cluster`]: job arrays.
 
-pub mod change;
+pub(super) mod change;
 pub mod cluster;
 pub mod points;
 pub mod read;

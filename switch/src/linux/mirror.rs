@@ -16,7 +16,7 @@ use super::model::Model;
 use super::netlink::{Netlink, News};
 use super::plan::Plan;
 use super::taps::{self, Tap};
-use super::{Notify, Options};
+use super::{LinuxError, Notify, Options};
 use crate::control::{Control, DeviceEvent, Interest, Notice, PortPlace, Said, Stream};
 use crate::ports::LinkState;
 use crate::ports::sys::event_fd::EventFd;
@@ -79,17 +79,12 @@ impl Mirror {
         options: Options,
         notify: Notify,
         report: Arc<Mutex<LinuxReport>>,
-    ) -> Result<Mirror, String> {
-        let failed = |error: std::io::Error| format!("linux: {error}");
+    ) -> Result<Mirror, LinuxError> {
         let interest = Interest { packets: true, events: true, ..Interest::default() };
-        let stream = control.subscribe(interest, PUNTS_MAX).map_err(|e| e.to_string())?;
-        let wake_fd = Arc::new(WakeFd(EventFd::new().map_err(failed)?));
+        let stream = control.subscribe(interest, PUNTS_MAX)?;
+        let wake_fd = Arc::new(WakeFd(EventFd::new().map_err(LinuxError::Descriptors)?));
         let waker = Waker::from(Arc::clone(&wake_fd));
-        let netlink = Netlink::open().map_err(|error| {
-            format!(
-                "linux: the socket for news of routes: {error}: it takes root, or CAP_NET_ADMIN"
-            )
-        })?;
+        let netlink = Netlink::open().map_err(LinuxError::News)?;
         let mut mirror = Mirror {
             control,
             options,
@@ -114,7 +109,7 @@ impl Mirror {
             mirror.add(&port)?;
         }
         if let Some(unknown) = mirror.options.names.keys().find(|n| !mirror.taps.contains_key(n)) {
-            return Err(format!("linux: there is no port {unknown}, whose interface has a name"));
+            return Err(LinuxError::NoPort(*unknown));
         }
         taps::ipv6_notice().into_iter().for_each(|notice| (mirror.notify)(&notice));
         mirror.take_program();
@@ -142,7 +137,7 @@ impl Mirror {
                 && let Err(why) = self.read_again()
             {
                 // It is tried again; what is there stays meanwhile.
-                (self.notify)(&why);
+                (self.notify)(&why.to_string());
                 self.resync_at = Some(now + TICK);
             }
             if now >= self.tick_at {
@@ -263,9 +258,8 @@ impl Mirror {
     }
 
     /// Reads everything that the kernel knows.
-    fn read_again(&mut self) -> Result<(), String> {
-        let all = self.netlink.dump();
-        let all = all.map_err(|error| format!("linux: reading the kernel's routes: {error}"))?;
+    fn read_again(&mut self) -> Result<(), LinuxError> {
+        let all = self.netlink.dump().map_err(LinuxError::State)?;
         if self.netlink.unreadable > 0 && !self.is_unreadable_reported {
             self.is_unreadable_reported = true;
             let text = "linux: the kernel sends messages that cannot be read here: what they change is not in the tables";
@@ -277,7 +271,7 @@ impl Mirror {
         Ok(())
     }
 
-    fn add(&mut self, port: &PortPlace) -> Result<(), String> {
+    fn add(&mut self, port: &PortPlace) -> Result<(), LinuxError> {
         let Some(name) = taps::name_of(port.number, &self.options.names) else { return Ok(()) };
         let tap = taps::make(&name, port)?;
         self.model.set_port(tap.index, Some(port.number), port.up);
@@ -354,7 +348,7 @@ impl Mirror {
                 false if self.refused.contains(&port.number) => {}
                 false => {
                     if let Err(why) = self.add(port) {
-                        (self.notify)(&why);
+                        (self.notify)(&why.to_string());
                         self.refused.insert(port.number);
                     }
                 }

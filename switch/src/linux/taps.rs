@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 
+use super::LinuxError;
 use crate::control::PortPlace;
 use crate::ports::sys::{interface, tap};
 
@@ -68,16 +69,10 @@ pub(super) fn name_of(number: u16, names: &BTreeMap<u16, String>) -> Option<Stri
 ///
 /// # Errors
 /// With the interface's name and what to do.
-pub(super) fn make(name: &str, port: &PortPlace) -> Result<Tap, String> {
-    let failed = |doing: &str, error: io::Error| {
-        let help = match error.raw_os_error() {
-            Some(libc::EPERM) => ": it takes root, or CAP_NET_ADMIN",
-            Some(libc::EBUSY) => ": another program has it",
-            Some(libc::EINVAL) => ": there is another kind of interface of this name",
-            Some(libc::ENOENT | libc::ENODEV) => ": there is no /dev/net/tun: modprobe tun",
-            _ => "",
-        };
-        format!("linux: interface {name} of port {}: {doing}: {error}{help}", port.number)
+pub(super) fn make(name: &str, port: &PortPlace) -> Result<Tap, LinuxError> {
+    let failed = |doing: &'static str, source: io::Error| {
+        let (name, port) = (name.to_owned(), port.number);
+        LinuxError::Interface { name, port, doing, source }
     };
     let file = tap::open(name).map_err(|e| failed("make it", e))?;
     interface::set_mac(name, port.mac).map_err(|e| failed("set its address", e))?;

@@ -9,15 +9,63 @@ use std::time::Duration;
 use wireyard_tables::time::Time;
 
 use crate::config::qos::Part;
-use crate::core::{Core, UNCHARGED_MAX};
+use crate::core::{Core, DeviceError, UNCHARGED_MAX};
 use crate::ports::absent::AbsentPort;
-use crate::ports::{self, Opened, PortSpec, Spread};
-use crate::program::Loaded;
+use crate::ports::{self, Opened, PortError, PortSpec, Spread};
+use crate::program::{BuildError, Loaded};
 
 /// How often, and how many times, a link without a carrier is looked at before the switch runs: for a second and a half, as the kernel may
 /// tell of a carrier a second late.
 const CARRIER_LOOK: Duration = Duration::from_millis(10);
 const CARRIER_LOOKS: usize = 150;
+
+/// Why a switch does not get its ports.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AssemblyError {
+    /// More workers than queues that the ports may have: one would have nothing to do.
+    #[error(
+        "--workers {workers}: each worker serves a queue of a port at least, and {ports} ports have {queues} together: use --workers {queues}"
+    )]
+    Idle {
+        /// How many workers were asked for.
+        workers: usize,
+        /// How many ports there are.
+        ports: usize,
+        /// Most queues that they have.
+        queues: usize,
+    },
+    /// The same, as the interfaces have fewer queues than they may.
+    #[error(
+        "--workers {workers}: the ports have queues for {queues}: use --workers {queues}, or interfaces with more queues (ethtool -L, ethtool -l)"
+    )]
+    FewQueues {
+        /// How many workers were asked for.
+        workers: usize,
+        /// How many have a queue.
+        queues: usize,
+    },
+    /// Two workers would write one capture file.
+    #[error(
+        "ports {one} and {two} belong to different workers and cannot share a capture \
+         file: give each its own (1=veth0,capture=FILE), or use --workers 1"
+    )]
+    SharedCapture {
+        /// A port.
+        one: u16,
+        /// The port after it.
+        two: u16,
+    },
+    /// A port that cannot be opened.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A port or a capture that the device refuses.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Queues that do not fit these ports.
+    #[error(transparent)]
+    Queues(#[from] BuildError),
+}
 
 /// Numbered ports, to be divided among workers.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +79,10 @@ impl<'a> Assembly<'a> {
     ///
     /// # Errors
     /// A worker would have nothing to do, or two workers one capture file.
-    pub fn new(specs: &'a [(u16, PortSpec)], workers: usize) -> Result<Assembly<'a>, String> {
+    pub fn new(
+        specs: &'a [(u16, PortSpec)],
+        workers: usize,
+    ) -> Result<Assembly<'a>, AssemblyError> {
         let most = |(_, spec): &(u16, PortSpec)| match spec.queues {
             _ if spec.capture.is_some() => 1,
             Some(queues) => (queues as usize).min(workers),
@@ -41,10 +92,7 @@ impl<'a> Assembly<'a> {
         // A switch may start without ports, which `--ports` adds later.
         let all = specs.iter().map(most).sum::<usize>().max(1);
         if workers > all {
-            let ports = specs.len();
-            return Err(format!(
-                "--workers {workers}: each worker serves a queue of a port at least, and {ports} ports have {all} together: use --workers {all}"
-            ));
+            return Err(AssemblyError::Idle { workers, ports: specs.len(), queues: all });
         }
         let assembly = Assembly { specs, workers };
         assembly.check_captures()?;
@@ -60,7 +108,7 @@ impl<'a> Assembly<'a> {
         loaded: &Loaded,
         cores: &mut [Core],
         tell: &mut dyn FnMut(&str),
-    ) -> Result<(), String> {
+    ) -> Result<(), AssemblyError> {
         self.open(cores, tell)?;
         self.tell_uncharged(loaded, cores, tell);
         await_carriers(cores);
@@ -81,14 +129,14 @@ impl<'a> Assembly<'a> {
     }
 
     /// Opens each port at its worker, and its further queues at the next ones; the others get its place.
-    fn open(&self, cores: &mut [Core], tell: &mut dyn FnMut(&str)) -> Result<(), String> {
+    fn open(&self, cores: &mut [Core], tell: &mut dyn FnMut(&str)) -> Result<(), AssemblyError> {
         let spread = Spread::of(self.specs.len(), self.workers);
         let workers = cores.len();
         let mut has_queue = vec![false; workers];
         for (place, (number, spec)) in self.specs.iter().enumerate() {
             let mine = self.owner(place);
             let opened = ports::open_spread(spec, cores[mine].memory(), spread);
-            let Opened { port, queues, notices } = opened.map_err(|error| error.to_string())?;
+            let Opened { port, queues, notices } = opened?;
             for notice in notices {
                 tell(&format!("port {number}: {notice}"));
             }
@@ -109,9 +157,7 @@ impl<'a> Assembly<'a> {
         // The first worker waits for ports where there is none yet.
         match has_queue.iter().filter(|has| **has).count().max(1) {
             all if all == workers => Ok(()),
-            all => Err(format!(
-                "--workers {workers}: the ports have queues for {all}: use --workers {all}, or interfaces with more queues (ethtool -L, ethtool -l)"
-            )),
+            queues => Err(AssemblyError::FewQueues { workers, queues }),
         }
     }
 
@@ -137,24 +183,21 @@ impl<'a> Assembly<'a> {
     }
 
     /// Ports of several workers cannot write into one capture file.
-    fn check_captures(&self) -> Result<(), String> {
+    fn check_captures(&self) -> Result<(), AssemblyError> {
         for (place, (number, spec)) in self.specs.iter().enumerate() {
             let same = |(other, (_, known)): &(usize, &(u16, PortSpec))| {
                 known.capture == spec.capture && self.owner(*other) != self.owner(place)
             };
             let earlier = self.specs.iter().enumerate().take(place).find(same);
             if let (Some(_), Some((_, (earlier, _)))) = (&spec.capture, earlier) {
-                return Err(format!(
-                    "ports {earlier} and {number} belong to different workers and cannot share a capture \
-                     file: give each its own (1=veth0,capture=FILE), or use --workers 1"
-                ));
+                return Err(AssemblyError::SharedCapture { one: *earlier, two: *number });
             }
         }
         Ok(())
     }
 
     /// Gives every worker its queues.
-    fn set_queues(&self, loaded: &Loaded, cores: &mut [Core]) -> Result<(), String> {
+    fn set_queues(&self, loaded: &Loaded, cores: &mut [Core]) -> Result<(), AssemblyError> {
         let numbers: Vec<u16> = self.specs.iter().map(|(number, _)| *number).collect();
         for (worker, core) in cores.iter_mut().enumerate() {
             let owns = |number: u16| {

@@ -85,6 +85,45 @@ impl WaitsForSwitch {
     }
 }
 
+/// Why an address is not served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// It cannot be had.
+    #[error("{option} {address}: {source}: take another port, or 0 for any free one")]
+    Address {
+        /// The option that names it.
+        option: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The system has no more threads or descriptors.
+    #[error("{option} {address}: {source}")]
+    Thread {
+        /// The option that names the address.
+        option: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// Takes an address that an option names, for a server that does not wait; where that is, with the port that was free.
+pub(crate) fn listen(
+    option: &'static str,
+    address: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let taken = TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    });
+    taken.map_err(|source| ServeError::Address { option, address, source })
+}
+
 /// A connection waits for the switch while this is there.
 #[derive(Debug)]
 pub struct Waiting(WaitsForSwitch);
@@ -100,6 +139,7 @@ impl Drop for Waiting {
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
+    option: &'static str,
 }
 
 impl Bound {
@@ -107,14 +147,9 @@ impl Bound {
     ///
     /// # Errors
     /// It cannot be had.
-    pub fn to(option: &str, address: SocketAddr) -> Result<Bound, String> {
-        let refused = |error: io::Error| {
-            format!("{option} {address}: {error}: take another port, or 0 for any free one")
-        };
-        let listener = TcpListener::bind(address).map_err(refused)?;
-        listener.set_nonblocking(true).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
-        Ok(Bound { listener, address })
+    pub fn to(option: &'static str, address: SocketAddr) -> Result<Bound, ServeError> {
+        let (listener, address) = listen(option, address)?;
+        Ok(Bound { listener, address, option })
     }
 
     /// Where it listens.
@@ -126,7 +161,13 @@ impl Bound {
     ///
     /// # Errors
     /// There can be no more threads or descriptors.
-    pub fn serve(self, thread: &str, limits: Limits, site: impl Site) -> io::Result<()> {
+    pub fn serve(self, thread: &str, limits: Limits, site: impl Site) -> Result<(), ServeError> {
+        let (option, address) = (self.option, self.address);
+        let served = self.start(thread, limits, site);
+        served.map_err(|source| ServeError::Thread { option, address, source })
+    }
+
+    fn start(self, thread: &str, limits: Limits, site: impl Site) -> io::Result<()> {
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let listener = {
             let _inside = runtime.enter();

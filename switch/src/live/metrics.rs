@@ -17,7 +17,7 @@ use hyper::body::Bytes;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::http::{Answer, Asked, Bound, Limits, Site, WaitsForSwitch, page, text};
+use super::http::{Answer, Asked, Bound, Limits, ServeError, Site, WaitsForSwitch, page, text};
 use crate::core::Statistics;
 use crate::metrics;
 
@@ -49,11 +49,11 @@ impl Metrics {
     ///
     /// # Errors
     /// The address cannot be had.
-    pub fn bind(address: SocketAddr) -> Result<Metrics, String> {
+    pub fn bind(address: SocketAddr) -> Result<Metrics, ServeError> {
         Metrics::bind_with(address, Limits::DEFAULT)
     }
 
-    fn bind_with(address: SocketAddr, limits: Limits) -> Result<Metrics, String> {
+    fn bind_with(address: SocketAddr, limits: Limits) -> Result<Metrics, ServeError> {
         let bound = Bound::to("--metrics", address)?;
         let address = bound.address();
         let (snapshots, arriving) = channel(1);
@@ -61,8 +61,7 @@ impl Metrics {
         let more = Arc::<OnceLock<More>>::default();
         let known = Arc::clone(&more);
         let source = Source { wanted: Arc::clone(&wanted), arriving, last: None, more: known };
-        let served = bound.serve("metrics", limits, Mutex::new(source));
-        served.map_err(|error| format!("--metrics {address}: {error}"))?;
+        bound.serve("metrics", limits, Mutex::new(source))?;
         Ok(Metrics { address, wanted, snapshots, more })
     }
 

@@ -5,6 +5,7 @@
 //! undisturbed: another thread reads the file, opens and closes ports (`exchange`), for which the kernel may take its time, and asks the workers
 //! through the device's control handle. A file that cannot be, or a port that cannot be opened, changes nothing.
 
+mod error;
 mod exchange;
 
 use std::fmt;
@@ -12,12 +13,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use wireyard_pipeline::diag::{Diagnostics, Files, render};
+use wireyard_pipeline::diag::{Diagnostics, Files, Rejected};
 use wireyard_pipeline::source::Loader;
 
 use crate::config::SwitchConfig;
 use crate::core::Core;
 use crate::ports::{self, PortSpec};
+pub use error::{ContentError, PortFileError};
 use exchange::{Reloaded, Task};
 
 /// What became of ports that another reading of the file changed.
@@ -72,7 +74,7 @@ impl PortFile {
         path: &Path,
         capture: Option<PathBuf>,
         mut sources: Vec<PathBuf>,
-    ) -> Result<PortFile, String> {
+    ) -> Result<PortFile, PortFileError> {
         sources.push(path.to_owned());
         let text = PortText { path: path.to_owned(), capture, sources };
         let ports = read(&text)?;
@@ -93,21 +95,22 @@ impl PortFile {
     ///
     /// # Errors
     /// There are no threads or descriptors left.
-    pub fn reload(&mut self, core: &mut Core) -> Result<(), String> {
+    pub fn reload(&mut self, core: &mut Core) -> Result<(), PortFileError> {
         if self.task.is_some() {
             self.again = true;
             return Ok(());
         }
         let (text, known) = (self.text.clone(), self.ports.clone());
         let mem = core.memory().worker();
-        let control = core.control().ok_or("the device has no control handle")?.clone();
+        let control = core.control().ok_or(PortFileError::NoControl)?.clone();
         let listener = self.listener.clone();
         let task = Task::start(move || {
             let before = known.clone();
             let reloaded = exchange::reload(&text, known, &control, mem);
             listener.tell(&before, &reloaded.ports);
             reloaded
-        })?;
+        })
+        .map_err(PortFileError::Thread)?;
         self.task = Some(task);
         Ok(())
     }
@@ -116,7 +119,7 @@ impl PortFile {
     ///
     /// # Errors
     /// Why nothing was changed.
-    pub fn poll(&mut self, core: &mut Core) -> Option<Result<Vec<String>, String>> {
+    pub fn poll(&mut self, core: &mut Core) -> Option<Result<Vec<String>, PortFileError>> {
         let Reloaded { ports, outcome } = match self.task.take()?.outcome() {
             Ok(reloaded) => reloaded,
             Err(task) => {
@@ -147,43 +150,48 @@ impl Listener {
     }
 }
 
-fn read(text: &PortText) -> Result<Vec<(u16, PortSpec)>, String> {
+fn read(text: &PortText) -> Result<Vec<(u16, PortSpec)>, PortFileError> {
     let path = text.path.as_path();
     // A FIFO would be waited for, a device may have no end.
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(format!("{}: it is no regular file; no port was changed", path.display()));
+        return Err(PortFileError::NoFile(path.to_owned()));
     }
     let loader = Loader::new(Vec::new(), &[]);
-    let (mut files, mut found) = (Files::new(), Diagnostics::new());
-    let Some(config) = SwitchConfig::read(path, &loader, &mut files, &mut found) else {
-        return Err(format!("no port was changed:\n{}", render::plain(&found, &files)));
+    let (mut files, mut diagnostics) = (Files::new(), Diagnostics::new());
+    let Some(config) = SwitchConfig::read(path, &loader, &mut files, &mut diagnostics) else {
+        return Err(PortFileError::Rejected(Box::new(Rejected { diagnostics, files })));
     };
-    let wrong = |why: String| format!("{}: {why}; no port was changed", path.display());
+    ports_of(&config, &files, text)
+        .map_err(|problem| PortFileError::Content { file: path.to_owned(), problem })
+}
+
+/// The ports of a file that says nothing else.
+fn ports_of(
+    config: &SwitchConfig,
+    files: &Files,
+    text: &PortText,
+) -> Result<Vec<(u16, PortSpec)>, ContentError> {
     let is_more = !config.defines.is_empty()
         || config.program.is_some()
         || config.entries.is_some()
         || config.qos.is_some();
     if is_more || !config.generators.is_empty() {
-        return Err(wrong("only `ports` is read here: write the rest in switch.yaml".into()));
+        return Err(ContentError::More);
     }
     // An editor may empty a file before it writes it: that no port is wanted has to be said.
     let says_nothing = |line: &str| matches!(line.trim().chars().next(), None | Some('#'));
     if files.iter().all(|file| file.text.lines().all(says_nothing)) {
-        return Err(wrong("it is empty: write `ports: {}` for a switch without ports".into()));
+        return Err(ContentError::Empty);
     }
     let mut texts = Vec::new();
     for (number, port) in &config.ports {
         if port.qos.is_some() {
-            let why = "rates and queues are made when the switch starts: write them in switch.yaml";
-            return Err(wrong(format!("port {number}: {why}")));
+            return Err(ContentError::Queues(*number));
         }
-        let Some(interface) = &port.interface else {
-            return Err(wrong(format!("port {number} has no `interface`")));
-        };
+        let interface = port.interface.as_ref().ok_or(ContentError::NoInterface(*number))?;
         texts.push(format!("{number}={interface}"));
     }
-    let ports = PortSpec::list(&texts, |port| config.link_of(port), text.capture.as_deref());
-    let ports = ports.map_err(wrong)?;
-    ports::files::check(&ports, &text.sources).map_err(wrong)?;
+    let ports = PortSpec::list(&texts, |port| config.link_of(port), text.capture.as_deref())?;
+    ports::files::check(&ports, &text.sources)?;
     Ok(ports)
 }

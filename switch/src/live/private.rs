@@ -17,12 +17,6 @@ pub struct NoNamespace {
     source: io::Error,
 }
 
-impl From<NoNamespace> for String {
-    fn from(error: NoNamespace) -> String {
-        error.to_string()
-    }
-}
-
 /// Moves the process into an empty network namespace for good; `what` is who needs it, for the message.
 ///
 /// # Errors

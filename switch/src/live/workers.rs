@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use wireyard_tables::time::{Span, Time};
 
 use super::ready::Ready;
-use super::{Pace, next_wait};
+use super::{LiveError, Pace, next_wait};
 use crate::core::{Core, Message, Progress, Statistics};
 use crate::ports::sys::event_fd::EventFd;
 
@@ -47,7 +47,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub struct Workers {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<(Core, Result<(), String>)>>,
+    threads: Vec<JoinHandle<(Core, Result<(), LiveError>)>>,
     /// What the others counted until they ended.
     last: Vec<Statistics>,
 }
@@ -126,15 +126,15 @@ impl Workers {
     ///
     /// # Errors
     /// What went wrong in one of them.
-    pub(super) fn finish(&mut self, first: &mut Core) -> Result<(), String> {
+    pub(super) fn finish(&mut self, first: &mut Core) -> Result<(), LiveError> {
         let (mut others, failure) = self.stop();
         let lost = super::drain(first, &mut others, || self.shared.now());
         self.last = others.iter_mut().map(Core::own_statistics).collect();
-        failure.or(lost).map_or(Ok(()), Err)
+        failure.or(lost.map(LiveError::Output)).map_or(Ok(()), Err)
     }
 
     /// Ends the other workers: their devices, and what went wrong in one.
-    fn stop(&mut self) -> (Vec<Core>, Option<String>) {
+    fn stop(&mut self) -> (Vec<Core>, Option<LiveError>) {
         self.shared.stop();
         let (mut cores, mut failure) = (Vec::new(), None);
         for thread in self.threads.drain(..) {
@@ -143,7 +143,7 @@ impl Workers {
                     cores.push(core);
                     failure = failure.or(result.err());
                 }
-                Err(_) => failure = Some("a worker ended by a defect of this program".to_owned()),
+                Err(_) => failure = Some(LiveError::Defect),
             }
         }
         (cores, failure)
@@ -302,10 +302,10 @@ impl Drop for Leaving<'_> {
 }
 
 /// The loop of every worker but the first.
-fn work(mut core: Core, shared: &Shared, me: usize) -> (Core, Result<(), String>) {
+fn work(mut core: Core, shared: &Shared, me: usize) -> (Core, Result<(), LiveError>) {
     let _leaving = Leaving(shared);
     let result = poll_until_stopped(&mut core, shared, me)
-        .map_err(|error| format!("worker {}: {error}", me + 1));
+        .map_err(|source| LiveError::Worker { worker: me + 1, source });
     (core, result)
 }
 

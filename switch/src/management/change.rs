@@ -23,8 +23,8 @@ type Result<T> = std::result::Result<T, ControlError>;
 /// Entries that CLEAR deletes together.
 const CLEAR_TOGETHER: usize = 4096;
 
-fn invalid(text: impl Into<String>) -> ControlError {
-    ControlError::InvalidArgument(text.into())
+fn invalid(text: impl ToString) -> ControlError {
+    ControlError::InvalidArgument(text.to_string())
 }
 
 /// What is wrong, in one line each: of a text that the user did not write as a file.

@@ -1,7 +1,9 @@
 //! The other end: a client of the device service, for commands that wait for each answer.
 
+mod error;
+
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,7 +13,9 @@ use tonic::{Response, Status, Streaming};
 
 use super::service::REQUEST_BYTES_MAX;
 use super::socket;
+use crate::folder::FileError;
 use crate::p4runtime::proto::wireyard::v1 as wire;
+pub use error::RemoteError;
 use wireyard_pipeline::diag::suggest;
 
 /// The calls.
@@ -34,58 +38,35 @@ pub struct Remote {
 ///
 /// # Errors
 /// There is none, or there are several; the text says how to start or name one.
-fn find(switch: Option<&str>) -> Result<String, String> {
+fn find(switch: Option<&str>) -> Result<String, RemoteError> {
     let unix = |path: &Path| format!("unix:{}", path.display());
     let running = socket::running();
     let Some(wanted) = switch else {
         return match running.as_slice() {
             [(_, path)] => Ok(unix(path)),
-            [] => Err(format!(
-                "no switch runs here (no socket in {}): start one with `wireyard run PROGRAM --port 1=veth0 --port 2=veth1`, or name \
-                 the socket of one with --switch PATH",
-                socket::folder().display()
-            )),
-            several => {
-                let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
-                Err(format!("several switches run: name one with --switch: {}", names.join(", ")))
-            }
+            [] => Err(RemoteError::NoneRuns(socket::folder())),
+            several => Err(RemoteError::SeveralRun(names(several))),
         };
     };
     if let Some((_, path)) = running.iter().find(|(name, _)| name == wanted) {
         return Ok(unix(path));
     }
     if wanted.contains('/') {
-        let path = std::path::absolute(wanted).map_err(|error| format!("{wanted}: {error}"))?;
+        let path = std::path::absolute(wanted)
+            .map_err(|source| RemoteError::Path(FileError { path: wanted.into(), source }))?;
         return Ok(unix(&path));
     }
     let is_port = |port: &str| port.parse::<u16>().is_ok();
     if wanted.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && is_port(port)) {
         return Ok(format!("http://{wanted}"));
     }
-    let names: Vec<&str> = running.iter().map(|(name, _)| name.as_str()).collect();
-    let near = suggest(wanted, names.iter().copied());
-    let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-    let all = if names.is_empty() { "none runs".to_owned() } else { names.join(", ") };
-    Err(format!("no switch {wanted} runs here ({all}){near}"))
+    let running = names(&running);
+    let similar = suggest(wanted, running.iter().map(String::as_str)).map(str::to_owned);
+    Err(RemoteError::Unknown { name: wanted.to_owned(), running, similar })
 }
 
-/// What a status says, for people; of a connection that failed, why.
-fn reason(status: &Status) -> String {
-    let why = std::error::Error::source(status).map(innermost);
-    match (status.message(), why) {
-        ("", _) => format!("the switch answers {:?}", status.code()),
-        (text, Some(why)) => format!("{text}: {why}"),
-        (text, None) => text.to_owned(),
-    }
-}
-
-/// The innermost reason, which is the one that names what is wrong.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut error = error;
-    while let Some(inner) = error.source() {
-        error = inner;
-    }
-    error.to_string()
+fn names(running: &[(String, PathBuf)]) -> Vec<String> {
+    running.iter().map(|(name, _)| name.clone()).collect()
 }
 
 impl Remote {
@@ -93,42 +74,54 @@ impl Remote {
     ///
     /// # Errors
     /// There is none, it cannot be reached, or it is not trusted.
-    pub fn connect(switch: Option<&str>, tls: Option<ClientTlsConfig>) -> Result<Remote, String> {
+    pub fn connect(
+        switch: Option<&str>,
+        tls: Option<ClientTlsConfig>,
+    ) -> Result<Remote, RemoteError> {
         let found = find(switch)?;
         let is_address = found.starts_with("http://");
         if tls.is_some() && !is_address {
-            return Err("--tls-ca: a socket of this machine has no TLS: name the switch by --switch ADDRESS:PORT".into());
+            return Err(RemoteError::TlsOnSocket);
         }
         let target = match &tls {
             Some(_) => found.replacen("http://", "https://", 1),
             None => found,
         };
         let name = target.strip_prefix("unix:").unwrap_or(&target).to_owned();
-        let failed = |error: &dyn std::fmt::Display| format!("{name}: {error}");
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(|e| failed(&e))?;
-        let endpoint = Endpoint::from_shared(target).map_err(|error| failed(&error))?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime =
+            runtime.map_err(|source| RemoteError::System { name: name.clone(), source })?;
+        let endpoint = Endpoint::from_shared(target)
+            .map_err(|source| RemoteError::Address { name: name.clone(), source })?;
         let mut endpoint = endpoint.connect_timeout(CONNECT_PATIENCE);
         let hint = match tls.is_none() && is_address {
             true => "; a switch with --tls-cert needs --tls-ca",
             false => "",
         };
         if let Some(tls) = tls {
-            endpoint = endpoint.tls_config(tls).map_err(|error| failed(&innermost(&error)))?;
+            endpoint = endpoint
+                .tls_config(tls)
+                .map_err(|source| RemoteError::Tls { name: name.clone(), source })?;
         }
-        let channel = runtime.block_on(endpoint.connect()).map_err(|error| {
-            failed(&format!("no switch can be reached there: {}{hint}", innermost(&error)))
-        })?;
+        let channel = runtime
+            .block_on(endpoint.connect())
+            .map_err(|source| RemoteError::Unreachable { name: name.clone(), source, hint })?;
         let calls = Calls::new(channel)
             .max_decoding_message_size(REQUEST_BYTES_MAX)
             .max_encoding_message_size(REQUEST_BYTES_MAX);
         Ok(Remote { runtime, calls, name, hint })
     }
 
-    /// What a status says; where the connection failed, with the option that may be missing. A switch with TLS takes the connection
-    /// and ends it with the first request.
-    fn reason(&self, status: &Status) -> String {
-        let hint = std::error::Error::source(status).map_or("", |_| self.hint);
-        format!("{}{hint}", reason(status))
+    /// With the option that may be missing where the connection failed. A switch with TLS takes the connection and ends it with the first
+    /// request.
+    fn refused(&self, status: Status) -> RemoteError {
+        let hint = std::error::Error::source(&status).map_or("", |_| self.hint);
+        RemoteError::Refused { status: Box::new(status), hint }
+    }
+
+    fn read(&self, json: &str) -> Result<Value, RemoteError> {
+        let read = serde_json::from_str(json);
+        read.map_err(|source| RemoteError::Answer { name: self.name.clone(), source })
     }
 
     /// Where the switch was found.
@@ -140,13 +133,13 @@ impl Remote {
     ///
     /// # Errors
     /// What the switch says.
-    pub fn document<F>(&self, call: impl FnOnce(Calls) -> F) -> Result<Value, String>
+    pub fn document<F>(&self, call: impl FnOnce(Calls) -> F) -> Result<Value, RemoteError>
     where
         F: Future<Output = Result<Response<wire::Document>, Status>>,
     {
         let answer = self.runtime.block_on(call(self.calls.clone()));
-        let document = answer.map_err(|status| self.reason(&status))?.into_inner();
-        serde_json::from_str(&document.json).map_err(|error| format!("{}: {error}", self.name))
+        let document = answer.map_err(|status| self.refused(status))?.into_inner();
+        self.read(&document.json)
     }
 
     /// Makes a call whose answer is a list, and gives each document to `each` until that says false.
@@ -157,7 +150,7 @@ impl Remote {
         &self,
         call: impl FnOnce(Calls) -> F,
         each: &mut dyn FnMut(Value) -> bool,
-    ) -> Result<(), String>
+    ) -> Result<(), RemoteError>
     where
         F: Future<Output = Result<Response<Streaming<wire::Documents>>, Status>>,
     {
@@ -173,19 +166,18 @@ impl Remote {
         most: Option<Duration>,
         call: impl FnOnce(Calls) -> F,
         each: &mut dyn FnMut(Value) -> bool,
-    ) -> Result<(), String>
+    ) -> Result<(), RemoteError>
     where
         F: Future<Output = Result<Response<Streaming<wire::Documents>>, Status>>,
     {
         let listed = async {
-            let answer = call(self.calls.clone()).await.map_err(|status| self.reason(&status))?;
+            let answer = call(self.calls.clone()).await.map_err(|status| self.refused(status))?;
             let mut documents = answer.into_inner();
             while let Some(some) =
-                documents.message().await.map_err(|status| self.reason(&status))?
+                documents.message().await.map_err(|status| self.refused(status))?
             {
                 for json in some.json {
-                    let value = serde_json::from_str(&json);
-                    if !each(value.map_err(|error| format!("{}: {error}", self.name))?) {
+                    if !each(self.read(&json)?) {
                         return Ok(());
                     }
                 }
@@ -205,7 +197,9 @@ impl Remote {
 }
 
 /// The same, or its end by SIGINT.
-async fn or_interrupted(listed: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+async fn or_interrupted(
+    listed: impl Future<Output = Result<(), RemoteError>>,
+) -> Result<(), RemoteError> {
     tokio::select! {
         done = listed => done,
         _ = tokio::signal::ctrl_c() => Ok(()),

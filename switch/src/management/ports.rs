@@ -10,8 +10,8 @@ use crate::ports::PortSpec;
 use crate::ports::faults::chance::FaultSetup;
 use wire::port_request::Kind;
 
-fn invalid(text: impl Into<String>) -> ControlError {
-    ControlError::InvalidArgument(text.into())
+fn invalid(text: impl ToString) -> ControlError {
+    ControlError::InvalidArgument(text.to_string())
 }
 
 /// A port's number.

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::folder::FileError;
+
 /// Switches with one program, at most.
 const NAMES_MAX: usize = 1000;
 /// Bytes of a path that a socket can have (sockaddr_un), less the closing zero.
@@ -34,16 +36,56 @@ pub enum Choice {
     Nowhere,
 }
 
-impl std::str::FromStr for Choice {
-    type Err = String;
+/// Text that is no choice: it is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write a path for the socket, or `none`")]
+pub struct NoChoice;
 
-    fn from_str(text: &str) -> Result<Choice, String> {
+impl std::str::FromStr for Choice {
+    type Err = NoChoice;
+
+    fn from_str(text: &str) -> Result<Choice, NoChoice> {
         match text {
-            "" => Err("write a path for the socket, or `none`".into()),
+            "" => Err(NoChoice),
             "none" => Ok(Choice::Nowhere),
             path => Ok(Choice::Path(PathBuf::from(path))),
         }
     }
+}
+
+/// Why a switch has no socket.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SocketError {
+    /// The system refuses the folder or the socket.
+    #[error(transparent)]
+    Refused(#[from] FileError),
+    /// The folder of the switches belongs to another user, who could replace sockets in it.
+    #[error("{}: the folder belongs to another user", .0.display())]
+    ForeignFolder(PathBuf),
+    /// Others could replace sockets in the folder of the switches.
+    #[error("{}: others can write into the folder: `chmod go-w` it", .0.display())]
+    OpenFolder(PathBuf),
+    /// All names for switches with this program are taken.
+    #[error("{}: {NAMES_MAX} switches are called {name} already", .folder.display())]
+    NamesTaken {
+        /// The folder of the switches.
+        folder: PathBuf,
+        /// The name of the program.
+        name: String,
+    },
+    /// A path that no socket can have.
+    #[error("{}: a socket's path has at most {PATH_BYTES_MAX} bytes", .0.display())]
+    LongPath(PathBuf),
+    /// Something is there that is not replaced.
+    #[error("{}: a file is there that is no socket", .0.display())]
+    NoSocket(PathBuf),
+    /// Another switch has the path.
+    #[error("{}: another switch listens there", .0.display())]
+    InUse(PathBuf),
+    /// A group that nobody knows.
+    #[error("--control-group {0}: there is no such group in /etc/group")]
+    NoGroup(String),
 }
 
 /// A socket that is listened at; its file goes when this is dropped.
@@ -81,19 +123,19 @@ impl Socket {
     ///
     /// # Errors
     /// The folder or the socket cannot be made, or is somebody else's.
-    pub fn named(name: &str, group: Option<u32>) -> Result<Socket, String> {
+    pub fn named(name: &str, group: Option<u32>) -> Result<Socket, SocketError> {
         let folder = folder();
-        let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
+        let failed = |source| FileError { path: folder.clone(), source };
         let mode = if user() == 0 { 0o755 } else { 0o700 };
-        DirBuilder::new().recursive(true).mode(mode).create(&folder).map_err(|e| failed(&e))?;
-        let found = fs::metadata(&folder).map_err(|e| failed(&e))?;
+        DirBuilder::new().recursive(true).mode(mode).create(&folder).map_err(failed)?;
+        let found = fs::metadata(&folder).map_err(failed)?;
         if found.uid() != user() {
-            return Err(failed(&"the folder belongs to another user"));
+            return Err(SocketError::ForeignFolder(folder));
         }
         if found.mode() & OTHERS_WRITE != 0 {
-            return Err(failed(&"others can write into the folder: `chmod go-w` it"));
+            return Err(SocketError::OpenFolder(folder));
         }
-        let _lock = locked(&folder).map_err(|e| failed(&e))?;
+        let _lock = locked(&folder).map_err(failed)?;
         for number in 1..=NAMES_MAX {
             let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
             let path = folder.join(format!("{name}.sock"));
@@ -101,35 +143,34 @@ impl Socket {
                 return Socket::place(&path, group);
             }
         }
-        Err(failed(&format!("{NAMES_MAX} switches are called {name} already")))
+        Err(SocketError::NamesTaken { folder, name: name.to_owned() })
     }
 
     /// Begins to listen at this path; a socket there that nobody listens at is replaced.
     ///
     /// # Errors
     /// It cannot be made, is in use, or is a file of another kind.
-    pub fn at(path: &Path, group: Option<u32>) -> Result<Socket, String> {
-        let failed = |error: io::Error| format!("{}: {error}", path.display());
+    pub fn at(path: &Path, group: Option<u32>) -> Result<Socket, SocketError> {
+        let failed = |source| FileError { path: path.to_owned(), source };
         let _lock = locked(folder_of(path)).map_err(failed)?;
         Socket::place(path, group)
     }
 
     /// The same, for who has the lock of the folder.
-    fn place(path: &Path, group: Option<u32>) -> Result<Socket, String> {
-        let shown = path.display();
+    fn place(path: &Path, group: Option<u32>) -> Result<Socket, SocketError> {
         if path.as_os_str().len() > PATH_BYTES_MAX {
-            return Err(format!("{shown}: a socket's path has at most {PATH_BYTES_MAX} bytes"));
+            return Err(SocketError::LongPath(path.to_owned()));
         }
         match fs::symlink_metadata(path) {
             Ok(found) if !is_socket(&found) => {
-                return Err(format!("{shown}: a file is there that is no socket"));
+                return Err(SocketError::NoSocket(path.to_owned()));
             }
             Ok(_) if is_served(path) => {
-                return Err(format!("{shown}: another switch listens there"));
+                return Err(SocketError::InUse(path.to_owned()));
             }
             _ => {}
         }
-        let failed = |error: io::Error| format!("{shown}: {error}");
+        let failed = |source| FileError { path: path.to_owned(), source };
         let (listener, id) = bind(path, group).map_err(failed)?;
         let file = SocketFile { path: path.to_owned(), id };
         Ok(Socket { listener: Some(listener), file })
@@ -254,7 +295,7 @@ pub fn running() -> Vec<(String, PathBuf)> {
 ///
 /// # Errors
 /// There is no such group.
-pub fn group(name: &str) -> Result<u32, String> {
+pub fn group(name: &str) -> Result<u32, SocketError> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
@@ -263,7 +304,7 @@ pub fn group(name: &str) -> Result<u32, String> {
     let found = lines.find_map(|mut fields| {
         (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
     });
-    found.ok_or_else(|| format!("--control-group {name}: there is no such group in /etc/group"))
+    found.ok_or_else(|| SocketError::NoGroup(name.to_owned()))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The program of a running switch: replaced, or compared with one that could replace it.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -32,13 +33,14 @@ fn loses(one: &ObjectFate) -> bool {
 /// # Errors
 /// Nothing has changed.
 pub fn swap(device: &Device, request: &wire::SwapRequest) -> Result<Value, ControlError> {
-    let invalid = |text: String| ControlError::InvalidArgument(text);
-    let parsed =
-        pack::unpack(&request.program, None).map_err(|error| invalid(error.to_string()))?;
+    let invalid = |error: &dyn Display| ControlError::InvalidArgument(error.to_string());
+    let parsed = pack::unpack(&request.program, None).map_err(|error| invalid(&error))?;
     let mut loaded = program::without_entries(parsed)
-        .map_err(|rejected| invalid(pack::PackError::Rejected(Box::new(rejected)).to_string()))?;
+        .map_err(|rejected| invalid(&pack::PackError::Rejected(Box::new(rejected))))?;
     if !request.entries.is_empty() {
-        loaded = loaded.with_entries("entries.yaml", &request.entries).map_err(invalid)?;
+        loaded = loaded
+            .with_entries("entries.yaml", &request.entries)
+            .map_err(|rejected| invalid(&rejected))?;
     }
     let keep = if request.anew { Keep::Nothing } else { Keep::WhatFits };
     let swap = device.control.prepare(&loaded, keep)?;

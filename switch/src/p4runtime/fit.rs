@@ -15,7 +15,7 @@ type Seen = (String, Vec<String>);
 ///
 /// # Errors
 /// What differs first, and what to do.
-pub fn agrees(given: &p4::P4Info, own: &p4::P4Info) -> Result<(), String> {
+pub(super) fn agrees(given: &p4::P4Info, own: &p4::P4Info) -> Result<(), String> {
     let (given, own) = (objects(given), objects(own));
     for ((kind, id), (name, parts)) in &given {
         let help = "make the P4Info of this program with `wireyard p4info`";

@@ -14,7 +14,8 @@ mod restore;
 pub mod settings;
 mod store;
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,6 +30,18 @@ use record::{Record, Replaced};
 use settings::Settings;
 pub use store::make_folder;
 use store::{Store, StoreError};
+
+/// Why a device cannot begin with what was kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BeginError {
+    /// Another process has the store.
+    #[error("--state {}: another process has it: give each switch its own", .0.display())]
+    InUse(PathBuf),
+    /// The system has no more threads.
+    #[error("--state: {0}")]
+    Thread(#[source] io::Error),
+}
 
 /// What a device begins with.
 #[derive(Debug, Default)]
@@ -59,7 +72,7 @@ pub fn begin(
     control: &Control,
     parsed: &Parsed,
     complain: impl Fn(&str) + Send + 'static,
-) -> Result<Begun, String> {
+) -> Result<Begun, BeginError> {
     let place = folder.display();
     let kept = Arc::new(KeptUnits::default());
     let counts = Arc::<StorageCounts>::default();
@@ -85,13 +98,9 @@ pub fn begin(
                 }
             };
             let thread = std::thread::Builder::new().name("state".into());
-            thread.spawn(run).map_err(|error| format!("--state: {error}"))?;
+            thread.spawn(run).map_err(BeginError::Thread)?;
         }
-        Err(StoreError::InUse) => {
-            return Err(format!(
-                "--state {place}: another process has it: give each switch its own"
-            ));
-        }
+        Err(StoreError::InUse) => return Err(BeginError::InUse(folder.to_owned())),
         Err(why) => {
             begun.complaints.push(format!(
                 "--state {place}: {why}: the switch runs with what its files say and refuses writes; \

@@ -17,6 +17,7 @@ use tonic::transport::{Server, ServerTlsConfig};
 use super::device::Device;
 use super::proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use super::service::Service;
+use crate::live::http::{ServeError, listen};
 use crate::ports::sys::schedule::give_way;
 
 /// The longest message that is read: requests for large tables (P4Runtime clients send up to 128 MB).
@@ -27,6 +28,21 @@ const CALLS_MAX: u32 = 256;
 const WINDOW_BYTES: u32 = 1 << 20;
 /// A connection that says nothing for so long is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Why controllers are not served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The address cannot be had.
+    #[error(transparent)]
+    Address(#[from] ServeError),
+    /// Certificates and a key that are none, or do not fit.
+    #[error("--tls-cert, --tls-key, --tls-client-ca: {}", cause(.0))]
+    Tls(#[source] tonic::transport::Error),
+    /// The system has no more threads or descriptors.
+    #[error("the server for controllers: {0}")]
+    Thread(#[source] std::io::Error),
+}
 
 /// An address that is taken, and not served yet.
 #[derive(Debug)]
@@ -41,19 +57,12 @@ impl Bound {
     ///
     /// # Errors
     /// It cannot be had, or the certificates and the key are none that fit.
-    pub fn to(address: SocketAddr, tls: Option<ServerTlsConfig>) -> Result<Bound, String> {
+    pub fn to(address: SocketAddr, tls: Option<ServerTlsConfig>) -> Result<Bound, ServerError> {
         let server = match tls {
-            Some(tls) => server().tls_config(tls).map_err(|error| {
-                format!("--tls-cert, --tls-key, --tls-client-ca: {}", cause(&error))
-            })?,
+            Some(tls) => server().tls_config(tls).map_err(ServerError::Tls)?,
             None => server(),
         };
-        let refused = |error: std::io::Error| {
-            format!("--p4runtime {address}: {error}: take another port, or 0 for any free one")
-        };
-        let listener = TcpListener::bind(address).map_err(refused)?;
-        listener.set_nonblocking(true).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let (listener, address) = listen("--p4runtime", address)?;
         Ok(Bound { listener, address, server })
     }
 
@@ -76,8 +85,8 @@ pub struct Listeners {
 ///
 /// # Errors
 /// The thread or its runtime cannot be made.
-pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("the server for controllers: {error}");
+pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<(), ServerError> {
+    let failed = ServerError::Thread;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let service = P4RuntimeServer::new(Service::new(device));
     let routes = more.add_service(service.max_decoding_message_size(REQUEST_BYTES_MAX));
@@ -113,7 +122,7 @@ fn server() -> Server {
 }
 
 /// The innermost reason, which is the one that names what is wrong.
-fn cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn cause(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(inner) = error.source() {
         error = inner;

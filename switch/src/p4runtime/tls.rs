@@ -4,15 +4,46 @@
 //! gives up its privileges, so a new certificate needs a restart.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::folder::FileError;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
 
 /// The longest file that is read; a chain of certificates has a few kilobytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// A client that has not finished its handshake after this is cut off.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// A file of a certificate or a key that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PemError {
+    /// The system does not let it be read.
+    #[error("{option} {source}")]
+    Refused {
+        /// The option that names it.
+        option: &'static str,
+        /// The file, and what the system says.
+        source: FileError,
+    },
+    /// It is a FIFO, a device or a folder.
+    #[error("{option} {}: this is no file", .file.display())]
+    NoFile {
+        /// The option that names it.
+        option: &'static str,
+        /// The file.
+        file: PathBuf,
+    },
+    /// It is longer than any certificate.
+    #[error("{option} {}: a PEM file of at most 1 MiB is expected", .file.display())]
+    TooLong {
+        /// The option that names it.
+        option: &'static str,
+        /// The file.
+        file: PathBuf,
+    },
+}
 
 /// The files of a server.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +61,7 @@ impl Files<'_> {
     ///
     /// # Errors
     /// One cannot be read; the text names its option. What is in them is checked by the server that gets them.
-    pub fn read(self) -> Result<ServerTlsConfig, String> {
+    pub fn read(self) -> Result<ServerTlsConfig, PemError> {
         let identity =
             Identity::from_pem(pem("--tls-cert", self.cert)?, pem("--tls-key", self.key)?);
         let config = ServerTlsConfig::new().identity(identity).timeout(HANDSHAKE);
@@ -53,7 +84,7 @@ impl ClientFiles<'_> {
     ///
     /// # Errors
     /// As [`Files::read`].
-    pub fn read(self) -> Result<ClientTlsConfig, String> {
+    pub fn read(self) -> Result<ClientTlsConfig, PemError> {
         let authorities = Certificate::from_pem(pem("--tls-ca", self.ca)?);
         let config = ClientTlsConfig::new().ca_certificate(authorities);
         let Some((cert, key)) = self.identity else { return Ok(config) };
@@ -61,14 +92,16 @@ impl ClientFiles<'_> {
     }
 }
 
-fn pem(option: &str, path: &Path) -> Result<Vec<u8>, String> {
-    let failed = |why: &dyn std::fmt::Display| format!("{option} {}: {why}", path.display());
-    let metadata = fs::metadata(path).map_err(|error| failed(&error))?;
+fn pem(option: &'static str, path: &Path) -> Result<Vec<u8>, PemError> {
+    let file = path.to_owned();
+    let failed =
+        |source| PemError::Refused { option, source: FileError { path: path.to_owned(), source } };
+    let metadata = fs::metadata(path).map_err(failed)?;
     if !metadata.is_file() {
-        return Err(failed(&"this is no file"));
+        return Err(PemError::NoFile { option, file });
     }
     if metadata.len() > FILE_BYTES_MAX {
-        return Err(failed(&"a PEM file of at most 1 MiB is expected"));
+        return Err(PemError::TooLong { option, file });
     }
-    fs::read(path).map_err(|error| failed(&error))
+    fs::read(path).map_err(failed)
 }

@@ -10,9 +10,46 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{PortKind, PortSpec};
+use crate::folder::FileError;
 
 /// Symbolic links that are followed, as in Linux.
 const LINKS_MAX: usize = 40;
+
+/// A file that a port cannot write.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// A port reads it.
+    #[error("{}: the output is an input too: write another file", .0.display())]
+    Input(PathBuf),
+    /// The program is read from it.
+    #[error("{}: the program is read from this file: write another one", .0.display())]
+    Source(PathBuf),
+    /// Two ports are recorded in it, which name it in two ways.
+    #[error("{}: ports {one} and {two} are recorded in this one file: name it alike", .file.display())]
+    TwoNames {
+        /// The file, as the second names it.
+        file: PathBuf,
+        /// A port.
+        one: u16,
+        /// The port after it.
+        two: u16,
+    },
+    /// It is the output of two ports.
+    #[error("{}: two ports cannot write one file", .0.display())]
+    TwoOutputs(PathBuf),
+    /// It is the output of a port, and a capture.
+    #[error("{}: an output and a capture cannot be one file", .0.display())]
+    OutputAndCapture(PathBuf),
+    /// The system refuses to write it.
+    #[error("port {port}: {source}")]
+    Refused {
+        /// The port.
+        port: u16,
+        /// The file, and what the system says.
+        source: FileError,
+    },
+}
 
 /// What a file is, by whatever name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,12 +83,12 @@ impl Output<'_> {
 ///
 /// # Errors
 /// The file, with what is wrong.
-pub fn check(ports: &[(u16, PortSpec)], sources: &[PathBuf]) -> Result<(), String> {
+pub fn check(ports: &[(u16, PortSpec)], sources: &[PathBuf]) -> Result<(), OutputError> {
     let mut outputs: Vec<Output<'_>> = Vec::new();
     for (port, spec) in ports {
         for (file, is_capture) in [(&spec.out, false), (&spec.capture, true)] {
             let Some(path) = file else { continue };
-            let failed = |error| format!("port {port}: {}: {error}", path.display());
+            let failed = |error| refused(*port, path, error);
             let Some(identity) = identity(path).map_err(failed)? else { continue };
             outputs.push(Output { port: *port, path, is_capture, identity });
         }
@@ -61,34 +98,33 @@ pub fn check(ports: &[(u16, PortSpec)], sources: &[PathBuf]) -> Result<(), Strin
     let inputs: Vec<Identity> = inputs.filter_map(known).collect();
     let sources: Vec<Identity> = sources.iter().filter_map(|path| known(path)).collect();
     for (place, output) in outputs.iter().enumerate() {
-        let shown = output.path.display();
         if inputs.contains(&output.identity) {
-            return Err(format!("{shown}: the output is an input too: write another file"));
+            return Err(OutputError::Input(output.path.to_owned()));
         }
         if sources.contains(&output.identity) {
-            return Err(format!("{shown}: the program is read from this file: write another one"));
+            return Err(OutputError::Source(output.path.to_owned()));
         }
         let mut before = outputs[..place].iter();
         if let Some(other) = before.find(|other| other.identity == output.identity) {
             clash(other, output)?;
         }
-        can_write(output.target())
-            .map_err(|error| format!("port {}: {shown}: {error}", output.port))?;
+        can_write(output.target()).map_err(|error| refused(output.port, output.path, error))?;
     }
     Ok(())
 }
 
+fn refused(port: u16, path: &Path, source: io::Error) -> OutputError {
+    OutputError::Refused { port, source: FileError { path: path.to_owned(), source } }
+}
+
 /// Two ports may be recorded in one capture file; nothing else is shared.
-fn clash(one: &Output<'_>, two: &Output<'_>) -> Result<(), String> {
-    let shown = two.path.display();
+fn clash(one: &Output<'_>, two: &Output<'_>) -> Result<(), OutputError> {
+    let file = two.path.to_owned();
     match (one.is_capture, two.is_capture) {
         (true, true) if one.path == two.path => Ok(()),
-        (true, true) => Err(format!(
-            "{shown}: ports {} and {} are recorded in this one file: name it alike",
-            one.port, two.port
-        )),
-        (false, false) => Err(format!("{shown}: two ports cannot write one file")),
-        _ => Err(format!("{shown}: an output and a capture cannot be one file")),
+        (true, true) => Err(OutputError::TwoNames { file, one: one.port, two: two.port }),
+        (false, false) => Err(OutputError::TwoOutputs(file)),
+        _ => Err(OutputError::OutputAndCapture(file)),
     }
 }
 

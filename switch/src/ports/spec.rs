@@ -2,6 +2,8 @@
 //!
 //! `[NUMBER=][KIND:]TARGET[,OPTION=VALUE]...`. Parsing opens nothing and asks the system nothing.
 
+mod error;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +14,7 @@ use super::LinkType;
 use super::faults::chance::FaultSetup;
 use super::xdp::rings::{RECEIVE_MAX, RING_MIN};
 use crate::units::{Interval, Probability};
+pub use error::SpecError;
 
 /// The largest number that a port may have; those from the control plane's on mean other things.
 pub(crate) const PORT_MAX: u16 = CPU_PORT - 1;
@@ -99,21 +102,6 @@ pub struct PortSpec {
     pub faults: FaultSetup,
 }
 
-/// What is wrong with a port specification.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpecError {
-    spec: String,
-    why: String,
-}
-
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "port `{}`: {}", self.spec, self.why)
-    }
-}
-
-impl std::error::Error for SpecError {}
-
 const OPTIONS: [&str; 15] = [
     "link",
     "queue",
@@ -160,7 +148,7 @@ impl PortSpec {
     /// # Errors
     /// Says what was found, what is known, and the nearest known word.
     pub fn parse(text: &str) -> Result<PortSpec, SpecError> {
-        parse(text).map_err(|why| SpecError { spec: text.to_owned(), why })
+        parse(text).map_err(|why| SpecError::Form { spec: text.to_owned(), why })
     }
 }
 
@@ -174,22 +162,22 @@ impl PortSpec {
         texts: &[String],
         link_of: impl Fn(u16) -> Option<LinkType>,
         capture: Option<&Path>,
-    ) -> Result<Vec<(u16, PortSpec)>, String> {
+    ) -> Result<Vec<(u16, PortSpec)>, SpecError> {
         let mut ports: Vec<(u16, PortSpec)> = Vec::new();
         for (index, text) in texts.iter().enumerate() {
-            let mut spec = PortSpec::parse(text).map_err(|e| e.to_string())?;
+            let mut spec = PortSpec::parse(text)?;
             let number = match spec.number {
                 Some(number) => {
                     let number = u16::try_from(number).ok().filter(|number| is_port(*number));
-                    number.ok_or_else(|| format!("port `{text}`: use 0 to {PORT_MAX}"))?
+                    number.ok_or_else(|| SpecError::Number(text.clone()))?
                 }
                 None => index as u16 + 1,
             };
             if ports.iter().any(|(known, _)| *known == number) {
-                return Err(format!("port `{text}`: number {number} is taken"));
+                return Err(SpecError::NumberTaken { spec: text.clone(), number });
             }
-            if let Some((known, _)) = ports.iter().find(|(_, known)| spec.shares_interface(known)) {
-                return Err(format!("port `{text}`: its interface is port {known} already"));
+            if let Some((port, _)) = ports.iter().find(|(_, known)| spec.shares_interface(known)) {
+                return Err(SpecError::InterfaceTaken { spec: text.clone(), port: *port });
             }
             spec.link = spec.link.or_else(|| link_of(number));
             spec.capture = spec.capture.take().or(capture.map(Path::to_owned));
@@ -222,13 +210,13 @@ impl PortSpec {
     }
 
     /// A capture does not write over the port's own files.
-    fn check_capture(&self) -> Result<(), String> {
+    fn check_capture(&self) -> Result<(), SpecError> {
         let is_own = |file: &PathBuf| {
             self.kind == PortKind::Pcap && file.as_os_str() == self.target.as_str()
                 || self.out.as_ref() == Some(file)
         };
         match self.capture.as_ref().filter(|file| is_own(file)) {
-            Some(file) => Err(format!("capture={}: the port uses this file", file.display())),
+            Some(file) => Err(SpecError::Capture(file.clone())),
             None => Ok(()),
         }
     }
@@ -367,7 +355,7 @@ fn set_fault(faults: &mut FaultSetup, key: &str, value: &str) -> Result<bool, St
 
 fn check(spec: &PortSpec) -> Result<(), String> {
     let target = spec.target.as_str();
-    spec.check_capture()?;
+    spec.check_capture().map_err(|error| error.to_string())?;
     if spec.queues.is_some() && !spec.kind.takes_queues() {
         return Err("queues= is for xdp:, raw: and tap: ports".to_owned());
     }

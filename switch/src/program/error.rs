@@ -4,6 +4,8 @@ use wireyard_pipeline::entries::ApplyError;
 use wireyard_pipeline::packet::MemoryError;
 use wireyard_pipeline::state::LoadError;
 
+use crate::config::GeneratorError;
+use crate::config::qos::{PartError, Report};
 use crate::core::DeviceError;
 use crate::frames::layout::LayoutError;
 use crate::replicate::ReplicationError;
@@ -56,13 +58,13 @@ pub enum BuildError {
     NotCompiled,
     /// The queues of the configuration contradict each other: the whole report.
     #[error("the queues of this configuration:\n{0}")]
-    Queues(String),
+    Queues(Box<Report>),
     /// A part of the buffer that is too small for a worker's ports.
-    #[error("{0}")]
-    Part(String),
+    #[error(transparent)]
+    Part(#[from] PartError),
     /// A generator of a port that is not there.
-    #[error("{0}")]
-    Generator(String),
+    #[error(transparent)]
+    Generator(#[from] GeneratorError),
     /// A device of no worker.
     #[error("a device has at least one worker")]
     NoWorker,
@@ -72,10 +74,4 @@ pub enum BuildError {
     /// The embedded header libraries.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-}
-
-impl From<BuildError> for String {
-    fn from(error: BuildError) -> String {
-        error.to_string()
-    }
 }

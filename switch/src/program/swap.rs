@@ -13,7 +13,7 @@ impl Control {
     /// takes too much memory.
     pub fn prepare(&self, loaded: &Loaded, keep: Keep) -> Result<Swap, ControlError> {
         let state = loaded.check_state(self.workers());
-        state.map_err(|error| ControlError::ResourceExhausted(error.into()))?;
+        state.map_err(|error| ControlError::ResourceExhausted(error.to_string()))?;
         self.prepare_program(&loaded.program, loaded.entries.as_ref(), keep)
     }
 

@@ -9,6 +9,7 @@
 //!
 //! Quantities carry the unit of the figure; `%` after `+-` is always a part of the value in the middle.
 
+use super::unit::QuantityError;
 use super::{Figure, Report, Unit};
 
 /// A condition on a figure.
@@ -58,12 +59,39 @@ enum Tolerance {
 }
 
 /// Why a condition cannot be asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ExpectError {
     /// The report has no such figure.
+    #[error("there is no figure `{0}`")]
     NoFigure(String),
-    /// Something in the condition cannot be read.
-    Condition(String),
+    /// No sign of a comparison, and no tolerance.
+    #[error("`{0}` is no condition: write `>= 0.98`, `== 0`, or `20 KB +- 15 % or 4 KB`")]
+    Form(String),
+    /// Nothing stands where a quantity or a figure should.
+    #[error("a quantity is missing")]
+    NoQuantity,
+    /// Nothing stands where a tolerance should.
+    #[error("a tolerance is missing after `+-`")]
+    NoTolerance,
+    /// A tolerance that is no part of anything.
+    #[error("`{0}` is no tolerance")]
+    Tolerance(String),
+    /// A quantity that the figure cannot have.
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+    /// Two figures that cannot be compared.
+    #[error("`{figure}` is in {}, `{other}` in {}", .unit.name(), .other_unit.name())]
+    Units {
+        /// The figure.
+        figure: String,
+        /// Its unit.
+        unit: Unit,
+        /// What it is compared with.
+        other: String,
+        /// The unit of that.
+        other_unit: Unit,
+    },
 }
 
 impl Condition {
@@ -71,7 +99,7 @@ impl Condition {
     ///
     /// # Errors
     /// What is missing, with the forms there are.
-    pub fn parse(text: &str) -> Result<Condition, String> {
+    pub fn parse(text: &str) -> Result<Condition, ExpectError> {
         let text = text.trim();
         for (sign, comparison) in COMPARISONS {
             if let Some(rest) = text.strip_prefix(sign) {
@@ -79,9 +107,7 @@ impl Condition {
             }
         }
         let Some((middle, tolerances)) = text.split_once("+-") else {
-            return Err(format!(
-                "`{text}` is no condition: write `>= 0.98`, `== 0`, or `20 KB +- 15 % or 4 KB`"
-            ));
+            return Err(ExpectError::Form(text.to_owned()));
         };
         let tolerances = tolerances.split(" or ").map(tolerance).collect::<Result<_, _>>()?;
         Ok(Condition { kind: Kind::Near { middle: operand(middle)?, tolerances } })
@@ -120,7 +146,7 @@ impl Condition {
                 for tolerance in tolerances {
                     allowed = allowed.max(match tolerance {
                         Tolerance::Part(part) => middle.abs() * part,
-                        Tolerance::Quantity(text) => read(unit, text)?,
+                        Tolerance::Quantity(text) => unit.read(text)?,
                     });
                 }
                 let away = figure.value - middle;
@@ -157,48 +183,41 @@ impl Comparison {
     }
 }
 
-fn operand(text: &str) -> Result<Operand, String> {
+fn operand(text: &str) -> Result<Operand, ExpectError> {
     let text = text.trim();
     match text.chars().next() {
-        None => Err("a quantity is missing".to_owned()),
+        None => Err(ExpectError::NoQuantity),
         Some(c) if c.is_ascii_alphabetic() => Ok(Operand::Figure(text.to_owned())),
         Some(_) => Ok(Operand::Quantity(text.to_owned())),
     }
 }
 
-fn tolerance(text: &str) -> Result<Tolerance, String> {
+fn tolerance(text: &str) -> Result<Tolerance, ExpectError> {
     let text = text.trim();
     match text.strip_suffix('%') {
         Some(number) => {
             let part = number.trim().parse::<f64>().ok().filter(|p| p.is_finite() && *p >= 0.0);
-            let part = part.ok_or_else(|| format!("`{text}` is no tolerance"))?;
+            let part = part.ok_or_else(|| ExpectError::Tolerance(text.to_owned()))?;
             Ok(Tolerance::Part(part / 100.0))
         }
-        None if text.is_empty() => Err("a tolerance is missing after `+-`".to_owned()),
+        None if text.is_empty() => Err(ExpectError::NoTolerance),
         None => Ok(Tolerance::Quantity(text.to_owned())),
     }
 }
 
 fn value(operand: &Operand, figure: &Figure, report: &Report) -> Result<f64, ExpectError> {
     match operand {
-        Operand::Quantity(text) => read(figure.unit, text),
+        Operand::Quantity(text) => Ok(figure.unit.read(text)?),
         Operand::Figure(name) => {
             let other = report.find(name).ok_or_else(|| ExpectError::NoFigure(name.clone()))?;
             if other.unit != figure.unit {
-                return Err(ExpectError::Condition(format!(
-                    "`{}` is in {}, `{name}` in {}",
-                    figure.name,
-                    figure.unit.name(),
-                    other.unit.name()
-                )));
+                let (figure, unit) = (figure.name.clone(), figure.unit);
+                let (other, other_unit) = (name.clone(), other.unit);
+                return Err(ExpectError::Units { figure, unit, other, other_unit });
             }
             Ok(other.value)
         }
     }
-}
-
-fn read(unit: Unit, text: &str) -> Result<f64, ExpectError> {
-    unit.read(text).map_err(ExpectError::Condition)
 }
 
 #[cfg(test)]
@@ -228,8 +247,8 @@ mod tests {
     #[test]
     fn what_cannot_be_asked_is_an_error() {
         assert!(matches!(judged("queue_maen", "> 1 KB"), Err(ExpectError::NoFigure(_))));
-        assert!(matches!(judged("queue_mean", "> 5k"), Err(ExpectError::Condition(_))));
-        assert!(matches!(judged("queue_mean", "> nothing"), Err(ExpectError::Condition(_))));
+        assert!(matches!(judged("queue_mean", "> 5k"), Err(ExpectError::Quantity(_))));
+        assert!(matches!(judged("queue_mean", "> nothing"), Err(ExpectError::Units { .. })));
         assert!(Condition::parse("about 5").is_err());
         assert!(Condition::parse(">=").is_err());
         assert!(Condition::parse("5 +- ").is_err());

@@ -27,7 +27,7 @@ fn numbers_read_as_people_write_them() {
         assert!((unit.read(text).unwrap() - value).abs() <= value * 1e-12, "{text}");
     }
     assert!((Unit::Share.read("0.0777 %").unwrap() - 0.000_777).abs() < 1e-9);
-    assert!(Unit::Bytes.read("5k").unwrap_err().contains("is not a unit"));
+    assert!(Unit::Bytes.read("5k").unwrap_err().to_string().contains("is not a unit"));
     assert!(Unit::Count.read("many").is_err());
 }
 

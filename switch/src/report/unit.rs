@@ -1,9 +1,20 @@
 //! What a number in a report counts, and how people write it.
 
-use std::fmt;
 use std::str::FromStr;
 
-use crate::units::{BitsPerSec, Bytes, Interval, Probability};
+use crate::units::{BitsPerSec, Bytes, Interval, Probability, UnitError};
+
+/// Text that is no value of a unit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QuantityError {
+    /// A missing or wrong unit, or a number before it that cannot be.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+    /// No number.
+    #[error("\"{0}\" is not a number")]
+    Number(String),
+}
 
 /// The unit of a value; values are kept in the base unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,24 +117,19 @@ impl Unit {
     ///
     /// # Errors
     /// A missing or wrong unit, with the units there are.
-    pub fn read(self, text: &str) -> Result<f64, String> {
-        let shown = |error: &dyn fmt::Display| error.to_string();
-        match self {
-            Unit::Bytes => Bytes::from_str(text).map(|b| b.get() as f64).map_err(|e| shown(&e)),
-            Unit::BitRate if is_no_rate(text) => Ok(0.0),
-            Unit::BitRate => {
-                BitsPerSec::from_str(text).map(|r| r.get() as f64).map_err(|e| shown(&e))
+    pub fn read(self, text: &str) -> Result<f64, QuantityError> {
+        Ok(match self {
+            Unit::Bytes => Bytes::from_str(text)?.get() as f64,
+            Unit::BitRate if is_no_rate(text) => 0.0,
+            Unit::BitRate => BitsPerSec::from_str(text)?.get() as f64,
+            Unit::Seconds => Interval::from_str(text)?.span().as_ps() as f64 / 1e12,
+            Unit::Share if text.contains('%') || text.contains('/') => {
+                Probability::from_str(text)?.get() as f64 / 4_294_967_296.0
             }
-            Unit::Seconds => Interval::from_str(text)
-                .map(|i| i.span().as_ps() as f64 / 1e12)
-                .map_err(|e| shown(&e)),
-            Unit::Share if text.contains('%') || text.contains('/') => Probability::from_str(text)
-                .map(|p| p.get() as f64 / 4_294_967_296.0)
-                .map_err(|e| shown(&e)),
-            Unit::PerSecond => number(text.trim().trim_end_matches("/s").trim_end()),
-            Unit::Hertz => number(text.trim().trim_end_matches("Hz").trim_end()),
-            Unit::Share | Unit::Count | Unit::Plain => number(text.trim()),
-        }
+            Unit::PerSecond => number(text.trim().trim_end_matches("/s").trim_end())?,
+            Unit::Hertz => number(text.trim().trim_end_matches("Hz").trim_end())?,
+            Unit::Share | Unit::Count | Unit::Plain => number(text.trim())?,
+        })
     }
 }
 
@@ -135,10 +141,10 @@ fn is_no_rate(text: &str) -> bool {
     text == "0" || is_zero && BitsPerSec::from_str(&format!("1{unit}")).is_ok()
 }
 
-fn number(text: &str) -> Result<f64, String> {
+fn number(text: &str) -> Result<f64, QuantityError> {
     let plain = text.replace('_', "");
     let value = plain.parse::<f64>().ok().filter(|value| value.is_finite());
-    value.ok_or_else(|| format!("\"{text}\" is not a number"))
+    value.ok_or_else(|| QuantityError::Number(text.to_owned()))
 }
 
 /// A number with so many significant digits, without an exponent and without trailing zeros.

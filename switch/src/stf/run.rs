@@ -2,6 +2,7 @@
 
 mod change;
 mod check;
+mod left;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use crate::ports::LinkType;
 use crate::program::{DeviceOptions, EngineKind, Place, load};
 use crate::replicate::Member;
 use crate::sandbox::Sandbox;
+pub use left::{Left, LeftError, left_by};
 
 /// Most bytes of a script.
 const SCRIPT_BYTES_MAX: u64 = 16 << 20;
@@ -105,25 +107,6 @@ pub fn run_file_at(path: &Path, engine: EngineKind, level: u8, place: &Place) ->
         }
         Err((line, Stop::Malformed(why))) => Outcome::Malformed(format!("{shown}:{line}: {why}")),
     }
-}
-
-/// What a script that passes leaves: its program with the entries, and its packets with line and port, to be run again and again.
-pub type Left = (Arc<Generation>, Vec<(usize, u16, Vec<u8>)>);
-
-/// Runs a script and hands over what it [leaves](Left); an error is its report.
-pub fn left_by(path: &Path, engine: EngineKind, level: u8, place: &Place) -> Result<Left, String> {
-    let text = read_text(path, SCRIPT_BYTES_MAX).map_err(|error| error.to_string())?;
-    let lines = parse(&text).map_err(|error| error.to_string())?;
-    let source = &Arc::new(SourceFile { name: path.display().to_string(), text });
-    let how = How { engine, level, place, source, traced: false };
-    let script = script_ended(path, &lines, how).map_err(|(line, stop)| match stop {
-        Stop::Failed(why) | Stop::Malformed(why) => format!("{}:{line}: {why}", path.display()),
-    })?;
-    let packets = lines.iter().filter_map(|line| match &line.statement {
-        Statement::Packet(TestPort::Port(port), bytes) => Some((line.number, *port, bytes.clone())),
-        _ => None,
-    });
-    Ok((script.generation, packets.collect()))
 }
 
 fn run_lines(path: &Path, lines: &[Line], how: How<'_>) -> Result<u64, (usize, Stop)> {
@@ -224,17 +207,17 @@ impl Script {
         let is_p4 = has_p4_priorities(&place.program);
         let loaded = load(&place).map_err(|rejected| rejected.to_string())?;
         let options = DeviceOptions { engine, opt_level: level, ..DeviceOptions::small() };
-        let mut core = loaded.device(options).map_err(String::from)?;
+        let mut core = loaded.device(options).map_err(|error| error.to_string())?;
         core.listen_to_punts();
         for port in links.keys().filter(|port| !ports.contains(port)).copied().collect::<Vec<_>>() {
             ports.push(port);
         }
         let link = |port: u16| links.get(&port).copied().unwrap_or(LinkType::Ethernet);
-        loaded.set_queues(&mut core, &ports).map_err(String::from)?;
+        loaded.set_queues(&mut core, &ports).map_err(|error| error.to_string())?;
         let ports: Vec<_> = ports.into_iter().map(|port| (port, link(port))).collect();
         let generation = Arc::clone(core.generation().ok_or("no program runs".to_owned())?);
         Ok(Script {
-            sandbox: Sandbox::new(core, &ports).map_err(String::from)?,
+            sandbox: Sandbox::new(core, &ports).map_err(|error| error.to_string())?,
             bare: change::bare(&loaded.program),
             program: loaded.program,
             is_p4,

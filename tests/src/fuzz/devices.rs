@@ -35,7 +35,7 @@ impl Pair {
         let device = |engine| {
             let options = DeviceOptions { engine, ..DeviceOptions::small() };
             let core = loaded.device(options).map_err(|error| error.to_string())?;
-            let mut sandbox = Sandbox::new(core, ports)?;
+            let mut sandbox = Sandbox::new(core, ports).map_err(|error| error.to_string())?;
             sandbox.core.listen_to_punts();
             let free = sandbox.core.memory().free_chunks();
             Ok::<_, String>((engine, sandbox, free))

@@ -66,9 +66,10 @@ fn device(
     let loaded =
         load(&Place { program, config: Some(config), ..Place::default() }).map_err(text)?;
     let memory = MemoryConfig { chunks: 8192, chunk_bytes: 2048, headroom_bytes: 256 };
-    let mut core = loaded.device(DeviceOptions { engine, memory, ..DeviceOptions::default() })?;
+    let core = loaded.device(DeviceOptions { engine, memory, ..DeviceOptions::default() });
+    let mut core = core.map_err(text)?;
     let numbers: Vec<u16> = rates.iter().map(|(number, _)| *number).collect();
-    loaded.set_queues(&mut core, &numbers)?;
+    loaded.set_queues(&mut core, &numbers).map_err(text)?;
     core.listen_to_drops();
     Ok(core)
 }
@@ -95,7 +96,7 @@ impl Network {
                 device(place, &program::config(&rates, &queues), &rates, engine, defect)?;
             for (port, gbps) in of_hosts {
                 let (line, far) = open_line();
-                core.add_port(port, Box::new(Planted::new(line, defect)))?;
+                core.add_port(port, Box::new(Planted::new(line, defect))).map_err(text)?;
                 model.join(place, port, End::Host(hosts.len() as u16));
                 hosts.push(Host::new(far, place, port, gbps));
             }
@@ -103,8 +104,8 @@ impl Network {
         }
         for left in 0..devices - 1 {
             let (one, two) = link(CABLE);
-            cores[left].add_port(RIGHT, Box::new(one))?;
-            cores[left + 1].add_port(LEFT, Box::new(two))?;
+            cores[left].add_port(RIGHT, Box::new(one)).map_err(text)?;
+            cores[left + 1].add_port(LEFT, Box::new(two)).map_err(text)?;
             model.join(left, RIGHT, End::Device(left + 1));
             model.join(left + 1, LEFT, End::Device(left));
         }

@@ -160,8 +160,8 @@ impl Network {
         host.is_removed = true;
         self.happened.push((now, number, "port removed"));
         self.model.cut(&host.cut());
-        let error = self.fabric.cores[host.device].remove_port(now, host.port)?;
-        error.map_or(Ok(()), |error| Err(error.to_string()))
+        let error = self.fabric.cores[host.device].remove_port(now, host.port);
+        error.map_err(text)?.map_or(Ok(()), |error| Err(error.to_string()))
     }
 
     fn add_again(&mut self, number: usize) -> Result<(), String> {
@@ -170,7 +170,7 @@ impl Network {
         let host = &mut self.hosts[number];
         let (line, far) = open_line();
         let core = &mut self.fabric.cores[host.device];
-        core.add_port(host.port, Box::new(Planted::new(line, defect)))?;
+        core.add_port(host.port, Box::new(Planted::new(line, defect))).map_err(text)?;
         self.happened.push((now, number, "port added"));
         host.far = far;
         (host.is_removed, host.is_down, host.is_held) = (false, false, false);

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::{EngineArgs, ProgramArgs};
 use crate::core::EntriesShown;
-use crate::management::socket::Choice;
+use crate::management::socket::{Choice, NoChoice};
 
 /// `run`.
 #[derive(Debug, Args)]
@@ -129,7 +129,7 @@ pub enum Start {
     Packed(Vec<u8>),
 }
 
-fn control(text: &str) -> Result<Choice, String> {
+fn control(text: &str) -> Result<Choice, NoChoice> {
     if text.is_empty() { Ok(Choice::Default) } else { text.parse() }
 }
 
@@ -142,7 +142,7 @@ impl RunArgs {
     ///
     /// # Errors
     /// One has neither; the text says what to give.
-    pub fn check_addresses(&self) -> Result<(), String> {
+    pub(in crate::cli) fn check_addresses(&self) -> Result<(), String> {
         let open = |address: &Option<SocketAddr>| {
             address.filter(|address| !address.ip().is_loopback() && !self.insecure)
         };

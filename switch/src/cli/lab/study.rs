@@ -7,7 +7,7 @@ use wireyard_pipeline::source::Loader;
 
 use super::super::args::{MergeArgs, SweepArgs, TuneArgs};
 use super::super::load::show;
-use super::super::{Status, complain, print, say};
+use super::super::{Failure, Status, complain, print, say};
 use super::engine;
 use crate::lab::output;
 use crate::lab::study::cluster::Array;
@@ -18,10 +18,10 @@ use crate::library::LIBRARIES;
 use crate::live::progress::Progress;
 use crate::report::{Report, text};
 
-fn study(path: &Path) -> Result<Study, String> {
+fn study(path: &Path) -> Result<Study, Failure> {
     read::read(path, &Loader::new(Vec::new(), LIBRARIES)).map_err(|rejected| {
         show(&rejected.diagnostics, &rejected.files);
-        format!("{}: nothing was run", path.display())
+        format!("{}: nothing was run", path.display()).into()
     })
 }
 
@@ -30,7 +30,7 @@ fn jobs(asked: Option<u16>) -> usize {
     asked.map_or_else(all, usize::from)
 }
 
-pub(super) fn sweep(args: &SweepArgs) -> Result<Status, String> {
+pub(super) fn sweep(args: &SweepArgs) -> Result<Status, Failure> {
     let study = study(&args.study)?;
     let folder = args.output.clone().unwrap_or_else(|| PathBuf::from(&study.name));
     let array = |parts| Array { name: &study.name, study: &args.study, output: &folder, parts };
@@ -39,7 +39,7 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, String> {
         return Ok(Status::Success);
     }
     if let Some(parts) = args.slurm {
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let program = std::env::current_exe()?;
         let (tasks, merge) = array(parts).submit(&program)?;
         say(&format!(
             "job {tasks}: {parts} tasks; job {merge} merges them into {} after the last",
@@ -49,7 +49,7 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, String> {
     }
     let (engine, about) = engine(args.engine);
     let runner = Runner { study: &study, engine, about };
-    let progress = Progress::start(true).map_err(|error| error.to_string())?;
+    let progress = Progress::start(true)?;
     let stop = progress.stop_flag();
     if let Some((point, seed)) = args.only {
         return only(&runner, (point, seed), &stop);
@@ -64,7 +64,7 @@ fn runs(
     folder: &Path,
     stop: &AtomicBool,
     progress: &Progress,
-) -> Result<Status, String> {
+) -> Result<Status, Failure> {
     let study = runner.study;
     let part = args.shard.unwrap_or((1, 1));
     let head = Head::of(study);
@@ -120,7 +120,7 @@ fn only(
     runner: &Runner<'_>,
     (point, seed): (usize, u64),
     stop: &AtomicBool,
-) -> Result<Status, String> {
+) -> Result<Status, Failure> {
     let count = runner.study.points.len();
     let found = runner
         .study
@@ -144,25 +144,25 @@ fn only(
 }
 
 /// The report of results into a folder.
-fn written(results: &Results, folder: &Path) -> Result<Status, String> {
+fn written(results: &Results, folder: &Path) -> Result<Status, Failure> {
     let (report, runs) = summary::report(results);
     output::replace(folder, &report, &[("runs.csv", runs)])?;
     shown(&report)
 }
 
-fn shown(report: &Report) -> Result<Status, String> {
+fn shown(report: &Report) -> Result<Status, Failure> {
     print(&text::summary(report));
     Ok(if report.passed() { Status::Success } else { Status::Failed })
 }
 
-pub(super) fn merge(args: &MergeArgs) -> Result<Status, String> {
+pub(super) fn merge(args: &MergeArgs) -> Result<Status, Failure> {
     written(&merged(&args.folders)?, &args.output)
 }
 
-pub(super) fn tune(args: &TuneArgs) -> Result<Status, String> {
+pub(super) fn tune(args: &TuneArgs) -> Result<Status, Failure> {
     let study = study(&args.study)?;
     let (engine, about) = engine(args.engine);
-    let progress = Progress::start(true).map_err(|error| error.to_string())?;
+    let progress = Progress::start(true)?;
     let stop = progress.stop_flag();
     let runner = Runner { study: &study, engine, about };
     let report = search::tune(&runner, args.budget, jobs(args.jobs), &stop)?;

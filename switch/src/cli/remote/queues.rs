@@ -50,7 +50,7 @@ pub(super) fn capture(args: &CaptureArgs) -> Outcome {
         CaptureCommand::List => None,
         CaptureCommand::Start { port: of, file, filter } => {
             // The switch writes it: its folder is another one.
-            let file = std::path::absolute(file).map_err(|error| error.to_string())?;
+            let file = std::path::absolute(file)?;
             let file = file.to_str().ok_or("the name of the file is no UTF-8")?.to_owned();
             Some(wire::CaptureRequest { port: port(of)?, file, filter: filter.clone() })
         }

@@ -13,12 +13,12 @@ pub(super) fn save(args: &SaveArgs) -> Outcome {
     let mut text = String::new();
     remote.list(call, &mut |line| writeln!(text, "{}", print::cell(&line)).is_ok())?;
     match &args.output {
-        Some(path) => std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display())),
-        None => {
-            super::super::print(&text);
-            Ok(())
+        Some(path) => {
+            std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
         }
+        None => super::super::print(&text),
     }
+    Ok(())
 }
 
 pub(super) fn restore(args: &RestoreArgs) -> Outcome {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, connect, print, reader_is_gone};
+use super::{Failure, Outcome, connect, print, reader_is_gone};
 use crate::cli::args::TopArgs;
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -23,7 +23,7 @@ pub(super) fn run(args: &TopArgs) -> Outcome {
     let on = &args.on;
     let seconds = on.watch.unwrap_or(1.0);
     if !(0.05..=3600.0).contains(&seconds) {
-        return Err(format!("--watch={seconds}: give 0.05 to 3600 seconds"));
+        return Err(format!("--watch={seconds}: give 0.05 to 3600 seconds").into());
     }
     let remote = connect(on)?;
     let mut before = take(&remote)?;
@@ -48,9 +48,9 @@ pub(super) fn run(args: &TopArgs) -> Outcome {
     }
 }
 
-fn take(remote: &Remote) -> Result<Value, String> {
+fn take(remote: &Remote) -> Result<Value, Failure> {
     let request = wire::StatisticsRequest { entries: ENTRIES, clear_watermarks: false };
-    remote.document(|mut calls: Calls| async move { calls.statistics(request).await })
+    Ok(remote.document(|mut calls: Calls| async move { calls.statistics(request).await })?)
 }
 
 fn items(value: &Value) -> impl Iterator<Item = &Value> {

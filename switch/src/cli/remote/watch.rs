@@ -21,13 +21,13 @@ fn watch(
 ) -> Outcome {
     let most = match until.seconds {
         Some(seconds) if (0.0..1e9).contains(&seconds) => Some(Duration::from_secs_f64(seconds)),
-        Some(seconds) => return Err(format!("--seconds {seconds}: give 0 to 1000000000")),
+        Some(seconds) => return Err(format!("--seconds {seconds}: give 0 to 1000000000").into()),
         None => None,
     };
     let remote = connect(on)?;
     let mut left = until.count.unwrap_or(u64::MAX);
     let call = |mut calls: Calls| async move { calls.watch(request).await };
-    remote.list_for(most, call, &mut |notice| {
+    Ok(remote.list_for(most, call, &mut |notice| {
         if !wanted(&notice) && notice.get("lost").is_none() {
             return left > 0;
         }
@@ -37,7 +37,7 @@ fn watch(
         }
         left = left.saturating_sub(1);
         left > 0 && !reader_is_gone()
-    })
+    })?)
 }
 
 /// A notice in one line.
@@ -69,7 +69,7 @@ fn check_digest(on: &SwitchArgs, name: &str) -> Outcome {
     }
     let near = wireyard_pipeline::diag::suggest(name, known.iter().copied());
     let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
-    Err(format!("the program has no digest {name}{near}"))
+    Err(format!("the program has no digest {name}{near}").into())
 }
 
 pub(super) fn events(args: &EventsArgs) -> Outcome {
@@ -106,7 +106,8 @@ pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
     if !(0.001..=3600.0).contains(&seconds) || rate == 0 {
         return Err(format!(
             "--seconds {seconds} --rate {rate}: give 0.001 to 3600, and 1 to 20000"
-        ));
+        )
+        .into());
     }
     let request = wire::TraceRequest {
         filter: args.filter.clone().unwrap_or_default(),
@@ -117,7 +118,7 @@ pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
     let remote = connect_at(&args.place)?;
     let call = |mut calls: Calls| async move { calls.trace(request).await };
     let mut packets = 0;
-    remote.list(call, &mut |mut pass| {
+    Ok(remote.list(call, &mut |mut pass| {
         if let (Some(skipped), Some(lost)) = (pass["skipped"].as_u64(), pass["lost"].as_u64()) {
             if packets < u64::from(count) {
                 note(&format!("{packets} of {count} packets met the filter in {seconds} s"));
@@ -135,7 +136,7 @@ pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
             }
         }
         !reader_is_gone()
-    })
+    })?)
 }
 
 /// Says what a trace does not have.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::super::Failure;
 use super::super::args::RunArgs;
 use crate::confine::{Confinement, Refusals};
 use crate::linux;
@@ -16,7 +17,7 @@ pub(super) fn confinement(
     loaded: &Loaded,
     specs: &[(u16, PortSpec)],
     socket: Option<&Socket>,
-) -> Result<Option<Confinement>, String> {
+) -> Result<Option<Confinement>, Failure> {
     if args.no_sandbox {
         return Ok(None);
     }
@@ -48,7 +49,7 @@ pub(super) fn confinement(
     }
     for folder in &args.writable {
         if !folder.is_dir() {
-            return Err(format!("--writable {}: there is no such folder", folder.display()));
+            return Err(format!("--writable {}: there is no such folder", folder.display()).into());
         }
         confinement.write_beneath(folder);
     }
@@ -57,7 +58,7 @@ pub(super) fn confinement(
 }
 
 /// Confines the process; what was refused is to be reported while it runs.
-pub(super) fn enter(confinement: Option<&Confinement>) -> Result<Option<Refusals>, String> {
+pub(super) fn enter(confinement: Option<&Confinement>) -> Result<Option<Refusals>, Failure> {
     let Some(confinement) = confinement else { return Ok(None) };
     let entered = confinement
         .enter()

@@ -9,7 +9,7 @@ use wireyard_pipeline::source::Parsed;
 use wireyard_tables::time::Time;
 
 use super::super::args::{RunArgs, Start};
-use super::super::log;
+use super::super::{Failure, log};
 use crate::confine::Confinement;
 use crate::control::Control;
 use crate::core::Core;
@@ -32,12 +32,13 @@ use crate::web;
 const BETWEEN_COMMANDS: Duration = Duration::from_micros(100);
 
 /// Takes the unix socket that is asked for. Where nobody asked, a switch runs without one too.
-pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, String> {
+pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, Failure> {
     let group = args.control_group.as_deref().map(socket::group).transpose()?;
     match &args.control {
         Choice::Nowhere => Ok(None),
         Choice::Path(path) => {
-            Socket::at(path, group).map(Some).map_err(|e| format!("--control {e}"))
+            let socket = Socket::at(path, group).map_err(|e| format!("--control {e}"))?;
+            Ok(Some(socket))
         }
         Choice::Default => match Socket::named(program, group) {
             Ok(socket) => Ok(Some(socket)),
@@ -50,12 +51,12 @@ pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, St
 }
 
 /// Takes the address for controllers, with TLS where its files are named.
-pub(super) fn controllers(args: &RunArgs) -> Result<Option<Bound>, String> {
+pub(super) fn controllers(args: &RunArgs) -> Result<Option<Bound>, Failure> {
     let Some(address) = args.p4runtime else { return Ok(None) };
     let files = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
     let client_ca = args.tls_client_ca.as_deref();
     let tls = files.map(|(cert, key)| tls::Files { cert, key, client_ca }.read()).transpose()?;
-    Bound::to(address, tls).map(Some)
+    Ok(Some(Bound::to(address, tls)?))
 }
 
 /// Serves those who steer the switch; the file of the socket is to be kept until it ends.
@@ -64,7 +65,7 @@ pub(super) fn serve(
     loaded: &Loaded,
     (control, begun): (Control, Begun),
     (socket, address): (Option<Socket>, Option<Bound>),
-) -> Result<(Option<SocketFile>, Option<Arc<Device>>), String> {
+) -> Result<(Option<SocketFile>, Option<Arc<Device>>), Failure> {
     if socket.is_none() && address.is_none() {
         return Ok((None, None));
     }
@@ -111,7 +112,7 @@ pub(super) fn make_settings(
     begun: &Begun,
     control: &Control,
     cores: &mut [Core],
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let named = loaded.entries.iter().flat_map(|entries| &entries.settings);
     let named = named.map(|one| (one.port, one.queue, one.set.clone()));
     // What was kept is later than the file.
@@ -159,7 +160,7 @@ pub(super) fn page(
     bound: Option<http::Bound>,
     control: &Control,
     name: &str,
-) -> Result<Option<SocketAddr>, String> {
+) -> Result<Option<SocketAddr>, Failure> {
     let Some(bound) = bound else { return Ok(None) };
     let address = bound.address();
     web::serve(bound, control.clone(), name)?;
@@ -167,7 +168,7 @@ pub(super) fn page(
 }
 
 /// What was kept when the switch ended last.
-pub(super) fn begin(args: &RunArgs, control: &Control, parsed: &Parsed) -> Result<Begun, String> {
+pub(super) fn begin(args: &RunArgs, control: &Control, parsed: &Parsed) -> Result<Begun, Failure> {
     let Some(folder) = &args.state else { return Ok(Begun::default()) };
     let failed = |text: &str| tracing::error!(event = "state", "{text}");
     let begun = persist::begin(folder, control, parsed, failed)?;
@@ -190,7 +191,7 @@ pub(super) fn namespace(
     args: &RunArgs,
     loaded: &Loaded,
     confinement: Option<Confinement>,
-) -> Result<Option<Namespace>, String> {
+) -> Result<Option<Namespace>, Failure> {
     if !wants_linux(args, loaded) {
         return Ok(None);
     }
@@ -198,13 +199,14 @@ pub(super) fn namespace(
         return Err(format!(
             "program {} says nothing of the kernel's tables (`linux:`): programs/linux_router does",
             loaded.program.name
-        ));
+        )
+        .into());
     }
     let section = loaded.config.as_ref().and_then(|config| config.linux.as_ref());
     let configured = section.and_then(|section| section.namespace.clone());
     let name = args.linux.clone().flatten().or(configured);
-    let confine = move || confinement.map_or(Ok(()), |it| it.enter_thread().map(drop));
-    Namespace::enter(name, confine).map(Some)
+    let confine = move || Ok(confinement.map_or(Ok(()), |it| it.enter_thread().map(drop))?);
+    Ok(Some(Namespace::enter(name, confine)?))
 }
 
 /// The kernel on top of the device, from that thread.
@@ -212,7 +214,7 @@ pub(super) fn linux(
     loaded: &Loaded,
     cores: &mut [Core],
     namespace: Option<Namespace>,
-) -> Result<Option<Handle>, String> {
+) -> Result<Option<Handle>, Failure> {
     let Some(namespace) = namespace else { return Ok(None) };
     let section =
         loaded.config.as_ref().and_then(|config| config.linux.clone()).unwrap_or_default();
@@ -224,5 +226,5 @@ pub(super) fn linux(
         ports: ports.collect(),
     };
     let control = cores[0].control().ok_or("the device has no control handle")?.clone();
-    linux::start_in(namespace, control, options, Box::new(log::note)).map(Some)
+    Ok(Some(linux::start_in(namespace, control, options, Box::new(log::note))?))
 }

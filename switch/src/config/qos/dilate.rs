@@ -4,66 +4,106 @@
 //! pause quanta (bit times) stay. Defaults that go by rate follow when the configuration is resolved. How far a late run
 //! loop may catch up is about the machine and not about the network: it stays.
 
+use super::preset::PresetError;
 use super::{PortSection, QosConfig};
-use crate::units::{BitsPerSec, Dilation, Interval};
+use crate::units::{BitsPerSec, Dilation, Interval, Length};
+
+/// Queues that cannot be so many times slower.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DilationError {
+    /// A rate that the factor does not divide.
+    #[error("{key}: {rate} divided by {by} is no whole number of bit/s")]
+    Rate {
+        /// Where it is written.
+        key: String,
+        /// The rate.
+        rate: BitsPerSec,
+        /// The factor.
+        by: u32,
+    },
+    /// A time that becomes too long.
+    #[error("{key}: {time} times {by} is too long")]
+    Time {
+        /// Where it is written.
+        key: String,
+        /// The time.
+        time: Interval,
+        /// The factor.
+        by: u32,
+    },
+    /// A cable that becomes too long.
+    #[error("{key}: {cable} is too long")]
+    Cable {
+        /// Where it is written.
+        key: String,
+        /// The cable.
+        cable: Length,
+    },
+    /// They are slower already, and both factors together are too large.
+    #[error("slower than can be counted")]
+    Factor,
+    /// The preset under them. A build that passed its tests never says it.
+    #[error(transparent)]
+    Preset(#[from] PresetError),
+}
 
 impl QosConfig {
     /// The same thresholds on links that are `by` times slower.
     ///
     /// # Errors
     /// A rate that does not divide, or a time that is too long, with its place.
-    pub fn dilated(&self, by: Dilation) -> Result<QosConfig, String> {
+    pub fn dilated(&self, by: Dilation) -> Result<QosConfig, DilationError> {
         let mut config = self.with_preset()?;
-        let too_slow = || "slower than can be counted".to_owned();
-        config.dilation = self.dilation.then(by).ok_or_else(too_slow)?;
+        config.dilation = self.dilation.then(by).ok_or(DilationError::Factor)?;
         for (name, scheduler) in &mut config.schedulers {
-            for (key, rate) in
-                [("min_rate", &mut scheduler.min_rate), ("max_rate", &mut scheduler.max_rate)]
-            {
-                lower(rate, by).map_err(|why| format!("schedulers.{name}.{key}: {why}"))?;
-            }
+            let key = |key: &str| format!("schedulers.{name}.{key}");
+            lower(&mut scheduler.min_rate, by, key("min_rate"))?;
+            lower(&mut scheduler.max_rate, by, key("max_rate"))?;
         }
-        section(&mut config.port_defaults, by).map_err(|why| format!("port_defaults.{why}"))?;
+        section(&mut config.port_defaults, by, "port_defaults")?;
         for (name, port) in &mut config.ports {
-            section(port, by).map_err(|why| format!("ports.{name}.{why}"))?;
+            section(port, by, &format!("ports.{name}"))?;
         }
         Ok(config)
     }
 }
 
-fn section(port: &mut PortSection, by: Dilation) -> Result<(), String> {
-    let at = |key: &'static str| move |why: String| format!("{key}: {why}");
-    lower(&mut port.rate, by).map_err(at("rate"))?;
-    lower(&mut port.max_rate, by).map_err(at("max_rate"))?;
+fn section(port: &mut PortSection, by: Dilation, place: &str) -> Result<(), DilationError> {
+    let at = |key: &str| format!("{place}.{key}");
+    lower(&mut port.rate, by, at("rate"))?;
+    lower(&mut port.max_rate, by, at("max_rate"))?;
     if let Some(cable) = port.cable {
-        let longer = by.cable(cable).ok_or_else(|| format!("cable: {cable} is too long"))?;
-        port.cable = Some(longer);
+        let longer = by.cable(cable);
+        port.cable = Some(longer.ok_or_else(|| DilationError::Cable { key: at("cable"), cable })?);
     }
-    lengthen(&mut port.peer_response, by).map_err(at("peer_response"))?;
-    lengthen(&mut port.interface_delay, by).map_err(at("interface_delay"))?;
-    lengthen(&mut port.pause_response, by).map_err(at("pause_response"))?;
+    lengthen(&mut port.peer_response, by, at("peer_response"))?;
+    lengthen(&mut port.interface_delay, by, at("interface_delay"))?;
+    lengthen(&mut port.pause_response, by, at("pause_response"))?;
     if let Some(watchdog) = &mut port.pfcwd {
-        lengthen(&mut watchdog.detection_time, by).map_err(at("pfcwd.detection_time"))?;
-        lengthen(&mut watchdog.restoration_time, by).map_err(at("pfcwd.restoration_time"))?;
-        lengthen(&mut watchdog.poll_interval, by).map_err(at("pfcwd.poll_interval"))?;
+        lengthen(&mut watchdog.detection_time, by, at("pfcwd.detection_time"))?;
+        lengthen(&mut watchdog.restoration_time, by, at("pfcwd.restoration_time"))?;
+        lengthen(&mut watchdog.poll_interval, by, at("pfcwd.poll_interval"))?;
     }
     Ok(())
 }
 
-fn lower(rate: &mut Option<BitsPerSec>, by: Dilation) -> Result<(), String> {
-    if let Some(found) = *rate {
-        let lower = by.rate(found);
-        *rate = Some(lower.ok_or_else(|| {
-            format!("{found} divided by {} is no whole number of bit/s", by.get())
-        })?);
+fn lower(written: &mut Option<BitsPerSec>, by: Dilation, key: String) -> Result<(), DilationError> {
+    if let Some(rate) = *written {
+        let lower = by.rate(rate);
+        *written = Some(lower.ok_or(DilationError::Rate { key, rate, by: by.get() })?);
     }
     Ok(())
 }
 
-fn lengthen(time: &mut Option<Interval>, by: Dilation) -> Result<(), String> {
-    if let Some(found) = *time {
-        let longer = by.interval(found);
-        *time = Some(longer.ok_or_else(|| format!("{found} times {} is too long", by.get()))?);
+fn lengthen(
+    written: &mut Option<Interval>,
+    by: Dilation,
+    key: String,
+) -> Result<(), DilationError> {
+    if let Some(time) = *written {
+        let longer = by.interval(time);
+        *written = Some(longer.ok_or(DilationError::Time { key, time, by: by.get() })?);
     }
     Ok(())
 }

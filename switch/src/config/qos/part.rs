@@ -8,6 +8,25 @@
 use super::Qos;
 use crate::tm::{GroupConfig, Limit, PoolConfig, PoolId};
 
+/// A lossless group that would find its part of the pool full before it could ask for a pause.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "port {port}, priority group {group}: it pauses its peer at {wanted_bytes} shared bytes, but a worker's part has \
+     {shared_bytes}: use fewer than {workers} workers, or a lower static_th"
+)]
+pub struct PartError {
+    /// The port.
+    pub port: String,
+    /// The priority group.
+    pub group: usize,
+    /// Shared bytes at which it asks for a pause.
+    pub wanted_bytes: u64,
+    /// Shared bytes of the worker's part.
+    pub shared_bytes: u64,
+    /// How many workers share the buffer.
+    pub workers: usize,
+}
+
 /// Which part.
 pub struct Part<'a> {
     /// How many workers there are.
@@ -27,7 +46,7 @@ impl Part<'_> {
     ///
     /// # Errors
     /// A lossless group would find its pool's part full before it could ask for a pause.
-    pub fn of(&self, whole: &Qos) -> Result<Qos, String> {
+    pub fn of(&self, whole: &Qos) -> Result<Qos, PartError> {
         let mut qos = whole.clone();
         qos.tm.packet_slots = (qos.tm.packet_slots / self.workers.max(1) as u32).max(1);
         if qos.tm.stop_at_slots != u32::MAX {
@@ -39,13 +58,9 @@ impl Part<'_> {
         }
         for port in qos.ports.iter().filter(|port| self.is_own(&port.name)) {
             for (number, group) in port.tm.groups.iter().enumerate() {
-                fits(&qos, group).map_err(|why| {
-                    format!(
-                        "port {}, priority group {number}: {why}: use fewer than {} workers, or a \
-                         lower static_th",
-                        port.name, self.workers
-                    )
-                })?;
+                let Some((wanted_bytes, shared_bytes)) = too_much(&qos, group) else { continue };
+                let (port, group, workers) = (port.name.clone(), number, self.workers);
+                return Err(PartError { port, group, wanted_bytes, shared_bytes, workers });
             }
         }
         Ok(qos)
@@ -72,14 +87,12 @@ impl Part<'_> {
     }
 }
 
-fn fits(qos: &Qos, group: &GroupConfig) -> Result<(), String> {
+/// The shared bytes at which a lossless group asks for a pause, and those that there are, where they are fewer.
+fn too_much(qos: &Qos, group: &GroupConfig) -> Option<(u64, u64)> {
     let (Some(_), Limit::Static(wanted)) = (group.lossless, group.account.limit) else {
-        return Ok(());
+        return None;
     };
     let pool = qos.tm.pools.get(usize::from(group.account.pool.0));
     let shared = pool.map_or(0, |pool| pool.shared_bytes);
-    if wanted <= shared {
-        return Ok(());
-    }
-    Err(format!("it pauses its peer at {wanted} shared bytes, but a worker's part has {shared}"))
+    (wanted > shared).then_some((wanted, shared))
 }

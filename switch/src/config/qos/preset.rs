@@ -18,6 +18,16 @@ pub enum Preset {
     Plain,
 }
 
+/// A preset that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("preset {preset:?}: {source}")]
+pub struct PresetError {
+    /// Which.
+    pub preset: Preset,
+    /// What is wrong with it.
+    pub source: serde_json::Error,
+}
+
 impl Preset {
     /// The preset as text, in JSON, which is YAML too.
     pub fn text(self) -> &'static str {
@@ -29,8 +39,8 @@ impl Preset {
     }
 
     /// The preset as configuration.
-    pub(super) fn config(self) -> Result<QosConfig, String> {
-        serde_json::from_str(self.text()).map_err(|error| format!("preset {self:?}: {error}"))
+    pub(super) fn config(self) -> Result<QosConfig, PresetError> {
+        serde_json::from_str(self.text()).map_err(|source| PresetError { preset: self, source })
     }
 }
 
@@ -44,7 +54,7 @@ fn extend<K: Ord + Clone, V: Clone>(
 
 impl QosConfig {
     /// This configuration on top of its preset.
-    pub(super) fn with_preset(&self) -> Result<QosConfig, String> {
+    pub(super) fn with_preset(&self) -> Result<QosConfig, PresetError> {
         let mut merged = self.preset.unwrap_or(Preset::Plain).config()?;
         merged.preset = self.preset;
         merged.dilation = self.dilation;

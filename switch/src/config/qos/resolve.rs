@@ -160,8 +160,8 @@ impl QosConfig {
     pub fn resolve(&self, ports: &[PortLink]) -> Result<Qos, Box<Report>> {
         let merged = match self.with_preset() {
             Ok(merged) => merged,
-            Err(message) => {
-                let problem = Problem::new("preset", message);
+            Err(error) => {
+                let problem = Problem::new("preset", error.to_string());
                 return Err(Box::new(Report { problems: vec![problem], ..Report::default() }));
             }
         };

@@ -74,7 +74,8 @@ fn fluid(window: &Window<'_>, key: QueueKey) -> Result<Fluid, String> {
     let routes = scenario.flows.iter().filter_map(|flow| fabric.way(flow.from, flow.to));
     let routes: Vec<Vec<usize>> = routes.filter(|way| way.contains(&link)).collect();
     let first = routes.first().ok_or("no flow takes the bottleneck")?;
-    let (_, parameters) = host::rate_control(&scenario.host, rate)?;
+    let control = host::rate_control(&scenario.host, rate);
+    let (_, parameters) = control.map_err(|error| error.to_string())?;
     let parameters = parameters.ok_or("rate control is not DCQCN")?;
     let (notification, interval) = gate(&parameters, host::cnp_interval(&scenario.host, rate))?;
     let (frame, wire, counted) = packet_bytes(window);

@@ -8,18 +8,62 @@
 use wireyard_tables::time::{Span, Time};
 
 use super::{FaultKind, HostSetup, Scenario};
+use crate::config::qos::{DilationError, QosConfig};
 use crate::lab::host;
-use crate::units::Dilation;
+use crate::units::{BitsPerSec, Dilation};
 
 /// Longest exponent of an ACK timeout (IBTA 9.7.6.1.3: five bits).
 const ACK_TIMEOUT_MAX: u32 = 31;
+
+/// A scenario that cannot be so many times slower.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SlowMotionError {
+    /// The rate of a link that the factor does not divide.
+    #[error("link {link}: {rate} divided by {by} is no whole number of bit/s")]
+    Rate {
+        /// The link.
+        link: String,
+        /// Its rate.
+        rate: BitsPerSec,
+        /// The factor.
+        by: u32,
+    },
+    /// A time that becomes too long.
+    #[error("{what}: {time} times {by} is too long")]
+    Time {
+        /// Which time.
+        what: &'static str,
+        /// How long it is.
+        time: Span,
+        /// The factor.
+        by: u32,
+    },
+    /// A time of the flows that becomes too long.
+    #[error("a time of the flows is too long")]
+    Flows,
+    /// Queues that do not become slower.
+    #[error("{of}.qos.{source}")]
+    Qos {
+        /// Whose: `switch` or `host`.
+        of: &'static str,
+        /// What is wrong with them.
+        source: DilationError,
+    },
+    /// Hosts that are slower already, and both factors together are too large.
+    #[error("{0} times slower is slower than can be counted")]
+    Factor(u32),
+    /// The queues that hosts have where the scenario says nothing. A build that passed its tests never says it.
+    #[error(transparent)]
+    HostQueues(#[from] serde_json::Error),
+}
 
 impl Scenario {
     /// This scenario, `by` times slower: `by` more of the slower seconds for the same bytes.
     ///
     /// # Errors
     /// A rate that does not divide, or a time that becomes too long, by name.
-    pub fn dilated(&self, by: Dilation) -> Result<Scenario, String> {
+    pub fn dilated(&self, by: Dilation) -> Result<Scenario, SlowMotionError> {
         if by == Dilation::ONE {
             return Ok(self.clone());
         }
@@ -28,18 +72,17 @@ impl Scenario {
         slow.warm_up = longer("warm_up", self.warm_up, by)?;
         slow.sample = longer("sample", self.sample, by)?;
         for link in 0..slow.fabric.links.len() {
-            let name = self.fabric.link_name(link);
             let setup = &mut slow.fabric.links[link].setup;
             setup.rate = by.rate(setup.rate).ok_or_else(|| {
-                let (rate, by) = (setup.rate, by.get());
-                format!("link {name}: {rate} divided by {by} is no whole number of bit/s")
+                let (link, rate) = (self.fabric.link_name(link), setup.rate);
+                SlowMotionError::Rate { link, rate, by: by.get() }
             })?;
             setup.delay = longer("a link's delay", setup.delay, by)?;
             setup.reorder_by = longer("reorder_by", setup.reorder_by, by)?;
         }
         let sources = self.sources.iter().map(|source| source.dilated(by)).collect();
         let sources: Option<_> = sources;
-        slow.sources = sources.ok_or("a time of the flows is too long")?;
+        slow.sources = sources.ok_or(SlowMotionError::Flows)?;
         slow.draw();
         for fault in &mut slow.faults {
             fault.at = later("a fault", fault.at, by)?;
@@ -48,7 +91,7 @@ impl Scenario {
                 *after = longer("reroute_after", *after, by)?;
             }
         }
-        slow.switch.qos = self.switch.qos.dilated(by).map_err(|why| format!("switch.qos.{why}"))?;
+        slow.switch.qos = slower_queues("switch", &self.switch.qos, by)?;
         slow.host = slower(&self.host, by)?;
         for setup in slow.hosts.values_mut() {
             *setup = slower(setup, by)?;
@@ -57,12 +100,10 @@ impl Scenario {
     }
 }
 
-fn slower(host: &HostSetup, by: Dilation) -> Result<HostSetup, String> {
+fn slower(host: &HostSetup, by: Dilation) -> Result<HostSetup, SlowMotionError> {
     let mut slow = host.clone();
-    let too_slow = || format!("{} times slower is slower than can be counted", by.get());
-    slow.dilation = host.dilation.then(by).ok_or_else(too_slow)?;
-    let queues = host::queues_config(host)?;
-    slow.qos = Some(queues.dilated(by).map_err(|why| format!("host.qos.{why}"))?);
+    slow.dilation = host.dilation.then(by).ok_or(SlowMotionError::Factor(by.get()))?;
+    slow.qos = Some(slower_queues("host", &host::queues_config(host)?, by)?);
     if let Some(interval) = host.cnp_interval {
         slow.cnp_interval = Some(longer("cnp_interval", interval, by)?);
     }
@@ -73,7 +114,7 @@ fn slower(host: &HostSetup, by: Dilation) -> Result<HostSetup, String> {
         }
     }
     let early = host.ack_timer.early.iter().map(|wait| longer("early_timeouts", *wait, by));
-    slow.ack_timer.early = early.collect::<Result<_, String>>()?;
+    slow.ack_timer.early = early.collect::<Result<_, SlowMotionError>>()?;
     Ok(slow)
 }
 
@@ -82,11 +123,19 @@ fn doublings(by: Dilation) -> u32 {
     u32::BITS - (by.get() - 1).leading_zeros()
 }
 
-fn longer(what: &str, span: Span, by: Dilation) -> Result<Span, String> {
-    by.span(span).ok_or_else(|| format!("{what}: {span} times {} is too long", by.get()))
+fn slower_queues(
+    of: &'static str,
+    queues: &QosConfig,
+    by: Dilation,
+) -> Result<QosConfig, SlowMotionError> {
+    queues.dilated(by).map_err(|source| SlowMotionError::Qos { of, source })
 }
 
-fn later(what: &str, at: Time, by: Dilation) -> Result<Time, String> {
+fn longer(what: &'static str, time: Span, by: Dilation) -> Result<Span, SlowMotionError> {
+    by.span(time).ok_or(SlowMotionError::Time { what, time, by: by.get() })
+}
+
+fn later(what: &'static str, at: Time, by: Dilation) -> Result<Time, SlowMotionError> {
     longer(what, at.since(Time::ZERO), by).map(|span| Time::ZERO + span)
 }
 

@@ -146,7 +146,7 @@ fn of_program(decoder: &mut Decoder<'_>, node: &Node, program: &Program) -> Vec<
         match parameter.parse(&text.value) {
             Ok(_) => found.push((name.clone(), Setting::Word(text.value))),
             Err(problem) => {
-                decoder.diagnostics.error(codes::SCENARIO, text.span, problem);
+                decoder.diagnostics.error(codes::SCENARIO, text.span, problem.to_string());
             }
         }
     }

@@ -287,7 +287,7 @@ fn dilated(decoder: &mut Decoder<'_>, node: &Node, scenario: &Scenario) -> Optio
     match scenario.dilated(Dilation::new(factor as u32)?) {
         Ok(slow) => Some(slow),
         Err(problem) => {
-            decoder.diagnostics.error(codes::SCENARIO, node.span, problem);
+            decoder.diagnostics.error(codes::SCENARIO, node.span, problem.to_string());
             None
         }
     }
@@ -320,7 +320,7 @@ fn expectations(decoder: &mut Decoder<'_>, node: &Node) -> Vec<Expect> {
                 found.push(Expect { figure: key.scalar.text.clone(), condition, span: key.span });
             }
             Err(problem) => {
-                decoder.diagnostics.error(codes::SCENARIO, text.span, problem);
+                decoder.diagnostics.error(codes::SCENARIO, text.span, problem.to_string());
             }
         }
     }

@@ -9,7 +9,7 @@ use wireyard_pipeline::source::node::{Key, Map, Node, NodeKind, Scalar};
 ///
 /// # Errors
 /// Why there is no such place.
-pub fn set(node: &mut Node, path: &[String], value: Node) -> Result<(), String> {
+pub(in crate::lab) fn set(node: &mut Node, path: &[String], value: Node) -> Result<(), String> {
     let Some((first, rest)) = path.split_first() else {
         *node = value;
         return Ok(());

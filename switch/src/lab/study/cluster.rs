@@ -103,12 +103,6 @@ pub enum ClusterError {
     File(#[from] FileError),
 }
 
-impl From<ClusterError> for String {
-    fn from(error: ClusterError) -> String {
-        error.to_string()
-    }
-}
-
 /// Submits; gives the number of the job.
 fn sbatch(arguments: &[&str]) -> Result<String, ClusterError> {
     let done = Command::new("sbatch").arg("--parsable").args(arguments).output();

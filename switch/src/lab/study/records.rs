@@ -126,12 +126,6 @@ pub enum RecordsError {
     None(String),
 }
 
-impl From<RecordsError> for String {
-    fn from(error: RecordsError) -> String {
-        error.to_string()
-    }
-}
-
 /// What the system said of a file.
 fn of_file(path: &Path) -> impl Fn(io::Error) -> FileError + '_ {
     move |source| FileError { path: path.to_owned(), source }

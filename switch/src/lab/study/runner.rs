@@ -67,7 +67,8 @@ impl Runner<'_> {
         let scenario = Arc::new(scenario);
         let options = Options { engine: self.engine, seed: Some(seed), workers: 1 };
         let run =
-            sweep::run(&scenario, options, &self.about, &mut |_| !stop.load(Ordering::Relaxed))?;
+            sweep::run(&scenario, options, &self.about, &mut |_| !stop.load(Ordering::Relaxed));
+        let run = run.map_err(|error| error.to_string())?;
         match run.outcome {
             Outcome::Interrupted => return Ok(None),
             Outcome::Failed(violation) if !run.report.passed() => {

@@ -60,12 +60,6 @@ pub enum TuneError {
     Stopped,
 }
 
-impl From<TuneError> for String {
-    fn from(error: TuneError) -> String {
-        error.to_string()
-    }
-}
-
 /// Searches; gives the report.
 ///
 /// # Errors

@@ -5,14 +5,16 @@
 //! ([`Control::exchange_ports`]).
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt;
+use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 
 use wireyard_pipeline::packet::PacketMemory;
 
-use super::{PortText, read};
-use crate::control::{Control, NewPort, PortSource};
+use super::{PortFileError, PortText, read};
+use crate::control::{Control, ControlError, NewPort, PortSource};
 use crate::ports::{self, Opened, Port, PortSpec};
 
 /// Work in another thread, which may be asked whether it is over.
@@ -31,15 +33,13 @@ impl<T: Send + 'static> Task<T> {
     ///
     /// # Errors
     /// There are no threads left.
-    pub(super) fn start(work: impl FnOnce() -> T + Send + 'static) -> Result<Task<T>, String> {
+    pub(super) fn start(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Task<T>> {
         let (sender, outcome) = channel();
         let thread = thread::Builder::new().name("ports".into());
-        thread
-            .spawn(move || {
-                // Nobody waits for it when the switch ends.
-                let _ = sender.send(work());
-            })
-            .map_err(|error| format!("a thread for ports: {error}; no port was changed"))?;
+        thread.spawn(move || {
+            // Nobody waits for it when the switch ends.
+            let _ = sender.send(work());
+        })?;
         Ok(Task { outcome })
     }
 
@@ -81,7 +81,7 @@ pub(super) struct Reloaded {
     /// The ports of the switch now.
     pub(super) ports: Vec<(u16, PortSpec)>,
     /// A line for each port that changed, or why none did.
-    pub(super) outcome: Result<Vec<String>, String>,
+    pub(super) outcome: Result<Vec<String>, PortFileError>,
 }
 
 impl Prepared {
@@ -146,13 +146,13 @@ impl Device<'_> {
         &mut self,
         wanted: &[(u16, PortSpec)],
         known: &mut Vec<(u16, PortSpec)>,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, PortFileError> {
         let mut prepared = self.prepare(wanted, known)?;
         let (in_the_way, mut lines) = (prepared.in_the_way(), Vec::new());
         if !in_the_way.is_empty() {
             if let Err(why) = self.take_out(&in_the_way, &mut lines) {
                 prepared.give_up(&mut self.mem);
-                return Err(format!("{why}; no port was changed"));
+                return Err(PortFileError::Control(why));
             }
             if let Err(why) = self.open_exchanged(&mut prepared) {
                 prepared.give_up(&mut self.mem);
@@ -162,9 +162,9 @@ impl Device<'_> {
         self.finish(prepared, &in_the_way, lines)
     }
 
-    fn open(&self, number: u16, spec: &PortSpec) -> Result<Opened, String> {
+    fn open(&self, port: u16, spec: &PortSpec) -> Result<Opened, PortFileError> {
         let opened = ports::open_spread(spec, &self.mem, self.control.spread());
-        opened.map_err(|error| format!("port {number}: {error}"))
+        opened.map_err(|source| PortFileError::Open { port, source })
     }
 
     /// Compares the ports of a file with those that there are, and opens what can be opened. Where one cannot, none is.
@@ -172,7 +172,7 @@ impl Device<'_> {
         &mut self,
         ports: &[(u16, PortSpec)],
         known: &[(u16, PortSpec)],
-    ) -> Result<Prepared, String> {
+    ) -> Result<Prepared, PortFileError> {
         let missing_in = |list: &[(u16, PortSpec)], others: &[(u16, PortSpec)]| {
             list.iter().filter(|port| !others.contains(port)).cloned().collect::<Vec<_>>()
         };
@@ -199,7 +199,7 @@ impl Device<'_> {
                     Ok(opened) => Source::Opened(opened),
                     Err(why) => {
                         prepared.give_up(&mut self.mem);
-                        return Err(format!("{why}; no port was changed"));
+                        return Err(why);
                     }
                 },
             };
@@ -209,9 +209,8 @@ impl Device<'_> {
     }
 
     /// How many queues each port has.
-    fn queues(&self) -> Result<BTreeMap<u16, usize>, String> {
-        let ports = self.control.ports();
-        let ports = ports.map_err(|error| format!("{error}; no port was changed"))?;
+    fn queues(&self) -> Result<BTreeMap<u16, usize>, PortFileError> {
+        let ports = self.control.ports().map_err(PortFileError::Control)?;
         Ok(ports.into_iter().map(|port| (port.port, 1 + port.also.len())).collect())
     }
 
@@ -220,17 +219,16 @@ impl Device<'_> {
         &mut self,
         ports: &[(u16, PortSpec)],
         lines: &mut Vec<String>,
-    ) -> Result<(), String> {
+    ) -> Result<(), ControlError> {
         let numbers: Vec<u16> = ports.iter().map(|(number, _)| *number).collect();
-        let taken = self.control.exchange_ports(&numbers, Vec::new());
-        let taken = taken.map_err(|error| error.to_string())?;
+        let taken = self.control.exchange_ports(&numbers, Vec::new())?;
         lines.extend(taken.errors.into_values());
         taken.closing.into_iter().for_each(|mut port| port.close(&mut self.mem));
         Ok(())
     }
 
     /// Opens what could not be opened before others were closed.
-    fn open_exchanged(&self, prepared: &mut Prepared) -> Result<(), String> {
+    fn open_exchanged(&self, prepared: &mut Prepared) -> Result<(), PortFileError> {
         for change in &mut prepared.changes {
             if matches!(change.source, Source::Exchanged) {
                 change.source = Source::Opened(self.open(change.number, &change.spec)?);
@@ -243,27 +241,29 @@ impl Device<'_> {
     fn restore(
         &mut self,
         ports: Vec<(u16, PortSpec)>,
-        why: String,
+        why: PortFileError,
         known: &mut Vec<(u16, PortSpec)>,
-    ) -> String {
-        let mut why = format!("{why}; no port was changed");
+    ) -> PortFileError {
+        let mut lost = Vec::new();
         for (number, spec) in ports {
             if let Err(error) = self.put_back(number, spec) {
                 // The next reading of the file adds it again.
                 known.retain(|(known, _)| *known != number);
-                why = format!("{why}, but port {number} could not come back: {error}");
+                lost.push((number, error.to_string()));
             }
         }
-        why
+        match lost.is_empty() {
+            true => why,
+            false => PortFileError::Lost { source: Box::new(why), lost },
+        }
     }
 
-    fn put_back(&self, number: u16, spec: PortSpec) -> Result<(), String> {
-        let opened = ports::open_spread(&spec, &self.mem, self.control.spread());
-        let source = PortSource::Opened(opened.map_err(|error| error.to_string())?);
-        let new = vec![NewPort { number, spec, source }];
-        let mut changes =
-            self.control.exchange_ports(&[], new).map_err(|error| error.to_string())?;
-        changes.added.remove(&number).unwrap_or(Ok(Vec::new())).map(drop)
+    fn put_back(&self, number: u16, spec: PortSpec) -> Result<(), Box<dyn Error>> {
+        let source = ports::open_spread(&spec, &self.mem, self.control.spread())?;
+        let new = vec![NewPort { number, spec, source: PortSource::Opened(source) }];
+        let mut changes = self.control.exchange_ports(&[], new)?;
+        changes.added.remove(&number).transpose()?;
+        Ok(())
     }
 
     /// All that is needed is open: makes the device's ports those of the file. `gone` are out already.
@@ -272,7 +272,7 @@ impl Device<'_> {
         prepared: Prepared,
         gone: &[(u16, PortSpec)],
         mut lines: Vec<String>,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, PortFileError> {
         let Prepared { old, changes } = prepared;
         let still = old.iter().filter(|port| !gone.contains(port));
         let still: Vec<u16> = still.map(|(number, _)| *number).collect();
@@ -287,7 +287,7 @@ impl Device<'_> {
             new.push(NewPort { number, spec, source });
         }
         let made = self.control.exchange_ports(&still, new);
-        let mut made = made.map_err(|error| error.to_string())?;
+        let mut made = made.map_err(PortFileError::Exchange)?;
         for (number, spec) in &old {
             lines.extend(made.errors.remove(number));
             lines.push(format!("port {number} ({spec}) was removed"));
@@ -295,7 +295,7 @@ impl Device<'_> {
         for (number, name) in named {
             lines.push(format!("port {number} ({name}) was added"));
             let notices = made.added.remove(&number).unwrap_or(Ok(Vec::new()));
-            lines.extend(notices.unwrap_or_else(|why| vec![why]));
+            lines.extend(notices.unwrap_or_else(|why| vec![why.to_string()]));
         }
         let (mut closing, mut mem) = (made.closing, self.mem.worker());
         // Where there are no more threads, the system closes them at the end.

@@ -8,7 +8,7 @@ fn a_socket_has_its_mode_and_goes_with_its_switch() {
     let path = folder.path().join("one.sock");
     let socket = Socket::at(&path, None).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-    assert!(Socket::at(&path, None).unwrap_err().contains("another switch listens"));
+    assert!(Socket::at(&path, None).unwrap_err().to_string().contains("another switch listens"));
     // The file of a switch that was killed is there, and nobody listens.
     let (listener, file) = socket.split();
     drop(listener);
@@ -27,8 +27,8 @@ fn a_file_of_another_kind_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.txt");
     fs::write(&path, "mine").unwrap();
-    assert!(Socket::at(&path, None).unwrap_err().contains("no socket"));
+    assert!(Socket::at(&path, None).unwrap_err().to_string().contains("no socket"));
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     let long = folder.path().join("x".repeat(200));
-    assert!(Socket::at(&long, None).unwrap_err().contains("107 bytes"));
+    assert!(Socket::at(&long, None).unwrap_err().to_string().contains("107 bytes"));
 }

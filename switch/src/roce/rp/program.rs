@@ -27,7 +27,7 @@ mod read;
 mod tests;
 
 pub use machine::Machine;
-pub use parameter::{Parameter, Unit};
+pub use parameter::{Parameter, ParameterError, Unit};
 pub use read::RATE_CONTROL;
 
 use check::{Compiler, Scope, Slot, SlotKind};

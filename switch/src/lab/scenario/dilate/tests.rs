@@ -71,9 +71,9 @@ fn a_preset_follows_and_stays_that_of_the_fast_link() {
 #[test]
 fn what_does_not_divide_or_fit_is_named() {
     let mut scenario = library().remove(0);
-    let refused = scenario.dilated(by(7)).unwrap_err();
+    let refused = scenario.dilated(by(7)).unwrap_err().to_string();
     assert!(refused.contains("divided by 7") && refused.contains("link "), "{refused}");
     scenario.duration = Span::from_ms(1 << 30);
-    let refused = scenario.dilated(by(1000)).unwrap_err();
+    let refused = scenario.dilated(by(1000)).unwrap_err().to_string();
     assert!(refused.contains("duration") && refused.contains("too long"), "{refused}");
 }

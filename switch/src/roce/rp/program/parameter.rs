@@ -7,7 +7,31 @@ use wireyard_pipeline::source::decode::Decoder;
 use wireyard_pipeline::source::node::Node;
 
 use super::code::Reg;
-use crate::units::{BitsPerSec, Bytes, Interval};
+use crate::units::{BitsPerSec, Bytes, Interval, UnitError};
+
+/// Text that is no value of a parameter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// A missing or wrong unit, or a number before it that cannot be.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+    /// No number.
+    #[error("expected a number, as `3`, `0.8` or `1/256`, found `{0}`")]
+    Number(String),
+    /// A value that the program does not allow; each as it is shown.
+    #[error("{name}: {found} is not from {low} to {high}")]
+    Bounds {
+        /// The parameter.
+        name: String,
+        /// What was found.
+        found: String,
+        /// The least.
+        low: String,
+        /// The most.
+        high: String,
+    },
+}
 
 /// What a parameter is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,28 +72,20 @@ impl Unit {
     ///
     /// # Errors
     /// Why it cannot be read.
-    fn parse(self, text: &str, fraction: u8) -> Result<i128, String> {
+    fn parse(self, text: &str, fraction: u8) -> Result<i128, ParameterError> {
         let text = text.trim();
         Ok(match self {
-            Unit::Time => {
-                let span = text.parse::<Interval>().map_err(|error| error.to_string())?.span();
-                i128::from(span.as_ps() / 1000)
-            }
-            Unit::Rate => {
-                i128::from(text.parse::<BitsPerSec>().map_err(|error| error.to_string())?.get())
-            }
-            Unit::Bytes => {
-                i128::from(text.parse::<Bytes>().map_err(|error| error.to_string())?.get())
-            }
+            Unit::Time => i128::from(text.parse::<Interval>()?.span().as_ps() / 1000),
+            Unit::Rate => i128::from(text.parse::<BitsPerSec>()?.get()),
+            Unit::Bytes => i128::from(text.parse::<Bytes>()?.get()),
             Unit::Count | Unit::Number => {
                 let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite());
                 let value = match text.split_once('/') {
                     Some((a, b)) => number(a).zip(number(b)).map(|(a, b)| a / b),
                     None => number(text),
                 };
-                let value = value.filter(|value| value.is_finite()).ok_or_else(|| {
-                    format!("expected a number, as `3`, `0.8` or `1/256`, found `{text}`")
-                })?;
+                let value = value.filter(|value| value.is_finite());
+                let value = value.ok_or_else(|| ParameterError::Number(text.to_owned()))?;
                 (value * (1_u64 << fraction) as f64).round() as i128
             }
         })
@@ -118,11 +134,12 @@ impl Parameter {
     ///
     /// # Errors
     /// Why it cannot be.
-    pub fn parse(&self, text: &str) -> Result<i128, String> {
+    pub fn parse(&self, text: &str) -> Result<i128, ParameterError> {
         let value = self.unit.parse(text, self.fraction)?;
         if value < self.low || value > self.high {
+            let (name, found) = (self.name.clone(), self.show(value));
             let (low, high) = (self.show(self.low), self.show(self.high));
-            return Err(format!("{}: {} is not from {low} to {high}", self.name, self.show(value)));
+            return Err(ParameterError::Bounds { name, found, low, high });
         }
         Ok(value)
     }
@@ -184,7 +201,7 @@ fn value(decoder: &mut Decoder<'_>, node: &Node, unit: Unit, fraction: u8) -> Op
     match unit.parse(text, fraction) {
         Ok(value) => Some(value),
         Err(problem) => {
-            decoder.diagnostics.error(codes::BAD_NUMBER, node.span, problem);
+            decoder.diagnostics.error(codes::BAD_NUMBER, node.span, problem.to_string());
             None
         }
     }

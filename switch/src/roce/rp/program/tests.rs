@@ -180,7 +180,7 @@ on: { cnp: [ std.rate = step ] }
     assert_eq!(shown(&slow, &[]).unwrap(), "550000 ns, 500 Mbit/s, 0.00390625");
     let period = &program.parameters()[0];
     assert_eq!(period.parse("2 us"), Ok(2000));
-    let refused = period.parse("20 ms").unwrap_err();
+    let refused = period.parse("20 ms").unwrap_err().to_string();
     assert!(refused.contains("is not from"), "{refused}");
     assert!(period.parse("7").is_err(), "no unit");
     let given = [("period".to_owned(), 5_000_000)];

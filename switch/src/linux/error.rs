@@ -1,0 +1,77 @@
+//! Why the kernel is no control plane of a device.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use crate::control::ControlError;
+
+/// What the mirror of the kernel cannot have.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinuxError {
+    /// The network namespace is not there, or may not be entered.
+    #[error("linux: network namespace {}: {source}{}", .path.display(), namespace_help(.name, .source))]
+    Namespace {
+        /// As it was named.
+        name: String,
+        /// Its file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What was to be done in the namespace first.
+    #[error(transparent)]
+    Then(Box<dyn Error + Send + Sync>),
+    /// The system has no more threads.
+    #[error("linux: a thread: {0}")]
+    Thread(#[source] io::Error),
+    /// The thread ended before it could say that it runs.
+    #[error("linux: its thread has ended")]
+    Ended,
+    /// The device does not take a reader of its packets and events.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The system has no more descriptors.
+    #[error("linux: {0}")]
+    Descriptors(#[source] io::Error),
+    /// The kernel gives no news of its state.
+    #[error("linux: the socket for news of routes: {0}: it takes root, or CAP_NET_ADMIN")]
+    News(#[source] io::Error),
+    /// The kernel's state cannot be read.
+    #[error("linux: reading the kernel's routes: {0}")]
+    State(#[source] io::Error),
+    /// A name for the interface of a port that is not there.
+    #[error("linux: there is no port {0}, whose interface has a name")]
+    NoPort(u16),
+    /// The interface of a port cannot be made.
+    #[error("linux: interface {name} of port {port}: {doing}: {source}{}", interface_help(.source))]
+    Interface {
+        /// Its name.
+        name: String,
+        /// The port.
+        port: u16,
+        /// What was tried.
+        doing: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+fn namespace_help(name: &str, error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => format!(": ip netns add {name}"),
+        Some(libc::EPERM) => ": it takes root, or CAP_SYS_ADMIN".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn interface_help(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => ": it takes root, or CAP_NET_ADMIN",
+        Some(libc::EBUSY) => ": another program has it",
+        Some(libc::EINVAL) => ": there is another kind of interface of this name",
+        Some(libc::ENOENT | libc::ENODEV) => ": there is no /dev/net/tun: modprobe tun",
+        _ => "",
+    }
+}

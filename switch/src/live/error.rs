@@ -1,0 +1,28 @@
+//! Why the loop of a live switch ended early.
+
+use std::io;
+
+use crate::ports::PortError;
+
+/// What ends the loop of a live switch before its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// The system refuses to catch signals, or to report or wait for frames.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// The same for another worker than the first.
+    #[error("worker {worker}: {source}")]
+    Worker {
+        /// Which, from 2.
+        worker: usize,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The thread of another worker has panicked.
+    #[error("a worker ended by a defect of this program")]
+    Defect,
+    /// A file could not take the rest of what was sent or recorded: the loop itself ended as it should.
+    #[error(transparent)]
+    Output(PortError),
+}

@@ -1,0 +1,75 @@
+//! What a script leaves: its program, with the entries and in the state of its end, and its packets.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use wireyard_pipeline::generation::Generation;
+use wireyard_pipeline::ir::SourceFile;
+use wireyard_pipeline::source::{ReadError, read_text};
+
+use super::{How, SCRIPT_BYTES_MAX, Stop, script_ended};
+use crate::program::{EngineKind, Place};
+use crate::stf::script::{ScriptError, Statement, TestPort, parse};
+
+/// What a script that passes leaves: its program with the entries, and its packets with line and port, to be run again and again.
+pub type Left = (Arc<Generation>, Vec<(usize, u16, Vec<u8>)>);
+
+/// Why a script leaves nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeftError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A line that is no statement.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+    /// An expectation did not hold.
+    #[error("{}:{line}: {report}", .script.display())]
+    Failed {
+        /// The script.
+        script: PathBuf,
+        /// Its line.
+        line: usize,
+        /// Which, and why.
+        report: String,
+    },
+    /// The script or its program cannot be used.
+    #[error("{}:{line}: {why}", .script.display())]
+    Malformed {
+        /// The script.
+        script: PathBuf,
+        /// Its line.
+        line: usize,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Runs a script and hands over what it [leaves](Left).
+///
+/// # Errors
+/// It does not pass.
+pub fn left_by(
+    path: &Path,
+    engine: EngineKind,
+    level: u8,
+    place: &Place,
+) -> Result<Left, LeftError> {
+    let text = read_text(path, SCRIPT_BYTES_MAX)?;
+    let lines = parse(&text)?;
+    let source = &Arc::new(SourceFile { name: path.display().to_string(), text });
+    let how = How { engine, level, place, source, traced: false };
+    let script = script_ended(path, &lines, how).map_err(|(line, stop)| {
+        let script = path.to_owned();
+        match stop {
+            Stop::Failed(report) => LeftError::Failed { script, line, report },
+            Stop::Malformed(why) => LeftError::Malformed { script, line, why },
+        }
+    })?;
+    let packets = lines.iter().filter_map(|line| match &line.statement {
+        Statement::Packet(TestPort::Port(port), bytes) => Some((line.number, *port, bytes.clone())),
+        _ => None,
+    });
+    Ok((script.generation, packets.collect()))
+}
