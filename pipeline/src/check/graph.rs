@@ -165,7 +165,7 @@ impl Cx<'_> {
                 .warning(codes::EXTRACTED_TWICE, span, text)
                 .note("the earlier one is overwritten, and leaves the packet")
                 .help(format!(
-                    "make it a stack: `instances: {{ {name}: {{ header: .., stack: 4 }} }}`"
+                    "make it a stack: `instances: {{ {name}: {{ header: .., stack: 4 }} }}`, in P4 `{name}[4]` and `extract({name}.next)`"
                 ));
         }
     }
