@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn numbers_that_are_given_are_no_other_ones() {
         let id = |number: u32| {
-            let span = crate::ir::SourceSpan { file: crate::ids::FileId::new(0), start: 0, end: 0 };
+            let span = crate::ir::SourceSpan { file: crate::ids::FileId(0), start: 0, end: 0 };
             let kind = ExprKind::Number(number.into(), None);
             let value = Expr { kind: std::rc::Rc::new(kind), span, id: 0 };
             let args = vec![Arg { name: None, value }];
