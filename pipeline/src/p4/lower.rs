@@ -36,6 +36,7 @@ mod sum;
 mod table;
 mod turns;
 mod unions;
+mod unwritten;
 mod v1model;
 mod value_sets;
 mod walk;
@@ -155,6 +156,10 @@ struct Lower<'a> {
     spec_here: Option<ast::AstExpr>,
     /// `checksum_error` of the standard metadata.
     sum_error: Option<ast::AstExpr>,
+    /// Declarations that something may write.
+    written: std::collections::HashSet<u32>,
+    /// Fields of metadata that are variables with one value for ever.
+    constants: HashMap<String, u128>,
     /// How many lists were around when the body of the architecture's control began.
     body_level: usize,
     depth: usize,
@@ -235,6 +240,8 @@ fn round(
         kept_instance: None,
         spec_here: None,
         sum_error: None,
+        written: unwritten::written(checked),
+        constants: HashMap::new(),
         body_level: 0,
         depth: 0,
         statements: 0,

@@ -15,7 +15,7 @@ use wireyard_pipeline::ir::{Action, Program, SourceFile, SourceSpan};
 use wireyard_pipeline::syntax::{self, SyntaxError, Text};
 
 use super::script::EntryText;
-use wireyard_tables::Update;
+use wireyard_tables::{MatchKind, Update};
 
 /// The one file that places of a statement are in.
 const SCRIPT: FileId = FileId(0);
@@ -134,6 +134,7 @@ impl<'p> Statement<'p> {
             // A parameter of a P4 program that is named as a header is has `_` behind its name.
             let place = names().position(|name| name == param);
             let place = place.or_else(|| names().position(|n| n.strip_suffix('_') == Some(param)));
+            let place = place.or_else(|| self.control_place(action, param));
             let Some(place) = place else {
                 let wrong = format!("`{text}`: there is no parameter `{param}`");
                 let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
@@ -154,15 +155,50 @@ impl<'p> Statement<'p> {
         Ok(format!("{name}({})", values.join(", ")))
     }
 
+    /// A parameter of an action of P4 by the name that `@name` gives it for control.
+    fn control_place(&self, action: &Action, param: &str) -> Option<usize> {
+        let origin = self.program.origin.as_ref()?;
+        let full = origin.actions.get(&action.name)?;
+        let known = origin.info.actions.iter().find(|one| one.preamble.name == *full)?;
+        let place = known.params.iter().position(|known| known.name == param)?;
+        (known.params.len() == action.params.len()).then_some(place)
+    }
+
     fn pattern(&mut self, text: &str) -> Result<Sp<PatternDecl>, String> {
-        let plain = nibbles(text);
+        let plain = usual(text);
         self.read(&plain, syntax::pattern)
+    }
+
+    /// Of a P4 program, a ternary value without a mask has one for the digits that it is written with, as for p4c: `0x25` is `0x25 &&& 0xff`.
+    fn digits_given(&self, table: &str, key: &str, value: &str) -> String {
+        let plain = || value.to_owned();
+        if self.program.origin.is_none() {
+            return plain();
+        }
+        let mut tables = self.program.tables.iter().filter(|known| known.name == table);
+        let keys = tables.next().map(|table| table.keys.as_slice()).unwrap_or_default();
+        let Some(key) = keys.iter().find(|known| known.name == key) else { return plain() };
+        let (prefix, one, bits) = match value.get(..2) {
+            Some("0x") => ("0x", "f", 4),
+            Some("0b") => ("0b", "1", 1),
+            _ => return plain(),
+        };
+        let digits = &value[2..];
+        let is_short = digits.len() * bits < key.bits as usize;
+        if key.kind != MatchKind::Ternary
+            || !is_short
+            || !digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+        {
+            return plain();
+        }
+        format!("{value} &&& {prefix}{}", one.repeat(digits.len()))
     }
 
     fn entry(&mut self, entry: &EntryText, action: &str) -> Result<EntryDecl, String> {
         let mut matches = Vec::new();
         for (key, value) in &entry.keys {
-            matches.push((self.name(key), self.pattern(value)?));
+            let value = self.digits_given(&entry.table, key, value);
+            matches.push((self.name(key), self.pattern(&value)?));
         }
         let action = self.call(action)?;
         let span = action.span;
@@ -342,11 +378,16 @@ pub(super) fn did_you_mean<'n>(
     }
 }
 
-/// `0x0a**` as value and mask.
-fn nibbles(text: &str) -> String {
-    let Some(digits) = text.strip_prefix("0x").filter(|digits| digits.contains('*')) else {
-        return text.to_owned();
-    };
-    let mask: String = digits.chars().map(|c| if c == '*' { '0' } else { 'f' }).collect();
-    format!("0x{} &&& 0x{mask}", digits.replace('*', "0"))
+/// `0x0a**` and `0b01**` as value and mask, `1->5` as `1..5`.
+fn usual(text: &str) -> String {
+    if let Some((low, high)) = text.split_once("->") {
+        return format!("{low}..{high}");
+    }
+    for (prefix, one) in [("0x", 'f'), ("0b", '1')] {
+        if let Some(digits) = text.strip_prefix(prefix).filter(|digits| digits.contains('*')) {
+            let mask: String = digits.chars().map(|c| if c == '*' { '0' } else { one }).collect();
+            return format!("{prefix}{} &&& {prefix}{mask}", digits.replace('*', "0"));
+        }
+    }
+    text.to_owned()
 }

@@ -70,9 +70,29 @@ fn in_entry(entry: &mut EntryText, program: &Program) {
     let table = in_table(&mut entry.table, program);
     for (key, _) in entry.keys.iter_mut().filter(|_| table.is_some()) {
         let keys = table.iter().flat_map(|table| &table.keys);
-        replace(key, keys.map(|key| key.name.as_str()));
+        let names = keys.map(|key| key.name.as_str());
+        if let Some(known) = validity(key, names.clone()) {
+            *key = known.to_owned();
+        }
+        replace(key, names);
     }
     in_action(&mut entry.action, table, program);
+}
+
+/// The key that is `isValid()` of a header, which scripts of p4c write `hdr.h.valid`, `hdr.h` or, where there is one, `valid`.
+fn validity<'n>(key: &str, known: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
+    if known.clone().any(|known| known == key) {
+        return None;
+    }
+    let header = key.strip_suffix(".valid").unwrap_or(key);
+    let headers = known.filter_map(|known| Some((known, known.strip_suffix(".$valid$")?)));
+    let mut found = headers.filter(|(_, of)| {
+        key == "valid" || *of == header || of.strip_suffix(header).is_some_and(|o| o.ends_with('.'))
+    });
+    match (found.next(), found.next()) {
+        (Some((only, _)), None) => Some(only),
+        _ => None,
+    }
 }
 
 fn in_action(call: &mut String, table: Option<&Table>, program: &Program) {
@@ -183,6 +203,18 @@ mod tests {
             "hdr.tags[0].kind"
         );
         assert_eq!(meant("a.b.t", &["t", "b.t", "c.t"]), "b.t");
+    }
+
+    #[test]
+    fn a_header_may_stand_for_its_validity() {
+        let known = ["hdr.a.$valid$", "hdr.b.$valid$", "hdr.a.x"];
+        let found = |key: &str| validity(key, known.into_iter());
+        assert_eq!(found("hdr.a.valid"), Some("hdr.a.$valid$"));
+        assert_eq!(found("hdr.b"), Some("hdr.b.$valid$"));
+        assert_eq!(found("b"), Some("hdr.b.$valid$"));
+        assert_eq!(found("valid"), None);
+        assert_eq!(found("hdr.a.x"), None);
+        assert_eq!(validity("valid", ["h.$valid$", "h.x"].into_iter()), Some("h.$valid$"));
     }
 
     #[test]

@@ -182,12 +182,11 @@ impl Script {
                 .filter(|file| file.is_file() || crate::library::text_at(file).is_some()),
             ..place.clone()
         };
-        let mut ports: Vec<u16> = (1..=PORTS).collect();
         let own = path.with_extension("p4");
         if own.is_file() {
             place.program = own;
-            ports = (0..PORTS_OF_P4).collect();
         }
+        let mut ports = None;
         let mut links = BTreeMap::new();
         for line in lines {
             match &line.statement {
@@ -195,7 +194,7 @@ impl Script {
                 Statement::Define(name, value) => place.defines.push((name.clone(), value.clone())),
                 Statement::Config(file) => place.config = Some(folder.join(file)),
                 Statement::Entries(file) => place.entries = file.as_ref().map(|f| folder.join(f)),
-                Statement::Ports(list) => ports = list.clone(),
+                Statement::Ports(list) => ports = Some(list.clone()),
                 Statement::Link(port, link) => {
                     let known = LinkType::ALL.into_iter().find(|l| l.name() == link);
                     links.insert(*port, known.ok_or(format!("no link type `{link}`"))?);
@@ -203,6 +202,10 @@ impl Script {
                 _ => {}
             }
         }
+        let mut ports: Vec<u16> = ports.unwrap_or_else(|| match is_p4(&place.program) {
+            true => (0..PORTS_OF_P4).collect(),
+            false => (1..=PORTS).collect(),
+        });
         place.no_entries = place.entries.is_none();
         let is_p4 = has_p4_priorities(&place.program);
         let loaded = load(&place).map_err(|rejected| rejected.to_string())?;

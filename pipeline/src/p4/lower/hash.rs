@@ -6,6 +6,7 @@ use super::Lower;
 use super::arch::Arch;
 use super::build::{binary, call, cast, known, named, number, slice};
 use super::env::Val;
+use super::v1model::plain_meta;
 use crate::ast::{AstBin, AstExpr};
 use crate::ir::SourceSpan;
 
@@ -63,7 +64,9 @@ impl Lower<'_> {
                     self.unsupported(span, "a number without a width in a hash or checksum");
                     return;
                 }
-                into.push((scalar.clone(), bits));
+                // As for p4c, which knows such variables.
+                let one = plain_meta(scalar).and_then(|name| self.constants.get(&name));
+                into.push((one.map_or(scalar.clone(), |one| number(*one, bits, span)), bits));
             }
             Val::Struct(fields) | Val::Literal(Some(fields)) => {
                 for (name, value) in fields.clone().iter() {
@@ -84,7 +87,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The fields joined, in pieces of whole bytes; zeros fill the last one.
+    /// The fields joined, in pieces of whole bytes; zeros fill the last one. A constant that begins at a whole byte takes whole bytes, with
+    /// zeros before it: bmv2 joins only fields bit by bit.
     pub(super) fn pieces(&mut self, fields: &[(AstExpr, u32)], span: SourceSpan) -> Vec<AstExpr> {
         let mut pieces = Vec::new();
         let mut piece: Option<(AstExpr, u32)> = None;
@@ -95,6 +99,10 @@ impl Lower<'_> {
                     self.unsupported(span, text);
                 }
                 pieces.push(value.clone());
+                continue;
+            }
+            if let (Some(one), None, false) = (known(value), &piece, bits.is_multiple_of(8)) {
+                pieces.push(number(one, bits.next_multiple_of(8), span));
                 continue;
             }
             let mut left = *bits;

@@ -6,6 +6,7 @@ use super::super::tree::*;
 use super::super::types::{Def, Type};
 use super::build::{binary, cast, known, not, number};
 use super::env::Val;
+use super::v1model::plain_meta;
 use super::walk::{self, Met};
 use super::{Lower, Place, Return};
 use crate::ast::{self, ApplyStmt, AstExpr, Sp};
@@ -111,6 +112,12 @@ impl Lower<'_> {
                 }
                 let place = self.storage(&ty, &decl.name.value, decl.name.span);
                 self.bind(decl.id, place.clone());
+                if let (Val::Scalar(place), Some(Val::Scalar(given))) = (&place, &given)
+                    && let (Some(name), Some(value)) = (plain_meta(place), known(given))
+                    && !self.written.contains(&decl.id)
+                {
+                    self.constants.insert(name, value);
+                }
                 match given {
                     Some(given) => self.assign(&place, &given, &ty, decl.name.span),
                     None if self.place != Place::Parser => self.invalidate(&place, decl.name.span),

@@ -68,8 +68,25 @@ impl Checker<'_> {
                     self.type_error(ty.span, format!("a value set cannot hold {of}"));
                 }
                 self.constant_number(size, "the size of a value set");
+                self.match_kinds_of(&of);
                 self.declared.insert(decl.id, of);
                 self.bind(&decl.name, Name::Decl(decl.clone()));
+            }
+        }
+    }
+
+    /// `@match(..)` of the fields of a value set.
+    fn match_kinds_of(&mut self, of: &Type) {
+        let Type::Struct(of) = of else { return };
+        let DeclKind::Struct(inner) = &of.decl.kind else { return };
+        for field in &inner.fields {
+            let Some(one) = annotation(&field.annotations, "match") else { continue };
+            if !self.match_kinds.contains(&one.text) {
+                let text = format!("there is no match kind `{}`", one.text);
+                let known = self.match_kinds.iter().map(|name| name.to_string());
+                let known: Vec<String> = known.collect();
+                let error = self.error(codes::UNKNOWN, one.name.span, text);
+                error.did_you_mean(&one.text, known.iter().map(String::as_str));
             }
         }
     }

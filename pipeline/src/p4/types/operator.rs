@@ -260,6 +260,13 @@ impl Checker<'_> {
         if fits {
             return Some(Type::Bool);
         }
+        // A serializable enum is compared as the number that it is.
+        if matches!(
+            (a, b),
+            (Type::Enum(_, Some(_)), Type::Integer) | (Type::Integer, Type::Enum(_, Some(_)))
+        ) {
+            return self.numbers(left, right, a, b).map(|_| Type::Bool);
+        }
         let (x, y) = (under(a), under(b));
         let both = matches!((x, y), (Type::Bit(_), Type::Bit(_)) | (Type::Int(_), Type::Int(_)));
         (both && x.bits() == y.bits() && !matches!((a, b), (Type::New(..), _) | (_, Type::New(..))))

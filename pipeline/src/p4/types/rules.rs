@@ -31,6 +31,10 @@ impl Checker<'_> {
                 let text = format!("`@{name}` needs a string: `@{name}(\"x\")`");
                 self.error(codes::P4_SYNTAX, one.name.span, text);
             }
+            if &**name == "name" && one.args.len() > 1 {
+                let text = "`@name` has one string";
+                self.error(codes::P4_SYNTAX, one.name.span, text);
+            }
             if &**name == "pkginfo" && one.args.is_empty() && one.text.is_empty() {
                 let text = "`@pkginfo` needs values: `@pkginfo(version=\"1\")`";
                 self.error(codes::P4_SYNTAX, one.name.span, text);

@@ -8,6 +8,16 @@ use super::{Const, Type};
 use crate::diag::codes;
 
 impl Checker<'_> {
+    /// The type parameters of a call whose result goes nowhere are known from its arguments.
+    fn types_found(&mut self, call: &Expr) {
+        let Some(info) = self.calls.get(&call.id) else { return };
+        let types: Vec<Type> = info.types.iter().map(|(_, ty)| ty.clone()).collect();
+        if types.iter().any(|ty| matches!(self.known(ty), Type::Infer(_))) {
+            let text = "a type parameter of this call does not follow from its arguments";
+            self.type_error(call.span, text).help("give it: `f<bit<8>>()`");
+        }
+    }
+
     /// A block: a scope of its own.
     pub(super) fn block(&mut self, block: &Block) {
         self.open();
@@ -27,6 +37,7 @@ impl Checker<'_> {
             }
             StmtKind::Call(call) => {
                 self.value(call);
+                self.types_found(call);
             }
             StmtKind::If(condition, then, other) => {
                 self.value_as(condition, &Type::Bool);

@@ -172,6 +172,10 @@ impl Checker<'_> {
             let fits = self.value_as(&arg.value, &want);
             if fits && !is_default {
                 self.known_in_entry(&arg.value);
+            } else if fits && !self.is_known(&arg.value) {
+                let text =
+                    "an argument of the default action must be known when the program is compiled";
+                self.error(codes::NOT_CONSTANT, arg.value.span, text);
             }
         }
         let mut all = vec![None; skipped];
@@ -220,9 +224,15 @@ impl Checker<'_> {
             let ty = self.known(&ty);
             match &*name.value {
                 "size" => {
-                    let is_param = matches!(self.defs.get(&value.id), Some(Def::Param(_)));
-                    if !is_param {
-                        self.constant_number(value, "the size of a table");
+                    let is_param = matches!(
+                        self.defs.get(&value.id),
+                        Some(Def::Param(id)) if self.constructor_params.contains(id)
+                    );
+                    if !is_param
+                        && let Some(size) = self.constant_number(value, "the size of a table")
+                        && size.sign() == num_bigint::Sign::Minus
+                    {
+                        self.type_error(value.span, "the size of a table is not negative");
                     }
                 }
                 "largest_priority_wins" if !matches!(ty, Type::Bool | Type::Any) => {
