@@ -4,7 +4,7 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use wireyard_switch::pcap::PcapReader;
 use wireyard_tests::binary::wireyard;
 use wireyard_tests::workspace_root;
@@ -116,8 +116,22 @@ fn captures_begin_and_end_while_packets_pass() {
     start(&rig, "1", &one).expect(2, &["already exists"]);
     start(&rig, "all", &all).expect(0, &[]);
     rig.passes(&packet);
-    assert_eq!(rig.switch.objects(&["capture", "list"]).len(), 2);
+    // What goes on is not ended by another that begins.
+    let other = folder.path().join("other.pcapng");
+    let first =
+        format!("port 1 is being recorded into {}: `wireyard capture stop 1`", all.display());
+    start(&rig, "1", &other).expect(2, &[&first]);
+    start(&rig, "all", &other).expect(2, &[&first]);
+    assert!(!other.exists());
+    let listed = |rig: &Rig| -> Vec<(Value, Value)> {
+        let list = rig.switch.objects(&["capture", "list"]).into_iter();
+        list.map(|one| (one["ports"].clone(), one["state"].clone())).collect()
+    };
+    let first = (json!([1]), json!("stopped"));
+    assert_eq!(listed(&rig), [first.clone(), (json!([1, 2]), json!("recording"))]);
     rig.does("capture stop all");
+    assert_eq!(listed(&rig)[0], first);
+    assert_eq!(listed(&rig)[1].1, json!("stopped"));
     rig.passes(&packet);
     rig.switch.end("TERM").expect(0, &[]);
     let frames = |file| {
