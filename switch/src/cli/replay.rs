@@ -54,9 +54,12 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
             return Status::Wrong;
         }
     };
-    if let Err(ReplayError(message)) = replay::open(&mut core, specs) {
-        complain(&message);
-        return Status::Wrong;
+    match replay::open(&mut core, specs) {
+        Ok(notes) => notes.iter().for_each(|note| say(note)),
+        Err(ReplayError(message)) => {
+            complain(&message);
+            return Status::Wrong;
+        }
     }
     let outcome = replay::run(&mut core, &|| signals.is_stopped(), &mut |message| say(&message));
     let statistics = core.statistics();
@@ -82,6 +85,9 @@ fn specs(inputs: &[String], outputs: &[String]) -> Result<Vec<(u16, PortSpec)>, 
     }
     for output in outputs {
         let (port, file) = split(output, "--out")?;
+        if file == "-" {
+            return Err(format!("--out {output}: standard output has the counters: name a file"));
+        }
         let place = &mut ports.entry(port).or_default().1;
         if place.replace(file.into()).is_some() {
             return Err(format!("--out {output}: port {port} has an output already"));

@@ -16,6 +16,7 @@ use super::ports::Ports;
 use super::slot::Slot;
 use crate::folder::FileError;
 use crate::pcap::PcapError;
+use crate::pcap::seen::{self, Way};
 use crate::ports::capture::number_of;
 use crate::ports::{PortError, RxFrame, TxFrame};
 use crate::recorder::{Recorder, RecorderReport};
@@ -104,13 +105,13 @@ impl Recording {
     /// Records a port into the file with this index.
     pub(super) fn describe(&mut self, port: &mut Slot, index: usize) {
         let (number, name, link) = (port.number, port.port.name(), port.port.caps().link);
-        let mut add = |what| {
-            let text = format!("port {number} {name} {what}");
+        let mut add = |way| {
+            let text = seen::interface(number, name, way);
             self.files[index].add_interface(number_of(link), text)
         };
-        let first = add("in");
-        add("out");
-        add("dropped");
+        let first = add(Way::In);
+        add(Way::Out);
+        add(Way::Dropped);
         self.files[index].add_port(number);
         port.recorded = Some(Place { file: index, first });
     }
