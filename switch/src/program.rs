@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wireyard_pipeline::check::{compile, compile_within};
-use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes, render};
+use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes, render, suggest};
 use wireyard_pipeline::engine::Engine;
 use wireyard_pipeline::entries::{self, Resolved};
 use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
@@ -138,7 +138,12 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
 fn not_there(path: &Path) -> Rejected {
     let message = format!("cannot read {}: there is no such file", path.display());
     let mut missing = Diagnostic::new(codes::FILE_NOT_READ, None, message);
-    missing.note(format!("inside wireyard are the programs {}", library::programs().join(", ")));
+    let programs = library::programs();
+    let near = path.to_str().and_then(|name| suggest(name, programs.iter().copied()));
+    match near {
+        Some(near) => missing.help(format!("did you mean `{near}`, which is inside wireyard?")),
+        None => missing.note(format!("inside wireyard are the programs {}", programs.join(", "))),
+    };
     let mut diagnostics = Diagnostics::new();
     diagnostics.push(missing);
     Rejected { diagnostics, files: Files::new() }
@@ -423,7 +428,7 @@ impl Loaded {
                 Some(part) => core.set_qos(&part.of(&qos).map_err(BuildError::Part)?)?,
             },
             Some(Err(report)) => {
-                return Err(BuildError::Queues(report.to_string()));
+                return Err(BuildError::Queues(report.refusal()));
             }
         }
         config.check_generators(numbers).map_err(BuildError::Generator)?;

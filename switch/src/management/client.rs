@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Response, Status, Streaming};
 
@@ -62,6 +63,11 @@ fn find(switch: Option<&str>) -> Result<String, String> {
     if wanted.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && is_port(port)) {
         return Ok(format!("http://{wanted}"));
     }
+    if Path::new(wanted).exists() {
+        return Err(format!(
+            "no switch {wanted} runs here: for the socket in this folder write --switch ./{wanted}"
+        ));
+    }
     let names: Vec<&str> = running.iter().map(|(name, _)| name.as_str()).collect();
     let near = suggest(wanted, names.iter().copied());
     let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -116,12 +122,27 @@ impl Remote {
             endpoint = endpoint.tls_config(tls).map_err(|error| failed(&innermost(&error)))?;
         }
         let channel = runtime.block_on(endpoint.connect()).map_err(|error| {
-            failed(&format!("no switch can be reached there: {}{hint}", innermost(&error)))
+            let why = innermost(&error);
+            failed(&match !is_address && why.contains("Permission denied") {
+                true => "only its owner may steer this switch: run the command as that user, or start the switch with --control-group"
+                    .to_owned(),
+                false => format!("no switch can be reached there: {why}{hint}"),
+            })
         })?;
         let calls = Calls::new(channel)
             .max_decoding_message_size(REQUEST_BYTES_MAX)
             .max_encoding_message_size(REQUEST_BYTES_MAX);
         Ok(Remote { runtime, calls, name, hint })
+    }
+
+    /// Ctrl-C from now on ends what [`Interrupts::within`] waits for, and not the process.
+    ///
+    /// # Errors
+    /// The system takes no handler.
+    pub fn interrupts(&self) -> Result<Interrupts<'_>, String> {
+        let _inside = self.runtime.enter();
+        let signal = signal(SignalKind::interrupt()).map_err(|error| format!("SIGINT: {error}"))?;
+        Ok(Interrupts { runtime: &self.runtime, signal })
     }
 
     /// What a status says; where the connection failed, with the option that may be missing. A switch with TLS takes the connection
@@ -201,6 +222,21 @@ impl Remote {
                 None => or_interrupted(listed).await,
             }
         })
+    }
+}
+
+/// Ctrl-C between two looks.
+#[derive(Debug)]
+pub struct Interrupts<'r> {
+    runtime: &'r Runtime,
+    signal: Signal,
+}
+
+impl Interrupts<'_> {
+    /// Waits so long; true where the user pressed Ctrl-C, before or meanwhile.
+    pub fn within(&mut self, time: Duration) -> bool {
+        let pressed = async { tokio::time::timeout(time, self.signal.recv()).await.is_ok() };
+        self.runtime.block_on(pressed)
     }
 }
 
