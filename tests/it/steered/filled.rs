@@ -57,6 +57,28 @@ fn entries_of_a_swap_begin_to_be_idle_with_it() {
     switch.end("TERM").expect(0, &[]);
 }
 
+/// Wrong words about a program with longer keys, and without any array.
+#[test]
+fn values_of_another_family_are_named() {
+    let Some(_network) = private_network("addresses of another family") else { return };
+    let rig = rig("ipv4_router", &[]);
+    for (words, reason) in [
+        (
+            "table add fib 10.1.0.0/16 via 9",
+            "write `ipv4.dst=10.1.0.0/16`: the key of table `fib` is `ipv4.dst`",
+        ),
+        (
+            "table add fib ipv4.dst=2001:db8::/32 via 9",
+            "key `ipv4.dst` has 32 bits, and this is an IPv6 address (128 bits); write an IPv4 address",
+        ),
+        ("table add fib ipv4.dst=10.0.0.0/255.0.0.0 via 9", "a prefix length of 0 to 32"),
+        ("meter dump x", "there is no meter x: the program has no meters"),
+    ] {
+        rig.refuses(words, reason);
+    }
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
 #[test]
 fn a_file_that_is_named_and_not_loaded_is_said() {
     let Some(_network) = private_network("entries beside a kept state") else { return };
