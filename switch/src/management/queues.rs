@@ -126,7 +126,11 @@ pub fn change(control: &Control, request: &wire::QueueRequest) -> Result<Value> 
     };
     let before = found()?;
     if let Some(port) = port.filter(|_| before.is_empty()) {
-        return Err(none_of(control, port, queue)?);
+        let is_there = control.ports()?.iter().any(|state| state.port == port);
+        // A switch without queues has none to list.
+        if !is_there || queue.is_some() || !request.settings.is_empty() {
+            return Err(none_of(control, port, queue)?);
+        }
     }
     if !request.settings.is_empty() {
         let port = port.ok_or_else(|| invalid("say which port".into()))?;
