@@ -149,11 +149,16 @@ fn say(text: &str) {
 
 /// An error for the user.
 fn complain(text: &str) {
+    // What is wrong in a file says by itself that it is an error.
+    if text.starts_with("error[") {
+        return terminal::styled(&format!("{}\n", escape(text)));
+    }
     let (on, off) = if colours() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
     terminal::styled(&format!("{on}error{off}: {}\n", escape(text)));
 }
 
 /// True when standard error wants colours (https://no-color.org).
 fn colours() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    let is_dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
+    io::stderr().is_terminal() && !is_dumb && std::env::var_os("NO_COLOR").is_none()
 }

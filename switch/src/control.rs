@@ -167,6 +167,10 @@ fn find<I: Id, T>(
     let found = objects.entries().find(|(_, object)| name_of(object) == name);
     found.map(|(id, _)| id).ok_or_else(|| {
         let known: Vec<&str> = objects.iter().map(name_of).collect();
+        if known.is_empty() {
+            let text = format!("there is no {kind} {name}: the program has no {kind}s");
+            return ControlError::NotFound(text);
+        }
         let near = suggest(name, known.iter().copied());
         let near = near.map_or(String::new(), |near| format!("did you mean {near}? "));
         ControlError::NotFound(format!(

@@ -9,6 +9,7 @@ pub mod erf;
 mod linktypes;
 mod ng;
 mod reader;
+pub mod seen;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -65,6 +66,8 @@ pub struct Record<'a> {
     pub link: u16,
     /// Interface index (pcapng; 0 in pcap).
     pub interface: u32,
+    /// The name of its interface (pcapng), if it has one that is UTF-8.
+    pub interface_name: Option<&'a str>,
     /// First comment option (pcapng), if it is UTF-8.
     pub comment: Option<&'a str>,
     /// Offset of the record in the file.

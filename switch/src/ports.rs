@@ -292,6 +292,11 @@ pub trait Port: Send {
         None
     }
 
+    /// What may happen to its frames by chance; `None` for a cable that is good.
+    fn fault_setup(&self) -> Option<faults::chance::FaultSetup> {
+        None
+    }
+
     /// Looks at the link (a system call for an interface) and tries to recover a lost one.
     fn link_state(&mut self, now: Time) -> LinkState;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wireyard_pipeline::check::{compile, compile_within};
-use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes};
+use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes, suggest};
 use wireyard_pipeline::engine::Engine;
 use wireyard_pipeline::entries::{self, Resolved};
 use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
@@ -62,6 +62,8 @@ pub struct Loaded {
     pub program: Arc<Program>,
     /// What its entries file says.
     pub entries: Option<Resolved>,
+    /// Where that file was read, on the disk or inside the binary.
+    pub entries_path: Option<PathBuf>,
     /// Its switch configuration.
     pub config: Option<SwitchConfig>,
     /// Warnings.
@@ -115,9 +117,9 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
         Some(path) => Some(path.clone()),
         None => named.or_else(|| beside("entries.yaml")),
     };
-    let entries = match entries_path {
+    let entries = match &entries_path {
         Some(path) => {
-            let resolved = entries::load(&path, &loader, &program, &mut files, &mut warnings);
+            let resolved = entries::load(path, &loader, &program, &mut files, &mut warnings);
             if warnings.has_errors() {
                 return Err(Rejected { diagnostics: warnings, files });
             }
@@ -129,14 +131,19 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
         files.push(file.clone());
     }
     let codes = Arc::default();
-    Ok(Loaded { parsed, program, entries, config, warnings, files, max_state, codes })
+    Ok(Loaded { parsed, program, entries, entries_path, config, warnings, files, max_state, codes })
 }
 
 /// There is no such program: which there are without a file.
 fn not_there(path: &Path) -> Rejected {
     let message = format!("cannot read {}: there is no such file", path.display());
     let mut missing = Diagnostic::new(codes::FILE_NOT_READ, None, message);
-    missing.note(format!("inside wireyard are the programs {}", library::programs().join(", ")));
+    let programs = library::programs();
+    let near = path.to_str().and_then(|name| suggest(name, programs.iter().copied()));
+    match near {
+        Some(near) => missing.help(format!("did you mean `{near}`, which is inside wireyard?")),
+        None => missing.note(format!("inside wireyard are the programs {}", programs.join(", "))),
+    };
     let mut diagnostics = Diagnostics::new();
     diagnostics.push(missing);
     Rejected { diagnostics, files: Files::new() }
@@ -173,8 +180,9 @@ pub fn without_entries(parsed: Parsed) -> Result<Loaded, Rejected> {
     let (program, warnings) = (Arc::new(compiled.program), compiled.warnings);
     check_words(&program, &parsed)?;
     let codes = Arc::default();
-    let (entries, config, max_state) = (None, None, STATE_BYTES_MAX);
-    Ok(Loaded { parsed, program, entries, config, warnings, files, max_state, codes })
+    let (entries, entries_path) = (None, None);
+    let (config, max_state) = (None, STATE_BYTES_MAX);
+    Ok(Loaded { parsed, program, entries, entries_path, config, warnings, files, max_state, codes })
 }
 
 /// Whether the device knows the words of `linux:`.
@@ -329,6 +337,7 @@ impl Loaded {
             parsed: self.parsed.clone(),
             program: Arc::clone(&self.program),
             entries,
+            entries_path: None,
             config: None,
             warnings: Diagnostics::new(),
             files: self.files.clone(),

@@ -58,6 +58,10 @@ struct Outcome {
 pub struct RecorderReport {
     /// The file.
     pub file: String,
+    /// The ports that it is of.
+    pub ports: Vec<u16>,
+    /// `recording`, `stopped`, or `failed` where nothing more can be written.
+    pub state: &'static str,
     /// Records in the file, or on their way there.
     pub records: u64,
     /// Records that found no room, or could not be written.
@@ -73,6 +77,8 @@ pub struct RecorderReport {
 #[derive(Debug)]
 pub struct Recorder {
     path: PathBuf,
+    /// Ports that are, or were, recorded.
+    ports: Vec<u16>,
     writer: PcapWriter<Vec<u8>>,
     /// Records in the writer's buffer.
     pending: u64,
@@ -118,6 +124,7 @@ impl Recorder {
         let first = Vec::with_capacity(BUFFER_BYTES);
         Ok(Recorder {
             path: path.to_owned(),
+            ports: Vec::new(),
             writer: PcapWriter::pcapng(first).map_err(|error| refused(io::Error::other(error)))?,
             pending: 0,
             origin_ns: 0,
@@ -144,6 +151,16 @@ impl Recorder {
     pub fn add_interface(&mut self, link: u16, name: String) -> u32 {
         // Names are short, and writing to memory does not fail.
         self.writer.add_interface(&Interface { link, name }).unwrap_or(0)
+    }
+
+    /// It is of this port too, whose interfaces are among its own.
+    pub fn add_port(&mut self, number: u16) {
+        self.ports.push(number);
+    }
+
+    /// A port is recorded no more, while others are.
+    pub fn remove_port(&mut self, number: u16) {
+        self.ports.retain(|port| *port != number);
     }
 
     /// Makes a record, or counts it as lost. `wire_bytes` is its length on the wire.
@@ -199,6 +216,12 @@ impl Recorder {
         let left_out = self.outcome.left_out.load(Ordering::Relaxed);
         RecorderReport {
             file: self.path.display().to_string(),
+            ports: self.ports.clone(),
+            state: match (self.outcome.failed.get(), self.has_ended()) {
+                (Some(_), _) => "failed",
+                (None, true) => "stopped",
+                (None, false) => "recording",
+            },
             // What a filter may still leave out is none yet.
             records: match self.is_filtered {
                 true => self.outcome.written.load(Ordering::Relaxed),

@@ -35,12 +35,13 @@ pub enum ReplayError {
     MemoryFull(usize),
 }
 
-/// Opens the capture ports and gives them to `core`.
+/// Opens the capture ports and gives them to `core`; what is to be known about the files comes back.
 ///
 /// # Errors
 /// A file that cannot be opened or read. Nothing was written.
-pub fn open(core: &mut Core, specs: Vec<(u16, PortSpec)>) -> Result<(), ReplayError> {
+pub fn open(core: &mut Core, specs: Vec<(u16, PortSpec)>) -> Result<Vec<String>, ReplayError> {
     let mut ports = open_ports(specs)?;
+    let notes = ports.iter().filter_map(|(_, port)| port.taken_note()).collect();
     let mut origin = None;
     for (_, port) in &mut ports {
         let first = port.next_timestamp()?;
@@ -52,7 +53,7 @@ pub fn open(core: &mut Core, specs: Vec<(u16, PortSpec)>) -> Result<(), ReplayEr
         }
         core.add_port(number, Box::new(port))?;
     }
-    Ok(())
+    Ok(notes)
 }
 
 /// Runs everything through `core` and closes its ports.
@@ -79,23 +80,23 @@ fn open_ports(specs: Vec<(u16, PortSpec)>) -> Result<Vec<(u16, CapturePort)>, Re
         specs.into_iter().partition(|(_, spec)| !spec.target.is_empty());
     let mut ports = Vec::new();
     for (number, spec) in inputs {
-        ports.push((number, open_port(spec)?));
+        ports.push((number, open_port(number, spec)?));
     }
     let mut links = ports.iter().map(|(_, port)| port.caps().link);
     let first = links.next();
     let common = first.filter(|first| links.all(|link| link == *first));
     for (number, mut spec) in outputs {
         spec.link = spec.link.or(common);
-        ports.push((number, open_port(spec)?));
+        ports.push((number, open_port(number, spec)?));
     }
     // Ports are polled in the order of their numbers, whatever the order of the arguments was.
     ports.sort_by_key(|(number, _)| *number);
     Ok(ports)
 }
 
-fn open_port(mut spec: PortSpec) -> Result<CapturePort, ReplayError> {
+fn open_port(number: u16, mut spec: PortSpec) -> Result<CapturePort, ReplayError> {
     spec.pace = Pace::Recorded;
-    Ok(CapturePort::open(&spec)?)
+    Ok(CapturePort::open_as(&spec, Some(number))?)
 }
 
 /// Says which inputs were held up (what came then came later than the capture says), and what was left out.

@@ -21,9 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::control::{Control, ControlError};
-use crate::live::http::{
-    Answer, Asked, Bound, Limits, ServeError, Site, WaitsForSwitch, page, text,
-};
+use crate::live::http::{Answer, Asked, Bound, Limits, ServeError, Site, WaitsForSwitch, page};
 use parameters::Parameters;
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -150,7 +148,9 @@ impl Site for Shared {
         match document {
             Some(Ok(document)) => page(document, "application/json"),
             Some(Err(why)) => failed(&why),
-            None => text(StatusCode::NOT_FOUND, "programs/web.md lists what is below /api/\n"),
+            None => failed(&ControlError::NotFound(
+                "there is no such document: programs/web.md lists what is below /api/".to_owned(),
+            )),
         }
     }
 }

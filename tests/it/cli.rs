@@ -166,6 +166,7 @@ fn port_specifications_are_refused_with_a_way_out() {
         ("1=raw:lo,link=token_ring", "known are ethernet, infiniband, opa, erf"),
         ("1=raw:lo,qeue=1", "did you mean `queue`?"),
         ("1=pcap:no_such_file.pcap", "no_such_file.pcap"),
+        ("1=pcap:,out=-", "name a file"),
         ("", "port"),
     ];
     for (spec, text) in says {
@@ -178,6 +179,10 @@ fn port_specifications_are_refused_with_a_way_out() {
     let same = ["run", "programs/l2_switch", "--port", "1=raw:a", "--port", "2=xdp:a"];
     run(&same).expect(2, &["2=xdp:a", "its interface is port 1 already"]);
     run(&["run", "programs/l2_switch"]).expect(2, &["no ports", "--port 1=veth0"]);
+    let misspelt = run(&["run", "l2_swich", "--port", "1=raw:lo"]);
+    misspelt.expect(2, &["did you mean `l2_switch`, which is inside wireyard?"]);
+    let out = ["replay", "l2_switch", "--in", "1=a.pcap", "--out", "2=-"];
+    run(&out).expect(2, &["standard output has the counters: name a file"]);
     run(&["run", "programs/l2_switch", "--duration", "-1"]).expect(2, &[]);
 }
 

@@ -87,6 +87,19 @@ fn without_the_sandbox_all_is_as_it_was() {
     switch.end("INT").expect(0, &[]);
 }
 
+/// An address that only a privileged user may take is taken before the privilege is given up.
+#[test]
+fn pages_and_metrics_have_ports_below_1024() {
+    let Some(_network) = private_network("pages_and_metrics_have_ports_below_1024") else { return };
+    cables();
+    let more = ["--http", "127.0.0.1:80", "--metrics", "127.0.0.1:81"];
+    let switch = Switch::start(&[&["programs/l2_switch"], &PORTS[..], &more].concat());
+    for shown in ["metrics on http://127.0.0.1:81/metrics", "page on http://127.0.0.1:80/"] {
+        assert!(switch.err().contains(shown), "{}", switch.err());
+    }
+    switch.end("INT").expect(0, &[]);
+}
+
 /// Ports of each kind come by file and by command, with what they write, while the switch is confined.
 #[test]
 fn ports_of_every_kind_come_and_go_in_the_sandbox() {

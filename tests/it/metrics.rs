@@ -301,7 +301,7 @@ fn page_of(report: &Value) -> Samples {
     steered::page_of(&mut out, report);
     for capture in list(&report["captures"]) {
         let labels = format!("file={}", capture["file"]);
-        expect(&mut out, &capture, &labels, &CAPTURE, &["file", "error"]);
+        expect(&mut out, &capture, &labels, &CAPTURE, &["file", "ports", "state", "error"]);
         let failed = capture.get("error").is_some();
         out.insert(format!("capture_failed{{{labels}}}"), f64::from(u8::from(failed)));
     }

@@ -51,7 +51,9 @@ pub(crate) fn resolve_chunks(
     next: &mut dyn FnMut(&mut Diagnostics) -> Option<Chunk>,
 ) -> Option<Resolved> {
     let externs = ExternRegistry::new();
-    let mut cx = Cx::new(&[], Scope::default(), Uses::default(), program.clone(), &externs);
+    // Places are those of the entries file: what the program's files have there is something else.
+    let known = Program { files: IdVec::new(), ..program.clone() };
+    let mut cx = Cx::new(&[], Scope::default(), Uses::default(), known, &externs);
     cx.env = Env::at(Place::Data);
     for constant in &program.constants {
         cx.env.bind_constant(&constant.name, constant.value, constant.bits);

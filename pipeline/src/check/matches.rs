@@ -2,7 +2,7 @@
 
 use super::cx::Cx;
 use crate::ast::*;
-use crate::diag::codes;
+use crate::diag::{codes, suggest};
 use crate::ir::layout::ones;
 use crate::ir::{Display, Key, SourceSpan, Table};
 use wireyard_tables::{Match, MatchKind};
@@ -66,8 +66,12 @@ impl Cx<'_> {
         for (position, (name, _)) in entry.matches.iter().enumerate() {
             if !table.keys.iter().any(|key| key.name == name.value) {
                 let text = format!("table `{}` has no key `{}`", table.name, name.value);
-                let names = table.keys.iter().map(|key| key.name.as_str());
-                self.report.error(codes::UNKNOWN, name.span, text).did_you_mean(&name.value, names);
+                let names: Vec<&str> = table.keys.iter().map(|key| key.name.as_str()).collect();
+                let found = self.report.error(codes::UNKNOWN, name.span, text);
+                match suggest(&name.value, names.iter().copied()) {
+                    Some(_) => found.did_you_mean(&name.value, names),
+                    None => found.help(format!("its keys are {}", names.join(", "))),
+                };
                 good = false;
             }
             if entry.matches.iter().take(position).any(|(known, _)| known.value == name.value) {
@@ -136,9 +140,7 @@ impl Cx<'_> {
                 None
             }
             (PatternDecl::Any, _) => Some(Match::Any),
-            (PatternDecl::Value(value), _) => {
-                Some(Match::Exact(self.const_value(value, Some(bits))?))
-            }
+            (PatternDecl::Value(value), _) => Some(Match::Exact(self.key_value(key, value)?)),
             (PatternDecl::Prefix(value, len), MatchKind::Lpm) => {
                 let (value, prefix_len) = self.prefix(key, value, len, span)?;
                 Some(if prefix_len == 0 { Match::Any } else { Match::Lpm { value, prefix_len } })
@@ -149,8 +151,8 @@ impl Cx<'_> {
                 Some(if mask == 0 { Match::Any } else { Match::Ternary { value, mask } })
             }
             (PatternDecl::Mask(value, mask), MatchKind::Ternary) => {
-                let value = self.const_value(value, Some(bits));
-                let mask = self.const_value(mask, Some(bits));
+                let value = self.key_value(key, value);
+                let mask = self.key_value(key, mask);
                 let (value, mask) = (value?, mask?);
                 if value & !mask != 0 {
                     let right = shown(value & mask, key.display);
@@ -162,8 +164,8 @@ impl Cx<'_> {
                 Some(if mask == 0 { Match::Any } else { Match::Ternary { value, mask } })
             }
             (PatternDecl::Range(low, high), MatchKind::Range) => {
-                let low = self.const_value(low, Some(bits));
-                let high = self.const_value(high, Some(bits));
+                let low = self.key_value(key, low);
+                let high = self.key_value(key, high);
                 let (lo, hi) = (low?, high?);
                 if lo > hi {
                     self.report.error(codes::ENTRY, span, "this range is the wrong way round");
@@ -211,7 +213,7 @@ impl Cx<'_> {
         len: &Sp<u64>,
         span: SourceSpan,
     ) -> Option<(u128, u32)> {
-        let number = self.const_value(value, Some(key.bits))?;
+        let number = self.key_value(key, value)?;
         if len.value > key.bits.into() {
             let text = format!("a prefix of {} bits in a key of {}", len.value, key.bits);
             self.report.error(codes::ENTRY, len.span, text);

@@ -149,6 +149,7 @@ codes! {
     NOT_CARRIED = "W0107", "metadata that is always zero in egress";
     COPIES_ITSELF = "W0108", "egress that copies its own copies, or sends every packet round";
     STALE_CHECKSUM = "W0109", "a header field that changes while its checksum stays";
+    EMPTY_GROUP = "W0110", "a group without members";
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::{Kept, State, ValueSetError};
 use crate::ids::*;
+use crate::ir::{Program, Table};
 use thiserror::Error;
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::{MeterConfig, MeterError};
@@ -110,16 +111,17 @@ impl Resolved {
     /// # Errors
     /// What the state refuses.
     pub fn apply(&self, state: &State) -> Result<(), ApplyError> {
-        self.apply_but(state, &Kept::default())
+        self.apply_but(state, &Kept::default(), Time::ZERO)
     }
 
-    /// The same for the state of a program that is prepared to replace another: what is kept of that one's state stays as it is.
+    /// The same for the state of a program that is prepared to replace another, at this time, which is when entries begin to be idle: what is
+    /// kept of that one's state stays as it is.
     ///
     /// # Errors
     /// What the state refuses.
-    pub fn apply_but(&self, state: &State, kept: &Kept) -> Result<(), ApplyError> {
+    pub fn apply_but(&self, state: &State, kept: &Kept, now: Time) -> Result<(), ApplyError> {
         for (n, updates) in self.updates.chunks(BATCH).enumerate() {
-            state.tables().fill(updates, Time::ZERO).map_err(|mut error| {
+            state.tables().fill(updates, now).map_err(|mut error| {
                 error.index += n * BATCH;
                 error
             })?;
@@ -145,7 +147,7 @@ impl Resolved {
                 continue;
             }
             let array = state.meter_array(*meter).ok_or(ApplyError::NoSuchMeter(*meter))?;
-            array.configure(*index as usize, Some(*config), Time::ZERO)?;
+            array.configure(*index as usize, Some(*config), now)?;
         }
         for (counter, index, count) in &self.counters {
             if kept.counters.contains(counter) {
@@ -156,6 +158,30 @@ impl Resolved {
             array.set(*index as usize, *count);
         }
         Ok(())
+    }
+
+    /// The names of the tables, value sets, registers, meters and counters that it fills.
+    pub fn filled<'a>(&'a self, program: &'a Program) -> impl Iterator<Item = &'a str> {
+        let selecting: Vec<&Table> =
+            program.tables.iter().filter(|table| table.selector.is_some()).collect();
+        let table = move |update: &Update| match update {
+            Update::Insert(id, _) | Update::SetDefault(id, _) => program.tables.get(TableId(id.0)),
+            // Profiles are numbered like the tables that have one.
+            Update::InsertMember(profile, ..) | Update::InsertGroup(profile, ..) => {
+                selecting.get(profile.0 as usize).copied()
+            }
+            _ => None,
+        };
+        let tables = self.updates.iter().filter_map(table).map(|table| table.name.as_str());
+        let sets = self.value_sets.iter().filter_map(|(set, _)| program.value_sets.get(*set));
+        let registers = self.registers.iter().filter_map(|(one, ..)| program.registers.get(*one));
+        let meters = self.meters.iter().filter_map(|(meter, ..)| program.meters.get(*meter));
+        let counters = self.counters.iter().filter_map(|(one, ..)| program.counters.get(*one));
+        tables
+            .chain(sets.map(|set| set.name.as_str()))
+            .chain(registers.map(|register| register.name.as_str()))
+            .chain(meters.map(|meter| meter.name.as_str()))
+            .chain(counters.map(|counter| counter.name.as_str()))
     }
 
     /// Tables that are kept take the place of those that are filled here, with what they have counted.

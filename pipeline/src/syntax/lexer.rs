@@ -238,6 +238,13 @@ fn mac(text: &str) -> Option<u128> {
     Some(value)
 }
 
+/// `02-00-00-00-00-01` at the start of a text.
+fn mac_with_dashes(text: &str) -> Option<&str> {
+    let dashed = text.get(..17)?;
+    let ends = !text[17..].starts_with(is_word);
+    (ends && mac(&dashed.replace('-', ":")).is_some() && !dashed.contains(':')).then_some(dashed)
+}
+
 /// `42`, `0x2a`, `0b101010`, `1_000`, `8w42`.
 fn number(input: &str) -> Lexed<'_, Kind<'_>> {
     let starts = |c: char| c.is_ascii_digit();
@@ -267,6 +274,10 @@ fn number(input: &str) -> Lexed<'_, Kind<'_>> {
         },
         None => (None, word),
     };
+    if let Some(dashed) = mac_with_dashes(input) {
+        let message = format!("`{dashed}` is not a MAC address");
+        return failure(input, dashed, message, Some("write it with colons: `02:00:00:00:00:01`"));
+    }
     match value(digits) {
         Ok(value) if bits.is_some_and(|bits| bits < 128 && value >> bits != 0) => {
             let bits = bits.unwrap_or_default();

@@ -51,7 +51,11 @@ fn value(parser: &mut Parser<'_>) -> Parsed<Sp<PatternDecl>> {
     if parser.eat("/") {
         let token = parser.peek();
         let Kind::Number { value: length @ 0..=128, bits: None } = token.kind else {
-            return Err(parser.expected("a prefix length of 0 to 128"));
+            let most = match first.value {
+                Ast::Number { bits: Some(bits), .. } => bits,
+                _ => 128,
+            };
+            return Err(parser.expected(&format!("a prefix length of 0 to {most}")));
         };
         parser.take();
         let span = parser.span(token.start, token.end);

@@ -81,6 +81,20 @@ pub(super) fn ports() -> Vec<CompletionCandidate> {
     list(&all, "ports").map(port).collect()
 }
 
+/// The same, and all of them together.
+pub(super) fn ports_or_all() -> Vec<CompletionCandidate> {
+    let mut all = ports();
+    all.push(CompletionCandidate::new("all").help(Some("every port".into())));
+    all
+}
+
+/// Keys, as `KEY=`, of the table that the command line names.
+pub(super) fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
+    let mut all = words(current);
+    all.retain(|word| word.get_value().to_string_lossy().ends_with('='));
+    all
+}
+
 /// Keys, as `KEY=`, and actions of the table that the command line names.
 pub(super) fn words(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(current) = current.to_str() else { return Vec::new() };

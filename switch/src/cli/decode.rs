@@ -14,6 +14,7 @@ use super::args::DecodeArgs;
 use super::load::show;
 use super::{Status, complain, note_written};
 use crate::decode::{Decoded, Dissector, Frame, Place, Sums};
+use crate::pcap::seen::Seen;
 use crate::pcap::{PcapReader, Record};
 use crate::terminal::styled;
 
@@ -177,7 +178,9 @@ impl Job<'_> {
         }
         if is_shown {
             self.shown += 1;
-            let text = text(self.args, &decoded, place);
+            let name = record.interface_name;
+            let seen = name.and_then(|name| Seen::read(name, record.comment));
+            let text = text(self.args, &decoded, place, seen.as_ref());
             self.out.write_all(shown(self.args, &text).as_bytes())?;
         }
         Ok(())
@@ -201,11 +204,22 @@ fn shown<'t>(args: &DecodeArgs, text: &'t str) -> Cow<'t, str> {
     if args.json { escape_json(text) } else { escape(text) }
 }
 
-fn text(args: &DecodeArgs, decoded: &Decoded<'_>, place: Place) -> String {
+/// With what the switch has seen of the packet, in a capture of Wireyard.
+fn text(args: &DecodeArgs, decoded: &Decoded<'_>, place: Place, seen: Option<&Seen<'_>>) -> String {
     if args.json {
-        return decoded.json(place).to_string() + "\n";
+        let mut packet = decoded.json(place);
+        if let Some(Seen { port, way, reason }) = seen {
+            packet["port"] = (*port).into();
+            packet["way"] = way.name().into();
+            packet["reason"] = (*reason).into();
+        }
+        return packet.to_string() + "\n";
     }
-    if args.tree { decoded.tree(place) } else { decoded.line(place) + "\n" }
+    let seen = seen.map_or(String::new(), |seen| format!(" [{}]", seen.text()));
+    match args.tree {
+        true => decoded.tree(place).replacen('\n', &format!("{seen}\n"), 1),
+        false => decoded.line(place) + &seen + "\n",
+    }
 }
 
 /// How far a large file is, on a terminal.

@@ -60,9 +60,15 @@ pub(super) fn trace(args: &TraceArgs) -> Status {
     ended(watch::trace(&args.live, args.json).map(|()| Status::Success))
 }
 
-/// Connects with the switch that is meant.
+/// Connects with the switch that is meant, for what is done once.
 fn connect(on: &SwitchArgs) -> Result<Remote, Failure> {
-    connect_at(&on.place)
+    match on.watch {
+        Some(_) => {
+            Err("--watch shows something again and again, and this is done once: leave it out"
+                .into())
+        }
+        None => connect_at(&on.place),
+    }
 }
 
 fn connect_at(place: &PlaceArgs) -> Result<Remote, Failure> {
@@ -75,20 +81,20 @@ fn connect_at(place: &PlaceArgs) -> Result<Remote, Failure> {
 
 /// Shows something once, or again and again.
 fn show(on: &SwitchArgs, mut once: impl FnMut(&Remote) -> Outcome) -> Outcome {
-    let remote = connect(on)?;
+    let remote = connect_at(&on.place)?;
     let Some(seconds) = on.watch else { return once(&remote) };
     if !(0.05..=86_400.0).contains(&seconds) {
         return Err(format!("--watch={seconds}: give 0.05 to 86400 seconds").into());
     }
+    let mut interrupts = remote.interrupts()?;
     loop {
         if !on.json {
             print::clear_screen();
         }
         once(&remote)?;
-        if reader_is_gone() {
+        if reader_is_gone() || interrupts.within(Duration::from_secs_f64(seconds)) {
             return Ok(());
         }
-        std::thread::sleep(Duration::from_secs_f64(seconds));
     }
 }
 

@@ -34,7 +34,7 @@ fn start(args: &ReplayArgs) -> Result<Status, Failure> {
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
     loaded.set_queues(&mut core, &numbers)?;
     let signals = Signals::catch(false).map_err(|error| format!("signals: {error}"))?;
-    replay::open(&mut core, specs)?;
+    replay::open(&mut core, specs)?.iter().for_each(|note| say(note));
     let outcome = replay::run(&mut core, &|| signals.is_stopped(), &mut |message| say(&message));
     let statistics = core.statistics();
     counters::show(&core, &statistics, args.entry_counters, args.json);
@@ -54,6 +54,9 @@ fn specs(inputs: &[String], outputs: &[String]) -> Result<Vec<(u16, PortSpec)>, 
     }
     for output in outputs {
         let (port, file) = split(output, "--out")?;
+        if file == "-" {
+            return Err(format!("--out {output}: standard output has the counters: name a file"));
+        }
         let place = &mut ports.entry(port).or_default().1;
         if place.replace(file.into()).is_some() {
             return Err(format!("--out {output}: port {port} has an output already"));

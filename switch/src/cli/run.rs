@@ -65,9 +65,11 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     let socket = steer::socket(args, &loaded.program.name)?;
     let confinement = confined::confinement(args, &loaded, &specs, socket.as_ref())?;
     let namespace = steer::namespace(args, &loaded, confinement.clone())?;
-    let mut refusals = confined::enter(confinement.as_ref())?;
-    let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
+    // A port below 1024 may be of a user who gives that up now.
+    let metrics = args.metrics.map(|address| Bound::to("--metrics", address)).transpose()?;
     let page = args.http.map(|address| Bound::to("--http", address)).transpose()?;
+    let mut refusals = confined::enter(confinement.as_ref())?;
+    let mut metrics = metrics.map(Metrics::serve).transpose()?;
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
     let workers = usize::from(args.workers);
     let holders = Holders {
@@ -100,7 +102,9 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     let control = cores[0].control().ok_or("the device has no control handle")?.clone();
     let begun = steer::begin(args, &control, &loaded.parsed)?;
     steer::make_settings(&loaded, &begun, &control, &mut cores)?;
-    let page = steer::page(page, &control, &loaded.program.name)?;
+    // That of a controller, where it was kept.
+    let program = control.program();
+    let page = steer::page(page, &control, &program.name)?;
     let (socket, device) =
         steer::serve(args, &loaded, (control.clone(), begun), (socket, controllers))?;
     if let (Some(file), Some(device)) = (&mut file, &device) {
@@ -109,10 +113,10 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     let linux = steer::linux(&loaded, &mut cores, namespace)?;
     tracing::info!(
         event = "start",
-        program = loaded.program.name,
+        program = program.name,
         engine = args.engine.engine.kind().name(),
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends{}",
-        loaded.program.name,
+        program.name,
         if names.is_empty() { "no port yet".to_owned() } else { names.join(" ") },
         args.engine.engine.kind().name(),
         socket

@@ -136,6 +136,10 @@ impl Control {
     /// the ports belong to several workers, or the file cannot be made.
     pub fn record(&self, port: Option<u16>, file: &Path, keep: Option<Keep>) -> Result<()> {
         let (worker, numbers) = self.recorded(port)?;
+        let wanted = numbers.clone();
+        // Before the file is made, which would be left over.
+        self.ask(worker, move |core, _| core.check_recorded(&wanted))?
+            .map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
         // The file is made here and not in the worker.
         let new = File::create_new(file).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {

@@ -86,7 +86,7 @@ impl Control {
         let mut replication = Replication::default();
         if let Some(entries) = entries {
             entries
-                .apply_but(prepared.state(), &prepared.kept())
+                .apply_but(prepared.state(), &prepared.kept(), self.now())
                 .map_err(|error| invalid(error.to_string()))?;
             replication.fill(entries).map_err(|error| invalid(error.to_string()))?;
         }

@@ -47,6 +47,14 @@ pub enum DeviceError {
         /// The file, and what the system says.
         source: FileError,
     },
+    /// A port that is in one capture file is not moved to another silently.
+    #[error("port {port} is being recorded into {}: `wireyard capture stop {port}` first", file.display())]
+    Recorded {
+        /// The port.
+        port: u16,
+        /// Its file.
+        file: PathBuf,
+    },
     /// Two captures of one file.
     #[error("{} is being written already", .0.display())]
     CaptureTaken(PathBuf),

@@ -270,10 +270,25 @@ impl Core {
         true
     }
 
-    /// Records these ports into a new file from now on, in the place of the files that they are recorded in.
+    /// Whether these ports can be recorded: none of them is.
     ///
     /// # Errors
-    /// There is no such port, or the file is being written already.
+    /// One is recorded already: its file would end, and nobody would be told.
+    pub(crate) fn check_recorded(&self, numbers: &[u16]) -> Result<(), DeviceError> {
+        for number in numbers {
+            let slot = self.ports.find(*number).map(|slot| &self.ports[slot]);
+            if let Some(place) = slot.and_then(|slot| slot.recorded) {
+                let file = self.recording.path(place);
+                return Err(DeviceError::Recorded { port: *number, file });
+            }
+        }
+        Ok(())
+    }
+
+    /// Records these ports into a new file from now on.
+    ///
+    /// # Errors
+    /// There is no such port, it is recorded already, or the file is being written already.
     pub(crate) fn record_into(
         &mut self,
         numbers: &[u16],
@@ -284,7 +299,7 @@ impl Core {
         if self.recording.find(recorder.path()).is_some() {
             return Err(DeviceError::CaptureTaken(recorder.path().to_owned()));
         }
-        self.stop_recording(numbers);
+        self.check_recorded(numbers)?;
         let index = self.recording.begin(recorder);
         slots.into_iter().for_each(|slot| self.recording.describe(&mut self.ports[slot], index));
         Ok(())
@@ -298,8 +313,9 @@ impl Core {
             let Some(place) = self.ports[slot].recorded.take() else { continue };
             stopped += 1;
             let is_used = |slot: &Slot| slot.recorded.is_some_and(|one| one.file == place.file);
-            if !self.ports.iter().any(is_used) {
-                self.recording.end(place);
+            match self.ports.iter().any(is_used) {
+                true => self.recording.leave(place, *number),
+                false => self.recording.end(place),
             }
         }
         stopped

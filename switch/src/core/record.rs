@@ -5,7 +5,7 @@
 //! [`recorder`](crate::recorder)'s; without one a burst costs a look at an `Option`.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::exec::Descriptor;
 use wireyard_pipeline::packet::{Buf, PacketMemory};
@@ -16,6 +16,7 @@ use super::ports::Ports;
 use super::slot::Slot;
 use crate::folder::FileError;
 use crate::pcap::PcapError;
+use crate::pcap::seen::{self, Way};
 use crate::ports::capture::number_of;
 use crate::ports::{PortError, RxFrame, TxFrame};
 use crate::recorder::{Recorder, RecorderReport};
@@ -74,6 +75,11 @@ impl Recording {
         self.files.iter().position(|recorder| !recorder.has_ended() && recorder.path() == file)
     }
 
+    /// The file of a place.
+    pub(super) fn path(&self, place: Place) -> PathBuf {
+        self.files.get(place.file).map_or(PathBuf::new(), |file| file.path().to_owned())
+    }
+
     /// One more file; its index.
     pub(super) fn begin(&mut self, mut recorder: Recorder) -> usize {
         recorder.set_origin_ns(self.origin_ns);
@@ -89,16 +95,24 @@ impl Recording {
         }
     }
 
+    /// A port is not in this file any more, which others are.
+    pub(super) fn leave(&mut self, place: Place, number: u16) {
+        if let Some(recorder) = self.files.get_mut(place.file) {
+            recorder.remove_port(number);
+        }
+    }
+
     /// Records a port into the file with this index.
     pub(super) fn describe(&mut self, port: &mut Slot, index: usize) {
         let (number, name, link) = (port.number, port.port.name(), port.port.caps().link);
-        let mut add = |what| {
-            let text = format!("port {number} {name} {what}");
+        let mut add = |way| {
+            let text = seen::interface(number, name, way);
             self.files[index].add_interface(number_of(link), text)
         };
-        let first = add("in");
-        add("out");
-        add("dropped");
+        let first = add(Way::In);
+        add(Way::Out);
+        add(Way::Dropped);
+        self.files[index].add_port(number);
         port.recorded = Some(Place { file: index, first });
     }
 

@@ -75,8 +75,8 @@ pub struct PortState {
     /// Other workers that serve queues of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<usize>,
-    /// Faults are, or were, on its cable.
-    pub faults: bool,
+    /// Faults on its cable, as `--port` has them.
+    pub faults: Option<String>,
 }
 
 impl Slot {
@@ -89,7 +89,7 @@ impl Slot {
             frames: self.link.name(),
             worker,
             also: Vec::new(),
-            faults: self.port.faults().is_some(),
+            faults: self.port.fault_setup().map(|setup| setup.to_string()),
         }
     }
 
@@ -167,15 +167,17 @@ impl Slot {
             return None;
         }
         self.last_state = state;
+        let number = self.number;
+        let by_command = format!("is down by command: `wireyard port up {number}` takes it up");
         let text = match state {
             LinkState::Up => "is up",
             LinkState::NoCarrier => "has no carrier: its peer is down",
-            LinkState::Down if self.port.is_shut() => "is down by command: `wireyard port up`",
+            LinkState::Down if self.port.is_shut() => &by_command,
             LinkState::Down => "is down: `ip link set ... up` brings it back",
             LinkState::Gone => "is gone; the other ports go on, and it is used again if it returns",
             LinkState::Ended => return None,
         };
-        Some(format!("port {} ({}) {text}", self.number, self.port.name()))
+        Some(format!("port {number} ({}) {text}", self.port.name()))
     }
 }
 

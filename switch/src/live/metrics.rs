@@ -45,16 +45,15 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Listens, and serves from a thread of its own until the process ends.
+    /// Serves an address that was taken, from a thread of its own until the process ends.
     ///
     /// # Errors
-    /// The address cannot be had.
-    pub fn bind(address: SocketAddr) -> Result<Metrics, ServeError> {
-        Metrics::bind_with(address, Limits::DEFAULT)
+    /// There can be no such thread.
+    pub fn serve(bound: Bound) -> Result<Metrics, ServeError> {
+        Metrics::serve_with(bound, Limits::DEFAULT)
     }
 
-    fn bind_with(address: SocketAddr, limits: Limits) -> Result<Metrics, ServeError> {
-        let bound = Bound::to("--metrics", address)?;
+    fn serve_with(bound: Bound, limits: Limits) -> Result<Metrics, ServeError> {
         let address = bound.address();
         let (snapshots, arriving) = channel(1);
         let wanted = Arc::<AtomicBool>::default();

@@ -10,9 +10,10 @@ use wireyard_pipeline::ids::{Id, RegisterId, TableId};
 use wireyard_pipeline::ir::{ActionCall, Program};
 use wireyard_pipeline::source::Loader;
 use wireyard_pipeline::state::action_args;
-use wireyard_tables as tables;
 use wireyard_tables::counter::Count;
+use wireyard_tables::{self as tables, EntryError};
 
+use super::show;
 use crate::control::{Control, ControlError, Entity, EntryKey, Query, TableEntry, Target, Update};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::replicate::Replication;
@@ -20,6 +21,8 @@ use wire::change::Kind;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
+/// Bytes of diagnostics in one answer: with line feeds they take a little more on their way.
+const ERRORS_BYTES: usize = 4 << 10;
 /// Entries that CLEAR deletes together.
 const CLEAR_TOGETHER: usize = 4096;
 
@@ -36,6 +39,8 @@ fn brief(found: &Diagnostics) -> String {
             let fixes = one.fixes.iter().map(|fix| &fix.title);
             let hints: Vec<&str> = fixes.chain(&one.helps).map(String::as_str).collect();
             let hints = if hints.is_empty() { String::new() } else { hints.join("; ") };
+            // What a file has as a key is an option of a command.
+            let hints = hints.replace("add `priority: 10`", "add `--priority 10`");
             if hints.is_empty() { one.message.clone() } else { format!("{}; {hints}", one.message) }
         })
         .collect();
@@ -43,6 +48,26 @@ fn brief(found: &Diagnostics) -> String {
         lines.push(format!("{more} more errors"));
     }
     lines.join("\n")
+}
+
+/// As many whole diagnostics of a file as an answer takes, and how many more there are.
+fn shown(text: &str, name: &str) -> String {
+    let all: Vec<&str> = text.trim_end().split("\n\n").collect();
+    let mut bytes = 0;
+    let fitting = all.iter().take_while(|one| {
+        bytes += one.len() + 2;
+        bytes <= ERRORS_BYTES
+    });
+    // One that is longer than all is cut where it is sent.
+    let count = fitting.count().max(1);
+    let mut shown = all[..count].join("\n\n");
+    if count < all.len() {
+        let more = all.len() - count;
+        shown += &format!(
+            "\n\n... and {more} more: `wireyard check PROGRAM --entries {name}` lists all of them"
+        );
+    }
+    shown
 }
 
 /// A text of entries.yaml, against a program.
@@ -57,7 +82,36 @@ pub fn resolve(program: &Program, text: &str, name: &str, purpose: Purpose) -> R
     match resolved.filter(|_| !found.has_errors()) {
         Some(resolved) => Ok(resolved),
         None if name.is_empty() => Err(invalid(brief(&found))),
-        None => Err(invalid(render::plain(&found, &files))),
+        None => Err(invalid(shown(&render::plain(&found, &files), name))),
+    }
+}
+
+/// What is refused because it is there, or is not, by its name: tables have none for it.
+pub(super) fn named(program: &Program, entity: &Entity, error: ControlError) -> ControlError {
+    let table = |id: &TableId| program.tables.get(*id).map_or("", |table| table.name.as_str());
+    let (table, what, command) = match entity {
+        Entity::TableEntry(entry) => {
+            (table(&entry.key.table), format!("entry {}", show::key(program, &entry.key)), "table")
+        }
+        Entity::Member { table: id, id: number, .. } => {
+            (table(id), format!("member {number}"), "member")
+        }
+        Entity::Group { table: id, id: number, .. } => {
+            (table(id), format!("group {number}"), "group")
+        }
+        _ => return error,
+    };
+    let is = |text: &str, refused: &EntryError| text.ends_with(&refused.to_string());
+    match error {
+        ControlError::NotFound(text) if is(&text, &EntryError::NotFound) => {
+            ControlError::NotFound(format!("table `{table}` has no {what}"))
+        }
+        ControlError::AlreadyExists(text) if is(&text, &EntryError::Duplicate) => {
+            ControlError::AlreadyExists(format!(
+                "table `{table}`: {what} exists already: `wireyard {command} modify` changes it, `{command} set` adds or changes"
+            ))
+        }
+        error => error,
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Response, Status, Streaming};
 
@@ -15,6 +16,7 @@ use super::service::REQUEST_BYTES_MAX;
 use super::socket;
 use crate::folder::FileError;
 use crate::p4runtime::proto::wireyard::v1 as wire;
+use crate::p4runtime::server::cause;
 pub use error::RemoteError;
 use wireyard_pipeline::diag::suggest;
 
@@ -60,6 +62,9 @@ fn find(switch: Option<&str>) -> Result<String, RemoteError> {
     if wanted.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && is_port(port)) {
         return Ok(format!("http://{wanted}"));
     }
+    if Path::new(wanted).exists() {
+        return Err(RemoteError::InThisFolder(wanted.to_owned()));
+    }
     let running = names(&running);
     let similar = suggest(wanted, running.iter().map(String::as_str)).map(str::to_owned);
     Err(RemoteError::Unknown { name: wanted.to_owned(), running, similar })
@@ -103,13 +108,27 @@ impl Remote {
                 .tls_config(tls)
                 .map_err(|source| RemoteError::Tls { name: name.clone(), source })?;
         }
-        let channel = runtime
-            .block_on(endpoint.connect())
-            .map_err(|source| RemoteError::Unreachable { name: name.clone(), source, hint })?;
+        let channel = runtime.block_on(endpoint.connect()).map_err(|source| {
+            let is_closed = !is_address && cause(&source).contains("Permission denied");
+            match is_closed {
+                true => RemoteError::NotAllowed { name: name.clone(), source },
+                false => RemoteError::Unreachable { name: name.clone(), source, hint },
+            }
+        })?;
         let calls = Calls::new(channel)
             .max_decoding_message_size(REQUEST_BYTES_MAX)
             .max_encoding_message_size(REQUEST_BYTES_MAX);
         Ok(Remote { runtime, calls, name, hint })
+    }
+
+    /// Ctrl-C from now on ends what [`Interrupts::within`] waits for, and not the process.
+    ///
+    /// # Errors
+    /// The system takes no handler.
+    pub fn interrupts(&self) -> Result<Interrupts<'_>, RemoteError> {
+        let _inside = self.runtime.enter();
+        let signal = signal(SignalKind::interrupt()).map_err(RemoteError::Interrupts)?;
+        Ok(Interrupts { runtime: &self.runtime, signal })
     }
 
     /// With the option that may be missing where the connection failed. A switch with TLS takes the connection and ends it with the first
@@ -193,6 +212,21 @@ impl Remote {
                 None => or_interrupted(listed).await,
             }
         })
+    }
+}
+
+/// Ctrl-C between two looks.
+#[derive(Debug)]
+pub struct Interrupts<'r> {
+    runtime: &'r Runtime,
+    signal: Signal,
+}
+
+impl Interrupts<'_> {
+    /// Waits so long; true where the user pressed Ctrl-C, before or meanwhile.
+    pub fn within(&mut self, time: Duration) -> bool {
+        let pressed = async { tokio::time::timeout(time, self.signal.recv()).await.is_ok() };
+        self.runtime.block_on(pressed)
     }
 }
 

@@ -127,6 +127,42 @@ fn equalities(node: &Node, all: &mut Vec<(Node, u128)>) {
     }
 }
 
+/// Refuses a comparison of a field with what it cannot be: it would never be met, or always.
+fn check_widths(operator: AstBin, one: &AstExpr, other: &AstExpr, program: &Program) -> Result<()> {
+    use AstBin::{Eq, Ge, Gt, Le, Lt, Ne};
+    if ![Eq, Ge, Gt, Le, Lt, Ne].contains(&operator) {
+        return Ok(());
+    }
+    for (field, number) in [(one, other), (other, one)] {
+        let (Ast::Path(path), Ast::Number { value, bits: given }) = (&field.value, &number.value)
+        else {
+            continue;
+        };
+        let Some(name) = path_text(path) else { continue };
+        let Some(bits) = bits_of(program, &name) else { continue };
+        if let Some(given) = given.filter(|given| *given != bits) {
+            return Err(invalid(format!(
+                "{name} has {bits} bits, and what it is compared with has {given}"
+            )));
+        }
+        if bits < 128 && value >> bits != 0 {
+            return Err(invalid(format!(
+                "{name} has {bits} bits, and {value} does not fit into them"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The width of a field by its name, if it is a number.
+fn bits_of(program: &Program, name: &str) -> Option<u32> {
+    let (header, field) = name.rsplit_once('.')?;
+    let instance = program.instances.iter().find(|instance| instance.name == header)?;
+    let fields = &program.headers[instance.header].fields;
+    let found = fields.iter().find(|known| known.name == field)?;
+    Some(found.bits).filter(|bits| *bits <= 128)
+}
+
 fn node(program: &Program, expr: &AstExpr) -> Result<Node> {
     Ok(match &expr.value {
         Ast::Number { value, .. } => Node::Number(*value),
@@ -141,6 +177,7 @@ fn node(program: &Program, expr: &AstExpr) -> Result<Node> {
             if ![And, Eq, Ge, Gt, Le, LogicalAnd, LogicalOr, Lt, Ne].contains(operator) {
                 return Err(invalid("there are ==, !=, <, <=, >, >=, &, &&, || and !".into()));
             }
+            check_widths(*operator, one, other, program)?;
             let (one, other) = (node(program, one)?, node(program, other)?);
             Node::Both(*operator, Box::new(one), Box::new(other))
         }

@@ -125,6 +125,13 @@ pub fn change(control: &Control, request: &wire::QueueRequest) -> Result<Value> 
         Ok(control.queue_settings()?.into_iter().filter(&is_it).collect())
     };
     let before = found()?;
+    if let Some(port) = port.filter(|_| before.is_empty()) {
+        let is_there = control.ports()?.iter().any(|state| state.port == port);
+        // A switch without queues has none to list.
+        if !is_there || queue.is_some() || !request.settings.is_empty() {
+            return Err(none_of(control, port, queue)?);
+        }
+    }
     if !request.settings.is_empty() {
         let port = port.ok_or_else(|| invalid("say which port".into()))?;
         set(control, port, queue, &wanted, &before)?;
@@ -204,6 +211,20 @@ pub fn put_back(control: &Control, settings: &[Setting], before: &[QueueSettings
     }
 }
 
+/// Why there is no such queue.
+fn none_of(control: &Control, port: u16, queue: Option<u8>) -> Result<ControlError> {
+    let is_there = control.ports()?.iter().any(|state| state.port == port);
+    Ok(ControlError::NotFound(match queue {
+        _ if !is_there => {
+            format!("there is no port {port}: `wireyard port list` shows those that there are")
+        }
+        Some(queue) if usize::from(queue) >= CLASSES => {
+            format!("there is no queue {queue}: a port has queues 0 to {}", CLASSES - 1)
+        }
+        _ => format!("port {port} has no queues: the switch has no `qos:` (switch.yaml)"),
+    }))
+}
+
 /// Checks all, then sets all.
 fn set(
     control: &Control,
@@ -212,12 +233,6 @@ fn set(
     wanted: &Wanted,
     before: &[QueueSettings],
 ) -> Result<()> {
-    if before.is_empty() {
-        let text = format!(
-            "there is no such queue of port {port}: the switch has no `qos:`, or no such port"
-        );
-        return Err(ControlError::NotFound(text));
-    }
     let is_of_queue = wanted.kmin.is_some()
         || wanted.kmax.is_some()
         || wanted.pmax.is_some()
@@ -255,7 +270,15 @@ fn set(
             let kmax = wanted.kmax.map_or(kmax, Bytes::get);
             let pmax = wanted.pmax.unwrap_or(pmax);
             *curve = Curve::new(kmin, kmax, pmax).ok_or_else(|| {
-                invalid(format!("kmin {kmin} B is above kmax {kmax} B, or kmax above 2 GiB"))
+                let shown = |bytes: u64| Bytes::new(bytes).to_string();
+                invalid(match kmin > kmax {
+                    true => format!(
+                        "kmin {} is above kmax {}: set both, as in kmin=100KB kmax=400KB",
+                        shown(kmin),
+                        shown(kmax)
+                    ),
+                    false => format!("kmax {} is above 2 GiB", shown(kmax)),
+                })
             })?;
         }
         wred = Some(config);

@@ -61,6 +61,11 @@ fn name(entity: &Entity) -> Option<Name> {
 /// # Errors
 /// What is wrong with the file, with its lines; or what the device refuses.
 pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<Setting>)> {
+    if says_nothing(text) {
+        return Err(ControlError::InvalidArgument(format!(
+            "{file} has no key, so all that was written would go: is it the right file? `entries: {{}}` says that nothing is wanted"
+        )));
+    }
     let program = control.program();
     let resolved = change::resolve(&program, text, file, Purpose::Fill)?;
     let wanted = change::replacement(control, &program, &resolved)?;
@@ -103,6 +108,11 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
     }
     let (removed, set) = (updates.len() - restored, resolved.settings.len());
     Ok((json!({ "restored": restored, "removed": removed, "settings": set }), resolved.settings))
+}
+
+/// Whether a file has no key at all: an empty one, one of comments, and `{}`.
+fn says_nothing(text: &str) -> bool {
+    !text.lines().any(|line| line.split('#').next().is_some_and(|line| line.contains(':')))
 }
 
 /// The end of something that the file does not have; `None` for what is as the program declares it.

@@ -36,6 +36,7 @@ pub fn lines(control: &Control, settings: &Settings) -> Result<Vec<String>> {
         file.lines.push(format!("# What was written into {} while it ran.", program.name));
         file.all()?;
         file.settings(settings);
+        file.nothing();
         if Arc::ptr_eq(&program, &control.program()) {
             return Ok(file.lines);
         }
@@ -210,6 +211,13 @@ impl File<'_> {
         let sessions = self.read(&Query::Mirrors { id: None }, copies)?;
         self.flat("mirror_sessions", sessions);
         Ok(())
+    }
+
+    /// A file without any key may be one that was cut off: where nothing was written, this says so.
+    fn nothing(&mut self) {
+        if self.lines.len() == 1 {
+            self.lines.push("entries: {}".to_owned());
+        }
     }
 
     fn settings(&mut self, all: &Settings) {

@@ -17,11 +17,13 @@ use crate::control::{ControlError, Entity, Mode, Query, Unit};
 use crate::p4runtime::device::Device;
 use crate::p4runtime::persist::settings::SHUT;
 use crate::p4runtime::proto::wireyard::v1 as wire;
-use crate::p4runtime::status::status;
+use crate::p4runtime::status::status_within;
 use wire::device_server::{Device as DeviceService, DeviceServer};
 
 /// Longest request: entries files and packed programs.
 pub const REQUEST_BYTES_MAX: usize = 64 << 20;
+/// Longest text of an error, which travels in a header: clients take 8 KiB of these at least.
+const MESSAGE_BYTES_MAX: usize = 5 << 10;
 /// Documents of a list in one message.
 const TOGETHER: usize = 256;
 /// Messages that wait for a client.
@@ -72,7 +74,8 @@ impl Management {
     ) -> std::result::Result<T, Status> {
         let me = self.clone();
         let done = tokio::task::spawn_blocking(move || work(&me)).await;
-        done.map_err(|error| Status::internal(error.to_string()))?.map_err(|error| status(&error))
+        let done = done.map_err(|error| Status::internal(error.to_string()))?;
+        done.map_err(|error| status_within(&error, MESSAGE_BYTES_MAX))
     }
 
     async fn document(
@@ -96,7 +99,13 @@ impl Management {
         if updates.is_empty() {
             return Err(ControlError::InvalidArgument("the request changes nothing".into()));
         }
-        control.write_of(&program, &updates, Mode::Atomic)?;
+        control.write_of(&program, &updates, Mode::Atomic).map_err(|refused| {
+            let first = refused.first().and_then(|(at, error)| Some((updates.get(at)?, error)));
+            match first {
+                Some((update, error)) => change::named(&program, update.entity(), error.clone()),
+                None => refused.into(),
+            }
+        })?;
         Ok(json!({ "changed": updates.len() }))
     }
 

@@ -1,11 +1,11 @@
 //! Objects of a device as JSON, in the words of entries.yaml.
 
 use serde_json::{Map, Value, json};
-use wireyard_pipeline::ir::{ActionCall, Program, Table};
+use wireyard_pipeline::ir::{ActionCall, MeterKind, Program, Table};
 use wireyard_pipeline::trace::names::value;
 use wireyard_tables::meter::MeterConfig;
 
-use crate::control::{Entity, TableEntry, Target};
+use crate::control::{Entity, EntryKey, TableEntry, Target};
 use crate::core::match_text;
 use crate::replicate::{Member, Members};
 
@@ -23,14 +23,33 @@ pub fn call(program: &Program, call: &ActionCall) -> String {
     }
 }
 
-/// Rates of a meter as an entries file has them, in bytes or packets and their number a second.
-fn rates(config: MeterConfig) -> Value {
-    match config {
+/// Rates of a meter in bytes or packets, and their number a second.
+fn rates(config: MeterConfig, kind: Option<MeterKind>) -> Value {
+    let mut rates = match config {
         MeterConfig::SingleRate { cir, cbs, ebs } => json!({ "cir": cir, "cbs": cbs, "ebs": ebs }),
         MeterConfig::TwoRate { cir, cbs, pir, pbs } => {
             json!({ "cir": cir, "cbs": cbs, "pir": pir, "pbs": pbs })
         }
+    };
+    let is_of_packets = kind.is_some_and(|kind| kind.packets);
+    rates["unit"] = if is_of_packets { "packets" } else { "bytes" }.into();
+    rates
+}
+
+/// The keys of an entry, as a command names it.
+pub fn key(program: &Program, key: &EntryKey) -> String {
+    let keys = program.tables.get(key.table).into_iter().flat_map(|table| &table.keys);
+    let written = keys.zip(&key.matches);
+    let mut words: Vec<String> = written
+        .filter_map(|(key, one)| Some(format!("{}={}", key.name, match_text(key, one)?)))
+        .collect();
+    if words.is_empty() {
+        words.push("that matches any packet".to_owned());
     }
+    if key.priority > 0 {
+        words.push(format!("--priority {}", key.priority));
+    }
+    words.join(" ")
 }
 
 fn entry(program: &Program, table: &Table, entry: &TableEntry) -> Value {
@@ -53,7 +72,7 @@ fn entry(program: &Program, table: &Table, entry: &TableEntry) -> Value {
         shown["idle_timeout_ms"] = (timeout.as_ns() / 1_000_000).into();
     }
     if let Some(config) = meter {
-        shown["meter"] = rates(*config);
+        shown["meter"] = rates(*config, table.meter);
     }
     if let Some(count) = counter {
         (shown["packets"], shown["bytes"]) = (count.packets.into(), count.bytes.into());
@@ -87,8 +106,9 @@ pub fn entity(program: &Program, entity: &Entity) -> Option<Value> {
             json!({ "counter": name, "index": index, "packets": count.packets, "bytes": count.bytes })
         }
         Entity::Meter { meter, index, config } => {
-            let name = &program.meters.get(*meter)?.name;
-            json!({ "meter": name, "index": index, "rates": config.map(rates) })
+            let declared = program.meters.get(*meter)?;
+            let rates = config.map(|config| rates(config, Some(declared.kind)));
+            json!({ "meter": declared.name, "index": index, "rates": rates })
         }
         Entity::Register { register, index, cells } => {
             let declared = program.registers.get(*register)?;

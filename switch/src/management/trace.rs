@@ -14,7 +14,7 @@ use wireyard_tables::time::{Span, Time};
 
 use super::filter::Filter;
 use crate::control::{Control, ControlError, LiveTrace, TraceWish};
-use crate::core::PassTrace;
+use crate::core::{DeviceError, PassTrace};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 
 /// Packets of one trace, at most.
@@ -70,8 +70,24 @@ pub fn begin(
     let (scope, needles) = (filter.scope(), filter.needles());
     let filter = Arc::new(move |events: &[_]| filter.is_met(events));
     let program_of = Arc::clone(&program);
-    let wish = TraceWish { program: program_of, scope, needles, filter, count, rate, most };
-    let trace = control.trace(wish)?;
+    let wish = || {
+        let (program, filter, needles) = (program_of.clone(), filter.clone(), needles.clone());
+        control.trace(TraceWish { program, scope, needles, filter, count, rate, most })
+    };
+    let mut begun = wish();
+    // One whose reader has gone ends with the next look for that.
+    for _ in 0..LAST_LOOKS {
+        match &begun {
+            Err(ControlError::FailedPrecondition(why))
+                if *why == DeviceError::Traced.to_string() =>
+            {
+                std::thread::sleep(LOOK);
+                begun = wish();
+            }
+            _ => break,
+        }
+    }
+    let trace = begun?;
     Ok(Traced { trace, control: control.clone(), program, count, until, patience })
 }
 

@@ -56,6 +56,8 @@ pub struct Begun {
     pub settings: Settings,
     /// What the store counts.
     pub storage: Option<Arc<StorageCounts>>,
+    /// There was something in it, which is in force in the place of the entries file.
+    pub is_back: bool,
     /// What is to be said.
     pub says: Vec<String>,
     /// What is to be complained about.

@@ -25,8 +25,9 @@ pub(super) struct Section {
 }
 
 /// What an interface description says about its packets.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Capture {
+    name: Option<String>,
     link: u16,
     snap_len: u32,
     ticks_per_second: u64,
@@ -39,6 +40,16 @@ pub(super) enum Block {
 }
 
 impl Section {
+    /// The name of an interface.
+    pub(super) fn name(&self, interface: u32) -> Option<&str> {
+        self.interfaces.get(interface as usize)?.name.as_deref()
+    }
+
+    /// The names of all that have one.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.interfaces.iter().filter_map(|interface| interface.name.as_deref())
+    }
+
     /// A section header states the byte order of everything up to the next one, itself included.
     pub(super) fn follow_byte_order(&mut self, head: &[u8]) -> Result<(), &'static str> {
         if u32_at(head, 0, true) != SECTION_HEADER {
@@ -84,6 +95,7 @@ impl Section {
             return Err("an interface description needs 20 bytes");
         }
         let mut interface = Capture {
+            name: None,
             link: u16_at(block, 8, self.big_endian),
             snap_len: u32_at(block, 12, self.big_endian),
             ticks_per_second: 1_000_000,
@@ -95,6 +107,10 @@ impl Section {
                 (OPT_IF_TSRESOL, [resolution, ..]) => {
                     interface.ticks_per_second =
                         ticks_per_second(*resolution).ok_or("its if_tsresol is out of range")?;
+                }
+                (OPT_IF_NAME, name) => {
+                    let name = std::str::from_utf8(name).ok();
+                    interface.name = name.map(str::to_owned);
                 }
                 (OPT_IF_TSOFFSET, [_, _, _, _, _, _, _, _]) => {
                     let (a, b) =

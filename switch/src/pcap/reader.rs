@@ -91,6 +91,15 @@ impl<R: Read> PcapReader<R> {
         }
     }
 
+    /// Names of the interfaces that were described so far (pcapng).
+    pub fn interface_names(&self) -> impl Iterator<Item = &str> {
+        let section = match &self.format {
+            Format::PcapNg(section) => Some(section),
+            Format::Pcap(_) => None,
+        };
+        section.into_iter().flat_map(Section::names)
+    }
+
     /// Records found so far.
     pub fn records(&self) -> u64 {
         self.records
@@ -121,6 +130,10 @@ impl<R: Read> PcapReader<R> {
             wire_len: found.wire_len,
             link: found.link,
             interface: found.interface,
+            interface_name: match &self.format {
+                Format::PcapNg(section) => section.name(found.interface),
+                Format::Pcap(_) => None,
+            },
             comment: found
                 .comment
                 .clone()

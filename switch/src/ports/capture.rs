@@ -10,6 +10,7 @@ use wireyard_tables::time::Time;
 use super::spec::Pace;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
 use super::{RxFrame, TxDone, TxFrame};
+use crate::pcap::seen::{Seen, Way};
 use crate::pcap::{
     Interface, LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, PcapError, PcapHeader, PcapReader,
     PcapWriter, Record, RecordToWrite, Timestamp, erf, link_type_name,
@@ -42,6 +43,8 @@ pub struct CapturePort {
     out: Option<PathBuf>,
     output: Option<PcapWriter<Sink>>,
     pace: Pace,
+    /// Its number, of which a capture of a switch may have the records.
+    as_port: Option<u16>,
     /// The capture's time that is [`Time::ZERO`]; the first record's if nobody sets it.
     origin: Option<Timestamp>,
     /// Damage found behind records that were delivered first.
@@ -121,6 +124,15 @@ impl CapturePort {
     /// # Errors
     /// A file that cannot be opened or read as a capture, or an unsupported link type.
     pub fn open(spec: &PortSpec) -> Result<CapturePort, PortError> {
+        CapturePort::open_as(spec, None)
+    }
+
+    /// The same for the port with this number: of a capture of a switch it takes what came in by the port of that number, where that is in
+    /// it, and else what came in by any.
+    ///
+    /// # Errors
+    /// As [`CapturePort::open`].
+    pub fn open_as(spec: &PortSpec, as_port: Option<u16>) -> Result<CapturePort, PortError> {
         let name = spec.to_string();
         let input = match spec.target.as_str() {
             "" => None,
@@ -144,6 +156,7 @@ impl CapturePort {
             out: spec.out.clone(),
             output: None,
             pace: spec.pace,
+            as_port,
             origin: None,
             late: None,
             stats: PortStats::default(),
@@ -240,6 +253,7 @@ impl CapturePort {
         loop {
             let Some(reader) = &mut self.input else { return Ok(false) };
             match reader.advance() {
+                Ok(true) if self.is_of_another() => {}
                 Ok(true) => {
                     self.pending = self.is_wanted();
                     if self.pending {
@@ -257,6 +271,35 @@ impl CapturePort {
                 }
             }
         }
+    }
+
+    /// What a switch has recorded leaving or dropped has come in before, and so has what came in by another port.
+    fn is_of_another(&self) -> bool {
+        let seen = self.peek().and_then(|record| Seen::read(record.interface_name?, None));
+        seen.is_some_and(|seen| {
+            seen.way != Way::In || self.recorded_port().is_some_and(|port| port != seen.port)
+        })
+    }
+
+    /// Its own number, where the capture has a port with that.
+    fn recorded_port(&self) -> Option<u16> {
+        let mut names = self.input.as_ref()?.interface_names();
+        let is_there = names.any(|name| {
+            let seen = Seen::read(name, None);
+            seen.is_some_and(|seen| Some(seen.port) == self.as_port)
+        });
+        self.as_port.filter(|_| is_there)
+    }
+
+    /// What of a capture of a switch it takes; `None` for the capture of somebody else.
+    pub fn taken_note(&self) -> Option<String> {
+        let mut names = self.input.as_ref()?.interface_names();
+        names.find_map(|name| Seen::read(name, None))?;
+        let of = self.recorded_port().map_or("any port".to_owned(), |port| format!("port {port}"));
+        Some(format!(
+            "{}: a capture of a switch, of which only what came in by {of} is taken",
+            self.name
+        ))
     }
 
     /// The record holds a frame for this port. ERF records may hold other things, or a frame of another link.

@@ -323,6 +323,10 @@ impl Port for FaultyPort {
         Some(FaultReport { received: self.inward.counters(), sent: self.outward.counters() })
     }
 
+    fn fault_setup(&self) -> Option<FaultSetup> {
+        Some(self.inward.chances.setup()).filter(FaultSetup::can_happen)
+    }
+
     /// What is under way goes on as it was.
     fn set_faults(&mut self, setup: FaultSetup) -> bool {
         self.inward.chances = Chances::new(setup, 0);

@@ -117,6 +117,10 @@ impl Port for ShutPort {
         self.inner.faults()
     }
 
+    fn fault_setup(&self) -> Option<FaultSetup> {
+        self.inner.fault_setup()
+    }
+
     fn set_faults(&mut self, setup: FaultSetup) -> bool {
         self.inner.set_faults(setup)
     }

@@ -311,6 +311,9 @@ fn set_option(spec: &mut PortSpec, key: &str, value: &str) -> Result<(), String>
         },
         "out" | "capture" if value.is_empty() => return Err(format!("{key}= names no file")),
         "capture" => spec.capture = Some(PathBuf::from(value)),
+        "out" if value == "-" => {
+            return Err("out=-: standard output is for counters: name a file".to_owned());
+        }
         "out" => spec.out = Some(PathBuf::from(value)),
         "pace" => {
             spec.pace = match value {

@@ -265,6 +265,11 @@ fn usage(tap: Option<&Arc<File>>) -> &'static str {
 }
 
 fn taken(name: &str, process: Option<u32>) -> String {
+    if process == Some(std::process::id()) {
+        return format!(
+            "{name} is a port of this switch already: take that away first (`wireyard port list` and `port remove`), or use another interface"
+        );
+    }
     let who = process.map_or(String::new(), |process| format!(", process {process}"));
     format!("{name} is the port of another switch or host{who}: end it, or use another interface")
 }

@@ -57,7 +57,7 @@ pub enum BuildError {
     )]
     NotCompiled,
     /// The queues of the configuration contradict each other: the whole report.
-    #[error("the queues of this configuration:\n{0}")]
+    #[error("the queues of this configuration:\n{}", .0.refusal())]
     Queues(Box<Report>),
     /// A part of the buffer that is too small for a worker's ports.
     #[error(transparent)]

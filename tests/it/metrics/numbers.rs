@@ -83,9 +83,15 @@ fn numbered(next: &mut dyn FnMut() -> u64) -> Statistics {
         not_transport: next(),
         unbuildable: next(),
     };
-    let file = "x.pcapng".to_owned();
-    let capture =
-        RecorderReport { file, records: next(), lost: next(), left_out: next(), error: None };
+    let capture = RecorderReport {
+        file: "x.pcapng".to_owned(),
+        ports: vec![7],
+        state: "recording",
+        records: next(),
+        lost: next(),
+        left_out: next(),
+        error: None,
+    };
     Statistics {
         total: ledger(next),
         cpu: ledger(next),

@@ -4,9 +4,9 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use wireyard_switch::pcap::PcapReader;
-use wireyard_tests::binary::wireyard;
+use wireyard_tests::binary::{Ended, run, wireyard};
 use wireyard_tests::workspace_root;
 
 use super::{A, B, PROGRAM, Rig, frame, rig};
@@ -76,6 +76,34 @@ fn digests_packets_and_events_are_heard_and_packets_are_sent() {
     rig.switch.end("TERM").expect(0, &[]);
 }
 
+/// Ctrl-C is the end that was asked for, of whatever shows something until then.
+#[test]
+fn what_goes_on_until_ctrl_c_ends_well_with_it() {
+    let Some(_network) = private_network("commands until Ctrl-C") else { return };
+    let rig = rig(PROGRAM, &[]);
+    for words in [
+        &["top", "--watch=0.05"][..],
+        &["stats", "--watch=0.05"],
+        &["events"],
+        &["trace", "--live", "--filter", "std.ingress_port == 9"],
+    ] {
+        let mut command = Command::new(wireyard());
+        command.args(words).env("WIREYARD_RUN_DIR", rig.switch.run_folder());
+        let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = piped.spawn().expect("the command starts");
+        std::thread::sleep(Duration::from_millis(500));
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+        let ended = Ended::of(&child.wait_with_output().expect("it ends"));
+        assert_eq!(ended.status, Some(0), "{words:?}: {ended:?}");
+        let is_trace = words[0] == "trace";
+        assert_eq!(ended.err.contains("0 of 1 packets met the filter"), is_trace, "{ended:?}");
+    }
+    // A trace may begin as soon as the reader of the last one has gone.
+    rig.does("trace --live --seconds 0.1");
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
 /// `wireyard top --json | head -1` ends.
 #[test]
 fn what_is_printed_again_and_again_ends_with_its_reader() {
@@ -116,8 +144,22 @@ fn captures_begin_and_end_while_packets_pass() {
     start(&rig, "1", &one).expect(2, &["already exists"]);
     start(&rig, "all", &all).expect(0, &[]);
     rig.passes(&packet);
-    assert_eq!(rig.switch.objects(&["capture", "list"]).len(), 2);
+    // What goes on is not ended by another that begins.
+    let other = folder.path().join("other.pcapng");
+    let first =
+        format!("port 1 is being recorded into {}: `wireyard capture stop 1`", all.display());
+    start(&rig, "1", &other).expect(2, &[&first]);
+    start(&rig, "all", &other).expect(2, &[&first]);
+    assert!(!other.exists());
+    let listed = |rig: &Rig| -> Vec<(Value, Value)> {
+        let list = rig.switch.objects(&["capture", "list"]).into_iter();
+        list.map(|one| (one["ports"].clone(), one["state"].clone())).collect()
+    };
+    let first = (json!([1]), json!("stopped"));
+    assert_eq!(listed(&rig), [first.clone(), (json!([1, 2]), json!("recording"))]);
     rig.does("capture stop all");
+    assert_eq!(listed(&rig)[0], first);
+    assert_eq!(listed(&rig)[1].1, json!("stopped"));
     rig.passes(&packet);
     rig.switch.end("TERM").expect(0, &[]);
     let frames = |file| {
@@ -129,6 +171,21 @@ fn captures_begin_and_end_while_packets_pass() {
         count
     };
     assert_eq!((frames(&one), frames(&all)), (2u32, 2u32), "port 1 in twice; in and out once");
+    // What the switch has seen is shown, and a replay takes what came in.
+    let all = all.to_str().unwrap();
+    let lines = run(&["decode", all]).expect(0, &[]).out.clone();
+    let ends: Vec<&str> =
+        lines.lines().filter_map(|line| line.rsplit_once(" [")).map(|(_, end)| end).collect();
+    assert_eq!(ends, ["port 1 in]", "port 2 out]"], "{lines}");
+    for (port, received) in [("1", 1), ("2", 0), ("3", 1)] {
+        let input = format!("{port}={all}");
+        let ended = run(&["replay", "l2_switch", "--in", &input, "--json"]);
+        let report: Value = serde_json::from_str(
+            &ended.expect(0, if received == 0 { &[] } else { &["a capture of a switch"] }).out,
+        )
+        .unwrap();
+        assert_eq!(report["total"]["received"], received, "as port {port}: {report:#}");
+    }
 }
 
 /// A filter takes records by their headers, their port and their length, in, out and dropped; what is wrong with one begins nothing.

@@ -26,7 +26,7 @@ fn the_commands_of_the_control_page_work() {
             continue;
         }
         let line =
-            &line.replace("events.pcap", folder.path().join("port.pcapng").to_str().unwrap());
+            &line.replace("port1.pcapng", folder.path().join("port1.pcapng").to_str().unwrap());
         let ended = switch.as_ref().expect("the page runs a switch first").command(&split(line));
         assert_eq!(ended.status, Some(0), "wireyard {line}: {}{}", ended.out, ended.err);
         run += 1;

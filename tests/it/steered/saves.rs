@@ -1,12 +1,16 @@
 //! `save` and `restore`: a state comes back with the same bytes, on a switch that has another one; a bad file changes nothing.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use wireyard_tests::binary::{Ended, wireyard};
 use wireyard_tests::live::Switch;
 
 use super::{A, B, PROGRAM, Rig, frame, rig};
 use crate::rig::private_network;
 
 /// One of everything, and what the format has to write with care.
-const STATE: [&str; 24] = [
+const STATE: [&str; 25] = [
     "table add fdb ethernet.dst=02:00:00:00:00:0a forward 2 --meter cir=10Mbit/s,cbs=16KB,pir=20Mbit/s,pbs=32KB",
     "table add fdb ethernet.dst=02:00:00:00:00:09 to_controller",
     "table add acl 'ethernet.src=02:00:00:00:00:00 &&& ff:ff:00:00:00:00' ethernet.ether_type=0x1000..0x2000 nop --priority 7",
@@ -18,6 +22,7 @@ const STATE: [&str; 24] = [
     "member add ways 3 forward 3",
     "group add ways 7 1 2*3",
     "group add ways 8 3 1",
+    "group add ways 9",
     "table add ways std.ingress_port=1 group(7)",
     "table add ways std.ingress_port=2 member(3)",
     "multicast set 5 1 2:9 --prune-ingress",
@@ -55,6 +60,18 @@ fn saved(switch: &Switch) -> String {
     ended.out
 }
 
+/// A command that reads this from standard input.
+fn with_input(switch: &Switch, words: &[&str], input: &str) -> Ended {
+    let mut command = Command::new(wireyard());
+    command.args(words).env("WIREYARD_RUN_DIR", switch.run_folder());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the command starts");
+    let mut pipe = child.stdin.take().expect("a pipe");
+    pipe.write_all(input.as_bytes()).expect("it reads");
+    drop(pipe);
+    Ended::of(&child.wait_with_output().expect("its output"))
+}
+
 fn restores(rig: &Rig, file: &std::path::Path) {
     rig.does(&format!("restore {}", file.display()));
 }
@@ -66,7 +83,7 @@ fn what_was_saved_comes_back_with_the_same_bytes() {
     let file = folder.path().join("saved.yaml");
     let mut first = rig(PROGRAM, &[]);
     let empty = saved(&first.switch);
-    assert_eq!(empty.lines().count(), 1, "nothing was written: {empty}");
+    assert!(empty.ends_with(" while it ran.\nentries: {}\n"), "nothing was written: {empty}");
     STATE.iter().for_each(|words| first.does(words));
     let packet = frame(A, B);
     assert_eq!(first.passes(&packet), std::slice::from_ref(&packet));
@@ -79,8 +96,20 @@ fn what_was_saved_comes_back_with_the_same_bytes() {
     let cell = "counters:\n  ports:\n    1: { packets: 1, bytes: 64 }\n    5: { packets: 5, bytes: 500 }\n";
     assert!(text.contains(cell), "{text}");
     let Rig { switch, wires } = first;
-    switch.end("TERM").expect(0, &[]);
     // Onto another state; and onto itself.
+    // Standard output and input, and an object for programs.
+    let word = |words: &[&str]| switch.command(words).expect(0, &[]).out.clone();
+    assert_eq!(word(&["save", "-o", "-"]), text);
+    assert_eq!(switch.objects(&["save"]), [serde_json::json!({ "yaml": text })]);
+    let copy = folder.path().join("copy.yaml").display().to_string();
+    let written = serde_json::json!({ "file": copy, "bytes": text.len() });
+    assert_eq!(switch.objects(&["save", "-o", &copy]), [written]);
+    for command in [&["restore", "-"][..], &["table", "load", "-"]] {
+        assert_eq!(with_input(&switch, command, &text).status, Some(0), "{command:?}");
+        assert_eq!(saved(&switch), text, "{command:?}");
+    }
+    switch.command(&["restore", "-"]).expect(2, &["standard input has no key"]);
+    switch.end("TERM").expect(0, &[]);
     let ports = ["1=raw:a1", "2=raw:b1"];
     let mut second = Rig { switch: Switch::on(PROGRAM, &ports, &[]), wires };
     OTHER.iter().for_each(|words| second.does(words));
@@ -135,14 +164,30 @@ fn a_bad_file_restores_nothing_and_says_where() {
         ("counters: { ports: { 8: { packets: 1 } } }\n".into(), "index 8 is outside"),
         ("counters: { prots: { 1: { packets: 1 } } }\n".into(), "no counter `prots`"),
         ("settings: [ { port: 1, set: [kmni=1KB] } ]\n".into(), "did you mean kmin?"),
-        ("settings: [ { port: 1, set: [rate=1Gbit/s] } ]\n".into(), "no such queue of port 1"),
+        ("settings: [ { port: 1, set: [rate=1Gbit/s] } ]\n".into(), "port 1 has no queues"),
         (heavy.into(), "bad.yaml:2"),
+        // Nothing at all is a mistake and no wish; `entries: {}` is one.
+        (String::new(), "bad.yaml has no key"),
+        ("# entries: none\n".into(), "has no key"),
+        ("{}\n".into(), "has no key"),
     ] {
         std::fs::write(&file, &text).unwrap();
         rig.refuses(&format!("restore {}", file.display()), reason);
         assert_eq!(saved(&rig.switch), before, "{text}");
     }
     rig.refuses("restore /nowhere.yaml", "/nowhere.yaml");
+    // Of many errors the first come whole, and how many more there are.
+    let many: String = (0..60).map(|n| format!("  wrong_table_{n}: []\n")).collect();
+    std::fs::write(&file, format!("entries:\n{many}")).unwrap();
+    let name = file.display().to_string();
+    let err = rig.switch.command(&["restore", &name]).expect(2, &[]).err.clone();
+    assert!(err.starts_with("error[E0100]"), "{err}");
+    let shown = err.matches("error[E0100]").count();
+    assert!((4..60).contains(&shown), "{shown}: {err}");
+    assert!(
+        err.ends_with(&format!("lists all of them\n")) && err.contains("more: `wireyard check"),
+        "{err}"
+    );
     // Several copies of one session.
     std::fs::write(&file, "mirror_sessions:\n  3: { ports: [1, { port: 2, instance: 4 }] }\n")
         .unwrap();
@@ -169,6 +214,9 @@ fn settings_of_queues_and_ports_are_saved_and_restored() {
     first.does("queue set 2 4 kmin=10KB kmax=20KB pmax=50% alpha=1/4");
     first.does("queue set 2 port rate=100Mbit/s pfc=3,4");
     first.does("port down 1");
+    first.refuses("queue set 2 9 kmin=10KB", "there is no queue 9: a port has queues 0 to 7");
+    first.refuses("queue set 2 4 kmin=500KB", "kmin 500 KB is above kmax 20 KB: set both");
+    first.refuses("queue set 2 4 kmax=3GB", "kmax 3 GB is above 2 GiB");
     first.does("counter set ports 1 3 300");
     let (wanted, saved_text) = (list(&first.switch), saved(&first.switch));
     assert_ne!(untouched, wanted);
@@ -186,7 +234,7 @@ fn settings_of_queues_and_ports_are_saved_and_restored() {
     std::fs::write(&bad, format!("{saved_text}{wrong}")).unwrap();
     second.refuses(&format!("restore {bad}"), "nothing is restored");
     assert_eq!(list(&second.switch), untouched);
-    assert_eq!(saved(&second.switch).lines().count(), 1, "no counter, no setting");
+    assert!(saved(&second.switch).ends_with("entries: {}\n"), "no counter, no setting");
     second.does(&format!("restore {file}"));
     assert_eq!((list(&second.switch), saved(&second.switch)), (wanted.clone(), saved_text));
     let shut = |switch: &Switch| switch.objects(&["port", "list"])[0]["shut"].clone();

@@ -29,6 +29,8 @@ fn a_switch_is_found_by_its_socket_which_goes_with_it() {
     rig.does("table add fdb ethernet.dst=1 forward 1 --switch second");
     rig.does(&format!("table modify fdb ethernet.dst=1 forward 1 --switch {second}"));
     assert_eq!(rig.switch.objects(&["table", "dump", "fdb", "--switch", "controlled"]).len(), 0);
+    let here = binary::run_in(folder.as_ref(), &["table", "list", "--switch", "second.sock"]);
+    here.expect(2, &["write --switch ./second.sock"]);
     other.end("TERM").expect(0, &[]);
     assert!(!fs::exists(&second).unwrap());
     // One that was killed leaves a file, which is no switch and is replaced.

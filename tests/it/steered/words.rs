@@ -58,12 +58,55 @@ fn a_wrong_word_is_refused_with_a_way_out_and_changes_nothing() {
         ("table add fdb ethernet.dts=02:00:00:00:00:0b forward 2", "did you mean `ethernet.dst`?"),
         ("table add fdb ethernet.dst=02:00:00:00:00:0b forwrd 2", "did you mean `forward`?"),
         ("table add fdb ethernet.dst=02:00:00:00:00:0b forward", "forward"),
-        ("table add fdb ethernet.dst=02:00:00:00:00:0a forward 2", "exists already"),
+        (
+            "table add fdb ethernet.dst=02:00:00:00:00:0a forward 2",
+            "exists already: `wireyard table modify`",
+        ),
         ("table add fdb ethernet.dst=02:00:00:00:00 forward 2", "`02` is not a number"),
         ("table add fixed ethernet.ether_type=1 drop", "constant"),
         ("table add fdb forward(2)", "ethernet.dst"),
-        ("table modify fdb ethernet.dst=02:00:00:00:00:0b forward 2", "not found"),
-        ("table delete fdb ethernet.dst=02:00:00:00:00:0b", "not found"),
+        (
+            "table modify fdb ethernet.dst=02:00:00:00:00:0b forward 2",
+            "table `fdb` has no entry ethernet.dst=02:00:00:00:00:0b",
+        ),
+        (
+            "table delete fdb ethernet.dst=02:00:00:00:00:0b",
+            "table `fdb` has no entry ethernet.dst=02:00:00:00:00:0b",
+        ),
+        (
+            "table dump fdb ethernet.dst=02:00:00:00:00:0b",
+            "table `fdb` has no entry ethernet.dst=02:00:00:00:00:0b",
+        ),
+        ("member delete ways 77", "table `ways` has no member 77"),
+        ("group delete ways 77", "table `ways` has no group 77"),
+        (
+            "table add fdb 02:00:00:00:00:0b forward 2",
+            "write `ethernet.dst=02:00:00:00:00:0b`: the key of table `fdb` is `ethernet.dst`",
+        ),
+        ("table add fdb dst=02:00:00:00:00:0b forward 2", "its keys are ethernet.dst"),
+        ("table add fdb ethernet.dst=02-00-00-00-00-0b forward 2", "write it with colons"),
+        (
+            "table add fdb ethernet.dst=10.0.0.1 forward 2",
+            "key `ethernet.dst` has 48 bits, and this is an IPv4 address (32 bits); write a MAC address",
+        ),
+        (
+            "value-set set known_types 10.0.0.1",
+            "16 bits are wanted here, this has 32; write a number without a width",
+        ),
+        ("table add acl std.ingress_port=2 drop", "add `--priority 10`"),
+        (
+            "port faults 1 los=1%",
+            "there are: loss, corrupt, duplicate, reorder, reorder_by, delay, seed; did you mean loss?",
+        ),
+        ("port faults 9", "there is no port 9; there are: 1, 2"),
+        ("port add 4 raw:a1", "a1 is a port of this switch already"),
+        ("queue list 9", "there is no port 9"),
+        ("queue set 1 3 kmin=1KB", "port 1 has no queues: the switch has no `qos:`"),
+        ("table clear fdb --watch", "leave it out"),
+        ("packet listen --count 0", "give 1 or more"),
+        ("trace --live --filter 'ethernet.dst == 10.0.0.1'", "ethernet.dst has 48 bits"),
+        ("trace --live --filter 'ethernet.ether_type > 65536'", "65536 does not fit"),
+        ("capture start 1 -", "name a file"),
         ("table dump fdbb", "did you mean fdb?"),
         ("register set sean 3 17", "did you mean `seen`?"),
         ("register set seen 16 17", "16"),
@@ -118,7 +161,7 @@ fn groups_cells_and_sets_are_read_back_as_they_were_written() {
     }
     rig.refuses("member delete ways 1", "still used by 1 entries or groups");
     let replica = |port, instance| json!({ "port": port, "instance": instance });
-    let rates = json!({ "cir": 1_250_000, "cbs": 16_000, "pir": 2_500_000, "pbs": 32_000 });
+    let rates = json!({ "cir": 1_250_000, "cbs": 16_000, "pir": 2_500_000, "pbs": 32_000, "unit": "bytes" });
     for (words, expected) in [
         ("member dump ways 1", json!({ "table": "ways", "member": 1, "action": "forward(2)" })),
         (
@@ -151,6 +194,15 @@ fn groups_cells_and_sets_are_read_back_as_they_were_written() {
     ] {
         assert_eq!(rig.switch.objects(&super::split(words)), [expected], "{words}");
     }
+    // What a table for people shows can be written again.
+    let shown = rig.switch.command(&["meter", "dump", "police", "0"]).out;
+    let words = shown.split_whitespace().filter(|word| word.contains('='));
+    let words = words.collect::<Vec<_>>().join(" ");
+    rig.does("meter clear police 0");
+    rig.does(&format!("meter set police 0 {words}"));
+    assert_eq!(rig.switch.objects(&["meter", "dump", "police", "0"])[0]["rates"], rates, "{words}");
+    let shown = rig.switch.command(&["group", "dump", "ways", "7"]).out;
+    assert!(shown.contains(" 1 2*3\n"), "{shown}");
     for words in [
         "table clear ways",
         "group delete ways 7",
@@ -202,10 +254,20 @@ fn ports_go_down_lose_frames_and_come_back_by_command() {
     assert_eq!((medium(1, "rx_down"), medium(1, "rx_frames")), (json!(5), json!(3)));
     assert_eq!((medium(2, "tx_down"), medium(2, "tx_frames")), (json!(1), json!(2)));
     assert_eq!(stats["total"]["balanced"], true, "{stats}");
+    let up = "port 2 (raw:b1) is down by command: `wireyard port up 2` takes it up";
+    assert!(rig.switch.err().contains(up), "{}", rig.switch.err());
     // A cable that loses everything, and one that loses nothing.
-    rig.does("port faults 2 loss=100%");
+    let faults = |rig: &super::Rig| {
+        let listed = rig.switch.objects(&["port", "list"])[1]["faults"].clone();
+        assert_eq!(rig.switch.objects(&["port", "faults", "2"])[0]["faults"], listed);
+        listed
+    };
+    assert_eq!(faults(&rig), Value::Null);
+    rig.does("port faults 2 loss=100%,delay=2ms,seed=7");
+    assert_eq!(faults(&rig), "loss=100%,delay=2ms,seed=7");
     rig.stops(&packet);
     rig.does("port faults 2 none");
+    assert_eq!(faults(&rig), Value::Null);
     assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet));
     // Another number for the interface.
     rig.does("port remove 2");

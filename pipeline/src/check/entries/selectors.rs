@@ -40,9 +40,8 @@ impl Resolver<'_> {
                 if members.is_empty() && self.purpose == Purpose::Fill {
                     let text =
                         format!("group {} of table `{}` has no members", number.value, name.value);
-                    let why = "a packet that chooses it would take the table's default";
-                    self.cx.report.error(codes::ENTRY, number.span, text).note(why);
-                    continue;
+                    let why = "a packet that chooses it takes the table's default";
+                    self.cx.report.warning(codes::EMPTY_GROUP, number.span, text).note(why);
                 }
                 let Some(members) = self.group_members(id, members) else { continue };
                 self.found.updates.push(Update::InsertGroup(profile, number32, members));

@@ -5,7 +5,17 @@ use crate::ast::{Ast, AstBin, AstExpr, AstUn};
 use crate::check::cx::Cx;
 use crate::diag::codes;
 use crate::ids::*;
-use crate::ir::{BinOp, ExprKind, SourceSpan, UnOp, eval};
+use crate::ir::{BinOp, Display, ExprKind, Key, SourceSpan, UnOp, eval};
+
+/// What is written with so many bits: addresses have a width by themselves.
+fn form_of(bits: u32) -> String {
+    match bits {
+        32 => "an IPv4 address (32 bits)".to_owned(),
+        48 => "a MAC address (48 bits)".to_owned(),
+        128 => "an IPv6 address (128 bits)".to_owned(),
+        bits => format!("a value of {bits} bits"),
+    }
+}
 
 impl Cx<'_> {
     /// The value with exactly `bits` bits; an error when it has another width or does not fit.
@@ -88,7 +98,11 @@ impl Cx<'_> {
 
     pub(crate) fn wrong_width(&mut self, wanted: u32, found: u32, span: SourceSpan) {
         let what = if wanted < found { "cuts to the low bits" } else { "extends with zeros" };
-        let help = format!("`bit<{wanted}>({})` {what}", self.text(span, "x"));
+        let help = match self.ir.files.is_empty() {
+            // Of an entries file, where a value is written and not computed.
+            true => format!("write a number without a width, or {}", form_of(wanted)),
+            false => format!("`bit<{wanted}>({})` {what}", self.text(span, "x")),
+        };
         let text = format!("{wanted} bits are wanted here, this has {found}");
         self.report.error(codes::WIDTHS, span, text).here(format!("{found} bits")).help(help);
     }
@@ -252,6 +266,28 @@ impl Cx<'_> {
     /// A constant with `bits` bits, or of any width when `None`.
     pub(crate) fn const_value(&mut self, ast: &AstExpr, bits: Option<u32>) -> Option<u128> {
         let value = self.value(ast);
+        self.const_of(value, ast, bits)
+    }
+
+    /// The value that an entry has for a key.
+    pub(crate) fn key_value(&mut self, key: &Key, ast: &AstExpr) -> Option<u128> {
+        let value = self.value(ast);
+        match value {
+            Val::Typed(id) if self.bits(id) != key.bits => {
+                let (found, wanted) = (form_of(self.bits(id)), form_of(key.bits));
+                let text = format!("key `{}` has {} bits, and this is {found}", key.name, key.bits);
+                let help = match key.display {
+                    Display::Ipv4 | Display::Ipv6 | Display::Mac => format!("write {wanted}"),
+                    Display::Decimal | Display::Hex => "write a number without a width".to_owned(),
+                };
+                self.report.error(codes::WIDTHS, ast.span, text).help(help);
+                None
+            }
+            value => self.const_of(value, ast, Some(key.bits)),
+        }
+    }
+
+    fn const_of(&mut self, value: Val, ast: &AstExpr, bits: Option<u32>) -> Option<u128> {
         let id = match (value, bits) {
             // The common case of large entries files makes no node.
             (Val::Int(number), Some(bits)) => {

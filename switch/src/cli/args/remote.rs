@@ -77,7 +77,7 @@ pub struct KeyArgs {
     #[arg(add = ArgValueCandidates::new(complete::tables))]
     pub table: String,
     /// KEY=VALUE for each key that is not any.
-    #[arg(value_name = "KEY=VALUE", add = ArgValueCompleter::new(complete::words))]
+    #[arg(value_name = "KEY=VALUE", add = ArgValueCompleter::new(complete::keys))]
     pub keys: Vec<String>,
     /// Its priority, where it has one.
     #[arg(long, value_name = "N")]
@@ -95,7 +95,7 @@ pub enum TableCommand {
         #[arg(add = ArgValueCandidates::new(complete::tables))]
         table: Option<String>,
         /// KEY=VALUE of one entry.
-        #[arg(value_name = "KEY=VALUE", requires = "table", add = ArgValueCompleter::new(complete::words))]
+        #[arg(value_name = "KEY=VALUE", requires = "table", add = ArgValueCompleter::new(complete::keys))]
         keys: Vec<String>,
         /// Its priority, where it has one.
         #[arg(long, value_name = "N")]
@@ -129,7 +129,7 @@ pub enum TableCommand {
     },
     /// Everything of an entries.yaml, as one batch: what is new is added, what is there is changed.
     Load {
-        /// The file.
+        /// The file; `-` is standard input.
         file: PathBuf,
     },
 }
@@ -294,13 +294,13 @@ pub enum PortCommand {
         #[arg(add = ArgValueCandidates::new(complete::ports))]
         port: u32,
     },
-    /// Faults on its cable, until `none`.
+    /// Faults on its cable, until `none`; without any, those that are on it.
     Faults {
         /// Its number.
         #[arg(add = ArgValueCandidates::new(complete::ports))]
         port: u32,
         /// As in loss=1%,corrupt=0.1%,duplicate=1%,reorder=1%,reorder_by=1ms,delay=2ms,seed=7; or none.
-        spec: String,
+        spec: Option<String>,
     },
 }
 

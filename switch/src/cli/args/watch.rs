@@ -26,6 +26,7 @@ pub enum QueueCommand {
     /// Rates, thresholds and marking curves in force.
     List {
         /// Of this port.
+        #[arg(add = ArgValueCandidates::new(complete::ports))]
         port: Option<u32>,
         /// And this queue.
         queue: Option<u32>,
@@ -33,6 +34,7 @@ pub enum QueueCommand {
     /// Others, from now on.
     Set {
         /// The port.
+        #[arg(add = ArgValueCandidates::new(complete::ports))]
         port: u32,
         /// The queue and its priority group, 0 to 7; `port` for what belongs to the whole port.
         queue: String,
@@ -118,10 +120,10 @@ pub enum PacketCommand {
         /// The packet, as hexadecimal digits.
         hex: String,
         /// Into ingress by this port; without it, by the CPU port.
-        #[arg(long, value_name = "N", conflicts_with = "out")]
+        #[arg(long, value_name = "N", conflicts_with = "out", add = ArgValueCandidates::new(complete::ports))]
         port: Option<u32>,
         /// Out of this port, without the program.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", add = ArgValueCandidates::new(complete::ports))]
         out: Option<u32>,
     },
     /// Packets to the CPU port, from now on.
@@ -151,6 +153,7 @@ pub enum CaptureCommand {
     /// Records a port, in, out and dropped, into a new pcapng file.
     Start {
         /// The port, or `all`.
+        #[arg(add = ArgValueCandidates::new(complete::ports_or_all))]
         port: String,
         /// The file, which must not be there.
         file: PathBuf,
@@ -161,6 +164,7 @@ pub enum CaptureCommand {
     /// Ends the capture of a port.
     Stop {
         /// The port, or `all`.
+        #[arg(add = ArgValueCandidates::new(complete::ports_or_all))]
         port: String,
     },
 }
@@ -205,7 +209,7 @@ pub struct SaveArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub on: SwitchArgs,
-    /// Into this file; without it, to standard output.
+    /// Into this file; without it, and for `-`, to standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -213,7 +217,7 @@ pub struct SaveArgs {
 /// `restore`.
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
-    /// An entries file, as `save` writes it.
+    /// An entries file, as `save` writes it; `-` is standard input.
     pub file: PathBuf,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::super::{note_written, print};
 use super::reader_is_gone;
@@ -31,6 +31,13 @@ pub(super) fn cell(value: &Value) -> String {
         Value::Null => "-".to_owned(),
         Value::Bool(is) => if *is { "yes" } else { "no" }.to_owned(),
         Value::String(text) => text.clone(),
+        Value::Array(items) if items.iter().all(is_weighted) => {
+            let member = |one: &Value| match one["weight"].as_u64() {
+                Some(1) => cell(&one["member"]),
+                _ => format!("{}*{}", cell(&one["member"]), one["weight"]),
+            };
+            items.iter().map(member).collect::<Vec<_>>().join(" ")
+        }
         Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(", "),
         Value::Object(map) if is_action(value) => {
             let params = map.get("params").and_then(Value::as_array).into_iter().flatten();
@@ -43,12 +50,31 @@ pub(super) fn cell(value: &Value) -> String {
             format!("{}:{}{kind}", cell(&map["name"]), cell(&map["bits"]))
         }
         Value::Object(map) if map.is_empty() => "any".to_owned(),
+        Value::Object(map) if map.contains_key("unit") => rates(map),
         Value::Object(map) => {
             let pairs = map.iter().map(|(key, value)| format!("{key}={}", cell(value)));
             pairs.collect::<Vec<_>>().join(" ")
         }
         number => number.to_string(),
     }
+}
+
+/// A member of a group.
+fn is_weighted(value: &Value) -> bool {
+    value.get("member").is_some() && value.get("weight").is_some()
+}
+
+/// Rates of a meter with their unit, as they are written.
+fn rates(map: &Map<String, Value>) -> String {
+    let (rate, size) = match map.get("unit").and_then(Value::as_str) {
+        Some("packets") => ("pps", ""),
+        _ => ("B/s", "B"),
+    };
+    let pairs = map.iter().filter(|(name, _)| *name != "unit").map(|(name, value)| {
+        let unit = if name.ends_with("ir") { rate } else { size };
+        format!("{name}={value}{unit}")
+    });
+    pairs.collect::<Vec<_>>().join(" ")
 }
 
 fn is_action(value: &Value) -> bool {

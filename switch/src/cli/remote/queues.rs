@@ -1,5 +1,7 @@
 //! `queue` and `capture`: settings of ports at run time.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::{Outcome, connect, print, show};
@@ -48,6 +50,9 @@ pub(super) fn capture(args: &CaptureArgs) -> Outcome {
     };
     let request = match &args.command {
         CaptureCommand::List => None,
+        CaptureCommand::Start { file, .. } if file == Path::new("-") => {
+            return Err("the switch writes the capture, so it has no standard output of this command: name a file".into());
+        }
         CaptureCommand::Start { port: of, file, filter } => {
             // The switch writes it: its folder is another one.
             let file = std::path::absolute(file)?;

@@ -1,23 +1,43 @@
 //! `swap`: another program for a running switch.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+
+use serde_json::Value;
 
 use super::{Outcome, connect, print};
-use crate::cli::args::{ProgramArgs, SwapArgs};
+use crate::cli::args::SwapArgs;
 use crate::cli::load::load;
 use crate::cli::say;
+use crate::library;
 use crate::management::client::Calls;
 use crate::p4runtime::pack;
 use crate::p4runtime::proto::wireyard::v1 as wire;
+use crate::program::Loaded;
 
-/// The entries that go with the program.
-fn entries(args: &ProgramArgs) -> Result<String, String> {
-    let beside = || {
-        let path: PathBuf = args.program.join("entries.yaml");
-        path.is_file().then_some(path)
-    };
-    let Some(path) = args.entries.clone().or_else(beside) else { return Ok(String::new()) };
-    std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+/// The entries that go with the program: those that `run` reads.
+fn entries(loaded: &Loaded) -> Result<String, String> {
+    let Some(path) = &loaded.entries_path else { return Ok(String::new()) };
+    if let Some(inside) = library::text_at(path) {
+        return Ok(inside.to_owned());
+    }
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A file that was named and of which something is not loaded, because the switch keeps what it has there.
+fn note_kept(args: &SwapArgs, loaded: &Loaded, done: &Value) {
+    let (Some(path), Some(entries)) = (&args.program.entries, &loaded.entries) else { return };
+    let filled: BTreeSet<&str> = entries.filled(&loaded.program).collect();
+    let objects = done["objects"].as_array().into_iter().flatten();
+    let kept = objects.filter(|object| object["fate"] == "kept");
+    let names = kept.filter_map(|object| object["name"].as_str());
+    let names: Vec<&str> = names.filter(|name| filled.contains(name)).collect();
+    if !names.is_empty() {
+        let (path, names) = (path.display(), names.join(", "));
+        say(&format!(
+            "note: --entries {path} does not go into what is kept ({names}): --anew keeps nothing, `wireyard table load {path}` \
+             adds it to what is there"
+        ));
+    }
 }
 
 pub(super) fn run(args: &SwapArgs) -> Outcome {
@@ -27,12 +47,13 @@ pub(super) fn run(args: &SwapArgs) -> Outcome {
     let remote = connect(on)?;
     let request = wire::SwapRequest {
         program: pack::pack(&loaded.parsed),
-        entries: entries(&args.program)?,
+        entries: entries(&loaded)?,
         dry_run: args.dry_run,
         anew: args.anew,
         keep_all: args.keep_all,
     };
     let done = remote.document(|mut calls: Calls| async move { calls.swap(request).await })?;
+    note_kept(args, &loaded, &done);
     if on.json {
         print::line(&done);
         return Ok(());

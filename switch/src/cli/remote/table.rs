@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Outcome, change, dump, list, of_entries, words};
+use super::{Outcome, change, connect, describe, dump, list, of_entries, words};
 use crate::cli::args::{EntryArgs, KeyArgs, SwitchArgs, TableArgs, TableCommand};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use wire::change::Kind;
@@ -25,8 +25,7 @@ pub(super) fn run(args: &TableArgs) -> Outcome {
         }
         TableCommand::Default { table, words } => default(on, table.as_deref(), words),
         TableCommand::Load { file } => {
-            let name = file.display().to_string();
-            let entries = std::fs::read_to_string(file).map_err(|e| format!("{name}: {e}"))?;
+            let (name, entries) = words::file(file)?;
             let kind = Kind::Set.into();
             change(on, wire::Change { kind, entries, name, ..Default::default() })
         }
@@ -47,6 +46,9 @@ fn default(on: &SwitchArgs, table: Option<&str>, words: &[String]) -> Outcome {
 
 fn write(on: &SwitchArgs, kind: Kind, entry: &EntryArgs) -> Outcome {
     let (keys, action) = words::split(&entry.words);
+    if let Some(value) = action.first().filter(|word| !words::may_be_action(word)) {
+        return Err(without_key(on, &entry.table, value)?.into());
+    }
     let mut one = Map::new();
     one.insert("match".into(), words::pairs(keys)?.into());
     one.insert("action".into(), words::call(action)?.into());
@@ -56,6 +58,23 @@ fn write(on: &SwitchArgs, kind: Kind, entry: &EntryArgs) -> Outcome {
         one.insert("meter".into(), words::rates(std::slice::from_ref(rates))?);
     }
     change(on, of_entries(kind, &json!({ "entries": { &entry.table: [one] } })))
+}
+
+/// A value that stands where a KEY=VALUE is wanted.
+fn without_key(on: &SwitchArgs, table: &str, value: &str) -> Result<String, Failure> {
+    let all = describe(&connect(on)?)?;
+    let mut tables = all["program"]["tables"].as_array().into_iter().flatten();
+    let found = tables.find(|one| one["name"] == table);
+    let keys = found.and_then(|one| one["keys"].as_array()).into_iter().flatten();
+    let keys: Vec<&str> = keys.filter_map(|key| key["name"].as_str()).collect();
+    Ok(match keys.as_slice() {
+        [key] => format!("write `{key}={value}`: the key of table `{table}` is `{key}`"),
+        [] => format!("`{value}` is no KEY=VALUE and no action"),
+        [first, ..] => format!(
+            "write `{first}={value}`, or which key it is of: those of table `{table}` are {}",
+            keys.join(", ")
+        ),
+    })
 }
 
 /// What names one entry.

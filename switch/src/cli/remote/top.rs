@@ -4,12 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Failure, Outcome, connect, print, reader_is_gone};
+use super::{Failure, Outcome, connect_at, print, reader_is_gone};
 use crate::cli::args::TopArgs;
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -25,10 +24,13 @@ pub(super) fn run(args: &TopArgs) -> Outcome {
     if !(0.05..=3600.0).contains(&seconds) {
         return Err(format!("--watch={seconds}: give 0.05 to 3600 seconds").into());
     }
-    let remote = connect(on)?;
+    let remote = connect_at(&on.place)?;
+    let mut interrupts = remote.interrupts()?;
     let mut before = take(&remote)?;
     loop {
-        sleep(Duration::from_secs_f64(seconds));
+        if interrupts.within(Duration::from_secs_f64(seconds)) {
+            return Ok(());
+        }
         let now = take(&remote)?;
         let shown = compare(&before, &now);
         match on.json {

@@ -24,8 +24,11 @@ fn watch(
         Some(seconds) => return Err(format!("--seconds {seconds}: give 0 to 1000000000").into()),
         None => None,
     };
+    let mut left = match until.count {
+        Some(0) => return Err("--count 0: give 1 or more, or leave it out for no end".into()),
+        count => count.unwrap_or(u64::MAX),
+    };
     let remote = connect(on)?;
-    let mut left = until.count.unwrap_or(u64::MAX);
     let call = |mut calls: Calls| async move { calls.watch(request).await };
     Ok(remote.list_for(most, call, &mut |notice| {
         if !wanted(&notice) && notice.get("lost").is_none() {
@@ -117,9 +120,10 @@ pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
     };
     let remote = connect_at(&args.place)?;
     let call = |mut calls: Calls| async move { calls.trace(request).await };
-    let mut packets = 0;
-    Ok(remote.list(call, &mut |mut pass| {
+    let (mut packets, mut is_over) = (0, false);
+    let done = remote.list(call, &mut |mut pass| {
         if let (Some(skipped), Some(lost)) = (pass["skipped"].as_u64(), pass["lost"].as_u64()) {
+            is_over = true;
             if packets < u64::from(count) {
                 note(&format!("{packets} of {count} packets met the filter in {seconds} s"));
             }
@@ -136,7 +140,12 @@ pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
             }
         }
         !reader_is_gone()
-    })?)
+    });
+    // Ctrl-C, before the switch has said it.
+    if done.is_ok() && !is_over && !reader_is_gone() && packets < u64::from(count) {
+        note(&format!("{packets} of {count} packets met the filter until it was interrupted"));
+    }
+    Ok(done?)
 }
 
 /// Says what a trace does not have.

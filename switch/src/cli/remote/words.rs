@@ -1,5 +1,7 @@
 //! Words of the command line as documents of entries.yaml.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 /// A document as YAML: numbers stay plain where they are keys, all other texts are quoted.
@@ -20,6 +22,18 @@ pub(super) fn yaml(value: &Value) -> String {
         }
         other => other.to_string(),
     }
+}
+
+/// The name and the text of a file; `-` is standard input.
+pub(super) fn file(path: &Path) -> Result<(String, String), String> {
+    let is_input = path == Path::new("-");
+    let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
+    let text = match is_input {
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(path),
+    };
+    let text = text.map_err(|error| format!("{name}: {error}"))?;
+    Ok((name, text))
 }
 
 /// `KEY=VALUE` words as a map; where a value itself has a `=`, the first one divides.
@@ -52,6 +66,12 @@ pub(super) fn split(words: &[String]) -> (&[String], &[String]) {
             || word.contains('=') && !word.contains('(')
     };
     words.split_at(words.iter().take_while(is_pair).count())
+}
+
+/// Whether a word can be the name of an action, with arguments or without.
+pub(super) fn may_be_action(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && !word.split('(').next().is_some_and(|name| name.contains(['/', ':']))
 }
 
 /// Rates of a meter: `cir=10Mbit/s,cbs=16KB`, or as words.

@@ -176,6 +176,14 @@ pub(super) fn begin(args: &RunArgs, control: &Control, parsed: &Parsed) -> Resul
     for text in &begun.says {
         tracing::info!(event = "state", %folder, "--state {folder}: {text}");
     }
+    if let Some(entries) = args.program.entries.as_deref().filter(|_| begun.is_back) {
+        let entries = entries.display();
+        tracing::warn!(
+            event = "state",
+            "--state {folder} has what was written before, in the place of --entries {entries}: `wireyard restore {entries}` puts that \
+             file in its place"
+        );
+    }
     begun.complaints.iter().for_each(|text| failed(text));
     Ok(begun)
 }

@@ -113,6 +113,19 @@ pub struct Report {
     pub warnings: Vec<Problem>,
 }
 
+impl Report {
+    /// What is wrong, without what was divided: for whoever wants to run it.
+    pub fn refusal(&self) -> String {
+        let errors = self.problems.iter().take(SHOWN_MAX);
+        let mut lines: Vec<String> = errors.map(Problem::to_string).collect();
+        if self.problems.len() > SHOWN_MAX {
+            lines.push(format!("... and {} more", self.problems.len() - SHOWN_MAX));
+        }
+        lines.push("`wireyard check` with the same program and --config shows the pools as they are divided".to_owned());
+        lines.join("\n")
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let b = |bytes: u64| Bytes::new(bytes).to_string();

@@ -22,7 +22,8 @@ const SOON: Duration = Duration::from_secs(10);
 impl Served {
     fn new(limits: Limits) -> Served {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut metrics = Metrics::bind_with(address, limits).unwrap();
+        let mut metrics =
+            Metrics::serve_with(Bound::to("--metrics", address).unwrap(), limits).unwrap();
         let end = Arc::<AtomicBool>::default();
         let (address, stop) = (metrics.address(), Arc::clone(&end));
         let thread = std::thread::spawn(move || {
@@ -252,7 +253,7 @@ fn idle_connections_keep_nobody_out() {
 #[test]
 fn a_switch_that_hangs_is_reported() {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let metrics = Metrics::bind(address).unwrap();
+    let metrics = Metrics::serve(Bound::to("--metrics", address).unwrap()).unwrap();
     let clients: Vec<_> = (0..3)
         .map(|_| {
             let mut stream = TcpStream::connect(metrics.address()).unwrap();

@@ -32,6 +32,9 @@ pub enum RemoteError {
         /// One of them with a similar name.
         similar: Option<String>,
     },
+    /// It is the name of a file in this folder.
+    #[error("no switch {0} runs here: for the socket in this folder write --switch ./{0}")]
+    InThisFolder(String),
     /// A path that is none.
     #[error(transparent)]
     Path(FileError),
@@ -74,6 +77,19 @@ pub enum RemoteError {
         /// What may be missing; empty if nothing is known.
         hint: &'static str,
     },
+    /// Somebody else's socket.
+    #[error(
+        "{name}: only its owner may steer this switch: run the command as that user, or start the switch with --control-group"
+    )]
+    NotAllowed {
+        /// Where the switch is.
+        name: String,
+        /// What the system says.
+        source: tonic::transport::Error,
+    },
+    /// The system takes no handler of Ctrl-C.
+    #[error("SIGINT: {0}")]
+    Interrupts(#[source] io::Error),
     /// The switch refuses: the code says what kind of refusal it is. Or the connection failed, which the status has as its source.
     #[error("{}{hint}", reason(.status))]
     Refused {

@@ -65,6 +65,7 @@ pub(super) fn restore(
         // Kinds first: groups refer to members, entries to both. Within a kind as they were made.
         objects.sort_by_key(|(number, key, _)| (key.first().copied(), *number));
         lost = fill(control, &schema, objects);
+        begun.is_back = true;
         begun.says.push(format!("{} of {all} objects are back", all - lost.len()));
     }
     begun

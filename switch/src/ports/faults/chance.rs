@@ -1,5 +1,7 @@
 //! What may happen to a frame on a link, by chance: one stream for each purpose, so that a fault elsewhere changes nothing here.
 
+use std::fmt;
+
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Span;
 
@@ -49,6 +51,30 @@ impl FaultSetup {
     }
 }
 
+/// As the options of a port say it: `loss=1%,delay=2ms`.
+impl fmt::Display for FaultSetup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let none = FaultSetup::NONE;
+        let chances = [
+            ("loss", self.loss),
+            ("corrupt", self.corruption),
+            ("duplicate", self.duplication),
+            ("reorder", self.reordering),
+        ];
+        let chances = chances.iter().filter(|(_, chance)| *chance != Probability::ZERO);
+        let mut parts: Vec<String> =
+            chances.map(|(name, chance)| format!("{name}={chance}")).collect();
+        let spans =
+            [("reorder_by", self.reorder_by, none.reorder_by), ("delay", self.delay, none.delay)];
+        let spans = spans.iter().filter(|(_, span, usual)| span != usual);
+        parts.extend(spans.map(|(name, span, _)| format!("{name}={span}")));
+        if self.seed != none.seed {
+            parts.push(format!("seed={}", self.seed));
+        }
+        f.write_str(&parts.join(",").replace(' ', ""))
+    }
+}
+
 /// What happens to one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
@@ -89,6 +115,11 @@ impl Chances {
             reordering: stream(0x12),
             duplication: stream(0x13),
         }
+    }
+
+    /// What it draws by.
+    pub fn setup(&self) -> FaultSetup {
+        self.setup
     }
 
     /// How much later every frame comes, where nothing can happen to any.

@@ -1,0 +1,77 @@
+//! What the interfaces of a capture of Wireyard say: which port a record is of, and whether it came in, left, or was dropped.
+
+/// How a record met its port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It came in.
+    In,
+    /// It left.
+    Out,
+    /// It was dropped.
+    Dropped,
+}
+
+/// Where a switch has seen a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen<'a> {
+    /// The port.
+    pub port: u16,
+    /// How.
+    pub way: Way,
+    /// Why it was dropped, and what was in its way.
+    pub reason: Option<&'a str>,
+}
+
+impl Way {
+    const ALL: [Way; 3] = [Way::In, Way::Out, Way::Dropped];
+
+    /// In a word, which is the last one of the name of the interface.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::In => "in",
+            Way::Out => "out",
+            Way::Dropped => "dropped",
+        }
+    }
+}
+
+/// The name of an interface for what a port has seen.
+pub fn interface(port: u16, name: &str, way: Way) -> String {
+    format!("port {port} {name} {}", way.name())
+}
+
+impl<'a> Seen<'a> {
+    /// From the name of an interface and the comment of a record; `None` in the capture of somebody else.
+    pub fn read(interface: &str, comment: Option<&'a str>) -> Option<Seen<'a>> {
+        let (port, rest) = interface.strip_prefix("port ")?.split_once(' ')?;
+        let (_, last) = rest.rsplit_once(' ')?;
+        let way = Way::ALL.into_iter().find(|way| way.name() == last)?;
+        let reason = comment.filter(|_| way == Way::Dropped);
+        let reason = reason.map(|text| text.strip_prefix("dropped: ").unwrap_or(text));
+        Some(Seen { port: port.parse().ok()?, way, reason })
+    }
+
+    /// In words: `port 1 in`, `port 2 dropped: no_decision`.
+    pub fn text(&self) -> String {
+        let reason = self.reason.map_or(String::new(), |reason| format!(": {reason}"));
+        format!("port {} {}{reason}", self.port, self.way.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_interfaces_are_read_as_they_are_written() {
+        for way in Way::ALL {
+            let name = interface(7, "raw:veth 1", way);
+            let seen = Seen::read(&name, Some("dropped: no_decision"));
+            let reason = (way == Way::Dropped).then_some("no_decision");
+            assert_eq!(seen, Some(Seen { port: 7, way, reason }));
+        }
+        for other in ["eth0", "port 1", "port x raw:a in", "port 1 raw:a inside", "port 1 in"] {
+            assert_eq!(Seen::read(other, None), None, "{other}");
+        }
+    }
+}
