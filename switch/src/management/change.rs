@@ -115,6 +115,18 @@ pub(super) fn named(program: &Program, entity: &Entity, error: ControlError) -> 
     }
 }
 
+/// The same of an entry that is only read.
+pub(super) fn no_entry(program: &Program, key: &EntryKey, error: ControlError) -> ControlError {
+    let table = program.tables.get(key.table).map_or("", |table| table.name.as_str());
+    match error {
+        ControlError::NotFound(text) if text.ends_with(&EntryError::NotFound.to_string()) => {
+            let key = show::key(program, key);
+            ControlError::NotFound(format!("table `{table}` has no entry {key}"))
+        }
+        error => error,
+    }
+}
+
 /// Where changes are made.
 struct Changes<'a> {
     control: &'a Control,

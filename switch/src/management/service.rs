@@ -172,12 +172,17 @@ impl Management {
             let program = control.program();
             let mut all = Vec::new();
             for query in self.queries(request)? {
-                control.visit(&query, &mut |entity: Entity| {
-                    if request.all || !show::is_blank(&entity) || request.index.is_some() {
-                        let shown = show::entity(&program, &entity);
-                        all.extend(shown.map(|shown| shown.to_string()));
-                    }
-                })?;
+                control
+                    .visit(&query, &mut |entity: Entity| {
+                        if request.all || !show::is_blank(&entity) || request.index.is_some() {
+                            let shown = show::entity(&program, &entity);
+                            all.extend(shown.map(|shown| shown.to_string()));
+                        }
+                    })
+                    .map_err(|error| match &query {
+                        Query::Entry(key) => change::no_entry(&program, key, error),
+                        _ => error,
+                    })?;
             }
             if Arc::ptr_eq(&program, &control.program()) {
                 return Ok(all);

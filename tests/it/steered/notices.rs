@@ -274,10 +274,10 @@ fn queues_change_at_run_time() {
     }
     assert_eq!(rig.switch.objects(&["queue", "list", "2", "4"]), [after]);
     for (words, reason) in [
-        ("queue set 2 4 kmin=30KB", "kmin 30000 B is above kmax 20000 B"),
+        ("queue set 2 4 kmin=30KB", "kmin 30 KB is above kmax 20 KB"),
         ("queue set 2 4 kmim=30KB", "did you mean kmin?"),
         ("queue set 2 4 kmin=30", "kmin"),
-        ("queue set 2 9 kmin=3KB", "no such queue"),
+        ("queue set 2 9 kmin=3KB", "there is no queue 9"),
         ("queue set 2 port rate=2Gbit/s", "headroom is for 1 Gbit/s"),
         ("queue set 2 port kmin=3KB", "say which queue"),
         ("queue set 2 4 limit=1GB", "limit 1 GB is above the"),
