@@ -8,12 +8,11 @@ use super::{Const, Type};
 use crate::diag::codes;
 
 impl Checker<'_> {
-    /// The type parameters of a call whose result goes nowhere are known from its arguments.
+    /// The type of the result of a call that goes nowhere is known from its arguments.
     fn types_found(&mut self, call: &Expr) {
-        let Some(info) = self.calls.get(&call.id) else { return };
-        let types: Vec<Type> = info.types.iter().map(|(_, ty)| ty.clone()).collect();
-        if types.iter().any(|ty| matches!(self.known(ty), Type::Infer(_))) {
-            let text = "a type parameter of this call does not follow from its arguments";
+        // One of an optional parameter without an argument stays open.
+        if matches!(self.known(&self.noted(call)), Type::Infer(_)) {
+            let text = "the type of the result does not follow from the arguments";
             self.type_error(call.span, text).help("give it: `f<bit<8>>()`");
         }
     }

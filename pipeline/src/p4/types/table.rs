@@ -170,12 +170,8 @@ impl Checker<'_> {
                 continue;
             }
             let fits = self.value_as(&arg.value, &want);
-            if fits && !is_default {
-                self.known_in_entry(&arg.value);
-            } else if fits && !self.is_known(&arg.value) {
-                let text =
-                    "an argument of the default action must be known when the program is compiled";
-                self.error(codes::NOT_CONSTANT, arg.value.span, text);
+            if fits {
+                self.known_in_call(&arg.value, is_default);
             }
         }
         let mut all = vec![None; skipped];
@@ -201,12 +197,17 @@ impl Checker<'_> {
         }
     }
 
-    /// An argument of an entry is known when the program is compiled.
-    fn known_in_entry(&mut self, value: &Expr) {
+    /// An argument of an entry or of the default is known when the program is compiled.
+    fn known_in_call(&mut self, value: &Expr, is_default: bool) {
         let is_parts =
             matches!(&*value.kind, ExprKind::List(..) | ExprKind::Record(..) | ExprKind::Invalid);
-        if !is_parts && !self.consts.contains_key(&value.id) {
-            let text = "an argument of an entry must be known when the program is compiled";
+        let (known, what) = match is_default {
+            // It may be a parameter of the constructor.
+            true => (self.is_known(value), "the default action"),
+            false => (is_parts || self.consts.contains_key(&value.id), "an entry"),
+        };
+        if !known {
+            let text = format!("an argument of {what} must be known when the program is compiled");
             self.error(codes::NOT_CONSTANT, value.span, text);
         }
     }
