@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Outcome, change, connect, describe, dump, list, of_entries, words};
+use super::{Failure, Outcome, change, connect, describe, dump, list, of_entries, words};
 use crate::cli::args::{EntryArgs, KeyArgs, SwitchArgs, TableArgs, TableCommand};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use wire::change::Kind;
