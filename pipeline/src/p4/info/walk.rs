@@ -411,12 +411,10 @@ impl Walk<'_> {
         self.calls(&body.statements, &mut |call| calls.push(call.clone()));
         for call in &calls {
             let info = self.checked.calls.get(&call.id);
-            match info.map(|info| info.callee.clone()) {
-                Some(Callee::Decl(decl)) => match &decl.kind {
-                    DeclKind::Action { body, .. } => self.inlined(body, prefix),
-                    _ => self.called(call, prefix),
-                },
-                _ => {}
+            let Some(Callee::Decl(decl)) = info.map(|info| info.callee.clone()) else { continue };
+            match &decl.kind {
+                DeclKind::Action { body, .. } => self.inlined(body, prefix),
+                _ => self.called(call, prefix),
             }
         }
     }
