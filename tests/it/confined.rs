@@ -159,6 +159,7 @@ fn files_are_written_beneath_folders_that_were_named() {
     let (ended, file) = capture(named.path());
     ended.expect(0, &[]);
     assert!(file.exists());
+    switch.command(&["capture", "stop", "1"]).expect(0, &[]);
     let (ended, _) = capture(switch.run_folder());
     ended.expect(0, &[]);
     switch.end("INT").expect(0, &[]);

@@ -42,6 +42,8 @@ pub(super) struct Walk<'c> {
     /// Action declarations that are inside of the control at hand.
     local: HashSet<u32>,
     depth: usize,
+    /// Actions that other actions call, once each: their digests are the same at every call.
+    seen: HashSet<u32>,
     /// Names that are not listed, but that aliases are told apart from.
     pub(super) also: Vec<String>,
     /// The names of the types of controller headers, in their order.
@@ -86,6 +88,7 @@ pub(in crate::p4) fn info(checked: &Checked) -> Option<Info> {
         tables: HashSet::new(),
         local: HashSet::new(),
         depth: 0,
+        seen: HashSet::new(),
         also: Vec::new(),
         header_types: Vec::new(),
     };
@@ -413,7 +416,11 @@ impl Walk<'_> {
             let info = self.checked.calls.get(&call.id);
             let Some(Callee::Decl(decl)) = info.map(|info| info.callee.clone()) else { continue };
             match &decl.kind {
-                DeclKind::Action { body, .. } => self.inlined(body, prefix),
+                DeclKind::Action { body, .. } => {
+                    if self.seen.insert(decl.id) {
+                        self.inlined(body, prefix);
+                    }
+                }
                 _ => self.called(call, prefix),
             }
         }
