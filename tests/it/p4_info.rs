@@ -308,3 +308,22 @@ fn a_register_above_64_bits_is_one_number_for_controllers() {
     let long = P4Data { data: Some(Data::Bitstring(vec![1; 17])) };
     assert_eq!(forms.cells(wide, &long, 2), None);
 }
+
+/// Types stand in the order of their names: a message of a map has none, and the next run would have another.
+#[test]
+fn types_of_a_p4info_are_in_order() {
+    for (format, first, second) in [
+        ("text", "key: \"candidates\"", "key: \"requests\""),
+        ("json", "\"candidates\": {", "\"requests\": {"),
+    ] {
+        for _ in 0..6 {
+            let made = Command::new(wireyard())
+                .args(["p4info", "nic_notification_point", "--format", format])
+                .output()
+                .expect("it runs");
+            let text = String::from_utf8(made.stdout).expect("text");
+            let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} in {text}"));
+            assert!(at(first) < at(second), "{text}");
+        }
+    }
+}
