@@ -90,6 +90,7 @@ pub struct Interp {
     nodes: Box<[nodes::Node]>,
     /// By instance and field: the place of a field that is read and written at once.
     quick_fields: Box<[Box<[Option<phv::QuickField>]>]>,
+    /// Metadata that crosses the queue.
     carried: carried::CarriedFields,
     /// Egress is the identity: a packet need not be put together again.
     egress_is_identity: bool,
@@ -97,6 +98,7 @@ pub struct Interp {
     has_given_lengths: bool,
     /// Instances in front of the body, in the order in which they leave, each with its bit.
     emit: Box<[(u64, InstanceId)]>,
+    /// All their bits.
     emit_mask: u64,
     /// Instances behind it.
     after_mask: u64,

@@ -82,7 +82,7 @@ impl Walk<'_> {
                 if !self.info.types.contains_key(&name) {
                     let known = match translation(decl) {
                         Some((uri, bits)) => NamedType::Translated(uri, bits),
-                        // What it is in the end: types in between are not told.
+                        // What it is in the end: types in between are not listed.
                         None => NamedType::New(self.type_ref(base.unwrapped())),
                     };
                     self.info.types.insert(name.clone(), known);

@@ -44,7 +44,7 @@ pub(super) struct Walk<'c> {
     depth: usize,
     /// Actions that other actions call, once each: their digests are the same at every call.
     seen: HashSet<u32>,
-    /// Names that are not listed, but that aliases are told apart from.
+    /// Names that are not listed, and that no alias may be the end of.
     pub(super) also: Vec<String>,
     /// The names of the types of controller headers, in their order.
     header_types: Vec<String>,
