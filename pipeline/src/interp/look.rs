@@ -38,7 +38,7 @@ impl Interp {
         meta: &mut Intrinsic,
     ) -> Seen {
         let mut scalars = Scalars::new(packet.len);
-        let mut pass = self.begin(cx, packet, meta, &mut scalars, (false, false));
+        let mut pass = self.begin(cx, packet, meta, &mut scalars, false, false);
         let mut seen = Seen::default();
         if let Err(end) = pass.parse() {
             let error = match end {

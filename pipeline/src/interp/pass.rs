@@ -65,7 +65,7 @@ pub(super) struct Pass<'a> {
 }
 
 impl Interp {
-    /// One packet through ingress or egress. `told` is true when the trace sink has said already that
+    /// One packet through ingress or egress. `is_wanted` is true when the trace sink has said already that
     /// it wants this packet.
     pub(crate) fn pass(
         &self,
@@ -73,11 +73,11 @@ impl Interp {
         packet: &mut Descriptor,
         meta: &mut Intrinsic,
         egress: bool,
-        told: bool,
+        is_wanted: bool,
     ) {
         let now = Time::from_ns(meta.now_ns);
         let mut scalars = Scalars::new(packet.len);
-        let mut pass = self.begin(cx, packet, meta, &mut scalars, (egress, told));
+        let mut pass = self.begin(cx, packet, meta, &mut scalars, egress, is_wanted);
         if egress && pass.is_identity() {
             pass.egress_unchanged();
             pass.end_trace();
@@ -98,7 +98,8 @@ impl Interp {
         packet: &'p mut Descriptor,
         meta: &'p mut Intrinsic,
         scalars: &'p mut Scalars,
-        (egress, told): (bool, bool),
+        egress: bool,
+        is_wanted: bool,
     ) -> Pass<'p> {
         let mut sink: Option<&mut dyn TraceSink> = match &mut cx.trace {
             Some(sink) => Some(&mut **sink),
@@ -106,7 +107,7 @@ impl Interp {
         };
         let bytes = || packet.buf.as_ref().map(|b| cx.memory.frame(b, packet.data_off, packet.len));
         if let Some(wanted) = &mut sink
-            && !told
+            && !is_wanted
             && !wanted.wants(packet, bytes().unwrap_or_default(), egress)
         {
             sink = None;

@@ -273,7 +273,7 @@ impl Core {
     /// Whether these ports can be recorded: none of them is.
     ///
     /// # Errors
-    /// One is recorded already: its file would end, and nobody would be told.
+    /// One is recorded already: its file would end, and nothing would say so.
     pub(crate) fn check_recorded(&self, numbers: &[u16]) -> Result<(), DeviceError> {
         for number in numbers {
             let slot = self.ports.find(*number).map(|slot| &self.ports[slot]);

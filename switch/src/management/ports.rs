@@ -9,11 +9,8 @@ use crate::control::{Control, ControlError};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::ports::PortSpec;
 use crate::ports::faults::chance::FaultSetup;
+use crate::ports::spec::FAULT_OPTIONS;
 use wire::port_request::Kind;
-
-/// Options of a port that are faults of its cable.
-const FAULTS: [&str; 7] =
-    ["loss", "corrupt", "duplicate", "reorder", "reorder_by", "delay", "seed"];
 
 fn invalid(text: impl ToString) -> ControlError {
     ControlError::InvalidArgument(text.to_string())
@@ -35,10 +32,10 @@ fn faults(text: &str) -> Result<FaultSetup, ControlError> {
         return Ok(FaultSetup::NONE);
     }
     let names = text.split(',').filter_map(|one| one.split('=').next()).map(str::trim);
-    if let Some(unknown) = names.into_iter().find(|name| !FAULTS.contains(name)) {
-        let near = suggest(unknown, FAULTS);
+    if let Some(unknown) = names.into_iter().find(|name| !FAULT_OPTIONS.contains(name)) {
+        let near = suggest(unknown, FAULT_OPTIONS);
         let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
-        let all = FAULTS.join(", ");
+        let all = FAULT_OPTIONS.join(", ");
         return Err(invalid(format!("faults: there is no `{unknown}`; there are: {all}{near}")));
     }
     // The options of a port's specification, on a port that is not opened.

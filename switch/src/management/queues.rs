@@ -129,7 +129,7 @@ pub fn change(control: &Control, request: &wire::QueueRequest) -> Result<Value> 
         let is_there = control.ports()?.iter().any(|state| state.port == port);
         // A switch without queues has none to list.
         if !is_there || queue.is_some() || !request.settings.is_empty() {
-            return Err(none_of(control, port, queue)?);
+            return Err(none_of(is_there, port, queue));
         }
     }
     if !request.settings.is_empty() {
@@ -211,10 +211,9 @@ pub fn put_back(control: &Control, settings: &[Setting], before: &[QueueSettings
     }
 }
 
-/// Why there is no such queue.
-fn none_of(control: &Control, port: u16, queue: Option<u8>) -> Result<ControlError> {
-    let is_there = control.ports()?.iter().any(|state| state.port == port);
-    Ok(ControlError::NotFound(match queue {
+/// Why there is no such queue; `is_there` says that there is the port.
+fn none_of(is_there: bool, port: u16, queue: Option<u8>) -> ControlError {
+    ControlError::NotFound(match queue {
         _ if !is_there => {
             format!("there is no port {port}: `wireyard port list` shows those that there are")
         }
@@ -222,7 +221,7 @@ fn none_of(control: &Control, port: u16, queue: Option<u8>) -> Result<ControlErr
             format!("there is no queue {queue}: a port has queues 0 to {}", CLASSES - 1)
         }
         _ => format!("port {port} has no queues: the switch has no `qos:` (switch.yaml)"),
-    }))
+    })
 }
 
 /// Checks all, then sets all.

@@ -102,23 +102,11 @@ pub struct PortSpec {
     pub faults: FaultSetup,
 }
 
-const OPTIONS: [&str; 15] = [
-    "link",
-    "queue",
-    "queues",
-    "ring",
-    "mtu",
-    "out",
-    "pace",
-    "capture",
-    "loss",
-    "corrupt",
-    "duplicate",
-    "reorder",
-    "reorder_by",
-    "delay",
-    "seed",
-];
+/// Options of a port itself.
+const OPTIONS: [&str; 8] = ["link", "queue", "queues", "ring", "mtu", "out", "pace", "capture"];
+/// Options that are faults of its cable.
+pub(crate) const FAULT_OPTIONS: [&str; 7] =
+    ["loss", "corrupt", "duplicate", "reorder", "reorder_by", "delay", "seed"];
 /// A frame that is later than this is lost to everybody.
 const FAULT_DELAY_MAX: Span = Span::from_ms(10_000);
 /// IFNAMSIZ less the closing zero.
@@ -324,8 +312,9 @@ fn set_option(spec: &mut PortSpec, key: &str, value: &str) -> Result<(), String>
         }
         _ if set_fault(&mut spec.faults, key, value)? => {}
         _ => {
-            let hint = suggest(key, &OPTIONS);
-            return Err(format!("unknown option `{key}`{hint}; known are {}", OPTIONS.join(", ")));
+            let known = [&OPTIONS[..], &FAULT_OPTIONS].concat();
+            let hint = suggest(key, &known);
+            return Err(format!("unknown option `{key}`{hint}; known are {}", known.join(", ")));
         }
     }
     Ok(())
