@@ -54,6 +54,8 @@ pub struct Confinement {
     write: Vec<PathBuf>,
     /// Something of it belongs to another user.
     is_foreign: bool,
+    /// Threads become real-time ones later.
+    is_realtime: bool,
 }
 
 /// What came of it.
@@ -76,7 +78,12 @@ impl Default for Confinement {
 impl Confinement {
     /// Nothing but what every switch reads of the system.
     pub fn new() -> Confinement {
-        Confinement { read: Vec::new(), write: Vec::new(), is_foreign: false }
+        Confinement { read: Vec::new(), write: Vec::new(), is_foreign: false, is_realtime: false }
+    }
+
+    /// Threads of the confined process may become real-time ones, if they could.
+    pub fn schedule(&mut self) {
+        self.is_realtime = true;
     }
 
     /// Files in the folder of this one can be read: an editor puts another file in its place.
@@ -120,7 +127,7 @@ impl Confinement {
         let extent = files::restrict(&self.read, &self.write)?;
         // In folders that the kernel confines it to, root reads what belongs to others, as it did before.
         let reads_others = self.is_foreign && extent != Extent::Nothing;
-        capabilities::keep(reads_others)?;
+        capabilities::keep(&capabilities::Wanted { reads_others, is_realtime: self.is_realtime })?;
         Ok(extent)
     }
 

@@ -14,12 +14,12 @@ pub mod port_file;
 pub mod private;
 pub mod progress;
 mod ready;
+mod scheduling;
 mod workers;
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
@@ -27,10 +27,10 @@ use wireyard_tables::time::{Deadline, Span, Time};
 
 use crate::core::{Core, Message, Progress};
 use crate::ports::sys::heap;
-use crate::ports::sys::schedule::shorten_slices;
 use crate::ports::{self, PortError, PortSpec};
 use assembly::AssemblyError;
 pub use error::LiveError;
+pub use scheduling::Scheduling;
 use workers::Shared;
 pub use workers::Workers;
 
@@ -122,16 +122,6 @@ impl Signals {
 pub fn attach(core: &mut Core, number: u16, spec: &PortSpec) -> Result<Vec<String>, AssemblyError> {
     let opened = ports::open(spec, core.memory())?;
     Ok(core.add_opened(number, spec, opened)?)
-}
-
-/// Slices of the processor that a switch asks for. With the usual ones of milliseconds a packet waits for the end of somebody else's, and on a busy
-/// machine the switch may not be run for tens of them, and its rings overflow.
-const SLICE: Duration = Duration::from_micros(100);
-
-/// Asks the system to run the calling thread, and those that it starts later, often and for short: for a switch that may not be late.
-pub fn ask_for_short_slices() {
-    // Where the system refuses, all is as it is without.
-    let _ = shorten_slices(SLICE);
 }
 
 /// Has memory that was freed go back to the system: for a process that replaces programs for a year.

@@ -1,6 +1,6 @@
 //! How late frames leave a switch while a controller writes entries as fast as it can, and while none does, in turns.
 //!
-//! `p4latency [PAIRS]` as root: a switch on two veth pairs in a network namespace of its own, a frame every 100 us, turns of a second with
+//! `p4latency [PAIRS [OPTION..]]` as root, with options of `run` such as `--realtime`: a switch on two veth pairs in a network namespace of its own, a frame every 100 us, turns of a second with
 //! batches of 1,000 entries (4 under way) and of a second without. Generator and meter are one thread that comes before all others. One line of JSON: the median over the pairs of turns of the 50th and 99th percentile
 //! of both kinds, of how much the 99th grows in a pair, and how many entries a second were written.
 
@@ -136,7 +136,9 @@ fn come_first() {
 }
 
 fn main() {
-    let pairs = std::env::args().nth(1).map_or(20, |text| text.parse().expect("a number"));
+    let mut args = std::env::args().skip(1);
+    let pairs = args.next().map_or(20, |text| text.parse().expect("a number"));
+    let options: Vec<String> = args.collect();
     let _network = enter_private_network().expect("root");
     let ip = |words: &str| {
         let done = Command::new("ip").args(words.split(' ')).status().expect("ip runs");
@@ -147,7 +149,9 @@ fn main() {
         ip(&format!("link add {name}0 type veth peer name {name}1"));
         [0, 1].iter().for_each(|end| ip(&format!("link set {name}{end} up")));
     }
-    let switch = Switch::on(PROGRAM, &["1=raw:a1", "2=raw:b1"], &["--p4runtime", ADDRESS]);
+    let own = ["--p4runtime", ADDRESS].into_iter();
+    let options: Vec<&str> = own.chain(options.iter().map(String::as_str)).collect();
+    let switch = Switch::on(PROGRAM, &["1=raw:a1", "2=raw:b1"], &options);
     let (mut controller, _) = Controller::connect(ADDRESS, 1).expect("a stream");
     let action = controller.action("forward", &[&[2]]);
     let way = controller.exact("fdb", &[2, 0, 0, 0, 0, 0xb], action);

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,6 +17,8 @@ use crate::rig::{Wire, ip, private_network, veth};
 
 /// CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_PERFMON, CAP_BPF (include/uapi/linux/capability.h).
 const OF_PORTS: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 38 | 1 << 39;
+/// CAP_SYS_NICE.
+const SYS_NICE: u64 = 1 << 23;
 const SOON: Duration = Duration::from_secs(10);
 
 /// The status of each thread of a process: its name, and lines by name.
@@ -72,6 +75,36 @@ fn every_thread_has_what_ports_need_and_no_more() {
     }
     switch.end("INT").expect(0, &[]);
     assert!(capture.exists() && state.exists());
+}
+
+/// Who forwards comes first, who serves does not, and a user who may not have that is asked for it.
+#[test]
+fn realtime_is_for_workers_alone() {
+    let Some(_network) = private_network("realtime_is_for_workers_alone") else { return };
+    cables();
+    let more = ["--realtime", "--workers", "2", "--p4runtime", "127.0.0.1:0"];
+    let switch = Switch::start(&[&["programs/l2_switch"], &PORTS[..], &more].concat());
+    for (name, lines) in threads(switch.pid()) {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", value(&lines, "Pid"))).unwrap();
+        // After the name: fields 40 and 41, priority and policy (proc_pid_stat(5)).
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        let is_worker = name == "wireyard" || name.starts_with("worker");
+        let expected = if is_worker { ["1", "1"] } else { ["0", "0"] };
+        assert_eq!(fields[37..39], expected, "{name}");
+        assert_eq!(mask(&lines, "CapEff"), OF_PORTS | SYS_NICE, "{name}");
+    }
+    switch.end("INT").expect(0, &[]);
+    let lacking = "-sys_nice,-sys_resource";
+    let refused = Command::new("setpriv")
+        .args(["--bounding-set", lacking, "prlimit", "--rtprio=0:0", "--"])
+        .arg(wireyard_tests::binary::wireyard())
+        .args([&["run", "programs/l2_switch"], &PORTS[..], &["--realtime"]].concat())
+        .current_dir(wireyard_tests::workspace_root())
+        .output();
+    let refused = refused.expect("setpriv and prlimit run (util-linux)");
+    let err = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{err}");
+    assert!(err.contains("--realtime: ") && err.contains("CAP_SYS_NICE"), "{err}");
 }
 
 #[test]

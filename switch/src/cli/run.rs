@@ -3,7 +3,10 @@
 mod confined;
 mod steer;
 
-use wireyard_pipeline::diag::Rejected;
+use std::num::NonZero;
+use std::thread::available_parallelism;
+
+use wireyard_pipeline::diag::{Rejected, counted};
 use wireyard_tables::time::Span;
 
 use super::args::{LogLevel, RunArgs, Start};
@@ -18,7 +21,7 @@ use crate::live::delay;
 use crate::live::http::Bound;
 use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
-use crate::live::{self, Event, Signals, Workers};
+use crate::live::{self, Event, Scheduling, Signals, Workers};
 use crate::p4runtime::pack;
 use crate::ports::{PortSpec, Spread, files};
 use crate::program::{self, DeviceOptions, Loaded, Place};
@@ -69,6 +72,7 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     let metrics = args.metrics.map(|address| Bound::to("--metrics", address)).transpose()?;
     let page = args.http.map(|address| Bound::to("--http", address)).transpose()?;
     let mut refusals = confined::enter(confinement.as_ref())?;
+    let scheduling = scheduling(args)?;
     let mut metrics = metrics.map(Metrics::serve).transpose()?;
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
     let workers = usize::from(args.workers);
@@ -111,6 +115,9 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
         steer::follow_ports(file, device);
     }
     let linux = steer::linux(&loaded, &mut cores, namespace)?;
+    let mut core = cores.remove(0);
+    let mut workers =
+        Workers::start(cores, Some(scheduling)).map_err(|error| format!("workers: {error}"))?;
     tracing::info!(
         event = "start",
         program = program.name,
@@ -137,9 +144,6 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     }
     // For a service manager that waits for it (sd_notify(3)).
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    let mut core = cores.remove(0);
-    live::ask_for_short_slices();
-    let mut workers = Workers::start(cores).map_err(|error| format!("workers: {error}"))?;
     let all = |workers: &Workers, core: &mut Core| {
         let linux = linux.as_ref().map(Handle::report);
         let mut all = Statistics { linux, ..workers.statistics(core) };
@@ -220,6 +224,27 @@ fn port_specs(
     };
     let link_of = |port| config.and_then(|config| config.link_of(port));
     Ok(PortSpec::list(&texts, link_of, args.capture.as_deref())?)
+}
+
+/// How the workers get a processor, once the system has shown that it grants it.
+fn scheduling(args: &RunArgs) -> Result<Scheduling, Failure> {
+    if !args.realtime {
+        return Ok(Scheduling::Shared);
+    }
+    Scheduling::RealTime.check().map_err(|why| {
+        format!(
+            "--realtime: {why}: run as root, with CAP_SYS_NICE, or with a limit of real-time priorities of 1 (ulimit -r 1, LimitRTPRIO=1 in a unit)"
+        )
+    })?;
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    if usize::from(args.workers) >= processors {
+        tracing::warn!(
+            "--realtime: {} for {} of this machine: while packets come, little is left for anything else",
+            counted(usize::from(args.workers), "worker"),
+            counted(processors, "processor"),
+        );
+    }
+    Ok(Scheduling::RealTime)
 }
 
 fn duration(seconds: Option<f64>) -> Result<Option<Span>, Failure> {

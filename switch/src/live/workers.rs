@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use wireyard_tables::time::{Span, Time};
 
 use super::ready::Ready;
-use super::{LiveError, Pace, next_wait};
+use super::{LiveError, Pace, Scheduling, next_wait};
 use crate::core::{Core, Message, Progress, Statistics};
 use crate::ports::sys::event_fd::EventFd;
 
@@ -53,19 +53,19 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Only the caller.
+    /// Only the caller, who is scheduled as before.
     ///
     /// # Errors
     /// Too many open files.
     pub fn one() -> io::Result<Workers> {
-        Workers::start(Vec::new())
+        Workers::start(Vec::new(), None)
     }
 
-    /// The caller, and a thread for each of `others`.
+    /// The caller, and a thread for each of `others`, all scheduled alike.
     ///
     /// # Errors
-    /// No more threads or open files.
-    pub fn start(others: Vec<Core>) -> io::Result<Workers> {
+    /// No more threads or open files, or the system refuses the scheduling.
+    pub fn start(others: Vec<Core>, scheduling: Option<Scheduling>) -> io::Result<Workers> {
         let slot = || -> io::Result<WorkerSlot> {
             let (asleep, finished) = (AtomicBool::new(false), AtomicBool::new(false));
             Ok(WorkerSlot {
@@ -87,13 +87,14 @@ impl Workers {
             has_messages: AtomicBool::new(false),
         });
         let mut workers = Workers { shared, threads: Vec::new(), last: Vec::new() };
+        scheduling.map_or(Ok(()), Scheduling::apply)?;
         for (index, mut core) in others.into_iter().enumerate() {
             core.set_time_of_day(workers.shared.began_ns);
             let (shared, me) = (Arc::clone(&workers.shared), index + 1);
             Shared::wakes(&shared, me, &core);
             let thread = thread::Builder::new()
                 .name(format!("worker {}", me + 1))
-                .spawn(move || work(core, &shared, me))?;
+                .spawn(move || work(core, &shared, me, scheduling))?;
             workers.threads.push(thread);
         }
         Ok(workers)
@@ -302,9 +303,16 @@ impl Drop for Leaving<'_> {
 }
 
 /// The loop of every worker but the first.
-fn work(mut core: Core, shared: &Shared, me: usize) -> (Core, Result<(), LiveError>) {
+fn work(
+    mut core: Core,
+    shared: &Shared,
+    me: usize,
+    scheduling: Option<Scheduling>,
+) -> (Core, Result<(), LiveError>) {
     let _leaving = Leaving(shared);
-    let result = poll_until_stopped(&mut core, shared, me)
+    let result = scheduling
+        .map_or(Ok(()), Scheduling::apply)
+        .and_then(|()| poll_until_stopped(&mut core, shared, me))
         .map_err(|source| LiveError::Worker { worker: me + 1, source });
     (core, result)
 }

@@ -31,6 +31,10 @@ pub struct RunArgs {
     /// is served by as many.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub workers: u8,
+    /// Let the workers come before every ordinary thread of the machine (SCHED_FIFO): packets wait for nobody, and a busy worker has its processor
+    /// for itself. It takes root, CAP_SYS_NICE, or a limit of real-time priorities (`ulimit -r`) of 1.
+    #[arg(long)]
+    pub realtime: bool,
     /// Packet memory for packets of up to 1791 bytes and for rings, as in 256MiB; default: what ports and queues need.
     #[arg(long, value_name = "SIZE")]
     pub packet_memory: Option<crate::units::Bytes>,

@@ -53,6 +53,9 @@ pub(super) fn confinement(
         }
         confinement.write_beneath(folder);
     }
+    if args.realtime {
+        confinement.schedule();
+    }
     confinement.write_here();
     Ok(Some(confinement))
 }

@@ -8,6 +8,9 @@ use super::checked;
 /// The share of a thread that gives way: a tenth of another's (nice(2), `sched_prio_to_weight` in kernel/sched/core.c).
 const GIVING_WAY: i32 = 10;
 
+/// The lowest of the real-time priorities: before every ordinary thread, behind what the system has of its own.
+const PRIORITY: u32 = 1;
+
 /// Asks for slices of this length for the calling thread and those that it starts later: its share of the processor stays the same, in shorter
 /// pieces that come sooner (EEVDF, since Linux 6.12; other kernels take no notice). A thread with a real-time policy stays as it is.
 ///
@@ -31,6 +34,19 @@ pub fn give_way() -> io::Result<()> {
     })
 }
 
+/// Has the calling thread come before every ordinary one (SCHED_FIFO, sched(7)): it runs as soon as it can and for as long as it wants. Threads that it
+/// starts later are ordinary ones.
+///
+/// # Errors
+/// Without CAP_SYS_NICE, and with a limit of real-time priorities below 1 (RLIMIT_RTPRIO).
+pub fn come_first() -> io::Result<()> {
+    let mut attributes = attributes()?;
+    attributes.sched_policy = libc::SCHED_FIFO as u32;
+    attributes.sched_priority = PRIORITY;
+    attributes.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+    set(&attributes)
+}
+
 /// Changes what the calling thread has, unless its policy is not that of ordinary threads.
 fn change(edit: impl FnOnce(&mut libc::sched_attr)) -> io::Result<()> {
     let mut attributes = attributes()?;
@@ -38,8 +54,12 @@ fn change(edit: impl FnOnce(&mut libc::sched_attr)) -> io::Result<()> {
         return Ok(());
     }
     edit(&mut attributes);
+    set(&attributes)
+}
+
+fn set(attributes: &libc::sched_attr) -> io::Result<()> {
     // SAFETY: the kernel reads `attributes.size` bytes of `attributes`, which it wrote itself.
-    let done = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0u32) };
+    let done = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const *attributes, 0u32) };
     checked(done as libc::c_int).map(drop)
 }
 

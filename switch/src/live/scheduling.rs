@@ -1,0 +1,47 @@
+//! How the workers of a live switch get a processor.
+//!
+//! Ordinary threads share processors by the system's fair rules, and a packet may wait for the end of somebody else's slice: 1.6 ms at the 99th
+//! percentile while a controller writes entries on the same two processors. Real-time workers wait for nobody, and take from others what
+//! they want: the user asks for it.
+
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use crate::ports::sys::schedule::{come_first, shorten_slices};
+
+/// Slices of the processor that a switch asks for. With the usual ones of milliseconds a packet waits for the end of somebody else's, and on a busy
+/// machine the switch may not be run for tens of them, and its rings overflow.
+const SLICE: Duration = Duration::from_micros(100);
+
+/// How workers get a processor.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Scheduling {
+    /// They share it: often and for short, as far as the system can.
+    Shared,
+    /// They come before every ordinary thread (SCHED_FIFO).
+    RealTime,
+}
+
+impl Scheduling {
+    /// Asks the system for it, for the calling thread.
+    ///
+    /// # Errors
+    /// It refuses real-time priorities: that takes CAP_SYS_NICE, or RLIMIT_RTPRIO of 1.
+    pub(super) fn apply(self) -> io::Result<()> {
+        match self {
+            // Where the system refuses, all is as it is without.
+            Scheduling::Shared => Ok(shorten_slices(SLICE).unwrap_or(())),
+            Scheduling::RealTime => come_first(),
+        }
+    }
+
+    /// Whether the system gives it to a thread that asks now.
+    ///
+    /// # Errors
+    /// As [`Scheduling::apply`]; or there can be no more threads.
+    pub fn check(self) -> io::Result<()> {
+        let asked = thread::Builder::new().spawn(move || self.apply())?;
+        asked.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    }
+}
