@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -28,6 +29,26 @@ pub struct FileError {
     pub path: PathBuf,
     /// Why.
     pub source: io::Error,
+}
+
+/// Opens a file to write it anew. A named pipe must have its reader: who waited for one would wait in silence.
+///
+/// # Errors
+/// What the system says.
+pub fn create(file: &Path) -> io::Result<File> {
+    let is_pipe = std::fs::metadata(file).is_ok_and(|meta| meta.file_type().is_fifo());
+    if !is_pipe {
+        return File::create(file);
+    }
+    let at_once = OFlags::NONBLOCK.bits() as i32;
+    let opened = File::options().write(true).custom_flags(at_once).open(file);
+    let pipe = opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => io::Error::other("nobody reads this pipe: start its reader first"),
+        _ => error,
+    })?;
+    // The thread that writes to it waits for a slow reader.
+    rustix::fs::fcntl_setfl(&pipe, OFlags::empty())?;
+    Ok(pipe)
 }
 
 /// How folders on the way are opened.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde::Serialize;
 use wireyard_tables::time::Time;
 
-use crate::folder::FileError;
+use crate::folder::{FileError, create};
 use crate::pcap::{ENHANCED_PACKET, Interface, PcapWriter, RecordToWrite, Timestamp};
 
 /// Bytes of a buffer.
@@ -98,8 +98,7 @@ impl Recorder {
     /// # Errors
     /// The file cannot be created.
     pub fn create(path: &Path) -> Result<Recorder, FileError> {
-        let file =
-            File::create(path).map_err(|source| FileError { path: path.to_owned(), source })?;
+        let file = create(path).map_err(|source| FileError { path: path.to_owned(), source })?;
         Recorder::into_file(path, file, None)
     }
 

@@ -2,13 +2,14 @@
 //!
 //! On veth pairs in a private namespace; needs root and tshark and skips loudly otherwise.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use wireyard_switch::ports::sys::netns::PrivateNetwork;
-use wireyard_tests::binary::run;
+use wireyard_tests::binary::{run, wireyard};
 use wireyard_tests::live::Switch;
 use wireyard_tests::{has_tool, skip};
 
@@ -200,6 +201,37 @@ fn a_file_that_takes_nothing_is_told_and_slows_nobody() {
         assert!(capture["error"].as_str().is_some_and(|error| error.contains(why)), "{capture}");
         assert_eq!(report["total"]["sent"], 1600);
     }
+}
+
+/// A named pipe shows packets as they come to who reads it, and is refused while nobody does.
+#[test]
+fn a_pipe_is_followed_by_its_reader() {
+    let Some(_network) = cables("a_pipe_is_followed_by_its_reader") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let one = format!("1=raw:sw1,capture={}", pipe.display());
+    let ports = ["--port", one.as_str(), "--port", "2=raw:sw2"];
+    let refused = run(&[&["run", PROGRAM], &ports[..]].concat());
+    refused.expect(2, &["nobody reads this pipe", "start its reader first"]);
+    let reader = Command::new("sh")
+        .args(["-c", "exec \"$0\" decode - < \"$1\""])
+        .arg(wireyard())
+        .arg(&pipe)
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut reader = reader.expect("sh runs");
+    let mut lines = BufReader::new(reader.stdout.take().unwrap()).lines();
+    let start = || Switch::start(&[&[PROGRAM], &ports[..]].concat());
+    let switch = start();
+    let mut host1 = Wire::open("raw:host1");
+    for number in 0..3 {
+        host1.send(&[queues::frame(1, 2, 0, 2, number, 200)]);
+        let line = lines.next().expect("it goes on").expect("a line");
+        assert!(line.contains("[port 1 in]"), "{line}");
+    }
+    switch.end("INT").expect(0, &[]);
+    assert!(reader.wait().expect("it ends").success());
 }
 
 /// A frame that its port gave up is with the dropped ones, not with those that left.

@@ -227,7 +227,7 @@ pub enum Command {
     /// Show what is in a capture file, and check the CRCs of every packet.
     #[command(after_help = "Examples:\n  wireyard decode capture.pcap\n  wireyard decode \
         capture.pcap --verify-crc\n  wireyard decode capture.pcap --filter 'bth.opcode == 0x81 && \
-        ipv4.dscp == 48' --tree\n\nLink types: Ethernet (1), InfiniBand (247), ERF (197), \
+        ipv4.dscp == 48' --tree\n  tcpdump -U -i veth0 -w - | wireyard decode -\n\nLink types: Ethernet (1), InfiniBand (247), ERF (197), \
         Omni-Path 16B (147, LINKTYPE_USER0). Field names are those of the header libraries \
         (programs/headers). A comparison is false where the header of a field is not there.")]
     Decode(DecodeArgs),

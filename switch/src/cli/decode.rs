@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, Read, StdoutLock, Write};
 use std::path::Path;
 
 use serde_json::json;
@@ -36,7 +36,7 @@ pub(super) fn run(args: &DecodeArgs) -> Status {
     let mut job = Job {
         args,
         dissector,
-        out: BufWriter::new(std::io::stdout().lock()),
+        out: BufWriter::new(io::stdout().lock()),
         sums: Sums::default(),
         first_ns: None,
         shown: 0,
@@ -59,16 +59,27 @@ pub(super) fn run(args: &DecodeArgs) -> Status {
     }
 }
 
+/// The capture, and how many bytes it has where it is a file.
+fn open(path: &Path) -> io::Result<(Box<dyn Read>, Option<u64>)> {
+    if path.as_os_str() == "-" {
+        return Ok((Box::new(io::stdin().lock()), None));
+    }
+    let file = File::open(path)?;
+    let meta = file.metadata()?;
+    let bytes = meta.is_file().then_some(meta.len());
+    Ok((Box::new(file), bytes))
+}
+
 /// Why reading ended early.
 enum End {
     /// The input cannot be read on.
     Wrong(String),
     /// The output cannot be written.
-    Written(std::io::Error),
+    Written(io::Error),
 }
 
-impl From<std::io::Error> for End {
-    fn from(error: std::io::Error) -> End {
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
         End::Written(error)
     }
 }
@@ -96,11 +107,10 @@ struct Skipped {
 impl Job<'_> {
     fn file(&mut self, path: &Path) -> Result<(), End> {
         let wrong = |error: &dyn std::fmt::Display| End::Wrong(error.to_string());
-        let file = File::open(path).map_err(|error| wrong(&error))?;
-        let bytes = file.metadata().map_or(0, |meta| meta.len());
+        let (file, bytes) = open(path).map_err(|error| wrong(&error))?;
         let args = self.args;
         let quiet = args.verify_crc && !args.json && !args.tree;
-        let mut progress = Progress::new(bytes, quiet);
+        let mut progress = Progress::new(bytes.unwrap_or(0), quiet);
         let mut reader = PcapReader::new(file).map_err(|error| wrong(&error))?;
         let mut number = 0;
         loop {
@@ -117,6 +127,10 @@ impl Job<'_> {
             if let Err(end) = self.record(number, &record) {
                 progress.clear();
                 return Err(end);
+            }
+            if bytes.is_none() {
+                // Whoever follows a capture that goes on sees each packet when it comes.
+                self.out.flush()?;
             }
             if self.args.frame == Some(number) {
                 break;
@@ -187,7 +201,7 @@ impl Job<'_> {
     }
 
     /// The sums of what was decoded, whole or not.
-    fn finish(&mut self, whole: bool) -> std::io::Result<()> {
+    fn finish(&mut self, whole: bool) -> io::Result<()> {
         if self.args.verify_crc {
             let text = match self.args.json {
                 true => json!({ "whole_file": whole, "sums": self.sums.json() }).to_string() + "\n",
@@ -233,8 +247,8 @@ impl Progress {
     /// `quiet`: hardly anything is printed between that it could disturb.
     fn new(bytes: u64, quiet: bool) -> Progress {
         let on = bytes >= PROGRESS_BYTES
-            && std::io::stderr().is_terminal()
-            && (quiet || !std::io::stdout().is_terminal());
+            && io::stderr().is_terminal()
+            && (quiet || !io::stdout().is_terminal());
         Progress { bytes, percent: 0, on }
     }
 

@@ -203,9 +203,10 @@ impl PortSpec {
             self.kind == PortKind::Pcap && file.as_os_str() == self.target.as_str()
                 || self.out.as_ref() == Some(file)
         };
-        match self.capture.as_ref().filter(|file| is_own(file)) {
-            Some(file) => Err(SpecError::Capture(file.clone())),
-            None => Ok(()),
+        match &self.capture {
+            Some(file) if file.as_os_str() == "-" => Err(SpecError::CaptureToOutput),
+            Some(file) if is_own(file) => Err(SpecError::Capture(file.clone())),
+            _ => Ok(()),
         }
     }
 }
@@ -475,6 +476,7 @@ mod tests {
             ("raw:t,loss=1%,loss=2%", "duplicate option `loss`"),
             ("raw:t,link=eth", "did you mean `ethernet`?"),
             ("raw:t,capture=", "capture= names no file"),
+            ("raw:t,capture=-", "a named pipe (mkfifo PIPE)"),
             ("pcap:a.pcap,capture=a.pcap", "the port uses this file"),
             ("pcap:,out=a.pcap,capture=a.pcap", "the port uses this file"),
             ("pcap:t,pace=slow", "pace=recorded"),

@@ -108,7 +108,7 @@ pub struct TestArgs {
 /// `decode`.
 #[derive(Debug, Args)]
 pub struct DecodeArgs {
-    /// The capture: pcap or pcapng.
+    /// The capture: pcap or pcapng; `-` is standard input.
     pub file: PathBuf,
     /// Check every declared CRC (ICRC, VCRC), show only packets where one is wrong, and sum up; exit
     /// status 1 if one is wrong.

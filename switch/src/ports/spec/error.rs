@@ -38,4 +38,9 @@ pub enum SpecError {
     /// The port would be recorded over its own input or output.
     #[error("capture={}: the port uses this file", .0.display())]
     Capture(PathBuf),
+    /// The port would be recorded to standard output.
+    #[error(
+        "capture -: standard output has the counters: give a file, or a named pipe (mkfifo PIPE) that a program reads, as `wireshark -k -i PIPE` does"
+    )]
+    CaptureToOutput,
 }
