@@ -296,11 +296,6 @@ impl PacketMemory {
         self.region.layout()
     }
 
-    /// True if both handles are on the same region, so that one may free what the other allocated.
-    pub fn same_region(&self, other: &PacketMemory) -> bool {
-        Arc::ptr_eq(&self.region, &other.region)
-    }
-
     /// Keeps the region alive without being able to allocate from it (for a ring the kernel reads).
     pub fn pin(&self) -> RegionPin {
         RegionPin { region: Arc::clone(&self.region) }

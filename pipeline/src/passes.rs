@@ -1,8 +1,8 @@
 //! The passes: the one place that lists them.
 //!
 //! A pass changes a [`Program`] and keeps its meaning: every packet, entry and seed gives the same
-//! bytes, verdict, counters and registers on every engine. What it may change is the story: an assignment
-//! that nobody reads, or a table that became a switch, is not in the trace of the program it made.
+//! bytes, verdict, counters and registers on every engine. What it may change is the trace: an assignment
+//! that nothing reads, or a table that became a switch, does not appear in the trace of the optimised program.
 //! Names, ids and shapes of everything that is declared stay, so that the state of a program and its
 //! optimised form go together.
 //!

@@ -9,8 +9,8 @@
 //! Everything is in a network namespace of our own, which ends with the process. Two phases: [`drain`] judges the marking
 //! curve by depth, [`incast`] closes the DCQCN loop and looks where it settles: that is a scenario of the laboratory, live
 //! ([`crate::lab::live`]). All devices are ordinary cores, on one thread and one clock ([`crate::live::clock`]): on a machine that is
-//! busy otherwise, they all stop together, and the report says for how long. [`setting`] is the experiment, [`judge`] the judge,
-//! `pages` fills the report; nothing here decides what a device does.
+//! busy otherwise, they all stop together, and the report says for how long. [`setting`] describes the experiment, [`judge`]
+//! compares its results with theory, `pages` fills the report; none of them decides how a device forwards.
 
 mod cables;
 mod devices;

@@ -53,6 +53,19 @@ struct Outcome {
     left_out: AtomicU64,
 }
 
+impl Outcome {
+    /// What it is now.
+    fn now(&self) -> Outcome {
+        let copy = |count: &AtomicU64| AtomicU64::new(count.load(Ordering::Relaxed));
+        Outcome {
+            failed: self.failed.clone(),
+            lost: copy(&self.lost),
+            written: copy(&self.written),
+            left_out: copy(&self.left_out),
+        }
+    }
+}
+
 /// How far a capture file is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecorderReport {
@@ -264,6 +277,8 @@ impl Recorder {
         }
         let stuck = || "it takes nothing more: the end is missing".to_owned();
         self.outcome.failed.get_or_init(stuck);
+        // The thread may go on and count; what it does then is not known to be in the file.
+        self.outcome = Arc::new(self.outcome.now());
         let known = self.outcome.written.load(Ordering::Relaxed);
         let (lost, left_out) = (&self.outcome.lost, &self.outcome.left_out);
         let gone = lost.load(Ordering::Relaxed) + left_out.load(Ordering::Relaxed);

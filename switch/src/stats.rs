@@ -102,11 +102,6 @@ impl Ledger {
         add(&mut self.dropped, reason, 1);
     }
 
-    /// Books several drops.
-    pub fn drop_many(&mut self, reason: ReasonIndex, count: u64) {
-        add(&mut self.dropped, reason, count);
-    }
-
     /// Books a packet that ended at the device itself.
     pub fn consume(&mut self, reason: ReasonIndex) {
         add(&mut self.consumed, reason, 1);

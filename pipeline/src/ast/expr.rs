@@ -1,7 +1,6 @@
 //! Expressions as they are written.
 
 use super::Sp;
-use crate::ir::SourceSpan;
 
 /// An expression at a place.
 pub type AstExpr = Sp<Ast>;
@@ -117,14 +116,6 @@ impl Path {
         match self.parts.as_slice() {
             [PathPart::Name(name)] => Some(name),
             _ => None,
-        }
-    }
-
-    /// The span of its first part.
-    pub fn first_span(&self) -> Option<SourceSpan> {
-        match self.parts.first()? {
-            PathPart::Name(name) => Some(name.span),
-            PathPart::Index(index) => Some(index.span),
         }
     }
 }

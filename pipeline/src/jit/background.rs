@@ -6,14 +6,14 @@
 //! Commands whose time is virtual compile first and do not use this.
 
 use super::engine::Recipe;
-use super::{CompileError, Jit, Options};
+use super::{CompileError, Jit, NotSupported, Options};
 use crate::engine::{Context, Engine};
 use crate::exec::{Descriptor, Intrinsic, OpenPorts};
 use crate::interp::Interp;
 use crate::ir::Program;
 use crate::passes;
 use crate::state::State;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// What is reported when there will be no machine code, or no better than that of the level given.
 pub type Complain = dyn FnOnce(Option<u8>, CompileError) + Send;
@@ -29,11 +29,27 @@ pub fn background(
     let interp = Interp::new(program.clone());
     let levels: Arc<Levels> = (0..=options.level).map(|_| OnceLock::new()).collect();
     let (recipe, places) = (Recipe::new(&program, state, options), Arc::downgrade(&levels));
-    let compile = move || fill(&places, |level| recipe.at_level(level).compile(), complain);
+    let complain = Arc::new(Mutex::new(Some(complain)));
+    let complained = Arc::clone(&complain);
+    let compile = move || {
+        if let Some(complain) = take(&complained) {
+            fill(&places, |level| recipe.at_level(level).compile(), complain);
+        }
+    };
     let thread = std::thread::Builder::new().name("wireyard-compile".into());
-    // Without a thread there is no machine code, and nothing else is lost.
-    let _ = thread.spawn(compile);
+    if let Err(error) = thread.spawn(compile)
+        && let Some(complain) = take(&complain)
+    {
+        complain(
+            None,
+            CompileError::NotSupported(NotSupported::System(format!("a thread: {error}"))),
+        );
+    }
     Box::new(Background { interp, levels })
+}
+
+fn take<T>(one: &Mutex<Option<T>>) -> Option<T> {
+    one.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// Compiles one level after the other, until all are there or the engine is gone: programs that are replaced faster than they are compiled

@@ -30,6 +30,14 @@ enum Later {
     ValueSet(ValueSetId, Vec<u128>),
 }
 
+/// Why a batch is not done.
+enum Refusal {
+    /// An update, by its place, is wrong; nothing was done.
+    Update(usize, ControlError),
+    /// No worker wrote the registers; everything else is done.
+    Registers(ControlError),
+}
+
 /// A batch that was checked as far as that goes without the tables.
 struct Plan {
     tables: Vec<tables::Update>,
@@ -132,21 +140,21 @@ impl Control {
     ) -> std::result::Result<(), WriteError> {
         let loader = self.shared.loader();
         let generation = loader.current();
-        if program.is_some_and(|program| !Arc::ptr_eq(program, &generation.program)) {
-            let text = "another program was loaded meanwhile; nothing was done";
-            let error = ControlError::FailedPrecondition(text.to_owned());
+        if let Some(Err(error)) = program.map(|program| plan::is_of(&generation, program)) {
             return Err(WriteError { results: vec![Err(error); updates.len()] });
         }
         let batch = Batch { control: self, generation: &generation, now: self.now() };
         let mut results = vec![Ok(()); updates.len()];
         match mode {
-            Mode::Atomic => {
-                if let Err((at, error)) = batch.all(updates) {
+            Mode::Atomic => match batch.all(updates) {
+                Ok(()) => {}
+                Err(Refusal::Update(at, error)) => {
                     let aborted = format!("not done: update {at} of the batch was refused");
                     results.fill(Err(ControlError::Aborted(aborted)));
                     results[at] = Err(error);
                 }
-            }
+                Err(Refusal::Registers(error)) => refuse_registers(updates, &mut results, &error),
+            },
             Mode::Continue => batch.each(updates, &mut results),
         }
         match results.iter().all(std::result::Result::is_ok) {
@@ -178,23 +186,34 @@ impl Batch<'_> {
     fn run(&self, updates: &[Update], results: &mut [Result<()>]) {
         let mut first = 0;
         while first < updates.len() {
-            let Err((refused, error)) = self.all(&updates[first..]) else { return };
+            let (refused, error) = match self.all(&updates[first..]) {
+                Ok(()) => return,
+                Err(Refusal::Update(refused, error)) => (refused, error),
+                Err(Refusal::Registers(error)) => {
+                    return refuse_registers(&updates[first..], &mut results[first..], &error);
+                }
+            };
             results[first + refused] = Err(error);
             // Those before it are done now; a packet may have learned into their table meanwhile.
-            if let Err((other, error)) = self.all(&updates[first..first + refused]) {
-                results[first + other] = Err(error);
-                self.run(
-                    &updates[first + other + 1..first + refused],
-                    &mut results[first + other + 1..first + refused],
-                );
-                self.run(&updates[first..first + other], &mut results[first..first + other]);
+            match self.all(&updates[first..first + refused]) {
+                Ok(()) => {}
+                Err(Refusal::Update(other, error)) => {
+                    results[first + other] = Err(error);
+                    let (front, rest) = (first..first + other, first + other + 1..first + refused);
+                    self.run(&updates[front.clone()], &mut results[front]);
+                    self.run(&updates[rest.clone()], &mut results[rest]);
+                }
+                Err(Refusal::Registers(error)) => {
+                    let done = first..first + refused;
+                    refuse_registers(&updates[done.clone()], &mut results[done], &error);
+                }
             }
             first += refused + 1;
         }
     }
 
     /// Does all or nothing.
-    fn all(&self, updates: &[Update]) -> std::result::Result<(), (usize, ControlError)> {
+    fn all(&self, updates: &[Update]) -> std::result::Result<(), Refusal> {
         let is_replication =
             |u: &Update| matches!(u.entity(), Entity::Multicast { .. } | Entity::Mirror { .. });
         let replicates = updates.iter().any(is_replication);
@@ -212,14 +231,14 @@ impl Batch<'_> {
                 Some(replication) if is_replication(update) => replicate(replication, update),
                 _ => self.plan(&mut plan, at, &inserted, update),
             };
-            planned.map_err(|error| (at, error))?;
+            planned.map_err(|error| Refusal::Update(at, error))?;
         }
         let outcome = self.generation.state.tables().batch(&plan.tables, self.now);
-        outcome.map_err(|error| (plan.places[error.index], of_batch(&error)))?;
+        outcome.map_err(|error| Refusal::Update(plan.places[error.index], of_batch(&error)))?;
         if let Some(replication) = replication {
             self.control.shared.replication.publish(replication);
         }
-        self.follow(plan.later).map_err(|error| (updates.len() - 1, error))
+        self.follow(plan.later).map_err(Refusal::Registers)
     }
 
     fn plan(
@@ -397,7 +416,8 @@ impl Batch<'_> {
                 }
                 Later::Register(id, index, cells) => registers.push((id, index, cells)),
                 Later::ValueSet(set, members) => {
-                    state.set_value_set(set, &members).map_err(of_value_set)?;
+                    // Number and width of the members were checked.
+                    let _ = state.set_value_set(set, &members);
                 }
             }
         }
@@ -454,6 +474,13 @@ impl Batch<'_> {
             }
         })
     }
+}
+
+/// What becomes of a batch whose registers no worker wrote.
+fn refuse_registers(updates: &[Update], results: &mut [Result<()>], error: &ControlError) {
+    let of_registers = |update: &Update| matches!(update.entity(), Entity::Register { .. });
+    let refused = updates.iter().zip(results).filter(|(update, _)| of_registers(update));
+    refused.for_each(|(_, result)| *result = Err(error.clone()));
 }
 
 fn of_value_set(error: wireyard_pipeline::state::ValueSetError) -> ControlError {

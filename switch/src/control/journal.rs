@@ -149,14 +149,6 @@ impl Control {
 }
 
 impl Unit<'_> {
-    /// As [`Control::write`], without waiting until it is kept.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn write(&mut self, updates: &[Update], mode: Mode) -> Result<(), WriteError> {
-        self.write_of(None, updates, mode)
-    }
-
     /// As [`Control::write_of`], where there is a program, without waiting until it is kept.
     ///
     /// # Errors

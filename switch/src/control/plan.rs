@@ -1,5 +1,7 @@
 //! From updates of control to updates of tables, and back: everything that can be checked before anything changes.
 
+use std::sync::Arc;
+
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{Id, TableId};
 use wireyard_pipeline::ir::{Action, ActionCall, Param, Program, Table, layout};
@@ -12,6 +14,15 @@ use super::error::of_entry;
 use super::{ControlError, EntryKey, TableEntry, Target};
 
 pub(super) type Result<T> = std::result::Result<T, ControlError>;
+
+/// Whether ids of this program are those of what runs.
+pub(super) fn is_of(running: &Generation, program: &Arc<Program>) -> Result<()> {
+    if Arc::ptr_eq(program, &running.program) {
+        return Ok(());
+    }
+    let text = "another program was loaded meanwhile; nothing was done";
+    Err(ControlError::FailedPrecondition(text.to_owned()))
+}
 
 /// A table of the program.
 pub(super) fn table(program: &Program, id: TableId) -> Result<&Table> {

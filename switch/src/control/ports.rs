@@ -109,6 +109,7 @@ impl Control {
         let opened = ports::open_spread(spec, &memory, self.spread()).map_err(failed)?;
         let new = NewPort { number, spec: spec.clone(), source: PortSource::Opened(opened) };
         let mut changes = self.exchange_ports(&[], vec![new])?;
+        self.close(changes.closing)?;
         let added = changes.added.remove(&number).unwrap_or(Ok(Vec::new()));
         added.map_err(|error| ControlError::InvalidArgument(error.to_string()))
     }
@@ -130,14 +131,24 @@ impl Control {
         Ok(())
     }
 
-    /// Takes a port out of the device and closes it: what waits for it is dropped, others lose nothing.
+    /// Takes a port out of the device and closes it: what waits for it is dropped, others lose nothing. What could not be written at its end
+    /// comes back.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
-    pub fn remove_port(&self, number: u16) -> Result<()> {
+    pub fn remove_port(&self, number: u16) -> Result<Vec<String>> {
         let changes = self.exchange_ports(&[number], Vec::new())?;
+        self.close(changes.closing)?;
+        Ok(changes.errors.into_values().collect())
+    }
+
+    /// Closes ports that no worker has any more.
+    pub(crate) fn close(&self, ports: Vec<Box<dyn Port>>) -> Result<()> {
+        if ports.is_empty() {
+            return Ok(());
+        }
         let mut memory = self.ask(0, |core, _| core.memory().worker())?;
-        changes.closing.into_iter().for_each(|mut port| port.close(&mut memory));
+        ports.into_iter().for_each(|mut port| port.close(&mut memory));
         Ok(())
     }
 
@@ -152,14 +163,21 @@ impl Control {
             self.close_opened(new)?;
             return Err(ControlError::AlreadyExists(format!("port {number} exists already")));
         }
-        let owners: BTreeMap<u16, usize> =
-            old.iter().map(|number| Ok((*number, self.owner(*number)?))).collect::<Result<_>>()?;
+        let owners = old.iter().map(|number| Ok((*number, self.owner(*number)?))).collect();
+        let found = |owners: BTreeMap<u16, usize>| Ok((owners, self.owned()?));
+        let (owners, mut owned) = match Result::and_then(owners, found) {
+            Ok(found) => found,
+            Err(error) => {
+                self.close_opened(new)?;
+                return Err(error);
+            }
+        };
         let mut own: BTreeMap<usize, OwnChange> = BTreeMap::new();
         for (number, owner) in &owners {
             own.entry(*owner).or_default().old.push(*number);
         }
         let mut queues = self.take_queues(&owners)?;
-        let (mut beside, mut owned) = (Vec::new(), self.owned()?);
+        let mut beside = Vec::new();
         for mut one in new {
             let (number, mut coming) = (one.number, Vec::new());
             let owner = match &mut one.source {
@@ -201,14 +219,11 @@ impl Control {
 
     /// Closes ports that were opened and do not come.
     fn close_opened(&self, new: Vec<NewPort>) -> Result<()> {
-        let mut memory = self.ask(0, |core, _| core.memory().worker())?;
-        for one in new {
-            if let PortSource::Opened(opened) = one.source {
-                let ports = std::iter::once(opened.port).chain(opened.queues);
-                ports.for_each(|mut port| port.close(&mut memory));
-            }
-        }
-        Ok(())
+        let opened = new.into_iter().filter_map(|one| match one.source {
+            PortSource::Opened(opened) => Some(opened),
+            PortSource::Kept(_) => None,
+        });
+        self.close(opened.flat_map(|one| std::iter::once(one.port).chain(one.queues)).collect())
     }
 
     /// Takes these ports out of the workers that do not own them; their queues come back.

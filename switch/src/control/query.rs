@@ -33,8 +33,32 @@ impl Control {
     /// As [`Control::read`].
     pub fn visit(&self, query: &Query, each: &mut dyn FnMut(Entity)) -> Result<()> {
         let loader = self.shared.loader();
+        self.visit_in(&loader.current(), query, each)
+    }
+
+    /// The same for a query whose ids are of this program.
+    ///
+    /// # Errors
+    /// The same, and [`ControlError::FailedPrecondition`] where another program was loaded meanwhile.
+    pub fn visit_of(
+        &self,
+        program: &Arc<Program>,
+        query: &Query,
+        each: &mut dyn FnMut(Entity),
+    ) -> Result<()> {
+        let loader = self.shared.loader();
         let generation = loader.current();
-        let read = Reading { control: self, generation: &generation, now: self.now() };
+        plan::is_of(&generation, program)?;
+        self.visit_in(&generation, query, each)
+    }
+
+    fn visit_in(
+        &self,
+        generation: &Arc<Generation>,
+        query: &Query,
+        each: &mut dyn FnMut(Entity),
+    ) -> Result<()> {
+        let read = Reading { control: self, generation, now: self.now() };
         match query {
             Query::Entry(key) => each(read.entry(key)?),
             Query::Entries { table } => {

@@ -148,10 +148,18 @@ impl Control {
             }
             _ => ControlError::FailedPrecondition(format!("{}: {error}", file.display())),
         })?;
-        let recorder = Recorder::into_file(file, new, keep)
-            .map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
-        let done = self.ask(worker, move |core, _| core.record_into(&numbers, recorder))?;
-        done.map_err(|error| ControlError::FailedPrecondition(error.to_string()))
+        let failed =
+            |error: &dyn std::fmt::Display| ControlError::FailedPrecondition(error.to_string());
+        let recorder = Recorder::into_file(file, new, keep).map_err(|error| failed(&error));
+        let begun = recorder.and_then(|recorder| {
+            let done = self.ask(worker, move |core, _| core.record_into(&numbers, recorder))?;
+            done.map_err(|error| failed(&error))
+        });
+        if begun.is_err() {
+            // It is empty, and in the way of another try.
+            let _ = std::fs::remove_file(file);
+        }
+        begun
     }
 
     /// Ends the captures of a port, or of all; how many ports were recorded.

@@ -260,4 +260,11 @@ fn arrays_and_sets_are_written_and_read() {
     });
     let ended = control.read(&Query::Registers { register: None, index: Some(0) }).unwrap_err();
     assert!(matches!(ended, ControlError::Unavailable(_)), "{ended}");
+    // Without a worker a batch is done but for its registers, and says so.
+    let insert = Update::Insert(Entity::TableEntry(entry(&control, 1, 2)));
+    let seen = control.register("seen").unwrap();
+    let cell = Update::Modify(Entity::Register { register: seen, index: 0, cells: vec![1] });
+    let error = control.write(&[cell, insert], Mode::Atomic).unwrap_err();
+    assert!(matches!(error.results[..], [Err(ControlError::Unavailable(_)), Ok(())]), "{error}");
+    assert_eq!(entries(&control, "ways").len(), 1);
 }

@@ -11,7 +11,7 @@ use crate::units::BitsPerSec;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// A number that no port has: 0, or one of the reserved ones.
+    /// A number above [`PORT_MAX`]: reserved.
     #[error("port {0}: use 0 to {PORT_MAX}")]
     PortNumber(u16),
     /// Another port has the number.

@@ -1,4 +1,4 @@
-//! Why packets ended: reasons by number, and who ended, for those who ask.
+//! Reasons of drops and of consumed packets by number, and copies of dropped and punted packets for callers that enabled them.
 //!
 //! The counts are in the ledgers of the [`ports`](super::ports); here are the names, those of programs learned when their generation is
 //! first met.

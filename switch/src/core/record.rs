@@ -4,6 +4,7 @@
 //! by, and in the file of the port it would have left by if that is another one. Writing is the
 //! [`recorder`](crate::recorder)'s; without one a burst costs a look at an `Option`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,9 @@ const IN: u32 = 0;
 const OUT: u32 = 1;
 const DROPPED: u32 = 2;
 
+/// Files that have ended and are still reported.
+const ENDED_MAX: usize = 64;
+
 /// Where a port is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -37,14 +41,23 @@ pub(super) struct Place {
 /// The capture files of a device.
 #[derive(Debug, Default)]
 pub(super) struct Recording {
-    files: Vec<Recorder>,
-    /// By file: a message said that nothing more can be written.
-    reported: Vec<bool>,
+    /// By the order in which they began: those that are written, and the last of those that have ended.
+    files: BTreeMap<usize, File>,
+    /// How many have begun.
+    begun: usize,
     /// Nanoseconds since 1970 at [`Time::ZERO`].
     origin_ns: u64,
     comment: String,
     /// Frames that a port was given, kept until it is known what became of them.
     given: Vec<(Buf, Given)>,
+}
+
+/// A capture file.
+#[derive(Debug)]
+struct File {
+    recorder: Recorder,
+    /// A message said that nothing more can be written.
+    is_reported: bool,
 }
 
 /// What a record needs of a frame that the port has freed.
@@ -72,69 +85,82 @@ impl Recording {
 
     /// The file of this name that is being written.
     pub(super) fn find(&self, file: &Path) -> Option<usize> {
-        self.files.iter().position(|recorder| !recorder.has_ended() && recorder.path() == file)
+        let is_it = |one: &File| !one.recorder.has_ended() && one.recorder.path() == file;
+        self.files.iter().find(|(_, one)| is_it(one)).map(|(index, _)| *index)
     }
 
     /// The file of a place.
     pub(super) fn path(&self, place: Place) -> PathBuf {
-        self.files.get(place.file).map_or(PathBuf::new(), |file| file.path().to_owned())
+        self.files.get(&place.file).map_or(PathBuf::new(), |file| file.recorder.path().to_owned())
     }
 
-    /// One more file; its index.
+    /// One more file; its index. It takes the place of an ended one of the same name, and of the oldest ended one where there are many.
     pub(super) fn begin(&mut self, mut recorder: Recorder) -> usize {
         recorder.set_origin_ns(self.origin_ns);
-        self.files.push(recorder);
-        self.reported.push(false);
-        self.files.len() - 1
+        let has_ended = |file: &File| file.recorder.has_ended();
+        self.files.retain(|_, file| !has_ended(file) || file.recorder.path() != recorder.path());
+        let ended: Vec<usize> = self
+            .files
+            .iter()
+            .filter(|(_, file)| has_ended(file))
+            .map(|(index, _)| *index)
+            .collect();
+        for index in ended.iter().rev().skip(ENDED_MAX - 1) {
+            self.files.remove(index);
+        }
+        self.files.insert(self.begun, File { recorder, is_reported: false });
+        self.begun += 1;
+        self.begun - 1
     }
 
     /// Ends a file, which another thread writes to its end.
     pub(super) fn end(&mut self, place: Place) {
-        if let Some(recorder) = self.files.get_mut(place.file) {
-            recorder.end();
+        if let Some(file) = self.files.get_mut(&place.file) {
+            file.recorder.end();
         }
     }
 
     /// A port is not in this file any more, which others are.
     pub(super) fn leave(&mut self, place: Place, number: u16) {
-        if let Some(recorder) = self.files.get_mut(place.file) {
-            recorder.remove_port(number);
+        if let Some(file) = self.files.get_mut(&place.file) {
+            file.recorder.remove_port(number);
         }
     }
 
     /// Records a port into the file with this index.
     pub(super) fn describe(&mut self, port: &mut Slot, index: usize) {
         let (number, name, link) = (port.number, port.port.name(), port.port.caps().link);
+        let Some(File { recorder, .. }) = self.files.get_mut(&index) else { return };
         let mut add = |way| {
             let text = seen::interface(number, name, way);
-            self.files[index].add_interface(number_of(link), text)
+            recorder.add_interface(number_of(link), text)
         };
         let first = add(Way::In);
         add(Way::Out);
         add(Way::Dropped);
-        self.files[index].add_port(number);
+        recorder.add_port(number);
         port.recorded = Some(Place { file: index, first });
     }
 
     /// The time of day, in nanoseconds since 1970, at [`Time::ZERO`].
     pub(super) fn set_origin(&mut self, origin_ns: u64) {
         self.origin_ns = origin_ns;
-        self.files.iter_mut().for_each(|recorder| recorder.set_origin_ns(origin_ns));
+        self.files.values_mut().for_each(|file| file.recorder.set_origin_ns(origin_ns));
     }
 
     /// How far the files are.
     pub(super) fn reports(&self) -> Vec<RecorderReport> {
-        self.files.iter().map(Recorder::report).collect()
+        self.files.values().map(|file| file.recorder.report()).collect()
     }
 
     /// Passes on what was recorded: before a sleep.
     pub(super) fn flush(&mut self) {
-        self.files.iter_mut().for_each(Recorder::flush);
+        self.files.values_mut().for_each(|file| file.recorder.flush());
     }
 
     /// Writes the rest; what is recorded later is lost. Returns the files that could not be written to their end.
     pub(super) fn finish(&mut self) -> Vec<PortError> {
-        self.files.iter_mut().for_each(Recorder::finish);
+        self.files.values_mut().for_each(|file| file.recorder.finish());
         let failed =
             self.reports().into_iter().filter_map(|report| Some((report.file, report.error?)));
         let error = |(file, why): (String, String)| PortError::Capture {
@@ -146,10 +172,10 @@ impl Recording {
 
     /// Says once which files cannot be written any more.
     pub(super) fn check(&mut self, messages: &mut Vec<Message>) {
-        for (recorder, reported) in self.files.iter().zip(&mut self.reported) {
+        for File { recorder, is_reported } in self.files.values_mut() {
             let report = recorder.report();
-            if let Some(error) = report.error.filter(|_| !*reported) {
-                *reported = true;
+            if let Some(error) = report.error.filter(|_| !*is_reported) {
+                *is_reported = true;
                 let text = format!("capture {}: {error}: nothing more is written", report.file);
                 messages.push(Message::new(Topic::Capture, text));
             }
@@ -157,10 +183,10 @@ impl Recording {
     }
 
     pub(super) fn received(&mut self, place: Place, mem: &PacketMemory, frames: &[RxFrame]) {
-        let Some(file) = self.files.get_mut(place.file) else { return };
+        let Some(file) = self.files.get_mut(&place.file) else { return };
         for frame in frames {
             let data = mem.frame(&frame.buf, frame.data_off, frame.len);
-            file.record(frame.timestamp, place.first + IN, data, frame.wire_len, None);
+            file.recorder.record(frame.timestamp, place.first + IN, data, frame.wire_len, None);
         }
     }
 
@@ -176,13 +202,19 @@ impl Recording {
     /// Records the frames that were given: the first `sent` left, others to `gone` were given up.
     pub(super) fn given(&mut self, place: Place, mem: &mut PacketMemory, gone: usize, sent: usize) {
         for (index, (buf, given)) in self.given.drain(..).enumerate() {
-            if let Some(file) = self.files.get_mut(place.file).filter(|_| index < gone) {
+            if let Some(file) = self.files.get_mut(&place.file).filter(|_| index < gone) {
                 let data = mem.frame(&buf, given.data_off, given.len);
                 let (interface, comment) = match index < sent {
                     true => (OUT, None),
                     false => (DROPPED, Some("dropped: tx_full: the port gave it up")),
                 };
-                file.record(given.start, place.first + interface, data, given.wire_len, comment);
+                file.recorder.record(
+                    given.start,
+                    place.first + interface,
+                    data,
+                    given.wire_len,
+                    comment,
+                );
             }
             mem.free(buf);
         }
@@ -205,8 +237,14 @@ impl Recording {
         }
         let data = mem.frame(buf, packet.data_off, packet.len);
         for place in places.into_iter().flatten() {
-            if let Some(file) = self.files.get_mut(place.file) {
-                file.record(now, place.first + DROPPED, data, wire_len, Some(&self.comment));
+            if let Some(file) = self.files.get_mut(&place.file) {
+                file.recorder.record(
+                    now,
+                    place.first + DROPPED,
+                    data,
+                    wire_len,
+                    Some(&self.comment),
+                );
             }
         }
     }
@@ -221,9 +259,9 @@ impl Recording {
         why: &str,
     ) {
         for place in places.into_iter().flatten() {
-            if let Some(file) = self.files.get_mut(place.file) {
+            if let Some(file) = self.files.get_mut(&place.file) {
                 let data = mem.frame(&frame.buf, frame.data_off, frame.len);
-                file.record(now, place.first + DROPPED, data, frame.wire_len, Some(why));
+                file.recorder.record(now, place.first + DROPPED, data, frame.wire_len, Some(why));
             }
         }
     }

@@ -312,13 +312,6 @@ impl EndPointPort {
         self.flows.gates.report(id)
     }
 
-    /// Posts no more messages of a flow; those under way go on.
-    pub fn stop_flow(&mut self, id: FlowId) {
-        if let Some(flow) = self.flows.flows.get_mut(id.0 as usize) {
-            flow.spec.end = Deadline::NOW;
-        }
-    }
-
     /// A flow with the state of its queue pair.
     pub fn flow(&self, id: FlowId) -> Option<FlowReport> {
         let flow = self.flows.flows.get(id.0 as usize)?;

@@ -2,6 +2,8 @@
 //!
 //! The words of each mapping are here; tables, keys and actions were found by the check of the program.
 
+use std::sync::Arc;
+
 use wireyard_pipeline::ids::TableId;
 use wireyard_pipeline::ir::{ActionCall, MappedCall, MappedValue, Mapping, Program, layout};
 use wireyard_tables::{Match, MatchKind};
@@ -51,6 +53,8 @@ pub(super) struct Mapped {
 /// Everything that a program maps.
 #[derive(Clone, Debug)]
 pub(super) struct Map {
+    /// The program.
+    pub(super) program: Arc<Program>,
     pub(super) interfaces: Option<Mapped>,
     /// IPv4, IPv6.
     pub(super) addresses: [Option<Mapped>; 2],
@@ -146,7 +150,7 @@ fn filled(call: &MappedCall, facts: &Facts) -> ActionCall {
 
 impl Map {
     /// What the `linux:` of a program means.
-    pub(super) fn of(program: &Program) -> Map {
+    pub(super) fn of(program: &Arc<Program>) -> Map {
         let mapped = |name: &str| {
             let mapping = program.linux.iter().find(|mapping| mapping.name == name)?;
             Some(Mapped::of(program, mapping))
@@ -169,7 +173,8 @@ impl Map {
         }
         let addresses = [mapped("addresses4"), mapped("addresses6")];
         let interfaces = mapped("interfaces");
-        Map { interfaces, addresses, neighbours, routes, has_groups, numbers, miss }
+        let program = Arc::clone(program);
+        Map { program, interfaces, addresses, neighbours, routes, has_groups, numbers, miss }
     }
 
     /// The table of routes of a family holds the router's own addresses too.

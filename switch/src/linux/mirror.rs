@@ -127,7 +127,7 @@ impl Mirror {
                 Ok(more) => busy |= more,
                 Err(error) => {
                     (self.notify)(&format!(
-                        "linux: news of routes: {error}: the tables stay as they are"
+                        "linux: news of routes: {error}: the interfaces are gone and the tables stay as they are; restart the switch"
                     ));
                     return;
                 }
@@ -313,6 +313,10 @@ impl Mirror {
     /// Brings what changed into the tables.
     fn write(&mut self) {
         if !self.model.dirty.is_empty() {
+            // The notice of another program may still be under way.
+            if self.plan.as_ref().is_some_and(|plan| !plan.is_of(&self.control.program())) {
+                self.take_program();
+            }
             match &mut self.plan {
                 Some(plan) => {
                     let notices = plan.flush(&mut self.model, &self.control);

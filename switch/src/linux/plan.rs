@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
+
+use wireyard_pipeline::ir::Program;
 
 use super::hops::Hops;
 use super::kernel::{Hop, Prefix};
@@ -97,6 +100,11 @@ impl Plan {
         self.map.has_groups == map.has_groups && self.map.numbers <= map.numbers
     }
 
+    /// True for the program whose tables it was written into.
+    pub(super) fn is_of(&self, program: &Arc<Program>) -> bool {
+        Arc::ptr_eq(&self.map.program, program)
+    }
+
     /// True for a neighbour that packets are sent to.
     pub(super) fn uses(&self, link: u32, address: IpAddr) -> bool {
         self.hops.uses((link, address))
@@ -133,7 +141,7 @@ impl Plan {
         }
         left.iter().for_each(|hops| self.hops.release(hops, &self.map));
         self.hops.collect(model, &self.map, &mut writes);
-        let written = writes.done_by(control);
+        let written = writes.done_by(control, &self.map.program);
         self.took(written, &mut notices);
         notices
     }

@@ -1,5 +1,9 @@
 //! One flush into the tables: what is new before what names it, and what goes behind what named it.
 
+use std::sync::Arc;
+
+use wireyard_pipeline::ir::Program;
+
 use crate::control::{Control, ControlError, Entity, Mode, Update, WriteError};
 
 use super::kernel::Prefix;
@@ -65,8 +69,8 @@ impl Writes {
         self.entries.push((update, prefix));
     }
 
-    /// Does them all.
-    pub(super) fn done_by(self, control: &Control) -> Written {
+    /// Does them all, in tables of this program.
+    pub(super) fn done_by(self, control: &Control, program: &Arc<Program>) -> Written {
         let plain = |updates: Vec<Update>| updates.into_iter().map(|update| (update, None));
         // What goes makes room for what comes, in tables that are full.
         let (gone, come): (Vec<_>, Vec<_>) =
@@ -80,11 +84,12 @@ impl Writes {
         if updates.is_empty() {
             return written;
         }
-        let Err(WriteError { results }) = control.write(&updates, Mode::Continue) else {
+        let Err(WriteError { results }) = control.write_of(program, &updates, Mode::Continue)
+        else {
             return written;
         };
         for ((update, prefix), result) in updates.into_iter().zip(places).zip(results) {
-            let Err(error) = result.or_else(|error| again(control, update, error)) else {
+            let Err(error) = result.or_else(|error| again(control, program, update, error)) else {
                 continue;
             };
             written.failures += 1;
@@ -96,14 +101,16 @@ impl Writes {
 }
 
 /// An entry that somebody else put there, or took away, is as the kernel wants it in the end.
-fn again(control: &Control, update: Update, error: ControlError) -> Result<(), ControlError> {
+fn again(
+    control: &Control,
+    program: &Arc<Program>,
+    update: Update,
+    error: ControlError,
+) -> Result<(), ControlError> {
+    let write = |update| Ok(control.write_of(program, &[update], Mode::Atomic)?);
     match (update, error) {
-        (Update::Insert(entity), ControlError::AlreadyExists(_)) => {
-            control.write_one(Update::Modify(entity))
-        }
-        (Update::Modify(entity), ControlError::NotFound(_)) => {
-            control.write_one(Update::Insert(entity))
-        }
+        (Update::Insert(entity), ControlError::AlreadyExists(_)) => write(Update::Modify(entity)),
+        (Update::Modify(entity), ControlError::NotFound(_)) => write(Update::Insert(entity)),
         (Update::Delete(_), ControlError::NotFound(_)) => Ok(()),
         (_, error) => Err(error),
     }

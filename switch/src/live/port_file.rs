@@ -121,7 +121,9 @@ impl PortFile {
     /// Why nothing was changed.
     pub fn poll(&mut self, core: &mut Core) -> Option<Result<Vec<String>, PortFileError>> {
         let Reloaded { ports, outcome } = match self.task.take()?.outcome() {
-            Ok(reloaded) => reloaded,
+            Ok(Some(reloaded)) => reloaded,
+            // What it did until then shows when the file is read again.
+            Ok(None) => return Some(Err(PortFileError::Defect)),
             Err(task) => {
                 self.task = Some(task);
                 return None;

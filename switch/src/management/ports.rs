@@ -113,7 +113,7 @@ pub fn change(control: &Control, request: &wire::PortRequest) -> Result<Value, C
             let (_, spec) = spec.ok_or_else(|| invalid("the request has no port"))?;
             notices = control.add_port(port, &spec)?;
         }
-        Kind::Remove => control.remove_port(port)?,
+        Kind::Remove => notices = control.remove_port(port)?,
         Kind::Up => control.shut_port(port, false)?,
         Kind::Down => control.shut_port(port, true)?,
         Kind::Faults => control.set_faults(port, faults(&request.spec)?)?,

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::ports::number;
 use crate::control::{Control, ControlError, QueueSettings};
+use crate::core::PortState;
 use crate::p4runtime::persist::settings::SHUT;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::tm::{CLASSES, Curve, FlowControl, Limit, Xon};
@@ -177,11 +178,62 @@ pub fn restore(control: &Control, kept: &[(u16, Option<u8>, Vec<String>)]) -> Ve
     wrong
 }
 
-/// Makes settings of a file: all of them, or none. `before` is what there is.
+/// What was set before a file of settings.
+#[derive(Debug)]
+pub struct Before {
+    queues: Vec<QueueSettings>,
+    ports: Vec<PortState>,
+}
+
+impl Before {
+    /// What is set now.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`].
+    pub fn of(control: &Control) -> Result<Before> {
+        Ok(Before { queues: control.queue_settings()?, ports: control.ports()? })
+    }
+
+    /// Makes it again, on the ports of these settings.
+    ///
+    /// # Errors
+    /// What could not be made again: all else is.
+    pub fn put_back(&self, control: &Control, settings: &[Setting]) -> Result<()> {
+        let is_of = |port: u16| settings.iter().any(|other| other.port == port);
+        let mut failed = Ok(());
+        let mut note = |done: Result<()>| {
+            if failed.is_ok() {
+                failed = done;
+            }
+        };
+        for port in self.ports.iter().filter(|port| is_of(port.port)) {
+            note(control.shut_port(port.port, port.shut));
+        }
+        for one in self.queues.iter().filter(|one| is_of(one.port)) {
+            let (port, queue) = (one.port, one.queue);
+            note(control.set_pfc_enabled(port, one.flow_control.enabled));
+            one.rate.into_iter().for_each(|rate| note(control.set_rate(port, rate)));
+            one.wred.into_iter().for_each(|wred| note(control.set_wred(port, queue, wred)));
+            one.limit.into_iter().for_each(|it| note(control.set_group_limit(port, queue, it)));
+            one.xon.into_iter().for_each(|xon| note(control.set_group_xon(port, queue, xon)));
+        }
+        failed
+    }
+
+    /// The same, for the text of an error.
+    pub fn undone(&self, control: &Control, settings: &[Setting]) -> String {
+        match self.put_back(control, settings) {
+            Ok(()) => "nothing is restored".into(),
+            Err(why) => format!("what was set before could not be set again: {why}"),
+        }
+    }
+}
+
+/// Makes settings of a file: all of them, or none.
 ///
 /// # Errors
-/// What is wrong with the first that is; nothing has changed.
-pub fn make(control: &Control, settings: &[Setting], before: &[QueueSettings]) -> Result<()> {
+/// What is wrong with the first that is; and whether anything has changed.
+pub fn make(control: &Control, settings: &[Setting], before: &Before) -> Result<()> {
     let kept: Vec<_> = settings.iter().map(|one| (one.port, one.queue, one.set.clone())).collect();
     // What no device takes is found before anything is done.
     for (port, _, set) in &kept {
@@ -191,23 +243,9 @@ pub fn make(control: &Control, settings: &[Setting], before: &[QueueSettings]) -
     match restore(control, &kept).into_iter().next() {
         None => Ok(()),
         Some(wrong) => {
-            put_back(control, settings, before);
-            Err(ControlError::FailedPrecondition(format!("settings: {wrong}: nothing is restored")))
+            let undone = before.undone(control, settings);
+            Err(ControlError::FailedPrecondition(format!("settings: {wrong}: {undone}")))
         }
-    }
-}
-
-/// Makes what there was before again, on the ports of these settings.
-pub fn put_back(control: &Control, settings: &[Setting], before: &[QueueSettings]) {
-    let is_of = |one: &&QueueSettings| settings.iter().any(|other| other.port == one.port);
-    for one in before.iter().filter(is_of) {
-        let (port, queue) = (one.port, one.queue);
-        // It was in force, so it is taken.
-        let _ = control.set_pfc_enabled(port, one.flow_control.enabled);
-        let _ = one.rate.map(|rate| control.set_rate(port, rate));
-        let _ = one.wred.map(|wred| control.set_wred(port, queue, wred));
-        let _ = one.limit.map(|limit| control.set_group_limit(port, queue, limit));
-        let _ = one.xon.map(|xon| control.set_group_xon(port, queue, xon));
     }
 }
 

@@ -10,6 +10,7 @@ use wireyard_pipeline::ir::Program;
 use wireyard_tables::Match;
 use wireyard_tables::counter::Count;
 
+use super::queues::Before;
 use super::save::Declared;
 use super::{change, queues, save, show};
 use crate::control::{Control, ControlError, Entity, EntryKey, Mode, Query, Update};
@@ -98,13 +99,17 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
                 .extend((!is_wanted(&entity)).then(|| gone(&program, &declared, entity)).flatten());
         })?;
     }
-    let before = control.queue_settings().unwrap_or_default();
+    let before = Before::of(control)?;
     queues::make(control, &resolved.settings, &before)?;
     if !updates.is_empty()
         && let Err(error) = control.write_of(&program, &updates, Mode::Atomic)
     {
-        queues::put_back(control, &resolved.settings, &before);
-        return Err(error.into());
+        return Err(match before.put_back(control, &resolved.settings) {
+            Ok(()) => error.into(),
+            Err(why) => ControlError::Internal(format!(
+                "{error}; and settings of before could not be set again: {why}"
+            )),
+        });
     }
     let (removed, set) = (updates.len() - restored, resolved.settings.len());
     Ok((json!({ "restored": restored, "removed": removed, "settings": set }), resolved.settings))

@@ -180,7 +180,13 @@ impl Device {
 
     /// Looks which links are up.
     pub fn look_at_links(&self) {
-        let links = self.control.links().unwrap_or_default();
+        let links = match self.control.links() {
+            Ok(links) => links,
+            Err(why) => {
+                tracing::warn!(event = "links", "groups do not follow the links yet: {why}");
+                return;
+            }
+        };
         let down = links.iter().filter(|(_, state)| *state != LinkState::Up);
         let down = down.map(|(port, _)| port.port).collect();
         self.follow(|watch| watch.links(down));
@@ -192,9 +198,9 @@ impl Device {
     }
 
     fn follow(&self, change: impl FnOnce(&mut Watch) -> Vec<Message>) {
-        let pipeline = self.pipeline();
         // Where nothing is written any more, groups stay as they are.
         let Ok(mut unit) = self.control.unit() else { return };
+        let pipeline = self.pipeline();
         let mut watch = self.watch();
         let left = change(&mut watch);
         let updates = left.iter().filter_map(|message| match message {
@@ -206,7 +212,7 @@ impl Device {
         });
         let updates: Vec<Update> = updates.map(Update::Modify).collect();
         // One that is refused is gone; the others follow.
-        let _ = unit.write(&updates, Mode::Continue);
+        let _ = unit.write_of(Some(&pipeline.schema.program), &updates, Mode::Continue);
         let _ = unit.end();
     }
 

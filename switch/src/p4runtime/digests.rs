@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use wireyard_pipeline::ids::DigestId;
+use wireyard_pipeline::ids::{DigestId, Id};
+use wireyard_pipeline::ir::Program;
 
 use crate::control::ControlError;
 
@@ -110,6 +111,25 @@ impl Digests {
         Ok(())
     }
 
+    /// Another program runs: digests of the same name and fields go on, with what waits of them; the others are not configured any more.
+    pub fn adopt(&mut self, old: &Program, new: &Program) {
+        let same = |id: DigestId| {
+            let was = old.digests.get(id)?;
+            let found = new.digests.iter().position(|digest| {
+                digest.name == was.name
+                    && digest.fields.iter().map(|f| f.bits).eq(was.fields.iter().map(|f| f.bits))
+            });
+            found.map(DigestId::new)
+        };
+        let all = std::mem::take(&mut self.digests).into_iter();
+        self.digests = all.filter_map(|(id, digest)| Some((same(id)?, digest))).collect();
+    }
+
+    /// None is configured any more.
+    pub fn clear(&mut self) {
+        self.digests.clear();
+    }
+
     fn find(&mut self, digest: DigestId) -> Result<&mut Digest> {
         let found = self.digests.get_mut(&digest);
         found.ok_or_else(|| ControlError::NotFound("the digest is not configured".into()))
@@ -139,6 +159,7 @@ impl Digests {
     /// A message of the program: kept for a list, unless its values were sent and not acknowledged.
     pub fn add(&mut self, digest: DigestId, values: Vec<u128>, now_ns: u64) {
         let Some(found) = self.digests.get_mut(&digest) else { return };
+        found.forget(now_ns);
         if found.known.contains(&values) || found.waiting.contains(&values) {
             return;
         }
@@ -254,7 +275,6 @@ mod tests {
         assert_eq!(digests.due(20).len(), 1, "after the acknowledgement it is news");
         digests.add(id, vec![1], 1019);
         assert!(digests.due(1019).is_empty());
-        assert!(digests.due(1020).is_empty());
         digests.add(id, vec![1], 1021);
         assert_eq!(digests.due(1021).len(), 1, "the acknowledgement did not come in time");
     }
@@ -272,5 +292,28 @@ mod tests {
         assert!(matches!(digests.delete(id), Err(ControlError::NotFound(_))));
         assert!(matches!(digests.modify(id, Config::default()), Err(ControlError::NotFound(_))));
         assert!(digests.acknowledge(id, 1).is_err());
+    }
+
+    /// Digests go on under the number that another program has for them, with what waits; those that it does not have are gone.
+    #[test]
+    fn another_program_takes_over_what_it_has() {
+        let program = |digests: &str| {
+            let text = format!(
+                "pipeline: p\ningress: [ std.egress_port = 1 ]\ndigests: {{ {digests} }}\n"
+            );
+            crate::program::from_text("p.yaml", &text).expect("a program").program
+        };
+        let (a, b) = ("a: { port: std.ingress_port }", "b: { port: std.ingress_port }");
+        let (old, new) = (program(&format!("{a}, {b}")), program(b));
+        let mut digests = Digests::default();
+        let config = Config { max_timeout_ns: 100, ..Config::default() };
+        for id in [0, 1] {
+            digests.insert(DigestId::new(id), config).unwrap();
+            digests.add(DigestId::new(id), vec![id as u128], 0);
+        }
+        digests.adopt(&old, &new);
+        let id = DigestId::new(0);
+        assert_eq!(digests.configs().collect::<Vec<_>>(), [(id, config)]);
+        assert_eq!(digests.due(100), [List { digest: id, id: 1, messages: vec![vec![1]] }]);
     }
 }

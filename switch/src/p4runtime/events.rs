@@ -73,7 +73,11 @@ impl Service {
                 }
             }
             Said::Digest(digest) => {
-                self.device.digests().add(digest.digest, digest.values, now_ns);
+                // Under the lock that a program's replacement takes for them: one of another program has another number.
+                let mut digests = self.device.digests();
+                if Arc::ptr_eq(&digest.program, &self.device.pipeline().schema.program) {
+                    digests.add(digest.digest, digest.values, now_ns);
+                }
             }
             Said::Idle(idle) => self.idle(&idle, time_ns),
             Said::Event(DeviceEvent::Link { port, state }) => {

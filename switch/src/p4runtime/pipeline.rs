@@ -117,7 +117,17 @@ fn commit(device: &Device, saved: Saved, keep: Keep) -> Result<()> {
 /// Nothing has changed; or it runs and is not kept.
 pub fn exchange(device: &Device, swap: Swap, pipeline: Pipeline, keep: Keep) -> Result<()> {
     let mut unit = device.control.unit()?;
+    let old = device.control.program();
     swap.commit()?;
+    {
+        // Held until controllers see the program: a digest has the number that it has there.
+        let mut digests = device.digests();
+        match keep {
+            Keep::Nothing => digests.clear(),
+            Keep::WhatFits => digests.adopt(&old, &pipeline.schema.program),
+        }
+        device.set_pipeline(pipeline.clone());
+    }
     if keep == Keep::Nothing {
         *device.kept() = Default::default();
         device.watch().clear();
@@ -126,6 +136,5 @@ pub fn exchange(device: &Device, swap: Swap, pipeline: Pipeline, keep: Keep) -> 
         let (changes, below) = persist::all(&device.control, &pipeline, keep == Keep::Nothing);
         unit.replace(changes, below);
     }
-    device.set_pipeline(pipeline);
     unit.end().wait()
 }

@@ -123,7 +123,7 @@ pub fn read(
 
 fn one(control: &Control, schema: &Schema, wanted: &Message, answers: &mut Answers) -> Result<()> {
     let mut visit = |query: &Query, each: &mut dyn FnMut(Entity) -> Option<Message>| {
-        control.visit(query, &mut |entity| answers.extend(each(entity)))
+        control.visit_of(&schema.program, query, &mut |entity| answers.extend(each(entity)))
     };
     match wanted {
         Message::DirectCounterEntry(wanted) => {
@@ -180,14 +180,16 @@ fn groups(
     let table = profile(schema, wanted.action_profile_id)?;
     let id = (wanted.group_id != 0).then_some(wanted.group_id);
     let watch = device.watch().clone();
-    device.control.visit(&Query::Groups { table, id }, &mut |entity| match entity {
-        Entity::Group { table, id, members } if id < OWN_IDS => {
-            let name = Name::Group(schema.ids.profiles[table.index()], id);
-            answers.push(watch.wanted(name).cloned().unwrap_or_else(|| {
-                Message::ActionProfileGroup(action::group_message(schema, table, id, &members))
-            }));
+    device.control.visit_of(&schema.program, &Query::Groups { table, id }, &mut |entity| {
+        match entity {
+            Entity::Group { table, id, members } if id < OWN_IDS => {
+                let name = Name::Group(schema.ids.profiles[table.index()], id);
+                answers.push(watch.wanted(name).cloned().unwrap_or_else(|| {
+                    Message::ActionProfileGroup(action::group_message(schema, table, id, &members))
+                }));
+            }
+            _ => {}
         }
-        _ => {}
     })
 }
 
@@ -199,7 +201,7 @@ fn arrays(
     answers: &mut Answers,
 ) -> Result<()> {
     let mut visit = |query: &Query, each: &mut dyn FnMut(Entity) -> Option<Message>| {
-        control.visit(query, &mut |entity| answers.extend(each(entity)))
+        control.visit_of(&schema.program, query, &mut |entity| answers.extend(each(entity)))
     };
     match wanted {
         Message::CounterEntry(wanted) => {
@@ -264,8 +266,9 @@ fn digests(
     answers: &mut Answers,
 ) -> Result<()> {
     let only = optional(wanted.digest_id, |id| Ok(schema.digests(id)?[0]))?;
-    let first =
-        |id: DigestId| schema.digests(schema.ids.digests[id.index()]).ok()?.first().copied();
+    // Those of a program that was loaded meanwhile have no number here.
+    let number = |id: DigestId| schema.ids.digests.get(id.index()).copied();
+    let first = |id: DigestId| schema.digests(number(id)?).ok()?.first().copied();
     let configured = device.digests();
     let wanted = configured
         .configs()
@@ -359,7 +362,7 @@ fn entries(
         _ => Query::Entries { table },
     };
     let single = matches!(query, Query::Entry(_));
-    let result = control.visit(&query, &mut |entity| {
+    let result = control.visit_of(&schema.program, &query, &mut |entity| {
         let Entity::TableEntry(entry) = entity else { return };
         let priority = u32::try_from(wanted.priority).unwrap_or(0);
         if priority == 0 || entry.key.priority == priority {
@@ -418,14 +421,18 @@ fn own_sets(
 ) -> Result<()> {
     let (control, watch) = (&device.control, device.watch().clone());
     let mut members = std::collections::BTreeMap::new();
-    control.visit(&Query::Members { table: None, id: None }, &mut |entity| {
-        if let Entity::Member { table, id, action: call } = entity
-            && id >= OWN_IDS
-        {
-            members.insert((table, id), action::action(schema, &call));
-        }
-    })?;
-    control.visit(&Query::Groups { table: None, id: None }, &mut |entity| {
+    control.visit_of(
+        &schema.program,
+        &Query::Members { table: None, id: None },
+        &mut |entity| {
+            if let Entity::Member { table, id, action: call } = entity
+                && id >= OWN_IDS
+            {
+                members.insert((table, id), action::action(schema, &call));
+            }
+        },
+    )?;
+    control.visit_of(&schema.program, &Query::Groups { table: None, id: None }, &mut |entity| {
         let Entity::Group { table, id, members: list } = entity else { return };
         let name = Name::Group(schema.ids.profiles[table.index()], id);
         let wanted = watch.wanted(name).and_then(|message| match message {
@@ -456,7 +463,7 @@ fn default_actions(
     answers: &mut Answers,
 ) -> Result<()> {
     let table = optional(wanted.table_id, |id| schema.table(id))?;
-    control.visit(&Query::DefaultActions { table }, &mut |entity| {
+    control.visit_of(&schema.program, &Query::DefaultActions { table }, &mut |entity| {
         let Entity::DefaultAction { table, action: Some(call) } = entity else { return };
         let does = Does::Action(action::action(schema, &call));
         answers.push(Message::TableEntry(p4::TableEntry {

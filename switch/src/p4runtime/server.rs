@@ -3,6 +3,7 @@
 //! The thread has no part of the forwarding path; it reaches the device by the control handle only. It listens before the
 //! switch says that it runs, and ends with the process.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -94,9 +95,12 @@ pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<
         let socket = listeners.socket.map(tokio::net::UnixListener::from_std).transpose()?;
         if let Some(listener) = socket {
             let listener = UnixListenerStream::new(listener);
-            tokio::spawn(server().add_routes(routes.clone()).serve_with_incoming(listener));
+            let served = server().add_routes(routes.clone()).serve_with_incoming(listener);
+            tokio::spawn(async { report_end("the unix socket", served.await) });
         }
-        let Some(mut bound) = listeners.address else { return std::future::pending().await };
+        let Some(mut bound) = listeners.address else {
+            return std::future::pending::<io::Result<()>>().await;
+        };
         // An answer behind an update of the window would wait for the client's acknowledgement, 40 ms long.
         let listener = TcpIncoming::from(tokio::net::TcpListener::from_std(bound.listener)?)
             .with_nodelay(Some(true));
@@ -107,10 +111,19 @@ pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<
     let run = move || {
         // A controller that writes as fast as it can takes the processor from no worker. Where the system refuses, all is as it is without.
         let _ = give_way();
-        runtime.block_on(served)
+        report_end("--p4runtime", runtime.block_on(served));
     };
     thread.spawn(run).map_err(failed)?;
     Ok(())
+}
+
+/// A server ends with its process: one that ends before leaves a switch that nobody steers.
+fn report_end<E: std::error::Error + 'static>(what: &str, ended: Result<(), E>) {
+    let why = ended.map_or_else(|error| cause(&error), |()| "it ended".into());
+    tracing::error!(
+        event = "controllers",
+        "{what} serves no controller any more: {why}; restart the switch"
+    );
 }
 
 fn server() -> Server {

@@ -163,9 +163,11 @@ fn atomic(
             Err(error) => return Err(refused(updates.len(), at, error)),
         }
     }
-    unit.write(&all, Mode::Atomic).map_err(|error| match error.first() {
-        Some((step, error)) => refused(updates.len(), places[step], error.clone()),
-        None => refused(updates.len(), 0, ControlError::Internal(error.to_string())),
+    unit.write_of(Some(&schema.program), &all, Mode::Atomic).map_err(|error| {
+        match error.first() {
+            Some((step, error)) => refused(updates.len(), places[step], error.clone()),
+            None => refused(updates.len(), 0, ControlError::Internal(error.to_string())),
+        }
     })?;
     if let Some(tried) = tried {
         *digests = tried;
@@ -230,7 +232,7 @@ fn each(
                  waiting: &mut Vec<Update>,
                  places: &mut Vec<usize>,
                  results: &mut Vec<Result<()>>| {
-        if let Err(error) = unit.write(waiting, Mode::Continue) {
+        if let Err(error) = unit.write_of(Some(&schema.program), waiting, Mode::Continue) {
             for (place, result) in places.iter().zip(error.results) {
                 results[*place] = result;
             }
@@ -259,7 +261,8 @@ fn each(
             }
             Ok(Step::Updates(steps) | Step::Wildcard(steps)) => {
                 flush(unit, &mut waiting, &mut places, &mut results);
-                results[at] = unit.write(&steps, Mode::Atomic).map_err(ControlError::from);
+                let done = unit.write_of(Some(&schema.program), &steps, Mode::Atomic);
+                results[at] = done.map_err(ControlError::from);
             }
             Err(error) => results[at] = Err(error),
         }

@@ -176,11 +176,6 @@ impl QueuePair {
         self.rate.state()
     }
 
-    /// Send work requests not completed.
-    pub fn send_queue_len(&self) -> usize {
-        self.requester.queued()
-    }
-
     /// In SQD: everything that had been started is finished.
     pub fn is_drained(&self) -> bool {
         self.requester.is_drained()

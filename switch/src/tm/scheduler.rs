@@ -233,7 +233,7 @@ impl Scheduler {
         if self.strict & bit == 0 {
             self.deficit[q] -= i64::try_from(wire_bytes).unwrap_or(i64::MAX);
             if emptied {
-                // An idle queue saves nothing, as in DRR; what it owes it still owes.
+                // A queue that empties loses unused credit, as in DRR; a negative deficit remains.
                 self.deficit[q] = self.deficit[q].min(0);
             }
             if self.deficit[q] <= 0 {

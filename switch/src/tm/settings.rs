@@ -35,11 +35,6 @@ impl<P: Default> Tm<P> {
         self.holds.is_counting()
     }
 
-    /// Number of ports ever added.
-    pub fn port_count(&self) -> usize {
-        self.ports.len()
-    }
-
     /// True while packets for this port go out at once, without queueing.
     pub fn passes(&self, port: PortId) -> bool {
         self.ports.get(port.index()).is_some_and(|port| port.passes)

@@ -36,7 +36,7 @@ impl<P: Default> Tm<P> {
         let by_queue = match reason {
             DropReason::QueueThreshold | DropReason::Wred => true,
             DropReason::PoolExhausted => {
-                // The ingress pool says the same word.
+                // The ingress pool gives the same reason: trim only if the queue's own account refuses the packet.
                 let account = &port.queues[usize::from(arrival.queue)].account;
                 let pool = self.pools.get(usize::from(account.config.pool.0))?;
                 account.admits(pool, self.charge_of(arrival.bytes).into(), reason).is_err()

@@ -65,6 +65,23 @@ fn a_port_has_other_options() {
     assert!(report.get("removed").is_none(), "{report:#}");
 }
 
+/// A port that a command took out is added again by the file, and is no obstacle to what the file says of others.
+#[test]
+fn a_port_that_was_removed_by_command_comes_back() {
+    let Some(rig) = Rig::new("a_port_that_was_removed_by_command_comes_back") else { return };
+    let mut switch = rig.start(&[]);
+    switch.await_text(" runs on ", SOON);
+    let (mut host1, mut host2) = hosts();
+    exchange(&mut host1, &mut host2, 0);
+    switch.command(&["port", "remove", "2"]).expect(0, &[]);
+    reload(&mut switch, &rig, TWO, "port 2 (raw:sw2) was added");
+    exchange(&mut host1, &mut host2, 50);
+    switch.command(&["port", "remove", "2"]).expect(0, &[]);
+    let said = reload(&mut switch, &rig, &ports(&[(3, "raw:sw3")]), "port 3 (raw:sw3) was added");
+    assert!(!said.contains("error"), "{said}");
+    switch.end("INT").expect(0, &[]);
+}
+
 /// Two ports change their interfaces in one file, and their kinds too.
 #[test]
 fn two_ports_are_swapped() {

@@ -160,6 +160,14 @@ fn captures_begin_and_end_while_packets_pass() {
     rig.does("capture stop all");
     assert_eq!(listed(&rig)[0], first);
     assert_eq!(listed(&rig)[1].1, json!("stopped"));
+    // A name that is written again is listed once.
+    let again = folder.path().join("again.pcapng");
+    for _ in 0..3 {
+        let _ = std::fs::remove_file(&again);
+        start(&rig, "1", &again).expect(0, &[]);
+        rig.does("capture stop 1");
+    }
+    assert_eq!(listed(&rig).len(), 3);
     rig.passes(&packet);
     rig.switch.end("TERM").expect(0, &[]);
     let frames = |file| {

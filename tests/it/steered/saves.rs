@@ -229,12 +229,12 @@ fn settings_of_queues_and_ports_are_saved_and_restored() {
         Rig { switch: Switch::on(PROGRAM, &ports, &["--config", &config]), wires: first.wires };
     let wrong = "  - { port: 2, queue: 4, set: [xon_at=100MB] }\n";
     std::fs::write(&bad, format!("{saved_text}{wrong}")).unwrap();
+    let shut = |switch: &Switch| switch.objects(&["port", "list"])[0]["shut"].clone();
     second.refuses(&format!("restore {bad}"), "nothing is restored");
-    assert_eq!(list(&second.switch), untouched);
+    assert_eq!((list(&second.switch), shut(&second.switch)), (untouched, false.into()));
     assert!(saved(&second.switch).ends_with("entries: {}\n"), "no counter, no setting");
     second.does(&format!("restore {file}"));
     assert_eq!((list(&second.switch), saved(&second.switch)), (wanted.clone(), saved_text));
-    let shut = |switch: &Switch| switch.objects(&["port", "list"])[0]["shut"].clone();
     assert_eq!(shut(&second.switch), true);
     second.switch.end("TERM").expect(0, &[]);
     // At the start.

@@ -8,6 +8,7 @@ use super::arguments::CopyOut;
 use super::build::{binary, number};
 use super::env::{BlockVal, Env, Val};
 use super::stmt::returns;
+use super::walk::{self, Met};
 use super::{Lower, Place, Return};
 use crate::ast::{self, AstBin, AstExpr, Sp, StmtKind as Made};
 use crate::ir::SourceSpan;
@@ -39,9 +40,8 @@ impl Lower<'_> {
                     let given = self.argument_values(params, &info, args, &types);
                     let body = function.body.as_ref();
                     let copies = self.bind_arguments(&scope, params, &given, body, None);
-                    let value = self.with_types(&types, |lower| {
-                        lower.function(decl, function, scope, expr.span)
-                    });
+                    let value =
+                        self.with_types(&types, |lower| lower.function(function, scope, expr.span));
                     self.copy_out(copies, expr.span);
                     value
                 }
@@ -73,13 +73,7 @@ impl Lower<'_> {
         type_arguments(self.checked.declared.get(&decl.id), &types)
     }
 
-    fn function(
-        &mut self,
-        decl: &Rc<Decl>,
-        function: &FunctionDecl,
-        scope: Env,
-        span: SourceSpan,
-    ) -> Val {
+    fn function(&mut self, function: &FunctionDecl, scope: Env, span: SourceSpan) -> Val {
         let Some(body) = &function.body else { return Val::Nothing };
         let (last, before) = match body.statements.split_last() {
             Some((Stmt { kind: StmtKind::Return(last), .. }, before)) if !returns(before) => {
@@ -107,26 +101,19 @@ impl Lower<'_> {
             })
         });
         self.env = outer;
-        let _ = decl;
         value.unwrap_or(Val::Nothing)
     }
 
     /// The type of what a body returns.
     fn result_type(&self, body: &Block) -> Type {
-        fn find(statements: &[Stmt]) -> Option<&Expr> {
-            statements.iter().find_map(|one| match &one.kind {
-                StmtKind::Return(value) => value.as_ref(),
-                StmtKind::Block(block) => find(&block.statements),
-                StmtKind::If(_, then, other) => find(std::slice::from_ref(then))
-                    .or_else(|| other.as_ref().and_then(|other| find(std::slice::from_ref(other)))),
-                StmtKind::Switch(_, cases) => cases
-                    .iter()
-                    .filter_map(|case| case.body.as_ref())
-                    .find_map(|body| find(&body.statements)),
-                _ => None,
-            })
-        }
-        find(&body.statements).map_or(Type::Void, |value| self.type_of(value))
+        let mut found = None;
+        walk::any(&body.statements, &mut |met| {
+            if let Met::Statement(Stmt { kind: StmtKind::Return(value), .. }) = met {
+                found = value.as_ref();
+            }
+            found.is_some()
+        });
+        found.map_or(Type::Void, |value| self.type_of(value))
     }
 
     /// A function that returns in the middle: a bit says that the rest is not run.
@@ -395,9 +382,8 @@ impl Lower<'_> {
     }
 
     /// An expression of the tree as a statement's right side with an effect, into new metadata.
-    pub(super) fn effect(&mut self, value: AstExpr, bits: u32, span: SourceSpan) -> AstExpr {
+    pub(super) fn effect(&mut self, value: AstExpr, span: SourceSpan) -> AstExpr {
         let name = self.names.fresh("value", "");
-        let _ = bits;
         self.push(Made::Let(Sp::new(name.clone(), span), value), span);
         super::build::named(&[&name], span)
     }

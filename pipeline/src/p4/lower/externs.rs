@@ -175,7 +175,7 @@ impl Lower<'_> {
                 let index = self.index_value(&index.value);
                 let color =
                     super::build::call("execute", vec![named(&[&object.name], span), index], span);
-                let color = self.effect(color, 2, span);
+                let color = self.effect(color, span);
                 self.color(&to.value, color, span);
                 Val::Nothing
             }

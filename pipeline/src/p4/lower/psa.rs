@@ -389,7 +389,7 @@ impl Lower<'_> {
 
     /// The colour of a meter as `PSA_MeterColor_t` numbers it.
     pub(super) fn psa_color(&mut self, color: AstExpr, span: SourceSpan) -> Val {
-        let color = self.effect(color, 2, span);
+        let color = self.effect(color, span);
         let other =
             mux(is(color.clone(), 1, 2, span), number(2, 8, span), number(0, 8, span), span);
         Val::Scalar(mux(is(color, 0, 2, span), number(1, 8, span), other, span))
@@ -405,7 +405,7 @@ impl Lower<'_> {
 
     pub(super) fn psa_random(&mut self, args: &[Val], span: SourceSpan) -> Val {
         let [Val::Scalar(low), Val::Scalar(high), ..] = args else { return Val::Nothing };
-        Val::Scalar(self.effect(call("random", vec![low.clone(), high.clone()], span), 0, span))
+        Val::Scalar(self.effect(call("random", vec![low.clone(), high.clone()], span), span))
     }
 }
 

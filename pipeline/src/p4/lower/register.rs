@@ -99,12 +99,12 @@ impl Lower<'_> {
         }
         let Some(first) = cells.next() else { return Val::Nothing };
         let bits = self.bits(ty, span);
-        let value = self.effect(first, bits, span);
+        let value = self.effect(first, span);
         if bits <= CELL_BITS_MAX {
             return Val::Scalar(value);
         }
         let Some(low) = cells.next() else { return Val::Nothing };
-        let low = self.effect(low, CELL_BITS_MAX, span);
+        let low = self.effect(low, span);
         Val::Scalar(binary(AstBin::Concat, value, low, span))
     }
 

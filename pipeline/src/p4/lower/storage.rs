@@ -208,7 +208,7 @@ impl Lower<'_> {
     fn new_stack(&mut self, of: &Rc<Type>, size: u32, wanted: &str, span: SourceSpan) -> Val {
         match &**of {
             Type::Struct(inner) if inner.kind == StructKind::Header => {
-                let header = self.header_type(inner, span);
+                let header = self.header_type(inner);
                 let name = self.names.fresh(wanted, self.env.clone().prefix());
                 let stack = Some(ast::Size::new(u64::from(size), span));
                 let decl = InstanceDecl { header: Sp::new(header, span), stack };
@@ -228,7 +228,7 @@ impl Lower<'_> {
     }
 
     fn new_header(&mut self, of: &Rc<StructType>, wanted: &str, span: SourceSpan) -> Header {
-        let header = self.header_type(of, span);
+        let header = self.header_type(of);
         let name = self.names.fresh(wanted, self.env.clone().prefix());
         let decl = InstanceDecl { header: Sp::new(header, span), stack: None };
         self.unit.instances.push((Sp::new(name.clone(), span), decl));
@@ -236,7 +236,7 @@ impl Lower<'_> {
     }
 
     /// The header type of the tree.
-    fn header_type(&mut self, of: &Rc<StructType>, span: SourceSpan) -> String {
+    fn header_type(&mut self, of: &Rc<StructType>) -> String {
         let key = format!("{}{}", of.decl.id, Type::Struct(of.clone()));
         if let Some(known) = self.headers.get(&key) {
             return known.clone();
@@ -263,7 +263,6 @@ impl Lower<'_> {
         let decl = HeaderDecl { fields, bytes: None, word: None, controller };
         self.unit.headers.push((Sp::new(name.clone(), at), decl));
         self.headers.insert(key, name.clone());
-        let _ = span;
         name
     }
 

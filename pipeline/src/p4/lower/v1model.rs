@@ -256,7 +256,7 @@ impl Lower<'_> {
         let ty = self.type_of(&to.value);
         let limits = self.each_in_order([&low.value, &high.value]);
         if let [Val::Scalar(low), Val::Scalar(high)] = limits.map(|one| self.sized(one, &ty)) {
-            let value = self.effect(call("random", vec![low, high], span), 0, span);
+            let value = self.effect(call("random", vec![low, high], span), span);
             let place = self.eval(&to.value);
             self.assign(&place, &Val::Scalar(value), &ty, span);
         }

@@ -1,4 +1,4 @@
-//! Walks over statements of the source with all that is in them.
+//! Walks over declarations and statements of the source with all that is in them. Nothing is evaluated here.
 
 use super::super::tree::*;
 
@@ -44,6 +44,31 @@ pub(super) fn in_statement<'a>(statement: &'a Stmt, is: &mut dyn FnMut(Met<'a>) 
             _ => false,
         },
         StmtKind::Exit | StmtKind::Break | StmtKind::Continue => false,
+    }
+}
+
+/// The same for everything that a declaration runs, and those in it.
+pub(super) fn in_decl<'a>(decl: &'a Decl, is: &mut dyn FnMut(Met<'a>) -> bool) -> bool {
+    let in_body = |body: &'a Option<Block>, is: &mut dyn FnMut(Met<'a>) -> bool| {
+        body.as_ref().is_some_and(|body| any(&body.statements, is))
+    };
+    match &decl.kind {
+        DeclKind::Action { body, .. } => any(&body.statements, is),
+        DeclKind::Function(inner) => in_body(&inner.body, is),
+        DeclKind::Parser(inner) => {
+            inner.states.iter().flatten().any(|state| any(&state.body.statements, is))
+                || inner.locals.iter().any(|local| in_decl(local, is))
+        }
+        DeclKind::Control(inner) => {
+            in_body(&inner.body, is) || inner.locals.iter().any(|local| in_decl(local, is))
+        }
+        DeclKind::Table(table) => {
+            let keys = table.keys.iter().map(|key| &key.value);
+            let actions = table.actions.iter().map(|one| &one.action);
+            keys.chain(actions).chain(&table.default).any(|one| in_expr(one, is))
+        }
+        DeclKind::Instance { methods, .. } => methods.iter().any(|method| in_decl(method, is)),
+        _ => false,
     }
 }
 

@@ -35,6 +35,9 @@ pub enum PortFileError {
     /// The system has no more threads.
     #[error("a thread for ports: {0}; no port was changed")]
     Thread(#[source] io::Error),
+    /// A defect of this program.
+    #[error("reading the file of ports failed, by a defect of this program; please report it")]
+    Defect,
     /// A port that cannot be opened.
     #[error("port {port}: {source}; no port was changed")]
     Open {

@@ -43,11 +43,12 @@ impl<T: Send + 'static> Task<T> {
         Ok(Task { outcome })
     }
 
-    /// What came of it, or the task, if it goes on.
-    pub(super) fn outcome(self) -> Result<T, Task<T>> {
+    /// What came of it, nothing where its thread ended by a defect, or the task, if it goes on.
+    pub(super) fn outcome(self) -> Result<Option<T>, Task<T>> {
         match self.outcome.try_recv() {
-            Ok(outcome) => Ok(outcome),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => Err(self),
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(TryRecvError::Disconnected) => Ok(None),
+            Err(TryRecvError::Empty) => Err(self),
         }
     }
 }
@@ -130,6 +131,9 @@ pub(super) fn reload(
     let mut device = Device { control, mem };
     let wanted = read(text);
     let outcome = wanted.and_then(|wanted| {
+        // `port remove`, and a reading that failed half-way, took ports out.
+        let there = device.queues()?;
+        known.retain(|(number, _)| there.contains_key(number));
         let lines = device.make(&wanted, &mut known)?;
         known = wanted;
         match lines.is_empty() {
@@ -262,6 +266,7 @@ impl Device<'_> {
         let source = ports::open_spread(&spec, &self.mem, self.control.spread())?;
         let new = vec![NewPort { number, spec, source: PortSource::Opened(source) }];
         let mut changes = self.control.exchange_ports(&[], new)?;
+        self.control.close(changes.closing)?;
         changes.added.remove(&number).transpose()?;
         Ok(())
     }

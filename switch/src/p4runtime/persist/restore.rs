@@ -39,7 +39,12 @@ pub(super) fn restore(
                     begun.watch.set(name, Some(*message));
                 }
             }
-            Some(Found::Settings(place, value)) => begun.settings.add(&place, &value),
+            Some(Found::Settings(place, value)) => {
+                if !begun.settings.add(&place, &value) {
+                    let text = "--state: settings of a port cannot be read, and are not made";
+                    begun.complaints.push(text.into());
+                }
+            }
             None => objects.push(stored),
         }
     }

@@ -20,13 +20,16 @@ pub const SHUT: &str = "shut";
 pub struct Settings(BTreeMap<(u16, u8), BTreeMap<String, String>>);
 
 impl Settings {
-    /// One of a record; one that cannot be read is none.
-    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) {
+    /// Those of a record; false for one that cannot be read.
+    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) -> bool {
         let place = <[u8; 3]>::try_from(key).ok();
         let names = serde_json::from_slice(value).ok();
-        if let Some(([high, low, queue], names)) = place.zip(names) {
+        let read = place.zip(names);
+        let is_read = read.is_some();
+        if let Some(([high, low, queue], names)) = read {
             self.0.insert((u16::from_be_bytes([high, low]), queue), names);
         }
+        is_read
     }
 
     /// These settings, as `NAME=VALUE`, are in force for a queue, or for a port, from now on; an empty value ends one. What is to be kept.
@@ -92,7 +95,7 @@ mod tests {
         let expected = words("kmin=10KB limit=1MB xon_below_xoff=1KB");
         assert_eq!(all, [(2, Some(3), expected), (2, None, words("rate=1Gbit/s"))]);
         let mut read = Settings::default();
-        read.add(&key[1..], &value.unwrap());
+        assert!(read.add(&key[1..], &value.unwrap()));
         assert_eq!(read.all(), [(2, None, words("rate=1Gbit/s"))]);
         settings.set(4, None, &words("shut=true"));
         assert_eq!(settings.set(4, None, &words("shut=")).1, None);
@@ -105,8 +108,8 @@ mod tests {
             [[0, 2, 3], [0, 2, PORT]]
         );
         assert_eq!(settings.all(), [(3, Some(0), words("kmin=10KB"))]);
-        read.add(b"x", b"{}");
-        read.add(&[0, 1, 2], b"no");
+        assert!(!read.add(b"x", b"{}"));
+        assert!(!read.add(&[0, 1, 2], b"no"));
         assert_eq!(read.all().len(), 1);
     }
 }
