@@ -3,7 +3,9 @@
 mod confined;
 mod steer;
 
+use std::net::SocketAddr;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use wireyard_pipeline::diag::{Rejected, counted};
@@ -14,17 +16,24 @@ use super::load::{devices, load_from, load_shown, place, show};
 use super::{Failure, Status, counters, log};
 use crate::config::SwitchConfig;
 use crate::config::room::Holders;
+use crate::confine::{Confinement, Refusals};
+use crate::control::Control;
 use crate::core::{Core, Statistics};
-use crate::linux::Handle;
+use crate::linux::{Handle, Namespace};
 use crate::live::assembly::Assembly;
-use crate::live::delay;
-use crate::live::http::Bound;
 use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Scheduling, Signals, Workers};
+use crate::live::{delay, http};
+use crate::management::socket::{Socket, SocketFile};
+use crate::p4runtime::device::Device;
 use crate::p4runtime::pack;
+use crate::p4runtime::server::Bound;
 use crate::ports::{PortSpec, Spread, files};
 use crate::program::{self, DeviceOptions, Loaded, Place};
+
+/// A port by its number.
+type Numbered = (u16, PortSpec);
 
 pub(super) fn run(args: &RunArgs) -> Status {
     match start(args) {
@@ -45,51 +54,92 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     if let Some(config) = &mut loaded.config {
         config.live = Some(delay::of_a_process());
     }
-    let mut file = match &args.port_file {
-        Some(path) => Some(PortFile::read(path, args.capture.clone(), loaded.sources())?),
-        None => None,
-    };
-    let specs = match &file {
-        Some(file) => file.ports().to_vec(),
-        None => port_specs(args, loaded.config.as_ref())?,
-    };
-    // With a file ports may come later, as they do in a container.
-    if specs.is_empty() && file.is_none() {
-        return Err("no ports: give --port 1=veth0 --port 2=veth1, --ports FILE, or `ports:` in switch.yaml".into());
-    }
-    if file.is_none() {
-        files::check(&specs, &loaded.sources())?;
-    }
+    let (mut file, specs) = ports(args, &loaded)?;
     let duration = duration(args.duration)?;
     // Before anything is opened: whoever reads that it runs can end it.
     let signals = Signals::catch(true).map_err(|e| format!("signals: {e}"))?;
-    // What takes more than a running switch has, and no thread, comes before it is confined.
-    let controllers = steer::controllers(args)?;
-    let socket = steer::socket(args, &loaded.program.name)?;
-    let confinement = confined::confinement(args, &loaded, &specs, socket.as_ref())?;
-    let namespace = steer::namespace(args, &loaded, confinement.clone())?;
-    // A port below 1024 may be of a user who gives that up now.
-    let metrics = args.metrics.map(|address| Bound::to("--metrics", address)).transpose()?;
-    let page = args.http.map(|address| Bound::to("--http", address)).transpose()?;
-    let mut refusals = confined::enter(confinement.as_ref())?;
+    let privileged = Privileged::open(args, &loaded, &specs)?;
+    let refusals = confined::enter(privileged.confinement.as_ref())?;
     let scheduling = scheduling(args)?;
-    let mut metrics = metrics.map(Metrics::serve).transpose()?;
+    let metrics = privileged.metrics.map(Metrics::serve).transpose()?;
+    let mut cores = assemble(args, &mut loaded, &specs, file.is_some())?;
+    let names = names(&specs, &mut cores);
+    let control = cores[0].control().ok_or("the device has no control handle")?.clone();
+    let begun = steer::begin(args, &control, &loaded.parsed)?;
+    steer::make_settings(&loaded, &begun, &control, &mut cores)?;
+    // That of a controller, where it was kept.
+    let program = control.program();
+    let page = steer::page(privileged.page, &control, &program.name)?;
+    let steering = (privileged.socket, privileged.controllers);
+    let (socket, device) = steer::serve(args, &loaded, (control.clone(), begun), steering)?;
+    if let (Some(file), Some(device)) = (&mut file, &device) {
+        steer::follow_ports(file, device);
+    }
+    let linux = steer::linux(&loaded, &mut cores, privileged.namespace)?;
+    let mut core = cores.remove(0);
+    let mut workers =
+        Workers::start(cores, Some(scheduling)).map_err(|error| format!("workers: {error}"))?;
+    let mut running = Running { args, file, refusals, metrics, linux, device };
+    running.report_start(&control, &names, socket.as_ref(), page);
+    // For a service manager that waits for it (sd_notify(3)).
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
+    let mut handle = |event: Event<'_>, workers: &Workers| running.on(event, workers);
+    let result = live::run_until(&mut core, &mut workers, duration, &signals, &mut handle);
+    let statistics = running.statistics(&workers, &mut core);
+    counters::show(&core, &statistics, args.entry_counters, args.json);
+    result.map_err(|e| format!("the run loop: {e}"))?;
+    Ok(Status::Success)
+}
+
+/// What takes more than a running switch has, and no thread of its own: it is made before the switch is confined.
+struct Privileged {
+    controllers: Option<Bound>,
+    socket: Option<Socket>,
+    /// What the switch may reach from then on.
+    confinement: Option<Confinement>,
+    namespace: Option<Namespace>,
+    /// Ports below 1024 may be of a user who gives that up now.
+    metrics: Option<http::Bound>,
+    page: Option<http::Bound>,
+}
+
+impl Privileged {
+    fn open(args: &RunArgs, loaded: &Loaded, specs: &[Numbered]) -> Result<Privileged, Failure> {
+        let controllers = steer::controllers(args)?;
+        let socket = steer::socket(args, &loaded.program.name)?;
+        let confinement = confined::confinement(args, loaded, specs, socket.as_ref())?;
+        let namespace = steer::namespace(args, loaded, confinement.clone())?;
+        let bound = |what, address: Option<SocketAddr>| {
+            address.map(|address| http::Bound::to(what, address)).transpose()
+        };
+        let (metrics, page) = (bound("--metrics", args.metrics)?, bound("--http", args.http)?);
+        Ok(Privileged { controllers, socket, confinement, namespace, metrics, page })
+    }
+}
+
+/// The devices of the workers, with their memory and their ports.
+fn assemble(
+    args: &RunArgs,
+    loaded: &mut Loaded,
+    specs: &[Numbered],
+    has_file: bool,
+) -> Result<Vec<Core>, Failure> {
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
     let workers = usize::from(args.workers);
     let holders = Holders {
         workers: u32::from(args.workers),
         memory: args.packet_memory,
-        ..Holders::spread(&specs, file.is_some(), Spread::of(specs.len(), workers))
+        ..Holders::spread(specs, has_file, Spread::of(specs.len(), workers))
     };
     let room = loaded.size_memory(&numbers, &holders);
     let (memory, large_chunks) = (room.memory(), room.large_chunks);
     let options = DeviceOptions { background: true, memory, large_chunks, ..DeviceOptions::live() };
-    let specs = room.with_rings(&specs);
+    let specs = room.with_rings(specs);
     for warning in loaded.queue_warnings(&numbers) {
         tracing::warn!("{warning}");
     }
     let assembly = Assembly::new(&specs, workers)?;
-    let mut cores = devices(&loaded, Some(&args.engine), args.mac_control, options, workers)?;
+    let mut cores = devices(loaded, Some(&args.engine), args.mac_control, options, workers)?;
     if let Some(cpu) = args.cpu_port {
         if numbers.contains(&cpu) {
             return Err(format!("--cpu-port {cpu}: this is the number of a port too").into());
@@ -99,93 +149,93 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     if let Some(core) = cores.first_mut() {
         core.memory().divide(room.kept, room.later);
     }
-    assembly.build(&loaded, &mut cores, &mut log::note)?;
-    let mut name =
-        |number: &u16| cores[0].port(*number).map(|port| format!("{number}={}", port.name()));
-    let names: Vec<String> = numbers.iter().filter_map(&mut name).collect();
-    let control = cores[0].control().ok_or("the device has no control handle")?.clone();
-    let begun = steer::begin(args, &control, &loaded.parsed)?;
-    steer::make_settings(&loaded, &begun, &control, &mut cores)?;
-    // That of a controller, where it was kept.
-    let program = control.program();
-    let page = steer::page(page, &control, &program.name)?;
-    let (socket, device) =
-        steer::serve(args, &loaded, (control.clone(), begun), (socket, controllers))?;
-    if let (Some(file), Some(device)) = (&mut file, &device) {
-        steer::follow_ports(file, device);
+    assembly.build(loaded, &mut cores, &mut log::note)?;
+    Ok(cores)
+}
+
+/// What runs beside the workers, and what is done in their loop.
+struct Running<'a> {
+    args: &'a RunArgs,
+    file: Option<PortFile>,
+    refusals: Option<Refusals>,
+    metrics: Option<Metrics>,
+    linux: Option<Handle>,
+    device: Option<Arc<Device>>,
+}
+
+impl Running<'_> {
+    fn report_start(
+        &self,
+        control: &Control,
+        names: &str,
+        socket: Option<&SocketFile>,
+        page: Option<SocketAddr>,
+    ) {
+        let (program, engine) = (control.program(), self.args.engine.engine.kind().name());
+        tracing::info!(
+            event = "start",
+            program = program.name,
+            engine,
+            "{} runs on {names} ({engine} engine); SIGUSR1 prints counters, Ctrl-C ends{}",
+            program.name,
+            socket.map_or(String::new(), |file| format!("; control: {}", file.path().display())),
+        );
+        if let Some(metrics) = &self.metrics {
+            let (control, device) = (control.clone(), self.device.clone());
+            metrics.add_by(move |statistics| {
+                statistics.program = Some(control.program_report());
+                device.iter().for_each(|device| device.report(statistics));
+            });
+            let address = metrics.address();
+            tracing::info!(event = "metrics", %address, "metrics on http://{address}/metrics");
+        }
+        if let Some(address) = page {
+            tracing::info!(event = "page", %address, "page on http://{address}/");
+        }
     }
-    let linux = steer::linux(&loaded, &mut cores, namespace)?;
-    let mut core = cores.remove(0);
-    let mut workers =
-        Workers::start(cores, Some(scheduling)).map_err(|error| format!("workers: {error}"))?;
-    tracing::info!(
-        event = "start",
-        program = program.name,
-        engine = args.engine.engine.kind().name(),
-        "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends{}",
-        program.name,
-        if names.is_empty() { "no port yet".to_owned() } else { names.join(" ") },
-        args.engine.engine.kind().name(),
-        socket
-            .as_ref()
-            .map_or(String::new(), |file| format!("; control: {}", file.path().display())),
-    );
-    if let Some(metrics) = &metrics {
-        let (control, device) = (control.clone(), device.clone());
-        metrics.add_by(move |statistics| {
-            statistics.program = Some(control.program_report());
-            device.iter().for_each(|device| device.report(statistics));
-        });
-        let address = metrics.address();
-        tracing::info!(event = "metrics", %address, "metrics on http://{address}/metrics");
-    }
-    if let Some(address) = page {
-        tracing::info!(event = "page", %address, "page on http://{address}/");
-    }
-    // For a service manager that waits for it (sd_notify(3)).
-    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    let all = |workers: &Workers, core: &mut Core| {
-        let linux = linux.as_ref().map(Handle::report);
+
+    fn statistics(&self, workers: &Workers, core: &mut Core) -> Statistics {
+        let linux = self.linux.as_ref().map(Handle::report);
         let mut all = Statistics { linux, ..workers.statistics(core) };
-        device.iter().for_each(|device| device.report(&mut all));
+        self.device.iter().for_each(|device| device.report(&mut all));
         all
-    };
-    let mut handle = |event: Event<'_>, workers: &Workers| match event {
-        Event::Message(message) => log::message(&message),
-        Event::Reload { core, .. } => match file.as_mut().map(|file| file.reload(core)) {
-            Some(Ok(())) => {}
-            Some(Err(why)) => tracing::error!(event = "reload", "{why}"),
-            None => tracing::info!(
-                event = "reload",
-                "SIGHUP: there is no --ports FILE to read again: nothing changed"
-            ),
-        },
-        Event::Counters(core) => {
-            let statistics = all(workers, core);
-            counters::show(core, &statistics, args.entry_counters, args.json);
-        }
-        Event::Turn { core, .. } => {
-            confined::report(&mut refusals);
-            match file.as_mut().and_then(|file| file.poll(core)) {
-                Some(Ok(changes)) => {
-                    changes.iter().for_each(|text| tracing::info!(event = "ports", "{text}"));
-                }
-                Some(Err(why)) => tracing::error!(event = "ports", "{why}"),
-                None => {}
+    }
+
+    fn on(&mut self, event: Event<'_>, workers: &Workers) {
+        match event {
+            Event::Message(message) => log::message(&message),
+            Event::Reload { core, .. } => match self.file.as_mut().map(|file| file.reload(core)) {
+                Some(Ok(())) => {}
+                Some(Err(why)) => tracing::error!(event = "reload", "{why}"),
+                None => tracing::info!(
+                    event = "reload",
+                    "SIGHUP: there is no --ports FILE to read again: nothing changed"
+                ),
+            },
+            Event::Counters(core) => {
+                let statistics = self.statistics(workers, core);
+                counters::show(core, &statistics, self.args.entry_counters, self.args.json);
             }
-            if let Some(metrics) = &mut metrics {
-                metrics.answer(|| {
-                    let linux = linux.as_ref().map(Handle::report);
-                    Statistics { linux, ..workers.own_statistics(core) }
-                });
-            }
+            Event::Turn { core, .. } => self.turn(core, workers),
         }
-    };
-    let result = live::run_until(&mut core, &mut workers, duration, &signals, &mut handle);
-    let statistics = all(&workers, &mut core);
-    counters::show(&core, &statistics, args.entry_counters, args.json);
-    result.map_err(|e| format!("the run loop: {e}"))?;
-    Ok(Status::Success)
+    }
+
+    fn turn(&mut self, core: &mut Core, workers: &Workers) {
+        confined::report(&mut self.refusals);
+        match self.file.as_mut().and_then(|file| file.poll(core)) {
+            Some(Ok(changes)) => {
+                changes.iter().for_each(|text| tracing::info!(event = "ports", "{text}"));
+            }
+            Some(Err(why)) => tracing::error!(event = "ports", "{why}"),
+            None => {}
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.answer(|| {
+                let linux = self.linux.as_ref().map(Handle::report);
+                Statistics { linux, ..workers.own_statistics(core) }
+            });
+        }
+    }
 }
 
 /// The program that runs first; `None`: what is wrong was shown.
@@ -210,11 +260,33 @@ fn first(args: &RunArgs, place: &Place) -> Result<Option<Loaded>, Failure> {
     }
 }
 
+/// The file of ports, if there is one, and the ports.
+fn ports(args: &RunArgs, loaded: &Loaded) -> Result<(Option<PortFile>, Vec<Numbered>), Failure> {
+    if let Some(path) = &args.port_file {
+        let file = PortFile::read(path, args.capture.clone(), loaded.sources())?;
+        let specs = file.ports().to_vec();
+        return Ok((Some(file), specs));
+    }
+    let specs = port_specs(args, loaded.config.as_ref())?;
+    // With a file ports may come later, as they do in a container.
+    if specs.is_empty() {
+        return Err("no ports: give --port 1=veth0 --port 2=veth1, --ports FILE, or `ports:` in switch.yaml".into());
+    }
+    files::check(&specs, &loaded.sources())?;
+    Ok((None, specs))
+}
+
+/// The ports, as they are opened, for a line of text.
+fn names(specs: &[Numbered], cores: &mut [Core]) -> String {
+    let name = |(number, _): &Numbered| {
+        cores[0].port(*number).map(|port| format!("{number}={}", port.name()))
+    };
+    let names: Vec<String> = specs.iter().filter_map(name).collect();
+    if names.is_empty() { "no port yet".to_owned() } else { names.join(" ") }
+}
+
 /// Ports of the command line, or else of the configuration.
-fn port_specs(
-    args: &RunArgs,
-    config: Option<&SwitchConfig>,
-) -> Result<Vec<(u16, PortSpec)>, Failure> {
+fn port_specs(args: &RunArgs, config: Option<&SwitchConfig>) -> Result<Vec<Numbered>, Failure> {
     let configured = config.iter().flat_map(|config| &config.ports);
     let configured = configured
         .filter_map(|(n, port)| port.interface.as_ref().map(|text| format!("{n}={text}")));

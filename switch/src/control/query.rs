@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use wireyard_pipeline::generation::Generation;
-use wireyard_pipeline::ids::{Id, IdVec, RegisterId, TableId};
-use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::ids::{CounterId, Id, IdVec, MeterId, RegisterId, TableId};
+use wireyard_pipeline::ir::{Counter, Meter, Program};
 use wireyard_tables::time::Time;
 
 use super::error::of_entry;
@@ -69,36 +69,8 @@ impl Control {
             }
             Query::Members { table, id } => read.members(*table, *id, each)?,
             Query::Groups { table, id } => read.groups(*table, *id, each)?,
-            Query::Counters { counter, index } => {
-                let arrays = &generation.program.counters;
-                each_cell(
-                    arrays,
-                    "counter",
-                    *counter,
-                    *index,
-                    |declared| (&declared.name, declared.size),
-                    &mut |counter, index| {
-                        let array = generation.state.counter(counter);
-                        let count = array.and_then(|array| array.read(index)).unwrap_or_default();
-                        each(Entity::Counter { counter, index: index as u64, count });
-                    },
-                )?;
-            }
-            Query::Meters { meter, index } => {
-                let arrays = &generation.program.meters;
-                each_cell(
-                    arrays,
-                    "meter",
-                    *meter,
-                    *index,
-                    |declared| (&declared.name, declared.size),
-                    &mut |meter, index| {
-                        let array = generation.state.meter_array(meter);
-                        let config = array.and_then(|array| array.config(index));
-                        each(Entity::Meter { meter, index: index as u64, config });
-                    },
-                )?;
-            }
+            Query::Counters { counter, index } => read.counters(*counter, *index, each)?,
+            Query::Meters { meter, index } => read.meters(*meter, *index, each)?,
             Query::Registers { register, index } => read.registers(*register, *index, each)?,
             Query::ValueSets { set } => {
                 for id in ids(&generation.program.value_sets, "value set", *set)? {
@@ -187,18 +159,17 @@ fn ids<I: Id, T>(objects: &IdVec<I, T>, kind: &str, id: Option<I>) -> Result<Vec
     }
 }
 
-/// One cell or all, of one array or all.
+/// Each cell of these arrays, or the one that is wanted; `shape` is the name and size of an array.
 fn each_cell<I: Id, T>(
     arrays: &IdVec<I, T>,
+    wanted: (Option<I>, Option<u64>),
     kind: &str,
-    id: Option<I>,
-    cell: Option<u64>,
-    shape: impl Fn(&T) -> (&String, u32),
+    shape: impl Fn(&T) -> (&str, u32),
     each: &mut dyn FnMut(I, usize),
 ) -> Result<()> {
-    for id in ids(arrays, kind, id)? {
+    for id in ids(arrays, kind, wanted.0)? {
         let (name, size) = shape(&arrays[id]);
-        match cell {
+        match wanted.1 {
             Some(cell) => each(id, plan::index(kind, name, cell, size as usize)?),
             None => (0..size as usize).for_each(|cell| each(id, cell)),
         }
@@ -213,6 +184,40 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    fn counters(
+        &self,
+        counter: Option<CounterId>,
+        index: Option<u64>,
+        each: &mut dyn FnMut(Entity),
+    ) -> Result<()> {
+        fn shape(declared: &Counter) -> (&str, u32) {
+            (&declared.name, declared.size)
+        }
+        let arrays = &self.generation.program.counters;
+        each_cell(arrays, (counter, index), "counter", shape, &mut |counter, index| {
+            let array = self.generation.state.counter(counter);
+            let count = array.and_then(|array| array.read(index)).unwrap_or_default();
+            each(Entity::Counter { counter, index: index as u64, count });
+        })
+    }
+
+    fn meters(
+        &self,
+        meter: Option<MeterId>,
+        index: Option<u64>,
+        each: &mut dyn FnMut(Entity),
+    ) -> Result<()> {
+        fn shape(declared: &Meter) -> (&str, u32) {
+            (&declared.name, declared.size)
+        }
+        let arrays = &self.generation.program.meters;
+        each_cell(arrays, (meter, index), "meter", shape, &mut |meter, index| {
+            let array = self.generation.state.meter_array(meter);
+            let config = array.and_then(|array| array.config(index));
+            each(Entity::Meter { meter, index: index as u64, config });
+        })
+    }
+
     fn each_table(
         &self,
         table: Option<TableId>,

@@ -30,8 +30,11 @@ impl Scheduling {
     /// It refuses real-time priorities: that takes CAP_SYS_NICE, or RLIMIT_RTPRIO of 1.
     pub(super) fn apply(self) -> io::Result<()> {
         match self {
-            // Where the system refuses, all is as it is without.
-            Scheduling::Shared => Ok(shorten_slices(SLICE).unwrap_or(())),
+            Scheduling::Shared => {
+                // Where the system refuses, all is as it is without.
+                let _ = shorten_slices(SLICE);
+                Ok(())
+            }
             Scheduling::RealTime => come_first(),
         }
     }

@@ -64,6 +64,16 @@ pub struct Begun {
     pub complaints: Vec<String>,
 }
 
+impl Begun {
+    /// Settings of a record.
+    fn set(&mut self, place: &[u8], value: &[u8]) {
+        if !self.settings.add(place, value) {
+            let text = "--state: settings of a port cannot be read, and are not made";
+            self.complaints.push(text.into());
+        }
+    }
+}
+
 /// Gives a device, whose workers are not polled yet, what the store has; keeps from now on what is written. `complain` is for what goes
 /// wrong later.
 ///

@@ -21,7 +21,6 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("pipeline/src/jit/emit/lookup.rs", "lookup_lpm"),
     ("pipeline/src/jit/emit/lookup.rs", "lookup_scan"),
     ("pipeline/src/jit/emit/ops.rs", "op"),
-    ("switch/src/cli/run.rs", "start"),
     ("switch/src/lab/scenario/read.rs", "scenario"),
     ("switch/src/p4runtime/write.rs", "step"),
 ];

@@ -39,12 +39,7 @@ pub(super) fn restore(
                     begun.watch.set(name, Some(*message));
                 }
             }
-            Some(Found::Settings(place, value)) => {
-                if !begun.settings.add(&place, &value) {
-                    let text = "--state: settings of a port cannot be read, and are not made";
-                    begun.complaints.push(text.into());
-                }
-            }
+            Some(Found::Settings(place, value)) => begun.set(&place, &value),
             None => objects.push(stored),
         }
     }
