@@ -106,6 +106,12 @@ impl Diagnostic {
         self.code.severity()
     }
 
+    /// The same under another code.
+    pub fn with_code(mut self, code: Code) -> Self {
+        self.code = code;
+        self
+    }
+
     /// Words at the caret itself.
     pub fn here(&mut self, text: impl Into<String>) -> &mut Self {
         if let Some(primary) = &mut self.primary {

@@ -118,6 +118,26 @@ fn programs_of_any_architecture_are_checked() {
         package V1Switch(Pipe p = keep());
         V1Switch() main;\n",
     );
+    // A block may leave out what its type calls optional, and a number takes the type that another argument says.
+    write(
+        "optional.p4",
+        "control Pipe(in bit<8> x, @optional in bit<8> y);
+        extern T most<T>(in T a, in T b);
+        control keep(in bit<8> x) { apply { bit<8> z = most(3, x); } }
+        package Own(Pipe p);
+        Own(keep()) main;\n",
+    );
+    // Right, and beyond what runs here.
+    write(
+        "limit.p4",
+        "#include <core.p4>\n#include <v1model.p4>\nheader h_t { bit<3> a; } struct headers { h_t h; } struct meta_t { }
+        parser P(packet_in packet, out headers hdr, inout meta_t meta, inout standard_metadata_t std) {
+            state start { packet.extract(hdr.h); transition accept; } }
+        control V(inout headers hdr, inout meta_t meta) { apply { } }
+        control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t std) { apply { } }
+        control D(packet_out packet, in headers hdr) { apply { packet.emit(hdr.h); } }
+        V1Switch(P(), V(), I(), I(), V(), D()) main;\n",
+    );
     write("part.p4", own);
     write("wrong.p4", &format!("{own}Own(sub()) main;\n"));
     let run = |args: &[&str]| run(folder.path(), args);
@@ -126,6 +146,14 @@ fn programs_of_any_architecture_are_checked() {
     assert!(text.contains("`Own`") && text.contains("0 warnings"), "{text}");
     let (code, text) = run(&["check", "named.p4"]);
     assert!(code == Some(0) && text.contains("package `V1Switch`"), "{text}");
+    let (code, text) = run(&["check", "optional.p4"]);
+    assert!(code == Some(0) && text.contains("architecture"), "{text}");
+    let (code, text) = run(&["check", "limit.p4"]);
+    assert!(code == Some(0) && text.contains("warning[W0111]: header `h_t` has 3 bits"), "{text}");
+    assert!(text.contains("it is right P4-16 and does not run here"), "{text}");
+    assert_eq!(run(&["check", "--strict", "limit.p4"]).0, Some(1));
+    let (code, text) = run(&["test", "limit.p4"]);
+    assert!(code != Some(0), "{text}");
     let (code, text) = run(&["check", "part.p4"]);
     assert!(code == Some(0) && text.contains("checked; it has no `main`"), "{text}");
     let (code, text) = run(&["check", "--json", "own.p4"]);

@@ -150,6 +150,7 @@ codes! {
     COPIES_ITSELF = "W0108", "egress that copies its own copies, or sends every packet round";
     STALE_CHECKSUM = "W0109", "a header field that changes while its checksum stays";
     EMPTY_GROUP = "W0110", "a group without members";
+    NOT_RUN_HERE = "W0111", "right P4-16 that does not run here";
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes, counted, json};
+use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, Severity, codes, counted, json};
 use wireyard_pipeline::source::{CheckedP4, Loader, PROGRAM_BYTES_MAX, check_p4, is_p4};
 
 use super::args::{CheckArgs, MacControl};
@@ -82,18 +82,46 @@ fn check_rate_control(path: &Path) -> Option<Result<Checked, Refusal>> {
     })
 }
 
-/// A program in P4 of an architecture that does not run here, with nothing beside it: whether it is right.
-fn check_p4_alone(path: &Path, args: &CheckArgs) -> Option<Checked> {
+/// A program in P4, with nothing beside it, that is right and does not run here: of another architecture, or beyond what Wireyard has. Those who
+/// write P4 for several targets ask whether it is right; `--strict` asks for more.
+fn check_p4_alone(path: &Path, args: &CheckArgs, rejected: &Rejected) -> Option<Checked> {
     if !is_p4(path) || args.entries.is_some() || args.config.is_some() {
         return None;
     }
     let loader = Loader::new(args.sources.include.clone(), LIBRARIES);
     // What is wrong with it was said where it was loaded.
     let checked = check_p4(path, &loader.with_defines(args.sources.defines.clone())).ok()?;
-    let why = checked.not_run?;
-    let summary = format!("{}: checked; {why}", path.display());
-    let CheckedP4 { warnings, files, .. } = checked;
-    Some(Checked { summary, warnings, files, queues: None, room: None })
+    let checked_as = |why: &str| format!("{}: checked; {why}", path.display());
+    let CheckedP4 { warnings, files, not_run, .. } = checked;
+    let (warnings, files, why) = match not_run {
+        Some(why) => (warnings, files, why),
+        None => {
+            let limits = limits(&rejected.diagnostics)?;
+            let why = "it is right P4-16 and does not run here, as the warnings say".to_owned();
+            (limits, rejected.files.clone(), why)
+        }
+    };
+    Some(Checked { summary: checked_as(&why), warnings, files, queues: None, room: None })
+}
+
+/// What refuses a program that is right, as warnings; `None` where it is not a matter of what Wireyard has.
+fn limits(found: &Diagnostics) -> Option<Diagnostics> {
+    let mut limits = Diagnostics::new();
+    for one in found.sorted() {
+        if [codes::STATE, codes::FILE_NOT_READ].contains(&one.code) {
+            return None;
+        }
+        let span = one.primary.as_ref().map(|label| label.span);
+        let mut limit = match one.severity() {
+            Severity::Warning => one.clone(),
+            Severity::Error => one.clone().with_code(codes::NOT_RUN_HERE),
+        };
+        if span.is_some() && one.severity() == Severity::Error {
+            limit.note(format!("`wireyard run` refuses it: {}", one.code));
+        }
+        limits.push(limit);
+    }
+    Some(limits)
 }
 
 fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Refusal> {
@@ -112,7 +140,7 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Refusal> {
     let mut loaded = match program::load(&place) {
         Ok(loaded) => loaded,
         Err(rejected) => {
-            let alone = check_p4_alone(program, args);
+            let alone = check_p4_alone(program, args, &rejected);
             return alone.ok_or_else(|| Refusal::Rejected(Box::new(rejected)));
         }
     };

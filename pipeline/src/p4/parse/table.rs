@@ -32,6 +32,7 @@ impl Parser<'_> {
                     self.keys(&mut table)?;
                 }
                 "actions" => {
+                    self.property_once(table.has_actions, &property);
                     table.has_actions = true;
                     self.actions(&mut table)?;
                 }

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use num_bigint::Sign;
+
 use super::super::tree::*;
 use super::check::{Checker, Name, Place};
 use super::infer::type_arguments;
@@ -152,8 +154,13 @@ impl Checker<'_> {
         let params: Vec<Type> = chosen.params.iter().map(|param| self.resolve(&param.ty)).collect();
         let result = chosen.result.as_ref().map_or(Type::Void, |ty| self.resolve(ty));
         self.close();
-        for ((param, ty), at) in chosen.params.iter().zip(&params).zip(&order) {
-            let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
+        let given_args = chosen.params.iter().zip(&params).zip(&order);
+        let mut given_args: Vec<_> = given_args
+            .filter_map(|((param, ty), at)| Some((param, ty, at.and_then(|at| args.get(at))?)))
+            .collect();
+        // A number without a width takes the type that the others say.
+        given_args.sort_by_key(|(_, _, arg)| has_no_width(&arg.value));
+        for (param, ty, arg) in given_args {
             self.argument(param, ty, &arg.value);
         }
         if let Callee::Decl(decl) = &chosen.callee
@@ -260,6 +267,9 @@ impl Checker<'_> {
             return;
         }
         self.value(value);
+        if matches!(self.known(ty), Type::Infer(_)) && !self.is_a_value(value) {
+            return;
+        }
         match param.direction {
             Direction::None | Direction::In => {
                 let got = self.noted(value);
@@ -278,6 +288,26 @@ impl Checker<'_> {
                     self.type_error(value.span, text);
                 }
             }
+        }
+    }
+
+    /// Whether an argument whose type is inferred is a value: names of types, actions, tables and functions are none.
+    pub(super) fn is_a_value(&mut self, value: &Expr) -> bool {
+        let ty = self.noted(value);
+        let is_none = match self.known(&ty) {
+            Type::Name(_) | Type::Action(_) | Type::Table(_) | Type::Function(_) => true,
+            Type::Method => true,
+            _ => matches!(&*value.kind, ExprKind::Dots | ExprKind::Any),
+        };
+        if is_none {
+            self.type_error(value.span, "this is no value: an argument is one");
+            return false;
+        }
+        match &*value.kind {
+            ExprKind::List(items, _) | ExprKind::Tuple(items) => {
+                items.iter().all(|item| self.is_a_value(item))
+            }
+            _ => true,
         }
     }
 
@@ -457,8 +487,14 @@ impl Checker<'_> {
         }
         self.must_be_place(of);
         if let Some(arg) = args.first() {
-            self.value(&arg.value);
-            self.constant_number(&arg.value, "the number of elements");
+            if matches!(&*arg.value.kind, ExprKind::Any) {
+                self.type_error(arg.value.span, "`_` is no number of elements");
+                return Type::Void;
+            }
+            let number = self.constant_number(&arg.value, "the number of elements");
+            if number.is_some_and(|number| number.sign() == Sign::Minus) {
+                self.type_error(arg.value.span, "a number of elements is not negative");
+            }
         }
         Type::Void
     }
@@ -482,6 +518,15 @@ impl Checker<'_> {
         let value = if name.value.ends_with("Bytes") { bits.div_ceil(8) } else { bits };
         self.consts.insert(expr.id, Const::Int(value.into()));
         Type::Integer
+    }
+}
+
+/// A number that says no width.
+fn has_no_width(value: &Expr) -> bool {
+    match &*value.kind {
+        ExprKind::Number(_, width) => width.is_none(),
+        ExprKind::Unary(_, of) => has_no_width(of),
+        _ => false,
     }
 }
 

@@ -110,6 +110,11 @@ impl Checker<'_> {
 
     /// An argument of a constructor: a block where a block type is wanted, else a value.
     pub(super) fn constructor_argument(&mut self, want: &Type, value: &Expr) {
+        if matches!(&*value.kind, ExprKind::Any) {
+            let text = "`_` stands only for an `out` parameter, and a constructor has none";
+            self.type_error(value.span, text);
+            return;
+        }
         self.value(value);
         let got = self.noted(value);
         let (got, wanted) = (self.known(&got), self.known(want));
@@ -121,7 +126,10 @@ impl Checker<'_> {
                 }
             }
             (_, Type::Infer(_)) => {
-                self.unify(&wanted, &got);
+                if self.is_a_value(value) {
+                    self.unify(&wanted, &got);
+                    self.known_argument(value);
+                }
             }
             _ => {
                 if self.fit(value, want) {
@@ -153,6 +161,7 @@ impl Checker<'_> {
         if a.id == b.id {
             return self.unify_all(&a_args, &b_args);
         }
+        let b_params = without_left_out(b_params, &a_params);
         if a_params.len() != b_params.len() {
             return false;
         }
@@ -161,4 +170,13 @@ impl Checker<'_> {
         let b_types = self.params_with(&b, &b_params, &b_args);
         same && self.unify_all(&a_types, &b_types)
     }
+}
+
+/// Parameters of a type of blocks without the `@optional` ones that a block leaves out (P4-16, 6.8.2), which are known by their names.
+fn without_left_out(mut wanted: Vec<Param>, has: &[Param]) -> Vec<Param> {
+    wanted.retain(|param| {
+        annotation(&param.annotations, "optional").is_none()
+            || has.iter().any(|one| one.name.value == param.name.value)
+    });
+    wanted
 }

@@ -33,7 +33,7 @@ impl Checker<'_> {
             }
             DeclKind::Enum(base, members) => self.enumeration(decl, base.as_ref(), members),
             DeclKind::Typedef(of) => {
-                let ty = self.resolve(of);
+                let ty = self.declared_type(of);
                 if matches!(ty, Type::Void) {
                     self.type_error(of.span, "`void` is the result of a function, and no type");
                 }
@@ -63,7 +63,7 @@ impl Checker<'_> {
             }
             DeclKind::Variable(ty, value) => self.variable(decl, ty, value.as_ref()),
             DeclKind::ValueSet(ty, size) => {
-                let of = self.resolve(ty);
+                let of = self.declared_type(ty);
                 if !self.may_hold(&of) || matches!(of, Type::Integer | Type::Text) {
                     self.type_error(ty.span, format!("a value set cannot hold {of}"));
                 }
@@ -118,7 +118,7 @@ impl Checker<'_> {
     }
 
     fn constant(&mut self, decl: &Rc<Decl>, ty: &TypeExpr, value: &Expr) {
-        let want = self.resolve(ty);
+        let want = self.declared_type(ty);
         if !self.may_hold(&want) {
             self.type_error(ty.span, format!("a constant cannot be {want}"));
         }
@@ -207,7 +207,7 @@ impl Checker<'_> {
     }
 
     fn new_type(&mut self, decl: &Rc<Decl>, of: &TypeExpr) {
-        let base = self.resolve(of);
+        let base = self.declared_type(of);
         let fits = matches!(
             base,
             Type::Bit(_)
@@ -234,7 +234,7 @@ impl Checker<'_> {
                 self.twice(&field.name);
                 continue;
             }
-            let mut ty = self.resolve(&field.ty);
+            let mut ty = self.declared_type(&field.ty);
             if !self.may_be_field(inner.kind, &ty) {
                 let what = match inner.kind {
                     StructKind::Struct => "a struct",
@@ -257,7 +257,9 @@ impl Checker<'_> {
         let anything = matches!(ty, Type::Any | Type::Var(..));
         match (kind, ty) {
             _ if anything => true,
-            (StructKind::Union, Type::Struct(of)) => of.kind == StructKind::Header,
+            (StructKind::Union, Type::Struct(of)) => {
+                of.kind == StructKind::Header && self.may_be_fields(of)
+            }
             (StructKind::Union, _) => false,
             (StructKind::Header, Type::Struct(of)) => {
                 of.kind == StructKind::Struct
@@ -272,10 +274,17 @@ impl Checker<'_> {
                 matches!(&**of, Type::Bit(_) | Type::Int(_) | Type::Bool)
             }
             (StructKind::Header, _) => false,
+            // Type arguments may be in any of them.
+            (StructKind::Struct, Type::Struct(of)) => self.may_be_fields(of),
+            (StructKind::Struct, Type::Stack(of, _)) => self.may_be_field(kind, of),
             (StructKind::Struct, _) => {
-                self.may_hold(ty) && !matches!(ty, Type::Integer | Type::Text)
+                self.may_hold(ty) && !matches!(ty, Type::Integer | Type::Text | Type::List(_))
             }
         }
+    }
+
+    fn may_be_fields(&self, of: &StructType) -> bool {
+        of.fields.iter().all(|(_, ty)| self.may_be_field(of.kind, ty))
     }
 
     /// Whether a value can be of this type.
@@ -305,7 +314,7 @@ impl Checker<'_> {
             self.open();
             self.bind_type_params(&method.type_params);
             if let Some(result) = &method.result {
-                let ty = self.resolve(result);
+                let ty = self.declared_type(result);
                 if !self.may_return(&ty) {
                     self.type_error(result.span, format!("a method cannot return {ty}"));
                 }
@@ -333,7 +342,11 @@ impl Checker<'_> {
             if params[..at].iter().any(|known| known.name.value == param.name.value) {
                 self.twice(&param.name);
             }
-            let ty = self.resolve(&param.ty);
+            let ty = match &param.ty.value {
+                // An extern of any type, `f<_> table`, may be given.
+                TypeKind::Name { .. } => self.resolve(&param.ty),
+                _ => self.declared_type(&param.ty),
+            };
             self.parameter_type(param, &ty);
             if let Some(default) = &param.default {
                 self.default_argument(param, default, &ty);
@@ -391,7 +404,7 @@ impl Checker<'_> {
         self.open();
         let vars = self.bind_type_params(&inner.type_params);
         self.declared.insert(decl.id, Type::Tuple(Rc::new(vars)));
-        let result = self.resolve(&inner.result);
+        let result = self.declared_type(&inner.result);
         let is_factory = inner.body.is_none() && matches!(result, Type::Extern(..));
         if !self.may_return(&result) && !is_factory {
             self.type_error(inner.result.span, format!("a function cannot return {result}"));
@@ -439,7 +452,7 @@ impl Checker<'_> {
             );
             self.error(codes::WRONG_PLACE, decl.name.span, text).help("did you mean `const`?");
         }
-        let want = self.resolve(ty);
+        let want = self.declared_type(ty);
         if !self.may_hold(&want) || matches!(want, Type::Integer | Type::Text) {
             self.type_error(ty.span, format!("a variable cannot be {want}"));
         }

@@ -302,7 +302,7 @@ impl Checker<'_> {
     }
 
     fn cast(&mut self, expr: &Expr, ty: &TypeExpr, value: &Expr) -> Type {
-        let want = self.resolve(ty);
+        let want = self.declared_type(ty);
         let got = self.value(value);
         if want.is_any() || got.is_any() {
             return want;

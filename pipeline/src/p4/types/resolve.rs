@@ -12,6 +12,15 @@ use crate::diag::codes;
 use crate::ir::SourceSpan;
 
 impl Checker<'_> {
+    /// The type that is written, where `_` stands for none.
+    pub(super) fn declared_type(&mut self, ty: &TypeExpr) -> Type {
+        if let Some(span) = dont_care(ty) {
+            let text = "`_` is a type only among the type arguments of a call or an instance";
+            self.type_error(span, text);
+        }
+        self.resolve(ty)
+    }
+
     /// The type that is written.
     pub(super) fn resolve(&mut self, ty: &TypeExpr) -> Type {
         match &ty.value {
@@ -217,5 +226,15 @@ impl Checker<'_> {
             self.type_error(span, text);
         }
         Type::Struct(Rc::new(StructType { decl: decl.clone(), kind: inner.kind, args, fields }))
+    }
+}
+
+/// Where `_` is in a type.
+fn dont_care(ty: &TypeExpr) -> Option<SourceSpan> {
+    match &ty.value {
+        TypeKind::Any => Some(ty.span),
+        TypeKind::Name { args, .. } | TypeKind::Tuple(args) => args.iter().find_map(dont_care),
+        TypeKind::List(of) | TypeKind::Stack(of, _) => dont_care(of),
+        _ => None,
     }
 }

@@ -7,11 +7,31 @@ use num_bigint::{BigInt, Sign};
 
 use super::super::tree::*;
 use super::check::Checker;
-use super::{Const, Def, Type};
+use super::{Callee, Const, Def, Type};
 use crate::diag::codes;
 
 /// Annotations that hold one string.
 const OF_TEXT: [&str; 4] = ["name", "alias", "deprecated", "noWarn"];
+
+/// Whether words of an annotation are one string, or strings that are joined.
+fn is_text(words: &str) -> bool {
+    let mut rest = words.trim();
+    loop {
+        let Some(string) = rest.strip_prefix('"') else { return false };
+        let mut is_escaped = false;
+        let end = string.find(|c: char| {
+            let ends = c == '"' && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped;
+            ends
+        });
+        let Some(end) = end else { return false };
+        rest = string[end + 1..].trim_start();
+        match rest.strip_prefix("++") {
+            Some(more) => rest = more.trim_start(),
+            None => return rest.is_empty(),
+        }
+    }
+}
 
 impl Checker<'_> {
     /// What annotations of one declaration say together.
@@ -31,8 +51,12 @@ impl Checker<'_> {
                 let text = format!("`@{name}` needs a string: `@{name}(\"x\")`");
                 self.error(codes::P4_SYNTAX, one.name.span, text);
             }
-            if &**name == "name" && one.args.len() > 1 {
-                let text = "`@name` has one string";
+            let has_text = one.structured || is_text(&one.text);
+            if &**name == "name" && (one.args.len() > 1 || !has_text) {
+                let text = "`@name` has one string: `@name(\"x\")`";
+                self.error(codes::P4_SYNTAX, one.name.span, text);
+            } else if &**name == "deprecated" && !has_text && !one.text.is_empty() {
+                let text = "`@deprecated` has one string: `@deprecated(\"x\")`";
                 self.error(codes::P4_SYNTAX, one.name.span, text);
             }
             if &**name == "pkginfo" && one.args.is_empty() && one.text.is_empty() {
@@ -166,7 +190,14 @@ impl Checker<'_> {
             ExprKind::Mux(a, b, c) => [a, b, c].iter().all(|one| self.is_known(one)),
             ExprKind::List(items, _) => items.iter().all(|item| self.is_known(item)),
             ExprKind::Record(fields, _) => fields.iter().all(|(_, value)| self.is_known(value)),
-            ExprKind::Call { args, .. } => args.iter().all(|arg| self.is_known(&arg.value)),
+            // What a function gives is known when a packet runs, but for an instance.
+            ExprKind::Call { args, .. } => {
+                let is_function = self.calls.get(&value.id).is_some_and(|call| {
+                    matches!(&call.callee, Callee::Decl(_) | Callee::Method(..))
+                });
+                let is_made = matches!(self.noted(value), Type::Extern(..));
+                (!is_function || is_made) && args.iter().all(|arg| self.is_known(&arg.value))
+            }
             _ => true,
         }
     }

@@ -169,6 +169,11 @@ impl Checker<'_> {
                 }
                 continue;
             }
+            if matches!(&*arg.value.kind, ExprKind::Any) {
+                let text = "`_` stands only for an `out` parameter";
+                self.type_error(arg.value.span, text);
+                continue;
+            }
             let fits = self.value_as(&arg.value, &want);
             if fits {
                 self.known_in_call(&arg.value, is_default);
