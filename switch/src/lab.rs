@@ -31,6 +31,7 @@ mod node_state;
 pub mod output;
 mod part;
 pub mod partition;
+mod probe;
 pub mod queues;
 mod reroute;
 pub mod results;

@@ -94,7 +94,7 @@ use buffer::Pool;
 use deadlines::{Deadlines, ReadyPorts, WireEnds};
 use deferred::Deferred;
 use hold::Holds;
-pub use pause_log::PauseEvent;
+pub use pause_log::{PauseEvent, PauseHeard};
 use port::Port;
 use queue::Slab;
 
@@ -206,6 +206,7 @@ pub struct Tm<P> {
     pub(crate) config: Config,
     /// Pauses that were asked for, where somebody observes them.
     pub(crate) pause_log: Option<Vec<PauseEvent>>,
+    pub(crate) pauses_heard: Option<Vec<PauseHeard>>,
 }
 
 /// A port configuration that does not fit the traffic manager.
@@ -260,6 +261,7 @@ impl<P: Default> Tm<P> {
             now: Time::ZERO,
             deferred: Deferred::default(),
             pause_log: None,
+            pauses_heard: None,
             config,
         }
     }

@@ -42,6 +42,7 @@ mod lab_faults;
 mod lab_figures;
 mod lab_live;
 mod lab_lossy;
+mod lab_measured;
 mod lab_mixed;
 mod lab_outputs;
 mod lab_parallel;

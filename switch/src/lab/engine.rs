@@ -386,7 +386,8 @@ impl Lab {
 
     /// The counters of every flow.
     pub fn statuses(&mut self) -> Vec<FlowStatus> {
-        self.flows.iter().map(|flow| flow.status(&mut self.cores)).collect()
+        let now = self.now;
+        self.flows.iter().map(|flow| flow.status_at(&mut self.cores, now)).collect()
     }
 
     /// What became of every gate.

@@ -1,11 +1,11 @@
 //! Results in the columns of HPCC's simulator, for the scripts that read them.
 //!
 //! `fct.txt`: sip dip sport dport bytes start_ns fct_ns standalone_ns, in the order of completion; addresses as `node_id_to_ip` makes
-//! them of host numbers from 0, and the port says what a flow is, as in `fct_analysis.py`: 100 background, 200 incast. The last column is
+//! them of numbers of nodes, those of `pfc.txt` and of a topology file, and the port says what a flow is, as in `fct_analysis.py`: 100 background, 200 incast. The last column is
 //! the time on an empty network as slowdown counts it here (`lab::ideal_completion`).
 //!
-//! `pfc.txt`: time_ns node type port 1|0, a line for each pause and resumption: the node (by its number) that is asked, 0 for a host and 1 for a
-//! switch, its port, 1 for stop. HPCC's simulator writes the line when the frame arrives; here it is when it is asked for, a link's delay before.
+//! `pfc.txt`: time_ns node type port 1|0, a line for each frame of flow control when it arrives: the node (by its number) that is asked, 0 for a
+//! host and 1 for a switch, its port, 1 for stop. A pause that is said again has a line again, and those of a broken adapter have theirs.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ const PORTS: (u16, u16) = (100, 200);
 /// First source port of a pair of hosts.
 const FIRST_PORT: usize = 10_000;
 
-/// The address of a host's number.
+/// The address of a node's number.
 fn address(number: usize) -> u32 {
     0x0b00_0001 + ((number as u32 / 256) << 16) + ((number as u32 % 256) << 8)
 }
@@ -39,18 +39,15 @@ fn pauses(lab: &Lab) -> String {
     let fabric = &lab.scenario().fabric;
     let mut rows = Vec::new();
     for (node, core) in lab.cores.iter().enumerate() {
-        for event in core.traffic().pause_log() {
-            let ports = fabric.nodes[node].links.iter().zip(1u16..);
-            let Some((&link, _)) =
-                ports.into_iter().find(|(_, port)| core.traffic_port(*port) == Some(event.port))
-            else {
+        for event in core.traffic().pauses_heard() {
+            let mut ports = 1..=fabric.nodes[node].links.len() as u16;
+            let Some(port) = ports.find(|port| core.traffic_port(*port) == Some(event.port)) else {
                 continue;
             };
-            let far = fabric.far(link, node);
-            let kind = u8::from(fabric.nodes[far].kind == NodeKind::Switch);
+            let kind = u8::from(fabric.nodes[node].kind == NodeKind::Switch);
             for (bits, what) in [(event.resumed, 0), (event.stopped, 1)] {
                 if bits != 0 {
-                    rows.push((event.at.as_ps() / 1000, far, kind, fabric.port(far, link), what));
+                    rows.push((event.at.as_ps() / 1000, node, kind, port, what));
                 }
             }
         }
@@ -67,10 +64,9 @@ pub fn files(lab: &Lab) -> Vec<(&'static str, String)> {
     vec![("fct.txt", completions(lab)), ("pfc.txt", pauses(lab))]
 }
 
-/// `fct.txt`: flows with a size that are done.
+/// `fct.txt`: flows with a size that are done. One with several rounds has no line: only their sum is kept.
 fn completions(lab: &Lab) -> String {
     let scenario = lab.scenario();
-    let number = |node: usize| scenario.fabric.hosts().position(|host| host == node).unwrap_or(0);
     let is_incast = incasts(scenario);
     let mut rows = Vec::new();
     for (index, (spec, status)) in scenario.flows.iter().zip(&lab.last).enumerate() {
@@ -93,8 +89,8 @@ fn completions(lab: &Lab) -> String {
         let _ = writeln!(
             out,
             "{:08x} {:08x} {} {port} {bytes} {} {} {}",
-            address(number(spec.from)),
-            address(number(spec.to)),
+            address(spec.from),
+            address(spec.to),
             FIRST_PORT + index % 50_000,
             ns(started.as_ps()),
             ns(finished.since(started).as_ps()),

@@ -21,7 +21,7 @@ use super::workload;
 use crate::config::qos::{PortLink, PortSection, Problem, Qos, QosConfig};
 use crate::core::Core;
 use crate::frames::cnp::CnpConfig;
-use crate::frames::envelope::{Address, Class, Encap, mapped, udp_src_port};
+use crate::frames::envelope::{Address, Class, Encap, Refused, mapped, udp_src_port};
 use crate::frames::{Frames, Mac};
 use crate::host::{
     Classes, ConnectOptions, END_POINT_PORT, EndPointPort, FlowId, FlowOp, GateId, GateReport,
@@ -32,6 +32,8 @@ use crate::program::{DeviceOptions, Loaded};
 use crate::roce::memory::{Access, Synthetic};
 use crate::roce::np::{NpConfig, Pacing, WindowEnd};
 use crate::roce::opcode::Service;
+use crate::roce::packet::{Bth, Headers};
+use crate::roce::psn::Psn;
 use crate::roce::qp::{PathMtu, QpConfig};
 use crate::roce::rp::program::{Instance, Program, Sender};
 use crate::roce::rp::{RateAlgorithm, RateState, dcqcn};
@@ -45,6 +47,8 @@ pub(super) const END_POINT: u16 = END_POINT_PORT;
 
 /// Queues of a host, where a scenario says nothing.
 const QUEUES: &str = include_str!("host/queues.json");
+/// A middle of a WRITE: data without more headers (RC RDMA WRITE Middle).
+const PROBE_OPCODE: u8 = 0x07;
 /// The way between the adapter and its end point is so much faster than the wire.
 const INSIDE: u64 = 10;
 
@@ -102,6 +106,8 @@ pub struct Connection {
     /// Receiving host.
     pub to: usize,
     flow: FlowId,
+    /// Queue pair of the sender.
+    sender: u32,
     /// Queue pair of the receiver.
     receiver: u32,
     /// Key of the receiver's memory.
@@ -109,6 +115,14 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// What the flow has done, with its rate control as it is at `now`.
+    pub fn status_at(&self, cores: &mut [Box<Core>], now: Time) -> FlowStatus {
+        if let Some(end) = end_of(&mut cores[self.from]) {
+            end.roce_mut().sync_rate(self.sender, now);
+        }
+        self.status(cores)
+    }
+
     /// What the flow has done.
     pub fn status(&self, cores: &mut [Box<Core>]) -> FlowStatus {
         let Some(report) = end_of(&mut cores[self.from]).and_then(|end| end.flow(self.flow)) else {
@@ -158,6 +172,13 @@ pub(super) fn wrong_bytes(flow: &Connection, cores: &mut [Box<Core>]) -> u64 {
     let backing = end.and_then(|end| end.roce().memory().backing(flow.rkey));
     let memory = backing.and_then(|b| (b as &dyn std::any::Any).downcast_ref::<Synthetic>());
     memory.map_or(0, Synthetic::wrong_bytes)
+}
+
+/// Frames that the end point of a host discarded, by reason.
+pub(super) fn discarded(core: &mut Core) -> Vec<(&'static str, u64)> {
+    let Some(end) = end_of(core) else { return Vec::new() };
+    let refused = Refused::ALL.iter().map(|why| why.name()).zip(end.counters().refused);
+    refused.filter(|(_, count)| *count > 0).collect()
 }
 
 /// The end point of a host.
@@ -454,7 +475,30 @@ pub(super) fn connect(
     } else {
         sender.add_flow(plain)
     };
-    Ok(Connection { from: spec.from, to: spec.to, flow, receiver: receiver_qp, rkey })
+    Ok(Connection { from: spec.from, to: spec.to, flow, sender: qp, receiver: receiver_qp, rkey })
+}
+
+/// A packet without payload on the way of a flow's data, as its host sends it.
+pub(super) fn probe(scenario: &Scenario, spec: &FlowSpec, flow: &Connection) -> Option<Vec<u8>> {
+    let to = address(&scenario.fabric, (spec.from, spec.to), scenario.host.transport);
+    let udp_src_port = udp_src_port(flow.sender, flow.receiver);
+    let (transport, mut out) = (&Frames::shared().ok()?.transport, vec![0; 512]);
+    let data = classes(&scenario.sender(spec)).data;
+    let envelope = transport.envelope(&Address { udp_src_port, ..to }, &data).ok()?;
+    let bth = Bth {
+        opcode: PROBE_OPCODE,
+        solicited: false,
+        pad: 0,
+        pkey: 0xffff,
+        fecn: false,
+        becn: false,
+        dest_qp: flow.receiver,
+        ack_req: false,
+        psn: Psn::new(0),
+    };
+    let built = transport.build_with(&envelope, &Headers::new(bth), 0, &mut out, |_| Ok(()));
+    out.truncate(built.ok()?);
+    Some(out)
 }
 
 /// Bytes of a frame that are neither payload, pad nor extended header.

@@ -2,6 +2,7 @@
 
 mod bins;
 mod collectives;
+mod crossing;
 mod depths;
 mod figures;
 mod flow_plots;
@@ -27,6 +28,7 @@ use crate::report::unit::digits;
 use crate::report::{Report, Unit};
 use crate::roce::rp::program::Marks;
 use crate::tm::PortStatus;
+pub(super) use flows::drawn;
 pub(super) use utilisation::on_the_wire;
 
 /// What one needs to know of a run besides its measurements.
@@ -56,6 +58,8 @@ pub(super) struct Window<'a> {
     pub(super) seconds: f64,
     /// By node and port.
     ports: Vec<Vec<PortStatus>>,
+    /// What end points discarded: node, reason, frames.
+    pub(super) discarded: Vec<(usize, &'static str, u64)>,
 }
 
 impl<'a> Window<'a> {
@@ -68,10 +72,16 @@ impl<'a> Window<'a> {
             numbers.map_while(status).collect()
         });
         let ports = ports.collect();
+        let hosts = lab.scenario.fabric.hosts();
+        let discarded = hosts.flat_map(|node| {
+            let of = super::host::discarded(&mut lab.cores[node]);
+            of.into_iter().map(move |(reason, count)| (node, reason, count))
+        });
+        let discarded = discarded.collect();
         let lab = &*lab;
         let first = if lab.sampler.is_warm() { lab.sampler.first } else { 0 };
         let seconds = lab.now().since(lab.measured_from()).as_ps() as f64 / 1e12;
-        Window { lab, first, seconds, ports }
+        Window { lab, first, seconds, ports, discarded }
     }
 
     /// A port's counters now.
@@ -99,16 +109,17 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     report.sample_times.clone_from(&lab.sampler.times);
     let bottleneck = bottleneck(&window);
     topology::fill(&mut report, &window, bottleneck);
-    flows::fill(&mut report, &window, bottleneck);
+    let crossing = crossing::Crossing::new(&window, bottleneck);
+    flows::fill(&mut report, &window, (bottleneck, &crossing));
     collectives::fill(&mut report, &window);
-    theory::fill(&mut report, &window, bottleneck);
+    theory::fill(&mut report, &window, (bottleneck, &crossing));
     queues::fill(&mut report, &window, bottleneck);
     pauses::fill(&mut report, &window);
     utilisation::fill(&mut report, &window);
     marking::fill(&mut report, &window, bottleneck);
     figures::fill(&mut report, &window);
     ledgers::fill(&mut report, &window);
-    headline::fill(&mut report);
+    headline::fill(&mut report, crossing.is_of_all());
     match outcome {
         Outcome::Failed(violation) => {
             let found = format!("at {}: {}", violation.at, violation.what);

@@ -190,7 +190,7 @@ impl Sampler {
             self.sample_port(index, (node, port), &mut cores[node], now);
         }
         for (track, flow) in self.flows.iter_mut().zip(flows) {
-            let status = flow.status(cores);
+            let status = flow.status_at(cores, now);
             track.delivered.push(status.delivered_bytes as f64);
             track.rate.push(status.rate.map_or(f64::NAN, |rate| rate.rate_bps));
             track.alpha.push(status.rate.map_or(f64::NAN, |rate| rate.dcqcn_alpha));

@@ -1,5 +1,6 @@
 //! Several runs of one scenario, on several processors: the same results in the same order, whoever computes them.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +14,7 @@ use super::queues::{self, Wrong};
 use super::results::{self, About, BadExpectation};
 use super::scenario::Scenario;
 use crate::program::EngineKind;
-use crate::report::{Cell, Column, Report, Table, Unit, stats};
+use crate::report::{Cell, Column, Figure, Report, Table, Unit, stats};
 
 /// What a run gave.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct Run {
     pub packet_trace: Option<String>,
     /// Its report, with verdicts.
     pub report: Report,
+    /// Figures that are about another flow with another seed.
+    pub drawn: Vec<String>,
     /// Captures by name of the link.
     pub captures: Vec<(String, Vec<u8>)>,
     /// Entries files of the switches.
@@ -98,6 +101,7 @@ pub fn run(
         outcome,
         packet_trace,
         report,
+        drawn: results::drawn(scenario),
         foreign: foreign::files(&lab),
         captures: lab.captures(),
         entries: lab.entries().to_vec(),
@@ -155,6 +159,13 @@ pub fn run_all(
     Ok(sweep)
 }
 
+/// Figures that are about the same thing in all runs: those of single flows that are drawn are not.
+fn figures(runs: &[Run]) -> impl Iterator<Item = &Figure> {
+    let drawn: BTreeSet<&String> = runs.iter().flat_map(|run| &run.drawn).collect();
+    let all = runs.first().into_iter().flat_map(|run| &run.report.figures);
+    all.filter(move |figure| !drawn.contains(&figure.name))
+}
+
 /// How figures differ between runs.
 pub fn spread(runs: &[Run]) -> Table {
     let mut table = Table {
@@ -171,11 +182,11 @@ pub fn spread(runs: &[Run]) -> Table {
         ],
         rows: Vec::new(),
     };
-    let Some(first) = runs.first() else { return table };
-    for figure in &first.report.figures {
+    for figure in figures(runs) {
         let of = |run: &Run| run.report.find(&figure.name).map_or(f64::NAN, |f| f.value);
         let values: Vec<f64> = runs.iter().map(of).filter(|value| value.is_finite()).collect();
-        let expected = first.report.verdicts.iter().any(|verdict| verdict.name == figure.name);
+        let mut verdicts = runs.iter().flat_map(|run| &run.report.verdicts);
+        let expected = verdicts.any(|verdict| verdict.name == figure.name);
         let (least, most) = (stats::smallest(&values), stats::largest(&values));
         if values.is_empty() || least == most && !expected {
             continue;
@@ -200,8 +211,7 @@ pub fn by_seed(runs: &[Run]) -> Table {
     // The unit stands in its own column: it is another one in each row.
     columns.extend(names.map(|name| Column { name, unit: None }));
     let mut table = Table { title: "seeds".to_owned(), columns, ..Table::default() };
-    let Some(first) = runs.first() else { return table };
-    for figure in &first.report.figures {
+    for figure in figures(runs) {
         let of = |run: &Run| run.report.find(&figure.name).map_or(f64::NAN, |f| f.value);
         let values: Vec<f64> = runs.iter().map(of).collect();
         let there: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();

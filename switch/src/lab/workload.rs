@@ -140,6 +140,11 @@ impl Source {
         }
     }
 
+    /// Another seed gives flows between other hosts.
+    pub fn draws_hosts(&self) -> bool {
+        matches!(self, Source::Permutation(_) | Source::Arrivals(_) | Source::Incasts(_))
+    }
+
     /// The same, so many times slower; rates follow from the links.
     pub fn dilated(&self, by: Dilation) -> Option<Source> {
         let mut slow = self.clone();

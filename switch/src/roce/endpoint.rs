@@ -73,6 +73,14 @@ impl EndPoint {
         self.entries.get(index as usize)?.as_ref().map(|entry| &entry.qp)
     }
 
+    /// Brings the state of a queue pair's reaction point up to `now`, for who looks at it.
+    pub fn sync_rate(&mut self, qpn: u32, now: Time) {
+        let index = qpn.checked_sub(FIRST_QPN).map(|index| index as usize);
+        if let Some(Some(entry)) = index.and_then(|index| self.entries.get_mut(index)) {
+            entry.qp.sync_rate(now);
+        }
+    }
+
     /// All queue pairs in the order of their numbers.
     pub fn qps(&self) -> impl Iterator<Item = &QueuePair> {
         self.entries.iter().flatten().map(|entry| &entry.qp)

@@ -171,6 +171,11 @@ impl QueuePair {
         &self.counters
     }
 
+    /// Brings the reaction point's state up to `now`.
+    pub(super) fn sync_rate(&mut self, now: Time) {
+        self.rate.sync(now);
+    }
+
     /// The reaction point's state, as of its last event.
     pub fn rate_state(&self) -> RateState {
         self.rate.state()

@@ -78,6 +78,8 @@ pub trait RateControl: fmt::Debug + Send {
     fn next_deadline(&self) -> Deadline;
     /// Applies what was due up to and including `now`.
     fn poll(&mut self, now: Time);
+    /// Does what was due before `now` and changes neither rate nor window, so that [`Self::state`] is that of `now`.
+    fn sync(&mut self, _now: Time) {}
     /// The state for plots and traces, as of the last event.
     fn state(&self) -> RateState;
 }

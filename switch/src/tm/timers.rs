@@ -114,6 +114,12 @@ impl<P: Default> Tm<P> {
             port.watchdog = Some(watchdog);
         }
         let response = port.config.flow_control.response;
+        if self.pauses_heard.is_some() {
+            let longest = bits(frame.vector).map(|p| frame.quanta[usize::from(p)]).max();
+            let lasts = longest.unwrap_or(Quanta::ZERO).span(rate);
+            self.note_heard(now, id, &frame, lasts);
+        }
+        let port = &mut self.ports[id.index()];
         port.pause_rx.advance(now, rate, &mut port.pauses);
         port.pause_rx.receive(now, frame, response, rate, &mut port.pauses);
         self.pauses_changed(now, id);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Window;
+use crate::frames::envelope::Refused;
 use crate::lab::fabric::NodeKind;
 use crate::report::{Column, Report, Table, Unit};
 
@@ -20,7 +21,7 @@ fn drops(report: &mut Report, window: &Window<'_>) {
     let fabric = &window.lab.scenario.fabric;
     let mut table = Table {
         title: "Drops by reason".to_owned(),
-        note: "In the whole run, warm-up included.".to_owned(),
+        note: "In the whole run, warm-up included. What a host's end point does not take (`bad_icrc`: a bit was wrong) is among it.".to_owned(),
         columns: vec![
             Column::words("device"),
             Column::words("reason"),
@@ -30,7 +31,9 @@ fn drops(report: &mut Report, window: &Window<'_>) {
     };
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for (node, core) in window.lab.cores.iter().enumerate() {
-        for (reason, count) in core.report().dropped {
+        let discarded = window.discarded.iter().filter(|of| of.0 == node);
+        let discarded = discarded.map(|(_, reason, count)| ((*reason).to_owned(), *count));
+        for (reason, count) in core.report().dropped.into_iter().chain(discarded) {
             table.rows.push(vec![
                 fabric.nodes[node].name.clone().into(),
                 reason.clone().into(),
@@ -41,6 +44,9 @@ fn drops(report: &mut Report, window: &Window<'_>) {
     }
     report.figure("drops.total", sums.values().sum::<u64>() as f64, Unit::Count);
     // What could be counted is always there to be asked for.
+    for reason in Refused::ALL {
+        sums.entry(reason.name().to_owned()).or_default();
+    }
     for reason in crate::tm::DropReason::ALL {
         sums.entry(reason.name().to_owned()).or_default();
     }

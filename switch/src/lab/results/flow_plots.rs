@@ -4,6 +4,7 @@
 //! them are. A flow has values from its start to its end only.
 
 use super::Window;
+use super::crossing::Crossing;
 use super::flows::Measured;
 use crate::lab::sampler::{QueueKey, seconds};
 use crate::report::{Axis, Layer, Plot, Report, Series, Unit, stats};
@@ -17,28 +18,25 @@ pub(super) fn fill(
     report: &mut Report,
     window: &Window<'_>,
     flows: &[Measured<'_>],
-    bottleneck: Option<QueueKey>,
+    (bottleneck, crossing): (Option<QueueKey>, &Crossing),
 ) {
-    let fair = bottleneck.and_then(|key| payload_rate(window, key));
-    let (rate, sharing) = fair.unwrap_or((f64::NAN, 0));
-    report.figure("bottleneck.payload_rate", rate, Unit::BitRate);
+    let rate = bottleneck.and_then(|key| payload_rate(window, key));
+    report.figure("bottleneck.payload_rate", rate.unwrap_or(f64::NAN), Unit::BitRate);
     // A fair share is one of a link that all of them take.
-    let fair = fair.filter(|_| sharing == flows.len()).map(|_| rate / sharing as f64);
+    let fair = rate.filter(|_| crossing.is_of_all()).map(|rate| rate / flows.len() as f64);
     throughput(report, window, flows, fair);
     reaction_point(report, window, flows, fair);
     distributions(report, flows);
 }
 
-/// Payload that the bottleneck's link can carry, bit/s, and the flows that take it.
-fn payload_rate(window: &Window<'_>, (node, port, _): QueueKey) -> Option<(f64, usize)> {
+/// Payload that the bottleneck's link can carry, bit/s.
+fn payload_rate(window: &Window<'_>, (node, port, _): QueueKey) -> Option<f64> {
     let scenario = window.lab.scenario();
     let fabric = &scenario.fabric;
     let link = *fabric.nodes[node].links.get(usize::from(port) - 1)?;
-    let routes = scenario.flows.iter().filter_map(|flow| fabric.way(flow.from, flow.to));
-    let sharing = routes.filter(|way| way.contains(&link)).count();
     let wire = super::theory::packet_bytes(window).1;
     let part = scenario.host.path_mtu.get() as f64 / wire;
-    Some((fabric.links[link].setup.rate.get() as f64 * part, sharing))
+    Some(fabric.links[link].setup.rate.get() as f64 * part)
 }
 
 /// The samples in which a flow is under way.

@@ -1,14 +1,18 @@
 //! Flows: completion times, throughput, fairness, as a table and figures.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use wireyard_tables::time::Time;
 
-use super::Window;
+use super::crossing::Crossing;
+use super::{Window, flow_plots};
 use crate::lab::checks::flow_name;
 use crate::lab::host::FlowStatus;
 use crate::lab::ideal_completion::least_time;
-use crate::lab::sampler::QueueKey;
-use crate::lab::scenario::{FlowSpec, HostSetup};
+use crate::lab::sampler::{FLOW_SERIES_MAX, QueueKey};
+use crate::lab::scenario::{FlowSpec, HostSetup, Scenario};
 use crate::report::{Column, Report, Table, Unit, stats};
+use crate::roce::rp::program::Marks;
 
 /// Part of its time that a flow waits for its window, from which on that is said.
 const WAITED_SHOWN: f64 = 0.05;
@@ -25,17 +29,21 @@ pub(super) struct Measured<'a> {
     pub(super) slowdown: Option<f64>,
     /// Seconds from its start to its end, as far as they are after the warm-up.
     active_s: f64,
-    /// Bits per second in that time.
+    /// Bits per second in that time; NaN where there is none.
     throughput: f64,
 }
 
-pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
+pub(super) fn fill(
+    report: &mut Report,
+    window: &Window<'_>,
+    at_bottleneck: (Option<QueueKey>, &Crossing),
+) {
     let flows = measured(window);
     table(report, &flows);
     figures(report, window, &flows);
     windows(report, &flows);
     super::bins::fill(report, window, &flows);
-    super::flow_plots::fill(report, window, &flows, bottleneck);
+    flow_plots::fill(report, window, &flows, at_bottleneck);
     super::sharing::fill(report, window, &flows);
 }
 
@@ -68,7 +76,7 @@ fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
 }
 
 /// How long a flow was under way after the warm-up, in seconds.
-fn active_s(window: &Window<'_>, flow: &FlowStatus) -> f64 {
+pub(super) fn active_s(window: &Window<'_>, flow: &FlowStatus) -> f64 {
     let (begin, end) = (window.lab.measured_from(), window.lab.now());
     let Some(started) = flow.started else { return 0.0 };
     let active = flow.finished.unwrap_or(end).min(end).since(started.max(begin));
@@ -76,7 +84,7 @@ fn active_s(window: &Window<'_>, flow: &FlowStatus) -> f64 {
 }
 
 /// How long there were flows after the warm-up, in seconds: to the end of the last one, or of the run.
-fn all_active_s(window: &Window<'_>) -> f64 {
+pub(super) fn all_active_s(window: &Window<'_>) -> f64 {
     let last = window.lab.last.iter().map(|flow| flow.finished);
     let end = last.collect::<Option<Vec<Time>>>().and_then(|ends| ends.into_iter().max());
     let active = end.unwrap_or(window.lab.now()).since(window.lab.measured_from());
@@ -84,7 +92,7 @@ fn all_active_s(window: &Window<'_>) -> f64 {
 }
 
 fn per_second(amount: f64, seconds: f64) -> f64 {
-    if seconds > 0.0 { amount / seconds } else { 0.0 }
+    if seconds > 0.0 { amount / seconds } else { f64::NAN }
 }
 
 fn table(report: &mut Report, flows: &[Measured<'_>]) {
@@ -164,7 +172,8 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
     report.figure("flows.throughput_max", stats::largest(&throughput), Unit::BitRate);
     report.figure("flows.jain", stats::jain(&throughput), Unit::Plain);
     report.figure("flows.cnps", sum(&cnps), Unit::Count);
-    let rate = sum(&cnps) / flows.len() as f64 / window.seconds;
+    // Of the time that flows were there: those that hardly lived count as little.
+    let rate = per_second(sum(&cnps), sum(&each(&|flow| flow.active_s)));
     report.figure("flows.cnp_rate", rate, Unit::PerSecond);
     report.figure(
         "flows.sent_again",
@@ -187,7 +196,7 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
     let delivered = sum(&each(&|f| f.now.delivered_bytes as f64));
     let payload = window.lab.scenario.host.path_mtu.get() as f64;
     report.figure("run.delivered", (delivered / payload).ceil(), Unit::Count);
-    report.figure("flows.alpha", stats::mean(&alphas(window)), Unit::Plain);
+    report.figure("flows.alpha", stats::mean(&alphas(window, flows)), Unit::Plain);
     let times = stats::sorted(&flows.iter().filter_map(|f| f.completion).collect::<Vec<_>>());
     let slow = stats::sorted(&flows.iter().filter_map(|f| f.slowdown).collect::<Vec<_>>());
     for (name, percent) in [("p50", 50.0), ("p95", 95.0), ("p99", 99.0)] {
@@ -203,17 +212,34 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
         );
     }
     report.figure("flows.completion_max", times.last().copied().unwrap_or(f64::NAN), Unit::Seconds);
-    for flow in flows.iter().take(64) {
-        let from = &window.lab.scenario.fabric.nodes[flow.spec.from].name;
-        let to = &window.lab.scenario.fabric.nodes[flow.spec.to].name;
-        // The second flow between the same hosts is `flow.FROM.TO.2`.
-        let name = |nth: usize| match nth {
-            1 => format!("flow.{from}.{to}.throughput"),
-            _ => format!("flow.{from}.{to}.{nth}.throughput"),
-        };
-        let nth = (1..).find(|nth| report.find(&name(*nth)).is_none()).unwrap_or(1);
-        report.figure(name(nth), flow.throughput, Unit::BitRate);
+    for (name, flow) in names(&window.lab.scenario).into_iter().zip(flows) {
+        report.figure(name, flow.throughput, Unit::BitRate);
     }
+}
+
+/// The figures of single flows, which the first flows have; the second flow between the same hosts is `flow.FROM.TO.2`.
+fn names(scenario: &Scenario) -> Vec<String> {
+    let mut known: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    let name = |flow: &FlowSpec| {
+        let [from, to] = [flow.from, flow.to].map(|node| scenario.fabric.nodes[node].name.as_str());
+        let nth = known.entry((flow.from, flow.to)).or_default();
+        *nth += 1;
+        match *nth {
+            1 => format!("flow.{from}.{to}.throughput"),
+            nth => format!("flow.{from}.{to}.{nth}.throughput"),
+        }
+    };
+    scenario.flows.iter().take(FLOW_SERIES_MAX).map(name).collect()
+}
+
+/// Figures of single flows that are about another flow with each seed: of drawn flows, and of those that are numbered with them.
+pub(in crate::lab) fn drawn(scenario: &Scenario) -> Vec<String> {
+    let parts = scenario.sources.iter().zip(&scenario.parts);
+    let drawn = parts.filter(|(source, _)| source.draws_hosts()).map(|(_, part)| &part.flows);
+    let ends = |number: usize| (scenario.flows[number].from, scenario.flows[number].to);
+    let pairs: BTreeSet<_> = drawn.flat_map(|flows| flows.clone().map(ends)).collect();
+    let names = names(scenario).into_iter().enumerate();
+    names.filter(|(number, _)| pairs.contains(&ends(*number))).map(|(_, name)| name).collect()
 }
 
 /// Says which flows had nothing to send because as many messages were under way as may be.
@@ -242,8 +268,19 @@ fn windows(report: &mut Report, flows: &[Measured<'_>]) {
     );
 }
 
-/// Alpha of all flows at all samples after the warm-up.
-fn alphas(window: &Window<'_>) -> Vec<f64> {
-    let tracks = window.lab.sampler.flows.iter();
-    tracks.flat_map(|track| window.part(&track.alpha).iter().copied()).collect()
+/// Alpha at all samples after the warm-up, of flows while they are under way: of those that had a CNP, and of all whose rate control
+/// estimates from something else.
+fn alphas(window: &Window<'_>, flows: &[Measured<'_>]) -> Vec<f64> {
+    let scenario = window.lab.scenario();
+    let estimates = |flow: &Measured<'_>| {
+        let program = scenario.sender(flow.spec).rate_program.clone();
+        flow.now.cnps > 0 || program.is_some_and(|of| of.notification().marks != Marks::Cnp)
+    };
+    let (times, first) = (&window.lab.sampler.times, window.first);
+    let tracks = flows.iter().zip(&window.lab.sampler.flows).filter(|(flow, _)| estimates(flow));
+    let values = tracks.flat_map(|(flow, track)| {
+        let active = flow_plots::active(times, flow);
+        track.alpha.get(active.start.max(first)..active.end).unwrap_or_default()
+    });
+    values.copied().collect()
 }

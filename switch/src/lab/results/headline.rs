@@ -20,19 +20,26 @@ const ROWS: [(&str, &str, &str); 14] = [
     ("time that ports were paused", "pauses.time", ""),
 ];
 
+/// Figures of all flows, whatever way they take.
+const OF_ALL: [&str; 2] = ["flows.throughput", "flows.cnp_rate"];
+
 /// Puts the table before all others.
-pub(super) fn fill(report: &mut Report) {
+///
+/// What is measured of all flows has a theory beside it where all of them cross the bottleneck, which is what theory is about.
+pub(super) fn fill(report: &mut Report, is_of_all: bool) {
     let finite = |name: &str| report.find(name).filter(|figure| figure.value.is_finite());
     let shown = |name: &str| finite(name).map_or("-".to_owned(), |f| f.unit.show(f.value));
     let mut table = Table {
         title: "Headline figures".to_owned(),
-        note: "Theory is the fixed point of the DCQCN fluid model; of throughput, the payload that the bottleneck can carry."
+        note: "Theory is the fixed point of the DCQCN fluid model; of throughput, the payload that the bottleneck can carry. Of \
+               throughput and CNPs there is one where all flows cross the bottleneck."
             .to_owned(),
         columns: ["figure", "measured", "theory"].map(Column::words).to_vec(),
         rows: Vec::new(),
     };
     for (what, measured, theory) in ROWS {
         if finite(measured).is_some() {
+            let theory = if OF_ALL.contains(&measured) && !is_of_all { "" } else { theory };
             table.rows.push(vec![what.into(), shown(measured).into(), shown(theory).into()]);
         }
     }

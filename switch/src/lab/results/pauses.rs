@@ -4,13 +4,17 @@
 //! itself stopped by a pause from further down, this pause follows from that one; if not, the queue is the root. So pauses of one
 //! congestion make a tree, whose leaves are the hosts that stood still.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wireyard_tables::time::Time;
 
 use super::Window;
 use crate::lab::checks::port_name;
+use crate::lab::fabric::NodeKind;
+use crate::lab::sampler::seconds;
+use crate::lab::scenario::FaultKind;
 use crate::report::{Column, Report, Table, Unit};
+use crate::tm::PortId;
 
 /// Lines of the tree.
 const LINES_MAX: usize = 200;
@@ -18,20 +22,55 @@ const LINES_MAX: usize = 200;
 /// One direction in which pauses went: node and port that sent them.
 type Sender = (usize, u16);
 
-/// What the pauses of one sender came to.
+/// Why a pause was asked for: a port of the node whose queue was deep, [`OUTSIDE`] for none; and whether that queue was stopped itself.
+type Cause = (u16, bool);
+
+/// Where a host takes no more, whatever the reason is.
+const OUTSIDE: u16 = 0;
+
+/// What the pauses of one sender came to after the warm-up.
 #[derive(Clone, Debug, Default)]
 struct Edge {
     count: u64,
-    first: Time,
+    first: Option<Time>,
     stopped_s: f64,
-    /// How often each port of the node was the cause, and whether it was stopped itself.
-    causes: BTreeMap<(u16, bool), u64>,
+    /// How long it stopped its neighbour for each cause, in seconds.
+    causes: BTreeMap<Cause, f64>,
+    /// Some of them are of the fault `pause_storm`.
+    is_storm: bool,
+}
+
+impl Edge {
+    /// A pause from one instant to another, as far as it is in the measured time.
+    fn add(&mut self, (begin, end): (Time, Time), from: Time, cause: Option<Cause>) {
+        if end <= from && begin < from {
+            return;
+        }
+        self.count += u64::from(begin >= from);
+        let begin = begin.max(from);
+        self.first = Some(self.first.map_or(begin, |first| first.min(begin)));
+        let stopped_s = end.since(begin).as_ps() as f64 / 1e12;
+        self.stopped_s += stopped_s;
+        if let Some(cause) = cause {
+            *self.causes.entry(cause).or_default() += stopped_s;
+        }
+    }
+
+    /// What stopped its neighbour for the longest time; of equals the first port.
+    fn main_cause(&self) -> Option<Cause> {
+        let longer =
+            |a: &(&Cause, &f64), b: &(&Cause, &f64)| a.1.total_cmp(b.1).then_with(|| b.0.cmp(a.0));
+        self.causes.iter().max_by(longer).map(|(cause, _)| *cause)
+    }
 }
 
 pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
     let edges = edges(window);
-    let roots = edges.values().flat_map(|edge| edge.causes.keys()).filter(|(_, stopped)| !stopped);
-    report.figure("pauses.roots", roots.count() as f64, Unit::Count);
+    let main = |(sender, edge): (&Sender, &Edge)| Some((sender.0, edge.main_cause()?));
+    let causes = edges.iter().filter_map(main);
+    let roots = causes.filter(|(_, (_, stopped))| !stopped).map(|(node, (port, _))| (node, port));
+    let roots: BTreeSet<(usize, u16)> = roots.collect();
+    report.figure("pauses.roots", roots.len() as f64, Unit::Count);
     let depth = edges.keys().map(|sender| depth(window, &edges, *sender, 0)).max().unwrap_or(0);
     report.figure("pauses.depth", depth as f64, Unit::Count);
     if edges.is_empty() {
@@ -39,8 +78,9 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
     }
     let mut table = Table {
         title: "Who paused whom, and why".to_owned(),
-        note: "A line is a switch (or host) that asked its neighbour to stop. Root: the queue that filled it was free to send, and too slow. \
-               Below a root are the pauses that followed from it, further in for each hop."
+        note: "After the warm-up. A line is a switch (or host) that asked its neighbour to stop, and what made it for the longest time. Root: the \
+               queue that filled it was free to send, and too slow; or a host that took no more. Below a root are the pauses that followed \
+               from it, further in for each hop."
             .to_owned(),
         columns: vec![
             Column::words("who paused whom"),
@@ -52,14 +92,13 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
         rows: Vec::new(),
     };
     for (sender, edge) in &edges {
-        let Some((port, stopped)) = main_cause(edge) else { continue };
-        if !stopped {
+        if let Some((port, false)) = edge.main_cause() {
             line(&mut table, window, &edges, (*sender, port, 0));
         }
     }
-    // What follows from a pause that nobody is on record for, as of a broken adapter.
+    // What follows from a pause that is not in the measured time.
     for (sender, edge) in &edges {
-        if let Some((port, true)) = main_cause(edge) {
+        if let Some((port, true)) = edge.main_cause() {
             let far = far_end(window, (sender.0, port));
             if far.is_none_or(|far| !edges.contains_key(&far)) {
                 line(&mut table, window, &edges, (*sender, port, 0));
@@ -67,14 +106,6 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
         }
     }
     report.tables.push(table);
-}
-
-/// The port that was the cause most often.
-fn main_cause(edge: &Edge) -> Option<(u16, bool)> {
-    edge.causes
-        .iter()
-        .max_by_key(|(cause, count)| (**count, std::cmp::Reverse(**cause)))
-        .map(|(cause, _)| *cause)
 }
 
 /// The port at the other end of a port's link.
@@ -85,48 +116,69 @@ fn far_end(window: &Window<'_>, (node, port): Sender) -> Option<Sender> {
     Some((far, fabric.port(far, link)))
 }
 
+/// The number of a port of a node, of those with a link.
+fn number(window: &Window<'_>, node: usize, id: PortId) -> Option<u16> {
+    let mut ports = 1..=window.lab.scenario.fabric.nodes[node].links.len() as u16;
+    ports.find(|port| window.lab.cores[node].traffic_port(*port) == Some(id))
+}
+
 fn edges(window: &Window<'_>) -> BTreeMap<Sender, Edge> {
     let mut edges: BTreeMap<Sender, Edge> = BTreeMap::new();
-    let mut since: BTreeMap<(Sender, u8), Time> = BTreeMap::new();
-    let end = window.lab.now();
-    for (node, core) in window.lab.cores.iter().enumerate() {
-        let ports = window.lab.scenario.fabric.nodes[node].links.len() as u16;
-        for event in core.traffic().pause_log() {
-            let Some(number) =
-                (1..=ports).find(|port| core.traffic_port(*port) == Some(event.port))
-            else {
-                continue;
-            };
-            let cause = event.cause.and_then(|cause| {
-                (1..=ports).find(|port| core.traffic_port(*port) == Some(cause.0))
-            });
-            let edge = edges.entry((node, number)).or_default();
-            for priority in (0..8u8).filter(|priority| event.stopped & 1 << priority != 0) {
-                since.entry(((node, number), priority)).or_insert(event.at);
-            }
-            for priority in (0..8u8).filter(|priority| event.resumed & 1 << priority != 0) {
-                let begun = since.remove(&((node, number), priority));
-                edge.stopped_s +=
-                    begun.map_or(0.0, |begun| event.at.since(begun).as_ps() as f64 / 1e12);
-            }
-            if event.stopped == 0 {
-                continue;
-            }
-            if edge.count == 0 {
-                edge.first = event.at;
-            }
-            edge.count += u64::from(event.stopped.count_ones());
-            if let (Some(port), Some((_, stopped))) = (cause, event.cause) {
-                *edge.causes.entry((port, stopped)).or_default() += 1;
+    for node in 0..window.lab.cores.len() {
+        asked(window, node, &mut edges);
+    }
+    storms(window, &mut edges);
+    edges.retain(|_, edge| edge.count > 0 || edge.stopped_s > 0.0);
+    edges
+}
+
+/// What the traffic manager of a node asked for.
+fn asked(window: &Window<'_>, node: usize, edges: &mut BTreeMap<Sender, Edge>) {
+    let (from, end) = (window.lab.measured_from(), window.lab.now());
+    let is_host = window.lab.scenario.fabric.nodes[node].kind == NodeKind::Host;
+    let mut since: BTreeMap<(u16, u8), (Time, Option<Cause>)> = BTreeMap::new();
+    let priorities = |mask: u8| (0..8u8).filter(move |priority| mask & 1 << priority != 0);
+    for event in window.lab.cores[node].traffic().pause_log() {
+        let Some(port) = number(window, node, event.port) else { continue };
+        for priority in priorities(event.resumed) {
+            if let Some((begun, cause)) = since.remove(&(port, priority)) {
+                edges.entry((node, port)).or_default().add((begun, event.at), from, cause);
             }
         }
+        // What waits in an adapter waits for its host.
+        let of_queue = |(id, stopped)| Some((number(window, node, id)?, stopped));
+        let cause = if is_host { Some((OUTSIDE, false)) } else { event.cause.and_then(of_queue) };
+        for priority in priorities(event.stopped) {
+            since.entry((port, priority)).or_insert((event.at, cause));
+        }
     }
-    for ((sender, _), begun) in since {
-        let edge = edges.entry(sender).or_default();
-        edge.stopped_s += end.since(begun).as_ps() as f64 / 1e12;
+    for ((port, _), (begun, cause)) in since {
+        edges.entry((node, port)).or_default().add((begun, end), from, cause);
     }
-    edges.retain(|_, edge| edge.count > 0);
-    edges
+}
+
+/// What hosts with a broken adapter asked for, by what arrived from them.
+fn storms(window: &Window<'_>, edges: &mut BTreeMap<Sender, Edge>) {
+    let (from, end) = (window.lab.measured_from(), window.lab.now());
+    for fault in &window.lab.scenario.faults {
+        let FaultKind::PauseStorm { host, priority } = fault.kind else { continue };
+        let Some((node, port)) = far_end(window, (host, 1)) else { continue };
+        let edge = edges.entry((host, 1)).or_default();
+        edge.is_storm = true;
+        let heard = window.lab.cores[node].traffic().pauses_heard().iter();
+        let heard = heard.filter(|of| number(window, node, of.port) == Some(port));
+        let mut heard = heard.filter(|of| of.at >= fault.at && of.stopped >> priority & 1 == 1);
+        let Some(first) = heard.next() else { continue };
+        let mut pause = (first.at, first.at + first.lasts);
+        for next in heard {
+            if next.at > pause.1 {
+                edge.add((pause.0, pause.1.min(end)), from, Some((OUTSIDE, false)));
+                pause.0 = next.at;
+            }
+            pause.1 = next.at + next.lasts;
+        }
+        edge.add((pause.0, pause.1.min(end)), from, Some((OUTSIDE, false)));
+    }
 }
 
 /// Hops from the root to this pause.
@@ -136,7 +188,7 @@ fn depth(
     sender: Sender,
     seen: usize,
 ) -> usize {
-    let cause = edges.get(&sender).and_then(main_cause);
+    let cause = edges.get(&sender).and_then(Edge::main_cause);
     match cause {
         Some((port, true)) if seen < edges.len() => match far_end(window, (sender.0, port)) {
             Some(far) if edges.contains_key(&far) => 1 + depth(window, edges, far, seen + 1),
@@ -156,20 +208,24 @@ fn line(
     if table.rows.len() >= LINES_MAX || level > edges.len() {
         return;
     }
-    let is_root = level == 0 && main_cause(edge).is_some_and(|(_, stopped)| !stopped);
-    let queue = port_name(fabric, sender.0, cause);
-    let why = if is_root { format!("root: queue {queue}") } else { format!("{queue} was paused") };
+    let is_root = level == 0 && edge.main_cause().is_some_and(|(_, stopped)| !stopped);
+    let why = match cause {
+        OUTSIDE if edge.is_storm => "root: a storm of pauses".to_owned(),
+        OUTSIDE => format!("root: {} takes no more", fabric.nodes[sender.0].name),
+        port if is_root => format!("root: queue {}", port_name(fabric, sender.0, port)),
+        port => format!("{} was paused", port_name(fabric, sender.0, port)),
+    };
     table.rows.push(vec![
         format!("{}{}", "> ".repeat(level), port_name(fabric, sender.0, sender.1)).into(),
         why.into(),
         edge.count.into(),
-        crate::lab::sampler::seconds(edge.first).into(),
+        edge.first.map_or(f64::NAN, seconds).into(),
         edge.stopped_s.into(),
     ]);
     // The neighbour whose queue this pause stopped: its own pauses because of that queue.
     let Some(stopped) = far_end(window, sender) else { return };
     for (other, next) in edges {
-        if other.0 == stopped.0 && main_cause(next) == Some((stopped.1, true)) {
+        if other.0 == stopped.0 && next.main_cause() == Some((stopped.1, true)) {
             line(table, window, edges, (*other, stopped.1, level + 1));
         }
     }

@@ -1,12 +1,13 @@
 //! Queues: depth over time, peaks, marks, pauses.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::Window;
 use crate::lab::checks::port_name;
 use crate::lab::sampler::QueueKey;
 use crate::report::{Axis, Column, Layer, Plot, Report, Row, Series, Table, Timeline, Unit, stats};
-use crate::tm::{PortStatus, QueueStatus};
+use crate::tm::{CLASSES, PortStatus, QueueCounters, QueueStatus};
 
 /// Queues in a picture, and rows of a timeline.
 const SHOWN_MAX: usize = 8;
@@ -63,6 +64,27 @@ pub(super) fn marks(window: &Window<'_>, key: QueueKey) -> Option<(u64, u64)> {
     Some((wred.eligible - before.eligible, wred.marked - before.marked))
 }
 
+/// Packets that a queue did not send on.
+fn lost(counters: &QueueCounters) -> u64 {
+    counters.dropped.packets + counters.refused.packets
+}
+
+/// Other queues that dropped packets since the warm-up.
+fn dropping(window: &Window<'_>, known: &[QueueKey]) -> Vec<QueueKey> {
+    let known: BTreeSet<&QueueKey> = known.iter().collect();
+    let nodes = window.lab.scenario().fabric.nodes.iter().enumerate();
+    let queues = nodes.flat_map(|(node, description)| {
+        let ports = 1..=description.links.len() as u16;
+        ports.flat_map(move |port| (0..CLASSES as u8).map(move |queue| (node, port, queue)))
+    });
+    let drops = |key: &QueueKey| {
+        let of = status(window, *key);
+        let before = |base: Option<QueueStatus>| base.map_or(0, |base| lost(&base.counters));
+        !known.contains(key) && of.is_some_and(|(now, base)| lost(&now.counters) > before(base))
+    };
+    queues.filter(drops).collect()
+}
+
 fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
     let mut table = Table {
         title: "Queues".to_owned(),
@@ -81,13 +103,15 @@ fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
         ],
         rows: Vec::new(),
     };
-    for &key in keys {
+    let dropping = dropping(window, keys);
+    for &key in keys.iter().chain(&dropping) {
         let Some((now, base)) = status(window, key) else { continue };
-        let track = &window.lab.sampler.queues[&key];
-        let depths = stats::sorted(window.part(&track.bytes));
+        let track = window.lab.sampler.queues.get(&key);
+        // One that every sample found empty.
+        let depths = track.map_or(&[0.0][..], |track| window.part(&track.bytes));
+        let depths = stats::sorted(depths);
         let before = base.map(|base| base.counters).unwrap_or_default();
         let departed = now.counters.departed.packets - before.departed.packets;
-        let lost = |c: &crate::tm::QueueCounters| c.dropped.packets + c.refused.packets;
         let marks = marks(window, key);
         let share = marks.filter(|(n, _)| *n > 0).map(|(n, m)| m as f64 / n as f64);
         table.rows.push(vec![
@@ -321,7 +345,9 @@ fn pauses(report: &mut Report, window: &Window<'_>) {
                 sum(&now.pauses.tx_xon, &base.tx_xon),
             ];
             let spent = window.lab.sampler.pauses.range((node, port, 0)..=(node, port, 7));
-            let spent: f64 = spent.map(|(_, track)| spent_in(window.part(&track.paused))).sum();
+            // From zero on: a sum of nothing is a negative zero.
+            let spent =
+                spent.fold(0.0, |sum, (_, track)| sum + spent_in(window.part(&track.paused)));
             (0..4).for_each(|n| all[n] += counts[n]);
             paused_seconds += spent;
             if counts.iter().any(|count| *count > 0) || spent > 0.0 {

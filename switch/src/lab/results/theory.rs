@@ -1,8 +1,11 @@
 //! What the fluid model says of the bottleneck, with the scenario's own numbers; or why it says nothing.
 
+use std::collections::BTreeSet;
+
 use wireyard_tables::time::Span;
 
 use super::Window;
+use super::crossing::Crossing;
 use crate::lab::host;
 use crate::lab::sampler::QueueKey;
 use crate::lab::theory::domain::{self, Hyper};
@@ -25,9 +28,13 @@ struct Fluid {
 }
 
 /// Where the loop settles, and how it moves around that; NaN, and the reason as a fact, where the model does not hold.
-pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
+pub(super) fn fill(
+    report: &mut Report,
+    window: &Window<'_>,
+    (bottleneck, crossing): (Option<QueueKey>, &Crossing),
+) {
     let found = match bottleneck {
-        Some(key) => fluid(window, key),
+        Some(key) => fluid(window, key, crossing),
         None => Err("no queue of a switch was in use".to_owned()),
     };
     if let Err(why) = &found {
@@ -59,7 +66,7 @@ pub(super) fn packet_bytes(window: &Window<'_>) -> (f64, f64, f64) {
     (frame, frame + check + gap, frame + check)
 }
 
-fn fluid(window: &Window<'_>, key: QueueKey) -> Result<Fluid, String> {
+fn fluid(window: &Window<'_>, key: QueueKey, crossing: &Crossing) -> Result<Fluid, String> {
     let scenario = &window.lab.scenario;
     let fabric = &scenario.fabric;
     let curve = window.lab.sampler.curve(key).ok_or("the bottleneck has no marking curve")?;
@@ -71,17 +78,24 @@ fn fluid(window: &Window<'_>, key: QueueKey) -> Result<Fluid, String> {
             "hosts or flows have settings of their own, the fluid model has equal flows".into()
         );
     }
-    let routes = scenario.flows.iter().filter_map(|flow| fabric.way(flow.from, flow.to));
-    let routes: Vec<Vec<usize>> = routes.filter(|way| way.contains(&link)).collect();
-    let first = routes.first().ok_or("no flow takes the bottleneck")?;
     let control = host::rate_control(&scenario.host, rate);
     let (_, parameters) = control.map_err(|error| error.to_string())?;
     let parameters = parameters.ok_or("rate control is not DCQCN")?;
+    let flows = crossing.steady(window)?;
+    let specs = flows.iter().map(|flow| &scenario.flows[*flow]);
+    let senders: BTreeSet<usize> =
+        specs.clone().map(|spec| fabric.nodes[spec.from].links[0]).collect();
+    let offered: u64 = senders.iter().map(|link| fabric.links[*link].setup.rate.get()).sum();
+    if offered <= rate.get() {
+        return Err("the links of its senders carry no more than the bottleneck does".into());
+    }
+    let first = specs.clone().find_map(|spec| fabric.way(spec.from, spec.to));
+    let first = first.ok_or("no flow takes the bottleneck")?;
     let (notification, interval) = gate(&parameters, host::cnp_interval(&scenario.host, rate))?;
     let (frame, wire, counted) = packet_bytes(window);
     let of = Loop {
         capacity: rate.get() as f64 / (8.0 * wire),
-        flows: routes.len() as f64,
+        flows: flows.len() as f64,
         notification,
         cnp_interval: seconds(interval),
         alpha_period: seconds(parameters.alpha_period),

@@ -267,6 +267,10 @@ impl RateControl for Machine {
         self.advance(now, true);
     }
 
+    fn sync(&mut self, now: Time) {
+        self.advance(now, false);
+    }
+
     fn state(&self) -> RateState {
         let shown = |of: &Option<(Reg, u8)>| {
             of.map(|(reg, fraction)| scaled(self.frame[usize::from(reg)], fraction))
