@@ -20,6 +20,16 @@ const WRONG: &[(&str, &str, &[&str])] = &[
         "{ hosts: [senders, sink], switches: [s1, s2], links: [{ ends: [senders, s1] }, { ends: [s2, sink] }] }",
         &["there is no way from `senders` to `sink`"],
     ),
+    (
+        "PROGRAMS/rocev2_lossless",
+        "hpcc_imt",
+        &["6:", "there is no program", "known by their names", "did you mean `hpcc_int`?"],
+    ),
+    (
+        "{ from: senders, to: sink, size: 100 KB }",
+        "{ load: 10 %, sizes: web_search, until: 2 ms }",
+        &["8:", "`until` is after the end of the run"],
+    ),
     ("25 Gbit/s", "0 Gbit/s", &["4:15", "a rate of zero moves nothing"]),
     ("size: 100 KB", "size: 0 B", &["8:41", "a flow of zero bytes"]),
     (
@@ -86,7 +96,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     (
         "switch: { program: PROGRAMS/rocev2_lossless, qos: { preset: onyx_roce } }\nhost: { program: PROGRAMS/roce_nic, rate_control: dcqcn }",
         "host: { transport: infiniband }",
-        &["6:1", "which forwards no InfiniBand", "`switch: { program: ../ib_switch }`"],
+        &["6:1", "which forwards no InfiniBand", "`switch: { program: ib_switch }`"],
     ),
     ("delay: 1 us", "delay: 3 ms", &["4:1", "h1, port 1: pause_time 65535 quanta lasts"]),
     (

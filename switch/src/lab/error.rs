@@ -35,7 +35,7 @@ pub enum LabError {
     /// The program of the switches does not measure what a rate control looks at.
     #[error(
         "the program of the switches has no table `{LINKS}`, so it writes no telemetry, which a rate control needs: \
-         `switch: {{ program: ../hpcc_int }}` has one"
+         `switch: {{ program: hpcc_int }}` has one"
     )]
     NoTelemetry,
     /// The queues of a switch contradict each other: the whole report.

@@ -47,6 +47,11 @@ pub(super) fn flows(
             break;
         }
     }
+    if flows.is_empty() && wrong == 0 {
+        let message = "the file has no flow: nothing would be sent";
+        decoder.diagnostics.error(codes::SCENARIO, common.0.span, message);
+        return None;
+    }
     (few_enough(decoder, flows.len(), common.0.span) && wrong == 0).then_some(flows)
 }
 

@@ -379,7 +379,7 @@ pub(super) fn telemetry_fits(decoder: &mut Decoder<'_>, scenario: &Scenario) {
         let message = format!(
             "`{name}` needs telemetry, and switches without `program` run `rocev2_lossless`, which writes none"
         );
-        return wrong(message, "name one that does: `switch: { program: ../hpcc_int }`");
+        return wrong(message, "name one that does: `switch: { program: hpcc_int }`");
     }
     let rate = |link: usize| host.dilation.undone(fabric.links[link].setup.rate);
     let links = fabric.switches().flat_map(|switch| fabric.nodes[switch].links.iter().copied());

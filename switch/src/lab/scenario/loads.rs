@@ -118,6 +118,14 @@ fn until(
 ) -> Option<Time> {
     let Some(node) = fields.get("until") else { return Some(context.end) };
     let until = Time::ZERO + instant(decoder, node)?;
+    if until > context.end {
+        let message = "`until` is after the end of the run";
+        decoder
+            .diagnostics
+            .error(codes::SCENARIO, node.span, message)
+            .help("make it at most `duration`, or leave it out: flows arrive until the end then");
+        return None;
+    }
     if until <= start {
         let message = "nothing arrives: `until` is not after `start`";
         decoder.diagnostics.error(codes::SCENARIO, node.span, message);

@@ -20,7 +20,7 @@ use crate::config::qos::QosConfig;
 use crate::lab::fabric::Fabric;
 use crate::lab::study::change;
 use crate::lab::workload::{self, Source};
-use crate::library::LIBRARIES;
+use crate::library::{self, LIBRARIES};
 use crate::report::expect::Condition;
 use crate::units::Dilation;
 
@@ -207,19 +207,26 @@ impl Reader<'_> {
         Some(found)
     }
 
-    /// A program that the scenario names.
+    /// A program that the scenario names: one that it has, or one inside the binary.
     pub(super) fn program(&self, decoder: &mut Decoder<'_>, node: &Node) -> Option<PathBuf> {
-        let program: PathBuf = self.folder().join(decoder.word(node)?.value);
+        let word = decoder.word(node)?.value;
+        let program: PathBuf = self.folder().join(&word);
         let loader = Loader::new(Vec::new(), LIBRARIES);
-        if !loader.is_file(&program) && !loader.is_folder(&program) {
-            let message = format!("there is no program {}", program.display());
-            decoder
-                .diagnostics
-                .error(codes::FILE_NOT_READ, node.span, message)
-                .note("the path is relative to the scenario");
-            return None;
+        if loader.is_file(&program) || loader.is_folder(&program) {
+            return Some(program);
         }
-        Some(program)
+        let inside = library::programs();
+        if inside.contains(&word.as_str()) {
+            return Some(library::program_path(Path::new(&word)));
+        }
+        let message = format!("there is no program {}", program.display());
+        let note = "the path is relative to the scenario; programs inside the binary are known by their names";
+        decoder
+            .diagnostics
+            .error(codes::FILE_NOT_READ, node.span, message)
+            .note(note)
+            .did_you_mean(&word, inside);
+        None
     }
 
     fn switch(&self, decoder: &mut Decoder<'_>, node: Option<&Node>) -> Option<SwitchSetup> {
@@ -307,7 +314,7 @@ fn program_fits(
         decoder
             .diagnostics
             .error(codes::SCENARIO, span, message)
-            .help("name one with a table `lft`: `switch: { program: ../ib_switch }`");
+            .help("name one with a table `lft`: `switch: { program: ib_switch }`");
     }
 }
 
