@@ -169,15 +169,7 @@ impl Checker<'_> {
                 }
                 continue;
             }
-            if matches!(&*arg.value.kind, ExprKind::Any) {
-                let text = "`_` stands only for an `out` parameter";
-                self.type_error(arg.value.span, text);
-                continue;
-            }
-            let fits = self.value_as(&arg.value, &want);
-            if fits {
-                self.known_in_call(&arg.value, is_default);
-            }
+            self.data_argument(&arg.value, &want, is_default);
         }
         let mut all = vec![None; skipped];
         all.extend(found);
@@ -199,6 +191,15 @@ impl Checker<'_> {
         if forbids {
             let text = format!("an action that is `@{name}` is not {what}");
             self.error(codes::NOT_LISTED, action.span, text);
+        }
+    }
+
+    /// An argument for a parameter without a direction.
+    fn data_argument(&mut self, value: &Expr, want: &Type, is_default: bool) {
+        if matches!(&*value.kind, ExprKind::Any) {
+            self.type_error(value.span, "`_` stands only for an `out` parameter");
+        } else if self.value_as(value, want) {
+            self.known_in_call(value, is_default);
         }
     }
 
