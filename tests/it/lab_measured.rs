@@ -230,7 +230,7 @@ fn what_timers_count_is_shown_as_it_is() {
     let series = fs::read_to_string(out.join("series.csv")).expect("series.csv");
     let mut lines = series.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let column = lines.next().expect("a heading").iter().position(|name| name.contains("alpha"));
-    let last = lines.last().expect("a sample")[column.expect("alpha")];
+    let last = lines.next_back().expect("a sample")[column.expect("alpha")];
     // Every 10 us; what is due at the instant of the sample is not done yet.
     assert_eq!(last, "99");
 }

@@ -184,6 +184,12 @@ fn what_is_wrong_in_a_study_is_told_at_its_place() {
         ("vary:", "varry:", "`vary`"),
         ("seeds: 2", "seeds: 2\nsample: { grid: 3 }", "has no key `grid`"),
         ("steps: 3", "steps: 900000", "runs: at most"),
+        ("flows.cnps", "flows.cnsp", "no figure `flows.cnsp` in its scenario: nothing was run"),
+        (
+            "min flows.slowdown_p99\n",
+            "min flows.slowdwn_p99\n",
+            "did you mean `flows.slowdown_p99`?",
+        ),
     ] {
         let folder = place(&STUDY.replace(from, to));
         let ended = sweep(folder.path(), "out", &[]);

@@ -11,7 +11,7 @@ use crate::units::BitsPerSec;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// A number above [`PORT_MAX`]: reserved.
+    /// A number above 65532: those are reserved.
     #[error("port {0}: use 0 to {PORT_MAX}")]
     PortNumber(u16),
     /// Another port has the number.

@@ -21,7 +21,7 @@ impl Core {
     /// Adds a port, also while packets flow. A number that was removed goes on with its counters.
     ///
     /// # Errors
-    /// The number is taken, or above [`PORT_MAX`](crate::config::PORT_MAX).
+    /// The number is taken, or reserved ([`DeviceError::PortNumber`]).
     pub fn add_port(&mut self, number: u16, port: Box<dyn Port>) -> Result<(), DeviceError> {
         self.ports.check_number(number)?;
         match self.ports.removed(number) {

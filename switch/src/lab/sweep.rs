@@ -43,6 +43,28 @@ pub struct Run {
 /// What cannot be built, or asked.
 pub fn check(scenario: &Arc<Scenario>, options: Options, about: &About) -> Result<(), CheckError> {
     queues::check(scenario).map_err(CheckError::Queues)?;
+    let (lab, mut report) = without_measurements(scenario, options, about)?;
+    results::judge(&mut report, &lab).map_err(CheckError::Expect)
+}
+
+/// The names of the figures that a report of the scenario has.
+///
+/// # Errors
+/// What cannot be built.
+pub fn figure_names(
+    scenario: &Arc<Scenario>,
+    options: Options,
+    about: &About,
+) -> Result<Vec<String>, CheckError> {
+    let (_, report) = without_measurements(scenario, options, about)?;
+    Ok(report.figures.into_iter().map(|figure| figure.name).collect())
+}
+
+fn without_measurements(
+    scenario: &Arc<Scenario>,
+    options: Options,
+    about: &About,
+) -> Result<(Lab, Report), CheckError> {
     // No packet will run: nothing has to be compiled for it, but what was asked for by name.
     let engine = match options.engine {
         EngineKind::Auto => EngineKind::Interpreter,
@@ -50,8 +72,8 @@ pub fn check(scenario: &Arc<Scenario>, options: Options, about: &About) -> Resul
     };
     let options = Options { engine, workers: 1, ..options };
     let mut lab = Lab::new(Arc::clone(scenario), options).map_err(CheckError::Build)?;
-    let mut report = results::report(&mut lab, &Outcome::Complete, about);
-    results::judge(&mut report, &lab).map_err(CheckError::Expect)
+    let report = results::report(&mut lab, &Outcome::Complete, about);
+    Ok((lab, report))
 }
 
 /// Why a scenario cannot be run.

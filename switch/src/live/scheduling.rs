@@ -42,7 +42,7 @@ impl Scheduling {
     /// Whether the system gives it to a thread that asks now.
     ///
     /// # Errors
-    /// As [`Scheduling::apply`]; or there can be no more threads.
+    /// It refuses real-time priorities, which take CAP_SYS_NICE or RLIMIT_RTPRIO of 1; or there can be no more threads.
     pub fn check(self) -> io::Result<()> {
         let asked = thread::Builder::new().spawn(move || self.apply())?;
         asked.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))

@@ -49,12 +49,22 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, Failure> {
     }
     let (engine, about) = engine(args.engine);
     let runner = Runner { study: &study, engine, about };
+    check_figures(&runner)?;
     let progress = Progress::start(true)?;
     let stop = progress.stop_flag();
     if let Some((point, seed)) = args.only {
         return only(&runner, (point, seed), &stop);
     }
     runs(args, &runner, &folder, &stop, &progress)
+}
+
+/// Whether the runs will have the figures that the study asks for: before hours of them are spent.
+fn check_figures(runner: &Runner<'_>) -> Result<(), Failure> {
+    let Some((name, near)) = runner.unknown_figure() else { return Ok(()) };
+    let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    let study = runner.study.path.display();
+    Err(format!("{study}: there is no figure `{name}` in its scenario: nothing was run{near}")
+        .into())
 }
 
 /// The runs of a part that are not done, and the report where the part is all.
@@ -165,6 +175,7 @@ pub(super) fn tune(args: &TuneArgs) -> Result<Status, Failure> {
     let progress = Progress::start(true)?;
     let stop = progress.stop_flag();
     let runner = Runner { study: &study, engine, about };
+    check_figures(&runner)?;
     let report = search::tune(&runner, args.budget, jobs(args.jobs), &stop)?;
     if let Some(folder) = &args.output {
         output::replace(folder, &report, &[])?;

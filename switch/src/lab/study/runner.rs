@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use wireyard_pipeline::diag::suggest;
 use wireyard_pipeline::source::Loader;
 
 use super::records::Record;
@@ -29,6 +30,34 @@ pub struct Runner<'s> {
 }
 
 impl Runner<'_> {
+    /// The first figure that the study asks for and neither its first nor its last point has, with the nearest name that there is.
+    pub fn unknown_figure(&self) -> Option<(&str, Option<String>)> {
+        let ends = [self.study.points.first()?, self.study.points.last()?];
+        // A point that cannot be built fails by itself.
+        let known = ends.map(|point| self.known_figures(point).ok());
+        let known: Vec<String> = known.into_iter().collect::<Option<Vec<_>>>()?.concat();
+        let asked = self.study.figures.iter();
+        let unknown =
+            asked.map(String::as_str).find(|name| !known.iter().any(|one| one == name))?;
+        let near = suggest(unknown, known.iter().map(String::as_str));
+        Some((unknown, near.map(str::to_owned)))
+    }
+
+    fn known_figures(&self, point: &Point) -> Result<Vec<String>, String> {
+        let scenario = Arc::new(self.scenario(point)?);
+        let options = Options { engine: self.engine, seed: None, workers: 1 };
+        sweep::figure_names(&scenario, options, &self.about)
+            .map_err(|_| "it cannot be built".into())
+    }
+
+    /// The scenario of a point.
+    fn scenario(&self, point: &Point) -> Result<scenario::Scenario, String> {
+        let loader = Loader::new(Vec::new(), LIBRARIES);
+        let (path, files) = (&self.study.scenario, self.study.files.clone());
+        let read = scenario::read_changed(path, &loader, files, &self.study.changes(point));
+        read.map(|(scenario, _)| scenario).map_err(|rejected| rejected.to_string())
+    }
+
     /// One run; `None` where it was stopped.
     pub fn one(
         &self,
@@ -55,16 +84,7 @@ impl Runner<'_> {
         seed: u64,
         stop: &AtomicBool,
     ) -> Result<Option<(bool, BTreeMap<String, f64>)>, String> {
-        let loader = Loader::new(Vec::new(), LIBRARIES);
-        let changes = self.study.changes(point);
-        let read = scenario::read_changed(
-            &self.study.scenario,
-            &loader,
-            self.study.files.clone(),
-            &changes,
-        );
-        let (scenario, _) = read.map_err(|rejected| rejected.to_string())?;
-        let scenario = Arc::new(scenario);
+        let scenario = Arc::new(self.scenario(point)?);
         let options = Options { engine: self.engine, seed: Some(seed), workers: 1 };
         let run =
             sweep::run(&scenario, options, &self.about, &mut |_| !stop.load(Ordering::Relaxed));
