@@ -63,10 +63,21 @@ pub struct Preamble {
     pub id: u32,
     /// `@id(N)` gave the number.
     pub pinned: bool,
+    /// `@brief` and `@description`.
+    pub doc: Option<Doc>,
     /// Annotations that mean nothing here: `@mode("fair")`.
     pub annotations: Vec<String>,
     /// `@name[..]`.
     pub structured: Vec<(String, Structured)>,
+}
+
+/// What an entity says of itself; empty where it does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Doc {
+    /// `@brief`.
+    pub brief: String,
+    /// `@description`.
+    pub description: String,
 }
 
 /// What stands in a structured annotation.
@@ -144,6 +155,8 @@ pub struct Param {
     pub bits: u32,
     /// Its type, where that has a name.
     pub type_name: Option<String>,
+    /// `@brief` and `@description`.
+    pub doc: Option<Doc>,
     /// Annotations that mean nothing here.
     pub annotations: Vec<String>,
 }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use wireyard_pipeline::p4info::{
-    Action, ActionRef, Info, Key, Literal, NamedType, Object, ObjectKind, Param, Preamble,
+    Action, ActionRef, Doc, Info, Key, Literal, NamedType, Object, ObjectKind, Param, Preamble,
     SelectorSize, Structured, Table, TypeRef, Unit, ValueSet,
 };
 
@@ -85,9 +85,14 @@ fn preamble(given: &Option<p4::Preamble>) -> Preamble {
         alias: given.alias.clone(),
         id: given.id & 0x00ff_ffff,
         pinned: true,
+        doc: doc(&given.doc),
         annotations: given.annotations.clone(),
         structured: structured(&given.structured_annotations, literal),
     }
+}
+
+fn doc(given: &Option<p4::Documentation>) -> Option<Doc> {
+    given.as_ref().map(|doc| Doc { brief: doc.brief.clone(), description: doc.description.clone() })
 }
 
 fn structured(
@@ -125,15 +130,16 @@ fn param(
         name: name.to_owned(),
         bits: u32::try_from(bits).unwrap_or(0),
         type_name: type_name.as_ref().map(|named| named.name.clone()),
+        doc: None,
         annotations: annotations.to_vec(),
     }
 }
 
 fn action(given: &p4::Action) -> Action {
-    let params = given
-        .params
-        .iter()
-        .map(|one| param(one.id, &one.name, one.bitwidth, &one.type_name, &one.annotations));
+    let params = given.params.iter().map(|one| Param {
+        doc: doc(&one.doc),
+        ..param(one.id, &one.name, one.bitwidth, &one.type_name, &one.annotations)
+    });
     let preamble = preamble(&given.preamble);
     Action { preamble, params: params.collect(), hidden: false }
 }
@@ -148,7 +154,7 @@ fn key(given: &p4::MatchField) -> Key {
         None => "exact".to_owned(),
     };
     let field = param(given.id, &given.name, given.bitwidth, &given.type_name, &given.annotations);
-    Key { field, kind }
+    Key { field: Param { doc: doc(&given.doc), ..field }, kind }
 }
 
 fn value_set(given: &p4::ValueSet) -> ValueSet {

@@ -4,7 +4,7 @@
 //! can run here. [`super::info`] is what a running program has: the same where it came from P4.
 
 use wireyard_pipeline::p4::info::{
-    ActionRef, Info, Key, Literal, NamedType, ObjectKind, Param, Preamble, SelectorSize,
+    ActionRef, Doc, Info, Key, Literal, NamedType, ObjectKind, Param, Preamble, SelectorSize,
     Structured, Table, TypeRef, Unit,
 };
 
@@ -21,9 +21,17 @@ fn preamble(prefix: Prefix, of: &Preamble) -> Option<p4::Preamble> {
         id: id(prefix, of),
         name: of.name.clone(),
         alias: of.alias.clone(),
+        doc: doc(&of.doc),
         annotations: of.annotations.clone(),
         structured_annotations: structured(&of.structured),
         ..Default::default()
+    })
+}
+
+fn doc(of: &Option<Doc>) -> Option<p4::Documentation> {
+    of.as_ref().map(|doc| p4::Documentation {
+        brief: doc.brief.clone(),
+        description: doc.description.clone(),
     })
 }
 
@@ -90,6 +98,7 @@ pub fn p4info(info: &Info) -> p4::P4Info {
             name: param.name.clone(),
             annotations: param.annotations.clone(),
             bitwidth: param.bits as i32,
+            doc: doc(&param.doc),
             type_name: named(&param.type_name),
             ..Default::default()
         };
@@ -161,6 +170,7 @@ fn match_field(key: &Key) -> p4::MatchField {
         name: key.field.name.clone(),
         annotations: key.field.annotations.clone(),
         bitwidth: key.field.bits as i32,
+        doc: doc(&key.field.doc),
         r#match: Some(match kind {
             MatchType::Unspecified => Match::OtherMatchType(key.kind.clone()),
             kind => Match::MatchType(kind as i32),

@@ -42,9 +42,9 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
     action_selector(HashAlgorithm.crc16, 32, 10) weights;
 
     action inner() { hdr.h.b = 1; }
-    action twice(@id(2) bit<8> x, @alias("zed") bit<8> y, way_t z) { inner(); hdr.h.a = x + y; meta.way = z; }
+    action twice(@id(2) bit<8> x, @alias("zed") bit<8> y, @brief("the way") way_t z) { inner(); hdr.h.a = x + y; meta.way = z; }
     @hidden action unseen() { inner(); }
-    action direct(bit<8> given) { hdr.h.b = given; }
+    @brief("writes b") @description("what follows is the value") action direct(bit<8> given) { hdr.h.b = given; }
     @alias("nobody") @format(HEX) @e[] @pair[one=1+1, two="x" ++ "y"]
     action noted() {}
 
@@ -66,8 +66,8 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
         size = 0;
     }
     @hidden table hidden { actions = { noted; } default_action = noted(); }
-    table more {
-        key = { hdr.h.a : exact; hdr.h.b : selector; }
+    @brief("more of it") table more {
+        key = { hdr.h.a : exact @description("the first"); hdr.h.b : selector; }
         actions = { noted; NoAction; }
         implementation = weights;
         const entries = {}

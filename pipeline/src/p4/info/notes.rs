@@ -2,9 +2,9 @@
 
 use super::super::tree::*;
 use super::super::types::Const;
-use super::ids::number_of;
+use super::ids::{number_of, text_of};
 use super::walk::Walk;
-use super::{Literal, Preamble, Structured};
+use super::{Doc, Literal, Preamble, Structured};
 
 /// Annotations that P4Info says in its own fields.
 const KNOWN: [&str; 4] = ["name", "id", "brief", "description"];
@@ -20,6 +20,14 @@ pub(super) fn others(all: &[Annotation], known: &[&str]) -> Vec<String> {
         false => format!("@{}({})", one.name.value, one.text),
     };
     all.iter().filter(is_other).map(text).collect()
+}
+
+/// `@brief` and `@description`.
+pub(super) fn documentation(all: &[Annotation]) -> Option<Doc> {
+    let [brief, description] = ["brief", "description"].map(|name| text_of(all, name));
+    let is_there = brief.is_some() || description.is_some();
+    let text = Option::unwrap_or_default;
+    is_there.then(|| Doc { brief: text(brief), description: text(description) })
 }
 
 /// `a = "x", b = 1`: the values without their quotes, which may have commas between them.
@@ -87,6 +95,7 @@ impl Walk<'_> {
             alias: String::new(),
             id: id.unwrap_or_default() & 0x00ff_ffff,
             pinned: id.is_some(),
+            doc: documentation(annotations),
             annotations: others(annotations, known),
             structured: self.structured(annotations, known),
         }

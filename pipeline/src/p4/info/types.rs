@@ -5,7 +5,7 @@ use num_bigint::BigInt;
 use super::super::tree::*;
 use super::super::types::{Const, StructType, Type};
 use super::ids::{control_name, text_of};
-use super::notes::others;
+use super::notes::{documentation, others};
 use super::walk::Walk;
 use super::{NamedType, Param, TypeRef};
 
@@ -194,7 +194,8 @@ impl Walk<'_> {
         ty: &Type,
     ) -> Param {
         let (bits, type_name) = self.width(ty);
-        Param { id, name, bits, type_name, annotations: others(annotations, known) }
+        let (doc, annotations) = (documentation(annotations), others(annotations, known));
+        Param { id, name, bits, type_name, doc, annotations }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use num_bigint::Sign;
+
 use super::super::tree::*;
 use super::check::{Checker, Name, Place};
 use super::{Const, StructType, Type};
@@ -67,7 +69,10 @@ impl Checker<'_> {
                 if !self.may_hold(&of) || matches!(of, Type::Integer | Type::Text) {
                     self.type_error(ty.span, format!("a value set cannot hold {of}"));
                 }
-                self.constant_number(size, "the size of a value set");
+                let number = self.constant_number(size, "the size of a value set");
+                if number.is_some_and(|number| number.sign() == Sign::Minus) {
+                    self.type_error(size.span, "the size of a value set is not negative");
+                }
                 self.match_kinds_of(&of);
                 self.declared.insert(decl.id, of);
                 self.bind(&decl.name, Name::Decl(decl.clone()));
@@ -301,12 +306,25 @@ impl Checker<'_> {
         )
     }
 
+    /// Whether two methods, or constructors, have one name and parameters of the same names and types.
+    fn is_same(&self, one: &Method, two: &Method) -> bool {
+        let shown = |method: &Method| -> Vec<(Rc<str>, String)> {
+            let ty = |param: &Param| {
+                self.declared.get(&param.id).map_or(String::new(), |ty| ty.to_string())
+            };
+            method.params.iter().map(|param| (param.name.value.clone(), ty(param))).collect()
+        };
+        one.name.value == two.name.value
+            && one.result.is_some() == two.result.is_some()
+            && shown(one) == shown(two)
+    }
+
     fn external(&mut self, decl: &Rc<Decl>, inner: &ExternDecl) {
         self.bind(&decl.name, Name::Decl(decl.clone()));
         self.open();
         let vars = self.bind_type_params(&inner.type_params);
         self.declared.insert(decl.id, Type::Extern(decl.clone(), Rc::new(vars)));
-        for method in &inner.methods {
+        for (at, method) in inner.methods.iter().enumerate() {
             if method.result.is_some() && method.name.value == decl.name.value {
                 let text = "a method is not called as its extern";
                 self.error(codes::TWICE, method.name.span, text);
@@ -320,6 +338,10 @@ impl Checker<'_> {
                 }
             }
             self.note_params(&method.params);
+            if inner.methods[..at].iter().any(|known| self.is_same(known, method)) {
+                let text = format!("`{}` takes these parameters already", method.name.value);
+                self.error(codes::TWICE, method.name.span, text);
+            }
             for param in &method.params {
                 let ty = self.declared.get(&param.id);
                 if matches!(ty, Some(Type::Extern(of, _)) if of.id == decl.id) {

@@ -159,7 +159,7 @@ impl Checker<'_> {
         ty
     }
 
-    fn shift(&mut self, right: &Expr, a: &Type, b: &Type) -> Option<Type> {
+    pub(super) fn shift(&mut self, right: &Expr, a: &Type, b: &Type) -> Option<Type> {
         // By how much has no sign, unless it is known (P4-16 8.7).
         let is_known = self.consts.contains_key(&right.id);
         let by = match under(b) {

@@ -152,6 +152,7 @@ impl Checker<'_> {
         let fits = is_number(&ty)
             && if is_shift {
                 matches!(got, Type::Bit(_) | Type::Integer)
+                    && self.shift(value, &ty, &got).is_some()
             } else {
                 self.converts(value, &got, &ty)
             };
