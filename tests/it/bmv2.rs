@@ -180,6 +180,7 @@ fn a_p4info_says_what_json_of_bmv2_does_not() {
         name: name.into(),
         bits,
         type_name: None,
+        doc: None,
         annotations: Vec::new(),
     };
     let fields = (1..).zip([("kind", 8), ("value", 8), ("count", 32)]).map(field).collect();
