@@ -23,6 +23,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use caps::Capability;
 use caps::errors::CapsError;
 use landlock::RulesetError;
 
@@ -82,7 +83,7 @@ impl Confinement {
     }
 
     /// Threads of the confined process may become real-time ones, if they could.
-    pub fn schedule(&mut self) {
+    pub fn allow_realtime(&mut self) {
         self.is_realtime = true;
     }
 
@@ -127,7 +128,11 @@ impl Confinement {
         let extent = files::restrict(&self.read, &self.write)?;
         // In folders that the kernel confines it to, root reads what belongs to others, as it did before.
         let reads_others = self.is_foreign && extent != Extent::Nothing;
-        capabilities::keep(&capabilities::Wanted { reads_others, is_realtime: self.is_realtime })?;
+        let more = [
+            reads_others.then_some(Capability::CAP_DAC_OVERRIDE),
+            self.is_realtime.then_some(Capability::CAP_SYS_NICE),
+        ];
+        capabilities::keep(&more.into_iter().flatten().collect::<Vec<_>>())?;
         Ok(extent)
     }
 

@@ -35,7 +35,7 @@ pub struct FileError {
 ///
 /// # Errors
 /// What the system says.
-pub fn create(file: &Path) -> io::Result<File> {
+pub fn create_output(file: &Path) -> io::Result<File> {
     let is_pipe = std::fs::metadata(file).is_ok_and(|meta| meta.file_type().is_fifo());
     if !is_pipe {
         return File::create(file);

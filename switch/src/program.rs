@@ -285,7 +285,7 @@ fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
                     "wireyard: code of level {best} runs {name}: {refused}\n"
                 )),
             };
-            jit::background(program, state, level, Box::new(complain))
+            jit::background(program, state, level, Arc::new(complain))
         });
     }
     let kind = match options.engine {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde::Serialize;
 use wireyard_tables::time::Time;
 
-use crate::folder::{FileError, create};
+use crate::folder::{FileError, create_output};
 use crate::pcap::{ENHANCED_PACKET, Interface, PcapWriter, RecordToWrite, Timestamp};
 
 /// Bytes of a buffer.
@@ -111,7 +111,8 @@ impl Recorder {
     /// # Errors
     /// The file cannot be created.
     pub fn create(path: &Path) -> Result<Recorder, FileError> {
-        let file = create(path).map_err(|source| FileError { path: path.to_owned(), source })?;
+        let file =
+            create_output(path).map_err(|source| FileError { path: path.to_owned(), source })?;
         Recorder::into_file(path, file, None)
     }
 

@@ -234,3 +234,21 @@ fn what_timers_count_is_shown_as_it_is() {
     // Every 10 us; what is due at the instant of the sample is not done yet.
     assert_eq!(last, "99");
 }
+
+#[test]
+fn a_queue_that_dropped_is_in_the_table_though_every_sample_found_it_empty() {
+    let found = report(
+        "lab: between samples\nduration: 20 ms\nsample: 1 ms\nwarm_up: 0 us\nlink: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }\n\
+         topology: { incast: { senders: 4 } }\nswitch:\n  qos:\n\
+         \x20   buffer_pools: { in: { direction: ingress, size: 40 KB }, out: { direction: egress, size: 20 KB } }\n\
+         \x20   buffer_profiles: { ingress_lossy: { pool: in, static_th: 40 KB }, egress_lossy: { pool: out, static_th: 20 KB } }\n\
+         host: { ack_timeout: 8 }\nflows: { from: senders, to: sink, size: 300 KB, start: 100 us }\n",
+    );
+    let tables = found["tables"].as_array().expect("tables");
+    let queues = tables.iter().find(|table| table["title"] == "Queues").expect("queues");
+    let rows = queues["rows"].as_array().expect("rows");
+    assert_eq!(rows[0][2], 0.0, "no sample is within the burst");
+    let dropped: f64 = rows.iter().map(|row| row[8].as_f64().expect("dropped")).sum();
+    assert!(dropped > 100.0);
+    assert_eq!(dropped, figure(&found, "drops.total"));
+}

@@ -5,6 +5,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
@@ -221,17 +222,22 @@ fn a_pipe_is_followed_by_its_reader() {
         .stdout(Stdio::piped())
         .spawn();
     let mut reader = reader.expect("sh runs");
-    let mut lines = BufReader::new(reader.stdout.take().unwrap()).lines();
+    let (sender, lines) = channel();
+    let out = BufReader::new(reader.stdout.take().unwrap());
+    let follow = std::thread::spawn(move || {
+        out.lines().map_while(Result::ok).for_each(|line| _ = sender.send(line));
+    });
     let start = || Switch::start(&[&[PROGRAM], &ports[..]].concat());
     let switch = start();
     let mut host1 = Wire::open("raw:host1");
     for number in 0..3 {
         host1.send(&[queues::frame(1, 2, 0, 2, number, 200)]);
-        let line = lines.next().expect("it goes on").expect("a line");
+        let line = lines.recv_timeout(Duration::from_secs(10)).expect("a line for each packet");
         assert!(line.contains("[port 1 in]"), "{line}");
     }
     switch.end("INT").expect(0, &[]);
     assert!(reader.wait().expect("it ends").success());
+    follow.join().expect("it ends too");
 }
 
 /// A frame that its port gave up is with the dropped ones, not with those that left.

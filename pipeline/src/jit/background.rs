@@ -13,43 +13,30 @@ use crate::interp::Interp;
 use crate::ir::Program;
 use crate::passes;
 use crate::state::State;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// What is reported when there will be no machine code, or no better than that of the level given.
-pub type Complain = dyn FnOnce(Option<u8>, CompileError) + Send;
+pub type Complain = dyn Fn(Option<u8>, CompileError) + Send + Sync;
 
 /// An engine that interprets until another thread has compiled the program.
 pub fn background(
     program: &Arc<Program>,
     state: &State,
     options: Options,
-    complain: Box<Complain>,
+    complain: Arc<Complain>,
 ) -> Box<dyn Engine> {
     let program = Arc::new(passes::optimised(program, options.level));
     let interp = Interp::new(program.clone());
     let levels: Arc<Levels> = (0..=options.level).map(|_| OnceLock::new()).collect();
     let (recipe, places) = (Recipe::new(&program, state, options), Arc::downgrade(&levels));
-    let complain = Arc::new(Mutex::new(Some(complain)));
-    let complained = Arc::clone(&complain);
-    let compile = move || {
-        if let Some(complain) = take(&complained) {
-            fill(&places, |level| recipe.at_level(level).compile(), complain);
-        }
-    };
+    let of_thread = Arc::clone(&complain);
+    let compile = move || fill(&places, |level| recipe.at_level(level).compile(), &*of_thread);
     let thread = std::thread::Builder::new().name("wireyard-compile".into());
-    if let Err(error) = thread.spawn(compile)
-        && let Some(complain) = take(&complain)
-    {
-        complain(
-            None,
-            CompileError::NotSupported(NotSupported::System(format!("a thread: {error}"))),
-        );
+    if let Err(error) = thread.spawn(compile) {
+        let why = NotSupported::System(format!("a thread: {error}"));
+        complain(None, CompileError::NotSupported(why));
     }
     Box::new(Background { interp, levels })
-}
-
-fn take<T>(one: &Mutex<Option<T>>) -> Option<T> {
-    one.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// Compiles one level after the other, until all are there or the engine is gone: programs that are replaced faster than they are compiled
@@ -57,7 +44,7 @@ fn take<T>(one: &Mutex<Option<T>>) -> Option<T> {
 fn fill<T>(
     places: &Weak<[OnceLock<T>]>,
     compile: impl Fn(u8) -> Result<T, CompileError>,
-    complain: Box<Complain>,
+    complain: &Complain,
 ) {
     let levels = places.upgrade().map_or(0, |places| places.len());
     for (level, at) in (0..).zip(0..levels) {
@@ -139,7 +126,7 @@ mod tests {
             engine.borrow_mut().take_if(|_| level == gone_after);
             Ok(level)
         };
-        fill(&places, compile, Box::new(|_, refused| panic!("{refused}")));
+        fill(&places, compile, &|_, refused| panic!("{refused}"));
         let there =
             engine.borrow().as_ref().map_or(0, |all| all.iter().flat_map(OnceLock::get).count());
         assert!(there == 0 || there == 3, "{there} levels are there");

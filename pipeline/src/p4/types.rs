@@ -17,7 +17,9 @@ mod part;
 mod resolve;
 mod rules;
 mod show;
+mod signature;
 mod stmt;
+mod structure;
 mod table;
 
 use std::collections::HashMap;

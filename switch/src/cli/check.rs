@@ -111,14 +111,12 @@ fn limits(found: &Diagnostics) -> Option<Diagnostics> {
         if [codes::STATE, codes::FILE_NOT_READ].contains(&one.code) {
             return None;
         }
-        let span = one.primary.as_ref().map(|label| label.span);
-        let mut limit = match one.severity() {
-            Severity::Warning => one.clone(),
-            Severity::Error => one.clone().with_code(codes::NOT_RUN_HERE),
-        };
-        if span.is_some() && one.severity() == Severity::Error {
-            limit.note(format!("`wireyard run` refuses it: {}", one.code));
+        if one.severity() == Severity::Warning {
+            limits.push(one.clone());
+            continue;
         }
+        let mut limit = one.clone().with_code(codes::NOT_RUN_HERE);
+        limit.note(format!("`wireyard run` refuses it: {}", one.code));
         limits.push(limit);
     }
     Some(limits)

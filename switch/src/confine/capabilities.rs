@@ -15,22 +15,12 @@ const OF_PORTS: [Capability; 5] = [
     Capability::CAP_IPC_LOCK,
 ];
 
-/// What a switch keeps beside them, if it has it.
-pub(super) struct Wanted {
-    /// It goes on reading and writing files whatever their modes.
-    pub(super) reads_others: bool,
-    /// Its workers become real-time threads.
-    pub(super) is_realtime: bool,
-}
-
-/// Gives up all others, in the calling thread and those that it starts later.
+/// Gives up all others but `more`, in the calling thread and those that it starts later.
 ///
 /// # Errors
 /// The system refuses.
-pub(super) fn keep(wanted: &Wanted) -> Result<(), CapsError> {
-    let mut kept: CapsHashSet = OF_PORTS.into_iter().collect();
-    kept.extend(wanted.reads_others.then_some(Capability::CAP_DAC_OVERRIDE));
-    kept.extend(wanted.is_realtime.then_some(Capability::CAP_SYS_NICE));
+pub(super) fn keep(more: &[Capability]) -> Result<(), CapsError> {
+    let kept: CapsHashSet = OF_PORTS.iter().chain(more).copied().collect();
     let permitted = caps::read(None, CapSet::Permitted)?;
     // Without CAP_SETPCAP the bounding set stays: with no_new_privs it gives nothing to anybody.
     if permitted.contains(&Capability::CAP_SETPCAP) {

@@ -30,14 +30,6 @@ enum Later {
     ValueSet(ValueSetId, Vec<u128>),
 }
 
-/// Why a batch is not done.
-enum Refusal {
-    /// An update, by its place, is wrong; nothing was done.
-    Update(usize, ControlError),
-    /// No worker wrote the registers; everything else is done.
-    Registers(ControlError),
-}
-
 /// A batch that was checked as far as that goes without the tables.
 struct Plan {
     tables: Vec<tables::Update>,
@@ -146,15 +138,13 @@ impl Control {
         let batch = Batch { control: self, generation: &generation, now: self.now() };
         let mut results = vec![Ok(()); updates.len()];
         match mode {
-            Mode::Atomic => match batch.all(updates) {
-                Ok(()) => {}
-                Err(Refusal::Update(at, error)) => {
+            Mode::Atomic => {
+                if let Err((at, error)) = batch.all(updates, &mut results) {
                     let aborted = format!("not done: update {at} of the batch was refused");
                     results.fill(Err(ControlError::Aborted(aborted)));
                     results[at] = Err(error);
                 }
-                Err(Refusal::Registers(error)) => refuse_registers(updates, &mut results, &error),
-            },
+            }
             Mode::Continue => batch.each(updates, &mut results),
         }
         match results.iter().all(std::result::Result::is_ok) {
@@ -186,34 +176,29 @@ impl Batch<'_> {
     fn run(&self, updates: &[Update], results: &mut [Result<()>]) {
         let mut first = 0;
         while first < updates.len() {
-            let (refused, error) = match self.all(&updates[first..]) {
-                Ok(()) => return,
-                Err(Refusal::Update(refused, error)) => (refused, error),
-                Err(Refusal::Registers(error)) => {
-                    return refuse_registers(&updates[first..], &mut results[first..], &error);
-                }
+            let Err((refused, error)) = self.all(&updates[first..], &mut results[first..]) else {
+                return;
             };
             results[first + refused] = Err(error);
             // Those before it are done now; a packet may have learned into their table meanwhile.
-            match self.all(&updates[first..first + refused]) {
-                Ok(()) => {}
-                Err(Refusal::Update(other, error)) => {
-                    results[first + other] = Err(error);
-                    let (front, rest) = (first..first + other, first + other + 1..first + refused);
-                    self.run(&updates[front.clone()], &mut results[front]);
-                    self.run(&updates[rest.clone()], &mut results[rest]);
-                }
-                Err(Refusal::Registers(error)) => {
-                    let done = first..first + refused;
-                    refuse_registers(&updates[done.clone()], &mut results[done], &error);
-                }
+            let before = first..first + refused;
+            let done = self.all(&updates[before.clone()], &mut results[before.clone()]);
+            if let Err((other, error)) = done {
+                results[first + other] = Err(error);
+                let (front, rest) = (first..first + other, first + other + 1..before.end);
+                self.run(&updates[front.clone()], &mut results[front]);
+                self.run(&updates[rest.clone()], &mut results[rest]);
             }
             first += refused + 1;
         }
     }
 
-    /// Does all or nothing.
-    fn all(&self, updates: &[Update]) -> std::result::Result<(), Refusal> {
+    /// Does all; or nothing, and gives the place of the update that is wrong, and why. What no worker wrote into registers is in `results`.
+    fn all(
+        &self,
+        updates: &[Update],
+        results: &mut [Result<()>],
+    ) -> std::result::Result<(), (usize, ControlError)> {
         let is_replication =
             |u: &Update| matches!(u.entity(), Entity::Multicast { .. } | Entity::Mirror { .. });
         let replicates = updates.iter().any(is_replication);
@@ -231,14 +216,19 @@ impl Batch<'_> {
                 Some(replication) if is_replication(update) => replicate(replication, update),
                 _ => self.plan(&mut plan, at, &inserted, update),
             };
-            planned.map_err(|error| Refusal::Update(at, error))?;
+            planned.map_err(|error| (at, error))?;
         }
         let outcome = self.generation.state.tables().batch(&plan.tables, self.now);
-        outcome.map_err(|error| Refusal::Update(plan.places[error.index], of_batch(&error)))?;
+        outcome.map_err(|error| (plan.places[error.index], of_batch(&error)))?;
         if let Some(replication) = replication {
             self.control.shared.replication.publish(replication);
         }
-        self.follow(plan.later).map_err(Refusal::Registers)
+        if let Err(error) = self.follow(plan.later) {
+            let of_registers = |update: &Update| matches!(update.entity(), Entity::Register { .. });
+            let refused = updates.iter().zip(results).filter(|(update, _)| of_registers(update));
+            refused.for_each(|(_, result)| *result = Err(error.clone()));
+        }
+        Ok(())
     }
 
     fn plan(
@@ -392,6 +382,10 @@ impl Batch<'_> {
         })
     }
 
+    /// Does what follows.
+    ///
+    /// # Errors
+    /// No worker wrote the registers; all else is done.
     fn follow(&self, all: Vec<Later>) -> Result<()> {
         let state = &self.generation.state;
         let mut registers = Vec::new();
@@ -474,13 +468,6 @@ impl Batch<'_> {
             }
         })
     }
-}
-
-/// What becomes of a batch whose registers no worker wrote.
-fn refuse_registers(updates: &[Update], results: &mut [Result<()>], error: &ControlError) {
-    let of_registers = |update: &Update| matches!(update.entity(), Entity::Register { .. });
-    let refused = updates.iter().zip(results).filter(|(update, _)| of_registers(update));
-    refused.for_each(|(_, result)| *result = Err(error.clone()));
 }
 
 fn of_value_set(error: wireyard_pipeline::state::ValueSetError) -> ControlError {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{CounterId, Id, IdVec, MeterId, RegisterId, TableId};
-use wireyard_pipeline::ir::{Counter, Meter, Program};
+use wireyard_pipeline::ir::Program;
 use wireyard_tables::time::Time;
 
 use super::error::of_entry;
@@ -190,15 +190,18 @@ impl Reading<'_> {
         index: Option<u64>,
         each: &mut dyn FnMut(Entity),
     ) -> Result<()> {
-        fn shape(declared: &Counter) -> (&str, u32) {
-            (&declared.name, declared.size)
-        }
         let arrays = &self.generation.program.counters;
-        each_cell(arrays, (counter, index), "counter", shape, &mut |counter, index| {
-            let array = self.generation.state.counter(counter);
-            let count = array.and_then(|array| array.read(index)).unwrap_or_default();
-            each(Entity::Counter { counter, index: index as u64, count });
-        })
+        each_cell(
+            arrays,
+            (counter, index),
+            "counter",
+            |one| (&one.name, one.size),
+            &mut |counter, index| {
+                let array = self.generation.state.counter(counter);
+                let count = array.and_then(|array| array.read(index)).unwrap_or_default();
+                each(Entity::Counter { counter, index: index as u64, count });
+            },
+        )
     }
 
     fn meters(
@@ -207,15 +210,18 @@ impl Reading<'_> {
         index: Option<u64>,
         each: &mut dyn FnMut(Entity),
     ) -> Result<()> {
-        fn shape(declared: &Meter) -> (&str, u32) {
-            (&declared.name, declared.size)
-        }
         let arrays = &self.generation.program.meters;
-        each_cell(arrays, (meter, index), "meter", shape, &mut |meter, index| {
-            let array = self.generation.state.meter_array(meter);
-            let config = array.and_then(|array| array.config(index));
-            each(Entity::Meter { meter, index: index as u64, config });
-        })
+        each_cell(
+            arrays,
+            (meter, index),
+            "meter",
+            |one| (&one.name, one.size),
+            &mut |meter, index| {
+                let array = self.generation.state.meter_array(meter);
+                let config = array.and_then(|array| array.config(index));
+                each(Entity::Meter { meter, index: index as u64, config });
+            },
+        )
     }
 
     fn each_table(

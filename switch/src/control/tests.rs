@@ -268,3 +268,23 @@ fn arrays_and_sets_are_written_and_read() {
     assert!(matches!(error.results[..], [Err(ControlError::Unavailable(_)), Ok(())]), "{error}");
     assert_eq!(entries(&control, "ways").len(), 1);
 }
+
+/// Ids of a program that was replaced are refused: in the new one they may be of another table.
+#[test]
+fn ids_of_a_program_that_is_gone_write_and_read_nothing() {
+    let (_core, control) = device();
+    let (old, insert) =
+        (control.program(), Update::Insert(Entity::TableEntry(entry(&control, 1, 2))));
+    control.write_of(&old, std::slice::from_ref(&insert), Mode::Atomic).unwrap();
+    let loaded = from_text("everything.yaml", PROGRAM).unwrap_or_else(|why| panic!("{why}"));
+    control.swap(&loaded, Keep::Nothing).unwrap();
+    let error = control.write_of(&old, &[insert], Mode::Continue).unwrap_err();
+    assert!(matches!(error.results[..], [Err(ControlError::FailedPrecondition(_))]), "{error}");
+    let all = Query::Entries { table: None };
+    let mut seen = 0;
+    let read = control.visit_of(&old, &all, &mut |_| seen += 1).unwrap_err();
+    assert!(matches!(read, ControlError::FailedPrecondition(_)), "{read}");
+    assert_eq!((seen, entries(&control, "ways").len()), (0, 0));
+    control.visit_of(&control.program(), &all, &mut |_| seen += 1).unwrap();
+    assert_eq!(seen, control.read(&all).unwrap().len());
+}

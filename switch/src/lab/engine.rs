@@ -29,6 +29,7 @@ use super::thresholds::Thresholds;
 use crate::core::Core;
 use crate::host::{GateId, GateReport};
 use crate::program::Loaded;
+use crate::tm::PortId;
 
 /// How far a run is: for progress lines.
 #[derive(Clone, Copy, Debug)]
@@ -388,6 +389,12 @@ impl Lab {
     pub fn statuses(&mut self) -> Vec<FlowStatus> {
         let now = self.now;
         self.flows.iter().map(|flow| flow.status_at(&mut self.cores, now)).collect()
+    }
+
+    /// The port of a node behind a number of its traffic manager; `None`: it has no link.
+    pub(super) fn linked_port(&self, node: usize, id: PortId) -> Option<u16> {
+        let links = self.scenario.fabric.nodes[node].links.len();
+        self.cores[node].port_of_traffic(id).filter(|port| (1..=links).contains(&(*port).into()))
     }
 
     /// What became of every gate.

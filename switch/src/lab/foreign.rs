@@ -40,10 +40,7 @@ fn pauses(lab: &Lab) -> String {
     let mut rows = Vec::new();
     for (node, core) in lab.cores.iter().enumerate() {
         for event in core.traffic().pauses_heard() {
-            let mut ports = 1..=fabric.nodes[node].links.len() as u16;
-            let Some(port) = ports.find(|port| core.traffic_port(*port) == Some(event.port)) else {
-                continue;
-            };
+            let Some(port) = lab.linked_port(node, event.port) else { continue };
             let kind = u8::from(fabric.nodes[node].kind == NodeKind::Switch);
             for (bits, what) in [(event.resumed, 0), (event.stopped, 1)] {
                 if bits != 0 {

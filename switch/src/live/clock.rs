@@ -234,15 +234,16 @@ mod tests {
         clock.step(STEP);
         thread::sleep(Duration::from_millis(30));
         let before = clock.now();
+        let served = Instant::now();
         let now = clock.step(STEP);
         let stalls = clock.stalls();
         assert_eq!(now.since(before), STEP);
         assert!(stalls.count >= 1 && stalls.lost >= Duration::from_millis(25), "{stalls:?}");
         assert!(stalls.longest <= stalls.lost && stalls.lost <= stalls.real, "{stalls:?}");
         assert!(clock.lateness().longest >= Duration::from_millis(25));
-        // An older instant of the same stall is not given up again.
+        // An older instant of the same stall is not given up again, but what a busy machine took since.
         clock.reach(before);
-        assert!(clock.stalls().lost < stalls.lost + LATE_MAX, "{:?}", clock.stalls());
+        assert!(clock.stalls().lost <= stalls.lost + served.elapsed(), "{:?}", clock.stalls());
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! How the workers of a live switch get a processor.
 //!
-//! Ordinary threads share processors by the system's fair rules, and a packet may wait for the end of somebody else's slice: 1.6 ms at the 99th
-//! percentile while a controller writes entries on the same two processors. Real-time workers wait for nobody, and take from others what
-//! they want: the user asks for it.
+//! Ordinary threads share processors by the system's fair rules, and a packet may wait for the end of somebody else's slice
+//! (programs/p4runtime.md has figures). Real-time workers wait for no ordinary thread, and take from those what they want: the user asks for it.
 
 use std::io;
 use std::thread;

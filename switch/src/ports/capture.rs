@@ -10,7 +10,7 @@ use wireyard_tables::time::Time;
 use super::spec::Pace;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
 use super::{RxFrame, TxDone, TxFrame};
-use crate::folder::create;
+use crate::folder::create_output;
 use crate::pcap::seen::{Seen, Way};
 use crate::pcap::{
     Interface, LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, PcapError, PcapHeader, PcapReader,
@@ -194,7 +194,7 @@ impl CapturePort {
     /// Writes pcapng if the name ends so; else pcap with the header of the input, if that is pcap.
     fn begin_output(&mut self) -> Result<(), PortError> {
         let Some(path) = self.out.take() else { return Ok(()) };
-        let file = create(&path).map_err(|source| PortError::Io {
+        let file = create_output(&path).map_err(|source| PortError::Io {
             port: self.name.clone(),
             doing: "create the output file",
             source,

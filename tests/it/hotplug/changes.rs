@@ -18,6 +18,14 @@ fn hosts() -> (Wire, Wire) {
     (Wire::open("raw:host1"), Wire::open("raw:host2"))
 }
 
+/// A switch that runs on the ports of its file, and its hosts.
+fn started(rig: &Rig) -> (Switch, Wire, Wire) {
+    let mut switch = rig.start(&[]);
+    switch.await_text(" runs on ", SOON);
+    let (host1, host2) = hosts();
+    (switch, host1, host2)
+}
+
 /// Port 1 on sw1 and these others.
 fn ports(others: &[(u16, &str)]) -> String {
     let others = others.iter().map(|(n, spec)| format!(", {n}: {{ interface: '{spec}' }}"));
@@ -45,9 +53,7 @@ fn reload(switch: &mut Switch, rig: &Rig, text: &str, awaited: &str) -> String {
 #[test]
 fn a_port_has_other_options() {
     let Some(rig) = Rig::new("a_port_has_other_options") else { return };
-    let mut switch = rig.start(&[]);
-    switch.await_text(" runs on ", SOON);
-    let (mut host1, mut host2) = hosts();
+    let (mut switch, mut host1, mut host2) = started(&rig);
     let capture = rig.folder.path().join("sw2.pcapng").display().to_string();
     let captured = format!("xdp:sw2,capture={capture}");
     let (mut sent, specs) =
@@ -69,9 +75,7 @@ fn a_port_has_other_options() {
 #[test]
 fn a_port_that_was_removed_by_command_comes_back() {
     let Some(rig) = Rig::new("a_port_that_was_removed_by_command_comes_back") else { return };
-    let mut switch = rig.start(&[]);
-    switch.await_text(" runs on ", SOON);
-    let (mut host1, mut host2) = hosts();
+    let (mut switch, mut host1, mut host2) = started(&rig);
     exchange(&mut host1, &mut host2, 0);
     switch.command(&["port", "remove", "2"]).expect(0, &[]);
     reload(&mut switch, &rig, TWO, "port 2 (raw:sw2) was added");
@@ -86,9 +90,7 @@ fn a_port_that_was_removed_by_command_comes_back() {
 #[test]
 fn two_ports_are_swapped() {
     let Some(rig) = Rig::new("two_ports_are_swapped") else { return };
-    let mut switch = rig.start(&[]);
-    switch.await_text(" runs on ", SOON);
-    let (mut host1, mut host2) = hosts();
+    let (mut switch, mut host1, mut host2) = started(&rig);
     let swapped = "ports: { 1: { interface: 'KIND:sw2' }, 2: { interface: 'KIND:sw1' } }\n";
     let kinds = [
         ("raw", swapped.replace("KIND", "raw")),
@@ -139,9 +141,7 @@ fn a_tap_stays_what_it_is() {
 #[test]
 fn a_port_that_cannot_be_exchanged_comes_back() {
     let Some(rig) = Rig::new("a_port_that_cannot_be_exchanged_comes_back") else { return };
-    let mut switch = rig.start(&[]);
-    switch.await_text(" runs on ", SOON);
-    let (mut host1, mut host2) = hosts();
+    let (mut switch, mut host1, mut host2) = started(&rig);
     let map = SocketMap::new(1).unwrap();
     let _theirs = attach(&map, look_up("sw3").unwrap().index, XdpMode::Native, true).unwrap();
     // Port 3 is refused because of a program of others, after port 2 was closed and opened as another kind.
@@ -162,9 +162,7 @@ fn a_port_that_cannot_be_exchanged_comes_back() {
 #[test]
 fn a_file_that_is_none_stops_nothing() {
     let Some(rig) = Rig::new("a_file_that_is_none_stops_nothing") else { return };
-    let mut switch = rig.start(&[]);
-    switch.await_text(" runs on ", SOON);
-    let (mut host1, mut host2) = hosts();
+    let (mut switch, mut host1, mut host2) = started(&rig);
     host2.send(&[queues::frame(2, 1, 0, 0, 0, 100)]);
     assert_eq!(host1.receive(1).len(), 1);
     for (n, how) in (0..).zip(["fifo", "zero"]) {
@@ -217,9 +215,7 @@ fn a_healthy_port_is_never_gone() {
     }
     let Some(rig) = Rig::new(test) else { return };
     rig.write(&ports(&[(2, "xdp:sw2")]));
-    let mut switch = rig.start(&[]);
-    switch.await_text(" runs on ", SOON);
-    let (mut host1, mut host2) = hosts();
+    let (mut switch, mut host1, mut host2) = started(&rig);
     let pid = switch.pid().to_string();
     let has = |fd: &u32| std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).is_ok();
     let free = (0..).find(|fd| !has(fd)).unwrap();
@@ -255,9 +251,7 @@ fn a_healthy_port_is_never_gone() {
 #[test]
 fn a_reload_holds_nobody_up() {
     let Some(rig) = Rig::new("a_reload_holds_nobody_up") else { return };
-    let mut switch = rig.start(&[]);
-    switch.await_text(" runs on ", SOON);
-    let (mut host1, mut host2) = hosts();
+    let (switch, mut host1, mut host2) = started(&rig);
     host2.send(&[queues::frame(2, 1, 0, 0, 0, 100)]);
     assert_eq!(host1.receive(1).len(), 1);
     let end = AtomicBool::new(false);
@@ -314,9 +308,7 @@ fn an_interface_that_was_made_again_is_noticed() {
             return;
         };
         rig.write(&ports(&[(2, &format!("{kind}:sw2"))]));
-        let mut switch = rig.start(&[]);
-        switch.await_text(" runs on ", SOON);
-        let (mut host1, mut host2) = hosts();
+        let (switch, mut host1, mut host2) = started(&rig);
         host2.send(&[queues::frame(2, 1, 0, 0, 0, 100)]);
         assert_eq!(host1.receive(1).len(), 1);
         exchange(&mut host1, &mut host2, 0);

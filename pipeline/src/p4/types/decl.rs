@@ -1,12 +1,12 @@
-//! Declarations.
+//! Declarations. Types are in `structure`, functions and methods in `signature`, blocks in `control` and `table`.
 
 use std::rc::Rc;
 
 use num_bigint::Sign;
 
 use super::super::tree::*;
+use super::Type;
 use super::check::{Checker, Name, Place};
-use super::{Const, StructType, Type};
 use crate::diag::codes;
 
 impl Checker<'_> {
@@ -96,13 +96,13 @@ impl Checker<'_> {
         }
     }
 
-    fn twice(&mut self, name: &Ident) {
+    pub(super) fn twice(&mut self, name: &Ident) {
         let text = format!("`{}` is declared twice", name.value);
         self.error(codes::TWICE, name.span, text);
     }
 
     /// Structured annotations hold constants.
-    fn annotations(&mut self, all: &[Annotation]) {
+    pub(super) fn annotations(&mut self, all: &[Annotation]) {
         self.annotated(all);
         for one in all.iter().filter(|one| one.structured) {
             let mut names: Vec<&str> = Vec::new();
@@ -149,321 +149,6 @@ impl Checker<'_> {
         }
         self.declared.insert(decl.id, want);
         self.bind(&decl.name, Name::Decl(decl.clone()));
-    }
-
-    /// A number without a width that is a member's value is not cut to the type of the enum (P4-16 7.2.4).
-    fn must_be_held(&mut self, value: &Expr, below: &Type) {
-        let (Type::Integer, Some(Const::Int(number))) =
-            (self.noted(value), self.consts.get(&value.id).cloned())
-        else {
-            return;
-        };
-        if !below.is_any() && super::wrapped(&number, below.unwrapped()) != number {
-            self.type_error(value.span, format!("{number} is no value of {below}"));
-        }
-    }
-
-    fn enumeration(
-        &mut self,
-        decl: &Rc<Decl>,
-        base: Option<&TypeExpr>,
-        members: &[(Ident, Option<Expr>)],
-    ) {
-        let below = base.map(|base| {
-            let ty = self.resolve(base);
-            if !matches!(ty.unwrapped(), Type::Bit(_) | Type::Int(_) | Type::Any)
-                || matches!(ty, Type::New(..))
-            {
-                self.type_error(
-                    base.span,
-                    format!("an enum is made of bit<..> or int<..>, not of {ty}"),
-                );
-            }
-            Rc::new(ty)
-        });
-        self.declared.insert(decl.id, Type::Enum(decl.clone(), below.clone()));
-        self.bind(&decl.name, Name::Decl(decl.clone()));
-        for (at, (name, value)) in members.iter().enumerate() {
-            if members[..at].iter().any(|(known, _)| known.value == name.value) {
-                self.twice(name);
-            }
-            match (value, &below) {
-                (Some(value), Some(below)) => {
-                    let below = (**below).clone();
-                    self.value(value);
-                    self.must_be_held(value, &below);
-                    if self.fit(value, &below) && !self.consts.contains_key(&value.id) {
-                        let text =
-                            "the value of a member must be known when the program is compiled";
-                        self.error(codes::NOT_CONSTANT, value.span, text);
-                    }
-                }
-                (Some(value), None) => {
-                    let text = "only an enum of bit<..> or int<..> has values";
-                    self.type_error(value.span, text);
-                }
-                (None, Some(_)) => {
-                    let text = format!("`{}` needs a value", name.value);
-                    self.type_error(name.span, text);
-                }
-                (None, None) => {}
-            }
-        }
-    }
-
-    fn new_type(&mut self, decl: &Rc<Decl>, of: &TypeExpr) {
-        let base = self.declared_type(of);
-        let fits = matches!(
-            base,
-            Type::Bit(_)
-                | Type::Int(_)
-                | Type::Bool
-                | Type::New(..)
-                | Type::Any
-                | Type::Enum(_, Some(_))
-        );
-        if !fits {
-            self.type_error(of.span, format!("`type` cannot be made of {base}"));
-        }
-        self.declared.insert(decl.id, Type::New(decl.clone(), Rc::new(base)));
-        self.bind(&decl.name, Name::Decl(decl.clone()));
-    }
-
-    fn structure(&mut self, decl: &Rc<Decl>, inner: &StructDecl) {
-        self.open();
-        let args = self.bind_type_params(&inner.type_params);
-        let mut fields: Vec<(Rc<str>, Type)> = Vec::new();
-        for field in &inner.fields {
-            self.annotations(&field.annotations);
-            if fields.iter().any(|(known, _)| *known == field.name.value) {
-                self.twice(&field.name);
-                continue;
-            }
-            let mut ty = self.declared_type(&field.ty);
-            if !self.may_be_field(inner.kind, &ty) {
-                let what = match inner.kind {
-                    StructKind::Struct => "a struct",
-                    StructKind::Header => "a header",
-                    StructKind::Union => "a header union",
-                };
-                self.type_error(field.ty.span, format!("{what} cannot hold a field of {ty}"));
-                ty = Type::Any;
-            }
-            fields.push((field.name.value.clone(), ty));
-        }
-        self.close();
-        let kind = inner.kind;
-        let ty = Type::Struct(Rc::new(StructType { decl: decl.clone(), kind, args, fields }));
-        self.declared.insert(decl.id, ty);
-        self.bind(&decl.name, Name::Decl(decl.clone()));
-    }
-
-    pub(super) fn may_be_field(&self, kind: StructKind, ty: &Type) -> bool {
-        let anything = matches!(ty, Type::Any | Type::Var(..));
-        match (kind, ty) {
-            _ if anything => true,
-            (StructKind::Union, Type::Struct(of)) => {
-                of.kind == StructKind::Header && self.may_be_fields(of)
-            }
-            (StructKind::Union, _) => false,
-            (StructKind::Header, Type::Struct(of)) => {
-                of.kind == StructKind::Struct
-                    && of.fields.iter().all(|(_, ty)| self.may_be_field(kind, ty))
-            }
-            (StructKind::Header, Type::New(_, base)) => self.may_be_field(kind, base),
-            (StructKind::Header, Type::Bool | Type::Bit(_) | Type::Int(_) | Type::Varbit(_)) => {
-                true
-            }
-            (StructKind::Header, Type::Enum(_, base)) => base.is_some(),
-            (StructKind::Header, Type::Stack(of, _)) => {
-                matches!(&**of, Type::Bit(_) | Type::Int(_) | Type::Bool)
-            }
-            (StructKind::Header, _) => false,
-            // Type arguments may be in any of them.
-            (StructKind::Struct, Type::Struct(of)) => self.may_be_fields(of),
-            (StructKind::Struct, Type::Stack(of, _)) => self.may_be_field(kind, of),
-            (StructKind::Struct, _) => {
-                self.may_hold(ty) && !matches!(ty, Type::Integer | Type::Text | Type::List(_))
-            }
-        }
-    }
-
-    fn may_be_fields(&self, of: &StructType) -> bool {
-        of.fields.iter().all(|(_, ty)| self.may_be_field(of.kind, ty))
-    }
-
-    /// Whether a value can be of this type.
-    pub(super) fn may_hold(&self, ty: &Type) -> bool {
-        !matches!(
-            ty,
-            Type::Void
-                | Type::MatchKind
-                | Type::Extern(..)
-                | Type::Parser(..)
-                | Type::Control(..)
-                | Type::Package(..)
-                | Type::Infer(_)
-        )
-    }
-
-    /// Whether two methods, or constructors, have one name and parameters of the same names and types.
-    fn is_same(&self, one: &Method, two: &Method) -> bool {
-        let shown = |method: &Method| -> Vec<(Rc<str>, String)> {
-            let ty = |param: &Param| {
-                self.declared.get(&param.id).map_or(String::new(), |ty| ty.to_string())
-            };
-            method.params.iter().map(|param| (param.name.value.clone(), ty(param))).collect()
-        };
-        one.name.value == two.name.value
-            && one.result.is_some() == two.result.is_some()
-            && shown(one) == shown(two)
-    }
-
-    fn external(&mut self, decl: &Rc<Decl>, inner: &ExternDecl) {
-        self.bind(&decl.name, Name::Decl(decl.clone()));
-        self.open();
-        let vars = self.bind_type_params(&inner.type_params);
-        self.declared.insert(decl.id, Type::Extern(decl.clone(), Rc::new(vars)));
-        for (at, method) in inner.methods.iter().enumerate() {
-            if method.result.is_some() && method.name.value == decl.name.value {
-                let text = "a method is not called as its extern";
-                self.error(codes::TWICE, method.name.span, text);
-            }
-            self.open();
-            self.bind_type_params(&method.type_params);
-            if let Some(result) = &method.result {
-                let ty = self.declared_type(result);
-                if !self.may_return(&ty) {
-                    self.type_error(result.span, format!("a method cannot return {ty}"));
-                }
-            }
-            self.note_params(&method.params);
-            if inner.methods[..at].iter().any(|known| self.is_same(known, method)) {
-                let text = format!("`{}` takes these parameters already", method.name.value);
-                self.error(codes::TWICE, method.name.span, text);
-            }
-            for param in &method.params {
-                let ty = self.declared.get(&param.id);
-                if matches!(ty, Some(Type::Extern(of, _)) if of.id == decl.id) {
-                    let text = "a method cannot take an object of its own extern";
-                    self.type_error(param.ty.span, text);
-                }
-            }
-            self.close();
-        }
-        self.close();
-    }
-
-    fn may_return(&self, ty: &Type) -> bool {
-        matches!(ty, Type::Void) || self.may_hold(ty) && !matches!(ty, Type::Integer | Type::Text)
-    }
-
-    /// Notes the types of parameters, and what is wrong about them.
-    pub(super) fn note_params(&mut self, params: &[Param]) {
-        for (at, param) in params.iter().enumerate() {
-            if params[..at].iter().any(|known| known.name.value == param.name.value) {
-                self.twice(&param.name);
-            }
-            let ty = match &param.ty.value {
-                // An extern of any type, `f<_> table`, may be given.
-                TypeKind::Name { .. } => self.resolve(&param.ty),
-                _ => self.declared_type(&param.ty),
-            };
-            self.parameter_type(param, &ty);
-            if let Some(default) = &param.default {
-                self.default_argument(param, default, &ty);
-            }
-            self.declared.insert(param.id, ty);
-        }
-    }
-
-    /// What a parameter can be.
-    fn parameter_type(&mut self, param: &Param, ty: &Type) {
-        let has_direction = param.direction != Direction::None;
-        let text = match ty {
-            Type::Extern(..) | Type::Parser(..) | Type::Control(..) | Type::Package(..)
-                if has_direction =>
-            {
-                format!("{ty} is passed without a direction")
-            }
-            Type::Text | Type::MatchKind if has_direction => format!("a parameter cannot be {ty}"),
-            Type::Void => "a parameter cannot be void".to_owned(),
-            Type::Integer if has_direction => {
-                "a number without a width is not known when a packet comes".to_owned()
-            }
-            _ if has_body(ty) => {
-                let text = format!("{ty} has a body, and a parameter is of a type without one");
-                self.type_error(param.ty.span, text)
-                    .help("declare the type: `control C(..);`, or `parser P(..);`");
-                return;
-            }
-            _ => return,
-        };
-        self.type_error(param.ty.span, text);
-    }
-
-    /// What stands for an argument that is not given is known when the program is compiled.
-    fn default_argument(&mut self, param: &Param, default: &Expr, ty: &Type) {
-        if annotation(&param.annotations, "optional").is_some() {
-            self.type_error(default.span, "an optional parameter has no default");
-        }
-        if matches!(param.direction, Direction::Out | Direction::InOut) {
-            self.type_error(default.span, "an `out` or `inout` parameter has no default");
-        }
-        if matches!(ty, Type::Parser(..) | Type::Control(..) | Type::Package(..)) {
-            return self.constructor_argument(ty, default);
-        }
-        let fits = self.value_as(default, ty);
-        let is_call = matches!(&*default.kind, ExprKind::Call { .. });
-        let is_known = self.consts.contains_key(&default.id) || !is_call && self.is_known(default);
-        if fits && !is_known {
-            let text = "a default is known when the program is compiled";
-            self.error(codes::NOT_CONSTANT, default.span, text);
-        }
-    }
-
-    fn function(&mut self, decl: &Rc<Decl>, inner: &FunctionDecl) {
-        self.open();
-        let vars = self.bind_type_params(&inner.type_params);
-        self.declared.insert(decl.id, Type::Tuple(Rc::new(vars)));
-        let result = self.declared_type(&inner.result);
-        let is_factory = inner.body.is_none() && matches!(result, Type::Extern(..));
-        if !self.may_return(&result) && !is_factory {
-            self.type_error(inner.result.span, format!("a function cannot return {result}"));
-        }
-        self.note_params(&inner.params);
-        if let Some(body) = &inner.body {
-            self.open();
-            self.bind_params(&inner.params);
-            let outer = std::mem::replace(&mut self.place, Place::Function(result.clone()));
-            self.block(body);
-            self.place = outer;
-            self.close();
-            let is_void = matches!(result, Type::Void | Type::Any);
-            if !is_void && !super::stmt::always_returns(&body.statements) {
-                let text = format!("`{}` does not return a value on every path", decl.name.value);
-                self.type_error(decl.name.span, text);
-            }
-        }
-        self.close();
-        self.not_overloaded_alike(decl, inner);
-        self.bind(&decl.name, Name::Decl(decl.clone()));
-    }
-
-    /// Functions of one name differ in the names of their parameters.
-    fn not_overloaded_alike(&mut self, decl: &Rc<Decl>, inner: &FunctionDecl) {
-        let names = |params: &[Param]| -> Vec<Rc<str>> {
-            params.iter().map(|param| param.name.value.clone()).collect()
-        };
-        let mine = names(&inner.params);
-        let known = self.scopes.last().and_then(|scope| scope.get(&decl.name.value));
-        let alike = known.into_iter().flatten().any(|one| {
-            let Name::Decl(one) = one else { return false };
-            matches!(&one.kind, DeclKind::Function(known) if names(&known.params) == mine)
-        });
-        if alike {
-            self.twice(&decl.name);
-        }
     }
 
     fn variable(&mut self, decl: &Rc<Decl>, ty: &TypeExpr, value: Option<&Expr>) {
@@ -606,18 +291,5 @@ impl Checker<'_> {
         }
         self.inside.pop();
         self.close();
-    }
-}
-
-/// A parser or control that can be instantiated.
-fn has_body(ty: &Type) -> bool {
-    match ty {
-        Type::Parser(decl, _) => {
-            matches!(&decl.kind, DeclKind::Parser(inner) if inner.states.is_some())
-        }
-        Type::Control(decl, _) => {
-            matches!(&decl.kind, DeclKind::Control(inner) if inner.body.is_some())
-        }
-        _ => false,
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn confinement(
         confinement.write_beneath(folder);
     }
     if args.realtime {
-        confinement.schedule();
+        confinement.allow_realtime();
     }
     confinement.write_here();
     Ok(Some(confinement))

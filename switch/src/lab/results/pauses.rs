@@ -14,7 +14,6 @@ use crate::lab::fabric::NodeKind;
 use crate::lab::sampler::seconds;
 use crate::lab::scenario::FaultKind;
 use crate::report::{Column, Report, Table, Unit};
-use crate::tm::PortId;
 
 /// Lines of the tree.
 const LINES_MAX: usize = 200;
@@ -116,12 +115,6 @@ fn far_end(window: &Window<'_>, (node, port): Sender) -> Option<Sender> {
     Some((far, fabric.port(far, link)))
 }
 
-/// The number of a port of a node, of those with a link.
-fn number(window: &Window<'_>, node: usize, id: PortId) -> Option<u16> {
-    let mut ports = 1..=window.lab.scenario.fabric.nodes[node].links.len() as u16;
-    ports.find(|port| window.lab.cores[node].traffic_port(*port) == Some(id))
-}
-
 fn edges(window: &Window<'_>) -> BTreeMap<Sender, Edge> {
     let mut edges: BTreeMap<Sender, Edge> = BTreeMap::new();
     for node in 0..window.lab.cores.len() {
@@ -139,14 +132,14 @@ fn asked(window: &Window<'_>, node: usize, edges: &mut BTreeMap<Sender, Edge>) {
     let mut since: BTreeMap<(u16, u8), (Time, Option<Cause>)> = BTreeMap::new();
     let priorities = |mask: u8| (0..8u8).filter(move |priority| mask & 1 << priority != 0);
     for event in window.lab.cores[node].traffic().pause_log() {
-        let Some(port) = number(window, node, event.port) else { continue };
+        let Some(port) = window.lab.linked_port(node, event.port) else { continue };
         for priority in priorities(event.resumed) {
             if let Some((begun, cause)) = since.remove(&(port, priority)) {
                 edges.entry((node, port)).or_default().add((begun, event.at), from, cause);
             }
         }
         // What waits in an adapter waits for its host.
-        let of_queue = |(id, stopped)| Some((number(window, node, id)?, stopped));
+        let of_queue = |(id, stopped)| Some((window.lab.linked_port(node, id)?, stopped));
         let cause = if is_host { Some((OUTSIDE, false)) } else { event.cause.and_then(of_queue) };
         for priority in priorities(event.stopped) {
             since.entry((port, priority)).or_insert((event.at, cause));
@@ -166,7 +159,7 @@ fn storms(window: &Window<'_>, edges: &mut BTreeMap<Sender, Edge>) {
         let edge = edges.entry((host, 1)).or_default();
         edge.is_storm = true;
         let heard = window.lab.cores[node].traffic().pauses_heard().iter();
-        let heard = heard.filter(|of| number(window, node, of.port) == Some(port));
+        let heard = heard.filter(|of| window.lab.linked_port(node, of.port) == Some(port));
         let mut heard = heard.filter(|of| of.at >= fault.at && of.stopped >> priority & 1 == 1);
         let Some(first) = heard.next() else { continue };
         let mut pause = (first.at, first.at + first.lasts);

@@ -34,7 +34,7 @@ impl Runner<'_> {
     pub fn unknown_figure(&self) -> Option<(&str, Option<String>)> {
         let ends = [self.study.points.first()?, self.study.points.last()?];
         // A point that cannot be built fails by itself.
-        let known = ends.map(|point| self.known_figures(point).ok());
+        let known = ends.map(|point| self.known_figures(point));
         let known: Vec<String> = known.into_iter().collect::<Option<Vec<_>>>()?.concat();
         let asked = self.study.figures.iter();
         let unknown =
@@ -43,11 +43,10 @@ impl Runner<'_> {
         Some((unknown, near.map(str::to_owned)))
     }
 
-    fn known_figures(&self, point: &Point) -> Result<Vec<String>, String> {
-        let scenario = Arc::new(self.scenario(point)?);
+    fn known_figures(&self, point: &Point) -> Option<Vec<String>> {
+        let scenario = Arc::new(self.scenario(point).ok()?);
         let options = Options { engine: self.engine, seed: None, workers: 1 };
-        sweep::figure_names(&scenario, options, &self.about)
-            .map_err(|_| "it cannot be built".into())
+        sweep::figure_names(&scenario, options, &self.about).ok()
     }
 
     /// The scenario of a point.
