@@ -147,7 +147,9 @@ impl Scalars {
 }
 
 impl Interp {
-    /// Does a step; returns how it ended.
+    /// Does a step; returns how it ended. Inlined where it is called: each caller does one kind of step, and what a step is made of is
+    /// not written to memory and read again.
+    #[inline(always)]
     pub(crate) fn step(&self, cx: &mut Context<'_>, work: Work<'_>, step: Step<'_>) -> u64 {
         let Work { tables, packet, meta, egress, scalars, locals } = work;
         let scratch = &mut cx.worker.scratch;
@@ -156,8 +158,12 @@ impl Interp {
             *scalars = Scalars::new(packet.len);
         }
         (scratch.phv.valid, scratch.phv.received) = (scalars.valid, scalars.received);
+        // The other steps are between two bodies.
+        let has_locals = matches!(step, Step::ParserOp(_) | Step::Op(_) | Step::Eval(_));
         scratch.phv.locals.clear();
-        scratch.phv.locals.extend_from_slice(locals);
+        if has_locals {
+            scratch.phv.locals.extend_from_slice(locals);
+        }
         let mut pass = Pass {
             engine: self,
             program: &self.program,
@@ -177,18 +183,20 @@ impl Interp {
         let code = encode(pass.step(step));
         let phv = &pass.scratch.phv;
         (pass.scalars.valid, pass.scalars.received) = (phv.valid, phv.received);
-        locals.iter_mut().zip(&phv.locals).for_each(|(to, from)| *to = *from);
+        if has_locals {
+            locals.iter_mut().zip(&phv.locals).for_each(|(to, from)| *to = *from);
+        }
         code
     }
 }
 
 impl<'a> Pass<'a> {
+    #[inline(always)]
     fn step(&mut self, step: Step<'a>) -> Result<(), End> {
         match step {
             Step::Begin => self.start(),
             Step::ParserOp(op) => self.parser_op(op)?,
             Step::Parsed(code) => {
-                self.scratch.phv.locals.clear();
                 let framed = self.find_body();
                 let parsed = decode(code).and(framed);
                 self.after_parse(parsed)?;

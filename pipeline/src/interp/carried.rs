@@ -73,9 +73,13 @@ impl Pass<'_> {
     /// Metadata that came with the packet.
     pub(super) fn carried_in(&mut self) {
         let fields = &self.engine.carried;
-        let inline = u128::from_le_bytes(self.packet.carried);
-        for field in &fields.inline {
-            self.scratch.phv.meta[field.meta] = inline >> (8 * field.at) & field.mask;
+        if !fields.inline.is_empty() {
+            // Longer than what is read: a field is read as a whole value.
+            let mut inline = [0; INLINE + VALUE];
+            inline[..INLINE].copy_from_slice(&self.packet.carried);
+            for field in &fields.inline {
+                self.scratch.phv.meta[field.meta] = value_at(&inline, field);
+            }
         }
         if fields.in_chunk.is_empty() {
             return;
@@ -95,11 +99,20 @@ impl Pass<'_> {
         if fields.is_empty() {
             return;
         }
-        let mut inline = 0;
+        let mut inline = [0; INLINE + VALUE];
+        self.write(fields, &mut inline);
+        self.packet.carried.copy_from_slice(&inline[..INLINE]);
+    }
+
+    /// Writes fields, in the order of their offsets, to these bytes, which are longer than the last of them by a value.
+    fn write(&self, fields: &[Carried], bytes: &mut [u8]) {
         for field in fields {
-            inline |= self.scratch.phv.meta[field.meta] << (8 * field.at);
+            let to = bytes.get_mut(field.at..).and_then(|rest| rest.first_chunk_mut::<VALUE>());
+            // The bytes of fields behind it are written later.
+            if let Some(to) = to {
+                *to = self.scratch.phv.meta[field.meta].to_le_bytes();
+            }
         }
-        self.packet.carried = inline.to_le_bytes();
     }
 
     /// The rest of it, into the chunk of the packet, if it `leaves`, and into that of the packet as it was received, if a clone was
@@ -107,13 +120,7 @@ impl Pass<'_> {
     pub(super) fn carry_in_chunk(&mut self, leaves: bool) -> Result<(), End> {
         let len = self.program.carried_in_chunk();
         let mut rest = [0u8; IN_CHUNK + VALUE];
-        for field in &self.engine.carried.in_chunk {
-            let to = rest.get_mut(field.at..).and_then(|rest| rest.first_chunk_mut::<VALUE>());
-            // The bytes of fields behind it are written later.
-            if let Some(to) = to {
-                *to = self.scratch.phv.meta[field.meta].to_le_bytes();
-            }
-        }
+        self.write(&self.engine.carried.in_chunk, &mut rest);
         let rest = rest.get(..len).unwrap_or_default();
         self.packet.carried[MARK] = 1;
         let mut result = Ok(());

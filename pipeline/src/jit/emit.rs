@@ -57,6 +57,8 @@ pub(super) struct Emit<'g> {
     /// The descriptor, the intrinsic metadata, the header vector: addresses.
     pub(super) packet: Value,
     pub(super) meta: Value,
+    /// First byte of the packet's chunk, in path-specialised code.
+    pub(super) chunk: Value,
     pub(super) phv: Value,
     valid: Variable,
     received: Variable,
@@ -148,6 +150,7 @@ impl<'g> Emit<'g> {
             vm,
             packet: zero,
             meta: zero,
+            chunk: zero,
             phv: zero,
             valid,
             received,

@@ -32,9 +32,6 @@ pub enum NotSupported {
     /// Level 0 has generic code only.
     #[error("level 0 has generic code only")]
     Level,
-    /// There is more carried metadata than the descriptor holds.
-    #[error("carried metadata takes more than the descriptor has")]
-    CarriedInChunk,
     /// Egress parses every packet again.
     #[error("egress parses again")]
     EgressParser,
@@ -50,9 +47,6 @@ pub enum NotSupported {
     /// A CRC is verified or written.
     #[error("CRC `{0}` covers the packet")]
     Crc(String),
-    /// A header is extracted twice.
-    #[error("a path extracts header `{0}` twice")]
-    ExtractedTwice(String),
     /// The parser assigns a header field.
     #[error("the parser assigns a field of a header")]
     ParserAssignment,

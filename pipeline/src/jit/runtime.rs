@@ -53,6 +53,7 @@ helpers! {
 /// # Safety
 /// `vm` is the context that the driver handed to the code, whose context, packet, metadata and
 /// snapshot are alive and borrowed by nobody else while the code runs.
+#[inline(always)]
 pub(super) unsafe fn step(vm: *mut VmContext, which: Step<'_>) -> u64 {
     // SAFETY: see above; the parts that are borrowed together are apart from each other.
     unsafe {

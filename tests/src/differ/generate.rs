@@ -426,7 +426,7 @@ impl Gen {
         // The length of a variable part that `extract` gives is carried.
         let mut carried = self.headers.iter().filter(|header| header.given).count() as u32;
         // More than the descriptor has lies in the chunk.
-        let room = if self.random.chance(12) { 64 } else { 16 };
+        let room = if self.random.chance(25) { 64 } else { 16 };
         for n in 0..4 {
             let bits = self.random.width();
             let bytes = bits.div_ceil(8);

@@ -7,6 +7,7 @@ use crate::exec::{Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict, flags as 
 use crate::ids::*;
 use crate::interp::bridge::end;
 use crate::ir::BuiltinReason;
+use crate::ir::decl::{CARRIED_INLINE_BYTES, CARRIED_MARK_AT};
 use crate::jit::plan::{ControlPlan, Fused, Leaf, PATH_OPERATIONS_MAX, Start, Tail};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
@@ -178,6 +179,7 @@ impl<'g> Emit<'g> {
         let chunks = self.fixed64(vm, vm_offset!(chunks));
         let start = self.b.ins().ishl(chunk, shift);
         let start = self.b.ins().iadd(chunks, start);
+        self.chunk = start;
         // Not added: chunks start at multiples of their size and the offset is less than that, and an address that is a
         // sum would be taken apart again, with two registers for every use of it.
         Packet { data: self.b.ins().bor(start, off), len }
@@ -226,18 +228,31 @@ impl<'g> Emit<'g> {
         self.store_word(marks, packet, descriptor!(flags), 1);
     }
 
-    /// Metadata that crossed the queue.
+    /// Where a carried field lies, by its offset among the carried bytes.
+    fn carried_at(&self, at: u32) -> (Value, i32) {
+        match at.checked_sub(CARRIED_INLINE_BYTES) {
+            None => (self.packet, descriptor!(carried) + at as i32),
+            Some(at) => (self.chunk, at as i32),
+        }
+    }
+
+    /// Metadata that crossed the queue. A packet that has only the descriptor's part runs generic code.
     pub(super) fn carried_in(&mut self) {
         let program = self.program;
+        if program.carried_in_chunk() > 0 {
+            let mark = descriptor!(carried) + CARRIED_MARK_AT as i32;
+            let written = self.load_word(self.packet, mark, 1);
+            let missing = self.b.ins().icmp_imm_u(IntCC::Equal, written, 0);
+            self.leave_if(missing, 0);
+        }
         for (id, meta) in program.metadata.entries() {
             let Some(at) = meta.carried_at else { continue };
-            let (count, packet) = (meta.bits.div_ceil(8), self.packet);
+            let (count, (base, offset)) = (meta.bits.div_ceil(8), self.carried_at(at));
             let mut words = [self.num(0), self.num(0)];
             let mut done = 0;
             while done < count {
                 let step = [8, 4, 2].into_iter().find(|s| done + s <= count).unwrap_or(1);
-                let offset = descriptor!(carried) + (at + done) as i32;
-                let part = self.load_word(packet, offset, step);
+                let part = self.load_word(base, offset + done as i32, step);
                 let part = self.b.ins().ishl_imm_u(part, i64::from(done % 8 * 8));
                 let word = &mut words[(done / 8) as usize % 2];
                 *word = self.b.ins().bor(*word, part);
@@ -273,7 +288,7 @@ impl<'g> Emit<'g> {
         let program = self.program;
         for (id, meta) in program.metadata.entries() {
             let Some(at) = meta.carried_at else { continue };
-            let (count, packet) = (meta.bits.div_ceil(8), self.packet);
+            let (count, (base, offset)) = (meta.bits.div_ceil(8), self.carried_at(at));
             let (var, bits) = self.metas[id.index()];
             let value = self.b.use_var(var);
             let (low, high) = self.words(value, bits);
@@ -282,10 +297,14 @@ impl<'g> Emit<'g> {
                 let step = [8, 4, 2].into_iter().find(|s| done + s <= count).unwrap_or(1);
                 let word = if done < 8 { low } else { high };
                 let part = self.b.ins().ushr_imm_u(word, i64::from(done % 8 * 8));
-                let offset = descriptor!(carried) + (at + done) as i32;
-                self.store_word(part, packet, offset, step);
+                self.store_word(part, base, offset + done as i32, step);
                 done += step;
             }
+        }
+        if program.carried_in_chunk() > 0 {
+            let (mark, packet) = (descriptor!(carried) + CARRIED_MARK_AT as i32, self.packet);
+            let written = self.num(1);
+            self.store_word(written, packet, mark, 1);
         }
     }
 

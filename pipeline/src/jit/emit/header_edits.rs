@@ -72,11 +72,11 @@ impl Emit<'_> {
     }
 
     /// Generic code for packets whose headroom may not be enough.
-    pub(super) fn must_have_room(&mut self, grow_bytes: u32) {
-        if grow_bytes > 0 {
+    pub(super) fn must_have_room(&mut self, headroom_bytes: u32) {
+        if headroom_bytes > 0 {
             let off = self.load_word(self.packet, descriptor!(data_off), 2);
             let small =
-                self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, off, i64::from(grow_bytes));
+                self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, off, i64::from(headroom_bytes));
             self.leave_if(small, 0);
         }
     }

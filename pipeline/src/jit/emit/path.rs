@@ -202,7 +202,7 @@ impl Emit<'_> {
         if let Some(bytes) = code.need_bytes {
             self.must_have(bytes);
         }
-        self.must_have_room(code.grow_bytes);
+        self.must_have_room(code.headroom_bytes);
         let valid = self.num(leaf.path.valid);
         code.verified.iter().for_each(|sum| self.verify_checksum(sum));
         self.follow(&code.followed);

@@ -88,6 +88,8 @@ pub(in crate::jit) enum Detour {
     TooManyStates,
     /// More elements of stacks than a path has.
     StackElements,
+    /// A header is extracted that is there already: the one before leaves the packet, and its bytes stay in front of others.
+    ExtractedTwice,
     /// A variable part is not empty.
     VariablePart,
     /// Headers leave in another order than they came.
@@ -104,6 +106,7 @@ impl std::fmt::Display for Detour {
             Detour::ParserError => "parser error",
             Detour::TooManyStates => "more states than the parser may visit",
             Detour::StackElements => "more stack elements than a path has",
+            Detour::ExtractedTwice => "a header is extracted twice",
             Detour::VariablePart => "a variable part that is not empty",
             Detour::Order => "headers leave in another order than they came",
             Detour::ChecksumOfChanges => "a checksum over headers that come and go",
@@ -183,8 +186,8 @@ pub(in crate::jit) struct Leaf {
 pub(in crate::jit) struct Specialised {
     /// The packet must have so many bytes.
     pub(in crate::jit) need_bytes: Option<u32>,
-    /// Bytes that headers may grow into the headroom.
-    pub(in crate::jit) grow_bytes: u32,
+    /// Bytes of headroom that headers may grow into, and carried metadata in front of them.
+    pub(in crate::jit) headroom_bytes: u32,
     pub(in crate::jit) verified: Vec<Verified>,
     pub(in crate::jit) followed: Vec<Followed>,
     /// Headers that the control may add and that are in registers until they leave.
@@ -256,12 +259,8 @@ impl Control<'_> {
         }
         let (start, mut steps) = (path.clone(), Vec::with_capacity(state.ops.len()));
         for op in &state.ops {
-            // Selection has seen that these headers are not valid on any path.
-            if matches!(op, ParserOp::SetInvalid(_)) {
-                continue;
-            }
             match self.step(&mut path, op)? {
-                Ok(step) => steps.push(step),
+                Ok(step) => steps.extend(step),
                 Err(detour) => {
                     let (path, after) = (start, path);
                     return Ok(Way::State(Box::new(Visit {
@@ -290,9 +289,16 @@ impl Control<'_> {
         Ok(Way::State(Box::new(Visit { state: id, path: start, steps, after: path, next })))
     }
 
-    /// One operation of a state; `Err` inside is where packets go to generic code.
-    fn step(&self, path: &mut Path, op: &ParserOp) -> Form<Result<Step, Detour>> {
-        Ok(Ok(match op {
+    /// One operation of a state, if it takes a step; `Err` inside is where packets go to generic code.
+    fn step(&self, path: &mut Path, op: &ParserOp) -> Form<Result<Option<Step>, Detour>> {
+        Ok(Ok(Some(match op {
+            ParserOp::Extract(instance) | ParserOp::SetInvalid(instance)
+                if path.valid & bit(*instance) != 0 =>
+            {
+                return Ok(Err(Detour::ExtractedTwice));
+            }
+            // It is not there.
+            ParserOp::SetInvalid(_) => return Ok(Ok(None)),
             ParserOp::Extract(instance) => match self.parse(path, *instance) {
                 Ok(extract) => Step::Extract(extract),
                 Err(detour) => return Ok(Err(detour)),
@@ -321,13 +327,10 @@ impl Control<'_> {
                 self.learn_condition(path, *condition);
                 Step::Verify(*condition, path.clone())
             }
-            ParserOp::ExtractAt(..)
-            | ParserOp::Advance(_)
-            | ParserOp::BodyEnd(_)
-            | ParserOp::SetInvalid(_) => {
+            ParserOp::ExtractAt(..) | ParserOp::Advance(_) | ParserOp::BodyEnd(_) => {
                 return Err(NotSupported::BodyBounds.into());
             }
-        }))
+        })))
     }
 
     /// A header of the packet, which may be shorter.
@@ -383,7 +386,7 @@ impl Control<'_> {
                 let (verified, followed) = checksums::before(self, &path)?;
                 let need_bytes = (path.cursor > path.checked).then_some(path.cursor);
                 let most = left.iter().map(|mask| self.emitted_bytes(*mask)).max().unwrap_or(0);
-                let grow_bytes = most.saturating_sub(path.cursor);
+                let headroom_bytes = most.saturating_sub(path.cursor) + self.carried_in_chunk();
                 let mut synthesized = Vec::new();
                 if self.changes != 0 {
                     path.mutable = self.changes;
@@ -395,11 +398,24 @@ impl Control<'_> {
                     .into_iter()
                     .map(|mask| edits::tail(self, &path, mask, &followed, &synthesized));
                 let tails = tails.collect::<Form<Vec<Tail>>>()?;
-                Ok(Specialised { need_bytes, grow_bytes, verified, followed, synthesized, tails })
+                Ok(Specialised {
+                    need_bytes,
+                    headroom_bytes,
+                    verified,
+                    followed,
+                    synthesized,
+                    tails,
+                })
             }
             Err(detour) => Err(detour),
         };
         Ok(Way::Leaf(Box::new(Leaf { path, code })))
+    }
+
+    /// Bytes of the chunk that carried metadata may take when the packet leaves this control.
+    fn carried_in_chunk(&self) -> u32 {
+        let goes_on = !self.egress || self.program.brings_metadata();
+        if goes_on { self.program.carried_in_chunk() as u32 } else { 0 }
     }
 
     /// Sets of headers that may leave.

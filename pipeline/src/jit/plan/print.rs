@@ -158,7 +158,7 @@ impl Page<'_> {
         let path = &leaf.path;
         let at = |id: &InstanceId| format!("{}@{}", self.instance(*id), path.at[id.index()]);
         let headers: Vec<String> = path.order.iter().map(at).collect();
-        let grows = match code.grow_bytes {
+        let grows = match code.headroom_bytes {
             0 => String::new(),
             bytes => format!(", {bytes} bytes of headroom"),
         };

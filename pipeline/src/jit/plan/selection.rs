@@ -76,9 +76,6 @@ fn supported(program: &Program, egress: bool) -> Form<()> {
     if program.parser.states.is_empty() {
         return Err(NotSupported::NoParser.into());
     }
-    if program.carried_in_chunk() > 0 {
-        return Err(NotSupported::CarriedInChunk.into());
-    }
     if !program.deparser.after.is_empty() {
         return Err(NotSupported::AfterBody.into());
     }
@@ -158,17 +155,14 @@ impl Walk<'_> {
         let Some(state) = program.parser.states.get(id) else { return Ok(()) };
         for op in &state.ops {
             match op {
-                ParserOp::Extract(instance) if valid & bit(*instance) != 0 => {
-                    let name = program.instances[*instance].name.clone();
-                    return Err(NotSupported::ExtractedTwice(name).into());
+                // Packets that go on here run generic code.
+                ParserOp::Extract(instance) | ParserOp::SetInvalid(instance)
+                    if valid & bit(*instance) != 0 =>
+                {
+                    return Ok(());
                 }
                 ParserOp::Extract(instance) => valid |= bit(*instance),
                 ParserOp::SetValid(_) => return Err(NotSupported::ParserAssignment.into()),
-                // Parsing goes on behind a header that is in the packet and is not there any more.
-                ParserOp::SetInvalid(instance) if valid & bit(*instance) != 0 => {
-                    let name = program.instances[*instance].name.clone();
-                    return Err(NotSupported::ExtractedTwice(name).into());
-                }
                 ParserOp::ExtractNext(stack) => {
                     elements += 1;
                     match next_free(program, *stack, valid) {

@@ -2,6 +2,7 @@
 
 use crate::ids::*;
 use crate::interp::tests::build::{Build, block, body};
+use crate::ir::decl::{CARRIED_INLINE_BYTES, CARRIED_MARK_AT};
 use crate::ir::layout::ones;
 use crate::ir::*;
 use wireyard_tables::{Match, MatchKind};
@@ -110,12 +111,17 @@ impl Random {
         }
         build.emit(&emit);
         let mut metas = Vec::new();
-        let mut carried = 0;
+        // In the descriptor as far as there is room in front of the byte that says that there is more, which lies in the chunk.
+        let (mut inline, mut in_chunk) = (0, self.chance(25).then_some(CARRIED_INLINE_BYTES));
         for n in 0..3 {
             let bits = self.width();
             let bytes = bits.div_ceil(8);
-            let at = (carried + bytes <= 16 && self.chance(50)).then_some(carried);
-            carried += at.map_or(0, |_| bytes);
+            let room = if in_chunk.is_some() { CARRIED_MARK_AT } else { CARRIED_INLINE_BYTES };
+            let next = if inline + bytes <= room { Some(&mut inline) } else { in_chunk.as_mut() };
+            let at = next.filter(|_| self.chance(50)).map(|next| {
+                *next += bytes;
+                *next - bytes
+            });
             metas.push((build.meta(&format!("m{n}"), bits, at), bits));
         }
         let size = 8;

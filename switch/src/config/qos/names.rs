@@ -6,7 +6,7 @@
 use wireyard_pipeline::diag::{Diagnostics, codes};
 use wireyard_pipeline::source::node::{Key, Node, NodeKind, Scalar};
 
-use super::QosConfig;
+use super::{Preset, QosConfig};
 use crate::config::{PORT_MAX, is_port};
 
 /// What is defined.
@@ -76,6 +76,51 @@ pub(in crate::config) fn check(
         let schedulers = pairs(port, "queue_schedulers").iter();
         schedulers.for_each(|(_, value)| name(value, "scheduler", &known.schedulers, found));
     }
+    if let Some(section) = section {
+        unused(config, section, ports, found);
+    }
+}
+
+/// Warns of a profile or scheduler that the section writes and no port uses: it may be meant to change one of the preset, and be misspelt.
+fn unused(config: &QosConfig, section: &Node, ports: &[&Node], found: &mut Diagnostics) {
+    let Ok(preset) = config.preset.unwrap_or(Preset::Plain).config() else { return };
+    let kinds: [(&str, &str, Vec<String>, &[&str]); 3] = [
+        ("wred_profiles", "WRED profile", keys(&preset.wred_profiles), &["queue_wred"]),
+        (
+            "buffer_profiles",
+            "buffer profile",
+            keys(&preset.buffer_profiles),
+            &["priority_groups", "queue_buffers"],
+        ),
+        ("schedulers", "scheduler", keys(&preset.schedulers), &["queue_schedulers"]),
+    ];
+    let of_ports = pairs(section, "ports").iter().map(|(_, node)| node);
+    let defaults = child(section, "port_defaults");
+    let ports: Vec<&Node> = of_ports.chain(defaults).chain(ports.iter().copied()).collect();
+    for (key, what, known, maps) in kinds {
+        let values = ports.iter().flat_map(|port| maps.iter().flat_map(|map| pairs(port, map)));
+        let used: Vec<&str> = values.filter_map(|(_, value)| text_of(value)).collect();
+        for (name, _) in pairs(section, key) {
+            let text = &name.scalar.text;
+            if known.contains(text) || used.contains(&text.as_str()) {
+                continue;
+            }
+            let message = format!("no port uses {what} `{text}`");
+            let warning = found.warning(codes::UNUSED, name.span, message);
+            warning.did_you_mean(text, known.iter().map(String::as_str));
+            if warning.fixes.is_empty() {
+                let maps = maps.join("` or `");
+                warning.help(format!("name it in `{maps}` of `port_defaults` or of a port"));
+            }
+        }
+    }
+}
+
+fn text_of(node: &Node) -> Option<&str> {
+    match &node.kind {
+        NodeKind::Scalar(Scalar { text, .. }) => Some(text),
+        _ => None,
+    }
 }
 
 /// `tc_to_queue_map` in words.
@@ -85,8 +130,8 @@ fn kind(key: &str) -> String {
 }
 
 fn name(node: &Node, what: &str, known: &[String], found: &mut Diagnostics) {
-    let NodeKind::Scalar(Scalar { text, .. }) = &node.kind else { return };
-    if known.contains(text) {
+    let Some(text) = text_of(node) else { return };
+    if known.iter().any(|known| known == text) {
         return;
     }
     let names = || known.iter().map(String::as_str);
