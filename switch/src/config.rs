@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::diag::{Diagnostics, Files, codes};
+use wireyard_pipeline::schema;
 use wireyard_pipeline::source::decode::Decoder;
 use wireyard_pipeline::source::node::{Key, Map, Node, NodeKind};
 use wireyard_pipeline::source::shape::{MapShape, Shape, key};
@@ -38,6 +39,30 @@ pub struct GeneratorError {
     pub ports: Vec<u16>,
 }
 
+/// What `qos` holds, for the schema: the model behind it has its own reader ([`qos`]).
+pub(crate) const QOS: Shape = Shape::MapOf(&QOS_TABLE);
+const QOS_TABLE: Shape = Shape::Either(&[QOS_VALUE, Shape::MapOf(&QOS_ENTRY)]);
+const QOS_ENTRY: Shape = Shape::Either(&[QOS_VALUE, Shape::MapOf(&QOS_PART)]);
+const QOS_PART: Shape = Shape::Either(&[QOS_VALUE, Shape::MapOf(&QOS_VALUE)]);
+const QOS_VALUE: Shape = Shape::OneOrMore(&Shape::Text);
+
+/// The JSON Schema of `switch.yaml`: a port has also what `qos` says of ports.
+pub fn schema() -> serde_json::Value {
+    static OF_QOS: MapShape = MapShape {
+        name: "port_qos",
+        what: "what a port has of queues",
+        keys: &[key("any", QOS_PART, "As in `qos.ports`.")],
+    };
+    let value = schema::root(&OF_QOS, "")["properties"]["any"].take();
+    let mut schema = schema::root(&SWITCH, "Wireyard switch configuration");
+    if let Some(port) = schema["$defs"]["port"]["properties"].as_object_mut() {
+        for field in node::fields_of::<PortSection>() {
+            port.entry(*field).or_insert_with(|| value.clone());
+        }
+    }
+    schema
+}
+
 /// The keys of `switch.yaml`.
 pub static SWITCH: MapShape = MapShape {
     name: "switch",
@@ -47,9 +72,13 @@ pub static SWITCH: MapShape = MapShape {
         key("defines", Shape::MapOf(&Shape::Text), "Macros of a program in P4, name and value."),
         key("entries", Shape::Text, "The entries file, relative to this file."),
         key("ports", Shape::MapOf(&Shape::Map(&PORT)), "Ports by number."),
-        key("qos", Shape::Text, "Queues, buffers, marking and flow control."),
-        key("congestion_notification", Shape::Text, "How CNPs are paced and what they look like."),
-        key("generators", Shape::Text, "Frames that the device feeds into its own ingress."),
+        key("qos", QOS, "Queues, buffers, marking and flow control."),
+        key("congestion_notification", QOS_TABLE, "How CNPs are paced and what they look like."),
+        key(
+            "generators",
+            Shape::List(&Shape::MapOf(&Shape::Text)),
+            "Frames that the device feeds into its own ingress.",
+        ),
         key("linux", Shape::Map(&linux::LINUX), "The kernel as the control plane of a router."),
     ],
 };

@@ -13,19 +13,25 @@ pub static LIBRARIES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/embe
 
 /// Where the program `wanted` is: itself if the disk has it, else the folder inside the binary of that name.
 pub fn program_path(wanted: &Path) -> PathBuf {
-    locate(wanted, |name| format!("{name}/program.yaml"), |name| name.to_owned())
+    locate(wanted, Path::exists, |name| format!("{name}/program.yaml"), |name| name.to_owned())
 }
 
-/// Where the scenario `wanted` is: itself if the disk has it, else the scenario inside the binary of that name.
+/// Where the scenario `wanted` is: itself if the disk has such a file, else the scenario inside the binary of that name. A folder is no
+/// scenario: it may be what an earlier run of that scenario wrote.
 pub fn scenario_path(wanted: &Path) -> PathBuf {
     let file = |name: &str| format!("lab/{name}.yaml");
-    locate(wanted, file, file)
+    locate(wanted, Path::is_file, file, file)
 }
 
-fn locate(wanted: &Path, file: impl Fn(&str) -> String, place: impl Fn(&str) -> String) -> PathBuf {
+fn locate(
+    wanted: &Path,
+    is_there: fn(&Path) -> bool,
+    file: impl Fn(&str) -> String,
+    place: impl Fn(&str) -> String,
+) -> PathBuf {
     let is_inside = |name: &str| LIBRARIES.iter().any(|(known, _)| *known == file(name));
     match wanted.to_str() {
-        Some(name) if !name.contains('/') && !wanted.exists() && is_inside(name) => {
+        Some(name) if !name.contains('/') && !is_there(wanted) && is_inside(name) => {
             Path::new(EMBEDDED).join(place(name))
         }
         _ => wanted.to_owned(),

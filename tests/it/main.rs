@@ -68,6 +68,7 @@ mod p4_info;
 mod p4_large;
 mod p4_wrong;
 mod p4runtime;
+mod p4runtime_entries;
 mod p4runtime_fuzz;
 mod p4runtime_more;
 mod p4runtime_tls;

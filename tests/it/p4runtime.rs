@@ -179,7 +179,7 @@ fn wrong_requests_have_the_statuses_of_the_standard_and_change_nothing() {
         (
             Insert,
             with(&|e| e.action = action(controller.action("nop", &[]))),
-            Code::PermissionDenied,
+            Code::InvalidArgument,
         ),
         (
             Insert,

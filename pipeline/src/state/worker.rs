@@ -151,6 +151,7 @@ impl PassScratch {
         learn.call.action = place.map_or(u32::MAX, |place| place as u32);
         learn.call.data.clear();
         action_words(code, args, &mut learn.call.data);
-        learn.idle_timeout = declared.idle_timeout_ms.map(Span::from_ms);
+        let timeout = declared.idle_timeout_ms.filter(|ms| *ms != 0);
+        learn.idle_timeout = timeout.map(Span::from_ms);
     }
 }

@@ -7,7 +7,6 @@ use super::args::{ExplainArgs, SchemaArgs, SchemaKind};
 use super::{Status, complain, print, print_json};
 #[cfg(feature = "lab")]
 use crate::lab::scenario::nic;
-use crate::roce::rp::program::RATE_CONTROL;
 
 pub(super) fn explain(args: &ExplainArgs) -> Status {
     let Some(wanted) = &args.code else {
@@ -67,8 +66,8 @@ pub(super) fn schema(args: &SchemaArgs) -> Status {
         SchemaKind::Scenario => {
             schema::root(&crate::lab::scenario::SCENARIO, "Wireyard lab scenario")
         }
-        SchemaKind::RateControl => schema::root(&RATE_CONTROL, "Wireyard rate control"),
-        SchemaKind::Switch => schema::root(&crate::config::SWITCH, "Wireyard switch configuration"),
+        SchemaKind::RateControl => crate::roce::rp::program::schema(),
+        SchemaKind::Switch => crate::config::schema(),
         #[cfg(feature = "lab")]
         SchemaKind::Study => schema::root(&crate::lab::study::read::STUDY, "Wireyard lab study"),
     });

@@ -41,7 +41,17 @@ impl Control {
     /// [`ControlError::ResourceExhausted`]: no packet memory is free, which the ledger counts; [`ControlError::Unavailable`].
     pub fn packet_out(&self, frame: &[u8]) -> Result<()> {
         let frame = frame.to_vec();
-        accepted(self.ask(0, move |core, now| core.inject(&frame, now))?)
+        let len = frame.len();
+        let done = self.ask(0, move |core, now| match core.longest_frame() {
+            longest if frame.len() > longest => Err(longest),
+            _ => Ok(core.inject(&frame, now)),
+        })?;
+        match done {
+            Ok(taken) => accepted(taken),
+            Err(longest) => Err(ControlError::InvalidArgument(format!(
+                "a packet of {len} bytes: packets have at most {longest}"
+            ))),
+        }
     }
 
     /// A packet that ingress sees as if it had come in by this port; the ledger counts it as generated there.

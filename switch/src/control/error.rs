@@ -23,7 +23,7 @@ pub enum ControlError {
     /// The table, group or set is full.
     #[error("{0}")]
     ResourceExhausted(String),
-    /// The program does not allow it: a constant table, an action that the table does not list.
+    /// The program does not allow it: a constant table, an action that is for the default only.
     #[error("{0}")]
     PermissionDenied(String),
     /// The device is not in a state for it: a member that is in use, no queues, a program that was replaced meanwhile.
@@ -99,12 +99,10 @@ fn kind_of(error: &EntryError) -> fn(String) -> ControlError {
         | EntryError::NoSuchProfile(_)
         | EntryError::NoSuchMember(_)
         | EntryError::NoSuchGroup(_) => ControlError::NotFound,
-        EntryError::Const | EntryError::UnknownAction { .. } => ControlError::PermissionDenied,
+        EntryError::Const => ControlError::PermissionDenied,
         EntryError::Moved | EntryError::InUse { .. } => ControlError::FailedPrecondition,
         EntryError::Field { error, .. } => match &**error {
-            FieldError::TooWide { .. } | FieldError::PrefixTooLong { .. } => {
-                ControlError::OutOfRange
-            }
+            FieldError::TooWide { .. } => ControlError::OutOfRange,
             _ => ControlError::InvalidArgument,
         },
         _ => ControlError::InvalidArgument,

@@ -181,6 +181,11 @@ impl Core {
         self.offer(slot, &mut packet, Terms::default());
     }
 
+    /// Bytes of the longest packet that is made here.
+    pub fn longest_frame(&self) -> usize {
+        (self.mem.max_chunk_bytes() - self.mem.config().headroom_bytes) as usize
+    }
+
     /// A packet from the control plane: ingress sees it on the CPU port, at the next poll. False when
     /// packet memory is exhausted; that is counted.
     pub fn inject(&mut self, frame: &[u8], now: Time) -> bool {

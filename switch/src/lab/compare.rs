@@ -92,6 +92,9 @@ pub fn compare(a: &Path, b: &Path) -> Result<Report, CompareError> {
             if counts[place] { "yes" } else { "no" }.into(),
         ]);
     }
+    if rows.is_empty() {
+        table.note = "No figure differs.".to_owned();
+    }
     let significant = counts.iter().filter(|counts| **counts).count();
     report.figure("compare.figures", rows.len() as f64, Unit::Count);
     report.figure("compare.significant", significant as f64, Unit::Count);

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep_until};
 use wireyard_pipeline::ids::Id;
@@ -59,9 +59,14 @@ pub(super) fn start(service: Service) {
     });
 }
 
+/// Nanoseconds since 1970, as messages to controllers have them.
+fn time_of_day_ns() -> i64 {
+    let day = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(day.as_nanos()).unwrap_or(i64::MAX)
+}
+
 impl Service {
     fn pass_on(&self, notice: Notice, now_ns: u64) {
-        let time_ns = notice.time.as_ns() as i64;
         match notice.said {
             Said::Packet(packet) => {
                 let pipeline = self.device.pipeline();
@@ -79,7 +84,7 @@ impl Service {
                     digests.add(digest.digest, digest.values, now_ns);
                 }
             }
-            Said::Idle(idle) => self.idle(&idle, time_ns),
+            Said::Idle(idle) => self.idle(&idle, time_of_day_ns()),
             Said::Event(DeviceEvent::Link { port, state }) => {
                 self.device.link(port, state == LinkState::Up);
             }
@@ -105,7 +110,7 @@ impl Service {
     fn send_digests(&self, now_ns: u64) {
         let lists = self.device.digests().due(now_ns);
         let pipeline = self.device.pipeline();
-        let timestamp = self.device.control.now().as_ns() as i64;
+        let timestamp = time_of_day_ns();
         for list in lists {
             if list.digest.index() < pipeline.schema.ids.digests.len() {
                 let message = packets::digest_list(&pipeline.schema, &list, timestamp);

@@ -74,7 +74,10 @@ fn header_bytes(
         let value =
             forms[at].read(&one.value, field.bits, || format!("metadata {}", field.name))?;
         field.layout.write(&mut bytes, value);
-        given[at] = true;
+        if std::mem::replace(&mut given[at], true) {
+            let text = format!("metadata {} (id {}) is given twice", field.name, one.metadata_id);
+            return Err(ControlError::InvalidArgument(text));
+        }
     }
     match given.iter().position(|given| !given) {
         None => Ok(bytes),
@@ -104,7 +107,9 @@ pub(super) fn packet_out(service: &Service, id: StreamId, packet: p4::PacketOut)
 /// A controller has a list of digests.
 pub(super) fn digest_ack(service: &Service, id: StreamId, ack: p4::DigestListAck) {
     let done = primary(service, id).and_then(|()| {
-        let digests = service.device.pipeline().schema.digests(ack.digest_id)?;
+        // A reference to what is not there is an invalid argument of a stream.
+        let digests = service.device.pipeline().schema.digests(ack.digest_id);
+        let digests = digests.map_err(|e| ControlError::InvalidArgument(e.to_string()))?;
         let mut sent = service.device.digests();
         let done = digests.into_iter().try_for_each(|digest| sent.acknowledge(digest, ack.list_id));
         service.device.counts.digests(sent.counts());

@@ -21,7 +21,8 @@ type Result<T> = std::result::Result<T, ControlError>;
 /// [`ControlError::InvalidArgument`]: a kind of answer that nobody knows.
 pub fn get(device: &Device, wanted: i32) -> Result<p4::ForwardingPipelineConfig> {
     let pipeline = device.pipeline();
-    let cookie = Some(p4::forwarding_pipeline_config::Cookie { cookie: pipeline.cookie });
+    let cookie = (pipeline.cookie != 0)
+        .then_some(p4::forwarding_pipeline_config::Cookie { cookie: pipeline.cookie });
     pipeline.check()?;
     let Ok(wanted) = ResponseType::try_from(wanted) else {
         return Err(ControlError::InvalidArgument("unknown response type".into()));
@@ -56,11 +57,11 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
             device.save(checked(request.config)?);
             Ok(())
         }
+        Ok(Action::Commit) if request.config.is_some() => {
+            let text = "COMMIT takes the saved configuration: the request must have none";
+            Err(ControlError::InvalidArgument(text.into()))
+        }
         Ok(Action::Commit) => match device.saved() {
-            _ if request.config.is_some() => {
-                let text = "COMMIT takes the saved configuration: the request must have none";
-                Err(ControlError::InvalidArgument(text.into()))
-            }
             Some(saved) => commit(device, saved, Keep::Nothing),
             None => Err(ControlError::NotFound(
                 "no configuration was saved: send VERIFY_AND_SAVE first".into(),

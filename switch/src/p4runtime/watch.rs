@@ -9,8 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::proto::p4::v1 as p4;
-use super::translate::{Result, action, bits, replication};
-use super::value::shortest;
+use super::translate::{Result, action, replication};
 use crate::control::ControlError;
 use p4::action_profile_group::member::WatchKind;
 use p4::entity::Entity as Message;
@@ -62,7 +61,7 @@ fn replicas(message: &mut Message) -> Option<&mut Vec<p4::Replica>> {
 #[expect(deprecated, reason = "clients of P4Runtime 1.3 still send the port as a number")]
 pub fn watched(kind: &WatchKind) -> Result<u16> {
     match kind {
-        WatchKind::WatchPort(bytes) => Ok(bits(bytes, 16, || "watch_port".into())? as u16),
+        WatchKind::WatchPort(bytes) => replication::port_of(bytes, || "watch_port".into()),
         WatchKind::Watch(port) => u16::try_from(*port)
             .map_err(|_| ControlError::OutOfRange(format!("watch {port} is no port"))),
     }
@@ -70,7 +69,7 @@ pub fn watched(kind: &WatchKind) -> Result<u16> {
 
 /// A port as a `watch_port`.
 pub fn watch_port(port: u16) -> WatchKind {
-    WatchKind::WatchPort(shortest(port.into()))
+    WatchKind::WatchPort(replication::port_bytes(port))
 }
 
 /// A message that depends on links, with its ports in the shortest form; `None` where it depends on none.
@@ -90,15 +89,43 @@ fn dependent(message: &Message) -> Result<Option<Message>> {
     for replica in replicas(&mut message).into_iter().flatten() {
         if !replica.backup_replicas.is_empty() {
             let port = replication::member(replica)?.port;
-            replica.port_kind = Some(PortKind::Port(shortest(port.into())));
+            replica.port_kind = Some(PortKind::Port(replication::port_bytes(port)));
             depends = true;
             for backup in &mut replica.backup_replicas {
-                let port = bits(&backup.port, 16, || "the port of a backup replica".into())?;
-                backup.port = shortest(port);
+                let port =
+                    replication::port_of(&backup.port, || "the port of a backup replica".into())?;
+                backup.port = replication::port_bytes(port);
             }
         }
     }
+    if depends {
+        distinct(replicas(&mut message).map_or(&[], |replicas| replicas))?;
+    }
     Ok(depends.then_some(message))
+}
+
+/// Replicas and their backups: a port is once in a replica, and a port with its instance once in all.
+fn distinct(replicas: &[p4::Replica]) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for replica in replicas {
+        let first = replication::member(replica)?;
+        let mut ports = BTreeSet::from([first.port]);
+        let mut pairs = vec![(first.port, u32::from(first.instance))];
+        for backup in &replica.backup_replicas {
+            let port =
+                replication::port_of(&backup.port, || "the port of a backup replica".into())?;
+            if !ports.insert(port) {
+                let text = format!("port {port} is in a replica and in its backups");
+                return Err(ControlError::InvalidArgument(text));
+            }
+            pairs.push((port, backup.instance));
+        }
+        if let Some((port, instance)) = pairs.into_iter().find(|pair| !seen.insert(*pair)) {
+            let text = format!("duplicate port {port} with instance {instance}, backups counted");
+            return Err(ControlError::InvalidArgument(text));
+        }
+    }
+    Ok(())
 }
 
 impl Watch {
@@ -128,7 +155,7 @@ impl Watch {
         }
         for replica in replicas(&mut left).into_iter().flatten() {
             let backups = std::mem::take(&mut replica.backup_replicas);
-            let port = |bytes: &[u8]| bits(bytes, 16, String::new).map_or(0, |port| port as u16);
+            let port = |bytes: &[u8]| replication::port_of(bytes, String::new).unwrap_or(0);
             if replication::member(replica).is_ok_and(|member| self.is_down(member.port))
                 && let Some(up) = backups.iter().find(|one| !self.is_down(port(&one.port)))
             {

@@ -246,7 +246,7 @@ fn each(
             continue;
         }
         // What is asked of the device while translating sees the updates before.
-        if is_one_shot(schema, update) {
+        if is_one_shot(schema, update) || keeps_action(update) {
             flush(unit, &mut waiting, &mut places, &mut results);
         }
         (pending.at, pending.taken) = (at, 0);
@@ -272,6 +272,46 @@ fn each(
         true => Ok(()),
         false => Err(results),
     }
+}
+
+/// A modified entry that is given no action keeps the one that it has.
+fn keeps_action(update: &p4::Update) -> bool {
+    match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
+        Some(Message::TableEntry(entry)) => {
+            update.r#type == Type::Modify as i32
+                && entry.action.is_none()
+                && !entry.is_default_action
+        }
+        _ => false,
+    }
+}
+
+/// Counter, rates and timeout of an entry that is there; of a constant table, only the first two.
+fn with_its_action(control: &Control, schema: &Schema, message: &p4::TableEntry) -> Result<Step> {
+    let table = schema.table(message.table_id)?;
+    let key = entry::key(schema, table, message)?;
+    let mut found = None;
+    control.visit_of(&schema.program, &Query::Entry(key.clone()), &mut |entity| {
+        found = Some(entity);
+    })?;
+    let Some(Entity::TableEntry(mut found)) = found else {
+        return invalid("an entry is no entry of a table");
+    };
+    let declared = schema.declared(table);
+    (found.counter, found.meter) = (None, None);
+    entry::resources(declared, message, &mut found)?;
+    let mut steps = Vec::new();
+    if let Some(count) = found.counter {
+        steps.push(Update::Modify(Entity::DirectCounter { key: key.clone(), count }));
+    }
+    if declared.meter.is_some() {
+        steps.push(Update::Modify(Entity::DirectMeter { key, config: found.meter }));
+    }
+    (found.counter, found.meter) = (None, None);
+    if !declared.const_entries {
+        steps.insert(0, Update::Modify(Entity::TableEntry(found)));
+    }
+    Ok(Step::Updates(steps))
 }
 
 fn is_one_shot(schema: &Schema, update: &p4::Update) -> bool {
@@ -303,11 +343,24 @@ fn step(
     let one = |entity: Entity| Ok(Step::One(kind(entity)));
     let message = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
     match message {
+        Some(Message::TableEntry(message)) if keeps_action(update) => {
+            with_its_action(control, schema, message)
+        }
         Some(Message::TableEntry(message)) => match entry::wanted(schema, message, deleted)? {
             Wanted::Entity(Entity::TableEntry(entry))
                 if schema.declared(entry.key.table).selector.is_some() =>
             {
                 with_target(control, schema, entry, kind, deleted, pending)
+            }
+            // Rates that a modified entry does not say are those of a new one.
+            Wanted::Entity(Entity::TableEntry(entry))
+                if update.r#type == Type::Modify as i32
+                    && entry.meter.is_none()
+                    && schema.declared(entry.key.table).meter.is_some() =>
+            {
+                let rates = Entity::DirectMeter { key: entry.key.clone(), config: None };
+                let steps = [Entity::TableEntry(entry), rates];
+                Ok(Step::Updates(steps.map(Update::Modify).into()))
             }
             Wanted::Entity(entity) => one(entity),
             Wanted::OneShot(entry, actions) => {
@@ -343,7 +396,11 @@ fn step(
         Some(Message::CounterEntry(entry)) => {
             let counter = schema.counter(entry.counter_id)?;
             let size = schema.program.counters[counter].size;
-            let Some(data) = &entry.data else { return invalid("a counter is written with data") };
+            // Without data nothing changes.
+            let Some(data) = &entry.data else {
+                objects::index(entry.index.as_ref())?;
+                return Ok(Step::Updates(Vec::new()));
+            };
             let count = objects::count(data)?;
             cells(entry.index.as_ref(), size, |index| {
                 kind(Entity::Counter { counter, index, count })
@@ -352,6 +409,7 @@ fn step(
         Some(Message::MeterEntry(entry)) => {
             let meter = schema.meter(entry.meter_id)?;
             let declared = &schema.program.meters[meter];
+            objects::no_colours(entry.counter_data.as_ref())?;
             let config = entry.config.as_ref();
             let config =
                 config.map(|config| objects::meter_config(declared.kind, config)).transpose()?;

@@ -182,6 +182,13 @@ impl Lower<'_> {
                 None => all.extend(cleared),
             }
         }
+        // A clone was not asked to enter ingress again, though its original was.
+        let mark = self.lists.again_mark.as_ref().and_then(super::v1model::plain_meta);
+        if let Some(mark) = mark.filter(|_| self.lists.has_clones()) {
+            let place = Sp::new(path(&["meta", &mark], span), span);
+            let kind = StmtKind::Assign(place, None, number(0, 8, span));
+            all.push(Stmt { kind, span });
+        }
         if let (Some(egress), false) = (&mut self.unit.egress, all.is_empty()) {
             let cloned = binary(AstBin::LogicalOr, is("clone_ingress"), is("clone_egress"), span);
             egress.value.insert(0, Stmt { kind: StmtKind::If(cloned, all, Vec::new()), span });

@@ -19,11 +19,17 @@ use super::standard::Half;
 use super::v1model::plain_meta;
 use super::{Lower, Return};
 use crate::ast::{self, AstBin, AstExpr, Sp, StmtKind as Made};
-use crate::ir::SourceSpan;
+use crate::ir::{CPU_PORT, SourceSpan};
 
 /// `PSA_PORT_RECIRCULATE` and `PSA_PORT_CPU`.
 const RECIRCULATE: u128 = 0xffff_fffa;
 const CPU: u128 = 0xffff_fffd;
+
+/// A port as programs see it: 32 bits wide, and that of the control plane has a number of its own.
+fn port_in(path: &[&str], span: SourceSpan) -> AstExpr {
+    let is_cpu = is(named(path, span), CPU_PORT.into(), 16, span);
+    mux(is_cpu, number(CPU, 32, span), cast(32, named(path, span)), span)
+}
 
 /// Parser, control and deparser of a half.
 pub(super) struct Pipe {
@@ -348,7 +354,7 @@ impl Lower<'_> {
     }
 
     fn ingress_input(&mut self, ty: &Type, span: SourceSpan) -> Val {
-        let port = cast(32, named(&["std", "ingress_port"], span));
+        let port = port_in(&["std", "ingress_port"], span);
         let again = || path_is("recirculate", span);
         let port = mux(again(), number(RECIRCULATE, 32, span), port, span);
         members(ty, |name| match name {
@@ -369,7 +375,7 @@ impl Lower<'_> {
         flag: Option<&AstExpr>,
         span: SourceSpan,
     ) -> Val {
-        let mut port = cast(32, named(&["std", "egress_port"], span));
+        let mut port = port_in(&["std", "egress_port"], span);
         if let Some(flag) = flag {
             port = mux(is(flag.clone(), 1, 1, span), number(RECIRCULATE, 32, span), port, span);
         }

@@ -247,14 +247,20 @@ impl Lower<'_> {
                 "implementation" | "psa_implementation" => {
                     self.implementation(value, table, table_name, made);
                 }
-                "support_timeout"
-                | "psa_idle_timeout"
-                | "largest_priority_wins"
-                | "priority_delta"
-                | "default_action"
-                | "requires_versioning" => {}
+                "support_timeout" | "psa_idle_timeout" if self.is_on(value) => {
+                    // Entries have none but what a controller gives them.
+                    made.idle_timeout_ms = Some(Sp::new(0, value.span));
+                }
                 _ => {}
             }
+        }
+    }
+
+    /// A property that is true, or an enumeration that is not its first value.
+    fn is_on(&mut self, value: &Expr) -> bool {
+        match self.eval(value) {
+            Val::Scalar(value) => known(&value).is_some_and(|value| value != 0),
+            _ => false,
         }
     }
 

@@ -90,12 +90,16 @@ fn compare(before: &Value, now: &Value) -> Value {
     let mut queues = Vec::new();
     for port in items(&now["queueing"]["ports"]) {
         let old = known.get(&port["port"].to_string()).map(|old| by(&old["queues"], "queue"));
-        let groups = by(&port["groups"], "group");
+        let mut stopped: Vec<u64> = items(&port["groups"])
+            .filter(|group| group["stopped"] == true)
+            .map(|group| count(&group["group"]))
+            .collect();
         for queue in items(&port["queues"]) {
             let number = queue["queue"].to_string();
             let old = old.as_ref().and_then(|old| old.get(&number));
             let of = |name: &str| rate(&queue[name], old.map(|old| &old[name]));
-            let stops = groups.get(&number).is_some_and(|group| group["stopped"] == true);
+            let stops = stopped.contains(&count(&queue["queue"]));
+            stopped.retain(|group| *group != count(&queue["queue"]));
             queues.push(json!({
                 "port": port["port"], "queue": queue["queue"], "waiting_bytes": queue["waiting_bytes"],
                 "peak_bytes": queue["peak_bytes"], "packets_s": of("sent") + of("passed"),
@@ -103,6 +107,14 @@ fn compare(before: &Value, now: &Value) -> Value {
                 "paused": queue["paused"], "stops_its_peer": stops,
             }));
         }
+        // A port that only receives in a class has no packets in its own queue of that class.
+        queues.extend(stopped.into_iter().map(|group| {
+            json!({
+                "port": port["port"], "queue": group, "waiting_bytes": 0, "peak_bytes": 0,
+                "packets_s": 0, "marked_s": 0, "dropped_s": 0,
+                "paused": false, "stops_its_peer": true,
+            })
+        }));
     }
     let old: BTreeMap<String, u64> = items(&before["total"]["dropped"])
         .map(|pair| (pair[0].to_string(), count(&pair[1])))

@@ -2,6 +2,7 @@
 
 use wireyard_pipeline::source::shape::{MapShape, Shape, key, needed};
 
+use crate::config::QOS;
 use crate::lab::workload::{Algorithm, Operation};
 
 /// A scenario file.
@@ -50,13 +51,6 @@ pub static SCENARIO: MapShape = MapShape {
 /// The checks that a scenario may be made to break.
 pub(super) const CHECKS: &[&str] =
     &["conservation", "lossless", "pauses", "rates", "order", "marking", "liveness"];
-
-/// What `qos` holds: the model behind it has its own reader ([`crate::config::qos`]).
-const QOS: Shape = Shape::MapOf(&QOS_TABLE);
-const QOS_TABLE: Shape = Shape::Either(&[QOS_VALUE, Shape::MapOf(&QOS_ENTRY)]);
-const QOS_ENTRY: Shape = Shape::Either(&[QOS_VALUE, Shape::MapOf(&QOS_PART)]);
-const QOS_PART: Shape = Shape::Either(&[QOS_VALUE, Shape::MapOf(&QOS_VALUE)]);
-const QOS_VALUE: Shape = Shape::OneOrMore(&Shape::Text);
 
 /// A link, or what it has in common with others.
 pub(super) static LINK: MapShape = MapShape {

@@ -59,8 +59,12 @@ pub fn action(schema: &Schema, call: &ActionCall) -> p4::Action {
 /// A member of an action profile. Where it is deleted, only its ids count.
 pub fn member(schema: &Schema, member: &p4::ActionProfileMember, deleted: bool) -> Result<Entity> {
     let table = schema.profile(member.action_profile_id)?;
+    named(member.member_id, "member")?;
     let action = match &member.action {
-        Some(action) if !deleted => call(schema, table, action)?,
+        Some(action) if !deleted => {
+            schema.check_scope(table, action.action_id, false)?;
+            call(schema, table, action)?
+        }
         _ if deleted => schema.declared(table).default.clone(),
         _ => return invalid(format!("member {} has no action", member.member_id)),
     };
@@ -70,6 +74,7 @@ pub fn member(schema: &Schema, member: &p4::ActionProfileMember, deleted: bool) 
 /// A group of an action profile, without regard to links ([`watch`](crate::p4runtime::watch)). Where it is deleted, only its ids count.
 pub fn group(schema: &Schema, group: &p4::ActionProfileGroup, deleted: bool) -> Result<Entity> {
     let table = schema.profile(group.action_profile_id)?;
+    named(group.group_id, "group")?;
     schema.check_groups(table)?;
     let mut members: Vec<GroupMember> = Vec::new();
     for member in group.members.iter().filter(|_| !deleted) {
@@ -89,6 +94,11 @@ pub fn group(schema: &Schema, group: &p4::ActionProfileGroup, deleted: bool) -> 
         ));
     }
     Ok(Entity::Group { table, id: group.group_id, members })
+}
+
+/// Refuses number 0, which stands for all of them where they are read.
+pub(super) fn named(id: u32, what: &str) -> Result<()> {
+    if id == 0 { invalid(format!("the number of a {what} is 1 or more")) } else { Ok(()) }
 }
 
 /// A weight, which is at least 1.

@@ -96,7 +96,9 @@ fn one_match(
             Match::Optional(Some(value(&optional.value)?))
         }
         (Some(Field::Lpm(lpm)), MatchKind::Lpm) => {
-            let prefix_len = u32::try_from(lpm.prefix_len).unwrap_or(u32::MAX);
+            let Ok(prefix_len) = u32::try_from(lpm.prefix_len) else {
+                return invalid(format!("{}: prefix_len is {}", what(), lpm.prefix_len));
+            };
             Match::Lpm { value: value(&lpm.value)?, prefix_len }
         }
         (Some(Field::Ternary(ternary)), MatchKind::Ternary) => {
@@ -165,7 +167,45 @@ pub fn wanted(schema: &Schema, entry: &p4::TableEntry, deleted: bool) -> Result<
     if deleted {
         return Ok(Wanted::Entity(Entity::TableEntry(found)));
     }
+    resources(declared, entry, &mut found)?;
     let name = &declared.name;
+    let does = entry.action.as_ref().and_then(|action| action.r#type.as_ref());
+    match (does, declared.selector.is_some()) {
+        (Some(Does::Action(action)), false) => {
+            schema.check_scope(table, action.action_id, false)?;
+            found.target = Target::Action(action::call(schema, table, action)?);
+        }
+        (Some(Does::ActionProfileMemberId(id)), true) => found.target = Target::Member(*id),
+        (Some(Does::ActionProfileGroupId(id)), true) => {
+            schema.check_groups(table)?;
+            found.target = Target::Group(*id);
+        }
+        (Some(Does::ActionProfileActionSet(set)), true) => {
+            schema.check_groups(table)?;
+            return Ok(Wanted::OneShot(found, action_set(schema, table, set)?));
+        }
+        (None, _) => return invalid(format!("table {name}: the entry has no action")),
+        (Some(_), true) => {
+            return invalid(format!(
+                "table {name} has an action profile: give a member, a group, or an action set"
+            ));
+        }
+        (Some(_), false) => {
+            return invalid(format!("table {name} has no action profile: give an action"));
+        }
+    }
+    Ok(Wanted::Entity(Entity::TableEntry(found)))
+}
+
+/// What an entry has beside its key and action: a timeout, a meter, a counter.
+pub fn resources(declared: &Table, entry: &p4::TableEntry, found: &mut TableEntry) -> Result<()> {
+    let name = &declared.name;
+    if declared.keys.is_empty() {
+        return invalid(format!("table {name} has no key: it has a default action and no entries"));
+    }
+    if entry.time_since_last_hit.is_some() {
+        return invalid("time_since_last_hit is read and not written");
+    }
     let timeout = unsigned(entry.idle_timeout_ns, "idle_timeout_ns")?;
     if timeout != 0 && declared.idle_timeout_ms.is_none() {
         return invalid(
@@ -185,29 +225,7 @@ pub fn wanted(schema: &Schema, entry: &p4::TableEntry, deleted: bool) -> Result<
         }
         found.counter = Some(objects::count(data)?);
     }
-    let does = entry.action.as_ref().and_then(|action| action.r#type.as_ref());
-    match (does, declared.selector.is_some()) {
-        (Some(Does::Action(action)), false) => {
-            schema.check_scope(table, action.action_id, false)?;
-            found.target = Target::Action(action::call(schema, table, action)?);
-        }
-        (Some(Does::ActionProfileMemberId(id)), true) => found.target = Target::Member(*id),
-        (Some(Does::ActionProfileGroupId(id)), true) => found.target = Target::Group(*id),
-        (Some(Does::ActionProfileActionSet(set)), true) => {
-            schema.check_groups(table)?;
-            return Ok(Wanted::OneShot(found, action_set(schema, table, set)?));
-        }
-        (None, _) => return invalid(format!("table {name}: the entry has no action")),
-        (Some(_), true) => {
-            return invalid(format!(
-                "table {name} has an action profile: give a member, a group, or an action set"
-            ));
-        }
-        (Some(_), false) => {
-            return invalid(format!("table {name} has no action profile: give an action"));
-        }
-    }
-    Ok(Wanted::Entity(Entity::TableEntry(found)))
+    Ok(())
 }
 
 fn action_set(
@@ -223,6 +241,7 @@ fn action_set(
         let Some(action) = &one.action else {
             return invalid(format!("table {table}: an action of the set is missing"));
         };
+        schema.check_scope(id, action.action_id, false)?;
         let (weight, watch) = watch::watched_action(one)?;
         Ok(OneShot { call: action::call(schema, id, action)?, weight, watch })
     };

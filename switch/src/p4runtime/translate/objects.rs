@@ -6,7 +6,7 @@ use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
 
 use super::{Result, bits, entry, invalid, unsigned};
-use crate::control::Entity;
+use crate::control::{ControlError, Entity};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
 
@@ -38,6 +38,12 @@ pub fn meter_config(kind: MeterKind, config: &p4::MeterConfig) -> Result<MeterCo
         return invalid("pir is for meters of two rates; this one has one");
     }
     Ok(MeterConfig::SingleRate { cir, cbs, ebs: if ebs == 0 { pbs } else { ebs } })
+}
+
+/// Meters of this switch do not count by colour.
+pub fn no_colours(data: Option<&p4::MeterCounterData>) -> Result<()> {
+    let text = "meters of this switch have no counters by colour: counter_data";
+    data.map_or(Ok(()), |_| Err(ControlError::Unimplemented(text.into())))
 }
 
 /// The message of rates.
@@ -137,6 +143,10 @@ pub fn value_set(
         })
     };
     let members = members.iter().map(member).collect::<Result<Vec<u128>>>()?;
+    let mut seen = std::collections::BTreeSet::new();
+    if !members.iter().all(|member| seen.insert(member)) {
+        return Err(ControlError::AlreadyExists(format!("{}: a member is given twice", what())));
+    }
     Ok(Entity::ValueSet { set, members })
 }
 
@@ -182,6 +192,7 @@ pub fn direct_meter(schema: &Schema, entry: &p4::DirectMeterEntry) -> Result<Ent
     let Some(kind) = declared.meter else {
         return invalid(format!("table {} has no direct meter", declared.name));
     };
+    no_colours(entry.counter_data.as_ref())?;
     let config = entry.config.as_ref().map(|config| meter_config(kind, config)).transpose()?;
     Ok(Entity::DirectMeter { key: entry::key(schema, table, named)?, config })
 }

@@ -2,6 +2,9 @@
 //!
 //! Ports are bytestrings, or numbers as before P4Runtime 1.4; backup replicas are chosen before ([`watch`](crate::p4runtime::watch)).
 
+use wireyard_pipeline::ir::CPU_PORT;
+
+use super::action::named;
 use super::{Result, bits, invalid};
 use crate::control::{ControlError, Entity};
 use crate::p4runtime::proto::p4::v1 as p4;
@@ -15,19 +18,39 @@ fn number(value: u32, what: &str) -> Result<u16> {
         .map_err(|_| ControlError::OutOfRange(format!("{what} {value} is above 65535")))
 }
 
+/// SDN_PORT_CPU: the port of the control plane, whatever the program calls it (P4Runtime specification, "Translation of Port Numbers").
+const SDN_PORT_CPU: u32 = 0xffff_fffd;
+
+/// The port of a bytestring.
+pub(in crate::p4runtime) fn port_of(bytes: &[u8], what: impl Fn() -> String) -> Result<u16> {
+    match bits(bytes, 32, &what) {
+        Ok(port) if port == SDN_PORT_CPU.into() => Ok(CPU_PORT),
+        _ => Ok(bits(bytes, 16, what)? as u16),
+    }
+}
+
+/// The bytestring of a port.
+pub(in crate::p4runtime) fn port_bytes(port: u16) -> Vec<u8> {
+    let number = if port == CPU_PORT { SDN_PORT_CPU } else { port.into() };
+    shortest(number.into())
+}
+
 #[expect(deprecated, reason = "clients of P4Runtime 1.3 still send the port as a number")]
 pub(in crate::p4runtime) fn member(replica: &p4::Replica) -> Result<Member> {
     let port = match &replica.port_kind {
-        Some(PortKind::Port(bytes)) => bits(bytes, 16, || "the port of a replica".into())? as u16,
+        Some(PortKind::Port(bytes)) => port_of(bytes, || "the port of a replica".into())?,
         Some(PortKind::EgressPort(port)) => number(*port, "port")?,
         None => return invalid("a replica has no port"),
     };
-    Ok(Member { port, instance: number(replica.instance, "instance")? })
+    let Ok(instance) = u16::try_from(replica.instance) else {
+        return invalid(format!("instance {} is above 65535", replica.instance));
+    };
+    Ok(Member { port, instance })
 }
 
 fn replica(member: &Member) -> p4::Replica {
     p4::Replica {
-        port_kind: Some(PortKind::Port(shortest(member.port.into()))),
+        port_kind: Some(PortKind::Port(port_bytes(member.port))),
         instance: member.instance.into(),
         backup_replicas: Vec::new(),
     }
@@ -47,6 +70,7 @@ fn members(replicas: &[p4::Replica], what: impl Fn() -> String) -> Result<Vec<Me
 pub fn entity(entry: &p4::PacketReplicationEngineEntry, deleted: bool) -> Result<Entity> {
     match &entry.r#type {
         Some(Type::MulticastGroupEntry(group)) => {
+            named(group.multicast_group_id, "multicast group")?;
             let id = number(group.multicast_group_id, "multicast group")?;
             let replicas: &[p4::Replica] = if deleted { &[] } else { &group.replicas };
             let members = members(replicas, || format!("multicast group {id}"))?;
@@ -59,6 +83,7 @@ pub fn entity(entry: &p4::PacketReplicationEngineEntry, deleted: bool) -> Result
 }
 
 fn clone_session(session: &p4::CloneSessionEntry, deleted: bool) -> Result<Entity> {
+    named(session.session_id, "clone session")?;
     let id = number(session.session_id, "clone session")?;
     let replicas = if deleted {
         vec![Member { port: 0, instance: 0 }]

@@ -28,7 +28,7 @@ mod tests;
 
 pub use machine::Machine;
 pub use parameter::{Parameter, ParameterError, Unit};
-pub use read::RATE_CONTROL;
+pub use read::{RATE_CONTROL, schema};
 
 use check::{Compiler, Scope, Slot, SlotKind};
 use code::{LINE, Op, PACKET, Reg};

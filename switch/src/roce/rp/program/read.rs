@@ -1,8 +1,10 @@
 //! `NAME.yaml` of a rate control to declarations: what the keys are and what stands behind them.
 
+use serde_json::Value;
 use wireyard_pipeline::ast::{AstExpr, Name, Named, StmtKind};
 use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::ir::SourceSpan;
+use wireyard_pipeline::schema;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::{Node, NodeKind};
 use wireyard_pipeline::source::shape::{MapShape, Shape, key, needed};
@@ -134,6 +136,20 @@ static EACH_HOP: MapShape = MapShape {
     what: "an `each_hop`",
     keys: &[needed("each_hop", STATEMENTS, "Statements for each hop, the newest first.")],
 };
+
+/// The JSON Schema of a rate control: the statements of pipelines, and `each_hop`.
+pub fn schema() -> Value {
+    let mut schema = schema::root(&RATE_CONTROL, "Wireyard rate control");
+    let mut each_hop = schema::root(&EACH_HOP, "");
+    if let (Some(forms), Value::Object(each_hop)) =
+        (schema["$defs"]["statement"]["anyOf"].as_array_mut(), &mut each_hop)
+    {
+        // Definitions are those of the whole.
+        each_hop.retain(|key, _| !key.starts_with('$') && key != "title");
+        forms.push(Value::Object(std::mem::take(each_hop)));
+    }
+    schema
+}
 
 /// Statements in order.
 pub(super) type Block = Vec<Statement>;

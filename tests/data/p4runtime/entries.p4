@@ -1,0 +1,47 @@
+// Tables whose entries have more than a key and an action: a timeout, a counter, a meter; constant ones; and a table without a key.
+#include <core.p4>
+#include <v1model.p4>
+
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> kind; }
+struct headers { ethernet_t ethernet; }
+struct metadata { bit<8> color; }
+
+parser Parse(packet_in packet, out headers hdr, inout metadata meta, inout standard_metadata_t standard) {
+    state start { packet.extract(hdr.ethernet); transition accept; }
+}
+control Verify(inout headers hdr, inout metadata meta) { apply { } }
+control Entries(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) {
+    direct_counter(CounterType.packets_and_bytes) hits;
+    direct_counter(CounterType.packets_and_bytes) constant_hits;
+    direct_meter<bit<8>>(MeterType.packets) rates;
+
+    action forward(bit<9> port) { hits.count(); rates.read(meta.color); standard.egress_spec = port; }
+    action seen() { constant_hits.count(); }
+    action nothing() { }
+
+    table aged {
+        key = { hdr.ethernet.dst: exact; }
+        actions = { forward; NoAction; }
+        default_action = NoAction();
+        counters = hits;
+        meters = rates;
+        support_timeout = true;
+    }
+    table constant {
+        key = { hdr.ethernet.kind: exact; }
+        actions = { seen; NoAction; }
+        const default_action = NoAction();
+        const entries = { 0x1234: seen(); }
+        counters = constant_hits;
+    }
+    table keyless {
+        actions = { nothing; NoAction; }
+        default_action = NoAction();
+    }
+    apply { aged.apply(); constant.apply(); keyless.apply(); }
+}
+control Leave(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) { apply { } }
+control Sum(inout headers hdr, inout metadata meta) { apply { } }
+control Deparse(packet_out packet, in headers hdr) { apply { packet.emit(hdr.ethernet); } }
+
+V1Switch(Parse(), Verify(), Entries(), Leave(), Sum(), Deparse()) main;

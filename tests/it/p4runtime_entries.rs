@@ -1,0 +1,190 @@
+//! What entries of P4Runtime have beside a key and an action, and what the standard refuses of them (specification, section 9).
+//!
+//! On veth pairs in a private namespace; needs root and skips loudly otherwise.
+
+use std::time::{Duration, SystemTime};
+
+use tonic::Code;
+use wireyard_switch::p4runtime::proto::p4::v1 as p4;
+use wireyard_tests::p4client::{Controller, codes, insert, update};
+
+use crate::p4runtime::rig;
+use crate::rig::private_network;
+use p4::entity::Entity as Message;
+use p4::field_match::{Exact, FieldMatchType};
+use p4::packet_replication_engine_entry::Type as Replication;
+use p4::replica::PortKind;
+use p4::stream_message_response::Update as FromDevice;
+use p4::table_action::Type as Does;
+use p4::update::Type::{Insert, Modify};
+
+const PROGRAM: &str = "tests/data/p4runtime/entries.p4";
+const A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
+
+fn entry(
+    controller: &Controller,
+    table: &str,
+    key: &[u8],
+    action: Option<p4::Action>,
+) -> p4::TableEntry {
+    let found = FieldMatchType::Exact(Exact { value: key.to_vec() });
+    p4::TableEntry {
+        table_id: controller.id(table),
+        r#match: vec![p4::FieldMatch { field_id: 1, field_match_type: Some(found) }],
+        action: action.map(|action| p4::TableAction { r#type: Some(Does::Action(action)) }),
+        ..Default::default()
+    }
+}
+
+fn forward(controller: &Controller) -> Option<p4::Action> {
+    let param = p4::action::Param { param_id: 1, value: vec![2] };
+    Some(p4::Action { action_id: controller.id("Entries.forward"), params: vec![param] })
+}
+
+fn rates() -> Option<p4::MeterConfig> {
+    Some(p4::MeterConfig { cir: 10, cburst: 20, pir: 30, pburst: 40, eburst: 0 })
+}
+
+fn packets(packet_count: i64) -> Option<p4::CounterData> {
+    Some(p4::CounterData { packet_count, byte_count: 0 })
+}
+
+/// An entry with its counter and its rates.
+fn read(controller: &mut Controller, key: &p4::TableEntry) -> p4::TableEntry {
+    let wanted = p4::TableEntry {
+        counter_data: packets(0),
+        meter_config: rates(),
+        action: None,
+        idle_timeout_ns: 0,
+        ..key.clone()
+    };
+    let found = controller.read(vec![Message::TableEntry(wanted)]).unwrap();
+    let [Message::TableEntry(found)] = found.as_slice() else { panic!("{found:?}") };
+    found.clone()
+}
+
+#[test]
+fn a_modified_entry_keeps_the_action_and_loses_the_rates_that_it_is_not_given() {
+    let Some(_network) = private_network("P4Runtime: modified entries") else { return };
+    let rig = rig(PROGRAM, &[]);
+    let mut controller = rig.primary();
+    let whole = p4::TableEntry {
+        meter_config: rates(),
+        ..entry(&controller, "Entries.aged", &A, forward(&controller))
+    };
+    let modify = |entry: p4::TableEntry| vec![update(Modify, Message::TableEntry(entry))];
+    let bare = entry(&controller, "Entries.aged", &A, None);
+    let missing = controller.write(modify(bare.clone())).unwrap_err();
+    assert_eq!(codes(&missing), [Code::NotFound]);
+    controller.write(vec![insert(Message::TableEntry(whole.clone()))]).unwrap();
+    assert_eq!(read(&mut controller, &whole).meter_config, rates());
+    let counted =
+        p4::TableEntry { counter_data: packets(7), meter_config: rates(), ..bare.clone() };
+    controller.write(modify(counted)).unwrap();
+    let found = read(&mut controller, &whole);
+    assert_eq!((found.action, found.counter_data), (whole.action.clone(), packets(7)));
+    assert_eq!(found.meter_config, rates());
+    // Rates that are not given are those of a new entry.
+    controller.write(modify(p4::TableEntry { meter_config: None, ..whole.clone() })).unwrap();
+    assert_eq!(read(&mut controller, &whole).meter_config, None);
+    // Of a constant entry the counter may be written, and nothing else.
+    let constant = entry(&controller, "Entries.constant", &[0x12, 0x34], None);
+    controller
+        .write(modify(p4::TableEntry { counter_data: packets(9), ..constant.clone() }))
+        .unwrap();
+    assert_eq!(read(&mut controller, &constant).counter_data, packets(9));
+    let seen = p4::Action { action_id: controller.id("Entries.seen"), params: Vec::new() };
+    let changed = entry(&controller, "Entries.constant", &[0x12, 0x34], Some(seen));
+    assert_eq!(codes(&controller.write(modify(changed)).unwrap_err()), [Code::PermissionDenied]);
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn an_idle_entry_of_a_p4_program_is_told_with_the_time_of_day() {
+    let Some(_network) = private_network("P4Runtime: idle entries of P4") else { return };
+    let rig = rig(PROGRAM, &[]);
+    let mut controller = rig.primary();
+    let aged = p4::TableEntry {
+        idle_timeout_ns: 100_000_000,
+        ..entry(&controller, "Entries.aged", &A, forward(&controller))
+    };
+    controller.write(vec![insert(Message::TableEntry(aged))]).unwrap();
+    let message = controller.next_message();
+    let Ok(FromDevice::IdleTimeoutNotification(idle)) = message else { panic!("{message:?}") };
+    assert_eq!(idle.table_entry[0].table_id, controller.id("Entries.aged"));
+    let day = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let told = Duration::from_nanos(idle.timestamp.try_into().unwrap());
+    assert!(day.abs_diff(told) < Duration::from_secs(60), "{told:?} of {day:?}");
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+fn replica(port: &[u8], instance: u32, backup_replicas: &[(&[u8], u32)]) -> p4::Replica {
+    let backup = |(port, instance): &(&[u8], u32)| p4::BackupReplica {
+        port: port.to_vec(),
+        instance: *instance,
+    };
+    p4::Replica {
+        port_kind: Some(PortKind::Port(port.to_vec())),
+        instance,
+        backup_replicas: backup_replicas.iter().map(backup).collect(),
+    }
+}
+
+fn replicated(kind: Replication) -> Message {
+    Message::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(kind) })
+}
+
+fn group(multicast_group_id: u32, replicas: Vec<p4::Replica>) -> Message {
+    let group = p4::MulticastGroupEntry { multicast_group_id, replicas, metadata: Vec::new() };
+    replicated(Replication::MulticastGroupEntry(group))
+}
+
+fn session(session_id: u32, replicas: Vec<p4::Replica>) -> Message {
+    let session =
+        p4::CloneSessionEntry { session_id, replicas, class_of_service: 0, packet_length_bytes: 0 };
+    replicated(Replication::CloneSessionEntry(session))
+}
+
+#[test]
+fn what_the_standard_refuses_of_entries_groups_and_sessions_is_refused() {
+    let Some(_network) = private_network("P4Runtime: refused entries") else { return };
+    let rig = rig(PROGRAM, &[]);
+    let mut controller = rig.primary();
+    let good = entry(&controller, "Entries.aged", &A, forward(&controller));
+    let nothing = p4::Action { action_id: controller.id("Entries.nothing"), params: Vec::new() };
+    let keyless = p4::TableEntry {
+        r#match: Vec::new(),
+        ..entry(&controller, "Entries.keyless", &[], Some(nothing.clone()))
+    };
+    let since = Some(p4::table_entry::IdleTimeout { elapsed_ns: 1 });
+    let two = [2_u8];
+    let cases = [
+        ("an entry of a table without a key", Message::TableEntry(keyless)),
+        (
+            "time_since_last_hit",
+            Message::TableEntry(p4::TableEntry { time_since_last_hit: since, ..good.clone() }),
+        ),
+        (
+            "an action of another table",
+            Message::TableEntry(entry(&controller, "Entries.aged", &A, Some(nothing))),
+        ),
+        ("group 0", group(0, vec![replica(&two, 1, &[])])),
+        ("session 0", session(0, vec![replica(&two, 1, &[])])),
+        ("instance 65536", group(1, vec![replica(&two, 65_536, &[])])),
+        ("a backup by the same port", group(1, vec![replica(&two, 1, &[(&two, 2)])])),
+        (
+            "a backup that is another replica",
+            group(1, vec![replica(&two, 1, &[(&[1], 5)]), replica(&[1], 5, &[])]),
+        ),
+    ];
+    for (what, message) in cases {
+        let failed = controller.write(vec![update(Insert, message)]);
+        let found = failed.as_ref().err().map(|status| codes(status)[0]);
+        assert_eq!(found, Some(Code::InvalidArgument), "{what}");
+    }
+    // The port of the control plane has a number of the standard, which is read back.
+    let to_cpu = session(5, vec![replica(&[0xff, 0xff, 0xff, 0xfd], 1, &[])]);
+    controller.write(vec![insert(to_cpu.clone())]).unwrap();
+    assert_eq!(controller.read(vec![session(5, Vec::new())]).unwrap(), [to_cpu]);
+    rig.switch.end("TERM").expect(0, &[]);
+}
