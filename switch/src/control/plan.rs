@@ -63,7 +63,7 @@ pub(super) fn call(
     };
     let Some(place) = declared.actions.iter().position(|known| *known == call.action) else {
         let text = format!("table {} does not list action {}", declared.name, action.name);
-        return Err(ControlError::PermissionDenied(text));
+        return Err(ControlError::InvalidArgument(text));
     };
     let (found, expected) = (call.args.len(), action.params.len());
     if found != expected {
