@@ -101,6 +101,7 @@ impl Definitions {
                 json!({ "type": "object", "additionalProperties": self.shape(value) })
             }
             Shape::Map(shape) => self.reference(shape.name, |inner| inner.object(shape)),
+            Shape::Any => json!({}),
             Shape::Either(choices) => {
                 let choices: Vec<Value> = choices.iter().map(|choice| self.shape(choice)).collect();
                 json!({ "anyOf": choices })

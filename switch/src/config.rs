@@ -403,6 +403,17 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_that_no_port_uses_is_a_warning_with_the_name_that_was_meant() {
+        let text = "qos:\n  preset: onyx_roce\n  wred_profiles: { ROCEE: {}, ROCE: {}, own: {} }\n\
+                    ports: { 1: { queue_wred: { 3: own } } }\n";
+        let (config, found, files) = read(text);
+        let shown = wireyard_pipeline::diag::render::plain(&found, &files);
+        assert!(config.is_some() && found.counts() == (0, 1), "{shown}");
+        assert!(shown.contains("no port uses WRED profile `ROCEE`"), "{shown}");
+        assert!(shown.contains("did you mean `ROCE`"), "{shown}");
+    }
+
+    #[test]
     fn a_wrong_name_in_qos_is_one_error_at_its_place() {
         let wrong = [
             ("queue_wred: { 0-7: roce_ecm }", "roce_ecm", "`roce_ecn`", "WRED profile"),

@@ -84,6 +84,7 @@ mod replay;
 mod rig;
 mod run;
 mod rxe;
+mod schemas;
 mod seeds;
 mod semantics;
 mod served;

@@ -346,3 +346,43 @@ fn controllers_give_way_to_workers() {
     }
     switch.end("TERM");
 }
+
+/// The group is at the worker that received the packet, the queue at that of the port that it would leave by.
+#[test]
+fn what_a_group_refuses_is_refused_by_the_queue_with_any_number_of_workers() {
+    let Some(_network) = private_network("refusals of a group at several workers") else { return };
+    veth("sw1", "host1");
+    veth("sw2", "host2");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let program = "pipeline: example\ningress: [ std.egress_port = 2 ]\n";
+    let config = "ports: { 1: { rate: 1 Gbit/s }, 2: { rate: 1 Mbit/s } }\nqos:\n\
+                  \x20 buffer_pools: { in: { direction: ingress, size: 20 KB }, out: { direction: egress, size: 1 MB } }\n\
+                  \x20 buffer_profiles: { ingress_lossy: { pool: in, static_th: 10 KB }, egress_lossy: { pool: out, static_th: 1 MB } }\n";
+    fs::write(path("program.yaml"), program).expect("a file");
+    fs::write(path("switch.yaml"), config).expect("a file");
+    for workers in ["1", "2"] {
+        let more = ["--config", &path("switch.yaml"), "--json", "--workers", workers];
+        let switch = Switch::on(&path("program.yaml"), &["1=raw:sw1", "2=raw:sw2"], &more);
+        Wire::open("raw:host1").send(&vec![vec![0x55; 1000]; 200]);
+        let refused = || {
+            let stats = switch.objects(&["stats"]).remove(0);
+            let ports = stats["queueing"]["ports"].as_array().cloned().unwrap_or_default();
+            let queues =
+                ports.iter().flat_map(|port| port["queues"].as_array().into_iter().flatten());
+            let at_queues: u64 = queues.filter_map(|queue| queue["refused"].as_u64()).sum();
+            // Of two workers each has half of the pool, which is full first.
+            let dropped = stats["total"]["dropped"].as_array().cloned().unwrap_or_default();
+            (at_queues, dropped.iter().filter_map(|pair| pair[1].as_u64()).sum::<u64>())
+        };
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while refused().1 == 0 && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let (at_queues, dropped) = refused();
+        assert!(dropped > 0, "{workers} workers");
+        assert_eq!(at_queues, dropped, "{workers} workers");
+        switch.end("TERM").expect(0, &[]);
+    }
+}

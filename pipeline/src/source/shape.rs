@@ -56,6 +56,8 @@ pub enum Shape {
     MapOf(&'static Shape),
     /// A map with known keys.
     Map(&'static MapShape),
+    /// Whatever another file has there.
+    Any,
     /// One of several.
     Either(&'static [Shape]),
 }

@@ -42,9 +42,15 @@ pub(super) fn run(args: &SimpleSwitchArgs) -> Status {
     }
 }
 
+/// What clap says, without the word in front, which is put there where it is printed.
+fn text_of(error: &clap::Error) -> String {
+    let text = error.to_string();
+    text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
+}
+
 /// The arguments of `run`, and what is to be said of those that have no counterpart.
 fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> {
-    let behind = TargetCli::try_parse_from(&args.behind).map_err(|error| error.to_string())?.target;
+    let behind = TargetCli::try_parse_from(&args.behind).map_err(|error| text_of(&error))?.target;
     let target = TargetArgs {
         grpc_server_addr: behind.grpc_server_addr.or(args.target.grpc_server_addr),
         cpu_port: behind.cpu_port.or(args.target.cpu_port),
@@ -80,7 +86,7 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
     if args.log_file.is_some() {
         notes.push("--log-file: messages go to standard error".into());
     }
-    let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
+    let cli = Cli::try_parse_from(words).map_err(|error| text_of(&error))?;
     match cli.command {
         Command::Run(run) => Ok((RunArgs { start, ..*run }, notes)),
         _ => Err("`run` takes these arguments".into()),

@@ -20,7 +20,7 @@ use super::manager::port_id;
 use super::served::{self, Served};
 use super::{Core, DeviceError};
 use crate::ports::absent::AbsentPort;
-use crate::stats::{DeviceReason, ReasonIndex};
+use crate::stats::DeviceReason;
 use crate::tm::{Charge, DropReason, PortId, SharedCharge, Terms};
 
 /// Most workers of one device.
@@ -221,7 +221,10 @@ impl Core {
     pub(super) fn hand_to(&mut self, worker: u8, packet: Descriptor, terms: Terms) {
         let charge = match self.charge_remote(&packet, terms.charge) {
             Ok(charge) => charge,
-            Err(reason) => return self.refuse(packet, reason),
+            Err(reason) => {
+                self.count_refused(&packet, terms, reason);
+                return self.refuse(packet, self.manager.reason(reason));
+            }
         };
         let missing = self.ingress.cuts.wire_len(&packet).wrapping_sub(packet.len);
         let handed = Handed { packet, missing, terms, charge };
@@ -247,21 +250,33 @@ impl Core {
         &mut self,
         packet: &Descriptor,
         charge: Charge,
-    ) -> Result<Option<SharedCharge>, ReasonIndex> {
+    ) -> Result<Option<SharedCharge>, DropReason> {
         if !self.manager.configured {
             return Ok(None);
         }
         match charge {
-            Charge::Refused(reason) => Err(self.manager.reason(reason)),
+            Charge::Refused(reason) => Err(reason),
             Charge::Shared(memory) => Ok(self.manager.tm.retain_shared(memory).then_some(memory)),
             Charge::Own | Charge::Control => {
                 let ingress = self.ports.payer(packet.ingress_port).map_or(PortId(0), port_id);
                 let (group, bytes) =
                     (packet.priority_group % 8, self.ingress.cuts.frame_bytes(packet));
-                let charged = self.manager.tm.charge_shared(self.now, ingress, group, bytes);
-                charged.map(Some).map_err(|reason| self.manager.reason(reason))
+                self.manager.tm.charge_shared(self.now, ingress, group, bytes).map(Some)
             }
         }
+    }
+
+    /// Counts a packet that its priority group refused at the queue that it was for, here: the queue's numbers are those of all workers together.
+    fn count_refused(&mut self, packet: &Descriptor, terms: Terms, reason: DropReason) {
+        let Some(to) = self.ports.find(packet.egress_port) else { return };
+        // Copies that were refused together are not counted at queues.
+        if matches!(terms.charge, Charge::Refused(_)) {
+            return;
+        }
+        let (from, bytes) =
+            (self.ports.payer(packet.ingress_port), self.ingress.cuts.frame_bytes(packet));
+        let arrival = self.manager.arrival(packet, from, to, bytes, terms);
+        self.manager.tm.count_refusal(&arrival, reason);
     }
 
     /// Takes what other workers gave: charges that came back, packets for ports of this one, and what they received on queues of these.

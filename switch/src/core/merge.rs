@@ -1,10 +1,12 @@
 //! The statistics of several workers as those of one switch.
 //!
-//! A queue and a group are at one worker only; ledgers, a port's own counters, pools and notices are
+//! A queue and a group are at one worker only, but what a queue refused is counted where the packet came in; ledgers, a port's own counters, pools and notices are
 //! sums. What the program counted is the same for all workers, who share its state. Peaks of pools are
 //! sums of the peaks of their parts, which may have been at different times.
 
-use super::{NotificationReport, PoolReport, PortQueues, PortReport, QueueingReport, Statistics};
+use super::{
+    NotificationReport, PoolReport, PortQueues, PortReport, QueueReport, QueueingReport, Statistics,
+};
 
 impl Statistics {
     /// Adds what another worker of the same switch counted.
@@ -69,7 +71,12 @@ impl PoolReport {
 
 impl PortQueues {
     fn merge(&mut self, other: &PortQueues) {
-        self.queues.extend(other.queues.iter().cloned());
+        for theirs in &other.queues {
+            match self.queues.iter_mut().find(|mine| mine.queue == theirs.queue) {
+                Some(mine) => mine.merge(theirs),
+                None => self.queues.push(theirs.clone()),
+            }
+        }
         self.groups.extend(other.groups.iter().cloned());
         self.pauses.extend(other.pauses.iter().cloned());
         self.pauses_ignored += other.pauses_ignored;
@@ -80,6 +87,17 @@ impl PortQueues {
                 None => self.drops.push((name, *count)),
             }
         }
+    }
+}
+
+impl QueueReport {
+    /// One of both is of a worker that has no packet of the queue.
+    fn merge(&mut self, other: &QueueReport) {
+        let refused = self.refused + other.refused;
+        if other.admitted + other.passed > 0 || other.paused {
+            *self = other.clone();
+        }
+        self.refused = refused;
     }
 }
 

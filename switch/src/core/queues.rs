@@ -143,7 +143,7 @@ pub struct PauseReport {
     pub resumes_sent: u64,
     pub received: u64,
     pub resumes_received: u64,
-    /// Time spent paused, up to the last change.
+    /// Time spent paused, up to now.
     pub paused_ns: u64,
 }
 

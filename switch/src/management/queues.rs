@@ -55,6 +55,11 @@ fn parse(settings: &[String]) -> Result<Wanted> {
         fn read<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str, text: &str) -> Result<T> {
             text.trim().parse().map_err(|error| invalid(format!("{name}: {error}")))
         }
+        if matches!(name.trim(), "alpha" | "limit") && wanted.limit.is_some() {
+            return Err(invalid(
+                "alpha and limit are two kinds of one threshold: give one of them".to_owned(),
+            ));
+        }
         match name.trim() {
             "rate" => wanted.rate = Some(read(name, value)?),
             "kmin" => wanted.kmin = Some(read(name, value)?),

@@ -411,7 +411,7 @@ impl<P: Default> Tm<P> {
 
     /// Counts a refusal where it belongs.
     #[cold]
-    pub(super) fn count_refusal(&mut self, arrival: &Arrival, reason: DropReason) {
+    pub(crate) fn count_refusal(&mut self, arrival: &Arrival, reason: DropReason) {
         // A packet for a port that does not exist is counted where it came from.
         let at = if arrival.egress.index() < self.ports.len() {
             arrival.egress

@@ -48,6 +48,7 @@ fn people(all: &Value) {
             "received": medium["rx_frames"], "bytes in": medium["rx_bytes"],
             "sent": medium["tx_frames"], "bytes out": medium["tx_bytes"],
             "dropped": sum(&ledger["dropped"]), "consumed": sum(&ledger["consumed"]),
+            "kernel drops": medium["rx_kernel_drops"],
         })
     }));
     let total = &all["total"];
@@ -76,15 +77,7 @@ fn people(all: &Value) {
     );
     super::super::print(&out);
     rows(items(&program["tables"]).cloned());
-    for port in items(&all["queueing"]["ports"]) {
-        rows(items(&port["queues"]).map(|queue| {
-            let mut shown = json!({ "port": port["port"] });
-            for name in QUEUE_COLUMNS {
-                shown[name] = queue[name].clone();
-            }
-            shown
-        }));
-    }
+    queues(&all["queueing"]);
     for table in items(&all["entry_counters"]) {
         rows(items(&table["entries"]).map(|entry| {
             let mut shown = json!({ "table": table["table"] });
@@ -94,6 +87,39 @@ fn people(all: &Value) {
         }));
     }
 }
+
+/// Queues, priority groups, pauses and pools.
+fn queues(all: &Value) {
+    let of_ports = |list: &'static str, names: &'static [&'static str]| {
+        rows(items(&all["ports"]).flat_map(|port| {
+            items(&port[list]).map(|one| {
+                let mut shown = json!({ "port": port["port"] });
+                names.iter().for_each(|name| shown[*name] = one[*name].clone());
+                // 802.3 PAUSE is of all priorities.
+                if list == "pauses" && one["priority"].is_null() {
+                    shown["priority"] = "all".into();
+                }
+                shown
+            })
+        }));
+    };
+    of_ports("queues", &QUEUE_COLUMNS);
+    of_ports("groups", &GROUP_COLUMNS);
+    of_ports("pauses", &PAUSE_COLUMNS);
+    rows(items(&all["pools"]).map(|pool| {
+        json!({
+            "pool": pool["name"], "reserved_bytes": pool["reserved_bytes"],
+            "shared_bytes": pool["shared_bytes"], "headroom_bytes": pool["headroom_bytes"],
+            "peak_bytes": pool["peak_bytes"],
+        })
+    }));
+}
+
+/// What is shown of a priority group, and of the pauses of a priority: sent to the peer, and received.
+const GROUP_COLUMNS: [&str; 7] =
+    ["group", "bytes", "peak_bytes", "xoff_at_bytes", "stopped", "refused", "xoff"];
+const PAUSE_COLUMNS: [&str; 6] =
+    ["priority", "sent", "resumes_sent", "received", "resumes_received", "paused_ns"];
 
 /// What is shown of a queue; JSON has all.
 const QUEUE_COLUMNS: [&str; 9] = [

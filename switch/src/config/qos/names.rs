@@ -76,7 +76,10 @@ pub(in crate::config) fn check(
         let schedulers = pairs(port, "queue_schedulers").iter();
         schedulers.for_each(|(_, value)| name(value, "scheduler", &known.schedulers, found));
     }
-    if let Some(section) = section {
+    // A misspelt use is told there, and not at what it meant too.
+    if let Some(section) = section
+        && !found.has_errors()
+    {
         unused(config, section, ports, found);
     }
 }

@@ -27,7 +27,7 @@ pub static STUDY: MapShape = MapShape {
         needed("scenario", Shape::Text, "The scenario, relative to this file."),
         needed(
             "vary",
-            Shape::MapOf(&Shape::Either(&[Shape::Map(&RANGE), Shape::OneOrMore(&Shape::Text)])),
+            Shape::MapOf(&Shape::Either(&[Shape::Map(&RANGE), Shape::OneOrMore(&Shape::Any)])),
             "Keys of the scenario, with dots between, and their values: a list, or a range.",
         ),
         key("sample", Shape::Map(&SAMPLE), "Points that are drawn; every combination when absent."),
