@@ -238,7 +238,7 @@ fn what_timers_count_is_shown_as_it_is() {
 #[test]
 fn a_queue_that_dropped_is_in_the_table_though_every_sample_found_it_empty() {
     let found = report(
-        "lab: between samples\nduration: 20 ms\nsample: 1 ms\nwarm_up: 0 us\nlink: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }\n\
+        "lab: between_samples\nduration: 20 ms\nsample: 1 ms\nwarm_up: 0 us\nlink: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }\n\
          topology: { incast: { senders: 4 } }\nswitch:\n  qos:\n\
          \x20   buffer_pools: { in: { direction: ingress, size: 40 KB }, out: { direction: egress, size: 20 KB } }\n\
          \x20   buffer_profiles: { ingress_lossy: { pool: in, static_th: 40 KB }, egress_lossy: { pool: out, static_th: 20 KB } }\n\
