@@ -5,8 +5,11 @@ mod random;
 use super::{Codes, Jit, Options};
 use crate::check::{ExternRegistry, compile};
 use crate::engine::{Context, NoDevice};
+use crate::ids::StateId;
 use crate::interp::tests::build::{After, Build, Rig, block, body, ethernet_ipv4};
-use crate::ir::{BinOp, BuiltinError, ExprKind, Op, ParserOp, Program, StdField, Term};
+use crate::ir::{
+    BinOp, BuiltinError, ExprKind, LValue, Op, ParserOp, Program, StdField, Target, Term,
+};
 use crate::packet::{MemoryConfig, PacketMemory};
 use crate::source::{Loader, parse_program};
 use proptest::prelude::*;
@@ -216,6 +219,54 @@ fn the_cursor_is_the_same_path_specialised() {
         assert!(level == 0 || pair.is_specialised(false));
         for len in [0, 3, 4, 5, 255] {
             pair.packet(&[len, 1, 2, 3, 4, 5, 6, 7], false);
+        }
+        pair.compare_state();
+    }
+}
+
+/// Of 24 bytes the descriptor carries 8, the chunk 16, which have no room in front of a packet that begins there.
+#[test]
+fn metadata_in_the_chunk_is_the_same_path_specialised() {
+    let mut build = Build::new();
+    let header = build.header("h", &[("a", 64), ("b", 64)]);
+    let metas = [build.meta("short", 64, Some(0)), build.meta("long", 128, Some(16))];
+    build.accept(vec![ParserOp::Extract(header)]);
+    build.emit(&[header]);
+    let (a, b) = (build.field(header, "a"), build.field(header, "b"));
+    let wide = build.expr(ExprKind::Cast(b), 128);
+    let forward = build.set_std(StdField::EgressPort, 1);
+    let [short, long] = metas.map(LValue::Meta);
+    build.ingress(vec![Op::Set(short, a), Op::Set(long, wide), forward]);
+    let (short, long) =
+        (build.expr(ExprKind::Meta(metas[0]), 64), build.expr(ExprKind::Meta(metas[1]), 128));
+    let narrow = build.expr(ExprKind::Cast(long), 64);
+    let swapped = vec![build.set(header, "a", narrow), build.set(header, "b", short)];
+    build.egress(swapped);
+    for level in 0..=2 {
+        let mut pair = Pair::new(build.program.clone(), level);
+        assert!(level == 0 || (pair.is_specialised(false) && pair.is_specialised(true)));
+        for offset in [0, 8, 15, 16, 17, 128] {
+            pair.packet_at(&std::array::from_fn::<u8, 20, _>(|n| n as u8), offset);
+        }
+        pair.compare_state();
+    }
+}
+
+/// Labels of one header, each over the one before: a packet with one of them is done path-specialised.
+#[test]
+fn a_header_that_a_path_extracts_twice_is_the_same_path_specialised() {
+    let mut build = Build::new();
+    let header = build.header("h", &[("more", 8), ("label", 24)]);
+    build.select(header, "more", &[(1, Target::State(StateId(0)))]);
+    build.emit(&[header]);
+    let forward = build.set_std(StdField::EgressPort, 1);
+    build.ingress(vec![forward]);
+    for level in 0..=2 {
+        let mut pair = Pair::new(build.program.clone(), level);
+        assert!(level == 0 || pair.is_specialised(false));
+        for more in 0..4 {
+            let labels = (0..=more).flat_map(|n| [u8::from(n < more), 1, 2, n]);
+            pair.packet(&labels.chain([9; 3]).collect::<Vec<u8>>(), false);
         }
         pair.compare_state();
     }

@@ -4,7 +4,7 @@
 //! at constant offsets of the packet, conditions on validity fold away, and a packet whose headers
 //! stay where they are is never put together again; see [`super::header_edits`] for those that do not. What is
 //! rare runs generic code, before anything has happened: shared or foreign packet memory,
-//! parser errors, variable parts that are not empty, headers that leave in another order than they came,
+//! parser errors, headers that are extracted twice, carried metadata that nobody wrote, variable parts that are not empty, headers that leave in another order than they came,
 //! wrong checksums, too little headroom.
 //!
 //! A dropped packet keeps what was written to it before the drop.

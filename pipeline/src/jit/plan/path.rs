@@ -259,8 +259,13 @@ impl Control<'_> {
         }
         let (start, mut steps) = (path.clone(), Vec::with_capacity(state.ops.len()));
         for op in &state.ops {
+            if let ParserOp::SetInvalid(instance) = op
+                && path.valid & bit(*instance) == 0
+            {
+                continue;
+            }
             match self.step(&mut path, op)? {
-                Ok(step) => steps.extend(step),
+                Ok(step) => steps.push(step),
                 Err(detour) => {
                     let (path, after) = (start, path);
                     return Ok(Way::State(Box::new(Visit {
@@ -289,16 +294,13 @@ impl Control<'_> {
         Ok(Way::State(Box::new(Visit { state: id, path: start, steps, after: path, next })))
     }
 
-    /// One operation of a state, if it takes a step; `Err` inside is where packets go to generic code.
-    fn step(&self, path: &mut Path, op: &ParserOp) -> Form<Result<Option<Step>, Detour>> {
-        Ok(Ok(Some(match op {
-            ParserOp::Extract(instance) | ParserOp::SetInvalid(instance)
-                if path.valid & bit(*instance) != 0 =>
-            {
+    /// One operation of a state; `Err` inside is where packets go to generic code.
+    fn step(&self, path: &mut Path, op: &ParserOp) -> Form<Result<Step, Detour>> {
+        Ok(Ok(match op {
+            ParserOp::SetInvalid(_) => return Ok(Err(Detour::ExtractedTwice)),
+            ParserOp::Extract(instance) if path.valid & bit(*instance) != 0 => {
                 return Ok(Err(Detour::ExtractedTwice));
             }
-            // It is not there.
-            ParserOp::SetInvalid(_) => return Ok(Ok(None)),
             ParserOp::Extract(instance) => match self.parse(path, *instance) {
                 Ok(extract) => Step::Extract(extract),
                 Err(detour) => return Ok(Err(detour)),
@@ -330,7 +332,7 @@ impl Control<'_> {
             ParserOp::ExtractAt(..) | ParserOp::Advance(_) | ParserOp::BodyEnd(_) => {
                 return Err(NotSupported::BodyBounds.into());
             }
-        })))
+        }))
     }
 
     /// A header of the packet, which may be shorter.
