@@ -107,6 +107,7 @@ pub mod sandbox;
 pub mod stats;
 pub mod stf;
 pub mod terminal;
+mod time_of_day;
 pub mod tm;
 pub mod units;
 pub mod web;

@@ -116,13 +116,7 @@ fn compared(a: &Path, b: &Path) -> Value {
 }
 
 fn lab_compare(a: &Path, b: &Path) -> (Option<i32>, String) {
-    let ended = wireyard_tests::binary::run(&[
-        "lab",
-        "compare",
-        a.to_str().expect("a name"),
-        b.to_str().expect("a name"),
-        "--json",
-    ]);
+    let ended = wireyard_tests::binary::run(&["lab", "compare", path(a), path(b), "--json"]);
     (ended.status, ended.out + &ended.err)
 }
 
@@ -178,4 +172,23 @@ fn what_is_no_folder_of_results_is_refused() {
     let (status, said) = lab_compare(&folder.path().join("none"), folder.path());
     assert_eq!(status, Some(2));
     assert!(said.contains("no folder of results"), "{said}");
+}
+
+/// What a run wrote hides no scenario of the binary, and a run is no different from itself.
+#[test]
+fn a_folder_of_its_name_hides_no_scenario() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("dumbbell");
+    for _ in 0..2 {
+        let args = ["lab", "dumbbell", "-o", "dumbbell"];
+        let ended = wireyard_tests::binary::run_in(folder.path(), &args);
+        ended.expect(0, &[]);
+    }
+    let ended = wireyard_tests::binary::run(&["lab", "compare", path(&out), path(&out)]);
+    ended.expect(0, &[]);
+    assert!(ended.out.contains("No figure differs."), "{}", ended.out);
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("a name")
 }

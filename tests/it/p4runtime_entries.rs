@@ -8,12 +8,14 @@ use tonic::Code;
 use wireyard_switch::p4runtime::proto::p4::v1 as p4;
 use wireyard_tests::p4client::{Controller, codes, insert, update};
 
-use crate::p4runtime::rig;
+use crate::p4runtime::{Rig, rig};
 use crate::rig::private_network;
 use p4::entity::Entity as Message;
 use p4::field_match::{Exact, FieldMatchType};
 use p4::packet_replication_engine_entry::Type as Replication;
 use p4::replica::PortKind;
+use p4::set_forwarding_pipeline_config_request::Action;
+use p4::stream_message_request::Update as ToDevice;
 use p4::stream_message_response::Update as FromDevice;
 use p4::table_action::Type as Does;
 use p4::update::Type::{Insert, Modify};
@@ -34,6 +36,12 @@ fn entry(
         action: action.map(|action| p4::TableAction { r#type: Some(Does::Action(action)) }),
         ..Default::default()
     }
+}
+
+fn start() -> (Rig, Controller) {
+    let rig = rig(PROGRAM, &[]);
+    let controller = rig.primary();
+    (rig, controller)
 }
 
 fn forward(controller: &Controller) -> Option<p4::Action> {
@@ -66,8 +74,7 @@ fn read(controller: &mut Controller, key: &p4::TableEntry) -> p4::TableEntry {
 #[test]
 fn a_modified_entry_keeps_the_action_and_loses_the_rates_that_it_is_not_given() {
     let Some(_network) = private_network("P4Runtime: modified entries") else { return };
-    let rig = rig(PROGRAM, &[]);
-    let mut controller = rig.primary();
+    let (rig, mut controller) = start();
     let whole = p4::TableEntry {
         meter_config: rates(),
         ..entry(&controller, "Entries.aged", &A, forward(&controller))
@@ -102,8 +109,7 @@ fn a_modified_entry_keeps_the_action_and_loses_the_rates_that_it_is_not_given() 
 #[test]
 fn an_idle_entry_of_a_p4_program_is_told_with_the_time_of_day() {
     let Some(_network) = private_network("P4Runtime: idle entries of P4") else { return };
-    let rig = rig(PROGRAM, &[]);
-    let mut controller = rig.primary();
+    let (rig, mut controller) = start();
     let aged = p4::TableEntry {
         idle_timeout_ns: 100_000_000,
         ..entry(&controller, "Entries.aged", &A, forward(&controller))
@@ -148,8 +154,7 @@ fn session(session_id: u32, replicas: Vec<p4::Replica>) -> Message {
 #[test]
 fn what_the_standard_refuses_of_entries_groups_and_sessions_is_refused() {
     let Some(_network) = private_network("P4Runtime: refused entries") else { return };
-    let rig = rig(PROGRAM, &[]);
-    let mut controller = rig.primary();
+    let (rig, mut controller) = start();
     let good = entry(&controller, "Entries.aged", &A, forward(&controller));
     let nothing = p4::Action { action_id: controller.id("Entries.nothing"), params: Vec::new() };
     let keyless = p4::TableEntry {
@@ -186,5 +191,45 @@ fn what_the_standard_refuses_of_entries_groups_and_sessions_is_refused() {
     let to_cpu = session(5, vec![replica(&[0xff, 0xff, 0xff, 0xfd], 1, &[])]);
     controller.write(vec![insert(to_cpu.clone())]).unwrap();
     assert_eq!(controller.read(vec![session(5, Vec::new())]).unwrap(), [to_cpu]);
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn streams_refuse_what_is_not_there_and_a_refused_commit_loses_nothing() {
+    let Some(_network) = private_network("P4Runtime: refused messages") else { return };
+    let (rig, mut controller) = start();
+    let long = p4::PacketOut { payload: vec![0; 20_000], metadata: Vec::new() };
+    let ack = p4::DigestListAck { digest_id: 0x1234, list_id: 1 };
+    for message in [ToDevice::Packet(long), ToDevice::DigestAck(ack)] {
+        controller.send(message);
+        let found = controller.next_message();
+        let Ok(FromDevice::Error(error)) = found else { panic!("{found:?}") };
+        assert_eq!(Code::from(error.canonical_code), Code::InvalidArgument, "{}", error.message);
+    }
+    // Modified without data a counter stays as it is; inserted it is refused, as beyond its end.
+    let counter = |index, data| {
+        let counter_id = controller.id("Entries.all");
+        Message::CounterEntry(p4::CounterEntry {
+            counter_id,
+            index: Some(p4::Index { index }),
+            data,
+        })
+    };
+    let batch = vec![
+        update(Modify, counter(1, packets(5))),
+        update(Modify, counter(1, None)),
+        update(Modify, counter(4, None)),
+        insert(counter(1, None)),
+    ];
+    let wanted = counter(1, None);
+    let kept = counter(1, packets(5));
+    let found = codes(&controller.write(batch).unwrap_err());
+    assert_eq!(found, [Code::Ok, Code::Ok, Code::OutOfRange, Code::InvalidArgument]);
+    assert_eq!(controller.read(vec![wanted]).unwrap(), [kept]);
+    let config = controller.pipeline();
+    controller.push(Action::VerifyAndSave, Some(config.clone())).unwrap();
+    let refused = controller.push(Action::Commit, Some(config)).unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    controller.push(Action::Commit, None).unwrap();
     rig.switch.end("TERM").expect(0, &[]);
 }

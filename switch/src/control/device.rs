@@ -38,20 +38,11 @@ impl Control {
     /// A packet from the control plane: ingress sees it on the CPU port, with the headers in front that the program reads there.
     ///
     /// # Errors
-    /// [`ControlError::ResourceExhausted`]: no packet memory is free, which the ledger counts; [`ControlError::Unavailable`].
+    /// [`ControlError::InvalidArgument`]: it is longer than packets may be; [`ControlError::ResourceExhausted`]: no packet memory is free, which
+    /// the ledger counts; [`ControlError::Unavailable`].
     pub fn packet_out(&self, frame: &[u8]) -> Result<()> {
         let frame = frame.to_vec();
-        let len = frame.len();
-        let done = self.ask(0, move |core, now| match core.longest_frame() {
-            longest if frame.len() > longest => Err(longest),
-            _ => Ok(core.inject(&frame, now)),
-        })?;
-        match done {
-            Ok(taken) => accepted(taken),
-            Err(longest) => Err(ControlError::InvalidArgument(format!(
-                "a packet of {len} bytes: packets have at most {longest}"
-            ))),
-        }
+        self.ask(0, move |core, now| taken(core, &frame, |core| core.inject(&frame, now)))?
     }
 
     /// A packet that ingress sees as if it had come in by this port; the ledger counts it as generated there.
@@ -63,7 +54,9 @@ impl Control {
             return self.packet_out(frame);
         }
         let frame = frame.to_vec();
-        accepted(self.ask_owner(port, move |core, now| core.inject_at(port, &frame, now))?)
+        self.ask_owner(port, move |core, now| {
+            taken(core, &frame, |core| core.inject_at(port, &frame, now))
+        })?
     }
 
     /// A packet that leaves by this port as it is: the program does not see it; it has its class by the port's maps and waits in its queue.
@@ -72,7 +65,9 @@ impl Control {
     /// As [`Control::inject`].
     pub fn send(&self, port: u16, frame: &[u8]) -> Result<()> {
         let frame = frame.to_vec();
-        accepted(self.ask_owner(port, move |core, now| core.send_out(port, &frame, None, now))?)
+        self.ask_owner(port, move |core, now| {
+            taken(core, &frame, |core| core.send_out(port, &frame, None, now))
+        })?
     }
 
     /// Packets that leave by this port of a worker as they are, in this traffic class; how many were taken.
@@ -313,9 +308,14 @@ impl Control {
     }
 }
 
-fn accepted(taken: bool) -> Result<()> {
-    match taken {
-        true => Ok(()),
+/// Lets a worker take a frame, which has to fit a packet's memory.
+fn taken(core: &mut Core, frame: &[u8], take: impl FnOnce(&mut Core) -> bool) -> Result<()> {
+    let (bytes, longest) = (frame.len(), core.longest_frame());
+    match bytes > longest {
+        true => Err(ControlError::InvalidArgument(format!(
+            "a packet of {bytes} bytes: packets have at most {longest}"
+        ))),
+        false if take(core) => Ok(()),
         false => Err(ControlError::ResourceExhausted("no packet memory is free".to_owned())),
     }
 }

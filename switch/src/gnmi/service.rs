@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, mpsc};
 use tokio_stream::Stream;
@@ -89,12 +89,6 @@ impl Service {
     }
 }
 
-/// Nanoseconds since the epoch.
-fn now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
 /// Leaves as a notification.
 pub(super) fn notification<'a>(
     entries: impl Iterator<Item = &'a Entry>,
@@ -106,7 +100,7 @@ pub(super) fn notification<'a>(
         duplicates: 0,
     };
     Notification {
-        timestamp: now_ns(),
+        timestamp: crate::time_of_day::signed_ns(),
         update: entries.map(update).collect(),
         ..Notification::default()
     }
@@ -188,7 +182,11 @@ impl GNmi for Service {
             let value = Value::JsonIetfVal(tree::document(&found));
             let val = Some(TypedValue { value: Some(value) });
             let update = vec![Update { path: Some(path), val, duplicates: 0 }];
-            Ok(Notification { timestamp: now_ns(), update, ..Notification::default() })
+            Ok(Notification {
+                timestamp: crate::time_of_day::signed_ns(),
+                update,
+                ..Notification::default()
+            })
         };
         let notification = request.path.iter().map(one).collect::<Result<Vec<_>, Status>>()?;
         Ok(Response::new(GetResponse { notification }))

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use wireyard_tables::time::{Span, Time};
 
@@ -78,7 +78,7 @@ impl Workers {
         let slots = (0..=others.len()).map(|_| slot()).collect::<io::Result<Vec<_>>>();
         let shared = Arc::new(Shared {
             began: Instant::now(),
-            began_ns: time_of_day_ns(),
+            began_ns: crate::time_of_day::now_ns(),
             slots: slots?,
             stop: AtomicBool::new(false),
             asked: AtomicBool::new(false),
@@ -380,11 +380,6 @@ impl Barrier {
         lock(&self.state).is_abandoned = true;
         self.changed.notify_all();
     }
-}
-
-fn time_of_day_ns() -> u64 {
-    let day = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(day.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

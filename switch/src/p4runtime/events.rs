@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 use wireyard_pipeline::ids::Id;
@@ -15,6 +15,7 @@ use super::service::Service;
 use super::translate::entry;
 use crate::control::{DeviceEvent, IdleNotice, Interest, Notice, Said};
 use crate::ports::LinkState;
+use crate::time_of_day;
 use p4::stream_message_response::Update;
 
 /// Notices of a worker that wait for this task; more are lost, which the stream counts.
@@ -59,12 +60,6 @@ pub(super) fn start(service: Service) {
     });
 }
 
-/// Nanoseconds since 1970, as messages to controllers have them.
-fn time_of_day_ns() -> i64 {
-    let day = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(day.as_nanos()).unwrap_or(i64::MAX)
-}
-
 impl Service {
     fn pass_on(&self, notice: Notice, now_ns: u64) {
         match notice.said {
@@ -84,7 +79,7 @@ impl Service {
                     digests.add(digest.digest, digest.values, now_ns);
                 }
             }
-            Said::Idle(idle) => self.idle(&idle, time_of_day_ns()),
+            Said::Idle(idle) => self.idle(&idle, time_of_day::signed_ns()),
             Said::Event(DeviceEvent::Link { port, state }) => {
                 self.device.link(port, state == LinkState::Up);
             }
@@ -110,7 +105,7 @@ impl Service {
     fn send_digests(&self, now_ns: u64) {
         let lists = self.device.digests().due(now_ns);
         let pipeline = self.device.pipeline();
-        let timestamp = time_of_day_ns();
+        let timestamp = time_of_day::signed_ns();
         for list in lists {
             if list.digest.index() < pipeline.schema.ids.digests.len() {
                 let message = packets::digest_list(&pipeline.schema, &list, timestamp);

@@ -208,5 +208,8 @@ deparser: { emit: [to_controller, from_controller] }
         assert!(missing.to_string().contains("metadata pad (id 2) is missing"), "{missing}");
         let wide = packet_bytes(&schema, &out(vec![metadata(1, &[2, 0])])).unwrap_err();
         assert!(matches!(wide, ControlError::OutOfRange(_)), "{wide}");
+        let twice = out(vec![metadata(2, &[0]), metadata(1, &[1]), metadata(1, &[2])]);
+        let twice = packet_bytes(&schema, &twice).unwrap_err();
+        assert!(twice.to_string().contains("is given twice"), "{twice}");
     }
 }

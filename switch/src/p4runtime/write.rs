@@ -396,12 +396,14 @@ fn step(
         Some(Message::CounterEntry(entry)) => {
             let counter = schema.counter(entry.counter_id)?;
             let size = schema.program.counters[counter].size;
-            // Without data nothing changes.
-            let Some(data) = &entry.data else {
-                objects::index(entry.index.as_ref())?;
+            // Modified without data it stays as it is.
+            if entry.data.is_none() && update.r#type == Type::Modify as i32 {
+                let index = objects::index(entry.index.as_ref())?;
+                let query = Query::Counters { counter: Some(counter), index };
+                control.visit_of(&schema.program, &query, &mut |_| {})?;
                 return Ok(Step::Updates(Vec::new()));
-            };
-            let count = objects::count(data)?;
+            }
+            let count = objects::count(&entry.data.unwrap_or_default())?;
             cells(entry.index.as_ref(), size, |index| {
                 kind(Entity::Counter { counter, index, count })
             })

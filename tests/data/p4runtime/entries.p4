@@ -13,6 +13,7 @@ control Verify(inout headers hdr, inout metadata meta) { apply { } }
 control Entries(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) {
     direct_counter(CounterType.packets_and_bytes) hits;
     direct_counter(CounterType.packets_and_bytes) constant_hits;
+    counter(4, CounterType.packets) all;
     direct_meter<bit<8>>(MeterType.packets) rates;
 
     action forward(bit<9> port) { hits.count(); rates.read(meta.color); standard.egress_spec = port; }
@@ -38,7 +39,7 @@ control Entries(inout headers hdr, inout metadata meta, inout standard_metadata_
         actions = { nothing; NoAction; }
         default_action = NoAction();
     }
-    apply { aged.apply(); constant.apply(); keyless.apply(); }
+    apply { all.count(0); aged.apply(); constant.apply(); keyless.apply(); }
 }
 control Leave(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) { apply { } }
 control Sum(inout headers hdr, inout metadata meta) { apply { } }

@@ -343,6 +343,11 @@ fn priorities_get_and_lose_pfc_at_run_time() {
     std::thread::sleep(Duration::from_millis(50));
     let packet = frame(A, B);
     rig.stops(&packet);
+    // The text has pauses, groups and pools as the JSON has, and the pause lasts.
+    let stats = rig.switch.command(&["stats"]).out;
+    for word in ["resumes_received", "xoff_at_bytes", "headroom_bytes", "kernel drops"] {
+        assert!(stats.contains(word), "no {word} in {stats}");
+    }
     let set = rig.switch.objects(&["queue", "set", "2", "port", "pfc=3"]).remove(0);
     assert_eq!(set["pfc"], serde_json::json!([3]), "{set}");
     assert_eq!(rig.wires[1].receive(1), std::slice::from_ref(&packet), "it waited for the pause");

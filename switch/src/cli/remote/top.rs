@@ -281,4 +281,16 @@ mod tests {
         let text = people(&shown, "here");
         assert!(text.contains("t: k=1 -> x") && text.contains("acl 2/s, 6 in all"), "{text}");
     }
+
+    #[test]
+    fn a_port_that_only_receives_in_a_class_is_shown_while_it_pauses_its_peer() {
+        let groups = json!([{ "group": 3, "stopped": true }, { "group": 4, "stopped": true }, { "group": 5 }]);
+        let port = json!({ "port": 1, "queues": [{ "queue": 4 }], "groups": groups });
+        let now = json!({ "time_ns": 1_000_000_000, "queueing": { "ports": [port] } });
+        let shown = compare(&json!({}), &now);
+        let found = items(&shown["queues"])
+            .map(|one| (count(&one["queue"]), one["stops_its_peer"] == true));
+        assert_eq!(found.collect::<Vec<_>>(), [(4, true), (3, true)]);
+        assert_eq!(people(&shown, "here").matches("pauses its peer").count(), 2);
+    }
 }

@@ -76,7 +76,7 @@ pub(in crate::config) fn check(
         let schedulers = pairs(port, "queue_schedulers").iter();
         schedulers.for_each(|(_, value)| name(value, "scheduler", &known.schedulers, found));
     }
-    // A misspelt use is told there, and not at what it meant too.
+    // A misspelt use is an error there, and no warning at what it meant too.
     if let Some(section) = section
         && !found.has_errors()
     {

@@ -167,8 +167,11 @@ pub fn wanted(schema: &Schema, entry: &p4::TableEntry, deleted: bool) -> Result<
     if deleted {
         return Ok(Wanted::Entity(Entity::TableEntry(found)));
     }
-    resources(declared, entry, &mut found)?;
     let name = &declared.name;
+    if declared.keys.is_empty() {
+        return invalid(format!("table {name} has no key: it has a default action and no entries"));
+    }
+    resources(declared, entry, &mut found)?;
     let does = entry.action.as_ref().and_then(|action| action.r#type.as_ref());
     match (does, declared.selector.is_some()) {
         (Some(Does::Action(action)), false) => {
@@ -200,9 +203,6 @@ pub fn wanted(schema: &Schema, entry: &p4::TableEntry, deleted: bool) -> Result<
 /// What an entry has beside its key and action: a timeout, a meter, a counter.
 pub fn resources(declared: &Table, entry: &p4::TableEntry, found: &mut TableEntry) -> Result<()> {
     let name = &declared.name;
-    if declared.keys.is_empty() {
-        return invalid(format!("table {name} has no key: it has a default action and no entries"));
-    }
     if entry.time_since_last_hit.is_some() {
         return invalid("time_since_last_hit is read and not written");
     }
