@@ -3,7 +3,7 @@
 //!
 //! Data only. [`crate::p4`] makes it, the messages of P4Runtime are made of it elsewhere: nothing here depends on protobuf.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A compiled program's P4 source, for control: what P4Info lists, and the full names there of what the program declares, by the
 /// names that the program has. What is not in a list has no name for control.
@@ -21,6 +21,8 @@ pub struct Origin {
     pub digests: BTreeMap<String, String>,
     /// Value sets.
     pub value_sets: BTreeMap<String, String>,
+    /// Instances that are elements of stacks of unions: a counter says which of them is extracted, so none is twice.
+    pub union_elements: BTreeSet<String>,
 }
 
 /// Everything that P4Info lists.

@@ -8,6 +8,7 @@
 //! Members and groups are published in the same snapshot as the tables that point to them.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::entry::{ActionCall, GroupMember, ProfileSpec, Target};
@@ -391,6 +392,15 @@ impl ProfileWriter {
     /// Members by id.
     pub(crate) fn members(&self) -> impl Iterator<Item = (u32, &ActionCall)> {
         self.members.iter().map(|(id, member)| (*id, &member.call))
+    }
+
+    /// The least and the greatest number that a member or group has.
+    pub(crate) fn numbers(&self) -> Option<RangeInclusive<u32>> {
+        let members = self.members.first_key_value().zip(self.members.last_key_value());
+        let groups = self.groups.first_key_value().zip(self.groups.last_key_value());
+        let ranges = [members.map(|(a, b)| (*a.0, *b.0)), groups.map(|(a, b)| (*a.0, *b.0))];
+        let both = ranges.into_iter().flatten();
+        both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).map(|(least, greatest)| least..=greatest)
     }
 
     /// Groups by id.

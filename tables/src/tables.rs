@@ -8,6 +8,7 @@ mod write;
 pub use copied::CopiedEntries;
 pub use reader::Reader;
 
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use arc_swap::ArcSwap;
@@ -310,6 +311,14 @@ impl Tables {
         let writer = self.writer();
         let members = writer.profile(profile)?.members();
         Ok(members.map(|(id, call)| (id, call.clone())).collect())
+    }
+
+    /// The least and the greatest number that a member or group of a profile has; `None` where there is neither.
+    pub fn profile_numbers(
+        &self,
+        profile: ProfileId,
+    ) -> Result<Option<RangeInclusive<u32>>, EntryError> {
+        Ok(self.writer().profile(profile)?.numbers())
     }
 
     /// Groups of a profile, by id.

@@ -339,7 +339,7 @@ fn groups_members_action_sets_and_replicas_are_written_and_read_back() {
     let mut way = controller.exact("ways", &[1], controller.action("forward", &[&[1]]));
     way.action =
         Some(p4::TableAction { r#type: Some(p4::table_action::Type::ActionProfileGroupId(7)) });
-    let mut set = controller.exact("ways", &[2], controller.action("forward", &[&[1]]));
+    let mut set = controller.exact("shots", &[2], controller.action("forward", &[&[1]]));
     let one = |port: u8, weight| p4::ActionProfileAction {
         action: Some(controller.action("forward", &[&[port]])),
         weight,
@@ -406,11 +406,10 @@ fn groups_members_action_sets_and_replicas_are_written_and_read_back() {
         |message| controller_read(&mut Controller::connect(&rig.address, 1000).unwrap().0, message);
     assert_eq!(empty(Message::ActionProfileMember(Default::default())), members);
     assert_eq!(empty(Message::ActionProfileGroup(Default::default())), [group]);
-    let ways = p4::TableEntry { table_id: way.table_id, ..Default::default() };
-    assert_eq!(
-        empty(Message::TableEntry(ways.clone())),
-        [Message::TableEntry(way), Message::TableEntry(set.clone())]
-    );
+    let of = |table_id| Message::TableEntry(p4::TableEntry { table_id, ..Default::default() });
+    let shots = of(set.table_id);
+    assert_eq!(empty(of(way.table_id)), [Message::TableEntry(way)]);
+    assert_eq!(empty(shots.clone()), [Message::TableEntry(set.clone())]);
     assert_eq!(
         empty(Message::PacketReplicationEngineEntry(Default::default())),
         [multicast, session]
@@ -420,7 +419,7 @@ fn groups_members_action_sets_and_replicas_are_written_and_read_back() {
     drop(controller);
     let mut controller = Controller::connect(&rig.address, 2000).unwrap().0;
     controller.write(vec![update(Delete, Message::TableEntry(set))]).unwrap();
-    assert_eq!(controller_read(&mut controller, Message::TableEntry(ways)).len(), 1);
+    assert_eq!(controller_read(&mut controller, shots), []);
     rig.switch.end("TERM").expect(0, &[]);
 }
 

@@ -233,3 +233,125 @@ fn streams_refuse_what_is_not_there_and_a_refused_commit_loses_nothing() {
     controller.push(Action::Commit, None).unwrap();
     rig.switch.end("TERM").expect(0, &[]);
 }
+
+/// An action set of these weights.
+fn action_set(controller: &Controller, table: &str, key: u8, weights: &[i32]) -> Message {
+    let param = p4::action::Param { param_id: 1, value: vec![2] };
+    let leave = p4::Action { action_id: controller.id("Entries.leave"), params: vec![param] };
+    let one = |weight: &i32| p4::ActionProfileAction {
+        action: Some(leave.clone()),
+        weight: *weight,
+        watch_kind: None,
+    };
+    let set = p4::ActionProfileActionSet {
+        action_profile_actions: weights.iter().map(one).collect(),
+        ..Default::default()
+    };
+    let mut entry = entry(controller, table, &[2, 0, 0, 0, 0, key], None);
+    entry.action = Some(p4::TableAction { r#type: Some(Does::ActionProfileActionSet(set)) });
+    Message::TableEntry(entry)
+}
+
+fn member(controller: &Controller, profile: &str, member_id: u32) -> Message {
+    let param = p4::action::Param { param_id: 1, value: vec![2] };
+    let leave = p4::Action { action_id: controller.id("Entries.leave"), params: vec![param] };
+    let action_profile_id = controller.id(profile);
+    Message::ActionProfileMember(p4::ActionProfileMember {
+        action_profile_id,
+        member_id,
+        action: Some(leave),
+    })
+}
+
+fn choice(
+    controller: &Controller,
+    profile: &str,
+    members: &[(u32, i32)],
+    max_size: i32,
+) -> Message {
+    let one = |(member_id, weight): &(u32, i32)| p4::action_profile_group::Member {
+        member_id: *member_id,
+        weight: *weight,
+        watch_kind: None,
+    };
+    Message::ActionProfileGroup(p4::ActionProfileGroup {
+        action_profile_id: controller.id(profile),
+        group_id: 1,
+        members: members.iter().map(one).collect(),
+        max_size,
+    })
+}
+
+#[test]
+fn groups_are_bounded_and_a_profile_has_members_or_action_sets() {
+    let Some(_network) = private_network("P4Runtime: bounds of groups") else { return };
+    // One is asked for ids, the other one writes.
+    let (rig, one) = start();
+    let mut controller = Controller::connect(&rig.address, 7).unwrap().0;
+    let mut status = |message: Message| {
+        controller.write(vec![insert(message)]).err().map_or(Code::Ok, |status| codes(&status)[0])
+    };
+    // Weights together: three at most. Action sets, so no members.
+    for (weights, expected) in
+        [(&[1, 2][..], Code::Ok), (&[2, 2], Code::ResourceExhausted), (&[0], Code::InvalidArgument)]
+    {
+        let key = weights.len() as u8;
+        let found = status(action_set(&one, "Entries.chosen", key, weights));
+        assert_eq!(found, expected, "{weights:?}");
+    }
+    assert_eq!(status(member(&one, "Entries.ways", 1)), Code::InvalidArgument);
+    // Members: two at most, of weight 10 each. Members, so no action sets.
+    for id in 1..=3 {
+        assert_eq!(status(member(&one, "Entries.heavy", id)), Code::Ok);
+    }
+    for (members, max_size, expected) in [
+        (&[(1, 1), (2, 1), (3, 1)][..], 0, Code::ResourceExhausted),
+        (&[(1, 11)], 0, Code::InvalidArgument),
+        (&[(1, 1)], 3, Code::InvalidArgument),
+        (&[(1, 1), (2, 1)], 1, Code::InvalidArgument),
+        (&[(1, 10), (2, 10)], 2, Code::Ok),
+    ] {
+        let found = status(choice(&one, "Entries.heavy", members, max_size));
+        assert_eq!(found, expected, "{members:?} {max_size}");
+    }
+    assert_eq!(status(action_set(&one, "Entries.weighed", 1, &[1])), Code::InvalidArgument);
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn a_read_gives_the_entries_of_an_action_and_of_metadata_and_defaults_have_theirs() {
+    let Some(_network) = private_network("P4Runtime: filtered reads") else { return };
+    let (rig, mut controller) = start();
+    let mut first = entry(&controller, "Entries.aged", &A, forward(&controller));
+    first.metadata = b"mine".to_vec();
+    let none = p4::Action { action_id: controller.id("NoAction"), params: Vec::new() };
+    let other = [2, 0, 0, 0, 0, 0xb];
+    let second = entry(&controller, "Entries.aged", &other, Some(none.clone()));
+    let both = [&first, &second].map(|one| insert(Message::TableEntry(one.clone())));
+    controller.write(both.to_vec()).unwrap();
+    let all = p4::TableEntry { table_id: first.table_id, ..Default::default() };
+    let does = |action: p4::Action| Some(p4::TableAction { r#type: Some(Does::Action(action)) });
+    let by_action = p4::TableEntry { action: does(none.clone()), ..all.clone() };
+    let by_metadata = p4::TableEntry { metadata: b"mine".to_vec(), ..all.clone() };
+    let nobodys = p4::TableEntry { metadata: b"yours".to_vec(), ..all.clone() };
+    for (wanted, expected) in [
+        (by_action, vec![second.clone()]),
+        (by_metadata, vec![first.clone()]),
+        (nobodys, Vec::new()),
+        (all.clone(), vec![first, second]),
+    ] {
+        let expected: Vec<Message> = expected.into_iter().map(Message::TableEntry).collect();
+        assert_eq!(controller.read(vec![Message::TableEntry(wanted)]).unwrap(), expected);
+    }
+    // The default entry.
+    let default = p4::TableEntry { is_default_action: true, ..all };
+    let written =
+        p4::TableEntry { action: does(none), metadata: b"default".to_vec(), ..default.clone() };
+    controller.write(vec![update(Modify, Message::TableEntry(written.clone()))]).unwrap();
+    let read = controller.read(vec![Message::TableEntry(default.clone())]).unwrap();
+    assert_eq!(read, [Message::TableEntry(written)]);
+    controller.write(vec![update(Modify, Message::TableEntry(default.clone()))]).unwrap();
+    let read = controller.read(vec![Message::TableEntry(default)]).unwrap();
+    assert!(matches!(&read[..], [Message::TableEntry(one)] if one.metadata.is_empty()), "{read:?}");
+    rig.switch.end("TERM").expect(0, &[]);
+}

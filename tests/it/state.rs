@@ -147,7 +147,7 @@ fn objects(controller: &Controller) -> Vec<p4::Update> {
     let mut way = controller.exact("ways", &[1], controller.action("forward", &[&[1]]));
     let by = |kind| Some(p4::TableAction { r#type: Some(kind) });
     way.action = by(p4::table_action::Type::ActionProfileGroupId(4));
-    let mut shot = controller.exact("ways", &[2], controller.action("forward", &[&[1]]));
+    let mut shot = controller.exact("shots", &[2], controller.action("forward", &[&[1]]));
     let one = p4::ActionProfileAction {
         action: Some(controller.action("forward", &[&[1]])),
         weight: 5,

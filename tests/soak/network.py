@@ -108,12 +108,13 @@ class Switch:
         self.process.wait(30)
 
     def end(self):
-        """SIGTERM: the right status, a balanced report, nothing that the sandbox refused, no panic, no socket left."""
+        """SIGTERM: success, a balanced report, nothing that the sandbox refused, no panic, no socket left.
+
+        A capture that found no room is no failure of the run: `disk_full` writes another one of its name behind it.
+        """
         self.kill(signal.SIGTERM)
         said = self.said()
-        # A run with a capture that could not be written ends with status 2, behind its report.
-        right = 2 if "No space left on device" in said else 0
-        assert self.process.returncode == right, f"{self.name}: status {self.process.returncode}: {said[-2000:]}"
+        assert self.process.returncode == 0, f"{self.name}: status {self.process.returncode}: {said[-2000:]}"
         for bad in ("panicked at", "the sandbox refused"):
             assert bad not in said, f"{self.name}: {said[-2000:]}"
         with open(self.log + ".out") as file:

@@ -263,7 +263,8 @@ impl Cx<'_> {
             let Some(expr) = self.ir.exprs.get(*id) else { continue };
             let (ExprKind::Meta(meta), Some(span)) = (&expr.kind, expr.span) else { continue };
             let Some(known) = self.ir.metadata.get(*meta) else { continue };
-            if known.carried_at.is_some() || written.contains(meta) {
+            // A front end that has an origin carries all that egress needs.
+            if known.carried_at.is_some() || written.contains(meta) || self.ir.origin.is_some() {
                 continue;
             }
             let name = &known.name;

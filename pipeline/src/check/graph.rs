@@ -158,7 +158,11 @@ impl Cx<'_> {
                 parser_op(&self.ir, op, &mut now);
             }
         }
+        let origin = self.ir.origin.clone();
         for (span, name) in found {
+            if origin.as_ref().is_some_and(|origin| origin.union_elements.contains(&name)) {
+                continue;
+            }
             let text =
                 format!("header `{name}` may be extracted already when this state is reached");
             self.report

@@ -139,6 +139,8 @@ struct Lower<'a> {
     beside_headers: Vec<ast::Name>,
     /// Checksums that were updated and cannot be updated again.
     updated: BTreeSet<String>,
+    /// Direct counters and meters that a table has.
+    attached: BTreeSet<String>,
     /// How many elements of each stack of unions the parser has extracted.
     counters: HashMap<String, ast::AstExpr>,
     /// What the rounds before found, and what this one does.
@@ -231,6 +233,7 @@ fn round(
         hidden: Vec::new(),
         beside_headers: Vec::new(),
         updated: BTreeSet::new(),
+        attached: BTreeSet::new(),
         counters: HashMap::new(),
         known,
         found: BTreeSet::new(),

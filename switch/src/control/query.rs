@@ -1,6 +1,6 @@
 //! Reading what a device has.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use wireyard_pipeline::generation::Generation;
@@ -34,6 +34,18 @@ impl Control {
     pub fn visit(&self, query: &Query, each: &mut dyn FnMut(Entity)) -> Result<()> {
         let loader = self.shared.loader();
         self.visit_in(&loader.current(), query, each)
+    }
+
+    /// The least and the greatest number that a member or group of a table has; `None` where there is neither.
+    ///
+    /// # Errors
+    /// [`ControlError::InvalidArgument`]: the table has no action profile.
+    pub fn profile_numbers(&self, table: TableId) -> Result<Option<RangeInclusive<u32>>> {
+        let generation = self.shared.loader().current();
+        let declared = plan::table(&generation.program, table)?;
+        let profile = plan::profile(&generation.program, table)?;
+        let numbers = generation.state.tables().profile_numbers(profile);
+        numbers.map_err(|error| of_entry(&declared.name, &error))
     }
 
     /// The same for a query whose ids are of this program.

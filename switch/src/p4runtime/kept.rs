@@ -22,7 +22,7 @@ const BYTES_MAX: usize = 64 << 20;
 /// What bytes belong to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Owner {
-    /// An entry, by its message with nothing but the key.
+    /// An entry or default entry, by its message with nothing but the key.
     Entry(Vec<u8>),
     /// A multicast group.
     Group(u32),
@@ -65,11 +65,12 @@ fn given(update: &p4::Update) -> &[u8] {
 }
 
 fn of_key(message: &p4::TableEntry) -> Owner {
-    let p4::TableEntry { table_id, r#match, priority, .. } = message;
+    let p4::TableEntry { table_id, r#match, priority, is_default_action, .. } = message;
     let key = p4::TableEntry {
         table_id: *table_id,
         r#match: r#match.clone(),
         priority: *priority,
+        is_default_action: *is_default_action,
         ..Default::default()
     };
     Owner::Entry(key.encode_to_vec())
@@ -77,7 +78,8 @@ fn of_key(message: &p4::TableEntry) -> Owner {
 
 fn owner(schema: &Schema, update: &p4::Update) -> Option<Owner> {
     match update.entity.as_ref()?.entity.as_ref()? {
-        Message::TableEntry(message) if !message.is_default_action => {
+        Message::TableEntry(message) if message.is_default_action => Some(of_key(message)),
+        Message::TableEntry(message) => {
             // Written again as the switch writes it: values without zeros in front.
             let table = schema.table(message.table_id).ok()?;
             let key = entry::key(schema, table, message).ok()?;

@@ -384,7 +384,7 @@ fn table_entries(
 ) -> Result<()> {
     let control = &device.control;
     if wanted.is_default_action {
-        return default_actions(control, schema, wanted, answers);
+        return default_actions(device, schema, wanted, answers);
     }
     let parts = Parts {
         counter: wanted.counter_data.is_some(),
@@ -407,10 +407,21 @@ fn table_entries(
             };
             let mut message = entry::message(schema, &entry, does, parts);
             message.metadata = kept.of_entry(&message);
-            Some(Message::TableEntry(message))
+            is_asked_for(wanted, &message).then_some(Message::TableEntry(message))
         },
         answers,
     )
+}
+
+/// Whether an entry has the action and the metadata of a request, where it names any (P4Runtime specification 1.5, section 9.1.1).
+fn is_asked_for(wanted: &p4::TableEntry, entry: &p4::TableEntry) -> bool {
+    let action = |entry: &p4::TableEntry| match entry.action.as_ref()?.r#type.as_ref()? {
+        Does::Action(action) => Some(action.action_id),
+        _ => None,
+    };
+    let asked = action(wanted).filter(|id| *id != 0);
+    (asked.is_none() || asked == action(entry))
+        && (wanted.metadata.is_empty() || wanted.metadata == entry.metadata)
 }
 
 /// Action sets of entries that have actions of their own, by table and group.
@@ -457,21 +468,26 @@ fn own_sets(
 }
 
 fn default_actions(
-    control: &Control,
+    device: &Device,
     schema: &Schema,
     wanted: &p4::TableEntry,
     answers: &mut Answers,
 ) -> Result<()> {
     let table = optional(wanted.table_id, |id| schema.table(id))?;
-    control.visit_of(&schema.program, &Query::DefaultActions { table }, &mut |entity| {
+    let (query, kept) = (Query::DefaultActions { table }, device.kept().clone());
+    device.control.visit_of(&schema.program, &query, &mut |entity| {
         let Entity::DefaultAction { table, action: Some(call) } = entity else { return };
         let does = Does::Action(action::action(schema, &call));
-        answers.push(Message::TableEntry(p4::TableEntry {
+        let mut message = p4::TableEntry {
             table_id: schema.ids.tables[table.index()],
             action: Some(p4::TableAction { r#type: Some(does) }),
             is_default_action: true,
             ..Default::default()
-        }));
+        };
+        message.metadata = kept.of_entry(&message);
+        if is_asked_for(wanted, &message) {
+            answers.push(Message::TableEntry(message));
+        }
     })
 }
 

@@ -9,8 +9,8 @@ use wireyard_pipeline::ir::{ControllerHeader, Program, Table};
 
 use super::forms::Forms;
 use super::info::{self, ById, Ids};
-use super::proto::p4::config::v1::P4Info;
 use super::proto::p4::config::v1::action_ref::Scope;
+use super::proto::p4::config::v1::{ActionProfile, P4Info};
 use crate::control::ControlError;
 
 /// A program and the ids that a controller uses for it.
@@ -149,16 +149,59 @@ impl Schema {
         }
     }
 
+    fn action_profile(&self, table: TableId) -> Option<&ActionProfile> {
+        let id = self.ids.profiles[table.index()];
+        let has_id =
+            |one: &&ActionProfile| one.preamble.as_ref().is_some_and(|preamble| preamble.id == id);
+        self.info.action_profiles.iter().find(has_id)
+    }
+
+    /// Whether the members of a group or action set, of these weights, are as many as P4Info lets them be. `max_size` is the group's own
+    /// bound, or 0.
+    ///
+    /// # Errors
+    /// [`ControlError::ResourceExhausted`], and [`ControlError::InvalidArgument`] where it is the weight of one of them or `max_size`.
+    pub fn check_group(&self, table: TableId, weights: &[u32], max_size: u32) -> Result<()> {
+        use super::proto::p4::config::v1::action_profile::SelectorSizeSemantics as Counted;
+        let Some(profile) = self.action_profile(table) else { return Ok(()) };
+        let of = &self.declared(table).name;
+        let invalid = |text: String| Err(ControlError::InvalidArgument(text));
+        let (size, what) = match &profile.selector_size_semantics {
+            Some(Counted::SumOfMembers(bound)) => {
+                let most = u32::try_from(bound.max_member_weight).unwrap_or(0);
+                let above = weights.iter().find(|weight| most > 0 && **weight > most);
+                if let Some(weight) = above {
+                    return invalid(format!(
+                        "table {of}: a weight is {weight}, and {most} at most"
+                    ));
+                }
+                (weights.len() as u64, "members")
+            }
+            _ => (weights.iter().map(|weight| u64::from(*weight)).sum(), "weights together"),
+        };
+        let most = u32::try_from(profile.max_group_size).unwrap_or(0);
+        if most > 0 && max_size > most {
+            return invalid(format!("table {of}: max_size is {max_size}, and {most} at most"));
+        }
+        if max_size > 0 && size > max_size.into() {
+            return invalid(format!(
+                "table {of}: a group has {size} {what} and a max_size of {max_size}"
+            ));
+        }
+        match most > 0 && size > most.into() {
+            true => Err(ControlError::ResourceExhausted(format!(
+                "table {of}: a group has {size} {what}, and {most} at most (max_group_size)"
+            ))),
+            false => Ok(()),
+        }
+    }
+
     /// Whether an action profile has groups.
     ///
     /// # Errors
     /// [`ControlError::InvalidArgument`]: it has members only.
     pub fn check_groups(&self, table: TableId) -> Result<()> {
-        let id = self.ids.profiles[table.index()];
-        let is_it = |one: &&super::proto::p4::config::v1::ActionProfile| {
-            one.preamble.as_ref().is_some_and(|preamble| preamble.id == id)
-        };
-        match self.info.action_profiles.iter().find(is_it) {
+        match self.action_profile(table) {
             Some(profile) if !profile.with_selector => Err(ControlError::InvalidArgument(format!(
                 "the action profile of table {} has no selector, so it has members and no groups",
                 self.declared(table).name

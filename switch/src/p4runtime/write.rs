@@ -1,7 +1,5 @@
 //! Write: updates of a request, in order, with a result for each.
 
-use std::collections::BTreeMap;
-
 use wireyard_pipeline::ids::{Id, TableId};
 use wireyard_pipeline::ir::ActionCall;
 
@@ -329,7 +327,8 @@ fn step(
     update: &p4::Update,
     pending: &mut Pending<'_>,
 ) -> Result<Step> {
-    let kind = match Type::try_from(update.r#type) {
+    let kind_of = Type::try_from(update.r#type);
+    let kind = match kind_of {
         Ok(Type::Insert) => Update::Insert as fn(Entity) -> Update,
         Ok(Type::Modify) => Update::Modify,
         Ok(Type::Delete) => Update::Delete,
@@ -369,10 +368,17 @@ fn step(
         },
         Some(Message::ActionProfileMember(member)) => {
             not_own(member.member_id)?;
-            one(action::member(schema, member, deleted)?)
+            let member = action::member(schema, member, deleted)?;
+            if let (Entity::Member { table, .. }, Ok(Type::Insert)) = (&member, kind_of) {
+                no_action_sets(control, schema, *table)?;
+            }
+            one(member)
         }
         Some(Message::ActionProfileGroup(group)) => {
             not_own(group.group_id)?;
+            if !deleted {
+                action::group_size(schema, group)?;
+            }
             match pending.effective(&Message::ActionProfileGroup(group.clone()), deleted)? {
                 Message::ActionProfileGroup(group) => one(action::group(schema, &group, deleted)?),
                 _ => invalid("a group stays a group"),
@@ -527,7 +533,7 @@ fn one_shot(
 ) -> Result<Step> {
     let table = entry.key.table;
     let gone = own_group(control, schema, &entry.key, pending)?;
-    let free = free_ids(control, table, actions.len() + 1, &mut pending.taken)?;
+    let free = free_ids(control, schema, table, actions.len() + 1, &mut pending.taken)?;
     let (group, ids) = (free[0], &free[1..]);
     let mut steps: Vec<Update> = Vec::new();
     let mut members = Vec::new();
@@ -556,24 +562,41 @@ fn one_shot(
     Ok(Step::Updates(steps))
 }
 
-/// Numbers that no member and no group of a table has.
-fn free_ids(control: &Control, table: TableId, count: usize, taken: &mut u32) -> Result<Vec<u32>> {
-    let mut used: BTreeMap<u32, ()> = BTreeMap::new();
-    for query in [
-        Query::Members { table: Some(table), id: None },
-        Query::Groups { table: Some(table), id: None },
-    ] {
-        control.visit(&query, &mut |entity| match entity {
-            Entity::Member { id, .. } | Entity::Group { id, .. } => drop(used.insert(id, ())),
-            _ => {}
-        })?;
+/// Numbers that no member and no group of a table has, where all belong to action sets: a profile has these, or members of its controller
+/// (P4Runtime specification 1.5, section 9.2.3).
+fn free_ids(
+    control: &Control,
+    schema: &Schema,
+    table: TableId,
+    count: usize,
+    taken: &mut u32,
+) -> Result<Vec<u32>> {
+    let used = control.profile_numbers(table)?;
+    if used.as_ref().is_some_and(|used| *used.start() < OWN_IDS) {
+        let name = &schema.declared(table).name;
+        return Err(ControlError::InvalidArgument(format!(
+            "table {name}: its profile has members or groups: delete them before entries get action sets, or name them in the entry"
+        )));
     }
-    let highest = used.last_key_value().map_or(OWN_IDS, |(id, ())| (*id + 1).max(OWN_IDS));
-    let free: Vec<u32> = (highest.saturating_add(*taken)..u32::MAX).take(count).collect();
+    let first = used.map_or(OWN_IDS, |used| used.end().saturating_add(1));
+    let free: Vec<u32> = (first.saturating_add(*taken)..u32::MAX).take(count).collect();
     *taken += count as u32;
     match free.len() == count {
         true => Ok(free),
         false => Err(ControlError::ResourceExhausted("no numbers for members are left".into())),
+    }
+}
+
+/// Refuses a member where entries have action sets.
+fn no_action_sets(control: &Control, schema: &Schema, table: TableId) -> Result<()> {
+    match control.profile_numbers(table)? {
+        Some(used) if *used.end() >= OWN_IDS => {
+            let name = &schema.declared(table).name;
+            Err(ControlError::InvalidArgument(format!(
+                "table {name}: its entries have action sets: delete these before its profile gets members, or give the entry a set"
+            )))
+        }
+        _ => Ok(()),
     }
 }
 

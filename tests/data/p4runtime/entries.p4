@@ -1,4 +1,4 @@
-// Tables whose entries have more than a key and an action: a timeout, a counter, a meter; constant ones; and a table without a key.
+// Tables whose entries have more than a key and an action: a timeout, a counter, a meter; constant ones; profiles with bounds; and a table without a key.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -17,6 +17,7 @@ control Entries(inout headers hdr, inout metadata meta, inout standard_metadata_
     direct_meter<bit<8>>(MeterType.packets) rates;
 
     action forward(bit<9> port) { hits.count(); rates.read(meta.color); standard.egress_spec = port; }
+    action leave(bit<9> port) { standard.egress_spec = port; }
     action seen() { constant_hits.count(); }
     action nothing() { }
 
@@ -35,11 +36,25 @@ control Entries(inout headers hdr, inout metadata meta, inout standard_metadata_
         const entries = { 0x1234: seen(); }
         counters = constant_hits;
     }
+    @max_group_size(3) action_selector(HashAlgorithm.crc16, 64, 8) ways;
+    @max_group_size(2) @selector_size_semantics("sum_of_members") @max_member_weight(10) action_selector(HashAlgorithm.crc16, 64, 8) heavy;
+    table chosen {
+        key = { hdr.ethernet.dst: exact; hdr.ethernet.src: selector; }
+        actions = { leave; NoAction; }
+        default_action = NoAction();
+        implementation = ways;
+    }
+    table weighed {
+        key = { hdr.ethernet.dst: exact; hdr.ethernet.src: selector; }
+        actions = { leave; NoAction; }
+        default_action = NoAction();
+        implementation = heavy;
+    }
     table keyless {
         actions = { nothing; NoAction; }
         default_action = NoAction();
     }
-    apply { all.count(0); aged.apply(); constant.apply(); keyless.apply(); }
+    apply { all.count(0); aged.apply(); constant.apply(); chosen.apply(); weighed.apply(); keyless.apply(); }
 }
 control Leave(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) { apply { } }
 control Sum(inout headers hdr, inout metadata meta) { apply { } }

@@ -24,6 +24,9 @@ pub(super) struct Lists {
     again: Vec<Option<u128>>,
     clone_mark: Option<AstExpr>,
     again_mark: Option<AstExpr>,
+    /// Where ingress and egress keep the session of their last clone, and how many places of the program clone.
+    clone_sessions: Option<[AstExpr; 2]>,
+    clone_calls: u32,
     written: u128,
 }
 
@@ -53,6 +56,34 @@ impl Lower<'_> {
         if self.is_needed(&Need::EntersAgain) {
             self.lists.again_mark = Some(self.new_meta("again", 8, span));
         }
+        if self.is_needed(&Need::LastClone) {
+            let names = ["clone_session", "egress_clone_session"];
+            self.lists.clone_sessions = Some(names.map(|name| self.new_meta(name, 16, span)));
+        }
+    }
+
+    /// A clone of v1model: of several in a pass the last one is made (v1model.p4, `clone`), so its session is kept until the control ends.
+    pub(super) fn clone_to(&mut self, session: AstExpr, span: SourceSpan) {
+        self.lists.clone_calls += 1;
+        match self.session_here() {
+            Some(place) => self.set(&place, session, span),
+            None if self.lists.clone_calls > 1 => self.need(Need::LastClone),
+            None => self.run("clone", vec![session], span),
+        }
+    }
+
+    /// Where the control that is being made keeps the session of its last clone.
+    fn session_here(&self) -> Option<AstExpr> {
+        let in_egress = self.unit.ingress.is_some();
+        self.lists.clone_sessions.as_ref().map(|both| both[usize::from(in_egress)].clone())
+    }
+
+    /// At the end of a control: the clone that it asked for last.
+    pub(super) fn last_clone(&mut self, span: SourceSpan) -> Vec<Stmt> {
+        let Some(session) = self.session_here() else { return Vec::new() };
+        let asked = binary(AstBin::Ne, session.clone(), number(0, 16, span), span);
+        let ((), clone) = self.apart(|lower| lower.run("clone", vec![session], span));
+        vec![Stmt { kind: StmtKind::If(asked, clone, Vec::new()), span }]
     }
 
     /// A list that is written down where it is used: the metadata in it.

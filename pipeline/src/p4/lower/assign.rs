@@ -13,7 +13,7 @@ use crate::ir::SourceSpan;
 impl Lower<'_> {
     /// `place = value` for one number.
     pub(super) fn set(&mut self, place: &AstExpr, value: AstExpr, span: SourceSpan) {
-        if *place == value || self.is_device_set(place) {
+        if *place == value || self.is_device_set(place) || is_nowhere(place) {
             return;
         }
         match &place.value {
@@ -124,7 +124,7 @@ impl Lower<'_> {
                     self.assign(&left, value, &of, span);
                 }
             }
-            (Val::Nothing, _) | (_, Val::Nothing) => {}
+            (Val::Nothing | Val::Literal(None), _) | (_, Val::Nothing) => {}
             _ => {
                 self.unsupported(span, "this assignment is not supported");
             }
@@ -165,6 +165,14 @@ impl Lower<'_> {
         let mut read = Vec::new();
         roots(b, &mut read);
         written.iter().any(|name| read.contains(name))
+    }
+}
+
+/// A field of an element that is not there: it reads as a number, and writing it does nothing.
+fn is_nowhere(place: &AstExpr) -> bool {
+    match &place.value {
+        Ast::Slice { value, .. } => is_nowhere(value),
+        _ => known(place).is_some(),
     }
 }
 

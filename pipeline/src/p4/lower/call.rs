@@ -350,6 +350,7 @@ impl Lower<'_> {
             (Val::Literal(fields), "isValid") => {
                 Val::Scalar(number(u128::from(fields.is_some()), 1, span))
             }
+            (Val::Literal(None), "setValid" | "setInvalid") => Val::Nothing,
             (Val::Header(header), "setValid") => {
                 self.procedure("set_valid", header, span);
                 Val::Nothing

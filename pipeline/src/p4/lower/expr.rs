@@ -277,7 +277,13 @@ impl Lower<'_> {
         self.index_of(&value, at, index)
     }
 
+    /// An element. One that is not there, as in a turn of a loop that no packet takes, is an invalid header that nothing is written to.
     fn index_of(&mut self, value: &Val, at: AstExpr, index: &Expr) -> Val {
+        if let (Val::Stack(stack), Some(at)) = (value, known(&at))
+            && at >= stack.size.into()
+        {
+            return Val::Literal(None);
+        }
         let elements: Vec<Val> = match value {
             Val::Choice(choice) => {
                 return of_each(choice, |one| self.index_of(one, at.clone(), index));

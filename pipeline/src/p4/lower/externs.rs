@@ -10,6 +10,25 @@ use super::{Lower, Place};
 use crate::ast::{self, Ast, AstBin, AstExpr, Size, Sp, StmtKind as Made};
 use crate::ir::SourceSpan;
 
+/// Whether an index is known and outside of an array, which is right: nothing is read, written or counted (v1model.p4, `counter`, `meter`,
+/// `register`).
+pub(super) fn is_outside(object: &Object, index: &AstExpr) -> bool {
+    let size = match object.args.first() {
+        Some(Val::Scalar(size)) => known(size),
+        _ => None,
+    };
+    known(index).zip(size).is_some_and(|(index, size)| index >= size)
+}
+
+/// The colour that a meter gives: green for an index outside.
+fn metered(object: &Object, args: Vec<AstExpr>, span: SourceSpan) -> AstExpr {
+    if args.first().is_some_and(|index| is_outside(object, index)) {
+        return number(0, 2, span);
+    }
+    let all = std::iter::once(named(&[&object.name], span)).chain(args).collect();
+    super::build::call("execute", all, span)
+}
+
 impl Lower<'_> {
     /// An instance of an extern, with what the tree declares for it.
     pub(super) fn new_object(
@@ -138,12 +157,8 @@ impl Lower<'_> {
             ("counter" | "Counter", "count") => {
                 let Some(arg) = args.first() else { return Val::Nothing };
                 let index = self.index_value(&arg.value);
-                let size = match object.args.first() {
-                    Some(Val::Scalar(size)) => known(size),
-                    _ => None,
-                };
                 // An index outside counts nothing.
-                if known(&index).zip(size).is_none_or(|(index, size)| index < size) {
+                if !is_outside(object, &index) {
                     self.run("count", vec![named(&[&object.name], span), index], span);
                 }
                 Val::Nothing
@@ -173,8 +188,7 @@ impl Lower<'_> {
             ("meter", "execute_meter") => {
                 let [index, to] = args else { return Val::Nothing };
                 let index = self.index_value(&index.value);
-                let color =
-                    super::build::call("execute", vec![named(&[&object.name], span), index], span);
+                let color = metered(object, vec![index], span);
                 let color = self.effect(color, span);
                 self.color(&to.value, color, span);
                 Val::Nothing
@@ -208,15 +222,15 @@ impl Lower<'_> {
         match (kind, name) {
             ("Meter", "execute") if args.len() == 1 => {
                 let index = self.index_value(&args[0].value);
-                let args = vec![named(&[&object.name], span), index];
-                self.psa_color(super::build::call("execute", args, span), span)
+                let color = metered(object, vec![index], span);
+                self.psa_color(color, span)
             }
             ("Meter", "execute") => {
                 let index = self.index_value(&args[0].value);
                 let color = self.scalar(&args[1].value);
                 let color = self.meter_color(color, span);
-                let args = vec![named(&[&object.name], span), index, color];
-                self.psa_color(super::build::call("execute", args, span), span)
+                let color = metered(object, vec![index, color], span);
+                self.psa_color(color, span)
             }
             ("Checksum" | "InternetChecksum", _) => self.checksum(expr, object, name, args),
             ("DirectMeter", "execute") if args.is_empty() => {

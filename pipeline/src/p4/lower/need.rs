@@ -18,6 +18,8 @@ pub(super) enum Need {
     Recirculates,
     /// Clones keep different lists.
     CloneLists,
+    /// Several places clone.
+    LastClone,
     /// Egress of PSA parses.
     ParsesInEgress,
     /// There is an `exit` in this block, which ends it alone.

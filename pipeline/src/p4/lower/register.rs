@@ -4,6 +4,7 @@ use super::super::types::Type;
 use super::Lower;
 use super::build::{binary, known, number, path, slice};
 use super::env::{Object, Val};
+use super::externs::is_outside;
 use crate::ast::{self, Ast, AstBin, AstExpr, PathPart, Sp};
 use crate::ir::SourceSpan;
 use std::rc::Rc;
@@ -62,6 +63,10 @@ impl Lower<'_> {
         span: SourceSpan,
     ) -> IntoIter<AstExpr> {
         let cells = self.register_cells(ty, "", span);
+        if is_outside(object, &index) {
+            let zeros = cells.into_iter().map(|(_, bits)| number(0, bits, span));
+            return zeros.collect::<Vec<_>>().into_iter();
+        }
         let index = match cells.len() {
             0 | 1 => index,
             _ if known(&index).is_some() => index,

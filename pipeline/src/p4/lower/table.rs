@@ -236,9 +236,14 @@ impl Lower<'_> {
                     let size = self.known_number(value).clamp(1, 1 << 24) as u64;
                     made.size = Some(ast::Size::new(size, value.span));
                 }
-                "counters" | "psa_direct_counter" => made.counters = true,
+                "counters" | "psa_direct_counter" => {
+                    let object = self.eval(value);
+                    self.attach(&object, value.span);
+                    made.counters = true;
+                }
                 "meters" | "psa_direct_meter" => {
                     let object = self.eval(value);
+                    self.attach(&object, value.span);
                     let packets =
                         matches!(&object, Val::Object(object) if self.counts_packets(object));
                     let size = ast::Size::new(1, value.span);
@@ -253,6 +258,15 @@ impl Lower<'_> {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// A direct counter or meter is of one table (v1model.p4, `direct_counter`).
+    fn attach(&mut self, object: &Val, span: SourceSpan) {
+        let Val::Object(object) = object else { return };
+        if !self.attached.insert(object.full.clone()) {
+            let text = format!("`{}` belongs to another table already", object.full);
+            self.unsupported(span, text).help("give each table one of its own");
         }
     }
 

@@ -81,6 +81,9 @@ impl Lower<'_> {
         for (at, state) in names.into_iter().enumerate() {
             self.begin_state(state, span);
             if let Some(header) = member(stack, at, name) {
+                if let [PathPart::Name(instance)] = header.path.parts.as_slice() {
+                    self.origin().union_elements.insert(instance.value.clone());
+                }
                 let mut args = vec![Sp::new(Ast::Path(header.path.clone()), span)];
                 args.extend(length.clone());
                 self.run("extract", args, span);

@@ -110,7 +110,8 @@ impl Lower<'_> {
             let drop = ast::Stmt { kind: Made::Drop(None), span };
             ast::Stmt { kind: Made::If(condition, vec![drop], Vec::new()), span }
         });
-        self.epilogue = drop.into_iter().collect();
+        self.epilogue = self.last_clone(span);
+        self.epilogue.extend(drop);
         self.epilogue.extend(computed);
         self.epilogue.extend(left);
         if self.is_needed(&Need::Recirculates) {
@@ -184,7 +185,8 @@ impl Lower<'_> {
             ast::Stmt { kind: Made::If(condition, vec![drop], Vec::new()), span },
             ast::Stmt { kind: Made::Assign(port, None, cast(16, spec.clone())), span },
         ];
-        let mut end = std::mem::take(&mut self.epilogue);
+        let mut end = self.last_clone(span);
+        end.append(&mut self.epilogue);
         end.extend(self.if_again("resubmit_received", sent, span));
         end
     }
@@ -266,7 +268,7 @@ impl Lower<'_> {
         let ty = self.type_of(&session.value);
         if let Val::Scalar(session) = self.eval_as(&session.value, &ty) {
             self.clone_with(list, span);
-            self.run("clone", vec![cast(16, session)], span);
+            self.clone_to(cast(16, session), span);
         }
     }
 

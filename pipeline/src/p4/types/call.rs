@@ -212,6 +212,10 @@ impl Checker<'_> {
                 }
                 if let Some(ty) = types.first().map(|ty| self.known(ty)) {
                     if matches!(ty, Type::Infer(_)) {
+                        // What is wrong with the argument is said there.
+                        if args.first().is_some_and(|arg| matches!(self.noted(&arg.value), Type::Any)) {
+                            return;
+                        }
                         let text = "nothing says which type is read";
                         self.type_error(expr.span, text).help("name it: `extract<header_t>(_)`");
                         return;
@@ -281,8 +285,7 @@ impl Checker<'_> {
             Direction::Out | Direction::InOut => {
                 let got = self.noted(value);
                 let got = self.known(&got);
-                self.must_be_place(value);
-                if !self.unify(&got, ty) {
+                if self.must_be_place(value) && !self.unify(&got, ty) {
                     let want = self.known(ty);
                     let text = format!("`{}` is {want}, not {got}", param.name.value);
                     self.type_error(value.span, text);

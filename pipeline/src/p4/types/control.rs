@@ -278,11 +278,14 @@ impl Checker<'_> {
     }
 
     /// An expression that is written: a variable, a parameter that may be written, or a part of one.
-    pub(super) fn must_be_place(&mut self, expr: &Expr) {
+    /// Whether something can be written; an error if not.
+    pub(super) fn must_be_place(&mut self, expr: &Expr) -> bool {
         let problem = self.not_a_place(expr);
+        let is_place = problem.is_none();
         if let Some(text) = problem {
             self.error(codes::NOT_ASSIGNABLE, expr.span, text);
         }
+        is_place
     }
 
     fn not_a_place(&self, expr: &Expr) -> Option<String> {

@@ -86,14 +86,20 @@ pub fn group(schema: &Schema, group: &p4::ActionProfileGroup, deleted: bool) -> 
         }
         members.push(GroupMember { member: member.member_id, weight: weight(member.weight)? });
     }
-    let size: u64 = members.iter().map(|member| u64::from(member.weight)).sum();
-    if group.max_size < 0 || (group.max_size > 0 && size > group.max_size as u64) {
-        return invalid(format!(
-            "group {} has weights of {size} together and a max_size of {}",
-            group.group_id, group.max_size
-        ));
-    }
     Ok(Entity::Group { table, id: group.group_id, members })
+}
+
+/// Whether a group, as its controller wrote it, has as many members as it may have.
+///
+/// # Errors
+/// As [`Schema::check_group`]; also a weight or `max_size` that cannot be.
+pub fn group_size(schema: &Schema, group: &p4::ActionProfileGroup) -> Result<()> {
+    let table = schema.profile(group.action_profile_id)?;
+    let weights = group.members.iter().map(|member| weight(member.weight));
+    let Ok(max_size) = u32::try_from(group.max_size) else {
+        return invalid(format!("max_size of group {} is {}", group.group_id, group.max_size));
+    };
+    schema.check_group(table, &weights.collect::<Result<Vec<u32>>>()?, max_size)
 }
 
 /// Refuses number 0, which stands for all of them where they are read.

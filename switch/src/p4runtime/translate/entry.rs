@@ -245,7 +245,11 @@ fn action_set(
         let (weight, watch) = watch::watched_action(one)?;
         Ok(OneShot { call: action::call(schema, id, action)?, weight, watch })
     };
-    set.action_profile_actions.iter().map(one).collect()
+    let actions: Vec<OneShot> =
+        set.action_profile_actions.iter().map(one).collect::<Result<_>>()?;
+    let weights: Vec<u32> = actions.iter().map(|action| action.weight).collect();
+    schema.check_group(id, &weights, 0)?;
+    Ok(actions)
 }
 
 fn default_action(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<Entity> {
