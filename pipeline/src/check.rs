@@ -158,6 +158,7 @@ pub fn compile_within(
 impl Cx<'_> {
     /// The steps, in order: each needs what those before it declared.
     fn lower(&mut self) {
+        self.take_origin();
         self.declare();
         self.lower_parser();
         // A name that is not there, or a case that does not fit, leaves states and headers out.

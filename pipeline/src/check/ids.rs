@@ -38,10 +38,14 @@ fn objects(program: &Program) -> Vec<(String, u64)> {
 }
 
 impl Cx<'_> {
-    /// Checks the ids and keeps their numbers.
-    pub(crate) fn pinned_ids(&mut self) {
+    /// Where the program comes from, if another front end made it.
+    pub(crate) fn take_origin(&mut self) {
         let origin = self.units.first().and_then(|root| root.origin.as_deref());
         self.ir.origin = origin.map(|origin| Arc::new(origin.clone()));
+    }
+
+    /// Checks the ids and keeps their numbers.
+    pub(crate) fn pinned_ids(&mut self) {
         let Some(root) = self.units.first().filter(|root| !root.ids.is_empty()) else { return };
         let objects = objects(&self.ir);
         let mut taken: BTreeMap<(u64, u64), &str> = BTreeMap::new();

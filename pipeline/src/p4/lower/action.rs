@@ -106,11 +106,10 @@ impl Lower<'_> {
                 if bits == 0 {
                     return Val::Nothing;
                 }
-                let clashes =
-                    self.unit.instances.iter().any(|(known, _)| *known.value == *name.value);
                 let plain = super::names::plain(&name.value);
-                let is_word = super::names::is_reserved(&plain);
-                let name = if clashes || is_word { format!("{plain}_") } else { plain };
+                let clashes = super::names::is_reserved(&plain) || self.is_in_bodies(&plain);
+                let name = if clashes { format!("{plain}_") } else { plain };
+                self.names.param(&name);
                 made.push((
                     Sp::new(name.clone(), span),
                     TypeRef::Bits(Sp::new(u64::from(bits), span)),
@@ -118,6 +117,15 @@ impl Lower<'_> {
                 Val::Scalar(super::build::named(&[&name], span))
             }
         }
+    }
+
+    /// Whether bodies of actions may name something that has this name.
+    fn is_in_bodies(&self, name: &str) -> bool {
+        let unit = &self.unit;
+        unit.instances.iter().any(|(known, _)| known.value == name)
+            || unit.counters.iter().any(|(known, _)| known.value == name)
+            || unit.meters.iter().any(|(known, _)| known.value == name)
+            || unit.registers.iter().any(|(known, _)| known.value == name)
     }
 
     /// The tree's action for one that a table lists by its declaration.

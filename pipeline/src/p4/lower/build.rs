@@ -97,7 +97,7 @@ impl Lower<'_> {
             return value;
         }
         let span = value.span;
-        let name = self.names.fresh("value", "");
+        let name = self.names.value();
         self.push(StmtKind::Let(Sp::new(name.clone(), span), value), span);
         named(&[&name], span)
     }

@@ -384,7 +384,7 @@ impl Lower<'_> {
 
     /// An expression of the tree as a statement's right side with an effect, into new metadata.
     pub(super) fn effect(&mut self, value: AstExpr, span: SourceSpan) -> AstExpr {
-        let name = self.names.fresh("value", "");
+        let name = self.names.value();
         self.push(Made::Let(Sp::new(name.clone(), span), value), span);
         super::build::named(&[&name], span)
     }

@@ -1,6 +1,6 @@
 //! Names of the tree: one space for all, without the words of the language.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::syntax::RESERVED;
 
@@ -33,11 +33,31 @@ const TAKEN: &[&str] = &[
 /// Names that are given.
 pub(super) struct Names {
     taken: HashSet<String>,
+    /// The number that a name had last.
+    numbers: HashMap<String, u32>,
+    /// Names of parameters of actions, which hide other names in their bodies.
+    params: HashSet<String>,
 }
 
 impl Names {
     pub(super) fn new() -> Self {
-        Names { taken: RESERVED.iter().chain(TAKEN).map(|word| (*word).to_owned()).collect() }
+        let taken = RESERVED.iter().chain(TAKEN).map(|word| (*word).to_owned()).collect();
+        Names { taken, numbers: HashMap::new(), params: HashSet::new() }
+    }
+
+    /// An action has a parameter of this name.
+    pub(super) fn param(&mut self, name: &str) {
+        self.params.insert(name.to_owned());
+    }
+
+    /// A name for a value, which no parameter hides.
+    pub(super) fn value(&mut self) -> String {
+        loop {
+            let name = self.fresh("value", "");
+            if !self.params.contains(&name) {
+                return name;
+            }
+        }
     }
 
     /// This name, or with what is around it, or with a number.
@@ -50,14 +70,16 @@ impl Names {
         if self.taken.insert(base.clone()) {
             return base;
         }
-        let mut number = 2;
-        loop {
+        let mut number = self.numbers.get(&base).copied().unwrap_or(1);
+        let name = loop {
+            number += 1;
             let name = format!("{base}_{number}");
             if self.taken.insert(name.clone()) {
-                return name;
+                break name;
             }
-            number += 1;
-        }
+        };
+        self.numbers.insert(base, number);
+        name
     }
 }
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{Def, Type};
-use super::build::{binary, cast, known, not, number};
+use super::build::{binary, cast, known, not, number, slice};
 use super::env::Val;
 use super::v1model::plain_meta;
 use super::walk::{self, Met};
@@ -151,7 +151,8 @@ impl Lower<'_> {
         if let ExprKind::PlusSlice(of, base, width) = &*target.kind
             && !self.checked.consts.contains_key(&base.id)
         {
-            self.assign_moving(of, base, width, value, span);
+            let width = self.known_number(width) as u32;
+            self.assign_moving((of, base, width), operator, (value, &ty), span);
             return;
         }
         if let (Place::Parser, ExprKind::Slice(of, high, low), None) =
@@ -224,30 +225,29 @@ impl Lower<'_> {
         self.assign(&place, &Val::Scalar(value), &ty, span);
     }
 
-    /// `x[base+:width] = value` with a computed base.
+    /// `x[base+:width] = value` with a computed base, or `op=`.
     fn assign_moving(
         &mut self,
-        of: &Expr,
-        base: &Expr,
-        width: &Expr,
-        value: &Expr,
+        (of, base, width): (&Expr, &Expr, u32),
+        operator: Option<Binary>,
+        (value, part): (&Expr, &Type),
         span: SourceSpan,
     ) {
         let ty = self.type_of(of);
         let bits = self.bits(&ty, span);
-        let width = self.known_number(width) as u32;
-        let [base, value] = self.each_in_order([base, value]).map(|one| self.number_in(&one, span));
+        let [base, mut value] =
+            self.each_in_order([base, value]).map(|one| self.number_in(&one, span));
         let Val::Scalar(place) = self.eval(of) else { return };
-        let ones = number((1u128 << width.min(127)) - 1, bits, span);
+        if let Some(operator) = operator {
+            let moved = binary(ast::AstBin::Shr, place.clone(), base.clone(), span);
+            value = self.operate(operator, slice(moved, width - 1, 0, span), value, part, span);
+        }
+        let ones = number(crate::ir::layout::ones(width), bits, span);
         let mask = binary(ast::AstBin::Shl, ones, base.clone(), span);
-        let moved = super::build::binary(ast::AstBin::Shl, cast(bits, value), base, span);
-        let kept = super::build::binary(
-            ast::AstBin::And,
-            place.clone(),
-            super::build::unary(ast::AstUn::Complement, mask, span),
-            span,
-        );
-        self.set(&place, super::build::binary(ast::AstBin::Or, kept, moved, span), span);
+        let moved = binary(ast::AstBin::Shl, cast(bits, value), base, span);
+        let around = super::build::unary(ast::AstUn::Complement, mask, span);
+        let kept = binary(ast::AstBin::And, place.clone(), around, span);
+        self.set(&place, binary(ast::AstBin::Or, kept, moved, span), span);
     }
 
     fn conditional(
