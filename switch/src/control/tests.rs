@@ -135,9 +135,9 @@ fn each_wrong_update_has_its_status() {
         )
     };
     type E = ControlError;
-    assert!(matches!(status(insert(entry(&control, 1, 2))), E::AlreadyExists(_)));
+    assert!(matches!(status(insert(entry(&control, 1, 2))), E::EntryExists(_)));
     let absent = Update::Delete(Entity::TableEntry(entry(&control, 9, 2)));
-    assert!(matches!(status(absent), E::NotFound(_)));
+    assert!(matches!(status(absent), E::NoEntry(_)));
     assert!(matches!(status(insert(with("other", &[]))), E::InvalidArgument(_)));
     assert!(matches!(status(insert(with("out", &[]))), E::InvalidArgument(_)));
     assert!(matches!(status(insert(with("out", &[1 << 16]))), E::OutOfRange(_)));
