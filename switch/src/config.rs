@@ -462,14 +462,14 @@ mod tests {
     fn a_wrong_value_has_its_place_and_is_one_error() {
         let ports = "ports:\n  1: { rate: 10Gbps }\n  2: { rate: 10Gbps }\n  3: { rate: 10Gbps }\n";
         let wrong = [
-            ("  schedulers: { lossless: { type: dwrr, weight: 0 } }\n", 44, "a weight is 1"),
-            ("  schedulers: { lossless: { type: strict, weight: 4 } }\n", 46, "means nothing"),
+            ("  schedulers: { scheduler.0: { type: dwrr, weight: 0 } }\n", 44, "a weight is 1"),
+            ("  schedulers: { scheduler.0: { type: strict, weight: 4 } }\n", 46, "means nothing"),
             ("  port_defaults: { pfc_enable: [8] }\n", 20, "priorities go from 0 to 7"),
             ("  port_defaults: { default_tc: 8 }\n", 20, "classes go from 0 to 7"),
             ("  port_defaults: { pfcwd: { poll_interval: 300 ms } }\n", 29, "not between 1 us"),
             (
                 "  buffer_profiles: { ingress_lossy: { pool: ingress_lossy_pool, dynamic_th: 11 } }\n",
-                66,
+                65,
                 "-10 to 10",
             ),
         ];

@@ -95,9 +95,10 @@ impl Places {
         let (before, rest) = place.split_once('"')?;
         let (name, _) = rest.split_once('"')?;
         let end = format!(".{name}");
+        // Directly in a section of `qos:`; a name may have dots.
         let is_it = |path: &&String| {
-            let depth = path.matches('.').count() - name.matches('.').count();
-            path.starts_with("qos.") && depth == 2 && path.ends_with(&end)
+            let section = path.strip_suffix(&end).and_then(|above| above.strip_prefix("qos."));
+            section.is_some_and(|section| !section.contains('.'))
         };
         let path = self.0.keys().find(is_it)?;
         let value = key.and_then(|key| self.0.get(&format!("{path}.{key}")));
