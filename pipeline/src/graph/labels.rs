@@ -73,7 +73,8 @@ pub(super) fn places(laid: &Layout, nodes: &[Area], labels: &[String]) -> Vec<Op
         points.windows(2).map(move |pair| (edge, pair[0], pair[1])).collect::<Vec<Piece>>()
     };
     let pieces: Vec<Piece> = laid.edges.iter().enumerate().flat_map(of_edge).collect();
-    let place = |(edge, (points, label)): (usize, (&Vec<(i32, i32)>, &String))| {
+    let place = |edge: usize| {
+        let (points, label) = (&laid.edges[edge], &labels[edge]);
         if label.is_empty() {
             return None;
         }
@@ -106,7 +107,7 @@ pub(super) fn places(laid: &Layout, nodes: &[Area], labels: &[String]) -> Vec<Op
         taken.push(area(x, y, label));
         Some((x, y))
     };
-    laid.edges.iter().zip(labels).enumerate().map(place).collect()
+    (0..laid.edges.len().min(labels.len())).map(place).collect()
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ fn an_atomic_batch_is_done_whole_or_not_at_all() {
     let error = control.write(&batch, Mode::Continue).unwrap_err();
     let done: Vec<bool> = error.results.iter().map(Result::is_ok).collect();
     assert_eq!(done, [true, true, true, false, true]);
-    assert!(matches!(error.results[3], Err(ControlError::AlreadyExists(_))));
+    assert!(matches!(error.results[3], Err(ControlError::EntryExists(_))));
     assert_eq!(entries(&control, "ways").len(), 3);
     let mirrors = control.read(&Query::Mirrors { id: Some(5) }).unwrap();
     assert_eq!(mirrors, [Entity::Mirror { id: 5, session }]);
