@@ -349,7 +349,7 @@ impl DeviceService for Management {
 
     async fn save(&self, _: Request<wire::SaveRequest>) -> Answer<Self::SaveStream> {
         let all =
-            self.do_it(|me| save::lines(&me.device.control, &me.device.settings().all())).await?;
+            self.do_it(|me| save::lines(&me.device.control, &me.device.settings().clone())).await?;
         let (sender, list) = mpsc::channel(WAITING_MAX);
         let json = |line: String| Value::from(line).to_string();
         tokio::spawn(send(all.into_iter().map(json).collect(), sender));
