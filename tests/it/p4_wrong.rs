@@ -102,3 +102,53 @@ fn wrong_p4_programs_are_refused_at_their_lines() {
 fn the_program_around_them_is_right() {
     assert_eq!(refused(program(&BTreeMap::new())), Vec::<usize>::new());
 }
+
+/// Types, instances and loops that double with each line are refused, and soon: a file of some hundred bytes takes no time without end.
+#[test]
+fn programs_that_double_are_refused_in_time() {
+    let levels = |first: &str, each: &dyn Fn(usize) -> String| {
+        let lines: Vec<String> = (1..40).map(each).collect();
+        format!("{first}\n{}\n", lines.join("\n"))
+    };
+    let top = [
+        levels("struct s0 { bit<8> a; }", &|n| {
+            format!("struct s{n} {{ s{0} a; s{0} b; }}", n - 1)
+        }),
+        levels("typedef tuple<bit<8>> t0;", &|n| format!("typedef tuple<t{0}, t{0}> t{n};", n - 1)),
+        levels("struct g<T> { T a; T b; }\ntypedef bit<8> t0;", &|n| {
+            format!("typedef g<t{}> t{n};", n - 1)
+        }),
+        levels("parser q0(packet_in p) { state start { transition accept; } }", &|n| {
+            format!(
+                "parser q{n}(packet_in p) {{ q{0}() a; q{0}() b; state start {{ a.apply(p); b.apply(p); transition accept; }} }}",
+                n - 1
+            )
+        }),
+        levels("control c0(inout bit<8> x) { apply { x = x + 1; } }", &|n| {
+            format!(
+                "control c{n}(inout bit<8> x) {{ c{0}() a; c{0}() b; apply {{ a.apply(x); b.apply(x); }} }}",
+                n - 1
+            )
+        }),
+        "#if 1\n".repeat(50_000),
+    ];
+    let nested = |head: &dyn Fn(usize) -> String| {
+        (0..5).rev().fold("hdr.h.a = hdr.h.a + 1;".to_owned(), |inner, n| {
+            format!("{} {{ {inner} }}", head(n))
+        })
+    };
+    let loops = [
+        nested(&|n| format!("for (bit<16> i{n} in 0..999)")),
+        nested(&|n| format!("for (bit<8> i{n} = 0; i{n} < 100; i{n} = i{n} + 1)")),
+        nested(&|n| format!("for (bit<8> i{n} = 0; i{n} < hdr.h.a; i{n} = i{n} + 1)")),
+    ];
+    let tops = top.into_iter().map(|text| BTreeMap::from([("top", text)]));
+    let bodies = loops.into_iter().map(|text| BTreeMap::from([("applies", text)]));
+    for parts in tops.chain(bodies) {
+        let begun = std::time::Instant::now();
+        let text = program(&parts);
+        let start = text[text.len() / 3..][..80].to_owned();
+        assert!(!refused(text).is_empty(), "taken: {start}");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{start}");
+    }
+}

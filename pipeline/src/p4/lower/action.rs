@@ -108,7 +108,10 @@ impl Lower<'_> {
                 }
                 let plain = super::names::plain(&name.value);
                 let clashes = super::names::is_reserved(&plain) || self.is_in_bodies(&plain);
-                let name = if clashes { format!("{plain}_") } else { plain };
+                let mut name = if clashes { format!("{plain}_") } else { plain };
+                while made.iter().any(|(known, _)| known.value == name) {
+                    name.push('_');
+                }
                 self.names.param(&name);
                 made.push((
                     Sp::new(name.clone(), span),

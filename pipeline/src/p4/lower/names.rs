@@ -50,10 +50,15 @@ impl Names {
         self.params.insert(name.to_owned());
     }
 
-    /// A name for a value, which no parameter hides.
+    /// A name for a value.
     pub(super) fn value(&mut self) -> String {
+        self.seen("value", "")
+    }
+
+    /// A name for what bodies of actions name, which no parameter hides.
+    pub(super) fn seen(&mut self, wanted: &str, around: &str) -> String {
         loop {
-            let name = self.fresh("value", "");
+            let name = self.fresh(wanted, around);
             if !self.params.contains(&name) {
                 return name;
             }
