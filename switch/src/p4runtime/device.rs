@@ -71,7 +71,7 @@ pub struct Device {
     pub counts: Counts,
     /// What the store counts, where there is one.
     pub storage: Option<Arc<StorageCounts>>,
-    pipeline: RwLock<Pipeline>,
+    pipeline: RwLock<Arc<Pipeline>>,
     /// Read by whoever writes to the device, for as long as that takes; written when primaries change. So an old
     /// primary's writes are done when a new one is notified.
     arbitration: RwLock<Arbitration>,
@@ -97,7 +97,7 @@ impl Device {
             control,
             counts: Counts::default(),
             storage: begun.storage,
-            pipeline: RwLock::new(pipeline),
+            pipeline: RwLock::new(Arc::new(pipeline)),
             arbitration: RwLock::default(),
             digests: Mutex::default(),
             kept,
@@ -153,19 +153,19 @@ impl Device {
     }
 
     /// The program that runs.
-    pub fn pipeline(&self) -> Pipeline {
-        self.pipeline.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn pipeline(&self) -> Arc<Pipeline> {
+        Arc::clone(&self.pipeline.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Another program runs.
-    pub fn set_pipeline(&self, pipeline: Pipeline) {
+    pub fn set_pipeline(&self, pipeline: Arc<Pipeline>) {
         *self.pipeline.write().unwrap_or_else(PoisonError::into_inner) = pipeline;
     }
 
     /// The program that runs is none that a controller knows.
     pub fn set_absent(&self) {
         let mut pipeline = self.pipeline.write().unwrap_or_else(PoisonError::into_inner);
-        pipeline.is_absent = true;
+        Arc::make_mut(&mut pipeline).is_absent = true;
     }
 
     /// Who may write, unchanged while this is held.

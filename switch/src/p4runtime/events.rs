@@ -88,7 +88,7 @@ impl Service {
     }
 
     fn idle(&self, idle: &IdleNotice, timestamp: i64) {
-        let schema = self.device.pipeline().schema;
+        let schema = Arc::clone(&self.device.pipeline().schema);
         let table = idle.idle.table;
         let is_known = schema.program.tables.get(table).is_some_and(|known| {
             idle.program.tables.get(table).is_some_and(|other| other.name == known.name)

@@ -35,7 +35,7 @@ pub fn get(device: &Device, wanted: i32) -> Result<p4::ForwardingPipelineConfig>
     };
     Ok(p4::ForwardingPipelineConfig {
         p4info: info.then(|| pipeline.schema.info.clone()),
-        p4_device_config: if blob { pipeline.blob } else { Vec::new() },
+        p4_device_config: if blob { pipeline.blob.clone() } else { Vec::new() },
         cookie,
     })
 }
@@ -119,6 +119,7 @@ fn commit(device: &Device, saved: Saved, keep: Keep) -> Result<()> {
 pub fn exchange(device: &Device, swap: Swap, pipeline: Pipeline, keep: Keep) -> Result<()> {
     let mut unit = device.control.unit()?;
     let old = device.control.program();
+    let pipeline = Arc::new(pipeline);
     swap.commit()?;
     {
         // Held until controllers see the program: a digest has the number that it has there.
@@ -127,7 +128,7 @@ pub fn exchange(device: &Device, swap: Swap, pipeline: Pipeline, keep: Keep) -> 
             Keep::Nothing => digests.clear(),
             Keep::WhatFits => digests.adopt(&old, &pipeline.schema.program),
         }
-        device.set_pipeline(pipeline.clone());
+        device.set_pipeline(Arc::clone(&pipeline));
     }
     if keep == Keep::Nothing {
         *device.kept() = Default::default();

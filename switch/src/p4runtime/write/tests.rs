@@ -1,5 +1,7 @@
 //! Action sets in batches: what belongs to an entry goes with it, whichever update of the batch made it.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::control::Query;
 use crate::core::Core;
@@ -37,7 +39,7 @@ fn device() -> (Core, Device) {
 
 /// An update of the entry of ingress port 1, with an action set that watches these ports.
 fn shot(device: &Device, kind: Type, watched: &[u16]) -> p4::Update {
-    let schema = device.pipeline().schema.clone();
+    let schema = Arc::clone(&device.pipeline().schema);
     let table = device.control.table("spread").unwrap();
     let matches = vec![wireyard_tables::Match::Exact(1)];
     let mut message = entry::key_message(&schema, &EntryKey { table, matches, priority: 0 });
@@ -70,7 +72,7 @@ fn made(device: &Device) -> (usize, usize) {
 }
 
 fn write_all(device: &Device, updates: &[p4::Update], mode: Mode) -> Vec<Result<()>> {
-    let schema = device.pipeline().schema.clone();
+    let schema = Arc::clone(&device.pipeline().schema);
     let (ticket, done) = write(device, &schema, updates, mode);
     ticket.wait().unwrap();
     done.err().unwrap_or_default()
