@@ -72,8 +72,12 @@ impl Management {
         &self,
         work: impl FnOnce(&Management) -> Result<T> + Send + 'static,
     ) -> std::result::Result<T, Status> {
-        let me = self.clone();
-        let done = tokio::task::spawn_blocking(move || work(&me)).await;
+        let (me, long) = (self.clone(), self.device.begin_long());
+        let done = tokio::task::spawn_blocking(move || {
+            let _long = long;
+            work(&me)
+        });
+        let done = done.await;
         let done = done.map_err(|error| Status::internal(error.to_string()))?;
         done.map_err(|error| status_within(&error, MESSAGE_BYTES_MAX))
     }

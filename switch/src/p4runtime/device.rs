@@ -1,5 +1,6 @@
 //! The device behind the service: the control handle, the program's schema, and who may write.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::arbitration::Arbitration;
@@ -81,6 +82,18 @@ pub struct Device {
     settings: Mutex<Settings>,
     /// A program that was verified and waits for COMMIT.
     saved: Mutex<Option<Saved>>,
+    /// Requests under way that may hold locks of the device for long.
+    long: AtomicUsize,
+}
+
+/// A request that may hold locks of the device for long is under way while this is there.
+#[derive(Debug)]
+pub struct Long(Arc<Device>);
+
+impl Drop for Long {
+    fn drop(&mut self) {
+        self.0.long.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Device {
@@ -104,7 +117,20 @@ impl Device {
             watch: Mutex::new(begun.watch),
             settings: Mutex::new(begun.settings),
             saved: Mutex::default(),
+            long: AtomicUsize::new(0),
         }
+    }
+
+    /// A request begins that may hold locks of the device for long: it compiles, writes much or waits for workers. To be called by the
+    /// thread that has all requests, before another thread does it.
+    pub fn begin_long(self: &Arc<Device>) -> Long {
+        self.long.fetch_add(1, Ordering::Relaxed);
+        Long(Arc::clone(self))
+    }
+
+    /// Whether a lock of the device may be held for long now: then the thread that has all requests takes none.
+    pub fn is_long_held(&self) -> bool {
+        self.long.load(Ordering::Relaxed) > 0
     }
 
     /// Adds what controllers (streams, requests, packets, digests) and the store have counted.

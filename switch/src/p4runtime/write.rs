@@ -139,8 +139,8 @@ fn atomic(
     let (mut all, mut places) =
         (Vec::with_capacity(updates.len()), Vec::with_capacity(updates.len()));
     // Tried on a copy, which takes the place of the original when the device has done the rest.
-    let mut digests = device.digests();
-    let mut tried = updates.iter().any(|one| digest(one).is_some()).then(|| digests.clone());
+    let mut digests = updates.iter().any(|one| digest(one).is_some()).then(|| device.digests());
+    let mut tried = digests.as_deref().cloned();
     for (at, update) in updates.iter().enumerate() {
         if let (Some(entry), Some(tried)) = (digest(update), &mut tried) {
             if let Err(error) = write_digest(tried, schema, update.r#type, entry) {
@@ -168,8 +168,8 @@ fn atomic(
             None => refused(updates.len(), 0, ControlError::Internal(error.to_string())),
         }
     })?;
-    if let Some(tried) = tried {
-        *digests = tried;
+    if let (Some(digests), Some(tried)) = (&mut digests, tried) {
+        **digests = tried;
     }
     Ok(())
 }
