@@ -129,6 +129,7 @@ impl Control {
         let of_all = |error| WriteError { results: vec![Err(error); updates.len()] };
         let mut unit = self.unit().map_err(of_all)?;
         let done = unit.write_of(program, updates, mode);
+        unit.follow(updates, &done);
         unit.end().wait().map_err(of_all)?;
         done
     }

@@ -8,17 +8,19 @@ use super::counts::Counts;
 use super::digests::Digests;
 use super::kept::Kept;
 use super::pack;
+use super::persist::record;
 use super::persist::settings::Settings;
 use super::persist::{Begun, StorageCounts};
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
-use super::translate::{action, replication};
-use super::watch::Watch;
-use crate::control::{Control, ControlError, Mode, Unit, Update};
+use super::translate::{action, entry, replication};
+use super::watch::{Name, Watch};
+use crate::control::{Change, Control, ControlError, Entity, Mode, Unit, Update};
 use crate::core::Statistics;
 use crate::ports::LinkState;
 use crate::program::Loaded;
 use p4::entity::Entity as Message;
+use wireyard_pipeline::ids::Id;
 use wireyard_pipeline::source::Parsed;
 
 /// The version of P4Runtime that the service speaks.
@@ -240,6 +242,48 @@ impl Device {
         // One that is refused is gone; the others follow.
         let _ = unit.write_of(Some(&pipeline.schema.program), &updates, Mode::Continue);
         let _ = unit.end();
+    }
+
+    /// What is known of entries, groups and sessions follows writes of others than controllers (command line, page, kernel) from now on:
+    /// what they write depends on no link any more, and metadata go with what they delete.
+    pub fn follow_writes(self: &Arc<Device>) {
+        let device = Arc::downgrade(self);
+        self.control.on_write(Box::new(move |update, changes| {
+            if let Some(device) = device.upgrade() {
+                device.written(update, changes);
+            }
+        }));
+    }
+
+    fn written(&self, update: &Update, changes: &mut Vec<Change>) {
+        let pipeline = self.pipeline();
+        let name = match update.entity() {
+            Entity::Group { table, id, .. } => {
+                let profile = pipeline.schema.ids.profiles.get(table.index());
+                profile.map(|profile| Name::Group(*profile, *id))
+            }
+            Entity::Multicast { id, .. } => Some(Name::Multicast((*id).into())),
+            Entity::Mirror { id, .. } => Some(Name::Session((*id).into())),
+            _ => None,
+        };
+        if let Some(name) = name {
+            let mut watch = self.watch();
+            if watch.wanted(name).is_some() {
+                watch.set(name, None);
+                changes.push(record::watched(name, None));
+            }
+        }
+        if let Update::Delete(entity) = update {
+            let mut kept = self.kept();
+            let owner = match entity {
+                Entity::TableEntry(found) if !kept.is_empty() => {
+                    kept.removed(&entry::key_message(&pipeline.schema, &found.key))
+                }
+                Entity::Multicast { id, .. } => kept.removed_group((*id).into()),
+                _ => None,
+            };
+            changes.extend(owner.map(|owner| record::metadata(owner, None)));
+        }
     }
 
     /// Whether a message is for this device. Number 0, which older controllers use, is every device.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::control::Query;
+use crate::control::{Entity, Query};
 use crate::core::Core;
 use crate::p4runtime::persist::Begun;
 use crate::p4runtime::translate::entry;
 use crate::program::{DeviceOptions, from_text};
+use crate::replicate::{Group, Member, Members};
 
 const PROGRAM: &str = "
 pipeline: sets
@@ -114,4 +115,34 @@ fn a_refused_update_leaves_the_action_set_that_the_entry_has() {
     let results = write_all(&device, &updates, Mode::Continue);
     assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
     assert_eq!(made(&device), (0, 0));
+}
+
+#[test]
+fn a_group_that_somebody_else_wrote_follows_no_link_and_its_metadata_go_with_it() {
+    let (_core, device) = device();
+    let device = Arc::new(device);
+    device.follow_writes();
+    let of_port = |port: u8| Some(p4::replica::PortKind::Port(vec![port]));
+    let backup = p4::BackupReplica { port: vec![3], instance: 0 };
+    let replica = p4::Replica { port_kind: of_port(2), instance: 0, backup_replicas: vec![backup] };
+    let group = p4::MulticastGroupEntry {
+        multicast_group_id: 5,
+        replicas: vec![replica],
+        metadata: b"mine".to_vec(),
+    };
+    let of_group = p4::packet_replication_engine_entry::Type::MulticastGroupEntry(group);
+    let entry = p4::PacketReplicationEngineEntry { r#type: Some(of_group) };
+    let entity = Some(p4::Entity { entity: Some(Message::PacketReplicationEngineEntry(entry)) });
+    let insert = p4::Update { r#type: Type::Insert as i32, entity };
+    assert!(write_all(&device, &[insert], Mode::Atomic).is_empty());
+    let members = Members::List(vec![Member { port: 4, instance: 0 }]);
+    let group = Group { members, prune_ingress: false };
+    let theirs = Entity::Multicast { id: 5, group };
+    device.control.write(&[Update::Modify(theirs.clone())], Mode::Atomic).unwrap();
+    device.link(2, false);
+    let query = Query::Multicast { id: Some(5) };
+    assert_eq!(device.control.read(&query).unwrap(), [theirs.clone()]);
+    assert!(!device.kept().is_empty());
+    device.control.write(&[Update::Delete(theirs)], Mode::Atomic).unwrap();
+    assert!(device.kept().is_empty());
 }
