@@ -29,7 +29,7 @@ use qos::{PortLink, PortSection, Qos, QosConfig, Report};
 
 /// A generator that feeds a port which is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("generator {generator}: there is no port {port}; ports are {ports:?}")]
+#[error("generator {generator}: there is no port {port}; ports are {ports:?}{}", at.as_ref().map_or(String::new(), |at| format!(" ({at})")))]
 pub struct GeneratorError {
     /// Its place in the configuration, from 1.
     pub generator: usize,
@@ -37,6 +37,8 @@ pub struct GeneratorError {
     pub port: u16,
     /// Those that there are.
     pub ports: Vec<u16>,
+    /// File, line and column of the port, where it is written in a file.
+    pub at: Option<String>,
 }
 
 /// What `qos` holds, for the schema: the model behind it has its own reader ([`qos`]).
@@ -176,7 +178,8 @@ impl SwitchConfig {
         let mut generators = (1..).zip(&self.generators);
         match generators.find(|(_, section)| !numbers.contains(&section.port)) {
             Some((n, GeneratorSection { port, .. })) => {
-                Err(GeneratorError { generator: n, port: *port, ports: numbers.to_vec() })
+                let (ports, at) = (numbers.to_vec(), self.places.generator(n));
+                Err(GeneratorError { generator: n, port: *port, ports, at })
             }
             None => Ok(()),
         }
@@ -452,6 +455,40 @@ mod tests {
         assert!(shown.contains("switch.yaml:1:16") && shown.contains("`onyx_roce`"), "{shown}");
         let (_, found, _) = read("qos: { ports: { swp1: { rate: 1Gbps } } }\nports: { 1: }\n");
         assert_eq!(found.counts(), (1, 0), "a port");
+    }
+
+    /// A value that ports share is wrong once, where it is written; one of a port's own for that port.
+    #[test]
+    fn a_wrong_value_has_its_place_and_is_one_error() {
+        let ports = "ports:\n  1: { rate: 10Gbps }\n  2: { rate: 10Gbps }\n  3: { rate: 10Gbps }\n";
+        let wrong = [
+            ("  schedulers: { scheduler.0: { type: dwrr, weight: 0 } }\n", 44, "a weight is 1"),
+            ("  schedulers: { scheduler.0: { type: strict, weight: 4 } }\n", 46, "means nothing"),
+            ("  port_defaults: { pfc_enable: [8] }\n", 20, "priorities go from 0 to 7"),
+            ("  port_defaults: { default_tc: 8 }\n", 20, "classes go from 0 to 7"),
+            ("  port_defaults: { pfcwd: { poll_interval: 300 ms } }\n", 29, "not between 1 us"),
+            (
+                "  buffer_profiles: { ingress_lossy: { pool: ingress_lossy_pool, dynamic_th: 11 } }\n",
+                65,
+                "-10 to 10",
+            ),
+        ];
+        for (section, column, says) in wrong {
+            let (config, found, _) =
+                read(&format!("{ports}qos:\n  preset: sonic_azure\n{section}"));
+            let config = config.unwrap_or_else(|| panic!("{:?}", found.sorted()));
+            let report = config.queues(&[]).expect("queues").expect_err("a wrong value");
+            let found: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+            let found: Vec<_> = found.iter().filter(|one| one.contains(says)).collect();
+            let place = format!("(switch.yaml:7:{column})");
+            assert!(found.len() == 1 && found[0].ends_with(&place), "{place} {found:#?}");
+        }
+        let own = ports.replacen("10Gbps }", "10Gbps, default_tc: 8 }", 2);
+        let (config, found, _) = read(&format!("{own}qos: {{ preset: sonic_azure }}\n"));
+        let config = config.unwrap_or_else(|| panic!("{:?}", found.sorted()));
+        let report = config.queues(&[]).expect("queues").expect_err("a wrong value");
+        let places: Vec<_> = report.problems.iter().filter_map(|one| one.at.as_deref()).collect();
+        assert_eq!(places, ["switch.yaml:2:22", "switch.yaml:3:22"], "{report}");
     }
 
     #[test]

@@ -156,9 +156,11 @@ impl Confinement {
     }
 }
 
-/// Where a confined process may write, for the message about a file that it may not: empty where it is not confined.
-pub fn advice() -> String {
-    let Some(folders) = WRITABLE.get() else { return String::new() };
+/// Where a confined process may write, for the message about a file that it may not: empty where it is not confined, or the
+/// error is another one.
+pub fn advice(error: &io::Error) -> String {
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+    let Some(folders) = WRITABLE.get().filter(|_| is_denied) else { return String::new() };
     let folders: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
     format!(
         ": the sandbox of this switch lets it write beneath {}; `run --writable DIR` adds a folder, --no-sandbox ends it",

@@ -73,7 +73,7 @@ pub struct RecorderReport {
     pub file: String,
     /// The ports that it is of.
     pub ports: Vec<u16>,
-    /// `recording`, `stopped`, or `failed` where nothing more can be written.
+    /// `recording`, `waiting` where none of its ports is there now, `stopped`, or `failed` where nothing more can be written.
     pub state: &'static str,
     /// Records in the file, or on their way there.
     pub records: u64,
@@ -171,7 +171,12 @@ impl Recorder {
         self.ports.push(number);
     }
 
-    /// A port is recorded no more, while others are.
+    /// Whether it is of any port.
+    pub fn has_ports(&self) -> bool {
+        !self.ports.is_empty()
+    }
+
+    /// A port is recorded no more, and the file goes on.
     pub fn remove_port(&mut self, number: u16) {
         self.ports.retain(|port| *port != number);
     }
@@ -233,6 +238,7 @@ impl Recorder {
             state: match (self.outcome.failed.get(), self.has_ended()) {
                 (Some(_), _) => "failed",
                 (None, true) => "stopped",
+                (None, false) if !self.has_ports() => "waiting",
                 (None, false) => "recording",
             },
             // What a filter may still leave out is none yet.

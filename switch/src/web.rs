@@ -158,7 +158,7 @@ impl Site for Shared {
 fn failed(why: &ControlError) -> Answer {
     let mut answer = page(json!({ "error": why.to_string() }).to_string(), "application/json");
     *answer.status_mut() = match why {
-        ControlError::NotFound(_) => StatusCode::NOT_FOUND,
+        ControlError::NotFound(_) | ControlError::NoEntry(_) => StatusCode::NOT_FOUND,
         ControlError::InvalidArgument(_) | ControlError::OutOfRange(_) => StatusCode::BAD_REQUEST,
         ControlError::FailedPrecondition(_) => StatusCode::CONFLICT,
         ControlError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,

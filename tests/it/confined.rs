@@ -189,6 +189,11 @@ fn files_are_written_beneath_folders_that_were_named() {
     let (ended, file) = capture(other.path());
     ended.expect(2, &["Permission denied", "--writable DIR", named.path().to_str().unwrap()]);
     assert!(!file.exists());
+    let out = |folder: &Path| format!("pcap:,out={}", folder.join("out.pcap").display());
+    switch
+        .command(&["port", "add", "3", &out(other.path())])
+        .expect(2, &["Permission denied", "--writable DIR", named.path().to_str().unwrap()]);
+    switch.command(&["port", "add", "3", &out(named.path())]).expect(0, &[]);
     let (ended, file) = capture(named.path());
     ended.expect(0, &[]);
     assert!(file.exists());

@@ -197,5 +197,5 @@ fn what_cannot_be_generated_is_refused_at_its_place() {
     let input = format!("1={}", folder.path().join("in.pcap").display());
     let arguments =
         ["replay", path.to_str().unwrap(), "--config", config.to_str().unwrap(), "--in", &input];
-    run(&arguments).expect(2, &["generator 1: there is no port 9"]);
+    run(&arguments).expect(2, &["generator 1: there is no port 9", "switch.yaml:3:"]);
 }

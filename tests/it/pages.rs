@@ -43,7 +43,7 @@ fn workplace() -> tempfile::TempDir {
     folder
 }
 
-/// Every capture that a command reads: ten CNPs.
+/// Every capture that a command reads and none before it wrote: ten CNPs.
 fn make_inputs(command: &str, folder: &Path) {
     let frame = bytes(CNP);
     let words: Vec<&str> = command.split_whitespace().collect();
@@ -53,8 +53,10 @@ fn make_inputs(command: &str, folder: &Path) {
             "--pcap" | "decode" => pair[1],
             _ => continue,
         };
-        let all = (0..10).map(|n| (n, frame.as_slice()));
-        scripts::write_pcap(&folder.join(name), LinkType::Ethernet, all);
+        let (file, all) = (folder.join(name), (0..10).map(|n| (n, frame.as_slice())));
+        if !file.exists() {
+            scripts::write_pcap(&file, LinkType::Ethernet, all);
+        }
     }
 }
 

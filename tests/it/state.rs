@@ -477,6 +477,13 @@ fn settings_of_queues_and_ports_come_back() {
     std::fs::write(&config, ports).unwrap();
     let mut switch = start();
     switch.await_text("settings: not made: port 2", Duration::from_secs(10));
+    // What is saved is what this switch has, so that it takes the file.
+    let saved = folder.path().join("saved.yaml").display().to_string();
+    does(&switch, &format!("save -o {saved}"));
+    let text = std::fs::read_to_string(&saved).unwrap();
+    assert!(text.contains("settings:\n  - { port: 1, set: [\"shut=true\"] }\n#"), "{text}");
+    assert!(text.contains("could not be made: port 2 queue 4: kmax=20KB"), "{text}");
+    does(&switch, &format!("restore {saved}"));
     switch.end("TERM").expect(0, &[]);
     std::fs::write(&config, format!("{ports}qos: {{ preset: sonic_azure }}\n")).unwrap();
     let mut switch = start();

@@ -1,4 +1,4 @@
-//! Places for the labels of edges: on their edge or beside it, where neither a node nor another label is.
+//! Places for the labels of edges: on their edge or beside it, where neither a node nor another label is, nor another edge if that can be.
 //!
 //! Labels are placed in the order of the edges, each at the first free place of a fixed list; so the same graph has the same picture.
 
@@ -44,24 +44,56 @@ fn point(from: (i32, i32), to: (i32, i32), step: i32) -> (i32, i32) {
     (x as i32, y as i32)
 }
 
+/// What a label costs for each point of another edge that it covers: less than to cover another label.
+const ON_EDGE: i32 = 20;
+
+/// A piece of an edge: which edge, and its ends.
+type Piece = (usize, (i32, i32), (i32, i32));
+
+/// The points of pieces of other edges that lie where a label of this edge may be, whose half width this is.
+fn others(pieces: &[Piece], edge: usize, half: i32) -> Vec<(i32, i32)> {
+    let own = pieces.iter().filter(|piece| piece.0 == edge);
+    let reach = own.fold([i32::MAX, i32::MAX, i32::MIN, i32::MIN], |all, (_, a, b)| {
+        let (left, right) = (a.0.min(b.0) - 2 * half - GAP, a.0.max(b.0) + 2 * half + GAP);
+        let (top, bottom) = (a.1.min(b.1) - ABOVE, a.1.max(b.1) + BELOW);
+        [all[0].min(left), all[1].min(top), all[2].max(right), all[3].max(bottom)]
+    });
+    let is_near = |(of, a, b): &&Piece| {
+        let piece = [a.0.min(b.0), a.1.min(b.1), a.0.max(b.0) + 1, a.1.max(b.1) + 1];
+        *of != edge && overlap(piece, reach) > 0
+    };
+    let near = pieces.iter().filter(is_near);
+    near.flat_map(|(_, a, b)| (1..STEPS).map(|step| point(*a, *b, step))).collect()
+}
+
 /// The middle of the base line of each label; `None` for edges without one.
 pub(super) fn places(laid: &Layout, nodes: &[Area], labels: &[String]) -> Vec<Option<(i32, i32)>> {
     let mut taken = nodes.to_vec();
-    let place = |(points, label): (&Vec<(i32, i32)>, &String)| {
+    let of_edge = |(edge, points): (usize, &Vec<(i32, i32)>)| {
+        points.windows(2).map(move |pair| (edge, pair[0], pair[1])).collect::<Vec<Piece>>()
+    };
+    let pieces: Vec<Piece> = laid.edges.iter().enumerate().flat_map(of_edge).collect();
+    let place = |edge: usize| {
+        let (points, label) = (&laid.edges[edge], &labels[edge]);
         if label.is_empty() {
             return None;
         }
         let half = area(0, 0, label)[2];
-        let pieces: Vec<_> = points.windows(2).map(|pair| (pair[0], pair[1])).rev().collect();
+        let others = others(&pieces, edge, half);
+        let own: Vec<_> = points.windows(2).map(|pair| (pair[0], pair[1])).rev().collect();
         let mut best: Option<(i32, (i32, i32))> = None;
-        'found: for (from, to) in pieces {
+        'found: for (from, to) in own {
             for step in PLACES {
                 let (x, y) = point(from, to, step);
                 for x in [x, x + half + GAP, x - half - GAP] {
                     let here = area(x, y - 2, label);
                     let outside = (-here[0]).max(here[2] - laid.width).max(0) * (ABOVE + BELOW);
-                    let cost =
-                        outside + taken.iter().map(|other| overlap(here, *other)).sum::<i32>();
+                    let covers = |(x, y): &&(i32, i32)| {
+                        (here[0]..here[2]).contains(x) && (here[1]..here[3]).contains(y)
+                    };
+                    let edges = others.iter().filter(covers).count() as i32 * ON_EDGE;
+                    let covered = taken.iter().map(|other| overlap(here, *other)).sum::<i32>();
+                    let cost = outside + edges + covered;
                     if best.is_none_or(|(least, _)| cost < least) {
                         best = Some((cost, (x, y - 2)));
                     }
@@ -75,7 +107,7 @@ pub(super) fn places(laid: &Layout, nodes: &[Area], labels: &[String]) -> Vec<Op
         taken.push(area(x, y, label));
         Some((x, y))
     };
-    laid.edges.iter().zip(labels).map(place).collect()
+    (0..laid.edges.len().min(labels.len())).map(place).collect()
 }
 
 #[cfg(test)]
@@ -97,6 +129,26 @@ mod tests {
             areas.push(here);
         }
         assert_eq!(areas.len(), 9);
+    }
+
+    /// Two edges that run together at their end have their labels where they are apart.
+    #[test]
+    fn a_label_is_beside_other_edges_if_it_can_be() {
+        let edges =
+            vec![vec![(40, 0), (40, 100), (150, 200)], vec![(260, 0), (260, 100), (150, 200)]];
+        let laid = Layout { nodes: vec![(150, 210)], edges, width: 400, height: 220 };
+        let labels = vec!["default".to_owned(), "0x6 &&& 0xf".to_owned()];
+        let places = places(&laid, &[[110, 200, 190, 220]], &labels);
+        for (edge, (place, label)) in places.iter().zip(&labels).enumerate() {
+            let here = place.map(|(x, y)| area(x, y, label)).unwrap();
+            let other = &laid.edges[1 - edge];
+            let covered = (1..STEPS)
+                .flat_map(|step| other.windows(2).map(move |pair| point(pair[0], pair[1], step)));
+            let covers = |(x, y): (i32, i32)| {
+                (here[0]..here[2]).contains(&x) && (here[1]..here[3]).contains(&y)
+            };
+            assert!(!covered.clone().any(covers), "{label}: {here:?}");
+        }
     }
 
     #[test]

@@ -83,11 +83,17 @@ fn draw(graph: &Graph, laid: &Layout, out: &mut String) {
     for (node, &(x, y)) in graph.nodes.iter().zip(&laid.nodes) {
         draw_node(node, x, y, out);
     }
-    for (place, label) in labels::places(laid, &nodes, &labels).into_iter().zip(&labels) {
+    let places = labels::places(laid, &nodes, &labels);
+    for ((place, label), edge) in places.into_iter().zip(&labels).zip(&graph.edges) {
         let Some((x, y)) = place else { continue };
+        // A browser shows the whole label where the pointer is.
+        let whole = match *label == edge.label {
+            true => String::new(),
+            false => format!("<title>{}</title>", xml(&edge.label)),
+        };
         let _ = writeln!(
             out,
-            "<text class=\"label\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
+            "<text class=\"label\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{}{whole}</text>",
             xml(label)
         );
     }
@@ -166,9 +172,12 @@ mod tests {
         let a = graph.node(NodeKind::Branch, vec!["x && y".into()]);
         let b = graph.node(NodeKind::Table, vec!["fib".into()]);
         graph.edge(a, b, "yes");
+        let long = "0x6 ".repeat(20);
+        graph.edge(b, a, long.clone());
         let text = write(&[graph]);
+        assert!(text.contains(&format!("<title>{long}</title></text>")), "{text}");
         assert!(text.contains("x &amp;&amp; y") && text.contains("a &lt; b"));
-        assert_eq!(text.matches("marker-end").count(), 1);
+        assert_eq!(text.matches("marker-end").count(), 2);
         assert_eq!(text.matches("class=\"table\"").count(), 1);
     }
 }

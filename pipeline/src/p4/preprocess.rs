@@ -58,7 +58,14 @@ struct Branch {
     active: bool,
     /// One of its branches was read already, or the whole lies in lines that are not.
     done: bool,
+    /// What is around it is read.
+    around: bool,
     span: SourceSpan,
+}
+
+/// Whether lines are read here.
+fn is_read(branches: &[Branch]) -> bool {
+    branches.last().is_none_or(|branch| branch.around && branch.active)
 }
 
 impl<'s> Preprocessor<'s> {
@@ -102,7 +109,7 @@ impl<'s> Preprocessor<'s> {
             let end = rest.iter().position(is_directive).unwrap_or(rest.len());
             let (lines, behind) = rest.split_at(end);
             rest = behind;
-            if branches.iter().all(|branch| branch.active) {
+            if is_read(&branches) {
                 self.lines(lines);
             }
         }
@@ -131,7 +138,7 @@ impl<'s> Preprocessor<'s> {
     fn directive(&mut self, line: &[Token], branches: &mut Vec<Branch>) {
         let Some(word) = line.get(1) else { return };
         let name = word.word().cloned().unwrap_or_else(|| "".into());
-        let active = branches.iter().all(|branch| branch.active);
+        let active = is_read(branches);
         let rest = line.get(2..).unwrap_or_default();
         // `# 5 "file"`: the place of what follows in another file.
         if matches!(word.tok, Tok::Number(_)) {
@@ -142,7 +149,8 @@ impl<'s> Preprocessor<'s> {
         match &*name {
             "if" | "ifdef" | "ifndef" => {
                 let holds = active && self.condition(&name, rest, word.span);
-                branches.push(Branch { active: holds, done: holds || !active, span: word.span });
+                let (done, around) = (holds || !active, active);
+                branches.push(Branch { active: holds, done, around, span: word.span });
             }
             "elif" | "else" | "endif" => self.alternative(&name, rest, word.span, branches),
             _ if !active => {}

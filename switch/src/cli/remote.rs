@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::args::{Command, PlaceArgs, SwitchArgs, TraceArgs};
-use super::{Failure, Status, ended, reader_is_gone};
+use super::{Failure, Status, ended, reader_is_gone, say};
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::p4runtime::tls;
@@ -120,12 +120,21 @@ fn of_entries(kind: Kind, document: &Value) -> wire::Change {
 
 /// Reads objects, and prints them as they come.
 fn dump(on: &SwitchArgs, request: &wire::ReadRequest) -> Outcome {
+    dump_or(on, request, None)
+}
+
+/// The same; people read `nothing` where there is none.
+fn dump_or(on: &SwitchArgs, request: &wire::ReadRequest, nothing: Option<&str>) -> Outcome {
     show(on, |remote| {
-        let mut rows = print::Rows::new(on.json);
+        let (mut rows, mut is_any) = (print::Rows::new(on.json), false);
         let request = request.clone();
         let call = |mut calls: Calls| async move { calls.read(request).await };
-        remote.list(call, &mut |object| rows.add(object))?;
+        remote.list(call, &mut |object| {
+            is_any = true;
+            rows.add(object)
+        })?;
         rows.finish();
+        nothing.filter(|_| !is_any && !on.json).into_iter().for_each(say);
         Ok(())
     })
 }

@@ -1,6 +1,6 @@
 //! Where the parts of a configuration are written, for what is only found wrong when all of them are put together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wireyard_pipeline::diag::{Files, line_columns};
 use wireyard_pipeline::ir::SourceSpan;
@@ -13,8 +13,15 @@ use super::qos::Report;
 pub(super) struct Places(BTreeMap<String, String>);
 
 /// How many keys lead to the parts that are remembered, and most parts.
-const DEPTH: usize = 3;
+const DEPTH: usize = 4;
 const PARTS_MAX: usize = 20_000;
+
+/// Where a problem is written.
+struct Found<'a> {
+    at: &'a str,
+    /// The part that several ports share, if it is one: `profile "x"`, `port_defaults, default_tc`.
+    shared: Option<String>,
+}
 
 impl Places {
     /// Remembers the keys of a file.
@@ -30,39 +37,81 @@ impl Places {
         Places(places.map(place).collect())
     }
 
-    /// Says of each problem where its part is written: the part itself, or what it is a part of.
+    /// Says of each problem where its part is written: the part itself, or what it is a part of. What is wrong with a part that
+    /// ports share is one problem.
     pub(super) fn fill(&self, report: &mut Report) {
-        for problem in report.problems.iter_mut().chain(&mut report.warnings) {
-            problem.at = self.find(&problem.place);
+        for list in [&mut report.problems, &mut report.warnings] {
+            for problem in list.iter_mut() {
+                let Some(found) = self.find(&problem.place) else { continue };
+                problem.at = Some(found.at.to_owned());
+                problem.place = found.shared.unwrap_or_else(|| problem.place.clone());
+            }
+            let mut seen = BTreeSet::new();
+            list.retain(|one| seen.insert((one.place.clone(), one.message.clone())));
         }
     }
 
-    /// `port 1, priority group 3`, `port 1, profile "x"`, `pool x`, `tc_to_queue_map "x"`, `packet_slots`.
-    fn find(&self, place: &str) -> Option<String> {
-        let named = place.split('"').nth(1);
+    /// Where the port of a generator is written; generators are counted from 1.
+    pub(super) fn generator(&self, number: usize) -> Option<String> {
+        self.0.get(&format!("generators.{number}.port")).cloned()
+    }
+
+    /// `port 1, priority group 3`, `port 1, queue 2, profile "x", trim_size`, `port 1, default_tc`, `pool x`, `tc_to_queue_map "x"`, `packet_slots`.
+    fn find(&self, place: &str) -> Option<Found<'_>> {
+        let last = place.rsplit(", ").next().unwrap_or("");
+        let key = (!last.contains([' ', '"'])).then_some(last);
+        let found = |path: &str, shared| Some(Found { at: self.0.get(path)?, shared });
+        if let Some(found) = self.named(place, key) {
+            return Some(found);
+        }
         let mut words = place.split([' ', ',', '.']);
         let (first, second) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-        let mut keys = Vec::new();
-        if let Some(name) = named {
-            let end = format!(".{name}");
-            keys.extend(
-                self.0.keys().filter(|key| key.starts_with("qos.") && key.ends_with(&end)).cloned(),
-            );
-        }
-        match first {
-            "pool" => keys.push(format!("qos.buffer_pools.{second}")),
+        let keys = match first {
+            "pool" => vec![format!("qos.buffer_pools.{second}")],
             "port" => {
-                keys.extend([format!("ports.{second}"), format!("qos.ports.{second}")]);
-                keys.push("qos.port_defaults".to_owned());
+                let own = [format!("ports.{second}"), format!("qos.ports.{second}")];
+                let value = |of: &String| Some(format!("{of}.{}", key?));
+                let values: Vec<String> = own.iter().filter_map(value).collect();
+                if let Some(found) = values.iter().find_map(|path| found(path, None)) {
+                    return Some(found);
+                }
+                let of_all = key.and_then(|key| {
+                    let shared = Some(format!("port_defaults, {key}"));
+                    found(&format!("qos.port_defaults.{key}"), shared)
+                });
+                if of_all.is_some() {
+                    return of_all;
+                }
+                own.into_iter().chain(["qos.port_defaults".to_owned()]).collect()
             }
-            other => keys.extend([format!("qos.{other}.{second}"), format!("qos.{other}")]),
-        }
-        keys.push("qos".to_owned());
-        keys.iter().find_map(|key| self.0.get(key)).cloned()
+            other => vec![format!("qos.{other}.{second}"), format!("qos.{other}")],
+        };
+        let keys = keys.iter().map(String::as_str);
+        keys.chain(["qos"]).find_map(|path| found(path, None))
+    }
+
+    /// Where a part with a name is written, or its value with this key.
+    fn named(&self, place: &str, key: Option<&str>) -> Option<Found<'_>> {
+        let (before, rest) = place.split_once('"')?;
+        let (name, _) = rest.split_once('"')?;
+        let end = format!(".{name}");
+        // Directly in a section of `qos:`; a name may have dots.
+        let is_it = |path: &&String| {
+            let section = path.strip_suffix(&end).and_then(|above| above.strip_prefix("qos."));
+            section.is_some_and(|section| !section.contains('.'))
+        };
+        let path = self.0.keys().find(is_it)?;
+        let value = key.and_then(|key| self.0.get(&format!("{path}.{key}")));
+        let start = before.rfind(", ").map_or(0, |comma| comma + 2);
+        Some(Found { at: value.or(self.0.get(path))?, shared: Some(place[start..].to_owned()) })
     }
 }
 
 fn add(node: &Node, above: &str, depth: usize, found: &mut Vec<(String, SourceSpan)>) {
+    if let NodeKind::List(items) = &node.kind {
+        let items = (1..).zip(items).filter(|_| depth > 0);
+        return items.for_each(|(n, item)| add(item, &format!("{above}{n}."), depth - 1, found));
+    }
     let NodeKind::Map(map) = &node.kind else { return };
     for (key, value) in map.pairs.iter().filter(|_| depth > 0) {
         if found.len() == PARTS_MAX {

@@ -4,16 +4,22 @@ use thiserror::Error;
 use wireyard_tables::{BatchError, EntryError, FieldError};
 
 /// Why a request was refused. Nothing has changed, where the function that returns it does not say otherwise. Each kind is a
-/// status code of P4Runtime with the same name; the text is for people and says what was found and what would work.
+/// status code of P4Runtime with the same name ([`ControlError::NoEntry`] is NOT_FOUND, [`ControlError::EntryExists`] ALREADY_EXISTS); the text is for people and says what was found and what would work.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// There is no such object: table, entry, member, group, session, port.
+    /// There is no such object: table, session, port, or one that an entry refers to.
     #[error("{0}")]
     NotFound(String),
-    /// An object that is inserted already exists.
+    /// An object that is made already exists: a port, a session, a multicast group.
     #[error("{0}")]
     AlreadyExists(String),
+    /// The entry, member or group that is changed, deleted or read is not there. The text names its table only.
+    #[error("{0}")]
+    NoEntry(String),
+    /// The entry, member or group that is inserted already exists. The text names its table only.
+    #[error("{0}")]
+    EntryExists(String),
     /// The request means nothing, whatever the state of the device is.
     #[error("{0}")]
     InvalidArgument(String),
@@ -93,9 +99,9 @@ fn kind_of(error: &EntryError) -> fn(String) -> ControlError {
         EntryError::Full { .. } | EntryError::GroupTooLarge { .. } => {
             ControlError::ResourceExhausted
         }
-        EntryError::Duplicate => ControlError::AlreadyExists,
-        EntryError::NotFound
-        | EntryError::NoSuchTable(_)
+        EntryError::Duplicate => ControlError::EntryExists,
+        EntryError::NotFound => ControlError::NoEntry,
+        EntryError::NoSuchTable(_)
         | EntryError::NoSuchProfile(_)
         | EntryError::NoSuchMember(_)
         | EntryError::NoSuchGroup(_) => ControlError::NotFound,

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use super::device::no_port;
 use super::{Control, ControlError, lock};
+use crate::confine;
 use crate::core::{Core, DeviceError};
 use crate::ports::absent::AbsentPort;
-use crate::ports::{self, Opened, Port, PortSpec, Spread};
+use crate::ports::{self, Opened, Port, PortSpec, Spread, files};
 use wireyard_tables::time::Time;
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -99,12 +100,18 @@ impl Control {
     /// and pauses nobody.
     ///
     /// # Errors
-    /// [`ControlError::AlreadyExists`]: the number is taken; [`ControlError::FailedPrecondition`]: it cannot be opened.
+    /// [`ControlError::AlreadyExists`]: the number is taken; [`ControlError::FailedPrecondition`]: it cannot be opened, or a file of its own
+    /// cannot be written.
     pub fn add_port(&self, number: u16, spec: &PortSpec) -> Result<Vec<String>> {
         let memory = self.ask(0, move |core, _| match core.worker_of(number) {
             Some(_) => Err(ControlError::AlreadyExists(format!("port {number} exists already"))),
             None => Ok(core.memory().worker()),
         })??;
+        // A port opens its file with its first frame.
+        files::check(&[(number, spec.clone())], &[]).map_err(|error| {
+            let advice = error.refused().map_or(String::new(), confine::advice);
+            ControlError::FailedPrecondition(error.to_string() + &advice)
+        })?;
         let failed = |error: ports::PortError| ControlError::FailedPrecondition(error.to_string());
         let opened = ports::open_spread(spec, &memory, self.spread()).map_err(failed)?;
         let new = NewPort { number, spec: spec.clone(), source: PortSource::Opened(opened) };

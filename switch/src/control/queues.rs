@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::device::no_port;
 use super::{Control, ControlError};
+use crate::confine;
 use crate::core::{Core, PortState};
 use crate::recorder::{Keep, Recorder};
 use crate::tm::{CLASSES, FlowControlConfig, Limit, WredConfig, Xon};
@@ -43,8 +44,8 @@ pub struct QueueSettings {
 pub struct Wait {
     /// The port whose peer waits.
     pub port: u16,
-    /// The priorities that were asked to stop there.
-    pub priorities: Vec<u8>,
+    /// The priorities that were asked to stop there; `None`: the whole link, by 802.3 PAUSE.
+    pub priorities: Option<Vec<u8>>,
     /// The port whose queue is paused.
     pub waits_for: u16,
     /// That queue.
@@ -83,7 +84,8 @@ fn waits(core: &mut Core) -> Vec<Wait> {
     let edges = core.view(core.time()).wait_edges().into_iter().filter_map(|edge| {
         Some(Wait {
             port: core.port_of_traffic(edge.ingress)?,
-            priorities: (0..8).filter(|p| edge.priorities >> p & 1 == 1).collect(),
+            priorities: (!edge.whole_link)
+                .then(|| (0..8).filter(|p| edge.priorities >> p & 1 == 1).collect()),
             waits_for: core.port_of_traffic(edge.egress)?,
             queue: edge.queue,
             bytes: edge.bytes,
@@ -146,7 +148,10 @@ impl Control {
                 let text = format!("{} already exists: name a new file", file.display());
                 ControlError::AlreadyExists(text)
             }
-            _ => ControlError::FailedPrecondition(format!("{}: {error}", file.display())),
+            _ => {
+                let (file, advice) = (file.display(), confine::advice(&error));
+                ControlError::FailedPrecondition(format!("{file}: {error}{advice}"))
+            }
         })?;
         let failed =
             |error: &dyn std::fmt::Display| ControlError::FailedPrecondition(error.to_string());
@@ -168,14 +173,11 @@ impl Control {
     /// [`ControlError::NotFound`].
     pub fn stop_recording(&self, port: Option<u16>) -> Result<usize> {
         if let Some(port) = port {
-            return self.ask_owner(port, move |core, _| core.stop_recording(&[port]));
+            return self.ask_owner(port, move |core, _| core.stop_recording(Some(port)));
         }
         let mut stopped = 0;
         for worker in 0..self.workers() {
-            stopped += self.ask(worker, |core, _| {
-                let mine: Vec<u16> = core.port_states().iter().map(|port| port.port).collect();
-                core.stop_recording(&mine)
-            })?;
+            stopped += self.ask(worker, |core, _| core.stop_recording(None))?;
         }
         Ok(stopped)
     }

@@ -135,9 +135,9 @@ fn each_wrong_update_has_its_status() {
         )
     };
     type E = ControlError;
-    assert!(matches!(status(insert(entry(&control, 1, 2))), E::AlreadyExists(_)));
+    assert!(matches!(status(insert(entry(&control, 1, 2))), E::EntryExists(_)));
     let absent = Update::Delete(Entity::TableEntry(entry(&control, 9, 2)));
-    assert!(matches!(status(absent), E::NotFound(_)));
+    assert!(matches!(status(absent), E::NoEntry(_)));
     assert!(matches!(status(insert(with("other", &[]))), E::InvalidArgument(_)));
     assert!(matches!(status(insert(with("out", &[]))), E::InvalidArgument(_)));
     assert!(matches!(status(insert(with("out", &[1 << 16]))), E::OutOfRange(_)));
@@ -192,7 +192,7 @@ fn an_atomic_batch_is_done_whole_or_not_at_all() {
     let error = control.write(&batch, Mode::Continue).unwrap_err();
     let done: Vec<bool> = error.results.iter().map(Result::is_ok).collect();
     assert_eq!(done, [true, true, true, false, true]);
-    assert!(matches!(error.results[3], Err(ControlError::AlreadyExists(_))));
+    assert!(matches!(error.results[3], Err(ControlError::EntryExists(_))));
     assert_eq!(entries(&control, "ways").len(), 3);
     let mirrors = control.read(&Query::Mirrors { id: Some(5) }).unwrap();
     assert_eq!(mirrors, [Entity::Mirror { id: 5, session }]);

@@ -228,7 +228,7 @@ impl Core {
         let mut port = std::mem::replace(&mut self.ports[slot].port, place);
         self.ports[slot].is_always_polled = true;
         self.ports[slot].has_queue = false;
-        self.ports[slot].recorded = None;
+        self.leave_recording(slot, true);
         let error = port.flush(&mut self.mem).err();
         Ok((port, error))
     }
@@ -300,25 +300,32 @@ impl Core {
             return Err(DeviceError::CaptureTaken(recorder.path().to_owned()));
         }
         self.check_recorded(numbers)?;
-        let index = self.recording.begin(recorder);
+        let index = self.recording.begin(recorder, false);
         slots.into_iter().for_each(|slot| self.recording.describe(&mut self.ports[slot], index));
         Ok(())
     }
 
-    /// Records these ports no more; files that no port is recorded in end.
-    pub(crate) fn stop_recording(&mut self, numbers: &[u16]) -> usize {
-        let mut stopped = 0;
-        for number in numbers {
-            let Some(slot) = self.ports.find(*number) else { continue };
-            let Some(place) = self.ports[slot].recorded.take() else { continue };
-            stopped += 1;
-            let is_used = |slot: &Slot| slot.recorded.is_some_and(|one| one.file == place.file);
-            match self.ports.iter().any(is_used) {
-                true => self.recording.leave(place, *number),
-                false => self.recording.end(place),
-            }
+    /// Records a port, or all, no more; files that no port is recorded in end. How many ports were recorded.
+    pub(crate) fn stop_recording(&mut self, number: Option<u16>) -> usize {
+        let slots = 0..self.ports.len();
+        let slots = slots.filter(|slot| number.is_none_or(|it| it == self.ports[*slot].number));
+        let slots: Vec<usize> = slots.collect();
+        let stopped = slots.into_iter().filter(|slot| self.leave_recording(*slot, false)).count();
+        if number.is_none() {
+            self.recording.end_waiting();
         }
         stopped
+    }
+
+    /// Records the port in this slot no more, because it `goes` or because somebody asks for it; false: it was not recorded.
+    fn leave_recording(&mut self, slot: usize, goes: bool) -> bool {
+        let Some(place) = self.ports[slot].recorded.take() else { return false };
+        let is_used = |slot: &Slot| slot.recorded.is_some_and(|one| one.file == place.file);
+        match self.ports.iter().any(is_used) || goes && self.recording.waits(place) {
+            true => self.recording.leave(place, self.ports[slot].number),
+            false => self.recording.end(place),
+        }
+        true
     }
 
     /// Drops what the port was about to be given.

@@ -56,6 +56,8 @@ pub(super) struct Recording {
 #[derive(Debug)]
 struct File {
     recorder: Recorder,
+    /// Its ports name it when they are opened, so it goes on with the next one that does.
+    waits: bool,
     /// A message said that nothing more can be written.
     is_reported: bool,
 }
@@ -77,7 +79,7 @@ impl Recording {
     pub(super) fn add(&mut self, port: &mut Slot, file: &Path) -> Result<(), FileError> {
         let index = match self.find(file) {
             Some(index) => index,
-            None => self.begin(Recorder::create(file)?),
+            None => self.begin(Recorder::create(file)?, true),
         };
         self.describe(port, index);
         Ok(())
@@ -95,7 +97,8 @@ impl Recording {
     }
 
     /// One more file; its index. It takes the place of an ended one of the same name, and of the oldest ended one where there are many.
-    pub(super) fn begin(&mut self, mut recorder: Recorder) -> usize {
+    /// `waits`: it goes on where its last port is removed, because a port that comes may name it.
+    pub(super) fn begin(&mut self, mut recorder: Recorder, waits: bool) -> usize {
         recorder.set_origin_ns(self.origin_ns);
         let has_ended = |file: &File| file.recorder.has_ended();
         self.files.retain(|_, file| !has_ended(file) || file.recorder.path() != recorder.path());
@@ -108,7 +111,7 @@ impl Recording {
         for index in ended.iter().rev().skip(ENDED_MAX - 1) {
             self.files.remove(index);
         }
-        self.files.insert(self.begun, File { recorder, is_reported: false });
+        self.files.insert(self.begun, File { recorder, waits, is_reported: false });
         self.begun += 1;
         self.begun - 1
     }
@@ -120,7 +123,18 @@ impl Recording {
         }
     }
 
-    /// A port is not in this file any more, which others are.
+    /// Whether a file goes on without ports.
+    pub(super) fn waits(&self, place: Place) -> bool {
+        self.files.get(&place.file).is_some_and(|file| file.waits)
+    }
+
+    /// Ends the files that have no port and wait for one.
+    pub(super) fn end_waiting(&mut self) {
+        let waiting = self.files.values_mut().filter(|file| !file.recorder.has_ports());
+        waiting.for_each(|file| file.recorder.end());
+    }
+
+    /// A port is not in this file any more, which goes on.
     pub(super) fn leave(&mut self, place: Place, number: u16) {
         if let Some(file) = self.files.get_mut(&place.file) {
             file.recorder.remove_port(number);
@@ -172,7 +186,7 @@ impl Recording {
 
     /// Says once which files cannot be written any more.
     pub(super) fn check(&mut self, messages: &mut Vec<Message>) {
-        for File { recorder, is_reported } in self.files.values_mut() {
+        for File { recorder, is_reported, .. } in self.files.values_mut() {
             let report = recorder.report();
             if let Some(error) = report.error.filter(|_| !*is_reported) {
                 *is_reported = true;

@@ -92,9 +92,9 @@ impl Samples {
         self.passes[usize::from(egress)].load(Ordering::Relaxed)
     }
 
-    /// Of these, sampled.
+    /// Of these, sampled. Who wants both asks for this one first: passes that are counted later are as many at least.
     pub fn sampled(&self, egress: bool) -> u64 {
-        self.sampled[usize::from(egress)].load(Ordering::Relaxed)
+        self.sampled[usize::from(egress)].load(Ordering::Acquire)
     }
 
     /// Sampled packets that the parser of ingress brought into a state.
@@ -132,12 +132,14 @@ struct Way {
     mean: u64,
     /// Passes of this window.
     passes: u64,
+    /// Those of them that the samples have.
+    counted: u64,
     /// Samples of this window.
     samples: u64,
 }
 
 impl Way {
-    const NEW: Way = Way { skip: 0, mean: 1, passes: 0, samples: 0 };
+    const NEW: Way = Way { skip: 0, mean: 1, passes: 0, counted: 0, samples: 0 };
 
     /// Whether this pass is a sample; the draw is of 64 even bits.
     fn takes(&mut self, draw: impl FnOnce() -> u64) -> bool {
@@ -155,10 +157,17 @@ impl Way {
         self.samples <= 4 * RATE / WINDOWS
     }
 
+    /// Passes since the last call.
+    fn uncounted(&mut self) -> u64 {
+        let more = self.passes - self.counted;
+        self.counted = self.passes;
+        more
+    }
+
     fn end_window(&mut self) {
         self.mean = (self.passes * WINDOWS).div_ceil(RATE).max(1);
         self.skip = self.skip.min(2 * self.mean - 2);
-        (self.passes, self.samples) = (0, 0);
+        (self.passes, self.counted, self.samples) = (0, 0, 0);
     }
 }
 
@@ -191,7 +200,7 @@ impl Sampler {
         if now.since(self.since) >= WINDOW {
             self.since = now;
             for (way, passes) in self.ways.iter_mut().zip(&self.samples.passes) {
-                passes.fetch_add(way.passes, Ordering::Relaxed);
+                passes.fetch_add(way.uncounted(), Ordering::Relaxed);
                 way.end_window();
             }
         }
@@ -245,7 +254,9 @@ impl TraceSink for Sampler {
         if !self.egress && !self.is_refused {
             self.samples.accepted.fetch_add(1, Ordering::Relaxed);
         }
-        self.samples.sampled[usize::from(self.egress)].fetch_add(1, Ordering::Relaxed);
+        let way = usize::from(self.egress);
+        self.samples.passes[way].fetch_add(self.ways[way].uncounted(), Ordering::Relaxed);
+        self.samples.sampled[way].fetch_add(1, Ordering::Release);
     }
 }
 

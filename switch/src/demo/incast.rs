@@ -43,7 +43,7 @@ pub(super) fn run(
     scenario.duration = Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX));
     let expect = std::mem::take(&mut scenario.expect);
     let about = About {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: env!("WIREYARD_VERSION").to_owned(),
         engine: options.engine.name().to_owned(),
     };
     let samples = scenario.duration.as_ps() / scenario.sample.as_ps().max(1);

@@ -14,7 +14,7 @@ const PROBE_PROGRAM: &str = "l2_switch";
 /// Capabilities of live ports: name, number (include/uapi/linux/capability.h), what it is for.
 const CAPABILITIES: [(&str, u32, &str); 3] = [
     ("CAP_NET_RAW", 13, "raw:, pnet: and xdp: ports"),
-    ("CAP_NET_ADMIN", 12, "xdp: and tap: ports, demo, lab --live"),
+    ("CAP_NET_ADMIN", 12, "xdp: and tap: ports"),
     ("CAP_BPF", 39, "xdp: ports"),
 ];
 /// CAP_SYS_ADMIN, which includes CAP_BPF.

@@ -109,9 +109,9 @@ fn again(
 ) -> Result<(), ControlError> {
     let write = |update| Ok(control.write_of(program, &[update], Mode::Atomic)?);
     match (update, error) {
-        (Update::Insert(entity), ControlError::AlreadyExists(_)) => write(Update::Modify(entity)),
-        (Update::Modify(entity), ControlError::NotFound(_)) => write(Update::Insert(entity)),
-        (Update::Delete(_), ControlError::NotFound(_)) => Ok(()),
+        (Update::Insert(entity), ControlError::EntryExists(_)) => write(Update::Modify(entity)),
+        (Update::Modify(entity), ControlError::NoEntry(_)) => write(Update::Insert(entity)),
+        (Update::Delete(_), ControlError::NoEntry(_)) => Ok(()),
         (_, error) => Err(error),
     }
 }

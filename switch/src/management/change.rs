@@ -10,8 +10,8 @@ use wireyard_pipeline::ids::{Id, RegisterId, TableId};
 use wireyard_pipeline::ir::{ActionCall, Program};
 use wireyard_pipeline::source::Loader;
 use wireyard_pipeline::state::action_args;
+use wireyard_tables as tables;
 use wireyard_tables::counter::Count;
-use wireyard_tables::{self as tables, EntryError};
 
 use super::show;
 use crate::control::{Control, ControlError, Entity, EntryKey, Query, TableEntry, Target, Update};
@@ -101,16 +101,13 @@ pub(super) fn named(program: &Program, entity: &Entity, error: ControlError) -> 
         }
         _ => return error,
     };
-    let is = |text: &str, refused: &EntryError| text.ends_with(&refused.to_string());
     match error {
-        ControlError::NotFound(text) if is(&text, &EntryError::NotFound) => {
+        ControlError::NoEntry(_) => {
             ControlError::NotFound(format!("table `{table}` has no {what}"))
         }
-        ControlError::AlreadyExists(text) if is(&text, &EntryError::Duplicate) => {
-            ControlError::AlreadyExists(format!(
-                "table `{table}`: {what} exists already: `wireyard {command} modify` changes it, `{command} set` adds or changes"
-            ))
-        }
+        ControlError::EntryExists(_) => ControlError::AlreadyExists(format!(
+            "table `{table}`: {what} exists already: `wireyard {command} modify` changes it, `{command} set` adds or changes"
+        )),
         error => error,
     }
 }
@@ -119,7 +116,7 @@ pub(super) fn named(program: &Program, entity: &Entity, error: ControlError) -> 
 pub(super) fn no_entry(program: &Program, key: &EntryKey, error: ControlError) -> ControlError {
     let table = program.tables.get(key.table).map_or("", |table| table.name.as_str());
     match error {
-        ControlError::NotFound(text) if text.ends_with(&EntryError::NotFound.to_string()) => {
+        ControlError::NoEntry(_) => {
             let key = show::key(program, key);
             ControlError::NotFound(format!("table `{table}` has no entry {key}"))
         }
@@ -425,7 +422,7 @@ pub fn clear(control: &Control, name: &str) -> Result<usize> {
             };
             // One that is gone by itself meanwhile is no error.
             let failed = |result: &Result<()>| match result {
-                Err(ControlError::NotFound(_)) | Ok(()) => None,
+                Err(ControlError::NoEntry(_)) | Ok(()) => None,
                 Err(error) => Some(error.clone()),
             };
             if let Some(error) = results.iter().find_map(failed) {

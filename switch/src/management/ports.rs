@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use wireyard_pipeline::diag::suggest;
 
 use super::filter::Filter;
-use crate::confine;
 use crate::control::{Control, ControlError};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::ports::faults::chance::FaultSetup;
@@ -67,14 +66,7 @@ pub fn capture(control: &Control, request: &wire::CaptureRequest) -> Result<Valu
                     Some(filter.keep(&program, control.recorded_ports(port)?)?)
                 }
             };
-            control.record(port, std::path::Path::new(file), keep).map_err(
-                |error| match error {
-                    ControlError::FailedPrecondition(why) if why.contains("Permission denied") => {
-                        ControlError::FailedPrecondition(why + &confine::advice())
-                    }
-                    error => error,
-                },
-            )?;
+            control.record(port, std::path::Path::new(file), keep)?;
             Ok(json!([{ "file": file }]))
         }
     }

@@ -1,11 +1,13 @@
 //! Rates, marking curves, thresholds and PFC at run time.
 
+use std::fmt;
+
 use serde_json::{Value, json};
 
 use super::ports::number;
 use crate::control::{Control, ControlError, QueueSettings};
 use crate::core::PortState;
-use crate::p4runtime::persist::settings::SHUT;
+use crate::p4runtime::persist::settings::{OfPlace, SHUT};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::tm::{CLASSES, Curve, FlowControl, Limit, Xon};
 use crate::units::{BitsPerSec, Bytes, PoolAlpha, Probability};
@@ -161,23 +163,44 @@ fn without_shut(settings: &[String]) -> Result<(bool, Vec<String>)> {
     Ok((is_shut, rest))
 }
 
-/// Makes settings that were kept, when the workers are polled; what is wrong with some comes back.
-pub fn restore(control: &Control, kept: &[(u16, Option<u8>, Vec<String>)]) -> Vec<String> {
+/// Settings that could not be made.
+#[derive(Debug)]
+pub struct NotMade {
+    /// Which.
+    pub settings: OfPlace,
+    why: ControlError,
+}
+
+impl fmt::Display for NotMade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (port, _, settings) = &self.settings;
+        write!(f, "port {port}: {}: {}", settings.join(" "), self.why)
+    }
+}
+
+/// Makes settings that were kept, when the workers are polled; those that cannot be made come back.
+pub fn restore(control: &Control, kept: &[OfPlace]) -> Vec<NotMade> {
     let mut wrong = Vec::new();
     for (port, queue, settings) in kept {
-        let done = without_shut(settings).and_then(|(is_shut, rest)| {
+        let (port, queue) = (*port, *queue);
+        let shut = without_shut(settings).and_then(|(is_shut, rest)| {
             if is_shut {
-                control.shut_port(*port, true)?;
-                if rest.is_empty() {
-                    return Ok(());
-                }
+                control.shut_port(port, true)?;
             }
-            let (port, queue) = (Some(u32::from(*port)), queue.map(u32::from));
-            let request = wire::QueueRequest { port, queue, settings: rest };
-            change(control, &request).map(drop)
+            Ok(rest)
         });
-        if let Err(error) = done {
-            wrong.push(format!("port {port}: {}: {error}", settings.join(" ")));
+        let (left, done) = match shut {
+            Err(why) => (settings.clone(), Err(why)),
+            Ok(rest) if rest.is_empty() => continue,
+            Ok(settings) => {
+                let (port, queue) = (Some(u32::from(port)), queue.map(u32::from));
+                let request = wire::QueueRequest { port, queue, settings };
+                let done = change(control, &request).map(drop);
+                (request.settings, done)
+            }
+        };
+        if let Err(why) = done {
+            wrong.push(NotMade { settings: (port, queue, left), why });
         }
     }
     wrong

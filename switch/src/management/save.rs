@@ -17,12 +17,10 @@ use wireyard_tables::meter::MeterConfig;
 use super::show;
 use crate::control::{Control, ControlError, Entity, EntryKey, Query, TableEntry};
 use crate::core::match_text;
+use crate::p4runtime::persist::settings::{OfPlace, Settings};
 use crate::replicate::{Group, Member, Members, Session};
 
 type Result<T> = std::result::Result<T, ControlError>;
-
-/// Settings of ports and queues by port and queue, as `NAME=VALUE`.
-pub type Settings = Vec<(u16, Option<u8>, Vec<String>)>;
 
 /// The lines of an entries file that makes what is there, and the name of its program.
 ///
@@ -35,8 +33,9 @@ pub fn lines(control: &Control, settings: &Settings) -> Result<Vec<String>> {
         let mut file = File { control, program: &program, declared, lines: Vec::new() };
         file.lines.push(format!("# What was written into {} while it ran.", program.name));
         file.all()?;
-        file.settings(settings);
+        file.settings(&settings.in_force(true));
         file.nothing();
+        file.left_out(&settings.in_force(false));
         if Arc::ptr_eq(&program, &control.program()) {
             return Ok(file.lines);
         }
@@ -220,7 +219,18 @@ impl File<'_> {
         }
     }
 
-    fn settings(&mut self, all: &Settings) {
+    /// Settings that are kept and not in force: this switch would refuse a file with them.
+    fn left_out(&mut self, all: &[OfPlace]) {
+        self.lines.extend(all.iter().map(|(port, queue, set)| {
+            let queue = queue.map_or(String::new(), |queue| format!(" queue {queue}"));
+            format!(
+                "# Left out, because it could not be made: port {port}{queue}: {}",
+                set.join(" ")
+            )
+        }));
+    }
+
+    fn settings(&mut self, all: &[OfPlace]) {
         if !all.is_empty() {
             self.lines.push("settings:".to_owned());
         }

@@ -362,7 +362,7 @@ impl DeviceService for Management {
     async fn save(&self, _: Request<wire::SaveRequest>) -> Answer<Self::SaveStream> {
         let json = |line: String| Value::from(line).to_string();
         self.list(move |me| {
-            let all = save::lines(&me.device.control, &me.device.settings().all())?;
+            let all = save::lines(&me.device.control, &me.device.settings().clone())?;
             Ok(all.into_iter().map(json).collect())
         })
         .await

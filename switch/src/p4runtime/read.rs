@@ -371,7 +371,7 @@ fn entries(
     });
     match result {
         // A read that finds nothing is an empty answer (specification 1.5, section 11.1).
-        Err(ControlError::NotFound(_)) if single => Ok(()),
+        Err(ControlError::NotFound(_) | ControlError::NoEntry(_)) if single => Ok(()),
         result => result,
     }
 }

@@ -19,8 +19,8 @@ const TEXT_BYTES: [usize; 4] = [256, 80, 24, 0];
 /// The code for an error.
 pub fn code(error: &ControlError) -> Code {
     match error {
-        ControlError::NotFound(_) => Code::NotFound,
-        ControlError::AlreadyExists(_) => Code::AlreadyExists,
+        ControlError::NotFound(_) | ControlError::NoEntry(_) => Code::NotFound,
+        ControlError::AlreadyExists(_) | ControlError::EntryExists(_) => Code::AlreadyExists,
         ControlError::InvalidArgument(_) => Code::InvalidArgument,
         ControlError::OutOfRange(_) => Code::OutOfRange,
         ControlError::ResourceExhausted(_) => Code::ResourceExhausted,

@@ -51,6 +51,16 @@ pub enum OutputError {
     },
 }
 
+impl OutputError {
+    /// What the system says, where it refuses to write the file.
+    pub fn refused(&self) -> Option<&io::Error> {
+        match self {
+            OutputError::Refused { source, .. } => Some(&source.source),
+            _ => None,
+        }
+    }
+}
+
 /// What a file is, by whatever name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {

@@ -1,8 +1,8 @@
 //! One page of HTML with everything in it: no script, no font, no picture from elsewhere.
 //!
 //! Pictures are side by side on a desk, one below the other on a phone, two in a row in print. On a phone a row of a table
-//! becomes a list of its cells with their headings, so that nothing is cut. In the dark the page is dark and pictures stay on
-//! white, where their colours were chosen; paper is always white.
+//! becomes a list of its cells with their headings, so that nothing is cut. In the dark the page is dark, and lines and
+//! words of pictures are lighter; paper is always white.
 
 use std::fmt::Write;
 
@@ -40,7 +40,8 @@ pub fn page(report: &Report) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
+         <title>{title}</title><style>{STYLE}{}</style></head><body>\n<h1>{title}</h1>\n",
+        dark_pictures()
     );
     for paragraph in report.about.split("\n\n").filter(|text| !text.trim().is_empty()) {
         let _ = writeln!(out, "<p>{}</p>", escaped(paragraph.trim()));
@@ -56,6 +57,21 @@ pub fn page(report: &Report) -> String {
     }
     out.push_str("</dl>\n</body></html>\n");
     out
+}
+
+/// Pictures on a dark page: they have colours as attributes, which rules of the page come before. Cells of heat maps stay as they are.
+fn dark_pictures() -> String {
+    let mut out = "@media screen and (prefers-color-scheme:dark){svg{background:none;fill:#e4e4e4}\
+                   svg [stroke=\"#ddd\"]{stroke:#3a3a3a}svg [stroke=\"#eee\"]{stroke:#2c2c2c}\
+                   svg [fill=\"#fff\"]{fill:#151515}"
+        .to_owned();
+    for (light, dark) in svg::COLOURS.iter().zip(svg::DARK_COLOURS) {
+        let _ = write!(
+            out,
+            "svg [stroke=\"{light}\"]{{stroke:{dark}}}svg [fill=\"{light}\"]{{fill:{dark}}}"
+        );
+    }
+    out + "}\n"
 }
 
 fn verdicts(out: &mut String, report: &Report) {

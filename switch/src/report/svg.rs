@@ -11,7 +11,7 @@ mod shapes;
 
 use std::fmt::Write;
 
-use super::plot::{Axis, Plot, Timeline};
+use super::plot::{Axis, Layer, Plot, Timeline};
 pub use diagram::diagram;
 pub use heat::heat_map;
 use scale::Scale;
@@ -30,6 +30,9 @@ const LEGEND_GAP: f64 = 8.0;
 /// Dark enough for text on white, distinguishable by the colour-blind (after Okabe and Ito).
 pub(super) const COLOURS: [&str; 8] =
     ["#0b5c97", "#b8500a", "#00745a", "#8a3a72", "#6b5b00", "#1b8fc4", "#7a1f1f", "#444444"];
+/// The same colours where the page is dark: as light as text on it.
+pub(super) const DARK_COLOURS: [&str; 8] =
+    ["#5b9fe0", "#f0954f", "#4fc9a6", "#d98cc2", "#d0bd45", "#8be0ff", "#e87f7f", "#bbbbbb"];
 const DASHES: [&str; 4] = ["", "6 2", "2 2", "8 2 2 2"];
 
 /// At most so many names in a legend; more would be longer than the picture.
@@ -65,6 +68,15 @@ pub(super) fn style(index: usize) -> String {
     }
 }
 
+/// The number of a layer's style: references have their own.
+fn style_index(plot: &Plot, index: usize) -> usize {
+    let is_reference = |layer: &&Layer| matches!(layer, Layer::Reference { .. });
+    match plot.layers.get(index).filter(is_reference) {
+        Some(_) => plot.layers[..index].iter().filter(is_reference).count(),
+        None => index,
+    }
+}
+
 /// The drawing of a plot.
 pub fn plot(plot: &Plot) -> String {
     let legend = legend(plot);
@@ -85,7 +97,7 @@ pub fn plot(plot: &Plot) -> String {
         );
     }
     for (index, layer) in plot.layers.iter().enumerate() {
-        shapes::layer(&mut out, layer, index, &x, &y);
+        shapes::layer(&mut out, layer, style_index(plot, index), &x, &y);
     }
     axis_names(&mut out, &plot.x, &x, Some((&plot.y, &y)));
     out.push_str(&legend.text);
@@ -224,7 +236,7 @@ fn legend(plot: &Plot) -> Legend {
         }
         let y = HEIGHT + LEGEND_GAP + line * LEGEND_LINE + 8.0;
         if let Some((index, layer)) = mark {
-            shapes::key(&mut text, layer, index, x, y - 4.0);
+            shapes::key(&mut text, layer, style_index(plot, index), x, y - 4.0);
         }
         let _ =
             write!(text, "<text x=\"{}\" y=\"{}\">{}</text>", at(x + 24.0), at(y), escaped(&name));

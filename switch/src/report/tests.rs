@@ -122,6 +122,8 @@ fn the_page_needs_nothing_from_outside() {
     {
         assert!(page.contains(wanted), "the page has no {wanted}");
     }
+    // In the dark every colour of a line is another one, and no picture has a white ground.
+    assert!(page.contains("svg{background:none;") && page.contains("svg [stroke=\"#0b5c97\"]"));
     // On a phone each cell says its own heading, and no picture asks for more than the width.
     assert!(page.contains("data-h=\"rate\"") && !page.contains("min-width:26rem"), "{page}");
 }
@@ -146,6 +148,8 @@ fn pictures_of_many_values() {
                 points: vec![(1e-6, 0.0, 1.0), (1e-3, 0.5, 0.6)],
             },
             Layer::Steps { name: "s".into(), points: values.map(|x| (x, 0.5)).to_vec() },
+            Layer::Reference { name: "Kmin".into(), points: vec![(1e-6, 0.2), (1e-3, 0.2)] },
+            Layer::Reference { name: "Kmax".into(), points: vec![(1e-6, 0.4), (1e-3, 0.4)] },
         ],
     };
     let drawn = svg::plot(&plot);
@@ -154,6 +158,10 @@ fn pictures_of_many_values() {
         assert!(drawn.contains(place), "{place}: {drawn}");
     }
     assert!(drawn.contains("fill-opacity=\"0.18\""), "{drawn}");
+    // Two references are told apart by their dashes, in the picture and in its legend.
+    for dashes in ["\"5 3\"", "\"1.5 3\""] {
+        assert_eq!(drawn.matches(dashes).count(), 2, "{drawn}");
+    }
     let network = Diagram {
         id: "t".into(),
         title: "t".into(),

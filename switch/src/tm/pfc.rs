@@ -298,8 +298,10 @@ pub enum FlowControlFrame {
 pub struct WaitEdge {
     /// Port whose peer waits.
     pub ingress: PortId,
-    /// Priorities asked to stop there.
+    /// Priorities asked to stop there: all of them by 802.3 PAUSE.
     pub priorities: u8,
+    /// By 802.3 PAUSE, which stops the whole link.
+    pub whole_link: bool,
     /// Port that cannot send.
     pub egress: PortId,
     /// Its paused queue.

@@ -8,7 +8,7 @@ use wireyard_tables::time::{Span, Time};
 use super::Tm;
 use super::buffer::{AccountUse, PoolUse};
 use super::id::{CLASSES, Count, DropReason, PoolId, PortId};
-use super::pfc::{PauseCounters, WaitEdge};
+use super::pfc::{FlowControl, PauseCounters, WaitEdge};
 use super::port::{GroupCounters, QueueCounters};
 use super::queue::Arrival;
 use super::scheduler::bits;
@@ -164,12 +164,19 @@ impl<P: Default> View<'_, P> {
                 for ((ingress, group), bytes) in held {
                     let Some(port) = self.tm.ports.get(ingress.index()) else { continue };
                     let flow = &port.config.flow_control;
-                    let priorities = bits(port.pause_tx.stopped)
-                        .filter(|p| flow.priority_to_group[usize::from(*p)] == group)
-                        .fold(0, |mask, p| mask | 1 << p);
+                    let whole_link = flow.mode == FlowControl::Pause;
+                    let priorities = match whole_link {
+                        true if port.pause_tx.stopped == 0 => 0,
+                        true => u8::MAX,
+                        false => bits(port.pause_tx.stopped)
+                            .filter(|p| flow.priority_to_group[usize::from(*p)] == group)
+                            .fold(0, |mask, p| mask | 1 << p),
+                    };
                     if priorities != 0 {
                         let egress = PortId(e as u16);
-                        edges.push(WaitEdge { ingress, priorities, egress, queue, bytes });
+                        let edge =
+                            WaitEdge { ingress, priorities, whole_link, egress, queue, bytes };
+                        edges.push(edge);
                     }
                 }
             }

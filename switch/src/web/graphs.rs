@@ -125,7 +125,10 @@ fn hits(samples: &Samples) -> Value {
         let (hits, misses) = samples.table(TableId::new(at));
         json!({ "table": table.name, "hits": hits, "misses": misses })
     });
-    let of = |egress: bool| json!({ "passes": samples.passes(egress), "sampled": samples.sampled(egress) });
+    let of = |egress: bool| {
+        let sampled = samples.sampled(egress);
+        json!({ "passes": samples.passes(egress), "sampled": sampled })
+    };
     json!({
         "parser": parser.collect::<Value>(),
         "ingress": blocks(false, &program.ingress),

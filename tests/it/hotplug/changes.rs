@@ -81,8 +81,19 @@ fn a_port_that_was_removed_by_command_comes_back() {
     reload(&mut switch, &rig, TWO, "port 2 (raw:sw2) was added");
     exchange(&mut host1, &mut host2, 50);
     switch.command(&["port", "remove", "2"]).expect(0, &[]);
-    let said = reload(&mut switch, &rig, &ports(&[(3, "raw:sw3")]), "port 3 (raw:sw3) was added");
+    // A capture that the file names waits for its port, and goes on with it.
+    let recorded = format!("raw:sw3,capture={}", rig.folder.path().join("3.pcapng").display());
+    let three = ports(&[(3, recorded.as_str())]);
+    let state = |switch: &Switch| {
+        let mut all = switch.objects(&["capture", "list"]);
+        (all.len(), all.remove(0)["state"].clone())
+    };
+    let said = reload(&mut switch, &rig, &three, "port 3 (raw:sw3) was added");
     assert!(!said.contains("error"), "{said}");
+    switch.command(&["port", "remove", "3"]).expect(0, &[]);
+    assert_eq!(state(&switch), (1, "waiting".into()));
+    reload(&mut switch, &rig, &three, "port 3 (raw:sw3) was added");
+    assert_eq!(state(&switch), (1, "recording".into()));
     switch.end("INT").expect(0, &[]);
 }
 

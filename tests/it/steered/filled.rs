@@ -96,6 +96,8 @@ fn a_file_that_is_named_and_not_loaded_is_said() {
     switch.command(&["swap", "l2_switch", "--entries", &file]).expect(0, &[&note]);
     let anew = switch.command(&["swap", "--anew", "l2_switch", "--entries", &file]);
     assert!(!anew.expect(0, &[]).err.contains("note"), "{}", anew.err);
+    let fdb = anew.out.lines().find(|line| line.contains("  fdb ")).unwrap_or_default();
+    assert!(fdb.contains("changed: begins anew  ") && fdb.ends_with(" lost"), "{}", anew.out);
     // Another program runs when the switch is killed; it is that one which is back, and is named.
     switch.command(&["swap", "programs/ipv4_router"]).expect(0, &[]);
     switch.signal("KILL");

@@ -169,6 +169,12 @@ fn captures_begin_and_end_while_packets_pass() {
     }
     assert_eq!(listed(&rig).len(), 3);
     rig.passes(&packet);
+    // A capture ends with its last port.
+    start(&rig, "all", &other).expect(0, &[]);
+    rig.does("port remove 2");
+    assert_eq!(listed(&rig)[3], (json!([1]), json!("recording")));
+    rig.does("port remove 1");
+    assert_eq!(listed(&rig)[3], (json!([1]), json!("stopped")));
     rig.switch.end("TERM").expect(0, &[]);
     let frames = |file| {
         let mut reader = PcapReader::new(std::fs::File::open(file).unwrap()).unwrap();

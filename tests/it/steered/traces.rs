@@ -152,8 +152,9 @@ fn a_trace_ends_by_ctrl_c_its_time_its_program_and_not_by_a_rate() {
     let trace = Trace::begin(&rig, &["--filter", "std.packet_length == 99"]);
     let pid = trace.0.id().to_string();
     assert!(Command::new("kill").args(["-s", "INT", &pid]).status().is_ok_and(|s| s.success()));
-    let note = "note: 0 of 1 packets met the filter until it was interrupted\n";
-    assert_eq!(trace.ended(), (String::new(), note.to_owned()));
+    let notes = "note: waits for a packet that meets the filter, 60 s at most; Ctrl-C ends it\n\
+                 note: 0 of 1 packets met the filter until it was interrupted\n";
+    assert_eq!(trace.ended(), (String::new(), notes.to_owned()));
     let deadline = Instant::now() + Duration::from_secs(5);
     let short = ["trace", "--live", "--seconds", "0.2"];
     let ended = loop {

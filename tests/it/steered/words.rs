@@ -44,6 +44,11 @@ fn entries_are_written_in_words_and_packets_meet_them() {
     rig.does("table default fdb reset");
     rig.stops(&packet);
     assert_eq!(rig.switch.objects(&["table", "dump", "fdb"]), [] as [Value; 0]);
+    let shown = rig.switch.command(&["table", "dump", "fdb"]);
+    assert_eq!(
+        (shown.out.as_str(), shown.err.as_str()),
+        ("", "wireyard: table fdb has no entries\n")
+    );
     rig.switch.end("TERM").expect(0, &[]);
 }
 

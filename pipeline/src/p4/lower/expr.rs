@@ -8,6 +8,7 @@ use super::build::{binary, call, cast, known, mux, named, not, number, path, sli
 use super::choice::of_each;
 use super::env::{Header, Val};
 use super::need::Need;
+use super::storage::enum_bits;
 use super::walk::{self, Met};
 use super::{Lower, Place};
 use crate::ast::{AstBin, AstExpr, StmtKind};
@@ -120,16 +121,17 @@ impl Lower<'_> {
             Const::Text(text) => Val::Text(text.clone()),
             Const::Error(name) => Val::Scalar(self.error_value(name, span)),
             Const::Enum(decl, name) => {
-                let found = match ty {
+                let (found, bits) = match ty {
                     Type::Enum(known, _) if known.id == *decl => match &known.kind {
                         DeclKind::Enum(_, members) => {
-                            members.iter().position(|(member, _)| member.value == *name)
+                            let found = members.iter().position(|(one, _)| one.value == *name);
+                            (found, enum_bits(known))
                         }
-                        _ => None,
+                        _ => (None, 8),
                     },
-                    _ => None,
+                    _ => (None, 8),
                 };
-                Val::Scalar(number(found.unwrap_or(0) as u128, 8, span))
+                Val::Scalar(number(found.unwrap_or(0) as u128, bits, span))
             }
         }
     }
@@ -473,7 +475,7 @@ impl Lower<'_> {
     }
 
     /// Values of expressions, the first first: what one does is not seen in those before it.
-    fn in_order<'e>(&mut self, items: impl Iterator<Item = &'e Expr>) -> Vec<Val> {
+    pub(super) fn in_order<'e>(&mut self, items: impl Iterator<Item = &'e Expr>) -> Vec<Val> {
         let mut values: Vec<(Val, Type)> = Vec::new();
         for item in items {
             let mut first = |lower: &mut Self| {

@@ -87,6 +87,9 @@ impl Lower<'_> {
     ) {
         let marks = self.begin_loop(body, span);
         for value in values {
+            if !self.is_within_bounds(span) {
+                return;
+            }
             self.turn(&marks, body, span, |lower| lower.bind_turn(decl, value, own, span));
         }
     }
@@ -144,6 +147,9 @@ impl Lower<'_> {
         let mut marks = self.begin_loop(body, span);
         let mut later = 0;
         for turns in 0.. {
+            if !self.is_within_bounds(span) {
+                return;
+            }
             for one in &counters {
                 self.bind(one.id, Val::Scalar(number(one.value, one.bits, span)));
             }

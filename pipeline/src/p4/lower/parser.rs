@@ -30,6 +30,9 @@ impl Current {
     }
 }
 
+/// Where `reject` goes that is written: without an error, which only a `select` that finds no case has (P4-16 1.2.5, section 13.6).
+const REJECT: &str = "reject(none)";
+
 impl Lower<'_> {
     /// The name of the state that is being made.
     pub(super) fn current_state(&self) -> String {
@@ -119,7 +122,7 @@ impl Lower<'_> {
         }
         let mut names: HashMap<Rc<str>, String> = HashMap::new();
         names.insert("accept".into(), accept.to_owned());
-        names.insert("reject".into(), "reject".to_owned());
+        names.insert("reject".into(), REJECT.to_owned());
         let loops = states.iter().any(|state| goes_to(state, "start"));
         // What initialises locals may need states of its own.
         let has_locals = !self.out.is_empty() && loops || self.state.name != first;
@@ -151,14 +154,14 @@ impl Lower<'_> {
         let target =
             |to: &Ident| Sp::new(names.get(&to.value).cloned().unwrap_or_default(), to.span);
         match next {
-            Transition::None => NextDecl::To(Some(Sp::new("reject".to_owned(), self.span))),
+            Transition::None => NextDecl::To(Some(Sp::new(REJECT.to_owned(), self.span))),
             Transition::To(to) => NextDecl::To(Some(target(to))),
             Transition::Select(select) => {
                 let mut keys = Vec::new();
                 let mut types = Vec::new();
-                for key in &select.keys {
+                let values = self.in_order(select.keys.iter());
+                for (key, value) in select.keys.iter().zip(values) {
                     let ty = self.type_of(key);
-                    let value = self.eval(key);
                     self.select_key(&value, &ty, key, &mut keys, &mut types);
                 }
                 let (mut cases, mut default) = (Vec::new(), None);

@@ -131,7 +131,7 @@ impl Lower<'_> {
 fn is_empty(state: &StateDecl) -> bool {
     state.extract.is_empty()
         && state.statements.is_empty()
-        && matches!(&state.next, NextDecl::To(to) if to.as_ref().is_none_or(|to| to.value != "reject"))
+        && matches!(&state.next, NextDecl::To(to) if to.as_ref().is_none_or(|to| !to.value.starts_with("reject")))
 }
 
 /// States as text, without their places.

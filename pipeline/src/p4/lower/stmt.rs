@@ -155,11 +155,13 @@ impl Lower<'_> {
             self.assign_moving((of, base, width), operator, (value, &ty), span);
             return;
         }
-        if let (Place::Parser, ExprKind::Slice(of, high, low), None) =
-            (self.place, &*target.kind, operator)
-        {
+        if let (Place::Parser, ExprKind::Slice(of, high, low)) = (self.place, &*target.kind) {
             let bounds = (self.known_number(high) as u32, self.known_number(low) as u32);
-            let value = self.scalar(value);
+            let mut value = self.scalar(value);
+            if let Some(operator) = operator {
+                let part = self.scalar(target);
+                value = self.operate(operator, part, value, &ty, span);
+            }
             return self.assign_part(of, bounds, value, span);
         }
         let Some(operator) = operator else {
@@ -225,7 +227,7 @@ impl Lower<'_> {
         self.assign(&place, &Val::Scalar(value), &ty, span);
     }
 
-    /// `x[base+:width] = value` with a computed base, or `op=`.
+    /// `x[base+:width] = value` with a computed base, or `op=`. The left side first: what the value does must not move the place.
     fn assign_moving(
         &mut self,
         (of, base, width): (&Expr, &Expr, u32),
@@ -235,19 +237,41 @@ impl Lower<'_> {
     ) {
         let ty = self.type_of(of);
         let bits = self.bits(&ty, span);
-        let [base, mut value] =
-            self.each_in_order([base, value]).map(|one| self.number_in(&one, span));
-        let Val::Scalar(place) = self.eval(of) else { return };
+        let mut place = self.place_of(of);
+        let mut at = self.scalar(base);
+        let mut old = self.read_of(&place, span);
+        let mut first = |lower: &mut Self| {
+            place = lower.fixed(place.clone());
+            at = lower.keep(at.clone());
+            if operator.is_some() {
+                old = lower.keep(old.clone());
+            }
+        };
+        let given = self.behind(value, |lower| lower.eval(value), &mut first);
+        let mut value = self.number_in(&given, span);
         if let Some(operator) = operator {
-            let moved = binary(ast::AstBin::Shr, place.clone(), base.clone(), span);
+            let moved = binary(ast::AstBin::Shr, old, at.clone(), span);
             value = self.operate(operator, slice(moved, width - 1, 0, span), value, part, span);
         }
         let ones = number(crate::ir::layout::ones(width), bits, span);
-        let mask = binary(ast::AstBin::Shl, ones, base.clone(), span);
-        let moved = binary(ast::AstBin::Shl, cast(bits, value), base, span);
+        let mask = binary(ast::AstBin::Shl, ones, at.clone(), span);
         let around = super::build::unary(ast::AstUn::Complement, mask, span);
-        let kept = binary(ast::AstBin::And, place.clone(), around, span);
-        self.set(&place, binary(ast::AstBin::Or, kept, moved, span), span);
+        let kept = binary(ast::AstBin::And, self.read_of(&place, span), around, span);
+        let moved = binary(ast::AstBin::Shl, cast(bits, value), at, span);
+        let mut whole = binary(ast::AstBin::Or, kept, moved, span);
+        if matches!(place, Val::Choice(_)) && self.place != Place::Parser {
+            whole = self.keep(whole);
+        }
+        self.assign(&place, &Val::Scalar(whole), &ty, span);
+    }
+
+    /// The number in a place.
+    fn read_of(&mut self, place: &Val, span: SourceSpan) -> ast::AstExpr {
+        let value = match place {
+            Val::Choice(choice) => self.read(choice, span),
+            other => other.clone(),
+        };
+        self.number_in(&value, span)
     }
 
     fn conditional(

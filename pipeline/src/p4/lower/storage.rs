@@ -40,6 +40,15 @@ fn is_array(ty: &Type) -> bool {
     }
 }
 
+/// Bits of an enum without a type: 8, or as many as its members need.
+pub(super) fn enum_bits(decl: &Decl) -> u32 {
+    let members = match &decl.kind {
+        DeclKind::Enum(_, members) => members.len(),
+        _ => 0,
+    };
+    if members <= 1 << 8 { 8 } else { 16 }
+}
+
 impl Lower<'_> {
     /// Bits of a number of this type; what has none is reported.
     pub(super) fn bits(&mut self, ty: &Type, span: SourceSpan) -> u32 {
@@ -48,7 +57,7 @@ impl Lower<'_> {
             Type::Bool => 1,
             Type::Error => 8,
             Type::Enum(_, Some(base)) | Type::New(_, base) => self.bits(base, span),
-            Type::Enum(..) => 8,
+            Type::Enum(decl, None) => enum_bits(decl),
             Type::Integer | Type::Any => 0,
             other => {
                 self.unsupported(span, format!("{other} is not one number"));

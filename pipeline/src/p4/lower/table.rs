@@ -237,15 +237,13 @@ impl Lower<'_> {
                     made.size = Some(ast::Size::new(size, value.span));
                 }
                 "counters" | "psa_direct_counter" => {
-                    let object = self.eval(value);
-                    self.attach(&object, value.span);
-                    made.counters = true;
+                    let kinds = ["direct_counter", "DirectCounter"];
+                    made.counters = self.attached(value, kinds).is_some();
                 }
                 "meters" | "psa_direct_meter" => {
-                    let object = self.eval(value);
-                    self.attach(&object, value.span);
-                    let packets =
-                        matches!(&object, Val::Object(object) if self.counts_packets(object));
+                    let object = self.attached(value, ["direct_meter", "DirectMeter"]);
+                    let Some(object) = object else { continue };
+                    let packets = self.counts_packets(&object);
                     let size = ast::Size::new(1, value.span);
                     made.meter = Some(ast::MeterDecl { size, two_rates: true, packets });
                 }
@@ -261,13 +259,21 @@ impl Lower<'_> {
         }
     }
 
-    /// A direct counter or meter is of one table (v1model.p4, `direct_counter`).
-    fn attach(&mut self, object: &Val, span: SourceSpan) {
-        let Val::Object(object) = object else { return };
+    /// The direct counter or meter of a table, which is of this one alone (v1model.p4, `direct_counter`).
+    fn attached(&mut self, value: &Expr, kinds: [&str; 2]) -> Option<Rc<Object>> {
+        let object = match self.eval(value) {
+            Val::Object(object) if kinds.contains(&&*object.decl.name.value) => object,
+            _ => {
+                let text = format!("this is no `{}`", kinds[0]);
+                self.unsupported(value.span, text);
+                return None;
+            }
+        };
         if !self.attached.insert(object.full.clone()) {
             let text = format!("`{}` belongs to another table already", object.full);
-            self.unsupported(span, text).help("give each table one of its own");
+            self.unsupported(value.span, text).help("give each table one of its own");
         }
+        Some(object)
     }
 
     /// A property that is true, or an enumeration that is not its first value.
@@ -285,7 +291,10 @@ impl Lower<'_> {
         table_name: &str,
         made: &mut Table,
     ) {
-        let Val::Object(object) = self.eval(value) else { return };
+        let Val::Object(object) = self.eval(value) else {
+            self.unsupported(value.span, "this is no action profile or selector");
+            return;
+        };
         if !object.decl.name.value.to_ascii_lowercase().contains("selector") {
             self.profile(&object, table, table_name, made, value.span);
             return;

@@ -105,6 +105,9 @@ impl Lower<'_> {
         init.iter().for_each(|one| self.statement(one));
         let marks = self.begin_counting(body, span);
         for _ in 0..self.turns_max(body) {
+            if !self.is_within_bounds(span) {
+                return;
+            }
             self.unless_broken(&marks, span, |lower| {
                 let holds = lower.scalar(condition);
                 lower.break_unless(&marks, holds, span, |_| {});
@@ -145,6 +148,9 @@ impl Lower<'_> {
         let within = self.operate(Binary::Le, at.clone(), high.clone(), &ty, span);
         self.break_unless(&marks, within, span, |_| {});
         for _ in 0..self.turns_max(body) {
+            if !self.is_within_bounds(span) {
+                return;
+            }
             self.turn(&marks, body, span, |lower| {
                 lower.bind_turn(decl, &Val::Scalar(at.clone()), own.as_ref(), span);
             });

@@ -419,6 +419,9 @@ impl Checker<'_> {
             DeclKind::Control(inner) => (&inner.type_params, &inner.params, &inner.constructor),
             _ => return Type::Any,
         };
+        if is_direct {
+            self.count_instance(decl);
+        }
         if is_direct && self.inside.contains(&decl.id) {
             let text = format!("`{}` applies itself", decl.name.value);
             self.error(codes::RECURSION, expr.span, text);

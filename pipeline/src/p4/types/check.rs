@@ -47,6 +47,9 @@ pub(super) struct Checker<'r> {
     pub(super) is_loop_range: bool,
     /// Inside the local declarations of a parser or control: the number of it.
     pub(super) inside: Vec<u32>,
+    /// Instances of parsers and controls in the one that is checked, with it, and those of each before.
+    pub(super) instances: u32,
+    pub(super) instances_of: HashMap<u32, u32>,
     /// Inside a parser.
     pub(super) in_parser: bool,
     /// Parameters of constructors, which are known where an instance is.
@@ -71,6 +74,8 @@ pub(in crate::p4) fn check(tree: Tree, report: &mut Diagnostics) -> Checked {
         loops: 0,
         is_loop_range: false,
         inside: Vec::new(),
+        instances: 0,
+        instances_of: HashMap::new(),
         in_parser: false,
         constructor_params: Vec::new(),
     };

@@ -63,7 +63,9 @@ impl Checker<'_> {
                 self.error(codes::TWICE, state.name.span, text);
             }
         }
-        if !states.iter().any(|state| &*state.name.value == "start") {
+        // A state that cannot be read is left out, and it was said why.
+        let is_whole = self.report.iter().all(|known| known.code != codes::P4_SYNTAX);
+        if is_whole && !states.iter().any(|state| &*state.name.value == "start") {
             let names: Vec<&str> = states.iter().map(|state| &*state.name.value).collect();
             let text = format!("parser `{}` has no state `start`", decl.name.value);
             self.report.error(codes::NO_START, decl.name.span, text).did_you_mean("start", names);

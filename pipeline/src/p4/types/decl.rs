@@ -9,6 +9,9 @@ use super::Type;
 use super::check::{Checker, Name, Place};
 use crate::diag::codes;
 
+/// Most instances of parsers and controls in one of them.
+const INSTANCES_MAX: u32 = 4096;
+
 impl Checker<'_> {
     /// A declaration, wherever it stands.
     pub(super) fn declaration(&mut self, decl: &Rc<Decl>) {
@@ -46,8 +49,8 @@ impl Checker<'_> {
             DeclKind::Struct(inner) => self.structure(decl, inner),
             DeclKind::Extern(inner) => self.external(decl, inner),
             DeclKind::Function(inner) => self.function(decl, inner),
-            DeclKind::Parser(inner) => self.parser(decl, inner),
-            DeclKind::Control(inner) => self.control(decl, inner),
+            DeclKind::Parser(inner) => self.counted(decl, |checker| checker.parser(decl, inner)),
+            DeclKind::Control(inner) => self.counted(decl, |checker| checker.control(decl, inner)),
             DeclKind::Package { type_params, params } => {
                 self.open();
                 self.bind_type_params(type_params);
@@ -120,6 +123,25 @@ impl Checker<'_> {
                 }
             }
         }
+    }
+
+    /// Checks a parser or control, and counts the instances of such that one of it has: they double where each has two of the one before.
+    fn counted(&mut self, decl: &Rc<Decl>, check: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.instances, 1);
+        check(self);
+        let made = std::mem::replace(&mut self.instances, outer);
+        if made > INSTANCES_MAX {
+            let text = format!("`{}` has more than {INSTANCES_MAX} instances", decl.name.value);
+            self.error(codes::LIMIT, decl.name.span, text)
+                .note("instances in instances of parsers and controls are counted");
+        }
+        // What has it is not refused again.
+        self.instances_of.insert(decl.id, if made > INSTANCES_MAX { 1 } else { made });
+    }
+
+    /// An instance of a parser or control is made here.
+    pub(super) fn count_instance(&mut self, of: &Decl) {
+        self.instances += self.instances_of.get(&of.id).copied().unwrap_or(1);
     }
 
     fn constant(&mut self, decl: &Rc<Decl>, ty: &TypeExpr, value: &Expr) {
@@ -201,11 +223,12 @@ impl Checker<'_> {
         if !stranger.is_empty() {
             self.error(codes::WRONG_PLACE, decl.name.span, stranger);
         }
-        if let Type::Control(of, _) | Type::Parser(of, _) = &built
-            && self.inside.contains(&of.id)
-        {
-            let text = format!("`{}` has an instance of itself", of.name.value);
-            self.error(codes::RECURSION, decl.name.span, text);
+        if let Type::Control(of, _) | Type::Parser(of, _) = &built {
+            self.count_instance(of);
+            if self.inside.contains(&of.id) {
+                let text = format!("`{}` has an instance of itself", of.name.value);
+                self.error(codes::RECURSION, decl.name.span, text);
+            }
         }
         let is_open = matches!(&ty.value, TypeKind::Name { args, .. } if args.is_empty());
         if let Type::Extern(of, args) = &built

@@ -70,8 +70,18 @@ pub(in crate::p4) fn calculate(
         And => left & right,
         Or => left | right,
         Xor => left ^ right,
-        Shl => left << shift(right)?,
-        Shr => left >> shift(right)?,
+        Shl | Shr if right.sign() == Sign::Minus => return None,
+        Shl => match (shift(right), ty.base()) {
+            (Some(by), _) => left << by,
+            // All bits have left.
+            (None, Type::Bit(_) | Type::Int(_)) => BigInt::ZERO,
+            (None, _) => return None,
+        },
+        Shr => match shift(right) {
+            Some(by) => left >> by,
+            None if left.sign() == Sign::Minus => BigInt::from(-1),
+            None => BigInt::ZERO,
+        },
         Eq => return Some(Const::Bool(left == right)),
         Ne => return Some(Const::Bool(left != right)),
         Lt => return Some(Const::Bool(left < right)),
@@ -295,7 +305,9 @@ impl Checker<'_> {
         let (a, b) = (self.consts.get(&left.id), self.consts.get(&right.id));
         let value = match (a, b) {
             (Some(Const::Int(_)), Some(Const::Int(b)))
-                if matches!(op, Binary::Shl) && *b > BigInt::from(1 << 16) =>
+                if matches!(op, Binary::Shl)
+                    && matches!(ty.base(), Type::Integer)
+                    && *b > BigInt::from(1 << 16) =>
             {
                 let text = "a shift of a constant by more than 65,536 bits";
                 self.error(codes::LIMIT, right.span, text);

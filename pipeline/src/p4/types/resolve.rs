@@ -11,6 +11,33 @@ use super::{Const, StructType, Type};
 use crate::diag::codes;
 use crate::ir::SourceSpan;
 
+/// Most numbers and headers in a type, so that types that double with each declaration stay small.
+const PARTS_MAX: usize = 1 << 14;
+
+/// Takes the parts of a type from those that are left; false where there are not enough.
+fn takes(ty: &Type, left: &mut usize) -> bool {
+    let all = |types: &[Type], left: &mut usize| types.iter().all(|ty| takes(ty, left));
+    match ty {
+        Type::Struct(of) => {
+            all(&of.args, left) && of.fields.iter().all(|(_, field)| takes(field, left))
+        }
+        Type::Tuple(parts) => all(parts, left),
+        Type::Extern(_, args) | Type::Parser(_, args) | Type::Control(_, args) => all(args, left),
+        Type::Stack(of, size) => {
+            let mut one = *left;
+            let fits = takes(of, &mut one);
+            let parts = (*left - one).saturating_mul(*size as usize);
+            *left = left.saturating_sub(parts);
+            fits && *left > 0
+        }
+        Type::List(of) => takes(of, left),
+        _ => {
+            *left = left.saturating_sub(1);
+            *left > 0
+        }
+    }
+}
+
 impl Checker<'_> {
     /// The type that is written, where `_` stands for none.
     pub(super) fn declared_type(&mut self, ty: &TypeExpr) -> Type {
@@ -21,8 +48,19 @@ impl Checker<'_> {
         self.resolve(ty)
     }
 
-    /// The type that is written.
+    /// The type that is written; one with too many parts is an error.
     pub(super) fn resolve(&mut self, ty: &TypeExpr) -> Type {
+        let found = self.written(ty);
+        let mut left = PARTS_MAX;
+        if takes(&found, &mut left) {
+            return found;
+        }
+        let text = format!("a type of more than {PARTS_MAX} parts");
+        self.error(codes::LIMIT, ty.span, text).note("fields of fields and elements are counted");
+        Type::Any
+    }
+
+    fn written(&mut self, ty: &TypeExpr) -> Type {
         match &ty.value {
             TypeKind::Name { name, args } => self.named_type(name, args),
             TypeKind::Bit(width) => Type::Bit(self.width(width, 0)),

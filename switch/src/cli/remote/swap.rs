@@ -40,6 +40,21 @@ fn note_kept(args: &SwapArgs, loaded: &Loaded, done: &Value) {
     }
 }
 
+/// What becomes of an object, in words, and of the entries that are in it.
+fn people(object: &Value) -> Value {
+    let mut shown = object.clone();
+    let entries = match (object["fate"].as_str(), object["entries"].as_u64()) {
+        (_, None) => Value::Null,
+        (Some("kept"), Some(count)) => format!("{count} kept").into(),
+        (_, Some(count)) => format!("{count} lost").into(),
+    };
+    shown["entries"] = entries;
+    if object["fate"] == "changed" {
+        shown["fate"] = "changed: begins anew".into();
+    }
+    shown
+}
+
 pub(super) fn run(args: &SwapArgs) -> Outcome {
     let on = &args.on;
     // Errors of the program are shown here, with its lines.
@@ -59,7 +74,7 @@ pub(super) fn run(args: &SwapArgs) -> Outcome {
         return Ok(());
     }
     let mut rows = print::Rows::new(false);
-    done["objects"].as_array().into_iter().flatten().cloned().all(|object| rows.add(object));
+    done["objects"].as_array().into_iter().flatten().all(|object| rows.add(people(object)));
     rows.finish();
     let name = |member: &str| done[member].as_str().unwrap_or_default().to_owned();
     match done["done"] == true {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Failure, Outcome, change, connect, describe, dump, list, of_entries, words};
+use super::{Failure, Outcome, change, connect, describe, dump, dump_or, list, of_entries, words};
 use crate::cli::args::{EntryArgs, KeyArgs, SwitchArgs, TableArgs, TableCommand};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use wire::change::Kind;
@@ -94,5 +94,9 @@ fn read(on: &SwitchArgs, table: Option<&str>, keys: &[String], priority: Option<
         [] => String::new(),
         keys => words::yaml(&of_key(&name, keys, priority)?),
     };
-    dump(on, &wire::ReadRequest { kind, name, entries, ..Default::default() })
+    let nothing = match table {
+        Some(table) => format!("table {table} has no entries"),
+        None => "no table has entries".to_owned(),
+    };
+    dump_or(on, &wire::ReadRequest { kind, name, entries, ..Default::default() }, Some(&nothing))
 }

@@ -245,9 +245,9 @@ fn queues(out: &mut String, shown: &Value) {
     for wait in items(&shown["waits"]) {
         let _ = writeln!(
             out,
-            "port {} pauses its peer (priorities {}) for port {}, whose queue {} is paused with {} B of it",
+            "port {} pauses its peer ({}) for port {}, whose queue {} is paused with {} B of it",
             wait["port"],
-            print::cell(&wait["priorities"]),
+            stopped(&wait["priorities"]),
             wait["waits_for"],
             wait["queue"],
             wait["bytes"]
@@ -256,9 +256,23 @@ fn queues(out: &mut String, shown: &Value) {
     out.push('\n');
 }
 
+/// What a peer was asked to stop: 802.3 PAUSE is of all priorities.
+fn stopped(priorities: &Value) -> String {
+    match priorities {
+        Value::Null => "the whole link".to_owned(),
+        priorities => format!("priorities {}", print::cell(priorities)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pause_of_the_whole_link_names_no_priority() {
+        assert_eq!(stopped(&Value::Null), "the whole link");
+        assert_eq!(stopped(&json!([3, 4])), "priorities 3, 4");
+    }
 
     #[test]
     fn rates_are_differences_by_time() {

@@ -119,7 +119,15 @@ pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
         rate,
     };
     let remote = connect_at(&args.place)?;
-    let call = |mut calls: Calls| async move { calls.trace(request).await };
+    let waits = awaited(count, !request.filter.is_empty(), seconds);
+    let call = |mut calls: Calls| async move {
+        let passes = calls.trace(request).await?;
+        // The switch has taken the filter.
+        if !as_json {
+            note(&waits);
+        }
+        Ok(passes)
+    };
     let (mut packets, mut is_over) = (0, false);
     let done = remote.list(call, &mut |mut pass| {
         if let (Some(skipped), Some(lost)) = (pass["skipped"].as_u64(), pass["lost"].as_u64()) {
@@ -146,6 +154,17 @@ pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
         note(&format!("{packets} of {count} packets met the filter until it was interrupted"));
     }
     Ok(done?)
+}
+
+/// What a trace waits for.
+fn awaited(count: u32, is_filtered: bool, seconds: f64) -> String {
+    let wanted = match (count, is_filtered) {
+        (1, false) => "the next packet".to_owned(),
+        (1, true) => "a packet that meets the filter".to_owned(),
+        (_, false) => format!("{count} packets"),
+        (_, true) => format!("{count} packets that meet the filter"),
+    };
+    format!("waits for {wanted}, {seconds} s at most; Ctrl-C ends it")
 }
 
 /// Says what a trace does not have.

@@ -110,21 +110,22 @@ pub(super) fn serve(
 /// Makes the settings of queues and ports that the entries file has or that were kept, before anybody is answered and before a frame passes.
 pub(super) fn make_settings(
     loaded: &Loaded,
-    begun: &Begun,
+    begun: &mut Begun,
     control: &Control,
     cores: &mut [Core],
 ) -> Result<(), Failure> {
     let named = loaded.entries.iter().flat_map(|entries| &entries.settings);
-    let named = named.map(|one| (one.port, one.queue, one.set.clone()));
-    // What was kept is later than the file.
-    let all: Vec<_> = named.chain(begun.settings.all()).collect();
-    if all.is_empty() {
+    let named: Vec<_> = named.map(|one| (one.port, one.queue, one.set.clone())).collect();
+    let kept = begun.settings.all();
+    let count = named.len() + kept.len();
+    if count == 0 {
         return Ok(());
     }
-    let count = all.len();
     let asking = control.clone();
     let thread = std::thread::Builder::new().name("settings".into());
-    let made = thread.spawn(move || queues::restore(&asking, &all));
+    // What was kept is later than the file.
+    let made =
+        thread.spawn(move || [named, kept].map(|settings| queues::restore(&asking, &settings)));
     let made = made.map_err(|error| format!("settings of queues: {error}"))?;
     while !made.is_finished() {
         // They are asked for as later ones are, of workers that do nothing else yet.
@@ -132,10 +133,12 @@ pub(super) fn make_settings(
         std::thread::sleep(BETWEEN_COMMANDS);
     }
     let wrong = made.join().map_err(|_| "settings of queues: a defect of this program")?;
-    for why in &wrong {
+    for why in wrong.iter().flatten() {
         tracing::error!(event = "state", "settings: not made: {why}");
     }
-    let back = count - wrong.len();
+    let [_, kept] = &wrong;
+    kept.iter().for_each(|one| begun.settings.note_made(&one.settings, false));
+    let back = count - wrong.iter().flatten().count();
     tracing::info!(event = "state", back, "settings of {back} queues and ports are back");
     Ok(())
 }
@@ -152,7 +155,13 @@ pub(super) fn follow_ports(file: &mut PortFile, device: &Arc<Device>) {
         }
         let mut kept = device.settings().all();
         kept.retain(|(port, ..)| changed.back.contains(port));
-        queues::restore(&device.control, &kept).iter().for_each(|why| failed(why));
+        let wrong = queues::restore(&device.control, &kept);
+        let mut settings = device.settings();
+        kept.iter().for_each(|one| settings.note_made(one, true));
+        for one in &wrong {
+            settings.note_made(&one.settings, false);
+            failed(one);
+        }
     });
 }
 

@@ -3,7 +3,7 @@
 //! Kept are the words of the request (`kmin=100KB`), by port and queue, and not what came of them: they mean the same with a configuration that
 //! was changed. What they mean is the business of [`crate::management::queues`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::record;
 use crate::control::Change;
@@ -15,9 +15,21 @@ const INSTEAD: [(&str, &str); 2] = [("alpha", "limit"), ("xon_at", "xon_below_xo
 /// The name of a port that is shut by command.
 pub const SHUT: &str = "shut";
 
+/// Settings of a port or queue, as `NAME=VALUE`.
+pub type OfPlace = (u16, Option<u8>, Vec<String>);
+
 /// Settings by port and queue, each by its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings(BTreeMap<(u16, u8), BTreeMap<String, String>>);
+pub struct Settings {
+    kept: BTreeMap<(u16, u8), BTreeMap<String, String>>,
+    /// Those that could not be made: they stay for a configuration that has what they are of.
+    idle: BTreeSet<(u16, u8, String)>,
+}
+
+/// Name and value of a setting.
+fn parts(setting: &str) -> Option<(&str, &str)> {
+    setting.split_once('=').map(|(name, value)| (name.trim(), value.trim()))
+}
 
 impl Settings {
     /// Those of a record; false for one that cannot be read.
@@ -27,7 +39,7 @@ impl Settings {
         let read = place.zip(names);
         let is_read = read.is_some();
         if let Some(([high, low, queue], names)) = read {
-            self.0.insert((u16::from_be_bytes([high, low]), queue), names);
+            self.kept.insert((u16::from_be_bytes([high, low]), queue), names);
         }
         is_read
     }
@@ -35,9 +47,9 @@ impl Settings {
     /// These settings, as `NAME=VALUE`, are in force for a queue, or for a port, from now on; an empty value ends one. What is to be kept.
     pub fn set(&mut self, port: u16, queue: Option<u8>, settings: &[String]) -> Change {
         let queue = queue.unwrap_or(PORT);
-        let names = self.0.entry((port, queue)).or_default();
-        for (name, value) in settings.iter().filter_map(|setting| setting.split_once('=')) {
-            let (name, value) = (name.trim(), value.trim());
+        let names = self.kept.entry((port, queue)).or_default();
+        for (name, value) in settings.iter().filter_map(|setting| parts(setting)) {
+            self.idle.remove(&(port, queue, name.to_owned()));
             for (one, other) in INSTEAD {
                 if name == one {
                     names.remove(other);
@@ -52,7 +64,7 @@ impl Settings {
         }
         let text = (!names.is_empty()).then(|| serde_json::to_vec(names).unwrap_or_default());
         if text.is_none() {
-            self.0.remove(&(port, queue));
+            self.kept.remove(&(port, queue));
         }
         let [high, low] = port.to_be_bytes();
         record::settings(&[high, low, queue], text)
@@ -61,22 +73,45 @@ impl Settings {
     /// A port is gone, and what was set for it and its queues with it. What is to be kept.
     pub fn forget(&mut self, port: u16) -> Vec<Change> {
         let of_port = (port, 0)..=(port, PORT);
-        let gone: Vec<(u16, u8)> = self.0.range(of_port).map(|(place, _)| *place).collect();
+        let gone: Vec<(u16, u8)> = self.kept.range(of_port).map(|(place, _)| *place).collect();
         for place in &gone {
-            self.0.remove(place);
+            self.kept.remove(place);
         }
+        self.idle.retain(|(of, ..)| *of != port);
         let [high, low] = port.to_be_bytes();
         gone.into_iter().map(|(_, queue)| record::settings(&[high, low, queue], None)).collect()
     }
 
+    /// These settings were made, or could not be made.
+    pub fn note_made(&mut self, (port, queue, settings): &OfPlace, is_made: bool) {
+        for (name, _) in settings.iter().filter_map(|setting| parts(setting)) {
+            let place = (*port, queue.unwrap_or(PORT), name.to_owned());
+            match is_made {
+                true => self.idle.remove(&place),
+                false => self.idle.insert(place),
+            };
+        }
+    }
+
     /// All of them: port, queue, settings as they were written.
-    pub fn all(&self) -> Vec<(u16, Option<u8>, Vec<String>)> {
-        let text = |(name, value): (&String, &String)| format!("{name}={value}");
-        let all = self.0.iter();
-        all.map(|((port, queue), names)| {
-            (*port, (*queue != PORT).then_some(*queue), names.iter().map(text).collect())
-        })
-        .collect()
+    pub fn all(&self) -> Vec<OfPlace> {
+        self.those(|_| true)
+    }
+
+    /// Those that are in force, or those that could not be made.
+    pub fn in_force(&self, are_in_force: bool) -> Vec<OfPlace> {
+        self.those(|place| self.idle.contains(place) != are_in_force)
+    }
+
+    fn those(&self, is_one: impl Fn(&(u16, u8, String)) -> bool) -> Vec<OfPlace> {
+        let of_place = |(&(port, queue), names): (&(u16, u8), &BTreeMap<String, String>)| {
+            let wanted = names.iter().filter(|(name, _)| is_one(&(port, queue, (*name).clone())));
+            let texts: Vec<String> =
+                wanted.map(|(name, value)| format!("{name}={value}")).collect();
+            let queue = (queue != PORT).then_some(queue);
+            (!texts.is_empty()).then_some((port, queue, texts))
+        };
+        self.kept.iter().filter_map(of_place).collect()
     }
 }
 
@@ -97,7 +132,13 @@ mod tests {
         let mut read = Settings::default();
         assert!(read.add(&key[1..], &value.unwrap()));
         assert_eq!(read.all(), [(2, None, words("rate=1Gbit/s"))]);
-        settings.set(4, None, &words("shut=true"));
+        settings.set(4, None, &words("shut=true rate=1Gbit/s"));
+        settings.note_made(&(4, None, words("rate=1Gbit/s")), false);
+        assert_eq!(settings.in_force(true).last(), Some(&(4, None, words("shut=true"))));
+        assert_eq!(settings.in_force(false), [(4, None, words("rate=1Gbit/s"))]);
+        settings.set(4, None, &words("rate=2Gbit/s"));
+        assert_eq!(settings.in_force(false), []);
+        settings.set(4, None, &words("rate="));
         assert_eq!(settings.set(4, None, &words("shut=")).1, None);
         assert_eq!(settings.all().len(), 2);
         settings.set(3, Some(0), &words("kmin=10KB"));

@@ -9,6 +9,15 @@ use crate::report::plot::Layer;
 /// A line has at most so many columns; in each the first, least, most and last value are drawn.
 const COLUMNS: usize = 480;
 
+/// Dashes of references, which have one colour.
+const REFERENCE_DASHES: [&str; 3] = ["5 3", "1.5 3", "8 3 1.5 3"];
+
+/// The n-th style of references.
+fn reference(index: usize) -> String {
+    let dashes = REFERENCE_DASHES[index % REFERENCE_DASHES.len()];
+    format!("stroke=\"{}\" stroke-dasharray=\"{dashes}\"", COLOURS[7])
+}
+
 /// Every x of the layers.
 pub(super) fn xs(layers: &[Layer]) -> Vec<f64> {
     layers.iter().flat_map(|layer| points(layer).into_iter().map(|(x, _)| x)).collect()
@@ -48,8 +57,7 @@ pub(super) fn layer(out: &mut String, layer: &Layer, index: usize, x: &Scale, y:
             let _ = write!(out, "{}", path(&thinned(points), x, y, true, &style(index), 1.5));
         }
         Layer::Reference { points, .. } => {
-            let dashed = format!("stroke=\"{}\" stroke-dasharray=\"5 3\"", COLOURS[7]);
-            let _ = write!(out, "{}", path(points, x, y, false, &dashed, 1.5));
+            let _ = write!(out, "{}", path(points, x, y, false, &reference(index), 1.5));
         }
         Layer::Band { points, .. } => {
             let shown = points.iter().copied().filter(|p| p.1.is_finite() && p.2.is_finite());
@@ -62,7 +70,7 @@ pub(super) fn layer(out: &mut String, layer: &Layer, index: usize, x: &Scale, y:
 /// The mark of a layer in the legend.
 pub(super) fn key(out: &mut String, layer: &Layer, index: usize, left: f64, line: f64) {
     let look = match layer {
-        Layer::Reference { .. } => format!("stroke=\"{}\" stroke-dasharray=\"5 3\"", COLOURS[7]),
+        Layer::Reference { .. } => reference(index),
         Layer::Band { .. } => {
             let colour = COLOURS[index % COLOURS.len()];
             let _ = write!(

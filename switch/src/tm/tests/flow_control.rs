@@ -324,6 +324,9 @@ fn pause_stops_the_whole_link_both_ways() {
     };
     assert_eq!((tm.next_event(), tm.next_event()), (said(Quanta::MAX), None));
     assert_eq!(tm.take(Time::ZERO, PortId(1)), None);
+    let edges = tm.seen().wait_edges();
+    let waits: Vec<_> = edges.iter().map(|e| (e.whole_link, e.priorities, e.queue)).collect();
+    assert_eq!(waits, [(true, 0xff, 0), (true, 0xff, CLASS)], "packets of any class are held");
     let left = drain(&mut tm, Time::ZERO, Time::MAX);
     assert_eq!(left[0].1.start, Time::ZERO + Quanta::new(10).span(BitsPerSec::gbit(100)));
     assert_eq!(tm.next_event(), said(Quanta::ZERO));

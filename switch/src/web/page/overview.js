@@ -128,7 +128,7 @@ function pauseLines(model) {
   for (const wait of model.waits) {
     lines.push({
       key: `w${wait.port} ${wait.waits_for} ${wait.queue}`, kind: 'because', who: `Port ${wait.port} waits for port ${wait.waits_for}`,
-      why: `Its peer is stopped (priority ${wait.priorities.join(', ')}) because queue ${wait.queue} of port ${wait.waits_for} is paused with ${bytes(wait.bytes)} of it.`,
+      why: `Its peer is stopped (${wait.priorities ? `priority ${wait.priorities.join(', ')}` : 'the whole link'}) because queue ${wait.queue} of port ${wait.waits_for} is paused with ${bytes(wait.bytes)} of it.`,
     });
   }
   return lines;

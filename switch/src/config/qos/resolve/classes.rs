@@ -40,18 +40,21 @@ impl<'a> Resolver<'a> {
         let Some(pool) = self.pools.iter().position(|(pool, _)| *pool == profile.pool) else {
             let known: Vec<&str> = self.pools.iter().map(|(name, _)| *name).collect();
             let (pool, known) = (&profile.pool, known.join(", "));
-            self.refuse(&place, format!("there is no pool \"{pool}\"; known: {known}"));
+            let message = format!("there is no pool \"{pool}\"; known: {known}");
+            self.refuse(&format!("{place}, pool"), message);
             return None;
         };
         if self.pools[pool].1.direction != direction {
             let wanted =
                 if direction == PoolDirection::Ingress { "an ingress" } else { "an egress" };
-            self.refuse(&place, format!("pool \"{}\" is not {wanted} pool", profile.pool));
+            let message = format!("pool \"{}\" is not {wanted} pool", profile.pool);
+            self.refuse(&format!("{place}, pool"), message);
             return None;
         }
         let alpha = match profile.dynamic_th.map(PoolAlpha::power_of_two) {
             Some(None) => {
-                self.refuse(&place, "dynamic_th goes from -10 to 10 (alpha = 2^n)".to_owned());
+                let message = "dynamic_th goes from -10 to 10 (alpha = 2^n)";
+                self.refuse(&format!("{place}, dynamic_th"), message.to_owned());
                 return None;
             }
             Some(alpha) => alpha,
@@ -95,6 +98,7 @@ impl<'a> Resolver<'a> {
             }
             let (account, lossless) = match found {
                 Some((account, profile)) => {
+                    let place = format!("{place}, profile \"{name}\"");
                     (account, self.lossless(&place, profile, needed.as_ref()))
                 }
                 None => (refused_account(), None),
@@ -125,7 +129,7 @@ impl<'a> Resolver<'a> {
             (HeadroomSize::Auto, None) => {
                 let message =
                     "headroom: auto needs a rate; give the port a rate or write the bytes";
-                self.refuse(place, message.to_owned());
+                self.refuse(&format!("{place}, headroom"), message.to_owned());
                 0
             }
         };
@@ -216,7 +220,7 @@ impl<'a> Resolver<'a> {
         let size = profile.trim_size.unwrap_or(TRIM_SIZE);
         if !(TRIM_SIZE_MIN..=TRIM_SIZE_MAX).contains(&size) {
             let message = format!("trim_size {size}: give {TRIM_SIZE_MIN} to {TRIM_SIZE_MAX}");
-            self.refuse(&place, message);
+            self.refuse(&format!("{place}, trim_size"), message);
             return None;
         }
         let Some(queue) = profile.trim_queue.filter(|queue| usize::from(*queue) < CLASSES) else {
@@ -230,7 +234,7 @@ impl<'a> Resolver<'a> {
                 "trim_queue {queue} is the queue itself: what is trimmed would wait behind what had no \
                  room; name another"
             );
-            self.refuse(&place, message);
+            self.refuse(&format!("{place}, trim_queue"), message);
             return None;
         }
         Some(Trim { bytes: u32::try_from(size.get()).unwrap_or(u32::MAX), queue })
@@ -254,17 +258,16 @@ impl<'a> Resolver<'a> {
             self.refuse(place, format!("there is no scheduler \"{name}\""));
             return ServiceConfig::default();
         };
+        let value = |key: &str| format!("scheduler \"{name}\", {key}");
         let service = match (section.kind, section.weight) {
             (SchedulerType::Strict, None) => Service::Strict,
             (SchedulerType::Strict, Some(_)) => {
-                self.refuse(
-                    place,
-                    format!("scheduler \"{name}\" is strict: a weight means nothing there"),
-                );
+                let message = "a weight means nothing to a scheduler of type strict: leave it out";
+                self.refuse(&value("weight"), message.to_owned());
                 Service::Strict
             }
             (SchedulerType::Dwrr, Some(0)) => {
-                self.refuse(place, format!("scheduler \"{name}\": a weight is 1 to 65535"));
+                self.refuse(&value("weight"), "a weight is 1 to 65535".to_owned());
                 Service::Dwrr { weight: 1 }
             }
             (SchedulerType::Dwrr, weight) => Service::Dwrr { weight: weight.unwrap_or(1) },
@@ -275,10 +278,7 @@ impl<'a> Resolver<'a> {
             && min.rate > max.rate
         {
             let (min, max) = (min.rate, max.rate);
-            self.refuse(
-                place,
-                format!("scheduler \"{name}\": min_rate {min} is above max_rate {max}"),
-            );
+            self.refuse(&value("min_rate"), format!("min_rate {min} is above max_rate {max}"));
         }
         ServiceConfig { service, min, max }
     }

@@ -126,7 +126,7 @@ impl Resolver<'_> {
         if watchdog.poll < Span::from_us(1) || watchdog.poll > watchdog.detection {
             let (poll, detection) = (watchdog.poll, watchdog.detection);
             self.refuse(
-                &format!("{place}, pfcwd"),
+                &format!("{place}, pfcwd.poll_interval"),
                 format!("poll_interval {poll} is not between 1 us and detection_time {detection}"),
             );
         }
