@@ -106,7 +106,7 @@ use wireyard_tables::time::Time;
 
 pub use entity::{Entity, EntryKey, Mode, Query, TableEntry, Target, Update};
 pub use error::{ControlError, WriteError};
-pub use journal::{Change, Changes, Journal, Kept as KeptUnits, Record, Ticket, Unit};
+pub use journal::{Change, Changes, Journal, Kept as KeptUnits, Record, Ticket, Unit, Written};
 pub(crate) use ports::{NewPort, PortSource};
 pub use query::EntriesPart;
 pub use queues::{QueueSettings, Wait};
@@ -138,6 +138,8 @@ struct Shared {
     workers: Vec<WorkerEnd>,
     /// Where writes are kept beyond the end of the process.
     journal: OnceLock<Journal>,
+    /// What follows from writes of others than controllers.
+    written: OnceLock<Written>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -196,11 +198,12 @@ impl Control {
     ) -> (Control, Vec<WorkerLink>) {
         let (ends, rings): (Vec<_>, Vec<_>) = (0..workers).map(|_| worker_link::ring()).unzip();
         let (loader, replicating) = (RwLock::new(loader), Mutex::default());
-        let journal = OnceLock::new();
+        let (journal, written) = (OnceLock::new(), OnceLock::new());
         let ends = ends.into_iter().map(WorkerEnd).collect();
         let exchanging = Mutex::default();
         let workers = ends;
-        let shared = Shared { loader, replication, replicating, exchanging, workers, journal };
+        let shared =
+            Shared { loader, replication, replicating, exchanging, workers, journal, written };
         let shared = Arc::new(shared);
         let control = Control { shared };
         let link = |(me, ring)| WorkerLink::new(Box::new(control.clone()), me, ring);

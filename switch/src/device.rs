@@ -41,7 +41,7 @@ pub struct DeviceState {
     /// The notification point; without one, reported congestion is not answered.
     pub notifier: Option<Notifier>,
     digests: VecDeque<DigestMessage>,
-    /// Digests lost because nobody read them in time.
+    /// Digests that found no room, as their reader lags. What nobody listens to is not counted.
     pub digests_lost: u64,
 }
 
@@ -93,7 +93,10 @@ impl DeviceState {
 
 impl Device for DeviceState {
     fn digest(&mut self, program: &Arc<Program>, digest: DigestId, values: &[u128]) {
-        if !self.listening || self.digests.len() >= DIGESTS_MAX {
+        if !self.listening {
+            return;
+        }
+        if self.digests.len() >= DIGESTS_MAX {
             self.digests_lost += 1;
             return;
         }
@@ -114,5 +117,33 @@ impl Device for DeviceState {
             notifier.report(args, packet, bytes, self.half, now);
         }
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::from_text;
+
+    const PROGRAM: &str = "
+pipeline: quiet
+include: [ethernet]
+parser: { start: { extract: ethernet, default: accept } }
+ingress: [ std.egress_port = 1 ]
+deparser: { emit: [ethernet] }
+";
+
+    #[test]
+    fn digests_that_find_no_room_are_counted_and_those_without_a_listener_are_not() {
+        let program = from_text("quiet.yaml", PROGRAM).unwrap_or_else(|e| panic!("{e}")).program;
+        let mut device = DeviceState::default();
+        let digests = |device: &mut DeviceState, count| {
+            (0..count).for_each(|_| device.digest(&program, DigestId::new(0), &[]));
+        };
+        digests(&mut device, 1);
+        assert_eq!(device.digests_lost, 0);
+        device.listen();
+        digests(&mut device, DIGESTS_MAX + 2);
+        assert_eq!((device.digests_lost, device.take_digests().len()), (2, DIGESTS_MAX));
     }
 }

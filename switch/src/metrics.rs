@@ -312,6 +312,12 @@ const POOL: &[Family<PoolReport>] = &[
     family("pool_peak_bytes", "Most bytes so far: watermark.", Gauge(|p| Some(p.peak_bytes))),
 ];
 
+const DIGESTS: &[Family<Statistics>] = &[family(
+    "lost_digests",
+    "Digests that found no room in front of their readers.",
+    Counter(|s| s.lost_digests),
+)];
+
 const NOTIFICATION: &[Family<NotificationReport>] = &[
     family("congestion_reported_packets", "Marks that programs reported.", Counter(|n| n.reported)),
     family("cnp_sent", "CNPs sent.", Counter(|n| n.cnp_sent)),
@@ -412,6 +418,7 @@ impl Collector for Snapshot {
         steered::encode(out, statistics)?;
         let notification = statistics.notification.iter().map(|n| (Labels::new(), n));
         families(out, NOTIFICATION, &notification.collect::<Vec<_>>())?;
+        families(out, DIGESTS, &[(Labels::new(), statistics)])?;
         let captures = statistics.captures.iter().map(|c| (vec![("file", c.file.clone())], c));
         families(out, CAPTURE, &captures.collect::<Vec<_>>())
     }

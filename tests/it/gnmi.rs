@@ -73,15 +73,26 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
     let Some(_network) = private_network("gNMI subscriptions") else { return };
     let rig = rig(PROGRAM, &["--gnmi"]);
     let address = format!("http://{}", rig.address);
-    let ask = async |request: Option<g::subscribe_request::Request>| {
+    // A client that half-closes has a stream of requests that ends.
+    let ask = async |request: Option<g::subscribe_request::Request>, half_closes: bool| {
         let mut client = GNmiClient::connect(address.clone()).await.unwrap();
         let first = tokio_stream::iter([g::SubscribeRequest { request }]);
-        let requests = tokio_stream::StreamExt::chain(first, tokio_stream::pending());
+        let rest =
+            tokio_stream::StreamExt::take(tokio_stream::pending(), usize::from(!half_closes));
+        let requests = tokio_stream::StreamExt::chain(first, rest);
         client.subscribe(requests).await.map(tonic::Response::into_inner)
     };
     let subscribe = |text: &str, heartbeat_interval| {
         let path = Some(path(text));
-        let one = g::Subscription { path, heartbeat_interval, ..Default::default() };
+        let mode = g::SubscriptionMode::Sample as i32;
+        let sample_interval = u64::MAX;
+        let one = g::Subscription {
+            path,
+            mode,
+            sample_interval,
+            heartbeat_interval,
+            ..Default::default()
+        };
         let list = g::SubscriptionList { subscription: vec![one], ..Default::default() };
         Some(g::subscribe_request::Request::Subscribe(list))
     };
@@ -93,7 +104,7 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
             (subscribe(state, 1), Code::Unimplemented),
             (Some(g::subscribe_request::Request::Poll(g::Poll {})), Code::InvalidArgument),
         ] {
-            let mut answers = ask(request).await.unwrap();
+            let mut answers = ask(request, false).await.unwrap();
             assert_eq!(answers.message().await.unwrap_err().code(), code);
         }
     });
@@ -104,18 +115,19 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
         let mut open = Vec::new();
         while open.len() < 64 {
             assert!(std::time::Instant::now() < deadline, "{} are open", open.len());
-            let Ok(mut answers) = ask(subscribe(state, 0)).await else { continue };
+            let half_closes = open.len() % 2 == 1;
+            let Ok(mut answers) = ask(subscribe(state, 0), half_closes).await else { continue };
             assert!(answers.message().await.unwrap().is_some(), "the values now");
             open.push(answers);
         }
-        let full = ask(subscribe(state, 0)).await.unwrap_err();
+        let full = ask(subscribe(state, 0), false).await.unwrap_err();
         assert_eq!(full.code(), Code::ResourceExhausted);
     });
     drop(many);
     runtime().block_on(async {
         for _ in 0..100 {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            if ask(subscribe(state, 0)).await.is_ok() {
+            if ask(subscribe(state, 0), false).await.is_ok() {
                 return;
             }
         }

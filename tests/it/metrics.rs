@@ -295,6 +295,8 @@ fn page_of(report: &Value) -> Samples {
     if let Some(notification) = report.get("notification") {
         expect(&mut out, notification, "", &NOTIFICATION, &[]);
     }
+    let lost_digests = report.get("lost_digests").and_then(Value::as_f64).unwrap_or(0.0);
+    out.insert("lost_digests_total".to_owned(), lost_digests);
     if let Some(linux) = report.get("linux") {
         expect(&mut out, linux, "", &LINUX, &[]);
     }

@@ -71,6 +71,9 @@ fn table(statistics: &Statistics, entries: &[TableEntries]) -> String {
     if let Some(report) = &statistics.program {
         program(&mut out, report, entries);
     }
+    if statistics.lost_digests > 0 {
+        let _ = writeln!(out, "digests: {} lost, as their readers lag", statistics.lost_digests);
+    }
     if let Some(report) = &statistics.queueing {
         queueing(&mut out, report);
     }

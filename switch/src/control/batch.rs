@@ -79,6 +79,16 @@ fn is_of_tables(update: &Update) -> bool {
     )
 }
 
+/// The counter that an entry is written with.
+fn counted(update: &Update) -> Option<Later> {
+    let (Update::Insert(Entity::TableEntry(entry)) | Update::Modify(Entity::TableEntry(entry))) =
+        update
+    else {
+        return None;
+    };
+    Some(Later::DirectCounter(entry.key.clone(), entry.counter?))
+}
+
 /// What is written, for messages.
 fn only_modify<T>(update: &Update, what: &str) -> Result<T> {
     match update {
@@ -119,6 +129,7 @@ impl Control {
         let of_all = |error| WriteError { results: vec![Err(error); updates.len()] };
         let mut unit = self.unit().map_err(of_all)?;
         let done = unit.write_of(program, updates, mode);
+        unit.follow(updates, &done);
         unit.end().wait().map_err(of_all)?;
         done
     }
@@ -167,29 +178,54 @@ impl Batch<'_> {
         let mut at = 0;
         while at < updates.len() {
             let together = updates[at..].iter().take(TOGETHER);
-            let run = together.take_while(|update| is_of_tables(update)).count().max(1);
-            self.run(&updates[at..at + run], &mut results[at..at + run]);
-            at += run;
+            let run = together.take_while(|update| is_of_tables(update)).count();
+            match run {
+                0 => {
+                    if let Err((_, error)) = self.all(&updates[at..=at], &mut results[at..=at]) {
+                        results[at] = Err(error);
+                    }
+                }
+                run => self.run(&updates[at..at + run], &mut results[at..at + run]),
+            }
+            at += run.max(1);
         }
     }
 
+    /// Does updates of tables, each on its own.
     fn run(&self, updates: &[Update], results: &mut [Result<()>]) {
-        let mut first = 0;
-        while first < updates.len() {
-            let Err((refused, error)) = self.all(&updates[first..], &mut results[first..]) else {
+        let (mut changes, mut places) = (Vec::new(), Vec::new());
+        for (at, update) in updates.iter().enumerate() {
+            match self.table_update(update) {
+                Ok(change) => {
+                    places.extend(change.is_some().then_some(at));
+                    changes.extend(change);
+                }
+                Err(error) => results[at] = Err(error),
+            }
+        }
+        self.publish(updates, &changes, &places, results);
+    }
+
+    /// Publishes those of these changes that the tables take; each belongs to the update at its place.
+    fn publish(
+        &self,
+        updates: &[Update],
+        mut changes: &[tables::Update],
+        mut places: &[usize],
+        results: &mut [Result<()>],
+    ) {
+        while !changes.is_empty() {
+            let Err(error) = self.generation.state.tables().batch(changes, self.now) else {
+                let counted = places.iter().filter_map(|at| counted(&updates[*at]));
+                // Counters of entries are not refused.
+                let _ = self.follow(counted.collect());
                 return;
             };
-            results[first + refused] = Err(error);
+            let refused = error.index;
+            results[places[refused]] = Err(of_batch(&error));
             // Those before it are done now; a packet may have learned into their table meanwhile.
-            let before = first..first + refused;
-            let done = self.all(&updates[before.clone()], &mut results[before.clone()]);
-            if let Err((other, error)) = done {
-                results[first + other] = Err(error);
-                let (front, rest) = (first..first + other, first + other + 1..before.end);
-                self.run(&updates[front.clone()], &mut results[front]);
-                self.run(&updates[rest.clone()], &mut results[rest]);
-            }
-            first += refused + 1;
+            self.publish(updates, &changes[..refused], &places[..refused], results);
+            (changes, places) = (&changes[refused + 1..], &places[refused + 1..]);
         }
     }
 
@@ -241,12 +277,7 @@ impl Batch<'_> {
         if let Some(change) = self.table_update(update)? {
             plan.tables.push(change);
             plan.places.push(at);
-            if let Update::Insert(entity) | Update::Modify(entity) = update
-                && let Entity::TableEntry(entry) = entity
-                && let Some(count) = entry.counter
-            {
-                plan.later.push(Later::DirectCounter(entry.key.clone(), count));
-            }
+            plan.later.extend(counted(update));
             return Ok(());
         }
         plan.later.push(self.later(at, inserted, update)?);

@@ -31,6 +31,9 @@ pub struct Changes {
 /// How an update that was done is kept.
 pub type Record = Box<dyn Fn(&Control, &Update, &mut Vec<Change>) + Send + Sync>;
 
+/// What follows from an update that was done by a writer that is no controller ([`Control::write_of`]), and how that is kept.
+pub type Written = Box<dyn Fn(&Update, &mut Vec<Change>) + Send + Sync>;
+
 #[derive(Debug, Default)]
 struct Progress {
     kept: u64,
@@ -142,6 +145,11 @@ impl Control {
         self.shared.journal.set(journal).is_ok()
     }
 
+    /// Updates of writers that are no controllers are given to `written` from now on; false where that is so already.
+    pub fn on_write(&self, written: Written) -> bool {
+        self.shared.written.set(written).is_ok()
+    }
+
     /// Whether there is a journal.
     pub fn is_kept(&self) -> bool {
         self.shared.journal.get().is_some()
@@ -168,6 +176,18 @@ impl Unit<'_> {
             }
         }
         done
+    }
+
+    /// What follows from those of these updates that were done, where their writer is no controller.
+    pub(super) fn follow(&mut self, updates: &[Update], done: &Result<(), WriteError>) {
+        let Some(written) = self.control.shared.written.get() else { return };
+        let mut changes = Vec::new();
+        for (at, update) in updates.iter().enumerate() {
+            if done.as_ref().map_or_else(|error| error.results[at].is_ok(), |()| true) {
+                written(update, &mut changes);
+            }
+        }
+        changes.into_iter().for_each(|change| self.note(change));
     }
 
     /// Something of the caller's own to be kept.

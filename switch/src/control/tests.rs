@@ -199,6 +199,29 @@ fn an_atomic_batch_is_done_whole_or_not_at_all() {
 }
 
 #[test]
+fn updates_of_tables_behind_refused_ones_are_done_with_their_counters() {
+    let (_core, control) = device();
+    let insert = |entry| Update::Insert(Entity::TableEntry(entry));
+    let mut counted = entry(&control, 2, 2);
+    counted.counter = Some(Count { packets: 7, bytes: 700 });
+    let mut wrong = entry(&control, 3, 3);
+    wrong.key.matches.clear();
+    let batch = [
+        insert(entry(&control, 1, 1)),
+        insert(entry(&control, 1, 2)),
+        insert(wrong.clone()),
+        insert(counted.clone()),
+        insert(wrong),
+        Update::Delete(Entity::TableEntry(entry(&control, 1, 1))),
+    ];
+    let error = control.write(&batch, Mode::Continue).unwrap_err();
+    let done: Vec<bool> = error.results.iter().map(Result::is_ok).collect();
+    assert_eq!(done, [true, false, false, true, false, true]);
+    let left = entries(&control, "ways");
+    assert_eq!((left.len(), left[0].counter), (1, counted.counter));
+}
+
+#[test]
 fn members_groups_and_copies_are_written_and_read() {
     let (_core, control) = device();
     let table = control.table("spread").unwrap();

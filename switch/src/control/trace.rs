@@ -9,7 +9,7 @@ use wireyard_pipeline::trace::Scope;
 use wireyard_tables::time::Span;
 
 use super::{Control, ControlError};
-use crate::core::{EventFilter, PassTrace, Samples, TraceOrder, TraceShared};
+use crate::core::{DeviceError, EventFilter, PassTrace, Samples, TraceOrder, TraceShared};
 
 /// Passes that wait for the reader; more are lost.
 const WAITING_MAX: usize = 256;
@@ -66,11 +66,11 @@ impl Drop for LiveTrace {
 
 impl Control {
     /// Traces packets that pass from now on: see [`TraceWish`]. Those that are looked at are done by the interpreter, all others as ever.
+    /// `None`: packets are traced already.
     ///
     /// # Errors
-    /// [`ControlError::FailedPrecondition`]: packets are traced already, or the program is another one;
-    /// [`ControlError::Unavailable`]: a worker does not answer.
-    pub fn trace(&self, wish: TraceWish) -> Result<LiveTrace, ControlError> {
+    /// [`ControlError::FailedPrecondition`]: the program is another one; [`ControlError::Unavailable`]: a worker does not answer.
+    pub fn trace(&self, wish: TraceWish) -> Result<Option<LiveTrace>, ControlError> {
         let (to, passes) = sync_channel(WAITING_MAX);
         let shared = Arc::<TraceShared>::default();
         let trace = LiveTrace { passes, shared: Arc::clone(&shared) };
@@ -81,9 +81,13 @@ impl Control {
             let order = order.clone();
             let begun = self.ask(worker, move |core, now| core.start_trace(order, now))?;
             // Those that began end with `trace`.
-            begun.map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
+            match begun {
+                Ok(()) => {}
+                Err(DeviceError::Traced) => return Ok(None),
+                Err(error) => return Err(ControlError::FailedPrecondition(error.to_string())),
+            }
         }
-        Ok(trace)
+        Ok(Some(trace))
     }
 
     /// The program that new packets meet, as it was loaded and as the engine runs it.

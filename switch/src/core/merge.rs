@@ -31,6 +31,7 @@ impl Statistics {
             (Some(mine), Some(theirs)) => mine.merge(theirs),
             (mine, theirs) => *mine = mine.or(*theirs),
         }
+        self.lost_digests += other.lost_digests;
         self.captures.extend(other.captures.iter().cloned());
     }
 }

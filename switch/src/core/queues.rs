@@ -52,7 +52,7 @@ pub struct PortQueues {
 }
 
 /// A figure that only some configurations have.
-fn is_zero(count: &u64) -> bool {
+pub(super) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

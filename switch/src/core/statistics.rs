@@ -36,6 +36,9 @@ pub struct Statistics {
     /// What became of reported congestion, where any was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notification: Option<NotificationReport>,
+    /// Digests that found no room in front of their readers.
+    #[serde(skip_serializing_if = "super::queues::is_zero")]
+    pub lost_digests: u64,
     /// The kernel on top of it, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub linux: Option<LinuxReport>,
@@ -79,6 +82,7 @@ impl Core {
             program: None,
             queueing: self.queueing_report(),
             notification: self.notification_report(),
+            lost_digests: self.device.digests_lost,
             linux: None,
             controllers: None,
             storage: None,

@@ -77,6 +77,8 @@ async fn stream(
     let mode = list.mode();
     let mut subscription = subscription(&list, outgoing.clone())?;
     subscription.begin(service, !list.updates_only).await?;
+    // Until the client has ended its half of the stream; its subscription goes on.
+    let mut listens = true;
     loop {
         match mode {
             Mode::Once => return Ok(()),
@@ -92,17 +94,12 @@ async fn stream(
                 let due = due.unwrap_or_else(|| Instant::now() + SAMPLE);
                 tokio::select! {
                     () = outgoing.closed() => return Err(None),
-                    message = incoming.message() => match message? {
+                    message = incoming.message(), if listens => match message? {
                         Some(_) => return Err(Some(wrong("a stream of mode STREAM takes one request"))),
-                        // It says no more and goes on listening.
-                        None => sleep_until(due).await,
+                        None => listens = false,
                     },
-                    () = sleep_until(due) => {}
+                    () = sleep_until(due) => subscription.look(service).await?,
                 }
-                if outgoing.is_closed() {
-                    return Err(None);
-                }
-                subscription.look(service).await?;
             }
         }
     }

@@ -6,9 +6,9 @@ use wireyard_pipeline::diag::suggest;
 use super::filter::Filter;
 use crate::control::{Control, ControlError};
 use crate::p4runtime::proto::wireyard::v1 as wire;
-use crate::ports::PortSpec;
 use crate::ports::faults::chance::FaultSetup;
 use crate::ports::spec::FAULT_OPTIONS;
+use crate::ports::{PortSpec, SpecError};
 use wire::port_request::Kind;
 
 fn invalid(text: impl ToString) -> ControlError {
@@ -39,10 +39,9 @@ fn faults(text: &str) -> Result<FaultSetup, ControlError> {
     }
     // The options of a port's specification, on a port that is not opened.
     let spec = PortSpec::parse(&format!("raw:any,{text}"));
-    let spec = spec.map_err(|error| {
-        let text = error.to_string();
-        let text = text.split_once("`: ").map_or(text.as_str(), |(_, why)| why);
-        invalid(format!("faults: {text}"))
+    let spec = spec.map_err(|error| match error {
+        SpecError::Form { why, .. } => invalid(format!("faults: {why}")),
+        other => invalid(format!("faults: {other}")),
     })?;
     Ok(spec.faults)
 }

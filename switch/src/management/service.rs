@@ -28,7 +28,7 @@ const MESSAGE_BYTES_MAX: usize = 5 << 10;
 const TOGETHER: usize = 256;
 /// Messages that wait for a client.
 const WAITING_MAX: usize = 4;
-/// A client that takes nothing of a list for so long has gone.
+/// A client that takes nothing of a list or of what it watches for so long has gone.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Lists that are read at once: each is as long as what it lists.
 const READS_MAX: usize = 8;
@@ -72,8 +72,12 @@ impl Management {
         &self,
         work: impl FnOnce(&Management) -> Result<T> + Send + 'static,
     ) -> std::result::Result<T, Status> {
-        let me = self.clone();
-        let done = tokio::task::spawn_blocking(move || work(&me)).await;
+        let (me, long) = (self.clone(), self.device.begin_long());
+        let done = tokio::task::spawn_blocking(move || {
+            let _long = long;
+            work(&me)
+        });
+        let done = done.await;
         let done = done.map_err(|error| Status::internal(error.to_string()))?;
         done.map_err(|error| status_within(&error, MESSAGE_BYTES_MAX))
     }
@@ -84,6 +88,22 @@ impl Management {
     ) -> Answer<wire::Document> {
         let value = self.do_it(work).await?;
         Ok(Response::new(wire::Document { json: value.to_string() }))
+    }
+
+    /// A list in pieces. At most [`READS_MAX`] are held at once; others wait.
+    async fn list(
+        &self,
+        work: impl FnOnce(&Management) -> Result<Vec<String>> + Send + 'static,
+    ) -> Answer<Lists> {
+        let permit = Arc::clone(&self.reads).acquire_owned().await;
+        let permit = permit.map_err(|error| Status::internal(error.to_string()))?;
+        let all = self.do_it(work).await?;
+        let (sender, list) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(async move {
+            send(all, sender).await;
+            drop(permit);
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(list))))
     }
 
     fn write_all(&self, request: &wire::WriteRequest) -> Result<Value> {
@@ -281,15 +301,7 @@ impl DeviceService for Management {
 
     async fn read(&self, request: Request<wire::ReadRequest>) -> Answer<Self::ReadStream> {
         let request = request.into_inner();
-        let permit = Arc::clone(&self.reads).acquire_owned().await;
-        let permit = permit.map_err(|error| Status::internal(error.to_string()))?;
-        let all = self.do_it(move |me| me.read_all(&request)).await?;
-        let (sender, list) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(async move {
-            send(all, sender).await;
-            drop(permit);
-        });
-        Ok(Response::new(Box::pin(ReceiverStream::new(list))))
+        self.list(move |me| me.read_all(&request)).await
     }
 
     async fn statistics(
@@ -341,19 +353,19 @@ impl DeviceService for Management {
         let stream = self.do_it(move |me| watch::listen(&me.device.control, &wanted)).await?;
         let (sender, list) = mpsc::channel(WAITING_MAX);
         tokio::spawn(async move {
-            watch::pass_on(stream, sender).await;
+            watch::pass_on(stream, sender, PATIENCE).await;
             drop(permit);
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(list))))
     }
 
     async fn save(&self, _: Request<wire::SaveRequest>) -> Answer<Self::SaveStream> {
-        let all =
-            self.do_it(|me| save::lines(&me.device.control, &me.device.settings().clone())).await?;
-        let (sender, list) = mpsc::channel(WAITING_MAX);
         let json = |line: String| Value::from(line).to_string();
-        tokio::spawn(send(all.into_iter().map(json).collect(), sender));
-        Ok(Response::new(Box::pin(ReceiverStream::new(list))))
+        self.list(move |me| {
+            let all = save::lines(&me.device.control, &me.device.settings().clone())?;
+            Ok(all.into_iter().map(json).collect())
+        })
+        .await
     }
 
     async fn restore(&self, request: Request<wire::RestoreRequest>) -> Answer<wire::Document> {

@@ -74,20 +74,16 @@ pub fn begin(
         let (program, filter, needles) = (program_of.clone(), filter.clone(), needles.clone());
         control.trace(TraceWish { program, scope, needles, filter, count, rate, most })
     };
-    let mut begun = wish();
+    let mut begun = wish()?;
     // One whose reader has gone ends with the next look for that.
     for _ in 0..LAST_LOOKS {
-        match &begun {
-            Err(ControlError::FailedPrecondition(why))
-                if *why == DeviceError::Traced.to_string() =>
-            {
-                std::thread::sleep(LOOK);
-                begun = wish();
-            }
-            _ => break,
+        if begun.is_none() {
+            std::thread::sleep(LOOK);
+            begun = wish()?;
         }
     }
-    let trace = begun?;
+    let traced = || ControlError::FailedPrecondition(DeviceError::Traced.to_string());
+    let trace = begun.ok_or_else(traced)?;
     Ok(Traced { trace, control: control.clone(), program, count, until, patience })
 }
 

@@ -10,6 +10,10 @@ use crate::control::ControlError;
 
 /// The most streams that are open at once.
 pub const STREAMS_MAX: usize = 64;
+/// Roles that have had an election id, which is kept for as long as the device runs.
+const ROLES_MAX: usize = 1024;
+/// Longest name of a role.
+const ROLE_BYTES_MAX: usize = 256;
 
 /// A stream of messages with a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,7 +78,8 @@ impl Arbitration {
     /// A controller said who it is. Notices come back, that of the new primary last.
     ///
     /// # Errors
-    /// The stream is to be closed: its election id is in use, or it changed its role.
+    /// The stream is to be closed: its election id is in use, it changed its role, or there is no room for its role
+    /// ([`ControlError::ResourceExhausted`]).
     pub fn update(
         &mut self,
         id: StreamId,
@@ -98,6 +103,7 @@ impl Arbitration {
                 "election id {election} is used by another controller"
             )));
         }
+        self.has_room_for(role, election.is_some())?;
         let before = self.primary(role);
         if let Some(stream) = self.streams.get_mut(&id) {
             (stream.role, stream.election) = (Some(role.to_owned()), election);
@@ -110,6 +116,22 @@ impl Arbitration {
             true => self.notice(id).into_iter().collect(),
             false => self.notices(role),
         })
+    }
+
+    /// Whether a role can be kept, whose highest election id is kept if it has one.
+    fn has_room_for(&self, role: &str, is_elected: bool) -> Result<(), ControlError> {
+        if role.len() > ROLE_BYTES_MAX {
+            return Err(ControlError::ResourceExhausted(format!(
+                "the name of the role has {} bytes, and {ROLE_BYTES_MAX} are kept: take a shorter one",
+                role.len()
+            )));
+        }
+        if is_elected && self.highest.len() >= ROLES_MAX && !self.highest.contains_key(role) {
+            return Err(ControlError::ResourceExhausted(format!(
+                "{ROLES_MAX} roles have had election ids, which are kept until the switch ends: take one of these roles"
+            )));
+        }
+        Ok(())
     }
 
     /// A stream ended. Notices come back.

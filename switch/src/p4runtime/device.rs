@@ -1,5 +1,6 @@
 //! The device behind the service: the control handle, the program's schema, and who may write.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::arbitration::Arbitration;
@@ -7,17 +8,19 @@ use super::counts::Counts;
 use super::digests::Digests;
 use super::kept::Kept;
 use super::pack;
+use super::persist::record;
 use super::persist::settings::Settings;
 use super::persist::{Begun, StorageCounts};
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
-use super::translate::{action, replication};
-use super::watch::Watch;
-use crate::control::{Control, ControlError, Mode, Unit, Update};
+use super::translate::{action, entry, replication};
+use super::watch::{Name, Watch};
+use crate::control::{Change, Control, ControlError, Entity, Mode, Unit, Update};
 use crate::core::Statistics;
 use crate::ports::LinkState;
 use crate::program::Loaded;
 use p4::entity::Entity as Message;
+use wireyard_pipeline::ids::Id;
 use wireyard_pipeline::source::Parsed;
 
 /// The version of P4Runtime that the service speaks.
@@ -71,7 +74,7 @@ pub struct Device {
     pub counts: Counts,
     /// What the store counts, where there is one.
     pub storage: Option<Arc<StorageCounts>>,
-    pipeline: RwLock<Pipeline>,
+    pipeline: RwLock<Arc<Pipeline>>,
     /// Read by whoever writes to the device, for as long as that takes; written when primaries change. So an old
     /// primary's writes are done when a new one is notified.
     arbitration: RwLock<Arbitration>,
@@ -81,6 +84,18 @@ pub struct Device {
     settings: Mutex<Settings>,
     /// A program that was verified and waits for COMMIT.
     saved: Mutex<Option<Saved>>,
+    /// Requests under way that may hold locks of the device for long.
+    long: AtomicUsize,
+}
+
+/// A request that may hold locks of the device for long is under way while this is there.
+#[derive(Debug)]
+pub struct Long(Arc<Device>);
+
+impl Drop for Long {
+    fn drop(&mut self) {
+        self.0.long.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Device {
@@ -97,14 +112,27 @@ impl Device {
             control,
             counts: Counts::default(),
             storage: begun.storage,
-            pipeline: RwLock::new(pipeline),
+            pipeline: RwLock::new(Arc::new(pipeline)),
             arbitration: RwLock::default(),
             digests: Mutex::default(),
             kept,
             watch: Mutex::new(begun.watch),
             settings: Mutex::new(begun.settings),
             saved: Mutex::default(),
+            long: AtomicUsize::new(0),
         }
+    }
+
+    /// A request begins that may hold locks of the device for long: it compiles, writes much or waits for workers. To be called by the
+    /// thread that has all requests, before another thread does it.
+    pub fn begin_long(self: &Arc<Device>) -> Long {
+        self.long.fetch_add(1, Ordering::Relaxed);
+        Long(Arc::clone(self))
+    }
+
+    /// Whether a lock of the device may be held for long now: then the thread that has all requests takes none.
+    pub fn is_long_held(&self) -> bool {
+        self.long.load(Ordering::Relaxed) > 0
     }
 
     /// Adds what controllers (streams, requests, packets, digests) and the store have counted.
@@ -153,19 +181,19 @@ impl Device {
     }
 
     /// The program that runs.
-    pub fn pipeline(&self) -> Pipeline {
-        self.pipeline.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn pipeline(&self) -> Arc<Pipeline> {
+        Arc::clone(&self.pipeline.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Another program runs.
-    pub fn set_pipeline(&self, pipeline: Pipeline) {
+    pub fn set_pipeline(&self, pipeline: Arc<Pipeline>) {
         *self.pipeline.write().unwrap_or_else(PoisonError::into_inner) = pipeline;
     }
 
     /// The program that runs is none that a controller knows.
     pub fn set_absent(&self) {
         let mut pipeline = self.pipeline.write().unwrap_or_else(PoisonError::into_inner);
-        pipeline.is_absent = true;
+        Arc::make_mut(&mut pipeline).is_absent = true;
     }
 
     /// Who may write, unchanged while this is held.
@@ -214,6 +242,48 @@ impl Device {
         // One that is refused is gone; the others follow.
         let _ = unit.write_of(Some(&pipeline.schema.program), &updates, Mode::Continue);
         let _ = unit.end();
+    }
+
+    /// What is known of entries, groups and sessions follows writes of others than controllers (command line, page, kernel) from now on:
+    /// what they write depends on no link any more, and metadata go with what they delete.
+    pub fn follow_writes(self: &Arc<Device>) {
+        let device = Arc::downgrade(self);
+        self.control.on_write(Box::new(move |update, changes| {
+            if let Some(device) = device.upgrade() {
+                device.written(update, changes);
+            }
+        }));
+    }
+
+    fn written(&self, update: &Update, changes: &mut Vec<Change>) {
+        let pipeline = self.pipeline();
+        let name = match update.entity() {
+            Entity::Group { table, id, .. } => {
+                let profile = pipeline.schema.ids.profiles.get(table.index());
+                profile.map(|profile| Name::Group(*profile, *id))
+            }
+            Entity::Multicast { id, .. } => Some(Name::Multicast((*id).into())),
+            Entity::Mirror { id, .. } => Some(Name::Session((*id).into())),
+            _ => None,
+        };
+        if let Some(name) = name {
+            let mut watch = self.watch();
+            if watch.wanted(name).is_some() {
+                watch.set(name, None);
+                changes.push(record::watched(name, None));
+            }
+        }
+        if let Update::Delete(entity) = update {
+            let mut kept = self.kept();
+            let owner = match entity {
+                Entity::TableEntry(found) if !kept.is_empty() => {
+                    kept.removed(&entry::key_message(&pipeline.schema, &found.key))
+                }
+                Entity::Multicast { id, .. } => kept.removed_group((*id).into()),
+                _ => None,
+            };
+            changes.extend(owner.map(|owner| record::metadata(owner, None)));
+        }
     }
 
     /// Whether a message is for this device. Number 0, which older controllers use, is every device.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use wireyard_pipeline::ids::Id;
 
 use super::counts::add;
@@ -13,7 +13,7 @@ use super::packets;
 use super::proto::p4::v1 as p4;
 use super::service::Service;
 use super::translate::entry;
-use crate::control::{DeviceEvent, IdleNotice, Interest, Notice, Said};
+use crate::control::{Control, DeviceEvent, IdleNotice, Interest, Notice, Said, Stream};
 use crate::ports::LinkState;
 use crate::time_of_day;
 use p4::stream_message_response::Update;
@@ -22,21 +22,20 @@ use p4::stream_message_response::Update;
 const WAITING_MAX: usize = 8192;
 /// Notices that are passed on before lists of digests are looked at.
 const TOGETHER: usize = 256;
+/// A device that cannot be asked to be listened to is asked again after this time.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Passes on what the device says, for as long as it runs.
 pub(super) fn start(service: Service) {
     tokio::spawn(async move {
-        let interest = Interest { digests: true, packets: true, idle: true, events: true };
-        let Ok(mut stream) = service.device.control.subscribe(interest, WAITING_MAX) else {
-            return;
-        };
+        let mut stream = listen(&service.device.control).await;
         let start = Instant::now();
         // Links that changed before somebody listened.
         let device = Arc::clone(&service.device);
         let looked = tokio::task::spawn_blocking(move || device.look_at_links());
         let _ = looked.await;
+        let mut due = None;
         loop {
-            let due = service.device.digests().next_due_ns().map(Duration::from_nanos);
             let wake = start + due.unwrap_or(Duration::from_secs(3600));
             let notice = tokio::select! {
                 notice = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)) => match notice {
@@ -45,22 +44,68 @@ pub(super) fn start(service: Service) {
                 },
                 () = sleep_until(wake) => None,
             };
-            let now_ns = || start.elapsed().as_nanos() as u64;
-            notice.into_iter().for_each(|notice| service.pass_on(notice, now_ns()));
-            for _ in 0..TOGETHER {
-                match stream.try_next() {
-                    Some(notice) => service.pass_on(notice, now_ns()),
-                    None => break,
+            // Waits for locks that writes hold, so not on the thread that has all requests.
+            let service = service.clone();
+            let passed = tokio::task::spawn_blocking(move || {
+                let due = service.pass_on_some(&mut stream, notice, start);
+                (stream, due)
+            });
+            match passed.await {
+                Ok(passed) => (stream, due) = passed,
+                Err(error) => {
+                    tracing::error!(
+                        event = "notices",
+                        "packets, digests and links reach no controller until the switch is started again: {error}"
+                    );
+                    return;
                 }
             }
-            service.send_digests(now_ns());
-            service.device.counts.notices_lost.store(stream.lost(), Relaxed);
-            tokio::task::yield_now().await;
         }
     });
 }
 
+/// Listens to what the device says, as soon as it can be asked.
+async fn listen(control: &Control) -> Stream {
+    let interest = Interest { digests: true, packets: true, idle: true, events: true };
+    let mut is_said = false;
+    loop {
+        match control.subscribe(interest, WAITING_MAX) {
+            Ok(stream) => return stream,
+            Err(why) if !is_said => {
+                tracing::warn!(
+                    event = "notices",
+                    "packets, digests and links do not reach controllers yet; asked again every {} ms: {why}",
+                    AGAIN.as_millis()
+                );
+                is_said = true;
+            }
+            Err(_) => {}
+        }
+        sleep(AGAIN).await;
+    }
+}
+
 impl Service {
+    /// Passes on a notice and some of those behind it. When lists of digests are due next comes back, from the start.
+    fn pass_on_some(
+        &self,
+        stream: &mut Stream,
+        notice: Option<Notice>,
+        start: Instant,
+    ) -> Option<Duration> {
+        let now_ns = || start.elapsed().as_nanos() as u64;
+        notice.into_iter().for_each(|notice| self.pass_on(notice, now_ns()));
+        for _ in 0..TOGETHER {
+            match stream.try_next() {
+                Some(notice) => self.pass_on(notice, now_ns()),
+                None => break,
+            }
+        }
+        self.send_digests(now_ns());
+        self.device.counts.notices_lost.store(stream.lost(), Relaxed);
+        self.device.digests().next_due_ns().map(Duration::from_nanos)
+    }
+
     fn pass_on(&self, notice: Notice, now_ns: u64) {
         match notice.said {
             Said::Packet(packet) => {
@@ -88,7 +133,7 @@ impl Service {
     }
 
     fn idle(&self, idle: &IdleNotice, timestamp: i64) {
-        let schema = self.device.pipeline().schema;
+        let schema = Arc::clone(&self.device.pipeline().schema);
         let table = idle.idle.table;
         let is_known = schema.program.tables.get(table).is_some_and(|known| {
             idle.program.tables.get(table).is_some_and(|other| other.name == known.name)
@@ -122,5 +167,40 @@ impl Service {
         let arbitration = self.device.arbitration();
         let sent = arbitration.primaries().filter(|id| self.streams.send(*id, update.clone()));
         sent.count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use tokio::time::timeout;
+    use wireyard_tables::time::Time;
+
+    use super::*;
+    use crate::program::{DeviceOptions, from_text};
+
+    const PROGRAM: &str = "
+pipeline: quiet
+include: [ethernet]
+parser: { start: { extract: ethernet, default: accept } }
+ingress: [ std.egress_port = 1 ]
+deparser: { emit: [ethernet] }
+";
+
+    #[test]
+    fn a_device_with_a_full_ring_of_commands_is_asked_again_to_be_listened_to() {
+        let loaded = from_text("quiet.yaml", PROGRAM).unwrap_or_else(|e| panic!("{e}"));
+        let mut core = loaded.device(DeviceOptions::small()).unwrap();
+        let control = core.control().unwrap().clone();
+        let events = Interest { events: true, ..Interest::default() };
+        while control.subscribe(events, 1).is_ok() {}
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut listening = pin!(listen(&control));
+            assert!(timeout(Duration::from_millis(1), &mut listening).await.is_err());
+            core.poll(Time::from_ns(1), None);
+            assert!(timeout(Duration::from_secs(10), listening).await.is_ok());
+        });
     }
 }

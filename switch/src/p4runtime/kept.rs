@@ -148,11 +148,24 @@ impl Kept {
         kept
     }
 
-    /// The device removed an entry.
-    pub fn removed(&mut self, key: &p4::TableEntry) {
-        if !self.all.is_empty() {
-            self.set(of_key(key), None);
-        }
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// An entry was removed by the device or by somebody who is no controller: to whom metadata belonged, if there were any, comes back.
+    pub fn removed(&mut self, key: &p4::TableEntry) -> Option<Vec<u8>> {
+        if self.all.is_empty() { None } else { self.forget(of_key(key)) }
+    }
+
+    /// The same of a multicast group.
+    pub fn removed_group(&mut self, group: u32) -> Option<Vec<u8>> {
+        self.forget(Owner::Group(group))
+    }
+
+    fn forget(&mut self, owner: Owner) -> Option<Vec<u8>> {
+        let bytes = owner.bytes();
+        self.set(owner, None).then_some(bytes)
     }
 
     /// The metadata of an entry of an answer.

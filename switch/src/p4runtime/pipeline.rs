@@ -35,18 +35,28 @@ pub fn get(device: &Device, wanted: i32) -> Result<p4::ForwardingPipelineConfig>
     };
     Ok(p4::ForwardingPipelineConfig {
         p4info: info.then(|| pipeline.schema.info.clone()),
-        p4_device_config: if blob { pipeline.blob } else { Vec::new() },
+        p4_device_config: if blob { pipeline.blob.clone() } else { Vec::new() },
         cookie,
     })
 }
 
-/// Does what a request asks for.
+/// Does what a request asks for. Who may write is asked before a program is compiled, so that nobody else costs that time, and again
+/// when it is put in force: a long compilation keeps no other controller from becoming primary.
 ///
 /// # Errors
 /// Nothing has changed.
 pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> Result<()> {
-    let arbitration = device.arbitration();
-    arbitration.may_write(&request.role, election(request.election_id.as_ref()))?;
+    let election = election(request.election_id.as_ref());
+    let writing = || {
+        let arbitration = device.arbitration();
+        arbitration.may_write(&request.role, election).map(|()| arbitration)
+    };
+    drop(writing()?);
+    let commit = |saved: Saved, keep: Keep| {
+        let swap = prepare(device, &saved, keep)?;
+        let _writing = writing()?;
+        exchange(device, swap, saved.pipeline, keep)
+    };
     let checked = |config: Option<p4::ForwardingPipelineConfig>| match config {
         Some(config) => check(config),
         None => Err(ControlError::InvalidArgument("the request has no configuration".into())),
@@ -54,7 +64,9 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
     match Action::try_from(request.action) {
         Ok(Action::Verify) => checked(request.config).map(|_| ()),
         Ok(Action::VerifyAndSave) => {
-            device.save(checked(request.config)?);
+            let saved = checked(request.config)?;
+            let _writing = writing()?;
+            device.save(saved);
             Ok(())
         }
         Ok(Action::Commit) if request.config.is_some() => {
@@ -62,13 +74,13 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
             Err(ControlError::InvalidArgument(text.into()))
         }
         Ok(Action::Commit) => match device.saved() {
-            Some(saved) => commit(device, saved, Keep::Nothing),
+            Some(saved) => commit(saved, Keep::Nothing),
             None => Err(ControlError::NotFound(
                 "no configuration was saved: send VERIFY_AND_SAVE first".into(),
             )),
         },
-        Ok(Action::VerifyAndCommit) => commit(device, checked(request.config)?, Keep::Nothing),
-        Ok(Action::ReconcileAndCommit) => commit(device, checked(request.config)?, Keep::WhatFits),
+        Ok(Action::VerifyAndCommit) => commit(checked(request.config)?, Keep::Nothing),
+        Ok(Action::ReconcileAndCommit) => commit(checked(request.config)?, Keep::WhatFits),
         Ok(Action::Unspecified) | Err(_) => {
             Err(ControlError::InvalidArgument("the request has no action".into()))
         }
@@ -91,8 +103,8 @@ fn check(config: p4::ForwardingPipelineConfig) -> Result<Saved> {
     Ok(Saved { loaded, pipeline })
 }
 
-/// Puts a program in the place of the one that runs. What is kept of the state must be all of it.
-fn commit(device: &Device, saved: Saved, keep: Keep) -> Result<()> {
+/// Makes a program ready to take the place of the one that runs. What is kept of the state must be all of it.
+fn prepare(device: &Device, saved: &Saved, keep: Keep) -> Result<Swap> {
     let swap = device.control.prepare(&saved.loaded, keep)?;
     // Entries that nobody can write are no state.
     let running = device.control.program();
@@ -109,7 +121,7 @@ fn commit(device: &Device, saved: Saved, keep: Keep) -> Result<()> {
             lost.kind, lost.name
         )));
     }
-    exchange(device, swap, saved.pipeline, keep)
+    Ok(swap)
 }
 
 /// Lets the prepared program run, and keeps it for the next start.
@@ -119,6 +131,7 @@ fn commit(device: &Device, saved: Saved, keep: Keep) -> Result<()> {
 pub fn exchange(device: &Device, swap: Swap, pipeline: Pipeline, keep: Keep) -> Result<()> {
     let mut unit = device.control.unit()?;
     let old = device.control.program();
+    let pipeline = Arc::new(pipeline);
     swap.commit()?;
     {
         // Held until controllers see the program: a digest has the number that it has there.
@@ -127,7 +140,7 @@ pub fn exchange(device: &Device, swap: Swap, pipeline: Pipeline, keep: Keep) -> 
             Keep::Nothing => digests.clear(),
             Keep::WhatFits => digests.adopt(&old, &pipeline.schema.program),
         }
-        device.set_pipeline(pipeline.clone());
+        device.set_pipeline(Arc::clone(&pipeline));
     }
     if keep == Keep::Nothing {
         *device.kept() = Default::default();

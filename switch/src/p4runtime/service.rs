@@ -56,9 +56,13 @@ impl Service {
         &self,
         work: impl FnOnce(&Device) -> T + Send + 'static,
     ) -> Result<T, Status> {
+        let long = self.device.begin_long();
         let device = self.device.clone();
-        let done = tokio::task::spawn_blocking(move || work(&device)).await;
-        done.map_err(|error| Status::internal(error.to_string()))
+        let done = tokio::task::spawn_blocking(move || {
+            let _long = long;
+            work(&device)
+        });
+        done.await.map_err(|error| Status::internal(error.to_string()))
     }
 
     /// Counts and tells what has changed among the primaries.
@@ -134,13 +138,14 @@ impl Service {
             let Ok(Some(message)) = message else { break };
             let Some(update) = message.update else { continue };
             let service = self.clone();
-            let done = tokio::task::spawn_blocking(move || service.message(id, update)).await;
+            let done = self.blocking(move |_| service.message(id, update)).await;
             if let Ok(Err(error)) = done {
                 let _ = outgoing.try_send(Err(error));
                 break;
             }
         }
-        let _ = tokio::task::spawn_blocking(move || self.close(id)).await;
+        let service = self.clone();
+        let _ = self.blocking(move |_| service.close(id)).await;
     }
 }
 
@@ -207,7 +212,7 @@ impl Service {
         let request = request.into_inner();
         self.device.check_id(request.device_id).or_else(refuse)?;
         add(&self.device.counts.updates, request.updates.len() as u64);
-        let (ticket, done) = match is_short(&request) {
+        let (ticket, done) = match is_short(&request) && !self.device.is_long_held() {
             true => write_to(&self.device, &request)?,
             false => self.blocking(move |device| write_to(device, &request)).await??,
         };
@@ -260,16 +265,18 @@ impl Service {
         Ok(Response::new(p4::GetForwardingPipelineConfigResponse { config: Some(config) }))
     }
 
-    fn do_stream(
-        &self,
+    async fn do_stream(
+        self,
         request: Request<Streaming<p4::StreamMessageRequest>>,
     ) -> Answer<Messages<p4::StreamMessageResponse>> {
-        let id = {
-            let mut arbitration = self.device.arbitrate();
-            let id = arbitration.open().or_else(refuse)?;
-            self.device.counts.arbitration(&arbitration);
+        // Waits for writes under way.
+        let opened = self.blocking(|device| {
+            let mut arbitration = device.arbitrate();
+            let id = arbitration.open();
+            device.counts.arbitration(&arbitration);
             id
-        };
+        });
+        let id = opened.await?.or_else(refuse)?;
         let peer = request.remote_addr().map(|peer| peer.to_string());
         tracing::info!(
             event = "controller",
@@ -281,7 +288,7 @@ impl Service {
         self.listens.call_once(|| super::events::start(self.clone()));
         let (outgoing, messages) = mpsc::channel(WAITING_MAX);
         self.streams.add(id, outgoing.clone());
-        tokio::spawn(self.clone().serve(id, request.into_inner(), outgoing));
+        tokio::spawn(self.serve(id, request.into_inner(), outgoing));
         Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
     }
 }
@@ -317,7 +324,10 @@ impl P4Runtime for Service {
         &self,
         request: Request<Streaming<p4::StreamMessageRequest>>,
     ) -> Answer<Self::StreamChannelStream> {
-        self.counted(Kind::Stream, self.do_stream(request))
+        // A task of its own: a client that goes while its stream is opened leaves none behind.
+        let opened = tokio::spawn(self.clone().do_stream(request)).await;
+        let opened = opened.unwrap_or_else(|error| Err(Status::internal(error.to_string())));
+        self.counted(Kind::Stream, opened)
     }
 
     async fn capabilities(

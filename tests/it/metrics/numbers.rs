@@ -100,6 +100,7 @@ fn numbered(next: &mut dyn FnMut() -> u64) -> Statistics {
         program: Some(program(next)),
         queueing: Some(queueing(next)),
         notification: Some(notification),
+        lost_digests: next(),
         linux: Some(linux(next)),
         controllers: Some(controllers(next)),
         storage: Some(storage(next)),

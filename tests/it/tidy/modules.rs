@@ -22,7 +22,6 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("pipeline/src/jit/emit/lookup.rs", "lookup_scan"),
     ("pipeline/src/jit/emit/ops.rs", "op"),
     ("switch/src/lab/scenario/read.rs", "scenario"),
-    ("switch/src/p4runtime/write.rs", "step"),
 ];
 
 /// Imports of a package: module, module that it imports, a file that does so.

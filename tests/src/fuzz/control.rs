@@ -207,7 +207,7 @@ pub fn requests(mut random: Random, count: usize) -> Ended {
     let mut before = snapshot(&device);
     for number in 0..count {
         let Some(request) = request(&device, &mut random) else { continue };
-        let schema = device.pipeline().schema;
+        let schema = device.pipeline().schema.clone();
         match write::write(&device, &schema, &request.updates, Mode::Atomic).1 {
             Ok(()) => {
                 ended.done += 1;

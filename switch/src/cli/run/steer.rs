@@ -77,6 +77,7 @@ pub(super) fn serve(
         device.set_absent();
     }
     let device = Arc::new(device);
+    device.follow_writes();
     let mut services = Management::new(Arc::clone(&device), &name).routes();
     if let Some(gnmi) = gnmi {
         services = services.add_service(gnmi);

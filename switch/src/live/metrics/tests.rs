@@ -83,6 +83,7 @@ fn nothing() -> Statistics {
         program: None,
         queueing: None,
         notification: None,
+        lost_digests: 0,
         linux: None,
         controllers: None,
         storage: None,

@@ -57,3 +57,19 @@ fn streams_have_a_bound() {
     all.close(ids[0]);
     assert!(all.open().is_ok());
 }
+
+#[test]
+fn roles_have_a_bound_in_number_and_length() {
+    let mut all = Arbitration::default();
+    for n in 0..ROLES_MAX {
+        let id = all.open().unwrap();
+        all.update(id, &format!("role {n}"), Some(1)).unwrap();
+        all.close(id);
+    }
+    let id = all.open().unwrap();
+    let more = all.update(id, "one more", Some(1)).unwrap_err();
+    assert!(matches!(more, ControlError::ResourceExhausted(_)), "{more}");
+    let long = all.update(id, &"r".repeat(ROLE_BYTES_MAX + 1), None).unwrap_err();
+    assert!(matches!(long, ControlError::ResourceExhausted(_)), "{long}");
+    assert!(all.update(id, "role 0", Some(2)).is_ok(), "one that is known");
+}

@@ -1,0 +1,251 @@
+//! An update of a request as changes of the device, by kind of entity.
+
+use super::action_sets::{self, not_own};
+use super::{Pending, Result, invalid};
+use crate::control::{Control, ControlError, Entity, Query, Update};
+use crate::p4runtime::proto::p4::v1 as p4;
+use crate::p4runtime::schema::Schema;
+use crate::p4runtime::translate::entry::Wanted;
+use crate::p4runtime::translate::{action, entry, objects, replication};
+use p4::entity::Entity as Message;
+use p4::update::Type;
+
+/// Cells of an array that one update writes at most.
+const CELLS_MAX: u32 = 1 << 20;
+
+/// One update of a request, translated: what is done at once.
+pub(super) enum Step {
+    /// One change of the device, as nearly always.
+    One(Update),
+    /// Changes of the device, done together.
+    Updates(Vec<Update>),
+    /// A cell of every index.
+    Wildcard(Vec<Update>),
+}
+
+/// What an update is translated with.
+pub(super) struct Context<'a> {
+    /// The device, as it is before the batch.
+    pub control: &'a Control,
+    /// The program by ids.
+    pub schema: &'a Schema,
+    /// Insert, modify or delete.
+    pub kind: Type,
+}
+
+/// Translates an update.
+///
+/// # Errors
+/// Why it is refused; nothing has changed.
+pub(super) fn step(
+    control: &Control,
+    schema: &Schema,
+    update: &p4::Update,
+    pending: &mut Pending<'_>,
+) -> Result<Step> {
+    let kind = match Type::try_from(update.r#type) {
+        Ok(kind @ (Type::Insert | Type::Modify | Type::Delete)) => kind,
+        _ => return invalid("the update has no type: insert, modify or delete"),
+    };
+    let context = Context { control, schema, kind };
+    match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
+        Some(Message::TableEntry(message)) if keeps_action(update) => {
+            with_its_action(control, schema, message)
+        }
+        Some(Message::TableEntry(message)) => context.table_entry(message, pending),
+        Some(Message::ActionProfileMember(member)) => context.member(member),
+        Some(message @ Message::ActionProfileGroup(group)) => {
+            context.group(message, group, pending)
+        }
+        Some(message @ Message::PacketReplicationEngineEntry(_)) => {
+            context.replication(message, pending)
+        }
+        Some(Message::ValueSetEntry(entry)) => {
+            let set = schema.value_set(entry.value_set_id)?;
+            context.one(objects::value_set(schema, set, &entry.members)?)
+        }
+        Some(Message::DirectCounterEntry(entry)) => {
+            context.one(objects::direct_counter(schema, entry)?)
+        }
+        Some(Message::DirectMeterEntry(entry)) => {
+            context.one(objects::direct_meter(schema, entry)?)
+        }
+        Some(Message::CounterEntry(entry)) => context.counter(entry),
+        Some(Message::MeterEntry(entry)) => context.meter(entry),
+        Some(Message::RegisterEntry(entry)) => context.register(entry),
+        Some(Message::DigestEntry(_)) => invalid("a digest is no part of the device"),
+        Some(Message::ExternEntry(_)) => {
+            Err(ControlError::Unimplemented("externs of a program have no entries".into()))
+        }
+        None => invalid("the update has no entity"),
+    }
+}
+
+impl Context<'_> {
+    /// The update of an entity.
+    pub(super) fn update(&self, entity: Entity) -> Update {
+        match self.kind {
+            Type::Insert => Update::Insert(entity),
+            Type::Modify => Update::Modify(entity),
+            _ => Update::Delete(entity),
+        }
+    }
+
+    fn one(&self, entity: Entity) -> Result<Step> {
+        Ok(Step::One(self.update(entity)))
+    }
+
+    /// Whether the entity goes.
+    pub(super) fn deletes(&self) -> bool {
+        self.kind == Type::Delete
+    }
+
+    fn table_entry(&self, message: &p4::TableEntry, pending: &mut Pending<'_>) -> Result<Step> {
+        match entry::wanted(self.schema, message, self.deletes())? {
+            Wanted::Entity(Entity::TableEntry(entry))
+                if self.schema.declared(entry.key.table).selector.is_some() =>
+            {
+                action_sets::with_target(self, entry, pending)
+            }
+            // Rates that a modified entry does not say are those of a new one.
+            Wanted::Entity(Entity::TableEntry(entry))
+                if self.kind == Type::Modify
+                    && entry.meter.is_none()
+                    && self.schema.declared(entry.key.table).meter.is_some() =>
+            {
+                let rates = Entity::DirectMeter { key: entry.key.clone(), config: None };
+                let steps = [Entity::TableEntry(entry), rates];
+                Ok(Step::Updates(steps.map(Update::Modify).into()))
+            }
+            Wanted::Entity(entity) => self.one(entity),
+            Wanted::OneShot(entry, actions) => {
+                action_sets::one_shot(self, entry, &actions, pending)
+            }
+        }
+    }
+
+    fn member(&self, member: &p4::ActionProfileMember) -> Result<Step> {
+        not_own(member.member_id)?;
+        let member = action::member(self.schema, member, self.deletes())?;
+        if let (Entity::Member { table, .. }, Type::Insert) = (&member, self.kind) {
+            action_sets::none_of(self, *table)?;
+        }
+        self.one(member)
+    }
+
+    fn group(
+        &self,
+        message: &Message,
+        group: &p4::ActionProfileGroup,
+        pending: &mut Pending<'_>,
+    ) -> Result<Step> {
+        not_own(group.group_id)?;
+        if !self.deletes() {
+            action::group_size(self.schema, group)?;
+        }
+        match pending.effective(message, self.deletes())? {
+            Message::ActionProfileGroup(group) => {
+                self.one(action::group(self.schema, &group, self.deletes())?)
+            }
+            _ => invalid("a group stays a group"),
+        }
+    }
+
+    fn replication(&self, message: &Message, pending: &mut Pending<'_>) -> Result<Step> {
+        match pending.effective(message, self.deletes())? {
+            Message::PacketReplicationEngineEntry(entry) => {
+                self.one(replication::entity(&entry, self.deletes())?)
+            }
+            _ => invalid("a session stays a session"),
+        }
+    }
+
+    fn counter(&self, entry: &p4::CounterEntry) -> Result<Step> {
+        let counter = self.schema.counter(entry.counter_id)?;
+        let size = self.schema.program.counters[counter].size;
+        // Modified without data it stays as it is.
+        if entry.data.is_none() && self.kind == Type::Modify {
+            let index = objects::index(entry.index.as_ref())?;
+            let query = Query::Counters { counter: Some(counter), index };
+            self.control.visit_of(&self.schema.program, &query, &mut |_| {})?;
+            return Ok(Step::Updates(Vec::new()));
+        }
+        let count = objects::count(&entry.data.unwrap_or_default())?;
+        cells(entry.index.as_ref(), size, |index| {
+            self.update(Entity::Counter { counter, index, count })
+        })
+    }
+
+    fn meter(&self, entry: &p4::MeterEntry) -> Result<Step> {
+        let meter = self.schema.meter(entry.meter_id)?;
+        let declared = &self.schema.program.meters[meter];
+        objects::no_colours(entry.counter_data.as_ref())?;
+        let config = entry.config.as_ref();
+        let config =
+            config.map(|config| objects::meter_config(declared.kind, config)).transpose()?;
+        cells(entry.index.as_ref(), declared.size, |index| {
+            self.update(Entity::Meter { meter, index, config })
+        })
+    }
+
+    fn register(&self, entry: &p4::RegisterEntry) -> Result<Step> {
+        let register = self.schema.register(entry.register_id)?;
+        let size = self.schema.program.registers[register].size;
+        let Some(data) = &entry.data else { return invalid("a register is written with data") };
+        let values = objects::cells(self.schema, register, data)?;
+        cells(entry.index.as_ref(), size, |index| {
+            self.update(Entity::Register { register, index, cells: values.clone() })
+        })
+    }
+}
+
+/// A modified entry that is given no action keeps the one that it has.
+pub(super) fn keeps_action(update: &p4::Update) -> bool {
+    match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
+        Some(Message::TableEntry(entry)) => {
+            update.r#type == Type::Modify as i32
+                && entry.action.is_none()
+                && !entry.is_default_action
+        }
+        _ => false,
+    }
+}
+
+/// Counter, rates and timeout of an entry that is there; of a constant table, only the first two.
+fn with_its_action(control: &Control, schema: &Schema, message: &p4::TableEntry) -> Result<Step> {
+    let table = schema.table(message.table_id)?;
+    let key = entry::key(schema, table, message)?;
+    let mut found = None;
+    control.visit_of(&schema.program, &Query::Entry(key.clone()), &mut |entity| {
+        found = Some(entity);
+    })?;
+    let Some(Entity::TableEntry(mut found)) = found else {
+        return invalid("an entry is no entry of a table");
+    };
+    let declared = schema.declared(table);
+    (found.counter, found.meter) = (None, None);
+    entry::resources(declared, message, &mut found)?;
+    let mut steps = Vec::new();
+    if let Some(count) = found.counter {
+        steps.push(Update::Modify(Entity::DirectCounter { key: key.clone(), count }));
+    }
+    if declared.meter.is_some() {
+        steps.push(Update::Modify(Entity::DirectMeter { key, config: found.meter }));
+    }
+    (found.counter, found.meter) = (None, None);
+    if !declared.const_entries {
+        steps.insert(0, Update::Modify(Entity::TableEntry(found)));
+    }
+    Ok(Step::Updates(steps))
+}
+
+/// One cell of an array, or all of them.
+fn cells(index: Option<&p4::Index>, size: u32, update: impl Fn(u64) -> Update) -> Result<Step> {
+    match objects::index(index)? {
+        Some(index) => Ok(Step::One(update(index))),
+        None if size > CELLS_MAX => Err(ControlError::ResourceExhausted(format!(
+            "the array has {size} cells; a write without an index is for arrays of at most {CELLS_MAX}"
+        ))),
+        None => Ok(Step::Wildcard((0..u64::from(size)).map(update).collect())),
+    }
+}
