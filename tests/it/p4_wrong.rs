@@ -111,9 +111,7 @@ fn programs_that_double_are_refused_in_time() {
         format!("{first}\n{}\n", lines.join("\n"))
     };
     let top = [
-        levels("struct s0 { bit<8> a; }", &|n| {
-            format!("struct s{n} {{ s{0} a; s{0} b; }}", n - 1)
-        }),
+        levels("struct s0 { bit<8> a; }", &|n| format!("struct s{n} {{ s{0} a; s{0} b; }}", n - 1)),
         levels("typedef tuple<bit<8>> t0;", &|n| format!("typedef tuple<t{0}, t{0}> t{n};", n - 1)),
         levels("struct g<T> { T a; T b; }\ntypedef bit<8> t0;", &|n| {
             format!("typedef g<t{}> t{n};", n - 1)

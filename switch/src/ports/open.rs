@@ -133,8 +133,16 @@ fn open_kind(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Open
     let opened = match spec.kind {
         PortKind::Auto => return open_fastest(spec, mem, spread),
         // Who names a kind gets it or an error.
-        PortKind::Xdp if queues > 1 => joined(XdpPort::open_queues(spec, mem, queues)?),
-        PortKind::Xdp => joined(vec![XdpPort::open(spec, mem)?]),
+        PortKind::Xdp => {
+            let mut opened = joined(match queues {
+                2.. => XdpPort::open_queues(spec, mem, queues)?,
+                _ => vec![XdpPort::open(spec, mem)?],
+            });
+            if let Some(opened) = &mut opened {
+                opened.notices.extend(unheard(spec, queues).map(|why| format!("{spec}: {why}")));
+            }
+            opened
+        }
         PortKind::Raw if queues > 1 => joined(RawPort::open_queues(spec, queues)?),
         PortKind::Raw => joined(vec![RawPort::open(spec)?]),
         PortKind::Tap if queues > 1 => joined(TapPort::open_queues(spec, queues)?),
@@ -145,9 +153,27 @@ fn open_kind(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Open
     Ok(opened.unwrap_or_else(|| unreachable!("a port has a queue")))
 }
 
+/// What to do where an interface has more receive queues than the port has sockets: a card spreads flows over all of them, and frames of the
+/// others go to the kernel (Documentation/networking/af_xdp.rst, "Usage").
+fn unheard(spec: &PortSpec, queues: u32) -> Option<String> {
+    let has = receive_queues(&spec.target)?;
+    (has > queues).then(|| {
+        let name = &spec.target;
+        format!(
+            "{name} has {has} receive queues and the port hears {queues}, so flows of the others are lost: --workers {has}, or ethtool -L \
+             {name} combined {queues} (veth: ethtool -L {name} rx {queues}), or raw:{name}"
+        )
+    })
+}
+
 /// For a bare name: AF_XDP, or AF_PACKET with the reason.
 fn open_xdp(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Opened, PortError> {
-    let why = match open_kind(spec, mem, spread) {
+    let some_unheard = unheard(spec, spread.queues(spec, spec.kind));
+    let opened = match some_unheard {
+        Some(why) => Err(PortError::Unsupported { port: spec.to_string(), why }),
+        None => open_kind(spec, mem, spread),
+    };
+    let why = match opened {
         Err(error @ (PortError::Gone { .. } | PortError::Taken { .. })) => return Err(error),
         Err(why) => why,
         opened => return opened,

@@ -1,6 +1,7 @@
 //! Bringing AF_XDP up on an interface: which mode works, and what to say if none does.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use super::shape::{HEADER_BYTES, Shape};
 use crate::ports::PortError;
 use crate::ports::sys::bpf::{Attachment, SocketMap, XdpMode, attach};
 use crate::ports::sys::interface::{Interface, strips_tags};
+use crate::ports::sys::packet;
 use crate::ports::sys::xsk::{Xsk, XskConfig};
 use crate::ports::watch::{Watch, failed};
 
@@ -22,6 +24,8 @@ pub(super) struct Program {
     /// The interface.
     index: u32,
     multi_buffer: bool,
+    /// A card drops frames for other addresses before any program sees them.
+    _promiscuous: OwnedFd,
 }
 
 /// A running socket with the program that feeds it. The program goes first.
@@ -205,7 +209,8 @@ fn try_mode(
     map.set(queue.number, xsk.fd()).map_err(at("register the AF_XDP socket"))?;
     let attachment =
         attach(&map, index, mode, multi_buffer).map_err(at("attach the XDP program"))?;
-    let program = Arc::new(Program { attachment, map, index, multi_buffer });
+    let _promiscuous = packet::promiscuous(index).map_err(at("hear frames for all addresses"))?;
+    let program = Arc::new(Program { attachment, map, index, multi_buffer, _promiscuous });
     Ok(Live { program, xsk, multi_buffer })
 }
 
