@@ -15,6 +15,8 @@ pub mod private;
 pub mod progress;
 mod ready;
 mod scheduling;
+#[cfg(test)]
+mod tests;
 mod workers;
 
 use std::io;
@@ -189,13 +191,26 @@ pub fn run(
     run_until(core, workers, duration, &signals, tell)
 }
 
-/// The same with signals that were caught before.
+/// The same with signals that were caught before. However the loop ends, the other workers end, queues drain and ports are closed.
 ///
 /// # Errors
 /// The system refuses to wait, or another worker failed.
 pub fn run_until(
     core: &mut Core,
     workers: &mut Workers,
+    duration: Option<Span>,
+    signals: &Signals,
+    tell: &mut dyn FnMut(Event<'_>, &Workers),
+) -> Result<(), LiveError> {
+    let ended = poll_until(core, workers, duration, signals, tell);
+    let finished = workers.finish(core);
+    ended.and(finished)
+}
+
+/// The loop of the first worker; the others go on behind it.
+fn poll_until(
+    core: &mut Core,
+    workers: &Workers,
     duration: Option<Span>,
     signals: &Signals,
     tell: &mut dyn FnMut(Event<'_>, &Workers),
@@ -239,7 +254,7 @@ pub fn run_until(
             shared.sleep(0, core, sleep, &mut ready)?;
         }
     }
-    workers.finish(core)
+    Ok(())
 }
 
 /// Gives queues time to drain, with all workers in one thread now, and closes the ports. What an output file could not take
