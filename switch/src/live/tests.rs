@@ -81,3 +81,12 @@ fn a_loop_that_fails_closes_its_ports() {
     assert!(matches!(result, Err(LiveError::System(_))), "{result:?}");
     assert!(is_closed.load(Ordering::Relaxed));
 }
+
+#[test]
+fn a_run_ends_an_hour_before_its_clock_does() {
+    let hour = Span::from_ms(3_600_000);
+    assert!(check_clock(Time::MAX - hour - Span::from_ps(1)).is_ok());
+    let ended = check_clock(Time::MAX - hour);
+    assert!(matches!(ended, Err(LiveError::ClockEnds)), "{ended:?}");
+    assert_eq!(Time::MAX.as_ps() / 1_000_000_000_000 / 86_400, 213);
+}
