@@ -16,6 +16,8 @@ mod offload;
 mod open;
 pub mod pnet;
 pub mod raw;
+#[cfg(test)]
+pub(crate) mod scripted;
 mod segments;
 pub mod shut;
 pub mod spec;
