@@ -23,6 +23,8 @@ use crate::tm::{CONTROL_QUEUE, Charge, Departure, DropReason, PortId};
 pub(super) struct Egress {
     /// They have not done egress.
     pub(super) departing: Vec<Descriptor>,
+    /// Those whose egress is under way, while others may come.
+    waiting: Vec<Descriptor>,
     burst: Vec<Descriptor>,
     meta: Vec<Intrinsic>,
 }
@@ -60,8 +62,11 @@ impl Core {
     /// Egress for what departs and needs no time on a link. What egress itself sends so by copies waits for the next poll.
     pub(super) fn egress_departing(&mut self, mut trace: Option<&mut dyn TraceSink>) {
         let now_ns = self.now.as_ns();
-        let Egress { departing: mut waiting, mut burst, mut meta } =
-            std::mem::take(&mut self.egress);
+        let Egress { departing, waiting, burst, meta } = &mut self.egress;
+        std::mem::swap(departing, waiting);
+        // The lists go back: no packet costs an allocation.
+        let mut waiting = std::mem::take(waiting);
+        let (mut burst, mut meta) = (std::mem::take(burst), std::mem::take(meta));
         let mut packets = waiting.drain(..);
         loop {
             burst.extend(packets.by_ref().take(BURST_MAX));
@@ -98,11 +103,8 @@ impl Core {
             self.after_pass();
         }
         drop(packets);
-        // The lists go back: no packet costs an allocation.
         (self.egress.burst, self.egress.meta) = (burst, meta);
-        if self.egress.departing.is_empty() {
-            self.egress.departing = waiting;
-        }
+        self.egress.waiting = waiting;
     }
 
     pub(super) fn send_all(&mut self) -> usize {
