@@ -9,9 +9,11 @@ use wireyard_tables::time::Time;
 
 use super::{LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame};
 
-/// The port; nothing arrives at it, and it sends everything.
+/// The port; nothing arrives at it, and it sends all but what is too long.
 #[derive(Default)]
 pub(crate) struct ScriptedPort {
+    /// Longest frame that it sends; zero sends all.
+    pub(crate) longest: u32,
     pub(crate) mac: Option<[u8; 6]>,
     pub(crate) poll_fd: Option<RawFd>,
     /// Set when it is closed.
@@ -47,9 +49,11 @@ impl Port for ScriptedPort {
         _: Time,
         frames: &mut Vec<TxFrame>,
     ) -> Result<TxDone, PortError> {
-        let sent = frames.len();
-        frames.drain(..).for_each(|frame| mem.free(frame.buf));
-        Ok(TxDone { sent, dropped: 0 })
+        let fits = |frame: &TxFrame| self.longest == 0 || frame.len <= self.longest;
+        let sent = frames.iter().take_while(|frame| fits(frame)).count();
+        let dropped = usize::from(sent < frames.len());
+        frames.drain(..sent + dropped).for_each(|frame| mem.free(frame.buf));
+        Ok(TxDone { sent, dropped })
     }
 
     fn poll_fd(&self) -> Option<RawFd> {
