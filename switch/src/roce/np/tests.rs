@@ -195,3 +195,17 @@ fn the_cnp_says_what_frames_needs() {
     let expected = Cnp { flow, sender_qp: 105, port: 3, mark, marked, role };
     assert_eq!(np.poll(us(1)), Some((expected, ())));
 }
+
+#[test]
+fn a_cnp_that_waits_keeps_its_way_back_whatever_else_is_marked() {
+    let config = NpConfig { pacing: Pacing::PerPort, max_windows: 1, ..NpConfig::default() };
+    let mut np = NotificationPoint::new(config);
+    for reply in 0..100_u32 {
+        np.on_congestion(us(1), &marked(1, reply + 1), reply);
+    }
+    let replies = |np: &mut NotificationPoint<u32>, at| {
+        std::iter::from_fn(|| np.poll(us(at))).map(|(_, reply)| reply).collect::<Vec<_>>()
+    };
+    assert_eq!(replies(&mut np, 1), [0]);
+    assert_eq!(replies(&mut np, 51), [1]);
+}
