@@ -15,6 +15,8 @@ pub mod private;
 pub mod progress;
 mod ready;
 mod scheduling;
+#[cfg(test)]
+mod tests;
 mod workers;
 
 use std::io;
@@ -47,6 +49,8 @@ const LOOK_FOR_ROOM: Span = Span::from_ms(1);
 const DRAIN_MOST: Span = Span::from_ms(500);
 /// How often links and idle entries are looked at.
 const CHECK_EVERY: Span = Span::from_ms(200);
+/// When a run ends by itself: an hour before [`Time::MAX`]. At that time pauses would not expire, and timers would stand still.
+const CLOCK_ENDS: Time = Time::from_ps(u64::MAX - 3_600_000_000_000_000);
 
 /// What the loop reports to its caller.
 #[derive(Debug)]
@@ -178,7 +182,7 @@ impl Pace {
 /// input. The other workers have ended then, and all queues were given time to drain.
 ///
 /// # Errors
-/// The system refuses to catch signals or to wait, or another worker failed.
+/// The system refuses to catch signals; otherwise as [`run_until`].
 pub fn run(
     core: &mut Core,
     workers: &mut Workers,
@@ -189,13 +193,26 @@ pub fn run(
     run_until(core, workers, duration, &signals, tell)
 }
 
-/// The same with signals that were caught before.
+/// The same with signals that were caught before. However the loop ends, the other workers end, queues drain and ports are closed.
 ///
 /// # Errors
-/// The system refuses to wait, or another worker failed.
+/// The system refuses to wait, another worker failed, or the clock comes to its end ([`LiveError::ClockEnds`]).
 pub fn run_until(
     core: &mut Core,
     workers: &mut Workers,
+    duration: Option<Span>,
+    signals: &Signals,
+    tell: &mut dyn FnMut(Event<'_>, &Workers),
+) -> Result<(), LiveError> {
+    let ended = poll_until(core, workers, duration, signals, tell);
+    let finished = workers.finish(core);
+    ended.and(finished)
+}
+
+/// The loop of the first worker; the others go on behind it.
+fn poll_until(
+    core: &mut Core,
+    workers: &Workers,
     duration: Option<Span>,
     signals: &Signals,
     tell: &mut dyn FnMut(Event<'_>, &Workers),
@@ -219,6 +236,7 @@ pub fn run_until(
             tell(Event::Reload { core, now }, workers);
         }
         if pace.is_check_due(now) {
+            check_clock(now)?;
             core.check_links(now);
             ready.watch(core, true)?;
             core.age(now);
@@ -239,7 +257,15 @@ pub fn run_until(
             shared.sleep(0, core, sleep, &mut ready)?;
         }
     }
-    workers.finish(core)
+    Ok(())
+}
+
+/// Whether the clock of the run goes on.
+///
+/// # Errors
+/// [`LiveError::ClockEnds`] from [`CLOCK_ENDS`] on.
+fn check_clock(now: Time) -> Result<(), LiveError> {
+    if now < CLOCK_ENDS { Ok(()) } else { Err(LiveError::ClockEnds) }
 }
 
 /// Gives queues time to drain, with all workers in one thread now, and closes the ports. What an output file could not take

@@ -16,6 +16,8 @@ mod offload;
 mod open;
 pub mod pnet;
 pub mod raw;
+#[cfg(test)]
+pub(crate) mod scripted;
 mod segments;
 pub mod shut;
 pub mod spec;
@@ -102,7 +104,7 @@ pub struct PortCaps {
     pub mtu_bytes: Option<u32>,
 }
 
-/// What came of a transmit burst. Frames that are in neither number stay with the caller.
+/// What came of a transmit burst, from its front: first frames that were sent, then frames that were given up. The others stay with the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxDone {
     /// Frames handed to the medium.
@@ -247,11 +249,12 @@ pub trait Port: Send {
         max: usize,
     ) -> Result<usize, PortError>;
 
-    /// Sends `frames` in order and takes from the front of the vector what it sent or gave up. What
-    /// stays found no room now: the caller keeps it, or drops it under its own reason.
+    /// Sends `frames` in order and takes from the front of the vector what it sent and, behind it, what it gave up. Where it gave up none,
+    /// what stays found no room now: the caller keeps it, or drops it under its own reason. Otherwise the burst goes on with another call.
     ///
     /// # Errors
-    /// As [`Port::rx_burst`]; the frames of that burst are given up and counted.
+    /// As [`Port::rx_burst`]; none of the frames that it took was sent, they are given up and counted. What fails when some were sent is
+    /// reported by a later call.
     fn tx_burst(
         &mut self,
         mem: &mut PacketMemory,

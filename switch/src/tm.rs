@@ -292,16 +292,12 @@ impl<P: Default> Tm<P> {
             // The pool must stay the one that was charged while bytes are resident.
             let pool = old.account.config.pool;
             group.account.used = old.account.used;
-            group.counters = old.counters;
             group.xoff = old.xoff && group.lossless.is_some();
             if old.account.used.total() != 0 && pool != group.account.config.pool {
                 return Err(PortError::NoSuchPool(group.account.config.pool));
             }
         }
-        for (queue, old) in fresh.queues.iter_mut().zip(&port.queues) {
-            queue.counters = old.counters;
-        }
-        fresh.drops = port.drops;
+        fresh.take_counters(port);
         *port = fresh;
         // What came in by the port before may still fill its groups: the peer stops before it sends, as after a link that was down.
         self.say_flow_control(self.now, id);

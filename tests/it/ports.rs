@@ -221,8 +221,12 @@ fn refuses_what_is_too_long(kind: &str) {
     let lengths = [1514, 1515, 9000, 60];
     let mut burst: Vec<TxFrame> = lengths.iter().map(|l| switch.frame(&frame(&[], *l))).collect();
     let now = switch.now();
-    let done = switch.port.tx_burst(&mut switch.mem, now, &mut burst).unwrap();
-    assert_eq!((done.sent, done.dropped, burst.len()), (2, 2, 0));
+    let mut results = Vec::new();
+    while !burst.is_empty() {
+        let done = switch.port.tx_burst(&mut switch.mem, now, &mut burst).unwrap();
+        results.push((done.sent, done.dropped));
+    }
+    assert_eq!(results, [(1, 1), (0, 1), (1, 0)], "what was sent, then what was given up");
     assert_eq!(switch.port.stats().tx_too_long, 2);
     assert_eq!(host.receive(2), [frame(&[], 1514), frame(&[], 60)]);
     switch.close();

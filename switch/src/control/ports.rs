@@ -52,20 +52,25 @@ struct OwnChange {
 }
 
 impl OwnChange {
-    fn make(self, core: &mut Core, now: Time) -> Result<PortChanges> {
+    fn make(self, core: &mut Core, now: Time) -> PortChanges {
         let (mut changes, mut gone) = (PortChanges::default(), BTreeMap::new());
         for number in self.old {
-            let (port, error) = core
-                .detach_port(now, number)
-                .map_err(|error| ControlError::Internal(error.to_string()))?;
-            changes.errors.extend(error.map(|error| (number, error.to_string())));
-            gone.insert(number, port);
+            match core.detach_port(now, number) {
+                Ok((port, error)) => {
+                    changes.errors.extend(error.map(|error| (number, error.to_string())));
+                    gone.insert(number, port);
+                }
+                Err(why) => drop(changes.errors.insert(number, why.to_string())),
+            }
         }
         for NewPort { number, spec, source } in self.new {
             let opened = match source {
                 PortSource::Opened(opened) => opened,
                 PortSource::Kept(from) => {
-                    let port = gone.remove(&from).ok_or_else(|| no_port(from))?;
+                    let Some(port) = gone.remove(&from) else {
+                        changes.added.insert(number, Err(DeviceError::NoPort(from)));
+                        continue;
+                    };
                     let port = ports::decorate_again(&spec, port, 0, core.memory());
                     Opened { port, queues: Vec::new(), notices: Vec::new() }
                 }
@@ -78,7 +83,7 @@ impl OwnChange {
             changes.added.insert(number, added);
         }
         changes.closing.extend(gone.into_values());
-        Ok(changes)
+        changes
     }
 }
 
@@ -159,7 +164,7 @@ impl Control {
         Ok(())
     }
 
-    /// Takes ports out and puts others in.
+    /// Takes ports out and puts others in. Where that fails, all that has no place any more is closed.
     ///
     /// # Errors
     /// [`ControlError::NotFound`]: an old port; [`ControlError::AlreadyExists`]: a new one; [`ControlError::Unavailable`].
@@ -170,30 +175,61 @@ impl Control {
             self.close_opened(new)?;
             return Err(ControlError::AlreadyExists(format!("port {number} exists already")));
         }
-        let owners = old.iter().map(|number| Ok((*number, self.owner(*number)?))).collect();
-        let found = |owners: BTreeMap<u16, usize>| Ok((owners, self.owned()?));
-        let (owners, mut owned) = match Result::and_then(owners, found) {
+        let (owners, places) = match self.owners(old, &new) {
             Ok(found) => found,
             Err(error) => {
                 self.close_opened(new)?;
                 return Err(error);
             }
         };
-        let mut own: BTreeMap<usize, OwnChange> = BTreeMap::new();
-        for (number, owner) in &owners {
+        let (mut all, mut queues) = (PortChanges::default(), Vec::new());
+        let taken = self.take_queues(&owners, &mut queues);
+        let (own, beside) = self.deal(&owners, new.into_iter().zip(places), &mut queues);
+        all.closing.extend(queues.into_iter().map(|queue| queue.port));
+        match self.make(taken, own, beside, &mut all) {
+            Ok(()) => Ok(all),
+            Err(why) => {
+                self.close(all.closing)?;
+                Err(why)
+            }
+        }
+    }
+
+    /// The workers of the ports that go, by number, and of those that come, in their order.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`]: a port that goes, or that shall stay under another number; [`ControlError::Unavailable`].
+    fn owners(&self, old: &[u16], new: &[NewPort]) -> Result<(BTreeMap<u16, usize>, Vec<usize>)> {
+        let owners = old.iter().map(|number| Ok((*number, self.owner(*number)?)));
+        let owners = owners.collect::<Result<BTreeMap<u16, usize>>>()?;
+        let mut owned = self.owned()?;
+        let place = |one: &NewPort| match &one.source {
+            PortSource::Kept(from) => owners.get(from).copied().ok_or_else(|| no_port(*from)),
+            PortSource::Opened(_) => self.owner_for(one.number, &mut owned),
+        };
+        let places = new.iter().map(place).collect::<Result<_>>()?;
+        Ok((owners, places))
+    }
+
+    /// What each worker has to do with ports of its own, and with those of others; of `queues` stay those of ports that go.
+    fn deal(
+        &self,
+        owners: &BTreeMap<u16, usize>,
+        new: impl Iterator<Item = (NewPort, usize)>,
+        queues: &mut Vec<Queue>,
+    ) -> (BTreeMap<usize, OwnChange>, Vec<Beside>) {
+        let (mut own, mut beside) = (BTreeMap::<usize, OwnChange>::new(), Vec::new());
+        for (number, owner) in owners {
             own.entry(*owner).or_default().old.push(*number);
         }
-        let mut queues = self.take_queues(&owners)?;
-        let mut beside = Vec::new();
-        for mut one in new {
-            let (number, mut coming) = (one.number, Vec::new());
-            let owner = match &mut one.source {
+        for (mut one, owner) in new {
+            let (number, mut coming, mut spec) = (one.number, Vec::new(), None);
+            match &mut one.source {
                 PortSource::Kept(from) => {
                     coming.extend(queues.extract_if(.., |queue| queue.number == *from));
-                    *owners.get(from).ok_or_else(|| no_port(*from))?
+                    spec = Some(one.spec.clone());
                 }
                 PortSource::Opened(opened) => {
-                    let owner = self.owner_for(number, &mut owned)?;
                     let worker = |n: usize| (owner + 1 + n) % self.workers();
                     let queues = opened.queues.drain(..).enumerate();
                     coming.extend(queues.map(|(n, port)| Queue {
@@ -201,41 +237,54 @@ impl Control {
                         worker: worker(n),
                         port,
                     }));
-                    owner
                 }
-            };
-            let is_kept = matches!(one.source, PortSource::Kept(_));
-            let spec = is_kept.then(|| one.spec.clone());
+            }
             beside.push(Beside { number, owner, spec, queues: coming });
             own.entry(owner).or_default().new.push(one);
         }
-        let mut all = PortChanges::default();
-        all.closing.extend(queues.into_iter().map(|queue| queue.port));
+        (own, beside)
+    }
+
+    /// Lets the workers make the change. From the first failure on, `taken` for one, what was opened or taken out is only gathered in `all.closing`.
+    fn make(
+        &self,
+        taken: Result<()>,
+        own: BTreeMap<usize, OwnChange>,
+        beside: Vec<Beside>,
+        all: &mut PortChanges,
+    ) -> Result<()> {
+        let mut done = taken;
         for (worker, change) in own {
-            let changes = self.ask(worker, move |core, now| change.make(core, now))??;
-            all.closing.extend(changes.closing);
-            all.errors.extend(changes.errors);
-            all.added.extend(changes.added);
-            all.places.extend(changes.places);
+            if done.is_err() {
+                all.closing.extend(opened(change.new));
+                continue;
+            }
+            match self.ask(worker, move |core, now| change.make(core, now)) {
+                Ok(changes) => {
+                    all.closing.extend(changes.closing);
+                    all.errors.extend(changes.errors);
+                    all.added.extend(changes.added);
+                    all.places.extend(changes.places);
+                }
+                Err(why) => done = Err(why),
+            }
         }
         for one in beside {
-            self.show_to_others(one, &mut all)?;
+            match done {
+                Ok(()) => done = self.show_to_others(one, all),
+                Err(_) => all.closing.extend(one.queues.into_iter().map(|queue| queue.port)),
+            }
         }
-        Ok(all)
+        done
     }
 
     /// Closes ports that were opened and do not come.
     fn close_opened(&self, new: Vec<NewPort>) -> Result<()> {
-        let opened = new.into_iter().filter_map(|one| match one.source {
-            PortSource::Opened(opened) => Some(opened),
-            PortSource::Kept(_) => None,
-        });
-        self.close(opened.flat_map(|one| std::iter::once(one.port).chain(one.queues)).collect())
+        self.close(opened(new).collect())
     }
 
-    /// Takes these ports out of the workers that do not own them; their queues come back.
-    fn take_queues(&self, owners: &BTreeMap<u16, usize>) -> Result<Vec<Queue>> {
-        let mut queues = Vec::new();
+    /// Takes these ports out of the workers that do not own them; their queues go into `queues`.
+    fn take_queues(&self, owners: &BTreeMap<u16, usize>, queues: &mut Vec<Queue>) -> Result<()> {
         for worker in 0..self.workers() {
             let others = owners.iter().filter(|(_, owner)| **owner != worker);
             let numbers: Vec<u16> = others.map(|(number, _)| *number).collect();
@@ -243,18 +292,13 @@ impl Control {
                 continue;
             }
             let take = move |core: &mut Core, now| {
-                let mut taken = Vec::new();
-                for number in numbers {
-                    let port = core
-                        .detach_queue(now, number)
-                        .map_err(|error| ControlError::Internal(error.to_string()))?;
-                    taken.extend(port.map(|port| Queue { number, worker, port }));
-                }
-                Ok::<_, ControlError>(taken)
+                let queue =
+                    |number| Some(Queue { number, worker, port: core.detach_queue(now, number)? });
+                numbers.into_iter().filter_map(queue).collect::<Vec<_>>()
             };
-            queues.extend(self.ask(worker, take)??);
+            queues.extend(self.ask(worker, take)?);
         }
-        Ok(queues)
+        Ok(())
     }
 
     /// Gives the workers that do not own a port their queues of it, or its place.
@@ -277,8 +321,12 @@ impl Control {
                     core.add_queue(number, owner as u8, port)
                 }
                 None => core.add_elsewhere(number, owner as u8, place),
-            })?;
-            added.map_err(|error| ControlError::InvalidArgument(error.to_string()))?;
+            });
+            let refused = |error: DeviceError| ControlError::InvalidArgument(error.to_string());
+            if let Err(why) = added.and_then(|added| added.map_err(refused)) {
+                changes.closing.extend(queues.into_iter().map(|queue| queue.port));
+                return Err(why);
+            }
         }
         Ok(())
     }
@@ -297,6 +345,15 @@ impl Control {
         owned[owner] += 1;
         Ok(owner)
     }
+}
+
+/// All queues of the ports that were opened.
+fn opened(new: Vec<NewPort>) -> impl Iterator<Item = Box<dyn Port>> {
+    let opened = new.into_iter().filter_map(|one| match one.source {
+        PortSource::Opened(opened) => Some(opened),
+        PortSource::Kept(_) => None,
+    });
+    opened.flat_map(|one| std::iter::once(one.port).chain(one.queues))
 }
 
 /// Entries of a port at the workers that do not own it.

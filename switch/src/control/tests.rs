@@ -1,5 +1,6 @@
 //! Updates and queries on a device of one worker: what is read back, and which status each wrong request has.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -9,6 +10,8 @@ use wireyard_tables::time::{Span, Time};
 use wireyard_tables::{GroupMember, Match};
 
 use super::*;
+use crate::ports::scripted::ScriptedPort;
+use crate::ports::{Opened, PortSpec};
 use crate::program::{DeviceOptions, from_text};
 use crate::replicate::{Group, Member, Members, Session};
 
@@ -310,4 +313,27 @@ fn ids_of_a_program_that_is_gone_write_and_read_nothing() {
     assert_eq!((seen, entries(&control, "ways").len()), (0, 0));
     control.visit_of(&control.program(), &all, &mut |_| seen += 1).unwrap();
     assert_eq!(seen, control.read(&all).unwrap().len());
+}
+
+#[test]
+fn ports_that_cannot_come_are_closed() {
+    let (mut core, control) = device();
+    core.add_port(1, Box::new(ScriptedPort::default())).unwrap();
+    let port = ScriptedPort::default();
+    let is_closed = Arc::clone(&port.is_closed);
+    assert!(core.add_port(1, Box::new(port)).is_err());
+    assert!(is_closed.load(Ordering::Relaxed), "the number is taken");
+
+    let port = ScriptedPort::default();
+    let is_closed = Arc::clone(&port.is_closed);
+    let opened = Opened { port: Box::new(port), queues: Vec::new(), notices: Vec::new() };
+    let new = |number, source| NewPort { number, spec: PortSpec::parse("raw:x").unwrap(), source };
+    // There is no port 3 that could be port 4.
+    let new = vec![new(4, PortSource::Kept(3)), new(2, PortSource::Opened(opened))];
+    while_polled(core, || {
+        let refused = control.exchange_ports(&[1], new).map(drop);
+        assert!(matches!(refused, Err(ControlError::NotFound(_))), "{refused:?}");
+        assert!(is_closed.load(Ordering::Relaxed));
+        assert!(control.owner(1).is_ok(), "nothing was taken out");
+    });
 }

@@ -2,28 +2,33 @@
 //!
 //! A descriptor has room for a number only ([`Descriptor::cut`]): the index of how many, and 1.
 
+use std::collections::BTreeMap;
+
 use wireyard_pipeline::exec::Descriptor;
 
 /// How many bytes are missing, by number.
 #[derive(Debug, Default)]
 pub(super) struct CutRecords {
     missing: Vec<u32>,
+    /// Number of each of them.
+    numbers: BTreeMap<u32, u16>,
 }
 
 impl CutRecords {
-    /// The number for so many missing bytes; 0 for none, and for the 65,536th different number.
+    /// The number for so many missing bytes; 0 for none, and from the 65,536th different length on.
     #[inline]
     pub(super) fn number(&mut self, missing: u32) -> u16 {
         if missing == 0 { 0 } else { self.learn(missing) }
     }
 
     fn learn(&mut self, missing: u32) -> u16 {
-        let known = self.missing.iter().position(|&m| m == missing);
-        let index = known.unwrap_or_else(|| {
-            self.missing.push(missing);
-            self.missing.len() - 1
-        });
-        u16::try_from(index + 1).unwrap_or(0)
+        if let Some(known) = self.numbers.get(&missing) {
+            return *known;
+        }
+        let Ok(number) = u16::try_from(self.missing.len() + 1) else { return 0 };
+        self.missing.push(missing);
+        self.numbers.insert(missing, number);
+        number
     }
 
     /// Bytes that the packet had on the wire.
@@ -42,5 +47,19 @@ impl CutRecords {
     pub(super) fn frame_bytes(&self, descriptor: &Descriptor) -> u32 {
         let wire = self.wire_len(descriptor);
         if wire <= 1 << 16 { wire.max(descriptor.len) } else { descriptor.len }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_without_a_number_take_no_room() {
+        let mut cuts = CutRecords::default();
+        let numbers: Vec<u16> = (1..=70_000).map(|missing| cuts.number(missing)).collect();
+        assert_eq!((numbers[0], numbers[65_534], numbers[65_535]), (1, 65_535, 0));
+        assert_eq!((cuts.missing.len(), cuts.numbers.len()), (65_535, 65_535));
+        assert_eq!((cuts.number(0), cuts.number(65_535), cuts.number(70_000)), (0, 65_535, 0));
     }
 }

@@ -23,6 +23,8 @@ use crate::tm::{CONTROL_QUEUE, Charge, Departure, DropReason, PortId};
 pub(super) struct Egress {
     /// They have not done egress.
     pub(super) departing: Vec<Descriptor>,
+    /// Those whose egress is under way, while others may come.
+    waiting: Vec<Descriptor>,
     burst: Vec<Descriptor>,
     meta: Vec<Intrinsic>,
 }
@@ -60,8 +62,11 @@ impl Core {
     /// Egress for what departs and needs no time on a link. What egress itself sends so by copies waits for the next poll.
     pub(super) fn egress_departing(&mut self, mut trace: Option<&mut dyn TraceSink>) {
         let now_ns = self.now.as_ns();
-        let Egress { departing: mut waiting, mut burst, mut meta } =
-            std::mem::take(&mut self.egress);
+        let Egress { departing, waiting, burst, meta } = &mut self.egress;
+        std::mem::swap(departing, waiting);
+        // The lists go back: no packet costs an allocation.
+        let mut waiting = std::mem::take(waiting);
+        let (mut burst, mut meta) = (std::mem::take(burst), std::mem::take(meta));
         let mut packets = waiting.drain(..);
         loop {
             burst.extend(packets.by_ref().take(BURST_MAX));
@@ -98,11 +103,8 @@ impl Core {
             self.after_pass();
         }
         drop(packets);
-        // The lists go back: no packet costs an allocation.
         (self.egress.burst, self.egress.meta) = (burst, meta);
-        if self.egress.departing.is_empty() {
-            self.egress.departing = waiting;
-        }
+        self.egress.waiting = waiting;
     }
 
     pub(super) fn send_all(&mut self) -> usize {
@@ -252,9 +254,10 @@ impl Core {
     /// nothing more, and a port without a configuration drops what is over a limit.
     #[inline]
     fn send(&mut self, slot: usize) -> usize {
-        let before = self.ports[slot].backlog.len();
-        let mut sent = 0;
-        if before > 0 {
+        let mut all = 0;
+        while !self.ports[slot].backlog.is_empty() {
+            let before = self.ports[slot].backlog.len();
+            let mut sent = 0;
             let port = &mut self.ports[slot];
             let recorded = port.recorded;
             if recorded.is_some() {
@@ -270,6 +273,11 @@ impl Core {
             if let Some(place) = recorded {
                 self.recording.given(place, &mut self.mem, gone, sent);
             }
+            all += sent;
+            // It stopped behind what it gave up; otherwise it has no room.
+            if gone == sent {
+                break;
+            }
         }
         let is_full = !self.ports[slot].backlog.is_empty();
         if !self.manager.configured {
@@ -281,7 +289,7 @@ impl Core {
         if self.ports[slot].backlog.is_empty() {
             self.ports.active.remove(slot);
         }
-        sent
+        all
     }
 
     /// Reports to the traffic manager whether a port takes frames.
@@ -303,5 +311,40 @@ impl Core {
             self.mem.free(frame.buf);
             self.ports.book_drop(from, DeviceReason::TxFull.index());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::scripted::ScriptedPort;
+    use crate::ports::{LinkType, memory};
+    use crate::program::{DeviceOptions, from_text};
+
+    const PROGRAM: &str = "
+pipeline: one_way
+include: [ethernet]
+parser: { start: { extract: ethernet, next: accept } }
+ingress: [ std.egress_port = 1 ]
+deparser: { emit: [ethernet] }
+";
+
+    #[test]
+    fn a_frame_that_the_port_gives_up_is_booked_as_that_one() {
+        let loaded = from_text("one_way.yaml", PROGRAM);
+        let loaded = loaded.unwrap_or_else(|rejected| panic!("{rejected}"));
+        let mut core = loaded.device(DeviceOptions::small()).unwrap();
+        core.add_port(1, Box::new(ScriptedPort { longest: 100, ..Default::default() })).unwrap();
+        // The first frame is too long for port 1, the second is not.
+        for (number, len) in [(2, 200), (3, 60)] {
+            let (near, mut far) =
+                memory::pair(core.memory(), ("near", "far"), LinkType::Ethernet, 8);
+            core.add_port(number, Box::new(near)).unwrap();
+            assert!(far.send_bytes(core.memory(), &vec![0; len]));
+        }
+        core.poll(Time::from_ns(1), None);
+        let sent = |number| core.ports[core.ports.find(number).unwrap()].ledger.sent;
+        assert_eq!([sent(2), sent(3)], [0, 1]);
+        assert_eq!(core.ports.waiting(), 0);
     }
 }

@@ -18,19 +18,27 @@ use crate::recorder::Recorder;
 use crate::stats::DeviceReason;
 
 impl Core {
-    /// Adds a port, also while packets flow. A number that was removed goes on with its counters.
+    /// Adds a port, also while packets flow. A number that was removed goes on with its counters. A port that cannot be added is closed.
     ///
     /// # Errors
     /// The number is taken, or reserved ([`DeviceError::PortNumber`]).
-    pub fn add_port(&mut self, number: u16, port: Box<dyn Port>) -> Result<(), DeviceError> {
-        self.ports.check_number(number)?;
-        match self.ports.removed(number) {
-            Some(slot) => self.manager.restore_port(slot, number)?,
-            None => self.manager.add_port(number)?,
+    pub fn add_port(&mut self, number: u16, mut port: Box<dyn Port>) -> Result<(), DeviceError> {
+        if let Err(why) = self.add_queues_of(number) {
+            port.close(&mut self.mem);
+            return Err(why);
         }
         let slot = self.ports.add(number, port, self.mem.kept() as usize);
         self.report_link(slot);
         Ok(())
+    }
+
+    /// Makes a place in the traffic manager for a port that comes.
+    fn add_queues_of(&mut self, number: u16) -> Result<(), DeviceError> {
+        self.ports.check_number(number)?;
+        match self.ports.removed(number) {
+            Some(slot) => self.manager.restore_port(slot, number),
+            None => self.manager.add_port(number),
+        }
     }
 
     /// Adds a port that was opened by this specification, and begins its capture file if it has one; what the user should know about it
@@ -234,19 +242,12 @@ impl Core {
     }
 
     /// Takes a port of another worker out of the device, where it is there; its queue here comes back, if there is one.
-    ///
-    /// # Errors
-    /// What is wrong with the device's queues.
-    pub(crate) fn detach_queue(
-        &mut self,
-        now: Time,
-        number: u16,
-    ) -> Result<Option<Box<dyn Port>>, DeviceError> {
-        let Some(slot) = self.ports.find(number) else { return Ok(None) };
+    pub(crate) fn detach_queue(&mut self, now: Time, number: u16) -> Option<Box<dyn Port>> {
+        let slot = self.ports.find(number)?;
         let has_queue = self.ports[slot].has_queue;
         // What is wrong with its link is reported by its owner.
-        let (port, _) = self.detach_port(now, number)?;
-        Ok(has_queue.then_some(port))
+        let (port, _) = self.detach_port(now, number).ok()?;
+        has_queue.then_some(port)
     }
 
     /// Puts another port in the place of one, made of it. False: there is no such port here.

@@ -43,10 +43,6 @@ pub(super) struct Manager {
     pub(super) tm: Tm<Descriptor>,
     /// By [`DropReason`].
     reasons: [ReasonIndex; DropReason::ALL.len()],
-    /// Bits per second, by traffic manager port.
-    rates: Vec<Option<u64>>,
-    /// By traffic manager port.
-    flow_control: Vec<FlowControl>,
     /// What ports get.
     qos: Qos,
     /// A port that no configuration names.
@@ -112,8 +108,6 @@ impl Manager {
             tm: Tm::new(qos.tm.clone()),
             configured,
             maps: Vec::new(),
-            rates: Vec::new(),
-            flow_control: Vec::new(),
             template: unnamed(&like),
             qos,
             reasons: DropReason::ALL.map(|reason| reasons.intern(reason.name())),
@@ -127,8 +121,6 @@ impl Manager {
     fn add(&mut self, port: &QosPort) -> Result<(), DeviceError> {
         self.tm.add_port(port.tm.clone())?;
         self.maps.push(port.classifier.clone());
-        self.rates.push(port.tm.rate.map(BitsPerSec::get));
-        self.flow_control.push(port.tm.flow_control.mode);
         Ok(())
     }
 
@@ -269,15 +261,12 @@ impl Manager {
         if !self.tm.set_rate(now, port_id(slot), rate) {
             return Err(DeviceError::NoRate(number));
         }
-        if let Some(known) = self.rates.get_mut(slot + 1) {
-            *known = Some(rate.get());
-        }
         Ok(())
     }
 
-    /// The rate of a slot's port.
+    /// The rate of a slot's port in bits per second.
     pub(super) fn rate_bps(&self, slot: usize) -> Option<u64> {
-        self.rates.get(slot + 1).copied().flatten()
+        self.tm.rate(port_id(slot)).map(BitsPerSec::get)
     }
 
     /// True for a slot whose port is stopped by received pauses.
@@ -287,7 +276,7 @@ impl Manager {
 
     /// The flow control of a slot's port.
     pub(super) fn flow_control(&self, slot: usize) -> FlowControl {
-        self.flow_control.get(slot + 1).copied().unwrap_or_default()
+        self.tm.flow_control(port_id(slot)).map(|flow| flow.mode).unwrap_or_default()
     }
 
     /// When it has something to do.

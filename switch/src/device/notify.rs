@@ -1,14 +1,12 @@
 //! Congestion that programs report, and the CNPs that follow.
 //!
 //! A program only says what it saw ([`Notifier::report`]); the notification point alone decides whether
-//! and when a CNP goes out, and `frames` builds it. What the notification point does not keep, the link
-//! addresses of the flow, is remembered here for as long as a window of the flow may be open.
+//! and when a CNP goes out, and `frames` builds it. The link addresses of the marked packet wait with its CNP.
 //!
 //! A mark seen by ingress (an end point, or a switch that is notified) is answered straight out of the port that the
 //! packet came in by, to whoever sent it there. A mark that egress writes is answered as if the receiver had
 //! sent the CNP: it enters ingress by the port that the marked packet leaves by, and the program routes it.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use wireyard_pipeline::exec::Descriptor;
@@ -89,13 +87,9 @@ pub struct NotifyCounters {
 /// The notification point with the ways back.
 #[derive(Debug)]
 pub struct Notifier {
-    np: NotificationPoint,
+    np: NotificationPoint<Reply>,
     cnp: CnpConfig,
     frames: Arc<Frames>,
-    /// Only looked up, never iterated.
-    replies: HashMap<FlowKey, Reply>,
-    /// The flows of `replies`, oldest first.
-    order: VecDeque<FlowKey>,
     not_transport: u64,
     unbuildable: u64,
 }
@@ -110,8 +104,6 @@ impl Notifier {
             np: NotificationPoint::new(config.np()),
             cnp: config.cnp(),
             frames: Frames::shared()?,
-            replies: HashMap::new(),
-            order: VecDeque::new(),
             not_transport: 0,
             unbuildable: 0,
         })
@@ -148,22 +140,7 @@ impl Notifier {
             marked,
             sender_qp: Some(sender_qp as u32).filter(|qp| *qp != 0),
         };
-        if seen.sender_qp.is_some() {
-            self.remember(flow, Reply { link: CnpLink::back(&address), via });
-        }
-        self.np.on_congestion(now, &seen);
-    }
-
-    /// Twice as many flows as windows can be open: what a window waits for is among them.
-    fn remember(&mut self, flow: FlowKey, reply: Reply) {
-        if self.replies.insert(flow, reply).is_none() {
-            self.order.push_back(flow);
-            if self.order.len() > 2 * self.np.config().max_windows
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.replies.remove(&oldest);
-            }
-        }
+        self.np.on_congestion(now, &seen, Reply { link: CnpLink::back(&address), via });
     }
 
     /// When [`Notifier::poll`] next has something to do.
@@ -173,8 +150,8 @@ impl Notifier {
 
     /// The next CNP that is due.
     pub fn poll(&mut self, now: Time) -> Option<Notice> {
-        while let Some(cnp) = self.np.poll(now) {
-            match self.build(&cnp) {
+        while let Some((cnp, reply)) = self.np.poll(now) {
+            match self.build(&cnp, &reply) {
                 Some(notice) => return Some(notice),
                 None => self.unbuildable += 1,
             }
@@ -182,8 +159,7 @@ impl Notifier {
         None
     }
 
-    fn build(&self, cnp: &Cnp) -> Option<Notice> {
-        let reply = self.replies.get(&cnp.flow)?;
+    fn build(&self, cnp: &Cnp, reply: &Reply) -> Option<Notice> {
         let mut bytes = [0; FRAME_BYTES_MAX];
         let transport = &self.frames.transport;
         let len = transport.build_cnp(cnp, &reply.link, &self.cnp, &mut bytes).ok()?;

@@ -292,7 +292,7 @@ impl EndPointPort {
                 return Some(self.account(now, bytes));
             }
         }
-        while let Some(cnp) = self.np.as_mut().and_then(|np| np.poll(now)) {
+        while let Some((cnp, ())) = self.np.as_mut().and_then(|np| np.poll(now)) {
             match self.build_cnp(&cnp, out) {
                 Some(bytes) => {
                     self.counters.cnps_sent += 1;
@@ -441,7 +441,7 @@ impl EndPointPort {
                 let flow = FlowKey { src: from.src, dst: from.dst, dest_qp: bth.dest_qp };
                 let opcode = bth.opcode;
                 let seen = Congestion { flow, opcode, port: 0, mark, marked, sender_qp };
-                np.on_congestion(now, &seen);
+                np.on_congestion(now, &seen, ());
             }
             if deth.is_some() {
                 let back = self.paths.iter().position(|path| path.address.dst == from.src);

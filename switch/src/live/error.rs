@@ -22,6 +22,12 @@ pub enum LiveError {
     /// The thread of another worker has panicked.
     #[error("a worker ended by a defect of this program")]
     Defect,
+    /// The clock of this run comes to its end ([`Time::MAX`](wireyard_tables::time::Time::MAX)): the loop itself ended as it should.
+    #[error(
+        "this run has lasted 213 days, the most that its clock of picoseconds counts: start it again (the systemd unit does); \
+         --state keeps what controllers wrote"
+    )]
+    ClockEnds,
     /// A file could not take the rest of what was sent or recorded: the loop itself ended as it should.
     #[error(transparent)]
     Output(PortError),

@@ -459,7 +459,12 @@ impl Port for CapturePort {
         match failure {
             Some(source) => {
                 self.output = None;
-                Err(PortError::Capture { port: self.name.clone(), source })
+                let error = PortError::Capture { port: self.name.clone(), source };
+                if done.sent == 0 {
+                    return Err(error);
+                }
+                self.late = Some(error);
+                Ok(done)
             }
             None => Ok(done),
         }

@@ -232,7 +232,10 @@ impl FaultyPort {
         if self.ready.is_empty() {
             return Ok(());
         }
-        self.inner.tx_burst(mem, now, &mut self.ready).map(|_| ())
+        while self.inner.tx_burst(mem, now, &mut self.ready)?.dropped > 0 && !self.ready.is_empty()
+        {
+        }
+        Ok(())
     }
 }
 
@@ -293,7 +296,9 @@ impl Port for FaultyPort {
         for frame in frames.drain(..) {
             self.outward.enter(mem, frame.end, frame);
         }
-        self.push(mem, now)?;
+        // They are on the cable by now.
+        let failure = self.push(mem, now).err();
+        self.late = self.late.take().or(failure);
         Ok(TxDone { sent, dropped: 0 })
     }
 

@@ -556,42 +556,38 @@ impl RawTx {
         index: u32,
     ) -> Result<TxDone, PortError> {
         let mut done = TxDone::default();
-        let mut at = 0;
         let mut failure = None;
-        while let Some(rest) = frames.get(at..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = frames.get(done.sent..).filter(|rest| !rest.is_empty()) {
             match self.batch.send(&self.fd, mem, rest) {
                 Ok(count) => {
                     let bytes: u64 = rest.iter().take(count).map(|f| u64::from(f.len)).sum();
                     stats.tx_frames += count as u64;
                     stats.tx_bytes += bytes;
                     done.sent += count;
-                    at += count;
                     watch.works();
+                    continue;
                 }
                 Err(error) => match tx_verdict(&error) {
-                    TxVerdict::Again => {}
-                    TxVerdict::Full => {
-                        stats.tx_full += 1;
-                        break;
-                    }
+                    TxVerdict::Again => continue,
+                    TxVerdict::Full => stats.tx_full += 1,
+                    // The next call meets it again, and can report it.
+                    TxVerdict::Down if done.sent > 0 => {}
                     TxVerdict::Down => {
                         failure = watch.lost(index);
-                        let lost = frames.len() - at;
-                        stats.tx_down += lost as u64;
-                        done.dropped += lost;
-                        at = frames.len();
+                        done.dropped = frames.len();
+                        stats.tx_down += done.dropped as u64;
                     }
                     verdict => {
                         let too_long = verdict == TxVerdict::TooLong;
                         stats.tx_too_long += u64::from(too_long);
                         stats.tx_errors += u64::from(!too_long);
-                        done.dropped += 1;
-                        at += 1;
+                        done.dropped = 1;
                     }
                 },
             }
+            break;
         }
-        frames.drain(..at).for_each(|frame| mem.free(frame.buf));
+        frames.drain(..done.sent + done.dropped).for_each(|frame| mem.free(frame.buf));
         failure.map_or(Ok(done), Err)
     }
 }

@@ -36,6 +36,10 @@ impl Port for ShutPort {
         self.inner.name()
     }
 
+    fn interface_mac(&self) -> Option<[u8; 6]> {
+        self.inner.interface_mac()
+    }
+
     fn caps(&self) -> PortCaps {
         self.inner.caps()
     }
@@ -145,5 +149,18 @@ impl Port for ShutPort {
 
     fn close(&mut self, mem: &mut PacketMemory) {
         self.inner.close(mem);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scripted::ScriptedPort;
+    use super::*;
+
+    #[test]
+    fn the_address_of_the_interface_shows_through() {
+        let mac = Some([2, 0, 0, 0, 0, 7]);
+        let port = ShutPort::new(Box::new(ScriptedPort { mac, ..ScriptedPort::default() }));
+        assert_eq!(port.interface_mac(), mac);
     }
 }

@@ -58,7 +58,7 @@ pub(super) struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Sends frame after frame with `send` until there is no room, as [`super::Port::tx_burst`] promises.
+    /// Sends frame after frame with `send` until there is no room or one is given up, as [`super::Port::tx_burst`] promises.
     pub(super) fn one_by_one(
         self,
         mem: &mut PacketMemory,
@@ -68,33 +68,36 @@ impl Sending<'_> {
         let Sending { watch, index, stats } = self;
         let mut done = TxDone::default();
         let mut failure = None;
-        let mut at = 0;
-        while let Some(frame) = frames.get(at) {
+        while let Some(frame) = frames.get(done.sent) {
             let Err(error) = send(mem.frame(&frame.buf, frame.data_off, frame.len)) else {
                 stats.tx_frames += 1;
                 stats.tx_bytes += u64::from(frame.len);
                 done.sent += 1;
-                at += 1;
                 watch.works();
                 continue;
             };
             match tx_verdict(&error) {
                 TxVerdict::Again => continue,
-                TxVerdict::Full => {
-                    stats.tx_full += 1;
-                    break;
-                }
+                TxVerdict::Full => stats.tx_full += 1,
+                // The next call meets it again, and can report it.
+                TxVerdict::Down if done.sent > 0 => {}
                 TxVerdict::Down => {
-                    stats.tx_down += 1;
-                    failure = failure.or(watch.lost(index));
+                    failure = watch.lost(index);
+                    done.dropped = frames.len();
+                    stats.tx_down += done.dropped as u64;
                 }
-                TxVerdict::TooLong => stats.tx_too_long += 1,
-                TxVerdict::Refused => stats.tx_errors += 1,
+                TxVerdict::TooLong => {
+                    stats.tx_too_long += 1;
+                    done.dropped = 1;
+                }
+                TxVerdict::Refused => {
+                    stats.tx_errors += 1;
+                    done.dropped = 1;
+                }
             }
-            done.dropped += 1;
-            at += 1;
+            break;
         }
-        frames.drain(..at).for_each(|frame| mem.free(frame.buf));
+        frames.drain(..done.sent + done.dropped).for_each(|frame| mem.free(frame.buf));
         failure.map_or(Ok(done), Err)
     }
 }

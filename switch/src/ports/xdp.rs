@@ -492,17 +492,28 @@ impl Port for XdpPort {
         let mut done = TxDone::default();
         loop {
             let count = self.fitting(frames);
-            for frame in frames.drain(..count) {
-                let sent = self.queue(mem, frame);
-                done.sent += usize::from(sent);
-                done.dropped += usize::from(!sent);
+            let mut fitting = frames.drain(..count);
+            for frame in fitting.by_ref() {
+                if !self.queue(mem, frame) {
+                    done.dropped = 1;
+                    break;
+                }
+                done.sent += 1;
             }
-            self.drive_tx(mem)?;
-            if frames.is_empty() || count == 0 {
-                break;
+            // Behind a frame that was given up; empty otherwise.
+            let rest: Vec<TxFrame> = fitting.collect();
+            frames.splice(..0, rest).for_each(drop);
+            match self.drive_tx(mem) {
+                Err(error) if done.sent == 0 => return Err(error),
+                Err(error) => {
+                    self.notices.push(error.to_string());
+                    break;
+                }
+                Ok(()) if frames.is_empty() || count == 0 || done.dropped > 0 => break,
+                Ok(()) => {}
             }
         }
-        self.stats.tx_full += u64::from(!frames.is_empty());
+        self.stats.tx_full += u64::from(!frames.is_empty() && done.dropped == 0);
         Ok(done)
     }
 

@@ -169,20 +169,20 @@ enum WindowKey {
     Port(u16),
 }
 
-/// The notification point; when something ends is looked at with every packet and stands first.
+/// The notification point, which keeps an `R` for each CNP: its way back. When something ends is looked at with every packet and stands first.
 #[derive(Debug)]
 #[repr(C)]
-pub struct NotificationPoint {
+pub struct NotificationPoint<R = ()> {
     /// Windows in the order in which they close.
     closing: VecDeque<(Time, WindowKey)>,
-    ready: VecDeque<Cnp>,
+    ready: VecDeque<(Cnp, R)>,
     /// Open windows and the CNP that waits for each end. Only looked up, never iterated.
-    windows: HashMap<WindowKey, Option<Cnp>>,
+    windows: HashMap<WindowKey, Option<(Cnp, R)>>,
     counters: NpCounters,
     config: NpConfig,
 }
 
-impl NotificationPoint {
+impl<R> NotificationPoint<R> {
     /// A notification point with no open window. `max_windows` of zero is taken as one.
     pub fn new(mut config: NpConfig) -> Self {
         config.max_windows = config.max_windows.max(1);
@@ -210,8 +210,8 @@ impl NotificationPoint {
         self.windows.len()
     }
 
-    /// A marked packet arrived. What follows comes out of [`Self::poll`], an immediate CNP at once.
-    pub fn on_congestion(&mut self, now: Time, seen: &Congestion) {
+    /// A marked packet arrived, whose CNP comes with `reply`. What follows comes out of [`Self::poll`], an immediate CNP at once.
+    pub fn on_congestion(&mut self, now: Time, seen: &Congestion, reply: R) {
         self.close_windows(now);
         self.counters.ce_seen += 1;
         if never_answered(seen) {
@@ -231,7 +231,7 @@ impl NotificationPoint {
             role: self.config.role,
         };
         if self.config.interval.is_zero() {
-            self.emit(cnp);
+            self.emit((cnp, reply));
             return;
         }
         let key = self.window_key(seen);
@@ -239,12 +239,12 @@ impl NotificationPoint {
             Some(pending)
                 if self.config.window_end == WindowEnd::SendPending && pending.is_none() =>
             {
-                *pending = Some(cnp);
+                *pending = Some((cnp, reply));
             }
             Some(_) => self.counters.cnp_suppressed += 1,
             None => {
                 self.make_room();
-                self.emit(cnp);
+                self.emit((cnp, reply));
                 self.open(now, key);
             }
         }
@@ -259,7 +259,7 @@ impl NotificationPoint {
     }
 
     /// The next CNP due at `now`; call until `None`.
-    pub fn poll(&mut self, now: Time) -> Option<Cnp> {
+    pub fn poll(&mut self, now: Time) -> Option<(Cnp, R)> {
         self.close_windows(now);
         self.ready.pop_front()
     }
@@ -295,7 +295,7 @@ impl NotificationPoint {
         self.closing.push_back((now + self.config.interval, key));
     }
 
-    fn emit(&mut self, cnp: Cnp) {
+    fn emit(&mut self, cnp: (Cnp, R)) {
         self.counters.cnp_sent += 1;
         self.ready.push_back(cnp);
     }

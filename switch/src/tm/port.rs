@@ -240,6 +240,26 @@ impl Port {
         port
     }
 
+    /// Goes on with the counters of the port that had its number before.
+    pub(crate) fn take_counters(&mut self, old: &mut Port) {
+        for (queue, old) in self.queues.iter_mut().zip(&mut old.queues) {
+            queue.counters = old.counters;
+            if let (Some(wred), Some(old)) = (&mut queue.wred, &mut old.wred) {
+                wred.counters = old.counters;
+                wred.histogram = old.histogram.take();
+            }
+        }
+        for (group, old) in self.groups.iter_mut().zip(&old.groups) {
+            group.counters = old.counters;
+        }
+        if let (Some(watchdog), Some(old)) = (&mut self.watchdog, &old.watchdog) {
+            watchdog.counters = old.counters;
+        }
+        self.control_counters = old.control_counters;
+        self.pauses = old.pauses;
+        self.drops = old.drops;
+    }
+
     /// Recomputes whether the fast path is open.
     pub(crate) fn update_passes(&mut self) {
         self.passes = self.config.rate.is_none()

@@ -302,9 +302,7 @@ impl Device<'_> {
             let notices = made.added.remove(&number).unwrap_or(Ok(Vec::new()));
             lines.extend(notices.unwrap_or_else(|why| vec![why.to_string()]));
         }
-        let (mut closing, mut mem) = (made.closing, self.mem.worker());
-        // Where there are no more threads, the system closes them at the end.
-        let _ = Task::start(move || closing.iter_mut().for_each(|port| port.close(&mut mem)));
+        made.closing.into_iter().for_each(|mut port| port.close(&mut self.mem));
         Ok(lines)
     }
 }

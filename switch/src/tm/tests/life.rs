@@ -175,3 +175,29 @@ fn packet_slots_are_a_named_limit() {
     assert_eq!(tm.seen().pool(INGRESS).unwrap().shared, 200);
     tm.seen().audit().unwrap();
 }
+
+#[test]
+fn the_counters_of_a_removed_port_go_on() {
+    let mut tm = plain();
+    let watchdog = Some(WatchdogConfig {
+        queues: 0xff,
+        detection: Span::from_ms(200),
+        restoration: Span::from_ms(200),
+        poll: Span::from_ms(100),
+        action: StormAction::Drop,
+    });
+    let port = || PortConfig { watchdog, ..port(10) };
+    tm.port_down(Time::ZERO, PortId(1));
+    tm.restore_port(PortId(1), port()).unwrap();
+    let entry = &mut tm.ports[1];
+    entry.pauses.rx_xoff[3] = 5;
+    entry.control_counters.admitted.packets = 2;
+    entry.control_counters.departed.packets = 2;
+    entry.watchdog.as_mut().unwrap().counters[3].detected = 1;
+    tm.port_down(Time::ZERO, PortId(1));
+    tm.restore_port(PortId(1), port()).unwrap();
+    let entry = &tm.ports[1];
+    assert_eq!((entry.pauses.rx_xoff[3], entry.control_counters.departed.packets), (5, 2));
+    assert_eq!(entry.watchdog.as_ref().unwrap().counters[3].detected, 1);
+    tm.seen().audit().unwrap();
+}
