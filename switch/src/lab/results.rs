@@ -1,6 +1,7 @@
 //! From what was measured to a report: figures, tables, plots.
 
 mod bins;
+mod capacity;
 mod collectives;
 mod crossing;
 mod depths;

@@ -213,7 +213,10 @@ impl Checker<'_> {
                 if let Some(ty) = types.first().map(|ty| self.known(ty)) {
                     if matches!(ty, Type::Infer(_)) {
                         // What is wrong with the argument is said there.
-                        if args.first().is_some_and(|arg| matches!(self.noted(&arg.value), Type::Any)) {
+                        if args
+                            .first()
+                            .is_some_and(|arg| matches!(self.noted(&arg.value), Type::Any))
+                        {
                             return;
                         }
                         let text = "nothing says which type is read";

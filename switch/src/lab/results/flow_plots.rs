@@ -29,14 +29,11 @@ pub(super) fn fill(
     distributions(report, flows);
 }
 
-/// Payload that the bottleneck's link can carry, bit/s.
-fn payload_rate(window: &Window<'_>, (node, port, _): QueueKey) -> Option<f64> {
-    let scenario = window.lab.scenario();
-    let fabric = &scenario.fabric;
-    let link = *fabric.nodes[node].links.get(usize::from(port) - 1)?;
+/// Payload that the bottleneck can carry, bit/s.
+fn payload_rate(window: &Window<'_>, key: QueueKey) -> Option<f64> {
     let wire = super::theory::packet_bytes(window).1;
-    let part = scenario.host.path_mtu.get() as f64 / wire;
-    Some(fabric.links[link].setup.rate.get() as f64 * part)
+    let part = window.lab.scenario().host.path_mtu.get() as f64 / wire;
+    Some(super::capacity::capacity(window, key)?.get() as f64 * part)
 }
 
 /// The samples in which a flow is under way.

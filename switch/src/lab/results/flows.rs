@@ -91,6 +91,20 @@ pub(super) fn all_active_s(window: &Window<'_>) -> f64 {
     active.as_ps() as f64 / 1e12
 }
 
+/// Part of its time after the warm-up in which a flow had nothing to send, because as many messages were under way as may be; NaN
+/// where it was not under way.
+fn waited(now: &FlowStatus, base: &FlowStatus, active_s: f64) -> f64 {
+    let waited = now.waited.as_ps().saturating_sub(base.waited.as_ps());
+    per_second(waited as f64 / 1e12, active_s)
+}
+
+/// The window limits what a flow sends.
+pub(super) fn is_limited(window: &Window<'_>, flow: usize) -> bool {
+    let base = window.lab.sampler.flow_base.get(flow).copied().unwrap_or_default();
+    let now = &window.lab.last[flow];
+    waited(now, &base, active_s(window, now)) >= WAITED_SHOWN
+}
+
 fn per_second(amount: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount / seconds } else { f64::NAN }
 }
@@ -244,10 +258,7 @@ pub(in crate::lab) fn drawn(scenario: &Scenario) -> Vec<String> {
 
 /// Says which flows had nothing to send because as many messages were under way as may be.
 fn windows(report: &mut Report, flows: &[Measured<'_>]) {
-    let share = |flow: &Measured<'_>| {
-        let waited = flow.now.waited.as_ps().saturating_sub(flow.base.waited.as_ps());
-        per_second(waited as f64 / 1e12, flow.active_s)
-    };
+    let share = |flow: &Measured<'_>| waited(&flow.now, &flow.base, flow.active_s);
     let limited = flows
         .iter()
         .filter(|flow| flow.spec.rounds == 1 && !flow.spec.is_gated && share(flow) >= WAITED_SHOWN);
