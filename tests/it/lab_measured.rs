@@ -85,7 +85,7 @@ fn theory_is_none_where_flows_come_and_go_or_nothing_waits() {
 /// Links of 40 Gbit/s with a curve on which the model holds, and more settings of queues.
 fn shaped(qos: &str, topology: &str, flows: &str) -> Value {
     report(&format!(
-        "lab: shaped\nduration: 1 ms\nwarm_up: 200 us\nlink: {{ rate: 40 Gbit/s, delay: 1 us, mtu: 1500 B }}\ntopology: {topology}\n\
+        "lab: shaped\nduration: 1 ms\nwarm_up: 20 us\nlink: {{ rate: 40 Gbit/s, delay: 1 us, mtu: 1500 B }}\ntopology: {topology}\n\
          switch:\n  qos:\n    preset: onyx_roce\n    wred_profiles: {{ ROCE: {{ green: {{ kmin: 5 KB, kmax: 2000 KB, pmax: 10 % }} }} }}\n{qos}\
          host: {{ rate_control: dcqcn }}\nflows: {flows}\n"
     ))
