@@ -130,6 +130,18 @@ fn theory_is_none_where_a_second_queue_marks_the_flows() {
 }
 
 #[test]
+fn a_bottleneck_that_every_sample_finds_empty_is_empty() {
+    let found = report(
+        "lab: idle\nduration: 1 ms\nsample: 10 us\nlink: { rate: 100 Gbit/s, delay: 1 us }\ntopology: { incast: { senders: 1 } }\n\
+         switch: { qos: { preset: onyx_roce } }\nhost: { rate_control: fixed }\nflows: { from: h1, to: sink, size: 10 KB }\n\
+         expect: { bottleneck.queue_mean: \"< 10 KB\", bottleneck.empty: \"> 90 %\" }\n",
+    );
+    assert_eq!(figure(&found, "bottleneck.queue_mean"), 0.0);
+    assert_eq!(figure(&found, "bottleneck.queue_p99"), 0.0);
+    assert_eq!(figure(&found, "bottleneck.empty"), 1.0);
+}
+
+#[test]
 fn rates_are_of_the_time_that_flows_lived() {
     let text = "lab: rates\nduration: 1 ms\nlink: { rate: 40 Gbit/s, delay: 1 us, mtu: 1500 B }\n\
                 topology: { incast: { senders: 3 } }\nhost: { rate_control: dcqcn }\n\
