@@ -65,6 +65,16 @@ fn percentiles_of_finished_flows_say_of_how_many() {
 }
 
 #[test]
+fn a_load_that_draws_no_flow_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = incast("flows: { load: 0.0000001 %, sizes: web_search }");
+    let ended = lab(&[&scenario(folder.path(), &text), "--json"]);
+    ended.expect(0, &[]);
+    assert!(ended.out.contains("no flow was drawn"), "{}", ended.out);
+    assert!(!ended.err.contains("-0.000") && !ended.out.contains("-0.0"), "{}", ended.err);
+}
+
+#[test]
 fn a_lone_flow_is_not_slowed_down() {
     let wires = "{ hosts: [a, b], switches: [s, t], links: [ { ends: [a, s], rate: 20 Gbit/s }, { ends: [s, t] },
       { ends: [t, b], rate: 40 Gbit/s } ] }";

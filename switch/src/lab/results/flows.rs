@@ -177,7 +177,8 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
     let measured = flows.iter().filter(|flow| flow.active_s > 0.0);
     let throughput: Vec<f64> = measured.map(|flow| flow.throughput).collect();
     let cnps = each(&|flow| (flow.now.cnps - flow.base.cnps) as f64);
-    let sum = |values: &[f64]| values.iter().sum::<f64>();
+    // From zero on: a sum of nothing is a negative zero.
+    let sum = |values: &[f64]| values.iter().fold(0.0, |sum, value| sum + value);
     report.figure("flows.count", flows.len() as f64, Unit::Count);
     // Of all flows together: they need not be under way at one time.
     let bytes = sum(&each(&|flow| (flow.now.delivered_bytes - flow.base.delivered_bytes) as f64));
