@@ -71,7 +71,7 @@ fn a_load_that_draws_no_flow_says_so() {
     let ended = lab(&[&scenario(folder.path(), &text), "--json"]);
     ended.expect(0, &[]);
     assert!(ended.out.contains("no flow was drawn"), "{}", ended.out);
-    assert!(!ended.err.contains("-0.000") && !ended.out.contains("-0.0"), "{}", ended.err);
+    assert!(!ended.err.contains("-0.000"), "{}", ended.err);
 }
 
 #[test]

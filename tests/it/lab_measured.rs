@@ -185,6 +185,16 @@ fn figures_of_single_flows_that_are_drawn_are_not_put_together() {
     let seeds = fs::read_to_string(Path::new(&out).join("seeds.csv")).expect("seeds.csv");
     assert!(seeds.contains("\nflows.throughput,"));
     assert!(!seeds.contains("\nflow."), "{seeds}");
+    // Nor are they compared, of two single runs.
+    let outs = ["1", "2"].map(|seed| {
+        let out = folder.path().join(seed).display().to_string();
+        let path = scenario(folder.path(), text);
+        lab(&[&path, "--seed", seed, "-o", &out]).expect(0, &[]);
+        out
+    });
+    let compared = lab(&["compare", &outs[0], &outs[1]]);
+    assert!(compared.out.contains("flows.throughput"), "{}", compared.out);
+    assert!(!compared.out.contains("flow.h"), "{}", compared.out);
 }
 
 /// Rows of the tree of pauses: who, and why.

@@ -29,7 +29,6 @@ use crate::report::unit::digits;
 use crate::report::{Report, Unit};
 use crate::roce::rp::program::Marks;
 use crate::tm::PortStatus;
-pub(super) use flows::drawn;
 pub(super) use utilisation::on_the_wire;
 
 /// What one needs to know of a run besides its measurements.
@@ -103,8 +102,12 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     let window = Window::new(lab);
     let lab = window.lab;
     let scenario = lab.scenario();
-    let mut report =
-        Report { title: scenario.name.clone(), about: scenario.about.clone(), ..Report::default() };
+    let mut report = Report {
+        title: scenario.name.clone(),
+        about: scenario.about.clone(),
+        drawn: flows::drawn(scenario),
+        ..Report::default()
+    };
     facts(&mut report, lab, about);
     progress::fill(&mut report, &window);
     report.sample_times.clone_from(&lab.sampler.times);

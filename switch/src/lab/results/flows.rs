@@ -248,7 +248,7 @@ fn names(scenario: &Scenario) -> Vec<String> {
 }
 
 /// Figures of single flows that are about another flow with each seed: of drawn flows, and of those that are numbered with them.
-pub(in crate::lab) fn drawn(scenario: &Scenario) -> Vec<String> {
+pub(super) fn drawn(scenario: &Scenario) -> Vec<String> {
     let parts = scenario.sources.iter().zip(&scenario.parts);
     let drawn = parts.filter(|(source, _)| source.draws_hosts()).map(|(_, part)| &part.flows);
     let ends = |number: usize| (scenario.flows[number].from, scenario.flows[number].to);
