@@ -302,6 +302,8 @@ fn what_timers_count_is_shown_as_it_is() {
     let last = lines.next_back().expect("a sample")[column.expect("alpha")];
     // Every 10 us; what is due at the instant of the sample is not done yet.
     assert_eq!(last, "99");
+    let page = fs::read_to_string(out.join("report.html")).expect("report.html");
+    assert!(page.contains("n of each flow") && !page.contains("congestion estimate (alpha)"));
 }
 
 #[test]

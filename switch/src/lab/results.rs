@@ -123,7 +123,7 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     marking::fill(&mut report, &window, bottleneck);
     figures::fill(&mut report, &window);
     ledgers::fill(&mut report, &window);
-    headline::fill(&mut report, crossing.is_of_all());
+    headline::fill(&mut report, crossing.is_of_all(), scenario.host.estimate());
     match outcome {
         Outcome::Failed(violation) => {
             let found = format!("at {}: {}", violation.at, violation.what);

@@ -159,13 +159,13 @@ fn reaction_point(
         y: Axis::from_zero("rate", Unit::BitRate),
         layers: drawn,
     });
-    if window.lab.scenario.host.rate_control != "fixed" {
+    if let Some(estimate) = window.lab.scenario.host.estimate() {
         report.plots.push(Plot {
             id: "alpha".to_owned(),
             title: "Congestion estimate".to_owned(),
-            caption: "Alpha of each flow.".to_owned(),
+            caption: format!("{estimate} of each flow, as rate control has it."),
             x: Axis::from_zero("time", Unit::Seconds),
-            y: Axis::from_zero("alpha", Unit::Plain),
+            y: Axis::from_zero(estimate, Unit::Plain),
             layers: layers(&names, times, &alphas, true),
         });
     }
