@@ -157,6 +157,8 @@ pub struct Report {
     pub facts: Vec<(String, String)>,
     /// Figures, in the order of report.
     pub figures: Vec<Figure>,
+    /// Names of figures that are about something else with another seed: they are not put together, and not compared.
+    pub drawn: Vec<String>,
     /// Checks, then expectations.
     pub verdicts: Vec<Verdict>,
     /// Tables.

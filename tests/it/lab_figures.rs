@@ -51,6 +51,30 @@ fn a_flow_that_was_over_before_the_warm_up_is_not_measured() {
 }
 
 #[test]
+fn percentiles_of_finished_flows_say_of_how_many() {
+    let flows = "flows: [ { from: [h1, h2], to: sink, size: 10 KB }, { from: h3, to: sink } ]";
+    let found = report(&incast(flows));
+    let rows = found["tables"][0]["rows"].as_array().expect("rows");
+    for name in ["completion, p95", "slowdown, p99"] {
+        let row = rows.iter().find(|row| row[0] == name).expect("a row");
+        let text = row[1].as_str().expect("words");
+        assert!(text.ends_with(", of 2 of 3 flows"), "{text}");
+    }
+    let all = report(&incast("flows: { from: [h1, h2], to: sink, size: 10 KB }"));
+    assert!(!all["tables"][0].to_string().contains("of 2 flows"), "{}", all["tables"][0]);
+}
+
+#[test]
+fn a_load_that_draws_no_flow_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = incast("flows: { load: 0.0000001 %, sizes: web_search }");
+    let ended = lab(&[&scenario(folder.path(), &text), "--json"]);
+    ended.expect(0, &[]);
+    assert!(ended.out.contains("no flow was drawn"), "{}", ended.out);
+    assert!(!ended.err.contains("-0.000"), "{}", ended.err);
+}
+
+#[test]
 fn a_lone_flow_is_not_slowed_down() {
     let wires = "{ hosts: [a, b], switches: [s, t], links: [ { ends: [a, s], rate: 20 Gbit/s }, { ends: [s, t] },
       { ends: [t, b], rate: 40 Gbit/s } ] }";

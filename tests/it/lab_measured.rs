@@ -82,6 +82,65 @@ fn theory_is_none_where_flows_come_and_go_or_nothing_waits() {
     assert!(why(&alone).contains("carry no more than the bottleneck"), "{}", why(&alone));
 }
 
+/// Links of 40 Gbit/s with a curve on which the model holds, and more settings of queues.
+fn shaped(qos: &str, topology: &str, flows: &str) -> Value {
+    report(&format!(
+        "lab: shaped\nduration: 1 ms\nwarm_up: 20 us\nlink: {{ rate: 40 Gbit/s, delay: 1 us, mtu: 1500 B }}\ntopology: {topology}\n\
+         switch:\n  qos:\n    preset: onyx_roce\n    wred_profiles: {{ ROCE: {{ green: {{ kmin: 5 KB, kmax: 2000 KB, pmax: 10 % }} }} }}\n{qos}\
+         host: {{ rate_control: dcqcn }}\nflows: {flows}\n"
+    ))
+}
+
+#[test]
+fn theory_is_of_the_least_rate_at_the_bottleneck() {
+    let flows = "{ from: senders, to: sink }";
+    let slow = "{ incast: { senders: 4, last_hop: { rate: 20 Gbit/s } } }";
+    let link = shaped("", slow, flows);
+    let port = "    port_defaults: { max_rate: 20 Gbit/s }\n";
+    let port = shaped(port, "{ incast: { senders: 4 } }", flows);
+    let whole = shaped("", "{ incast: { senders: 4 } }", flows);
+    for name in ["theory.queue_mean", "theory.marking_probability", "bottleneck.payload_rate"] {
+        assert_eq!(figure(&port, name), figure(&link, name), "{name}");
+        assert_ne!(figure(&port, name), figure(&whole, name), "{name}");
+    }
+}
+
+#[test]
+fn theory_is_none_where_flows_cannot_take_a_fair_share() {
+    let topology = "{ hosts: [a, b, c, k], switches: [s], links: [ { ends: [a, s], rate: 1 Gbit/s }, { ends: [b, s] }, \
+                    { ends: [c, s] }, { ends: [k, s] } ] }";
+    let slow = shaped("", topology, "{ from: [a, b, c], to: k }");
+    assert!(why(&slow).contains("the link of a does not carry a fair share"), "{}", why(&slow));
+    let windows = "{ from: senders, to: sink, message: 2 KB, window: 1 }";
+    let short = shaped("", "{ incast: { senders: 2 } }", windows);
+    assert!(why(&short).contains("`window` limits 2 of 2 flows"), "{}", why(&short));
+    for report in [slow, short] {
+        assert!(report["figures"]["theory.queue_mean"]["value"].is_null());
+    }
+}
+
+#[test]
+fn theory_is_none_where_a_second_queue_marks_the_flows() {
+    let flows = "[ { from: long, to: end }, { from: x1, to: y1 }, { from: x2, to: y2 } ]";
+    let two = shaped("", "{ parking_lot: { hops: 2 } }", flows);
+    assert!(why(&two).contains("flows are also marked at "), "{}", why(&two));
+    let one = "[ { from: long, to: end }, { from: x1, to: y1 } ]";
+    let one = shaped("", "{ parking_lot: { hops: 1 } }", one);
+    assert!(figure(&one, "theory.queue_mean") > 5e3);
+}
+
+#[test]
+fn a_bottleneck_that_every_sample_finds_empty_is_empty() {
+    let found = report(
+        "lab: idle\nduration: 1 ms\nsample: 10 us\nlink: { rate: 100 Gbit/s, delay: 1 us }\ntopology: { incast: { senders: 1 } }\n\
+         switch: { qos: { preset: onyx_roce } }\nhost: { rate_control: fixed }\nflows: { from: h1, to: sink, size: 10 KB }\n\
+         expect: { bottleneck.queue_mean: \"< 10 KB\", bottleneck.empty: \"> 90 %\" }\n",
+    );
+    assert_eq!(figure(&found, "bottleneck.queue_mean"), 0.0);
+    assert_eq!(figure(&found, "bottleneck.queue_p99"), 0.0);
+    assert_eq!(figure(&found, "bottleneck.empty"), 1.0);
+}
+
 #[test]
 fn rates_are_of_the_time_that_flows_lived() {
     let text = "lab: rates\nduration: 1 ms\nlink: { rate: 40 Gbit/s, delay: 1 us, mtu: 1500 B }\n\
@@ -126,6 +185,16 @@ fn figures_of_single_flows_that_are_drawn_are_not_put_together() {
     let seeds = fs::read_to_string(Path::new(&out).join("seeds.csv")).expect("seeds.csv");
     assert!(seeds.contains("\nflows.throughput,"));
     assert!(!seeds.contains("\nflow."), "{seeds}");
+    // Nor are they compared, of two single runs.
+    let outs = ["1", "2"].map(|seed| {
+        let out = folder.path().join(seed).display().to_string();
+        let path = scenario(folder.path(), text);
+        lab(&[&path, "--seed", seed, "-o", &out]).expect(0, &[]);
+        out
+    });
+    let compared = lab(&["compare", &outs[0], &outs[1]]);
+    assert!(compared.out.contains("flows.throughput"), "{}", compared.out);
+    assert!(!compared.out.contains("flow.h"), "{}", compared.out);
 }
 
 /// Rows of the tree of pauses: who, and why.
@@ -233,6 +302,8 @@ fn what_timers_count_is_shown_as_it_is() {
     let last = lines.next_back().expect("a sample")[column.expect("alpha")];
     // Every 10 us; what is due at the instant of the sample is not done yet.
     assert_eq!(last, "99");
+    let page = fs::read_to_string(out.join("report.html")).expect("report.html");
+    assert!(page.contains("n of each flow") && !page.contains("congestion estimate (alpha)"));
 }
 
 #[test]

@@ -265,6 +265,27 @@ fn collectives_are_as_fast_as_their_links_and_no_faster() {
     }
 }
 
+/// Four hosts on one switch: two messages of 16 MB to one host take its link twice as long as one, and so does what it sends back.
+#[test]
+fn the_bound_of_a_collective_counts_what_a_link_receives() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // 4096 of 4178 bytes on the wire are payload.
+    let message = 16e6 * 8.0 / 100e9 * 4178.0 / 4096.0;
+    let tree = "ranks: [h1, h2, sink], operation: all_reduce, algorithm: tree, chunks: 1";
+    // Shares of 1/1, 1/2, 1/3 and 1/4: the first expert has 12 of 25 parts, three times, there and back.
+    for (keys, messages) in [(tree, 4.0), ("operation: moe, skew: 1", 2.0 * 3.0 * 12.0 / 25.0)] {
+        let text = format!(
+            "lab: bound\nduration: 12 ms\nsample: 100 us\nlink: {{ rate: 100 Gbit/s, delay: 1 us, mtu: 9216 B }}\n\
+             topology: {{ incast: {{ senders: 3 }} }}\nswitch: {{ qos: {{ preset: onyx_roce }} }}\n\
+             host: {{ rate_control: fixed, path_mtu: 4096 B }}\ncollectives: {{ name: c, size: 16 MB, {keys} }}\n"
+        );
+        let (report, _) = ran(folder.path(), &text, &[]);
+        let bound = figure(&report, "collective.c.bound") / message;
+        assert!((bound / messages - 1.0).abs() < 0.01, "{keys}: {bound} messages of {messages}");
+        assert!(figure(&report, "collective.c.over_bound") > -1e-4, "{keys}");
+    }
+}
+
 /// The rows of a table whose title begins so, as text.
 fn rows(report: &Value, title: &str) -> Vec<String> {
     let tables = report["tables"].as_array().expect("tables");

@@ -223,7 +223,8 @@ fn of_the_same<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> 
 /// How fast it was: on standard error, because it is different each time.
 fn tell_speed(runs: &[Run], seconds: f64) {
     let sum = |name: &str| -> f64 {
-        runs.iter().filter_map(|run| run.report.find(name)).map(|figure| figure.value).sum()
+        let values = runs.iter().filter_map(|run| run.report.find(name));
+        values.fold(0.0, |sum, figure| sum + figure.value)
     };
     let (virtual_s, events) = (sum("run.time"), sum("run.events"));
     let packets = sum("run.delivered");

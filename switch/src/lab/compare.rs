@@ -218,7 +218,10 @@ fn of_seeds(text: &str) -> Option<(Vec<String>, Figures)> {
 fn of_report(text: &str) -> Option<(String, Figures)> {
     let report: Value = serde_json::from_str(text).ok()?;
     let seed = report["facts"]["seed"].as_str()?.to_owned();
-    let figures = report["figures"].as_object()?.iter().map(|(name, figure)| {
+    let drawn = report["drawn"].as_array().map_or(&[][..], Vec::as_slice);
+    let all = report["figures"].as_object()?.iter();
+    let all = all.filter(|(name, _)| !drawn.iter().any(|drawn| drawn == name.as_str()));
+    let figures = all.map(|(name, figure)| {
         let unit = Unit::by_name(figure["unit"].as_str()?)?;
         Some((name.clone(), unit, vec![figure["value"].as_f64().unwrap_or(f64::NAN)]))
     });

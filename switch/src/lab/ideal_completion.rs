@@ -42,11 +42,12 @@ pub(super) fn least_time(scenario: &Scenario, spec: &FlowSpec) -> Option<Span> {
     Some(returned.fold(there, |sum, span| sum + span))
 }
 
-/// How long a message of a flow is on the wire of its sender.
-pub(super) fn first_hop(scenario: &Scenario, spec: &FlowSpec) -> Option<Span> {
+/// How long a message of a flow is on the wire of its sender, and on that of its receiver.
+pub(super) fn end_hops(scenario: &Scenario, spec: &FlowSpec) -> Option<(Span, Span)> {
     let host = scenario.sender(spec);
-    let bytes = Extent::of(&host, u64::from(host::messages(spec).1)).message;
-    Some(links_of(scenario, spec)?.first()?.rate.time_for(Bytes::new(bytes)))
+    let bytes = Bytes::new(Extent::of(&host, u64::from(host::messages(spec).1)).message);
+    let links = links_of(scenario, spec)?;
+    Some((links.first()?.rate.time_for(bytes), links.last()?.rate.time_for(bytes)))
 }
 
 /// Bytes on the wire of so much payload in full packets.

@@ -135,7 +135,6 @@ pub fn run(
         // It is not run again: what the kernel did once it does not do twice.
         packet_trace: None,
         report,
-        drawn: results::drawn(scenario),
         captures: lab.captures(),
         entries: lab.entries().to_vec(),
         foreign: super::foreign::files(&lab),

@@ -1,6 +1,7 @@
 //! From what was measured to a report: figures, tables, plots.
 
 mod bins;
+mod capacity;
 mod collectives;
 mod crossing;
 mod depths;
@@ -28,7 +29,6 @@ use crate::report::unit::digits;
 use crate::report::{Report, Unit};
 use crate::roce::rp::program::Marks;
 use crate::tm::PortStatus;
-pub(super) use flows::drawn;
 pub(super) use utilisation::on_the_wire;
 
 /// What one needs to know of a run besides its measurements.
@@ -102,8 +102,12 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     let window = Window::new(lab);
     let lab = window.lab;
     let scenario = lab.scenario();
-    let mut report =
-        Report { title: scenario.name.clone(), about: scenario.about.clone(), ..Report::default() };
+    let mut report = Report {
+        title: scenario.name.clone(),
+        about: scenario.about.clone(),
+        drawn: flows::drawn(scenario),
+        ..Report::default()
+    };
     facts(&mut report, lab, about);
     progress::fill(&mut report, &window);
     report.sample_times.clone_from(&lab.sampler.times);
@@ -119,7 +123,7 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     marking::fill(&mut report, &window, bottleneck);
     figures::fill(&mut report, &window);
     ledgers::fill(&mut report, &window);
-    headline::fill(&mut report, crossing.is_of_all());
+    headline::fill(&mut report, crossing.is_of_all(), scenario.host.estimate());
     match outcome {
         Outcome::Failed(violation) => {
             let found = format!("at {}: {}", violation.at, violation.what);

@@ -169,6 +169,14 @@ impl HostSetup {
         self.transport == Transport::Infiniband
     }
 
+    /// What rate control estimates congestion by: alpha of DCQCN, or the state that a program shows.
+    pub fn estimate(&self) -> Option<&str> {
+        match &self.rate_program {
+            Some(program) => program.estimate_name(),
+            None => (self.rate_control != "fixed").then_some("alpha"),
+        }
+    }
+
     /// Packets for each acknowledgement.
     pub fn acks_every(&self) -> u32 {
         let usual = self.rate_program.as_ref().map_or(64, |of| of.notification().ack_every);

@@ -27,8 +27,6 @@ pub struct Run {
     pub packet_trace: Option<String>,
     /// Its report, with verdicts.
     pub report: Report,
-    /// Figures that are about another flow with another seed.
-    pub drawn: Vec<String>,
     /// Captures by name of the link.
     pub captures: Vec<(String, Vec<u8>)>,
     /// Entries files of the switches.
@@ -123,7 +121,6 @@ pub fn run(
         outcome,
         packet_trace,
         report,
-        drawn: results::drawn(scenario),
         foreign: foreign::files(&lab),
         captures: lab.captures(),
         entries: lab.entries().to_vec(),
@@ -183,7 +180,7 @@ pub fn run_all(
 
 /// Figures that are about the same thing in all runs: those of single flows that are drawn are not.
 fn figures(runs: &[Run]) -> impl Iterator<Item = &Figure> {
-    let drawn: BTreeSet<&String> = runs.iter().flat_map(|run| &run.drawn).collect();
+    let drawn: BTreeSet<&String> = runs.iter().flat_map(|run| &run.report.drawn).collect();
     let all = runs.first().into_iter().flat_map(|run| &run.report.figures);
     all.filter(move |figure| !drawn.contains(&figure.name))
 }

@@ -32,6 +32,7 @@ pub fn value(report: &Report) -> Value {
         "skipped": report.verdicts.iter().filter(|verdict| verdict.skipped).count(),
         "facts": facts,
         "figures": figures,
+        "drawn": report.drawn,
         "verdicts": verdicts,
         "tables": report.tables.iter().map(table).collect::<Vec<_>>(),
     })

@@ -60,7 +60,10 @@ pub fn wilson(hits: u64, trials: u64) -> (f64, f64) {
     let scale = 1.0 + Z * Z / n;
     let middle = (p + Z * Z / (2.0 * n)) / scale;
     let half = Z / scale * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
-    ((middle - half).max(0.0), (middle + half).min(1.0))
+    // At the ends the interval ends there, which rounding may miss.
+    let low = if hits == 0 { 0.0 } else { (middle - half).max(0.0) };
+    let high = if hits == trials { 1.0 } else { (middle + half).min(1.0) };
+    (low, high)
 }
 
 /// The steps of the empirical distribution function of sorted values, as (value, share).

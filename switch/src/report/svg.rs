@@ -121,12 +121,13 @@ pub fn timeline(timeline: &Timeline) -> String {
     let mut out = open(&timeline.title, height);
     let floor = height - BOTTOM;
     for (place, text) in x.ticks() {
-        let place = at(place);
+        let (place, middle) = (at(place), label_middle(place, &text));
         let _ = write!(
             out,
             "<line class=\"g\" x1=\"{place}\" x2=\"{place}\" y1=\"{TOP}\" y2=\"{}\" \
-             stroke=\"#ddd\"/><text x=\"{place}\" y=\"{}\" text-anchor=\"middle\">{text}</text>",
+             stroke=\"#ddd\"/><text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{text}</text>",
             at(floor),
+            at(middle),
             at(floor + 15.0)
         );
     }
@@ -162,6 +163,12 @@ fn open(title: &str, height: f64) -> String {
     )
 }
 
+/// The middle of a label below an axis: at its tick, or as far to the right as it is not cut. The widest of the usual system
+/// fonts has 0.6 em for a letter.
+fn label_middle(place: f64, text: &str) -> f64 {
+    place.min(WIDTH - text.chars().count() as f64 * 3.6)
+}
+
 fn grid(out: &mut String, x: &Scale, y: &Scale) {
     let (left, right, floor) = (at(LEFT), at(WIDTH - RIGHT), HEIGHT - BOTTOM);
     for (place, text) in y.ticks() {
@@ -178,11 +185,12 @@ fn grid(out: &mut String, x: &Scale, y: &Scale) {
         let _ = write!(
             out,
             "<line x1=\"{0}\" x2=\"{0}\" y1=\"{1}\" y2=\"{2}\" stroke=\"#888\"/>\
-             <text x=\"{0}\" y=\"{3}\" text-anchor=\"middle\">{text}</text>",
+             <text x=\"{4}\" y=\"{3}\" text-anchor=\"middle\">{text}</text>",
             at(place),
             at(floor),
             at(floor + 4.0),
-            at(floor + 16.0)
+            at(floor + 16.0),
+            at(label_middle(place, &text))
         );
     }
     let _ = write!(

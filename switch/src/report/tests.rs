@@ -45,6 +45,10 @@ fn statistics_of_known_sets() {
     // Wilson's interval for 1 % of 1000: 0.54 % to 1.83 % (Newcombe 1998, method 3).
     assert!((low - 0.005_44).abs() < 1e-4 && (high - 0.018_3).abs() < 1e-4, "{low} {high}");
     assert_eq!(stats::wilson(0, 0), (0.0, 1.0));
+    for trials in [1, 7, 300, 12_345] {
+        assert_eq!(stats::wilson(0, trials).0, 0.0);
+        assert_eq!(stats::wilson(trials, trials).1, 1.0);
+    }
     assert_eq!(stats::distribution(&values)[4], (5.0, 1.0));
 }
 

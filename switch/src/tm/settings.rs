@@ -83,6 +83,14 @@ impl<P: Default> Tm<P> {
         self.ports.get(port.index())?.config.rate
     }
 
+    /// The least of a port's rate, its shaper's and that of one of its queues; `None` without any of them.
+    pub fn max_rate(&self, port: PortId, queue: u8) -> Option<BitsPerSec> {
+        let config = &self.ports.get(port.index())?.config;
+        let of_queue = config.queues.get(usize::from(queue))?.service.max;
+        let shaped = [config.max, of_queue].into_iter().flatten().map(|shaper| shaper.rate);
+        config.rate.into_iter().chain(shaped).min()
+    }
+
     /// Changes the rate of a port that has one, from its next frame on. False: it has none.
     pub fn set_rate(&mut self, now: Time, port: PortId, rate: BitsPerSec) -> bool {
         self.flush(now);

@@ -85,7 +85,12 @@ fn scaled(
     let (number, unit) = trimmed.split_at(number_end);
     let unit = unit.trim_start();
     if number.is_empty() || number.starts_with(['.', '_']) || number.ends_with(['.', '_']) {
-        return Err(fail("no number in front".to_owned()));
+        let is_negative = number.is_empty()
+            && unit
+                .strip_prefix('-')
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let problem = if is_negative { "negative is not allowed" } else { "no number in front" };
+        return Err(fail(problem.to_owned()));
     }
     if unit.is_empty() {
         return Err(fail(format!("{number}: missing unit")));

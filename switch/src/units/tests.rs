@@ -15,6 +15,9 @@ fn sizes_say_their_unit() {
     assert!(error::<Bytes>("5000").contains("missing unit"));
     assert!(error::<Bytes>("1.5 B").contains("whole number of B"));
     assert!(error::<Bytes>("KB").contains("no number"));
+    assert!(error::<Bytes>("-5 B").contains("negative is not allowed"));
+    assert!(error::<Interval>("-1 us").contains("negative is not allowed"));
+    assert!(error::<Bytes>("-B").contains("no number"));
     assert!(error::<Bytes>("99999999999999999999 GB").contains("too large"));
     for text in ["", " ", ".", "5.", "_5 B", "5..2 B", "-5 B", "5 B B", "1e3 B"] {
         assert!(text.parse::<Bytes>().is_err(), "{text}");

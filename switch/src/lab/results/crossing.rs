@@ -1,14 +1,18 @@
 //! Flows by the queue that a scenario is about: which cross it, and which of those were there all the time.
 
 use super::Window;
-use super::flows::{active_s, all_active_s};
+use super::flows::{active_s, all_active_s, is_limited};
+use super::queues;
 use crate::lab::probe;
 use crate::lab::sampler::QueueKey;
+use crate::tm::CLASSES;
 
 /// A flow that was under way for this part of the measured time was there all the time.
 const WHOLE: f64 = 0.95;
 /// What flows that were not may add up to, as a part of the measured time.
 const PASSING_MAX: f64 = 0.05;
+/// What share of the packets another queue may mark, as a part of the bottleneck's, before it counts as a second congestion point.
+const ELSEWHERE_MAX: f64 = 0.05;
 
 /// Which flows cross the bottleneck.
 pub(super) struct Crossing(Result<Vec<bool>, String>);
@@ -61,6 +65,44 @@ impl Crossing {
                 "flows wait for each other, the fluid model has flows that always send".into()
             );
         }
-        Ok(steady)
+        match steady.iter().filter(|flow| is_limited(window, **flow)).count() {
+            0 => Ok(steady),
+            limited => Err(format!(
+                "`window` limits {limited} of {} flows at the bottleneck, the fluid model has flows that always send",
+                steady.len()
+            )),
+        }
     }
+}
+
+/// Whether flows are marked at the bottleneck alone.
+///
+/// # Errors
+/// Where else, or why that cannot be said.
+pub(super) fn only_here(
+    window: &Window<'_>,
+    bottleneck: QueueKey,
+    flows: &[usize],
+) -> Result<(), String> {
+    let fabric = &window.lab.scenario().fabric;
+    let share = |key: QueueKey| {
+        let (packets, marked) = queues::marks(window, key)?;
+        (packets > 0).then(|| marked as f64 / packets as f64)
+    };
+    let least = ELSEWHERE_MAX * share(bottleneck).unwrap_or(0.0);
+    for node in fabric.switches() {
+        for port in 1..=fabric.nodes[node].links.len() as u16 {
+            let keys = (0..CLASSES as u8).map(|queue| (node, port, queue));
+            let marking = |key: &QueueKey| share(*key).is_some_and(|share| share > least);
+            let Some(key) = keys.filter(|key| *key != bottleneck).find(marking) else { continue };
+            let crosses = probe::crossing(window.lab, (node, port))?;
+            if flows.iter().any(|flow| crosses[*flow]) {
+                let name = queues::name(window, key);
+                return Err(format!(
+                    "flows are also marked at {name}, the fluid model has one congestion point"
+                ));
+            }
+        }
+    }
+    Ok(())
 }

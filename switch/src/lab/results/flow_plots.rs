@@ -29,14 +29,11 @@ pub(super) fn fill(
     distributions(report, flows);
 }
 
-/// Payload that the bottleneck's link can carry, bit/s.
-fn payload_rate(window: &Window<'_>, (node, port, _): QueueKey) -> Option<f64> {
-    let scenario = window.lab.scenario();
-    let fabric = &scenario.fabric;
-    let link = *fabric.nodes[node].links.get(usize::from(port) - 1)?;
+/// Payload that the bottleneck can carry, bit/s.
+fn payload_rate(window: &Window<'_>, key: QueueKey) -> Option<f64> {
     let wire = super::theory::packet_bytes(window).1;
-    let part = scenario.host.path_mtu.get() as f64 / wire;
-    Some(fabric.links[link].setup.rate.get() as f64 * part)
+    let part = window.lab.scenario().host.path_mtu.get() as f64 / wire;
+    Some(super::capacity::capacity(window, key)?.get() as f64 * part)
 }
 
 /// The samples in which a flow is under way.
@@ -60,7 +57,8 @@ fn within(values: &[f64], range: &std::ops::Range<usize>) -> Vec<f64> {
     values.iter().enumerate().map(value).collect()
 }
 
-/// A line for each of a few, mean and band of many; every value at the same instants.
+/// A line for each of a few, mean and band of many; every value at the same instants. Names are of all flows, values of those that
+/// were followed.
 fn layers(names: &[&str], times: &[f64], values: &[Vec<f64>], steps: bool) -> Vec<Layer> {
     let line = |name: String, points: Vec<(f64, f64)>| match steps {
         true => Layer::Steps { name, points },
@@ -81,11 +79,11 @@ fn layers(names: &[&str], times: &[f64], values: &[Vec<f64>], steps: bool) -> Ve
         mean.push((*time, stats::mean(&here)));
         band.push((*time, stats::percentile(&here, 5.0), stats::percentile(&here, 95.0)));
     }
-    let count = values.len();
-    vec![
-        Layer::Band { name: "p5 to p95".to_owned(), points: band },
-        line(format!("mean of {count} flows"), mean),
-    ]
+    let name = match (values.len(), names.len()) {
+        (count, all) if count < all => format!("mean of the first {count} of {all} flows"),
+        (count, _) => format!("mean of {count} flows"),
+    };
+    vec![Layer::Band { name: "p5 to p95".to_owned(), points: band }, line(name, mean)]
 }
 
 /// A dashed line over the whole picture.
@@ -161,13 +159,13 @@ fn reaction_point(
         y: Axis::from_zero("rate", Unit::BitRate),
         layers: drawn,
     });
-    if window.lab.scenario.host.rate_control != "fixed" {
+    if let Some(estimate) = window.lab.scenario.host.estimate() {
         report.plots.push(Plot {
             id: "alpha".to_owned(),
             title: "Congestion estimate".to_owned(),
-            caption: "Alpha of each flow.".to_owned(),
+            caption: format!("{estimate} of each flow, as rate control has it."),
             x: Axis::from_zero("time", Unit::Seconds),
-            y: Axis::from_zero("alpha", Unit::Plain),
+            y: Axis::from_zero(estimate, Unit::Plain),
             layers: layers(&names, times, &alphas, true),
         });
     }
@@ -205,4 +203,18 @@ fn distributions(report: &mut Report, flows: &[Measured<'_>]) {
     };
     add("completion", "Flow completion time", "time", Unit::Seconds, &times);
     add("slowdown", "Slowdown", "slowdown", Unit::Plain, &slow);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_says_of_which_flows_it_is() {
+        let (names, times) = (vec!["f"; 98], [0.0, 1.0]);
+        let values = vec![vec![1.0, 2.0]; 64];
+        let name = |names: &[&str]| layers(names, &times, &values, false)[1].name().to_owned();
+        assert_eq!(name(&names), "mean of the first 64 of 98 flows");
+        assert_eq!(name(&names[..64]), "mean of 64 flows");
+    }
 }

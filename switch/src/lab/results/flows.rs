@@ -91,6 +91,20 @@ pub(super) fn all_active_s(window: &Window<'_>) -> f64 {
     active.as_ps() as f64 / 1e12
 }
 
+/// Part of its time after the warm-up in which a flow had nothing to send, because as many messages were under way as may be; NaN
+/// where it was not under way.
+fn waited(now: &FlowStatus, base: &FlowStatus, active_s: f64) -> f64 {
+    let waited = now.waited.as_ps().saturating_sub(base.waited.as_ps());
+    per_second(waited as f64 / 1e12, active_s)
+}
+
+/// The window limits what a flow sends.
+pub(super) fn is_limited(window: &Window<'_>, flow: usize) -> bool {
+    let base = window.lab.sampler.flow_base.get(flow).copied().unwrap_or_default();
+    let now = &window.lab.last[flow];
+    waited(now, &base, active_s(window, now)) >= WAITED_SHOWN
+}
+
 fn per_second(amount: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount / seconds } else { f64::NAN }
 }
@@ -163,7 +177,8 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
     let measured = flows.iter().filter(|flow| flow.active_s > 0.0);
     let throughput: Vec<f64> = measured.map(|flow| flow.throughput).collect();
     let cnps = each(&|flow| (flow.now.cnps - flow.base.cnps) as f64);
-    let sum = |values: &[f64]| values.iter().sum::<f64>();
+    // From zero on: a sum of nothing is a negative zero.
+    let sum = |values: &[f64]| values.iter().fold(0.0, |sum, value| sum + value);
     report.figure("flows.count", flows.len() as f64, Unit::Count);
     // Of all flows together: they need not be under way at one time.
     let bytes = sum(&each(&|flow| (flow.now.delivered_bytes - flow.base.delivered_bytes) as f64));
@@ -233,7 +248,7 @@ fn names(scenario: &Scenario) -> Vec<String> {
 }
 
 /// Figures of single flows that are about another flow with each seed: of drawn flows, and of those that are numbered with them.
-pub(in crate::lab) fn drawn(scenario: &Scenario) -> Vec<String> {
+pub(super) fn drawn(scenario: &Scenario) -> Vec<String> {
     let parts = scenario.sources.iter().zip(&scenario.parts);
     let drawn = parts.filter(|(source, _)| source.draws_hosts()).map(|(_, part)| &part.flows);
     let ends = |number: usize| (scenario.flows[number].from, scenario.flows[number].to);
@@ -244,10 +259,7 @@ pub(in crate::lab) fn drawn(scenario: &Scenario) -> Vec<String> {
 
 /// Says which flows had nothing to send because as many messages were under way as may be.
 fn windows(report: &mut Report, flows: &[Measured<'_>]) {
-    let share = |flow: &Measured<'_>| {
-        let waited = flow.now.waited.as_ps().saturating_sub(flow.base.waited.as_ps());
-        per_second(waited as f64 / 1e12, flow.active_s)
-    };
+    let share = |flow: &Measured<'_>| waited(&flow.now, &flow.base, flow.active_s);
     let limited = flows
         .iter()
         .filter(|flow| flow.spec.rounds == 1 && !flow.spec.is_gated && share(flow) >= WAITED_SHOWN);

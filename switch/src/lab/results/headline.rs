@@ -16,17 +16,24 @@ const ROWS: [(&str, &str, &str); 14] = [
     ("queue at the bottleneck, p99", "bottleneck.queue_p99", ""),
     ("marking probability", "bottleneck.marking_probability", "theory.marking_probability"),
     ("CNPs of a flow", "flows.cnp_rate", "theory.cnp_rate"),
-    ("congestion estimate (alpha)", "flows.alpha", "theory.alpha"),
+    (ESTIMATE, "flows.alpha", "theory.alpha"),
     ("time that ports were paused", "pauses.time", ""),
 ];
+
+/// The row that has the name of what is estimated beside it.
+const ESTIMATE: &str = "congestion estimate";
 
 /// Figures of all flows, whatever way they take.
 const OF_ALL: [&str; 2] = ["flows.throughput", "flows.cnp_rate"];
 
+/// Begin of the names of figures that are of finished flows only.
+const OF_FINISHED: [&str; 2] = ["flows.completion_", "flows.slowdown_"];
+
 /// Puts the table before all others.
 ///
 /// What is measured of all flows has a theory beside it where all of them cross the bottleneck, which is what theory is about.
-pub(super) fn fill(report: &mut Report, is_of_all: bool) {
+/// `estimate` is the name of what rate control estimates congestion by, where it does.
+pub(super) fn fill(report: &mut Report, is_of_all: bool, estimate: Option<&str>) {
     let finite = |name: &str| report.find(name).filter(|figure| figure.value.is_finite());
     let shown = |name: &str| finite(name).map_or("-".to_owned(), |f| f.unit.show(f.value));
     let mut table = Table {
@@ -37,14 +44,26 @@ pub(super) fn fill(report: &mut Report, is_of_all: bool) {
         columns: ["figure", "measured", "theory"].map(Column::words).to_vec(),
         rows: Vec::new(),
     };
-    for (what, measured, theory) in ROWS {
-        if finite(measured).is_some() {
-            let theory = if OF_ALL.contains(&measured) && !is_of_all { "" } else { theory };
-            table.rows.push(vec![what.into(), shown(measured).into(), shown(theory).into()]);
-        }
-    }
     let count = |name: &str| finite(name).map_or(0.0, |figure| figure.value);
     let (flows, finished) = (count("flows.count"), count("flows.finished"));
+    let part = match finished < flows {
+        true => format!(", of {finished} of {flows} flows"),
+        false => String::new(),
+    };
+    for (what, measured, theory) in ROWS {
+        let name = match (what, estimate) {
+            (ESTIMATE, None) => continue,
+            (ESTIMATE, Some(name)) => format!("{what} ({name})"),
+            _ => what.to_owned(),
+        };
+        if finite(measured).is_some() {
+            let theory = if OF_ALL.contains(&measured) && !is_of_all { "" } else { theory };
+            let is_of_finished = OF_FINISHED.iter().any(|part| measured.starts_with(part));
+            let part = if is_of_finished { part.as_str() } else { "" };
+            let value = shown(measured) + part;
+            table.rows.push(vec![name.into(), value.into(), shown(theory).into()]);
+        }
+    }
     if finished > 0.0 {
         let text = format!("{finished} of {flows}");
         table.rows.insert(2, vec!["flows finished".into(), text.into(), "-".into()]);

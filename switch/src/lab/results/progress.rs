@@ -1,4 +1,4 @@
-//! A run in which nothing arrived says so, and why: packets were dropped, a queue stands still, or nothing came back.
+//! A run in which nothing arrived says so, and why: no flow was drawn, packets were dropped, a queue stands still, or nothing came back.
 
 use super::{Window, queues};
 use crate::report::Report;
@@ -9,6 +9,10 @@ const TOLD_MAX: usize = 4;
 
 pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
     let lab = window.lab;
+    if lab.scenario().flows.is_empty() {
+        report.fact("progress", "none: no flow was drawn in the time of the run, nothing was sent");
+        return;
+    }
     let base = |number: usize| lab.sampler.flow_base.get(number).copied().unwrap_or_default();
     let moved = |(number, now): (usize, &crate::lab::host::FlowStatus)| {
         now.delivered_bytes > base(number).delivered_bytes || now.finished.is_some()

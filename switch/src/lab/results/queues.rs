@@ -1,11 +1,12 @@
 //! Queues: depth over time, peaks, marks, pauses.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::Window;
 use crate::lab::checks::port_name;
-use crate::lab::sampler::QueueKey;
+use crate::lab::sampler::{QUEUE_SERIES_MAX, QueueKey};
 use crate::report::{Axis, Column, Layer, Plot, Report, Row, Series, Table, Timeline, Unit, stats};
 use crate::tm::{CLASSES, PortStatus, QueueCounters, QueueStatus};
 
@@ -129,11 +130,21 @@ fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
     report.tables.push(table);
 }
 
+/// Depths of a queue after the warm-up: zeros where no sample found it in use, nothing where it was one too many to be followed.
+fn depths_of<'w>(window: &Window<'w>, key: QueueKey) -> Cow<'w, [f64]> {
+    let sampler = &window.lab.sampler;
+    match sampler.queues.get(&key) {
+        Some(track) => Cow::Borrowed(track.bytes.get(window.first..).unwrap_or_default()),
+        None if sampler.queues.len() < QUEUE_SERIES_MAX => {
+            Cow::Owned(vec![0.0; sampler.times.len().saturating_sub(window.first)])
+        }
+        None => Cow::default(),
+    }
+}
+
 fn bottleneck_figures(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
     let Some(key) = bottleneck else { return };
-    let empty = Default::default();
-    let track = window.lab.sampler.queues.get(&key).unwrap_or(&empty);
-    let depths = window.part(&track.bytes);
+    let depths = &*depths_of(window, key);
     let peak = status(window, key).map_or(0, |(now, _)| now.peak_bytes);
     let (eligible, marked) = marks(window, key).unwrap_or((0, 0));
     let sorted = stats::sorted(depths);
@@ -232,11 +243,11 @@ fn depths(
 
 /// Where the queue swings, and how far: a peak is an oscillation, a flat line is noise.
 fn spectrum(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
-    let track = bottleneck.and_then(|key| window.lab.sampler.queues.get(&key));
+    let depths = bottleneck.map_or(Cow::default(), |key| depths_of(window, key));
+    let depths = &*depths;
     let scenario = window.lab.scenario();
     let stride = window.lab.sampler.stride;
     let step = stride as f64 * scenario.sample.as_ps() as f64 / 1e12;
-    let depths = track.map_or(&[][..], |track| window.part(&track.bytes));
     let powers = stats::spectrum(depths, step, scenario.spectrum_window);
     let peak = stats::peak(&powers);
     let share = near(&powers, peak);

@@ -1,11 +1,10 @@
 //! What the fluid model says of the bottleneck, with the scenario's own numbers; or why it says nothing.
 
-use std::collections::BTreeSet;
-
 use wireyard_tables::time::Span;
 
 use super::Window;
-use super::crossing::Crossing;
+use super::capacity::{capacity, filled};
+use super::crossing::{self, Crossing};
 use crate::lab::host;
 use crate::lab::sampler::QueueKey;
 use crate::lab::theory::domain::{self, Hyper};
@@ -66,7 +65,7 @@ pub(super) fn packet_bytes(window: &Window<'_>) -> (f64, f64, f64) {
     (frame, frame + check + gap, frame + check)
 }
 
-fn fluid(window: &Window<'_>, key: QueueKey, crossing: &Crossing) -> Result<Fluid, String> {
+fn fluid(window: &Window<'_>, key: QueueKey, of: &Crossing) -> Result<Fluid, String> {
     let scenario = &window.lab.scenario;
     let fabric = &scenario.fabric;
     let curve = window.lab.sampler.curve(key).ok_or("the bottleneck has no marking curve")?;
@@ -81,20 +80,17 @@ fn fluid(window: &Window<'_>, key: QueueKey, crossing: &Crossing) -> Result<Flui
     let control = host::rate_control(&scenario.host, rate);
     let (_, parameters) = control.map_err(|error| error.to_string())?;
     let parameters = parameters.ok_or("rate control is not DCQCN")?;
-    let flows = crossing.steady(window)?;
+    let flows = of.steady(window)?;
+    let capacity = capacity(window, key).ok_or("the bottleneck has no link")?;
+    filled(window, &flows, capacity)?;
+    crossing::only_here(window, key, &flows)?;
     let specs = flows.iter().map(|flow| &scenario.flows[*flow]);
-    let senders: BTreeSet<usize> =
-        specs.clone().map(|spec| fabric.nodes[spec.from].links[0]).collect();
-    let offered: u64 = senders.iter().map(|link| fabric.links[*link].setup.rate.get()).sum();
-    if offered <= rate.get() {
-        return Err("the links of its senders carry no more than the bottleneck does".into());
-    }
     let first = specs.clone().find_map(|spec| fabric.way(spec.from, spec.to));
     let first = first.ok_or("no flow takes the bottleneck")?;
     let (notification, interval) = gate(&parameters, host::cnp_interval(&scenario.host, rate))?;
     let (frame, wire, counted) = packet_bytes(window);
     let of = Loop {
-        capacity: rate.get() as f64 / (8.0 * wire),
+        capacity: capacity.get() as f64 / (8.0 * wire),
         flows: flows.len() as f64,
         notification,
         cnp_interval: seconds(interval),

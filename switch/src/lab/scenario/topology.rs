@@ -184,7 +184,9 @@ fn generated(
     };
     Some(match kind {
         "incast" => {
-            let senders = count(decoder, "senders", 1)?;
+            // The receiver's link is one of the switch's.
+            let most = (1, NODE_LINKS_MAX - 1);
+            let senders = bounded(decoder, fields.get("senders")?, "senders", most)? as usize;
             fits(decoder, senders + 1, 1, senders + 1, senders + 1)?;
             incast(senders, base, special(decoder, "last_hop")?)
         }

@@ -1,8 +1,8 @@
-//! How long a workload with gates takes where nothing but the sender's own link is shared.
+//! How long a workload with gates takes where nothing but each host's own link is shared, in both directions.
 //!
-//! Every host sends its messages one after the other at line rate, in the order in which they are released; a message arrives after
-//! the time that it takes on an empty network. Gates open as they do in a run. No run is faster, and one without contention is
-//! as fast: it is what a collective is compared with.
+//! Every host sends its messages one after the other at line rate, in the order in which they are released; a message can arrive after
+//! the time that it takes on an empty network, and a host's link takes messages one after the other too, in the order in which they can
+//! arrive. Gates open as they do in a run. One without contention is as fast: it is what a collective is compared with.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -11,7 +11,7 @@ use wireyard_tables::time::{Span, Time};
 
 use super::Need;
 use crate::lab::host;
-use crate::lab::ideal_completion::{first_hop, one_way};
+use crate::lab::ideal_completion::{end_hops, one_way};
 use crate::lab::scenario::Scenario;
 
 /// When things happen at best.
@@ -21,9 +21,10 @@ pub struct Bound {
     pub opened: Vec<Option<Time>>,
 }
 
-/// An event: a gate opens, or a message of a flow is there.
+/// An event: a message of a flow can arrive, it has arrived, or a gate opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
+    Arriving(usize, u32),
     Arrived(usize, u32),
     Open(usize),
 }
@@ -33,12 +34,14 @@ struct Run<'s> {
     missing: Vec<usize>,
     waiters: BTreeMap<(u8, usize, u32), Vec<usize>>,
     events: BinaryHeap<Reverse<(Time, Event)>>,
-    /// By host, when its link is free.
+    /// By host, when its link is free to send.
     free: Vec<Time>,
+    /// By host, when the last message arrived.
+    arrived: Vec<Time>,
     /// By flow, messages sent.
     sent: BTreeMap<usize, u32>,
-    /// By flow: time on the first link, time to arrive.
-    times: BTreeMap<usize, (Span, Span)>,
+    /// By flow: time on the first link, to arrive, on the last link.
+    times: BTreeMap<usize, (Span, Span, Span)>,
 }
 
 /// What a need is looked up by. A completion comes with the arrival here: acknowledgements are not part of the bound.
@@ -57,6 +60,7 @@ pub fn bound(scenario: &Scenario) -> Bound {
         waiters: BTreeMap::new(),
         events: BinaryHeap::new(),
         free: vec![Time::ZERO; scenario.fabric.nodes.len()],
+        arrived: vec![Time::ZERO; scenario.fabric.nodes.len()],
         sent: BTreeMap::new(),
         times: BTreeMap::new(),
     };
@@ -78,6 +82,7 @@ pub fn bound(scenario: &Scenario) -> Bound {
                 }
                 run.met(now, key(&Need::Opened(gate)));
             }
+            Event::Arriving(flow, number) => run.receive(now, (flow, number)),
             Event::Arrived(flow, number) => run.met(now, key(&Need::Arrived(flow, number))),
         }
     }
@@ -85,19 +90,34 @@ pub fn bound(scenario: &Scenario) -> Bound {
 }
 
 impl Run<'_> {
-    fn send(&mut self, now: Time, flow: usize) {
-        let spec = &self.scenario.flows[flow];
+    /// Time on the first link, to arrive, and on the last link, of a message of a flow.
+    fn times(&mut self, flow: usize) -> (Span, Span, Span) {
         let scenario = self.scenario;
-        let (first, all) = *self.times.entry(flow).or_insert_with(|| {
+        *self.times.entry(flow).or_insert_with(|| {
+            let spec = &scenario.flows[flow];
             let length = u64::from(host::messages(spec).1);
             let all = one_way(scenario, spec, (1, length)).unwrap_or(Span::ZERO);
-            (first_hop(scenario, spec).unwrap_or(Span::ZERO), all)
-        });
+            let (first, last) = end_hops(scenario, spec).unwrap_or((Span::ZERO, Span::ZERO));
+            (first, all, last)
+        })
+    }
+
+    fn send(&mut self, now: Time, flow: usize) {
+        let spec = &self.scenario.flows[flow];
+        let (first, all, _) = self.times(flow);
         let begins = self.free[spec.from].max(now);
         self.free[spec.from] = begins + first;
         let number = self.sent.entry(flow).or_default();
         *number += 1;
-        self.events.push(Reverse((begins + all, Event::Arrived(flow, *number))));
+        self.events.push(Reverse((begins + all, Event::Arriving(flow, *number))));
+    }
+
+    /// A message that can arrive now does when the link of its receiver has taken those before it.
+    fn receive(&mut self, now: Time, (flow, number): (usize, u32)) {
+        let last = self.times(flow).2;
+        let arrived = &mut self.arrived[self.scenario.flows[flow].to];
+        *arrived = now.max(*arrived + last);
+        self.events.push(Reverse((*arrived, Event::Arrived(flow, number))));
     }
 
     fn met(&mut self, now: Time, key: (u8, usize, u32)) {

@@ -60,7 +60,8 @@ impl Scale {
     /// Places and labels.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         if self.is_logarithmic {
-            let decades = self.low.log10().round() as i32..=self.high.log10().round() as i32;
+            let (first, last) = (self.low.log10() - 1e-9, self.high.log10() + 1e-9);
+            let decades = first.ceil() as i32..=last.floor() as i32;
             let step = (decades.clone().count() as f64 / TICKS).ceil() as usize;
             let tick = |power| {
                 let value = 10f64.powi(power);

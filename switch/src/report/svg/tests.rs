@@ -38,3 +38,14 @@ fn nothing_measured_is_said() {
     let nan = Layer::Steps { name: "q".to_owned(), points: vec![(0.0, f64::NAN)] };
     assert!(plot(&plot_of(vec![nan])).contains("nothing was measured"));
 }
+
+#[test]
+fn a_logarithmic_axis_has_ticks_within_its_range_and_whole_labels() {
+    let points = vec![(12e-6, 0.1), (3806e-6, 1.0)];
+    let x = Axis { is_logarithmic: true, ..Axis::new("time", Unit::Seconds) };
+    let steps = Layer::Steps { name: "flows".to_owned(), points };
+    let text = plot(&Plot { x, ..plot_of(vec![steps]) });
+    assert!(text.contains(">1000</text>") && !text.contains(">10000</text>"), "{text}");
+    assert_eq!(label_middle(388.0, "10000"), 382.0);
+    assert_eq!(label_middle(200.0, "10000"), 200.0);
+}

@@ -114,6 +114,7 @@ pub struct Program {
     counters: Vec<u32>,
     sets_window: bool,
     shows: Shows,
+    estimate_name: Option<String>,
 }
 
 impl Program {
@@ -151,6 +152,11 @@ impl Program {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The state that it shows as its estimate of congestion, if any.
+    pub fn estimate_name(&self) -> Option<&str> {
+        self.estimate_name.as_deref()
     }
 
     /// What it asks of the receiver.
@@ -312,6 +318,7 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
         counters,
         sets_window,
         shows,
+        estimate_name: declared.estimate.as_ref().map(|name| name.value.clone()),
     })
 }
 
