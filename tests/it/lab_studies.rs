@@ -75,6 +75,15 @@ fn a_study_is_the_same_in_one_go_in_parts_and_after_a_kill() {
         (12.0, 0.0)
     );
     let page = String::from_utf8(whole.0.clone()).expect("a page");
+    // Values have the units of their figures.
+    let runs = String::from_utf8(whole.2.clone()).expect("a table");
+    for column in ["flows.throughput (bit/s)", "flows.cnps (count)"] {
+        assert!(runs.lines().next().expect("a heading").contains(column), "{runs}");
+    }
+    assert!(
+        page.contains(">flows.throughput (Gbit/s)<")
+            || page.contains(">flows.throughput (Mbit/s)<")
+    );
     for id in ["heat-flows-slowdown_p99", "pareto"] {
         assert!(page.contains(&format!("<figure id=\"{id}\"")), "{id}");
     }

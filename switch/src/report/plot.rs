@@ -148,6 +148,8 @@ pub struct HeatMap {
     pub x: (String, Vec<String>),
     /// The key down, and its values.
     pub y: (String, Vec<String>),
+    /// What the values count.
+    pub unit: Unit,
     /// Rows of cells; NaN where nothing was measured.
     pub cells: Vec<Vec<f64>>,
 }

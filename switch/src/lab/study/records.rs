@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Study;
 use crate::folder::{FileError, Folder};
+use crate::report::Unit;
 
 /// The first line of a part: the study, so that a merge needs no other file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +55,9 @@ pub struct Record {
     pub passed: bool,
     /// Figures that were measured.
     pub figures: BTreeMap<String, f64>,
+    /// Units of the figures that the study shows, by their names in CSV.
+    #[serde(default)]
+    pub units: BTreeMap<String, String>,
 }
 
 /// Why results of a study cannot be read, kept or put together.
@@ -250,6 +254,12 @@ pub struct Results {
 }
 
 impl Results {
+    /// The unit of a figure that is shown; a plain number where no run has it.
+    pub fn unit(&self, figure: &str) -> Unit {
+        let name = self.runs.values().find_map(|run| run.units.get(figure));
+        name.and_then(|name| Unit::by_name(name)).unwrap_or(Unit::Plain)
+    }
+
     /// Runs that nobody has done.
     pub fn missing(&self) -> usize {
         self.head.points.len() * self.head.seeds.len() - self.runs.len()

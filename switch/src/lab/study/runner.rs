@@ -67,22 +67,22 @@ impl Runner<'_> {
         let ran = catch_unwind(AssertUnwindSafe(|| self.figures(point, seed, stop)));
         let ran = ran
             .unwrap_or_else(|_| Err("the run panicked: this is a mistake in Wireyard".to_owned()));
-        let record =
-            |failed, passed, figures| Record { point: number, seed, failed, passed, figures };
+        let (figures, units) = (BTreeMap::new(), BTreeMap::new());
+        let failed = Record { point: number, seed, failed: None, passed: false, figures, units };
         match ran {
             Ok(None) => None,
-            Ok(Some((passed, figures))) => Some(record(None, passed, figures)),
-            Err(why) => Some(record(Some(why), false, BTreeMap::new())),
+            Ok(Some((passed, figures, units))) => Some(Record { passed, figures, units, ..failed }),
+            Err(why) => Some(Record { failed: Some(why), ..failed }),
         }
     }
 
-    #[expect(clippy::type_complexity, reason = "stopped or not, passed or not, figures")]
+    #[expect(clippy::type_complexity, reason = "stopped or not, passed or not, figures, units")]
     fn figures(
         &self,
         point: &Point,
         seed: u64,
         stop: &AtomicBool,
-    ) -> Result<Option<(bool, BTreeMap<String, f64>)>, String> {
+    ) -> Result<Option<(bool, BTreeMap<String, f64>, BTreeMap<String, String>)>, String> {
         let scenario = Arc::new(self.scenario(point)?);
         let options = Options { engine: self.engine, seed: Some(seed), workers: 1 };
         let run =
@@ -104,7 +104,9 @@ impl Runner<'_> {
         }
         let finite = run.report.figures.iter().filter(|figure| figure.value.is_finite());
         let figures = finite.map(|figure| (figure.name.clone(), figure.value)).collect();
-        Ok(Some((run.report.passed(), figures)))
+        let shown = self.study.figures.iter().filter_map(|name| run.report.find(name));
+        let units = shown.map(|figure| (figure.name.clone(), figure.unit.name().to_owned()));
+        Ok(Some((run.report.passed(), figures, units.collect())))
     }
 
     /// So many runs, `jobs` at a time; `take` gets each when it is over.

@@ -64,6 +64,11 @@ impl Measured<'_> {
         runs.filter_map(|((_, seed), run)| Some((*seed, *run.figures.get(figure)?))).collect()
     }
 
+    /// The unit of a figure, where a run has it.
+    fn unit(&self, figure: &str) -> Unit {
+        self.results.unit(figure)
+    }
+
     fn mean(&self, point: usize, figure: &str) -> f64 {
         stats::mean(&self.values(point, figure).into_values().collect::<Vec<_>>())
     }
@@ -88,17 +93,13 @@ fn last(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-fn shown(value: f64) -> String {
-    if value.is_finite() { crate::report::unit::digits(value, 4) } else { "-".to_owned() }
-}
-
 /// The best setting, and those that do not differ significantly from it.
 fn best(report: &mut Report, study: &Measured<'_>) {
     let Some(goal) = &study.goal else { return };
     let ranked = study.ranked(goal);
     let Some(&(winner, mean)) = ranked.first() else { return };
     let of = |point: usize| study.values(point, &goal.figure).into_values().collect::<Vec<_>>();
-    let first = of(winner);
+    let (first, unit) = (of(winner), study.unit(&goal.figure));
     let mut table = Table {
         title: format!("Best settings: {}", goal.text()),
         note: "Best first. The difference to the best, over runs with the same seeds, with its 95 % interval; p is the probability of such a \
@@ -107,8 +108,8 @@ fn best(report: &mut Report, study: &Measured<'_>) {
             .to_owned(),
         columns: vec![
             Column::words("setting"),
-            Column::numbers("mean", Unit::Plain),
-            Column::numbers("+-", Unit::Plain),
+            Column::numbers("mean", unit),
+            Column::numbers("+-", unit),
             Column::numbers("worse by", Unit::Share),
             Column::numbers("interval", Unit::Share),
             Column::numbers("p", Unit::Plain),
@@ -132,13 +133,15 @@ fn best(report: &mut Report, study: &Measured<'_>) {
     }
     let half = student::half_width(&first);
     let interval = if half.is_finite() {
-        format!(" +- {}", shown(half))
+        format!(" +- {}", unit.show(half))
     } else {
         ", one seed: no interval".to_owned()
     };
-    report
-        .fact("best", format!("{}: {} {}{interval}", study.name(winner), goal.figure, shown(mean)));
-    report.figure("study.best", mean, Unit::Plain);
+    report.fact(
+        "best",
+        format!("{}: {} {}{interval}", study.name(winner), goal.figure, unit.show(mean)),
+    );
+    report.figure("study.best", mean, unit);
     report.figure("study.best_point", winner as f64 + 1.0, Unit::Count);
     report.tables.push(table);
 }
@@ -185,14 +188,13 @@ fn points_table(report: &mut Report, study: &Measured<'_>) {
     columns.extend(head.keys.iter().map(|key| Column::words(last(key))));
     columns.push(Column::numbers("runs", Unit::Count));
     for figure in &head.figures {
-        columns.push(Column::numbers(figure, Unit::Plain));
-        columns.push(Column::numbers("+-", Unit::Plain));
+        let unit = study.unit(figure);
+        columns.push(Column::numbers(figure, unit));
+        columns.push(Column::numbers("+-", unit));
     }
     let mut table = Table {
         title: "Points".to_owned(),
-        note:
-            "Means over the seeds in base units (bytes, bit/s, seconds), with their 95 % intervals."
-                .to_owned(),
+        note: "Means over the seeds, with their 95 % intervals.".to_owned(),
         columns,
         rows: Vec::new(),
     };
@@ -235,8 +237,8 @@ fn pareto(report: &mut Report, study: &Measured<'_>) {
         note: "Settings of which no other is better in both.".to_owned(),
         columns: vec![
             Column::words("setting"),
-            Column::numbers(&one.figure, Unit::Plain),
-            Column::numbers(&other.figure, Unit::Plain),
+            Column::numbers(&one.figure, study.unit(&one.figure)),
+            Column::numbers(&other.figure, study.unit(&other.figure)),
         ],
         rows: Vec::new(),
     };
@@ -256,8 +258,8 @@ fn pareto(report: &mut Report, study: &Measured<'_>) {
             one.text(),
             other.text()
         ),
-        x: Axis::new(&one.figure, Unit::Plain),
-        y: Axis::new(&other.figure, Unit::Plain),
+        x: Axis::new(&one.figure, study.unit(&one.figure)),
+        y: Axis::new(&other.figure, study.unit(&other.figure)),
         layers: vec![
             Layer::Reference { name: "front".to_owned(), points: line },
             Layer::Measured { name: "settings".to_owned(), points: dots(&all) },
@@ -319,6 +321,7 @@ fn heat_maps(report: &mut Report, study: &Measured<'_>) {
                 last(&head.keys[y]).to_owned(),
                 down.iter().map(|text| (*text).to_owned()).collect(),
             ),
+            unit: study.unit(figure),
             cells,
         });
     }
@@ -360,7 +363,7 @@ fn runs_csv(results: &Results) -> String {
     let mut columns = vec![Column::numbers("point", Unit::Count), Column::words("seed")];
     columns.extend(head.keys.iter().map(|key| Column::words(key)));
     columns.push(Column::words("passed"));
-    columns.extend(head.figures.iter().map(|figure| Column::numbers(figure, Unit::Plain)));
+    columns.extend(head.figures.iter().map(|figure| Column::numbers(figure, results.unit(figure))));
     let mut table = Table { title: "Runs".to_owned(), columns, ..Table::default() };
     for ((point, seed), run) in &results.runs {
         let mut row: Vec<Cell> = vec![(*point as u64 + 1).into(), seed.to_string().into()];

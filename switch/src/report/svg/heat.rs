@@ -22,6 +22,7 @@ pub fn heat_map(map: &HeatMap) -> String {
     let finite = || map.cells.iter().flatten().copied().filter(|value| value.is_finite());
     let (least, most) =
         (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+    let (factor, unit) = map.unit.scale(if most.is_finite() { most } else { 0.0 });
     let mut out = open(&map.title, floor + BOTTOM);
     for (row, (name, cells)) in rows.iter().zip(&map.cells).enumerate() {
         let top = TOP + row as f64 * ROW;
@@ -36,7 +37,7 @@ pub fn heat_map(map: &HeatMap) -> String {
             let x = left + column as f64 * wide;
             let part = if most > least { (value - least) / (most - least) } else { 0.0 };
             let (colour, ink) = colours(part);
-            let text = if value.is_finite() { digits(value, 3) } else { "-".to_owned() };
+            let text = if value.is_finite() { digits(value / factor, 3) } else { "-".to_owned() };
             let size = (wide / (text.chars().count().max(1) as f64 * 0.62)).clamp(5.0, 11.0);
             let _ = write!(
                 out,
@@ -65,7 +66,8 @@ pub fn heat_map(map: &HeatMap) -> String {
         );
     }
     let (middle, last) = (at((left + WIDTH) / 2.0), at(floor + 34.0));
-    let names = format!("{} across, {} down", escaped(&map.x.0), escaped(&map.y.0));
+    let unit = if unit.is_empty() { String::new() } else { format!("; {unit}") };
+    let names = format!("{} across, {} down{unit}", escaped(&map.x.0), escaped(&map.y.0));
     let _ = write!(
         out,
         "<text x=\"{middle}\" y=\"{last}\" text-anchor=\"middle\">{names}</text></svg>"
