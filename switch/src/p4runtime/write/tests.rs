@@ -141,7 +141,7 @@ fn a_group_that_somebody_else_wrote_follows_no_link_and_its_metadata_go_with_it(
     device.control.write(&[Update::Modify(theirs.clone())], Mode::Atomic).unwrap();
     device.link(2, false);
     let query = Query::Multicast { id: Some(5) };
-    assert_eq!(device.control.read(&query).unwrap(), [theirs.clone()]);
+    assert_eq!(device.control.read(&query).unwrap(), std::slice::from_ref(&theirs));
     assert!(!device.kept().is_empty());
     device.control.write(&[Update::Delete(theirs)], Mode::Atomic).unwrap();
     assert!(device.kept().is_empty());
