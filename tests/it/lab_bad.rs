@@ -136,7 +136,9 @@ const TOPOLOGY: &str = "{ incast: { senders: 2 } }";
 const TOO_LARGE: &[(&str, &str, &[&str])] = &[
     ("100 KB", "9000000000 GB", &["8:41", "a flow of 9000000000 GB: at most 10^18 bytes"]),
     ("mtu: 1500 B", "mtu: 70 KB", &["4:44", "frames of 70 KB: at most 65535 B"]),
-    ("senders: 2", "senders: 1024", &["5:21", "at most 1024 links of one switch", "1025 hosts"]),
+    ("senders: 2", "senders: 1024", &["5:32", "senders: 1024, expected 1 to 1023"]),
+    ("senders: 2", "senders: 0", &["5:32", "senders: 0, expected 1 to 1023"]),
+    ("size: 100 KB", "size: -5 B", &["8:41", "negative is not allowed"]),
     (TOPOLOGY, "{ dumbbell: { pairs: 4096 } }", &["5:23", "at most 4096 nodes", "8192 hosts"]),
     (
         TOPOLOGY,
