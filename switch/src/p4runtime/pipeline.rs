@@ -74,7 +74,18 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
             Err(ControlError::InvalidArgument(text.into()))
         }
         Ok(Action::Commit) => match device.saved() {
-            Some(saved) => commit(saved, Keep::Nothing),
+            Some(saved) => {
+                let ready = prepare(device, &saved, Keep::Nothing)
+                    .and_then(|swap| writing().map(|guard| (swap, guard)));
+                match ready {
+                    Ok((swap, _writing)) => exchange(device, swap, saved.pipeline, Keep::Nothing),
+                    Err(error) => {
+                        // It was not done, so it can be asked for again.
+                        device.save(saved);
+                        Err(error)
+                    }
+                }
+            }
             None => Err(ControlError::NotFound(
                 "no configuration was saved: send VERIFY_AND_SAVE first".into(),
             )),

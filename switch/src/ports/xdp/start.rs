@@ -166,15 +166,16 @@ fn start_first(
         let config = config_of(found, queue, shape, entries, frags);
         match try_mode(mem, &config, queue, mode) {
             Ok(live) if !live.stores_tags() && strips_tags(watch.interface()) => {
-                return Err(tags_are_lost(watch));
+                return Err(tags_are_lost(watch, last.as_ref()));
             }
             Ok(live) => {
                 let notice = match (mode, last) {
-                    (XdpMode::Generic, Some((doing, error))) => Some(format!(
-                        "{}: the driver has no native XDP ({doing}: {error}), generic XDP is used; \
-                         raw:{} may be as fast",
+                    (XdpMode::Generic, Some(failure)) => Some(format!(
+                        "{}: the driver has no native XDP ({}: {}), generic XDP is used; {}",
                         watch.port(),
-                        watch.interface()
+                        failure.0,
+                        failure.1,
+                        instead(watch.interface(), &failure)
                     )),
                     _ => None,
                 };
@@ -262,12 +263,26 @@ fn explain(watch: &Watch, doing: &'static str, source: io::Error, found: &Interf
     PortError::Io { port: watch.port().to_owned(), doing, source, help }
 }
 
-/// Rather another kind of port than one that loses tags.
-fn tags_are_lost(watch: &Watch) -> PortError {
+/// What may help where the driver refuses native XDP.
+fn instead(name: &str, (_, error): &Failure) -> String {
+    match error.raw_os_error() {
+        // drivers/net/veth.c, veth_xdp_set: fewer receive queues than the peer has transmit queues.
+        Some(libc::ENOSPC) => format!(
+            "native XDP of a veth wants as many receive queues as its peer has transmit queues: ethtool -L {name} rx N"
+        ),
+        _ => format!("raw:{name} may be as fast"),
+    }
+}
+
+/// Rather another kind of port than one that loses tags. `native` is why the driver refuses native XDP, if it does.
+fn tags_are_lost(watch: &Watch, native: Option<&Failure>) -> PortError {
     let name = watch.interface();
+    let help = match native {
+        Some(failure) if failure.1.raw_os_error() == Some(libc::ENOSPC) => instead(name, failure),
+        _ => format!("ethtool -K {name} rxvlan off"),
+    };
     let why = format!(
-        "{name} takes VLAN tags out of frames and its driver does not tell them to AF_XDP: \
-         ethtool -K {name} rxvlan off"
+        "{name} takes VLAN tags out of frames and its driver does not tell them to AF_XDP: {help}"
     );
     PortError::Unsupported { port: watch.port().to_owned(), why }
 }
