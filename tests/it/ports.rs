@@ -280,6 +280,39 @@ fn a_bare_name_says_which_kind_it_took() {
     assert!(opened.notices.iter().any(|n| n.contains(&format!("opened as {name}"))), "{name}");
 }
 
+/// A card passes on frames for its own address only, unless it is asked for all.
+#[test]
+fn ports_hear_frames_for_all_addresses() {
+    let Some(_network) = private_network("ports_hear_frames_for_all_addresses") else { return };
+    veth("sw", "host");
+    for kind in ["raw", "pnet", "xdp"] {
+        let switch = Wire::open(&format!("{kind}:sw"));
+        let shown = std::process::Command::new("ip").args(["-d", "link", "show", "sw"]).output();
+        let shown = String::from_utf8(shown.expect("ip").stdout).unwrap();
+        assert!(shown.contains("promiscuity 1 "), "{kind}: {shown}");
+        switch.close();
+    }
+}
+
+/// Flows are spread over all receive queues of an interface, and AF_XDP hears those that have a socket.
+#[test]
+fn a_bare_name_takes_no_xdp_that_would_lose_queues() {
+    let test = "a_bare_name_takes_no_xdp_that_would_lose_queues";
+    let Some(_network) = private_network(test) else { return };
+    let queues = "numrxqueues 2 numtxqueues 2";
+    ip(&format!("link add sw {queues} type veth peer name host {queues}"));
+    ip("link set sw up");
+    ip("link set host up");
+    let mem = PacketMemory::new(MemoryConfig { chunks: 256, ..MemoryConfig::default() }).unwrap();
+    for (spec, name) in [("1=sw", "raw:sw"), ("1=xdp:sw", "xdp:sw")] {
+        let mut opened = open(&PortSpec::parse(spec).unwrap(), &mem).unwrap();
+        let said = opened.notices.join("\n");
+        assert_eq!(opened.port.name(), name, "{said}");
+        assert!(said.contains("has 2 receive queues and the port hears 1"), "{said}");
+        opened.port.close(&mut mem.worker());
+    }
+}
+
 mod raw {
     #[test]
     fn carries_every_shape() {
