@@ -118,7 +118,7 @@ mod tests {
     const PROGRAM: &str = "
 pipeline: quiet
 include: [ethernet]
-parser: { start: { extract: ethernet, default: accept } }
+parser: { start: { extract: ethernet, next: accept } }
 ingress: [ std.egress_port = 1 ]
 deparser: { emit: [ethernet] }
 ";

@@ -158,8 +158,8 @@ fn pictures_of_many_values() {
     };
     let drawn = svg::plot(&plot);
     // 1 us, 10 us, 100 us, 1 ms: equally far apart between 58 and 388.
-    for place in ["x=\"58\"", "x=\"168\"", "x=\"278\"", "x=\"388\""] {
-        assert!(drawn.contains(place), "{place}: {drawn}");
+    for place in [58, 168, 278, 388].map(|x| format!("x1=\"{x}\" x2=\"{x}\"")) {
+        assert!(drawn.contains(&place), "{place}: {drawn}");
     }
     assert!(drawn.contains("fill-opacity=\"0.18\""), "{drawn}");
     // Two references are told apart by their dashes, in the picture and in its legend.

@@ -14,7 +14,7 @@ const PROGRAM: &str = "
 pipeline: sets
 include: [ethernet]
 parser:
-  start: { extract: ethernet, default: accept }
+  start: { extract: ethernet, next: accept }
 tables:
   spread:
     key: { std.ingress_port: exact, ethernet.src: selector }
