@@ -192,7 +192,7 @@ fn figures_of_single_flows_that_are_drawn_are_not_put_together() {
         lab(&[&path, "--seed", seed, "-o", &out]).expect(0, &[]);
         out
     });
-    let compared = lab(&["compare", &outs[0], &outs[1]]);
+    let compared = wireyard_tests::binary::run(&["lab", "compare", &outs[0], &outs[1]]);
     assert!(compared.out.contains("flows.throughput"), "{}", compared.out);
     assert!(!compared.out.contains("flow.h"), "{}", compared.out);
 }
