@@ -131,24 +131,24 @@ mod tests {
         assert_eq!(areas.len(), 9);
     }
 
-    /// Two edges that run together at their end have their labels where they are apart.
+    /// An edge that comes to run through a label moves the label.
     #[test]
     fn a_label_is_beside_other_edges_if_it_can_be() {
-        let edges =
-            vec![vec![(40, 0), (40, 100), (150, 200)], vec![(260, 0), (260, 100), (150, 200)]];
-        let laid = Layout { nodes: vec![(150, 210)], edges, width: 400, height: 220 };
-        let labels = vec!["default".to_owned(), "0x6 &&& 0xf".to_owned()];
-        let places = places(&laid, &[[110, 200, 190, 220]], &labels);
-        for (edge, (place, label)) in places.iter().zip(&labels).enumerate() {
-            let here = place.map(|(x, y)| area(x, y, label)).unwrap();
-            let other = &laid.edges[1 - edge];
-            let covered = (1..STEPS)
-                .flat_map(|step| other.windows(2).map(move |pair| point(pair[0], pair[1], step)));
-            let covers = |(x, y): (i32, i32)| {
-                (here[0]..here[2]).contains(&x) && (here[1]..here[3]).contains(&y)
-            };
-            assert!(!covered.clone().any(covers), "{label}: {here:?}");
-        }
+        let own = vec![(40, 0), (40, 100), (150, 200)];
+        let laid = |edges| Layout { nodes: vec![(150, 210)], edges, width: 400, height: 220 };
+        let nodes = [[110, 200, 190, 220]];
+        let alone = places(&laid(vec![own.clone()]), &nodes, &["default".to_owned()]);
+        let (x, _) = alone[0].unwrap();
+        let other = vec![(x, 0), (x, 220)];
+        let labels = ["default".to_owned(), String::new()];
+        let beside = places(&laid(vec![own, other.clone()]), &nodes, &labels);
+        let (x, y) = beside[0].unwrap();
+        let here = area(x, y, "default");
+        let covers = |step| {
+            let (x, y) = point(other[0], other[1], step);
+            (here[0]..here[2]).contains(&x) && (here[1]..here[3]).contains(&y)
+        };
+        assert!(!(1..STEPS).any(covers), "{alone:?} {beside:?}");
     }
 
     #[test]
