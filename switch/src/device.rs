@@ -123,19 +123,11 @@ impl Device for DeviceState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::from_text;
-
-    const PROGRAM: &str = "
-pipeline: quiet
-include: [ethernet]
-parser: { start: { extract: ethernet, next: accept } }
-ingress: [ std.egress_port = 1 ]
-deparser: { emit: [ethernet] }
-";
+    use crate::program::one_way;
 
     #[test]
     fn digests_that_find_no_room_are_counted_and_those_without_a_listener_are_not() {
-        let program = from_text("quiet.yaml", PROGRAM).unwrap_or_else(|e| panic!("{e}")).program;
+        let program = one_way().program;
         let mut device = DeviceState::default();
         let digests = |device: &mut DeviceState, count| {
             (0..count).for_each(|_| device.digest(&program, DigestId::new(0), &[]));

@@ -169,6 +169,19 @@ pub fn from_text(name: &str, text: &str) -> Result<Loaded, Rejected> {
     parse_program(&path, &loader).and_then(without_entries)
 }
 
+/// A program for tests: what is received leaves by port 1.
+#[cfg(test)]
+pub(crate) fn one_way() -> Loaded {
+    const TEXT: &str = "
+pipeline: one_way
+include: [ethernet]
+parser: { start: { extract: ethernet, next: accept } }
+ingress: [ std.egress_port = 1 ]
+deparser: { emit: [ethernet] }
+";
+    from_text("one_way.yaml", TEXT).unwrap_or_else(|rejected| panic!("{rejected}"))
+}
+
 /// A program that was read, without entries.
 ///
 /// # Errors

@@ -63,9 +63,8 @@ impl Core {
     pub(super) fn egress_departing(&mut self, mut trace: Option<&mut dyn TraceSink>) {
         let now_ns = self.now.as_ns();
         let Egress { departing, waiting, burst, meta } = &mut self.egress;
-        std::mem::swap(departing, waiting);
         // The lists go back: no packet costs an allocation.
-        let mut waiting = std::mem::take(waiting);
+        let mut waiting = std::mem::replace(departing, std::mem::take(waiting));
         let (mut burst, mut meta) = (std::mem::take(burst), std::mem::take(meta));
         let mut packets = waiting.drain(..);
         loop {
@@ -319,21 +318,11 @@ mod tests {
     use super::*;
     use crate::ports::scripted::ScriptedPort;
     use crate::ports::{LinkType, memory};
-    use crate::program::{DeviceOptions, from_text};
-
-    const PROGRAM: &str = "
-pipeline: one_way
-include: [ethernet]
-parser: { start: { extract: ethernet, next: accept } }
-ingress: [ std.egress_port = 1 ]
-deparser: { emit: [ethernet] }
-";
+    use crate::program::{DeviceOptions, one_way};
 
     #[test]
     fn a_frame_that_the_port_gives_up_is_booked_as_that_one() {
-        let loaded = from_text("one_way.yaml", PROGRAM);
-        let loaded = loaded.unwrap_or_else(|rejected| panic!("{rejected}"));
-        let mut core = loaded.device(DeviceOptions::small()).unwrap();
+        let mut core = one_way().device(DeviceOptions::small()).unwrap();
         core.add_port(1, Box::new(ScriptedPort { longest: 100, ..Default::default() })).unwrap();
         // The first frame is too long for port 1, the second is not.
         for (number, len) in [(2, 200), (3, 60)] {

@@ -6,20 +6,11 @@ use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::ports::scripted::ScriptedPort;
-use crate::program::{DeviceOptions, from_text};
-
-const PROGRAM: &str = "
-pipeline: ends
-include: [ethernet]
-parser: { start: { extract: ethernet, next: accept } }
-ingress: [ std.egress_port = 1 ]
-deparser: { emit: [ethernet] }
-";
+use crate::program::{DeviceOptions, one_way};
 
 #[test]
 fn a_loop_that_fails_closes_its_ports() {
-    let loaded = from_text("ends.yaml", PROGRAM).unwrap_or_else(|rejected| panic!("{rejected}"));
-    let mut core = loaded.device(DeviceOptions::small()).unwrap();
+    let mut core = one_way().device(DeviceOptions::small()).unwrap();
     // Nothing can wait on a descriptor that is not open.
     let port = ScriptedPort { poll_fd: Some(RawFd::MAX), ..ScriptedPort::default() };
     let is_closed = Arc::clone(&port.is_closed);

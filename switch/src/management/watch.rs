@@ -1,5 +1,8 @@
 //! What a switch says by itself, as documents: digests, packets to the CPU port, idle entries and events.
 
+#[cfg(test)]
+mod tests;
+
 use std::future::poll_fn;
 use std::time::Duration;
 
@@ -104,42 +107,5 @@ pub async fn pass_on(
         if !matches!(sent, Ok(Ok(()))) {
             return;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use wireyard_tables::time::Time;
-
-    use super::*;
-    use crate::control::Keep;
-    use crate::program::{DeviceOptions, from_text};
-
-    const PROGRAM: &str = "
-pipeline: quiet
-include: [ethernet]
-parser: { start: { extract: ethernet, next: accept } }
-ingress: [ std.egress_port = 1 ]
-deparser: { emit: [ethernet] }
-";
-
-    #[test]
-    fn a_client_that_takes_nothing_is_given_up() {
-        let loaded = from_text("quiet.yaml", PROGRAM).unwrap_or_else(|e| panic!("{e}"));
-        let mut core = loaded.device(DeviceOptions::small()).unwrap();
-        let control = core.control().unwrap().clone();
-        let wanted = wire::WatchRequest { events: true, ..Default::default() };
-        let stream = listen(&control, &wanted).unwrap();
-        core.poll(Time::from_ns(1), None);
-        let swap = control.prepare(&loaded, Keep::Nothing).unwrap();
-        swap.commit().unwrap();
-        core.poll(Time::from_ns(2), None);
-        let (sender, _list) = mpsc::channel(1);
-        sender.try_send(Ok(wire::Documents::default())).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(async {
-            let passes = pass_on(stream, sender, Duration::from_millis(1));
-            tokio::time::timeout(Duration::from_secs(10), passes).await.unwrap();
-        });
     }
 }

@@ -178,20 +178,11 @@ mod tests {
     use wireyard_tables::time::Time;
 
     use super::*;
-    use crate::program::{DeviceOptions, from_text};
-
-    const PROGRAM: &str = "
-pipeline: quiet
-include: [ethernet]
-parser: { start: { extract: ethernet, next: accept } }
-ingress: [ std.egress_port = 1 ]
-deparser: { emit: [ethernet] }
-";
+    use crate::program::{DeviceOptions, one_way};
 
     #[test]
     fn a_device_with_a_full_ring_of_commands_is_asked_again_to_be_listened_to() {
-        let loaded = from_text("quiet.yaml", PROGRAM).unwrap_or_else(|e| panic!("{e}"));
-        let mut core = loaded.device(DeviceOptions::small()).unwrap();
+        let mut core = one_way().device(DeviceOptions::small()).unwrap();
         let control = core.control().unwrap().clone();
         let events = Interest { events: true, ..Interest::default() };
         while control.subscribe(events, 1).is_ok() {}

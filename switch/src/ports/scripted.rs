@@ -1,4 +1,4 @@
-//! A port for tests that answers as it was given: errors, frames that it gives up, an address, a descriptor.
+//! A port for tests: with frames that it gives up, an address and a descriptor as the test wants them.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;

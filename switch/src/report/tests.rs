@@ -162,7 +162,7 @@ fn pictures_of_many_values() {
         assert!(drawn.contains(&place), "{place}: {drawn}");
     }
     assert!(drawn.contains("fill-opacity=\"0.18\""), "{drawn}");
-    // Two references are told apart by their dashes, in the picture and in its legend.
+    // Two references have different dashes, in the picture and in its legend.
     for dashes in ["\"5 3\"", "\"1.5 3\""] {
         assert_eq!(drawn.matches(dashes).count(), 2, "{drawn}");
     }
