@@ -18,6 +18,7 @@ parser Parse(packet_in packet, out headers hdr, inout metadata meta, inout stand
             (6, _, _): second;
             (7, _, _): reject;
             (8, _, _): parts;
+            (10, _, _): left;
             (9, 1, 3): first;
             (0..5, _, _): back;
         }
@@ -29,6 +30,12 @@ parser Parse(packet_in packet, out headers hdr, inout metadata meta, inout stand
         hdr.head.a[3:0] += 3;
         hdr.head.a[7:4] ^= 5;
         transition back;
+    }
+    // The left side is that of before.
+    state left {
+        hdr.head.a[3:0] += (bit<4>)take(hdr.head.a);
+        hdr.head.b[hdr.head.at+:4] += (bit<4>)take(hdr.head.at);
+        transition accept;
     }
 }
 control Nothing(inout headers hdr, inout metadata meta) { apply { } }

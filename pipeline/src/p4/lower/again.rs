@@ -78,7 +78,7 @@ impl Lower<'_> {
         self.lists.clone_sessions.as_ref().map(|both| both[usize::from(in_egress)].clone())
     }
 
-    /// At the end of a control: the clone that it asked for last.
+    /// At the end of a control: the clone that it asked for last. No session has number 0 (P4Runtime specification 1.5, section 9.5.2).
     pub(super) fn last_clone(&mut self, span: SourceSpan) -> Vec<Stmt> {
         let Some(session) = self.session_here() else { return Vec::new() };
         let asked = binary(AstBin::Ne, session.clone(), number(0, 16, span), span);

@@ -114,6 +114,14 @@ impl Lower<'_> {
         self.kept(value, ty, self.place == Place::Parser)
     }
 
+    /// The same of a number.
+    pub(super) fn number_kept(&mut self, value: AstExpr, ty: &Type) -> AstExpr {
+        match self.keep_all(&Val::Scalar(value.clone()), ty) {
+            Val::Scalar(kept) => kept,
+            _ => value,
+        }
+    }
+
     /// The same, with the numbers in storage or not.
     pub(super) fn kept(&mut self, value: &Val, ty: &Type, stored: bool) -> Val {
         match value {

@@ -52,11 +52,11 @@ impl Names {
 
     /// A name for a value.
     pub(super) fn value(&mut self) -> String {
-        self.seen("value", "")
+        self.visible("value", "")
     }
 
     /// A name for what bodies of actions name, which no parameter hides.
-    pub(super) fn seen(&mut self, wanted: &str, around: &str) -> String {
+    pub(super) fn visible(&mut self, wanted: &str, around: &str) -> String {
         loop {
             let name = self.fresh(wanted, around);
             if !self.params.contains(&name) {

@@ -131,7 +131,8 @@ impl Lower<'_> {
 fn is_empty(state: &StateDecl) -> bool {
     state.extract.is_empty()
         && state.statements.is_empty()
-        && matches!(&state.next, NextDecl::To(to) if to.as_ref().is_none_or(|to| !to.value.starts_with("reject")))
+        && !matches!(&state.next, NextDecl::To(Some(to)) if to.value == "reject" || to.value.starts_with("reject("))
+        && matches!(&state.next, NextDecl::To(_))
 }
 
 /// States as text, without their places.

@@ -157,9 +157,15 @@ impl Lower<'_> {
         }
         if let (Place::Parser, ExprKind::Slice(of, high, low)) = (self.place, &*target.kind) {
             let bounds = (self.known_number(high) as u32, self.known_number(low) as u32);
-            let mut value = self.scalar(value);
-            if let Some(operator) = operator {
-                let part = self.scalar(target);
+            // The left side first: what the value does must not move it.
+            let mut part = operator.map(|operator| (operator, self.scalar(target)));
+            let mut first = |lower: &mut Self| {
+                if let Some((_, part)) = &mut part {
+                    *part = lower.number_kept(part.clone(), &ty);
+                }
+            };
+            let mut value = self.behind(value, |lower| lower.scalar(value), &mut first);
+            if let Some((operator, part)) = part {
                 value = self.operate(operator, part, value, &ty, span);
             }
             return self.assign_part(of, bounds, value, span);
@@ -235,16 +241,16 @@ impl Lower<'_> {
         (value, part): (&Expr, &Type),
         span: SourceSpan,
     ) {
-        let ty = self.type_of(of);
+        let (ty, of_base) = (self.type_of(of), self.type_of(base));
         let bits = self.bits(&ty, span);
         let mut place = self.place_of(of);
         let mut at = self.scalar(base);
         let mut old = self.read_of(&place, span);
         let mut first = |lower: &mut Self| {
             place = lower.fixed(place.clone());
-            at = lower.keep(at.clone());
+            at = lower.number_kept(at.clone(), &of_base);
             if operator.is_some() {
-                old = lower.keep(old.clone());
+                old = lower.number_kept(old.clone(), &ty);
             }
         };
         let given = self.behind(value, |lower| lower.eval(value), &mut first);

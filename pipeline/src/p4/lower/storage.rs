@@ -42,11 +42,11 @@ fn is_array(ty: &Type) -> bool {
 
 /// Bits of an enum without a type: 8, or as many as its members need.
 pub(super) fn enum_bits(decl: &Decl) -> u32 {
-    let members = match &decl.kind {
-        DeclKind::Enum(_, members) => members.len(),
+    let last = match &decl.kind {
+        DeclKind::Enum(_, members) => members.len().saturating_sub(1),
         _ => 0,
     };
-    if members <= 1 << 8 { 8 } else { 16 }
+    (usize::BITS - last.leading_zeros()).max(8)
 }
 
 impl Lower<'_> {
@@ -129,7 +129,7 @@ impl Lower<'_> {
         self.header_field("value", ty.base(), span, &mut fields);
         let decl = HeaderDecl { fields, bytes: None, word: None, controller: None };
         self.unit.headers.push((Sp::new(header.clone(), span), decl));
-        let name = self.names.seen(wanted, self.env.clone().prefix());
+        let name = self.names.visible(wanted, self.env.clone().prefix());
         let decl = InstanceDecl { header: Sp::new(header, span), stack: None };
         self.unit.instances.push((Sp::new(name.clone(), span), decl));
         self.hidden.push(name.clone());
@@ -218,7 +218,7 @@ impl Lower<'_> {
         match &**of {
             Type::Struct(inner) if inner.kind == StructKind::Header => {
                 let header = self.header_type(inner);
-                let name = self.names.seen(wanted, self.env.clone().prefix());
+                let name = self.names.visible(wanted, self.env.clone().prefix());
                 let stack = Some(ast::Size::new(u64::from(size), span));
                 let decl = InstanceDecl { header: Sp::new(header, span), stack };
                 self.unit.instances.push((Sp::new(name.clone(), span), decl));
@@ -238,7 +238,7 @@ impl Lower<'_> {
 
     fn new_header(&mut self, of: &Rc<StructType>, wanted: &str, span: SourceSpan) -> Header {
         let header = self.header_type(of);
-        let name = self.names.seen(wanted, self.env.clone().prefix());
+        let name = self.names.visible(wanted, self.env.clone().prefix());
         let decl = InstanceDecl { header: Sp::new(header, span), stack: None };
         self.unit.instances.push((Sp::new(name.clone(), span), decl));
         Header { path: path(&[&name], span), ty: of.clone() }

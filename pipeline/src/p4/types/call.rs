@@ -212,7 +212,7 @@ impl Checker<'_> {
                 }
                 if let Some(ty) = types.first().map(|ty| self.known(ty)) {
                     if matches!(ty, Type::Infer(_)) {
-                        // What is wrong with the argument is said there.
+                        // The argument has an error of its own.
                         if args
                             .first()
                             .is_some_and(|arg| matches!(self.noted(&arg.value), Type::Any))

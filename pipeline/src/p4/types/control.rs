@@ -63,7 +63,7 @@ impl Checker<'_> {
                 self.error(codes::TWICE, state.name.span, text);
             }
         }
-        // A state that cannot be read is left out, and it was said why.
+        // A state that cannot be read is left out, with an error of its own.
         let is_whole = self.report.iter().all(|known| known.code != codes::P4_SYNTAX);
         if is_whole && !states.iter().any(|state| &*state.name.value == "start") {
             let names: Vec<&str> = states.iter().map(|state| &*state.name.value).collect();
@@ -279,8 +279,7 @@ impl Checker<'_> {
         self.bind(&decl.name, Name::Decl(decl.clone()));
     }
 
-    /// An expression that is written: a variable, a parameter that may be written, or a part of one.
-    /// Whether something can be written; an error if not.
+    /// Whether an expression can be written, an error if not: a variable, a parameter that may be written, or a part of one.
     pub(super) fn must_be_place(&mut self, expr: &Expr) -> bool {
         let problem = self.not_a_place(expr);
         let is_place = problem.is_none();

@@ -11,7 +11,7 @@ use super::{Const, StructType, Type};
 use crate::diag::codes;
 use crate::ir::SourceSpan;
 
-/// Most numbers and headers in a type, so that types that double with each declaration stay small.
+/// Most parts of a type, so that types that double with each declaration stay small: fields, elements and type arguments, of all that is in it.
 const PARTS_MAX: usize = 1 << 14;
 
 /// Takes the parts of a type from those that are left; false where there are not enough.
@@ -56,7 +56,8 @@ impl Checker<'_> {
             return found;
         }
         let text = format!("a type of more than {PARTS_MAX} parts");
-        self.error(codes::LIMIT, ty.span, text).note("fields of fields and elements are counted");
+        self.error(codes::LIMIT, ty.span, text)
+            .note("fields, elements and type arguments are counted, in each other too");
         Type::Any
     }
 
