@@ -36,18 +36,6 @@ impl Control {
         self.visit_in(&loader.current(), query, each)
     }
 
-    /// The least and the greatest number that a member or group of a table has; `None` where there is neither.
-    ///
-    /// # Errors
-    /// [`ControlError::InvalidArgument`]: the table has no action profile.
-    pub fn profile_numbers(&self, table: TableId) -> Result<Option<RangeInclusive<u32>>> {
-        let generation = self.shared.loader().current();
-        let declared = plan::table(&generation.program, table)?;
-        let profile = plan::profile(&generation.program, table)?;
-        let numbers = generation.state.tables().profile_numbers(profile);
-        numbers.map_err(|error| of_entry(&declared.name, &error))
-    }
-
     /// The same for a query whose ids are of this program.
     ///
     /// # Errors
@@ -62,6 +50,18 @@ impl Control {
         let generation = loader.current();
         plan::is_of(&generation, program)?;
         self.visit_in(&generation, query, each)
+    }
+
+    /// The least and the greatest number that a member or group of a table has; `None` where there is neither.
+    ///
+    /// # Errors
+    /// [`ControlError::InvalidArgument`]: the table has no action profile.
+    pub fn profile_numbers(&self, table: TableId) -> Result<Option<RangeInclusive<u32>>> {
+        let generation = self.shared.loader().current();
+        let declared = plan::table(&generation.program, table)?;
+        let profile = plan::profile(&generation.program, table)?;
+        let numbers = generation.state.tables().profile_numbers(profile);
+        numbers.map_err(|error| of_entry(&declared.name, &error))
     }
 
     fn visit_in(

@@ -67,7 +67,7 @@ pub fn swap(device: &Device, request: &wire::SwapRequest) -> Result<Value, Contr
         let schema = Arc::new(Schema::of(loaded.program.clone()));
         let pipeline =
             Pipeline { schema, blob: request.program.clone(), cookie: 0, is_absent: false };
-        exchange(device, swap, pipeline, keep)?;
+        exchange(device, swap, Arc::new(pipeline), keep)?;
     }
     Ok(json!({
         "before": before,

@@ -60,7 +60,7 @@ pub struct Saved {
     /// The program.
     pub loaded: Loaded,
     /// What it will be when it runs.
-    pub pipeline: Pipeline,
+    pub pipeline: Arc<Pipeline>,
 }
 
 /// A device that controllers steer.

@@ -52,10 +52,10 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
         arbitration.may_write(&request.role, election).map(|()| arbitration)
     };
     drop(writing()?);
-    let commit = |saved: Saved, keep: Keep| {
-        let swap = prepare(device, &saved, keep)?;
+    let commit = |saved: &Saved, keep: Keep| {
+        let swap = prepare(device, saved, keep)?;
         let _writing = writing()?;
-        exchange(device, swap, saved.pipeline, keep)
+        exchange(device, swap, Arc::clone(&saved.pipeline), keep)
     };
     let checked = |config: Option<p4::ForwardingPipelineConfig>| match config {
         Some(config) => check(config),
@@ -75,23 +75,19 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
         }
         Ok(Action::Commit) => match device.saved() {
             Some(saved) => {
-                let ready = prepare(device, &saved, Keep::Nothing)
-                    .and_then(|swap| writing().map(|guard| (swap, guard)));
-                match ready {
-                    Ok((swap, _writing)) => exchange(device, swap, saved.pipeline, Keep::Nothing),
-                    Err(error) => {
-                        // It was not done, so it can be asked for again.
-                        device.save(saved);
-                        Err(error)
-                    }
+                let done = commit(&saved, Keep::Nothing);
+                if done.is_err() {
+                    // It can be asked for again.
+                    device.save(saved);
                 }
+                done
             }
             None => Err(ControlError::NotFound(
                 "no configuration was saved: send VERIFY_AND_SAVE first".into(),
             )),
         },
-        Ok(Action::VerifyAndCommit) => commit(checked(request.config)?, Keep::Nothing),
-        Ok(Action::ReconcileAndCommit) => commit(checked(request.config)?, Keep::WhatFits),
+        Ok(Action::VerifyAndCommit) => commit(&checked(request.config)?, Keep::Nothing),
+        Ok(Action::ReconcileAndCommit) => commit(&checked(request.config)?, Keep::WhatFits),
         Ok(Action::Unspecified) | Err(_) => {
             Err(ControlError::InvalidArgument("the request has no action".into()))
         }
@@ -111,7 +107,7 @@ fn check(config: p4::ForwardingPipelineConfig) -> Result<Saved> {
     }
     let cookie = config.cookie.map_or(0, |cookie| cookie.cookie);
     let pipeline = Pipeline { schema, blob: config.p4_device_config, cookie, is_absent: false };
-    Ok(Saved { loaded, pipeline })
+    Ok(Saved { loaded, pipeline: Arc::new(pipeline) })
 }
 
 /// Makes a program ready to take the place of the one that runs. What is kept of the state must be all of it.
@@ -139,10 +135,9 @@ fn prepare(device: &Device, saved: &Saved, keep: Keep) -> Result<Swap> {
 ///
 /// # Errors
 /// Nothing has changed; or it runs and is not kept.
-pub fn exchange(device: &Device, swap: Swap, pipeline: Pipeline, keep: Keep) -> Result<()> {
+pub fn exchange(device: &Device, swap: Swap, pipeline: Arc<Pipeline>, keep: Keep) -> Result<()> {
     let mut unit = device.control.unit()?;
     let old = device.control.program();
-    let pipeline = Arc::new(pipeline);
     swap.commit()?;
     {
         // Held until controllers see the program: a digest has the number that it has there.

@@ -168,12 +168,11 @@ fn unheard(spec: &PortSpec, queues: u32) -> Option<String> {
 
 /// For a bare name: AF_XDP, or AF_PACKET with the reason.
 fn open_xdp(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Opened, PortError> {
-    let some_unheard = unheard(spec, spread.queues(spec, spec.kind));
-    let opened = match some_unheard {
+    let asked = match unheard(spec, spread.queues(spec, spec.kind)) {
         Some(why) => Err(PortError::Unsupported { port: spec.to_string(), why }),
         None => open_kind(spec, mem, spread),
     };
-    let why = match opened {
+    let why = match asked {
         Err(error @ (PortError::Gone { .. } | PortError::Taken { .. })) => return Err(error),
         Err(why) => why,
         opened => return opened,

@@ -2,7 +2,7 @@
 //!
 //! Every host sends its messages one after the other at line rate, in the order in which they are released; a message can arrive after
 //! the time that it takes on an empty network, and a host's link takes messages one after the other too, in the order in which they can
-//! arrive. Gates open as they do in a run. One without contention is as fast: it is what a collective is compared with.
+//! arrive. Gates open as they do in a run. A run without contention is as fast: it is what a collective is compared with.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

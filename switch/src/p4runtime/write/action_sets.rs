@@ -171,7 +171,7 @@ fn free_ids(
 }
 
 /// Refuses a member where entries have action sets.
-pub(super) fn none_of(context: &Context<'_>, table: TableId) -> Result<()> {
+pub(super) fn check_none(context: &Context<'_>, table: TableId) -> Result<()> {
     match context.control.profile_numbers(table)? {
         Some(used) if *used.end() >= OWN_IDS => {
             let name = &context.schema.declared(table).name;

@@ -128,7 +128,7 @@ impl Context<'_> {
         not_own(member.member_id)?;
         let member = action::member(self.schema, member, self.deletes())?;
         if let (Entity::Member { table, .. }, Type::Insert) = (&member, self.kind) {
-            action_sets::none_of(self, *table)?;
+            action_sets::check_none(self, *table)?;
         }
         self.one(member)
     }
