@@ -41,7 +41,7 @@ pub struct DeviceState {
     /// The notification point; without one, reported congestion is not answered.
     pub notifier: Option<Notifier>,
     digests: VecDeque<DigestMessage>,
-    /// Digests that found no room, as their reader lags. What nobody listens to is not counted.
+    /// Digests that found no room, because their reader is slow. Without a reader none is counted.
     pub digests_lost: u64,
 }
 

@@ -282,8 +282,8 @@ fn a_bare_name_says_which_kind_it_took() {
 
 /// A card passes on frames for its own address only, unless it is asked for all.
 #[test]
-fn ports_hear_frames_for_all_addresses() {
-    let Some(_network) = private_network("ports_hear_frames_for_all_addresses") else { return };
+fn ports_receive_frames_for_all_addresses() {
+    let Some(_network) = private_network("ports_receive_frames_for_all_addresses") else { return };
     veth("sw", "host");
     for kind in ["raw", "pnet", "xdp"] {
         let switch = Wire::open(&format!("{kind}:sw"));
@@ -297,7 +297,7 @@ fn ports_hear_frames_for_all_addresses() {
     }
 }
 
-/// Flows are spread over all receive queues of an interface, and AF_XDP hears those that have a socket.
+/// Flows are spread over all receive queues of an interface, and AF_XDP receives from those that have a socket.
 #[test]
 fn a_bare_name_takes_no_xdp_that_would_lose_queues() {
     let test = "a_bare_name_takes_no_xdp_that_would_lose_queues";
@@ -311,7 +311,7 @@ fn a_bare_name_takes_no_xdp_that_would_lose_queues() {
         let mut opened = open(&PortSpec::parse(spec).unwrap(), &mem).unwrap();
         let said = opened.notices.join("\n");
         assert_eq!(opened.port.name(), name, "{said}");
-        assert!(said.contains("has 2 receive queues and the port hears 1"), "{said}");
+        assert!(said.contains("has 2 receive queues and the port has sockets for 1"), "{said}");
         opened.port.close(&mut mem.worker());
     }
 }

@@ -79,8 +79,7 @@ fn event(shown: &mut Value, event: &DeviceEvent) {
     }
 }
 
-/// Passes on what is said, until the client or the device is gone, or the client has taken nothing for `patience` while something
-/// was said.
+/// Passes on notices, until the client or the device is gone, or the client has taken none of those that wait for `patience`.
 pub async fn pass_on(
     mut stream: Stream,
     to: mpsc::Sender<Result<wire::Documents, Status>>,

@@ -22,13 +22,13 @@ use p4::stream_message_response::Update;
 const WAITING_MAX: usize = 8192;
 /// Notices that are passed on before lists of digests are looked at.
 const TOGETHER: usize = 256;
-/// A device that cannot be asked to be listened to is asked again after this time.
+/// A subscription that the device does not take is tried again after this time.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Passes on what the device says, for as long as it runs.
 pub(super) fn start(service: Service) {
     tokio::spawn(async move {
-        let mut stream = listen(&service.device.control).await;
+        let mut stream = subscribed(&service.device.control).await;
         let start = Instant::now();
         // Links that changed before somebody listened.
         let device = Arc::clone(&service.device);
@@ -64,20 +64,20 @@ pub(super) fn start(service: Service) {
     });
 }
 
-/// Listens to what the device says, as soon as it can be asked.
-async fn listen(control: &Control) -> Stream {
+/// Subscribes to the notices of the device, as soon as it takes the request.
+async fn subscribed(control: &Control) -> Stream {
     let interest = Interest { digests: true, packets: true, idle: true, events: true };
-    let mut is_said = false;
+    let mut is_reported = false;
     loop {
         match control.subscribe(interest, WAITING_MAX) {
             Ok(stream) => return stream,
-            Err(why) if !is_said => {
+            Err(why) if !is_reported => {
                 tracing::warn!(
                     event = "notices",
-                    "packets, digests and links do not reach controllers yet; asked again every {} ms: {why}",
+                    "packets, digests and links do not reach controllers yet; tried again every {} ms: {why}",
                     AGAIN.as_millis()
                 );
-                is_said = true;
+                is_reported = true;
             }
             Err(_) => {}
         }
@@ -181,17 +181,17 @@ mod tests {
     use crate::program::{DeviceOptions, one_way};
 
     #[test]
-    fn a_device_with_a_full_ring_of_commands_is_asked_again_to_be_listened_to() {
+    fn a_subscription_that_finds_the_ring_of_commands_full_is_tried_again() {
         let mut core = one_way().device(DeviceOptions::small()).unwrap();
         let control = core.control().unwrap().clone();
         let events = Interest { events: true, ..Interest::default() };
         while control.subscribe(events, 1).is_ok() {}
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let mut listening = pin!(listen(&control));
-            assert!(timeout(Duration::from_millis(1), &mut listening).await.is_err());
+            let mut subscribing = pin!(subscribed(&control));
+            assert!(timeout(Duration::from_millis(1), &mut subscribing).await.is_err());
             core.poll(Time::from_ns(1), None);
-            assert!(timeout(Duration::from_secs(10), listening).await.is_ok());
+            assert!(timeout(Duration::from_secs(10), subscribing).await.is_ok());
         });
     }
 }

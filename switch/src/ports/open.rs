@@ -139,7 +139,9 @@ fn open_kind(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Open
                 _ => vec![XdpPort::open(spec, mem)?],
             });
             if let Some(opened) = &mut opened {
-                opened.notices.extend(unheard(spec, queues).map(|why| format!("{spec}: {why}")));
+                opened
+                    .notices
+                    .extend(without_socket(spec, queues).map(|why| format!("{spec}: {why}")));
             }
             opened
         }
@@ -153,14 +155,14 @@ fn open_kind(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Open
     Ok(opened.unwrap_or_else(|| unreachable!("a port has a queue")))
 }
 
-/// What to do where an interface has more receive queues than the port has sockets: a card spreads flows over all of them, and frames of the
-/// others go to the kernel (Documentation/networking/af_xdp.rst, "Usage").
-fn unheard(spec: &PortSpec, queues: u32) -> Option<String> {
+/// What is lost where an interface has more receive queues than the port has sockets, and what to do: a card spreads flows over all queues, and
+/// frames of one without a socket go to the kernel (Documentation/networking/af_xdp.rst, "Usage").
+fn without_socket(spec: &PortSpec, queues: u32) -> Option<String> {
     let has = receive_queues(&spec.target)?;
     (has > queues).then(|| {
         let name = &spec.target;
         format!(
-            "{name} has {has} receive queues and the port hears {queues}, so flows of the others are lost: --workers {has}, or ethtool -L \
+            "{name} has {has} receive queues and the port has sockets for {queues}, so frames of the others are lost: --workers {has}, or ethtool -L \
              {name} combined {queues} (veth: ethtool -L {name} rx {queues}), or raw:{name}"
         )
     })
@@ -168,7 +170,7 @@ fn unheard(spec: &PortSpec, queues: u32) -> Option<String> {
 
 /// For a bare name: AF_XDP, or AF_PACKET with the reason.
 fn open_xdp(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Opened, PortError> {
-    let asked = match unheard(spec, spread.queues(spec, spec.kind)) {
+    let asked = match without_socket(spec, spread.queues(spec, spec.kind)) {
         Some(why) => Err(PortError::Unsupported { port: spec.to_string(), why }),
         None => open_kind(spec, mem, spread),
     };

@@ -87,13 +87,13 @@ fn rx_socket_behind(
         attach_filter(&fd, filter)?;
     }
     grow(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF);
-    hear_all(&fd, index)?;
+    add_promiscuous(&fd, index)?;
     bind(&fd, index, libc::ETH_P_ALL as u16)?;
     Ok(fd)
 }
 
 /// The interface passes on frames for all addresses as long as the socket is open (packet(7), PACKET_MR_PROMISC).
-fn hear_all(fd: &OwnedFd, index: u32) -> io::Result<()> {
+fn add_promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
     let membership = libc::packet_mreq {
         mr_ifindex: index as libc::c_int,
         mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
@@ -109,7 +109,7 @@ fn hear_all(fd: &OwnedFd, index: u32) -> io::Result<()> {
 /// EPERM without CAP_NET_RAW, ENODEV.
 pub fn promiscuous(index: u32) -> io::Result<OwnedFd> {
     let fd = socket()?;
-    hear_all(&fd, index)?;
+    add_promiscuous(&fd, index)?;
     Ok(fd)
 }
 

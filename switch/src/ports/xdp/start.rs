@@ -210,7 +210,7 @@ fn try_mode(
     map.set(queue.number, xsk.fd()).map_err(at("register the AF_XDP socket"))?;
     let attachment =
         attach(&map, index, mode, multi_buffer).map_err(at("attach the XDP program"))?;
-    let _promiscuous = packet::promiscuous(index).map_err(at("hear frames for all addresses"))?;
+    let _promiscuous = packet::promiscuous(index).map_err(at("make the interface promiscuous"))?;
     let program = Arc::new(Program { attachment, map, index, multi_buffer, _promiscuous });
     Ok(Live { program, xsk, multi_buffer })
 }
@@ -282,7 +282,7 @@ fn tags_are_lost(watch: &Watch, native: Option<&Failure>) -> PortError {
         _ => format!("ethtool -K {name} rxvlan off"),
     };
     let why = format!(
-        "{name} takes VLAN tags out of frames and its driver does not tell them to AF_XDP: {help}"
+        "{name} takes VLAN tags out of frames and its driver does not pass them to AF_XDP: {help}"
     );
     PortError::Unsupported { port: watch.port().to_owned(), why }
 }
