@@ -72,11 +72,7 @@ fn table(statistics: &Statistics, entries: &[TableEntries]) -> String {
         program(&mut out, report, entries);
     }
     if statistics.lost_digests > 0 {
-        let _ = writeln!(
-            out,
-            "digests: {} lost, because their readers are slow",
-            statistics.lost_digests
-        );
+        let _ = writeln!(out, "digests: {} lost by slow readers", statistics.lost_digests);
     }
     if let Some(report) = &statistics.queueing {
         queueing(&mut out, report);
