@@ -198,6 +198,10 @@ pub struct Intrinsic {
     pub enqueue_depth_bytes: u32,
     /// In: bytes in the queue at departure. Egress only.
     pub dequeue_depth_bytes: u32,
+    /// In: packets in the queue at arrival. Egress only.
+    pub enqueue_depth_packets: u16,
+    /// In: packets in the queue at departure. Egress only.
+    pub dequeue_depth_packets: u16,
     /// Out: the packet as received, when ingress asked for a clone.
     pub original: Option<Buf>,
     /// Out: its length.
@@ -220,6 +224,8 @@ impl Default for Intrinsic {
             hold_timeout_ns: 0,
             enqueue_depth_bytes: 0,
             dequeue_depth_bytes: 0,
+            enqueue_depth_packets: 0,
+            dequeue_depth_packets: 0,
             checksum_error: 0,
             crc_error: 0,
             multicast_group: 0,

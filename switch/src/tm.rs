@@ -83,7 +83,7 @@ pub use pfc::{
     FlowControl, FlowControlConfig, FlowControlFrame, PauseCounters, PfcFrame, WaitEdge,
 };
 pub use port::{GroupConfig, GroupCounters, PortConfig, QueueConfig, QueueCounters, Trim};
-pub use queue::{Arrival, Charge, Offered, PacketSlot, Release, Terms};
+pub use queue::{Arrival, Charge, Offered, PacketSlot, QueueDepth, Release, Terms};
 pub use scheduler::{Service, ServiceConfig, ShaperConfig};
 pub use transmit::{Departure, Transmission};
 pub use view::{GroupStatus, PortStatus, QueueStatus, View};

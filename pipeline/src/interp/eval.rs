@@ -242,6 +242,8 @@ impl<'a> Pass<'a> {
             StdField::DequeueNs => meta.dequeue_ns.into(),
             StdField::EnqueueDepthBytes => meta.enqueue_depth_bytes.into(),
             StdField::DequeueDepthBytes => meta.dequeue_depth_bytes.into(),
+            StdField::EnqueueDepthPackets => meta.enqueue_depth_packets.into(),
+            StdField::DequeueDepthPackets => meta.dequeue_depth_packets.into(),
         }
     }
 }

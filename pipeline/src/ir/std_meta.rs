@@ -111,6 +111,10 @@ std_fields! {
     EnqueueDepthBytes = "enqueue_depth_bytes", 32, read EGRESS, write NOWHERE;
     /// Bytes in its queue when it left.
     DequeueDepthBytes = "dequeue_depth_bytes", 32, read EGRESS, write NOWHERE;
+    /// Packets in its queue when it entered.
+    EnqueueDepthPackets = "enqueue_depth_packets", 16, read EGRESS, write NOWHERE;
+    /// Packets in its queue when it left.
+    DequeueDepthPackets = "dequeue_depth_packets", 16, read EGRESS, write NOWHERE;
 }
 
 impl StdField {

@@ -188,14 +188,15 @@ impl Core {
         if trace.is_none() && self.executor.skips_egress(packet.generation) {
             return true;
         }
-        let clip = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         let mark = self.stand_in.is_on && self.stand_in(packet);
         let mut intrinsic = Intrinsic {
             now_ns: self.now.as_ns(),
             enqueue_ns: departure.enqueued_at.as_ns(),
             dequeue_ns: departure.start.as_ns(),
-            enqueue_depth_bytes: clip(departure.depth_at_enqueue),
-            dequeue_depth_bytes: clip(departure.depth_at_dequeue),
+            enqueue_depth_bytes: departure.depth_at_enqueue.bytes,
+            enqueue_depth_packets: departure.depth_at_enqueue.packets,
+            dequeue_depth_bytes: departure.depth_at_dequeue.bytes,
+            dequeue_depth_packets: departure.depth_at_dequeue.packets,
             congestion_mark: (departure.mark || mark).into(),
             ..Intrinsic::default()
         };

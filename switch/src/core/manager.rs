@@ -192,11 +192,7 @@ impl Manager {
             group: packet.priority_group % 8,
             egress,
             queue: self.queue_of(to, packet.traffic_class),
-            color: match packet.flags >> flags::COLOR_SHIFT & 3 {
-                0 => Color::Green,
-                1 => Color::Yellow,
-                _ => Color::Red,
-            },
+            color: Color::of_bits(packet.flags >> flags::COLOR_SHIFT),
             ect: packet.flags & flags::ECT != 0,
             bytes,
             terms,

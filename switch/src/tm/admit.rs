@@ -5,7 +5,7 @@ use wireyard_tables::time::{Deadline, Time};
 use super::buffer::Pool;
 use super::id::{CLASSES, DropReason, PortId};
 use super::port::{Group, Leaving, Port};
-use super::queue::{Arrival, Charge, Memory, NONE, PacketSlot, Release, Terms, charge};
+use super::queue::{Arrival, Charge, Memory, NONE, PacketSlot, QueueDepth, Release, Terms, charge};
 use super::scheduler::Pick;
 use super::wred::{DecideAt, Decision};
 use super::{Config, Departure, Event, Offered, SharedCharge, SharedMemory, Tm};
@@ -251,7 +251,7 @@ impl<P: Default> Tm<P> {
         let index = self.slots.take_empty().ok_or(DropReason::NoSlot)?;
         if let Some(slot) = self.slots.get_mut(index) {
             slot.fill(arrival, Memory::None);
-            slot.enter(now, 0);
+            slot.enter(now, QueueDepth::default());
         }
         let entry = &mut self.ports[port.index()];
         entry.control.push(&mut self.slots, index);
@@ -353,7 +353,7 @@ impl<P: Default> Tm<P> {
         let Some(port) = self.ports.get_mut(egress.index()) else { return };
         let queue = &mut port.queues[usize::from(number) % CLASSES];
         if let Some(slot) = self.slots.get_mut(index) {
-            slot.enter(now, queue.fifo.bytes);
+            slot.enter(now, queue.fifo.depth());
         }
         if let Some(pool) = self.pools.get_mut(usize::from(queue.account.config.pool.0)) {
             queue.account.charge(pool, u64::from(charged));

@@ -34,6 +34,18 @@ pub enum Color {
     Red,
 }
 
+impl Color {
+    /// Of the lowest two bits: 0 is green, 1 yellow, others red.
+    #[inline]
+    pub const fn of_bits(bits: u8) -> Color {
+        match bits & 3 {
+            0 => Color::Green,
+            1 => Color::Yellow,
+            _ => Color::Red,
+        }
+    }
+}
+
 /// An enumeration of reasons: each line is a reason, its name in counters, traces and reports, and its place in their order.
 macro_rules! reasons {
     ($(#[$meta:meta])* $type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }) => {

@@ -6,7 +6,7 @@
 use wireyard_tables::prefetch::prefetch;
 use wireyard_tables::time::{Span, Time};
 
-use super::id::{Color, DropReason};
+use super::id::{CLASSES, Color, DropReason};
 use super::{Departure, SharedCharge, Trim};
 
 /// No slot.
@@ -113,20 +113,29 @@ pub(crate) fn charge(bytes: u32, cell_bytes: u32) -> u32 {
     }
 }
 
+/// How much is in a queue: bytes up to 4 GiB and packets up to 65,535; what is more counts as that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueDepth {
+    /// Frame bytes.
+    pub bytes: u32,
+    /// Packets.
+    pub packets: u16,
+}
+
 /// What is kept of a packet beside the packet: 32 bytes, because a laboratory has many of them. What it is charged follows from
 /// its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     ingress: super::PortId,
     egress: super::PortId,
-    group: u8,
     queue: u8,
-    color: Color,
+    /// [`USED`], [`ECT`], [`MARKED`], the colour and the group.
     flags: u8,
+    packets_at_enqueue: u16,
     bytes: u32,
     /// [`NO_MEMORY`], [`OWN_MEMORY`], or a shared one.
     memory: u32,
-    depth_at_enqueue: u32,
+    bytes_at_enqueue: u32,
     next: u32,
     pub(crate) enqueued_at: Time,
 }
@@ -141,18 +150,22 @@ const USED: u8 = 1;
 const ECT: u8 = 2;
 /// It was marked at enqueue.
 const MARKED: u8 = 4;
+/// The colour: two bits.
+const COLOR_SHIFT: u8 = 3;
+/// The priority group: three bits.
+const GROUP_SHIFT: u8 = 5;
+const _: () = assert!(CLASSES == 8);
 
 impl Slot {
     const FREE: Slot = Slot {
         ingress: super::PortId(0),
         egress: super::PortId(0),
-        group: 0,
         queue: 0,
-        color: Color::Green,
         flags: 0,
+        packets_at_enqueue: 0,
         bytes: 0,
         memory: NO_MEMORY,
-        depth_at_enqueue: 0,
+        bytes_at_enqueue: 0,
         next: NONE,
         enqueued_at: Time::ZERO,
     };
@@ -161,8 +174,9 @@ impl Slot {
     #[inline]
     pub(crate) fn fill(&mut self, arrival: &Arrival, memory: Memory) {
         (self.ingress, self.egress) = (arrival.ingress, arrival.egress);
-        (self.group, self.queue, self.color) = (arrival.group, arrival.queue, arrival.color);
-        self.flags = USED | if arrival.ect { ECT } else { 0 };
+        self.queue = arrival.queue;
+        let (color, group) = ((arrival.color as u8) << COLOR_SHIFT, arrival.group << GROUP_SHIFT);
+        self.flags = USED | if arrival.ect { ECT } else { 0 } | color | group;
         self.bytes = arrival.bytes;
         self.memory = match memory {
             Memory::None => NO_MEMORY,
@@ -175,10 +189,10 @@ impl Slot {
     pub(crate) fn arrival(&self) -> Arrival {
         Arrival {
             ingress: self.ingress,
-            group: self.group,
+            group: self.flags >> GROUP_SHIFT,
             egress: self.egress,
             queue: self.queue,
-            color: self.color,
+            color: Color::of_bits(self.flags >> COLOR_SHIFT),
             ect: self.flags & ECT != 0,
             bytes: self.bytes,
             terms: Terms::default(),
@@ -204,15 +218,15 @@ impl Slot {
         self.bytes
     }
 
-    /// Bytes of the queue when the packet entered it, without it; what is over 4 GiB counts as that.
-    pub(crate) fn depth_at_enqueue(&self) -> u64 {
-        self.depth_at_enqueue.into()
+    /// What was in the queue when the packet entered it, without it.
+    pub(crate) fn depth_at_enqueue(&self) -> QueueDepth {
+        QueueDepth { bytes: self.bytes_at_enqueue, packets: self.packets_at_enqueue }
     }
 
     /// It enters its queue now.
-    pub(crate) fn enter(&mut self, now: Time, depth_bytes: u64) {
+    pub(crate) fn enter(&mut self, now: Time, depth: QueueDepth) {
         self.enqueued_at = now;
-        self.depth_at_enqueue = u32::try_from(depth_bytes).unwrap_or(u32::MAX);
+        (self.bytes_at_enqueue, self.packets_at_enqueue) = (depth.bytes, depth.packets);
     }
 
     /// Whether it was marked at enqueue.
@@ -345,6 +359,14 @@ impl Fifo {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.head == NONE
+    }
+
+    #[inline]
+    pub(crate) fn depth(&self) -> QueueDepth {
+        QueueDepth {
+            bytes: u32::try_from(self.bytes).unwrap_or(u32::MAX),
+            packets: u16::try_from(self.packets).unwrap_or(u16::MAX),
+        }
     }
 
     #[inline]

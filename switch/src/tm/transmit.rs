@@ -4,7 +4,7 @@ use wireyard_tables::time::{Deadline, Time};
 
 use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
 use super::port::Leaving;
-use super::queue::Arrival;
+use super::queue::{Arrival, QueueDepth};
 use super::scheduler::Pick;
 use super::wred::{DecideAt, Decision};
 use super::{Event, Tm};
@@ -18,10 +18,10 @@ pub struct Departure {
     pub mark: bool,
     /// When it entered the queue.
     pub enqueued_at: Time,
-    /// Bytes that were in the queue before it, when it entered.
-    pub depth_at_enqueue: u64,
-    /// Bytes left in the queue behind it now; the depth the mark was decided with.
-    pub depth_at_dequeue: u64,
+    /// What was in the queue before it, when it entered.
+    pub depth_at_enqueue: QueueDepth,
+    /// What is left in the queue behind it now; the mark was decided with its bytes.
+    pub depth_at_dequeue: QueueDepth,
     /// When its first bit goes on the wire; not later than now.
     pub start: Time,
     /// Its time on the wire where that is known already: the port has no rate, or nothing can change its length. `None`: the port waits
@@ -37,8 +37,8 @@ impl Departure {
             queue,
             mark: false,
             enqueued_at: now,
-            depth_at_enqueue: 0,
-            depth_at_dequeue: 0,
+            depth_at_enqueue: QueueDepth::default(),
+            depth_at_dequeue: QueueDepth::default(),
             start: now,
             sent: None,
         }
@@ -138,7 +138,7 @@ impl<P: Default> Tm<P> {
             port.backlog &= !(1 << number);
             return None;
         };
-        let depth_at_dequeue = queue.fifo.bytes;
+        let depth_at_dequeue = queue.fifo.depth();
         if queue.fifo.is_empty() {
             port.backlog &= !(1 << number);
         }
@@ -146,7 +146,7 @@ impl<P: Default> Tm<P> {
         let arrival = slot.arrival();
         let decision = match &mut queue.wred {
             Some(wred) if wred.config.decide_at == DecideAt::Dequeue => {
-                wred.decide(depth_at_dequeue, arrival.color, arrival.ect)
+                wred.decide(queue.fifo.bytes, arrival.color, arrival.ect)
             }
             _ => Decision::Leave,
         };

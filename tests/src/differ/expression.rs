@@ -185,8 +185,13 @@ impl Gen {
             ("packet_path", 8),
         ];
         let ingress = [("parser_error", 8), ("checksum_error", 32)];
-        let egress =
-            [("congestion_mark", 1), ("trimmed", 1), ("instance", 16), ("enqueue_depth_bytes", 32)];
+        let egress = [
+            ("congestion_mark", 1),
+            ("trimmed", 1),
+            ("instance", 16),
+            ("enqueue_depth_bytes", 32),
+            ("dequeue_depth_packets", 16),
+        ];
         let mut all = always.to_vec();
         if scope.place != Place::Parser {
             all.extend(control);

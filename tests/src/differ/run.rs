@@ -340,6 +340,8 @@ impl Bench {
                 dequeue_ns: packet.ingress_ns + 200,
                 enqueue_depth_bytes: packet.len * 3,
                 dequeue_depth_bytes: packet.len,
+                enqueue_depth_packets: packet.len as u16 ^ 0x8001,
+                dequeue_depth_packets: packet.len as u16,
                 congestion_mark: (pass != Pass::Ingress && mark).into(),
                 ..Intrinsic::default()
             };

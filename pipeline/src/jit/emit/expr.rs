@@ -370,6 +370,8 @@ impl Emit<'_> {
             StdField::DequeueNs => self.of_meta(intrinsic!(dequeue_ns), 8),
             StdField::EnqueueDepthBytes => self.of_meta(intrinsic!(enqueue_depth_bytes), 4),
             StdField::DequeueDepthBytes => self.of_meta(intrinsic!(dequeue_depth_bytes), 4),
+            StdField::EnqueueDepthPackets => self.of_meta(intrinsic!(enqueue_depth_packets), 2),
+            StdField::DequeueDepthPackets => self.of_meta(intrinsic!(dequeue_depth_packets), 2),
         })
     }
 

@@ -129,8 +129,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Division by a constant: what is left without the remainder is a multiple, which is divided by shifting and by multiplication with
-    /// the inverse of the odd part.
+    /// Division by a constant ([`quotient`]).
     fn divide(&mut self, a: AstExpr, b: AstExpr, bits: u32, span: SourceSpan) -> AstExpr {
         let by = match known(&b) {
             Some(by) if by != 0 => by,
@@ -140,21 +139,9 @@ impl Lower<'_> {
                 return a;
             }
         };
-        let zeros = by.trailing_zeros();
-        let shifted = |value: AstExpr| match zeros {
-            0 => value,
-            _ => binary(AstBin::Shr, value, number(zeros.into(), 32, span), span),
-        };
-        let odd = by >> zeros;
-        if odd == 1 {
-            return shifted(a);
-        }
-        let a = if self.place == Place::Parser { a } else { self.keep(a) };
-        let rest = binary(AstBin::Rem, a.clone(), number(by, bits, span), span);
-        let multiple = shifted(binary(AstBin::Sub, a, rest, span));
-        let ones = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
-        let inverse = number(inverse(odd) & ones, bits, span);
-        binary(AstBin::Mul, multiple, inverse, span)
+        let is_once = self.place == Place::Parser || by.is_power_of_two();
+        let a = if is_once { a } else { self.keep(a) };
+        quotient(a, by, bits, span)
     }
 
     /// A shift that keeps the sign.
@@ -308,6 +295,24 @@ impl Lower<'_> {
         }
         all
     }
+}
+
+/// `a` divided by a constant that is not 0: what is left without the remainder is a multiple, which is divided by shifting and by
+/// multiplication with the inverse of the odd part. `a` is read twice, but for powers of two.
+pub(super) fn quotient(a: AstExpr, by: u128, bits: u32, span: SourceSpan) -> AstExpr {
+    let zeros = by.trailing_zeros();
+    let shifted = |value: AstExpr| match zeros {
+        0 => value,
+        _ => binary(AstBin::Shr, value, number(zeros.into(), 32, span), span),
+    };
+    let odd = by >> zeros;
+    if odd == 1 {
+        return shifted(a);
+    }
+    let rest = binary(AstBin::Rem, a.clone(), number(by, bits, span), span);
+    let multiple = shifted(binary(AstBin::Sub, a, rest, span));
+    let ones = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
+    binary(AstBin::Mul, multiple, number(inverse(odd) & ones, bits, span), span)
 }
 
 /// The inverse of an odd number modulo 2^128: each step doubles the bits that are right (Newton; Warren, Hacker's Delight, 10-16).

@@ -10,6 +10,7 @@ use super::Lower;
 use super::build::{binary, cast, mux, named, number};
 use super::env::Val;
 use super::need::Need;
+use super::operate::quotient;
 use super::storage::part;
 use crate::ast::{self, AstBin, AstExpr};
 use crate::ir::SourceSpan;
@@ -98,22 +99,24 @@ impl Lower<'_> {
     }
 }
 
-/// What the device says of a field. The queue is behind ingress: what it measures is 0 there, and so is the port that it leads to.
+/// What the device says of a field, in the units of v1model.p4: microseconds and packets. The queue is behind ingress: what it
+/// measures is 0 there, and so is the port that it leads to.
 fn of_device(name: &str, bits: u32, egress: bool, span: SourceSpan) -> AstExpr {
     let std = |name: &str| named(&["std", name], span);
+    let us = |ns: AstExpr| quotient(ns, 1000, 64, span);
     match name {
         "ingress_port" => cast(9, std("ingress_port")),
         "egress_port" if egress => cast(9, std("egress_port")),
         "instance_type" => instance_type(number(0, 32, span), span),
         "packet_length" => std("packet_length"),
-        "enq_timestamp" if egress => cast(32, std("enqueue_ns")),
-        "enq_qdepth" if egress => cast(19, std("enqueue_depth_bytes")),
+        "enq_timestamp" if egress => cast(32, us(std("enqueue_ns"))),
+        "enq_qdepth" if egress => cast(19, std("enqueue_depth_packets")),
         "deq_timedelta" if egress => {
-            cast(32, binary(AstBin::Sub, std("dequeue_ns"), std("enqueue_ns"), span))
+            cast(32, us(binary(AstBin::Sub, std("dequeue_ns"), std("enqueue_ns"), span)))
         }
-        "deq_qdepth" if egress => cast(19, std("dequeue_depth_bytes")),
-        "ingress_global_timestamp" => cast(48, std("ingress_ns")),
-        "egress_global_timestamp" if egress => cast(48, std("now_ns")),
+        "deq_qdepth" if egress => cast(19, std("dequeue_depth_packets")),
+        "ingress_global_timestamp" => cast(48, us(std("ingress_ns"))),
+        "egress_global_timestamp" if egress => cast(48, us(std("now_ns"))),
         "mcast_grp" => std("multicast_group"),
         "egress_rid" if egress => std("instance"),
         "parser_error" => std("parser_error"),

@@ -156,7 +156,7 @@ fn the_final_length_pays_and_a_drop_in_egress_costs_no_link_time() {
     assert!(!tm.abort(Time::ZERO, PortId(1)));
     assert!(tm.commit(Time::ZERO, PortId(1), 1).is_none());
     let departure = tm.take(Time::ZERO, PortId(1)).unwrap();
-    assert_eq!((departure.start, departure.depth_at_dequeue), (Time::ZERO, 1_000));
+    assert_eq!((departure.start, departure.depth_at_dequeue.bytes), (Time::ZERO, 1_000));
     // Encapsulated to 1976 bytes: 2000 on the wire, 160 ns.
     let transmission = tm.commit(Time::ZERO, PortId(1), 1_976).unwrap();
     assert_eq!(transmission.end, Time::from_ns(160));
