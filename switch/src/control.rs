@@ -93,7 +93,7 @@ mod swap;
 mod tests;
 mod trace;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, RwLockReadGuard};
 
 use wireyard_pipeline::diag::suggest;
 use wireyard_pipeline::generation::Loader;
@@ -119,6 +119,7 @@ pub use crate::core::PortPlace;
 pub use crate::core::said::{DeviceEvent, IdleNotice, Interest, Notice, Said};
 use crate::core::worker_link::{self, WorkerLink};
 use crate::replicate::SharedReplication;
+use crate::sync;
 use command::WorkerEnd;
 
 /// A running device, to be read and changed. See the [module](self).
@@ -151,12 +152,8 @@ impl std::fmt::Debug for Shared {
 
 impl Shared {
     fn loader(&self) -> RwLockReadGuard<'_, Loader> {
-        self.loader.read().unwrap_or_else(PoisonError::into_inner)
+        sync::read(&self.loader)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The id of an object of the program by its name.

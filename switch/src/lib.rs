@@ -106,6 +106,7 @@ pub mod roce;
 pub mod sandbox;
 pub mod stats;
 pub mod stf;
+mod sync;
 pub mod terminal;
 mod time_of_day;
 pub mod tm;

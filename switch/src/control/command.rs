@@ -10,9 +10,10 @@ use std::time::Duration;
 use rtrb::PushError;
 use wireyard_tables::time::Time;
 
-use super::{ControlError, lock};
+use super::ControlError;
 use crate::core::Core;
 use crate::core::worker_link::{Command, RING, Sender};
+use crate::sync::lock;
 
 /// How long a worker may take to begin.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -12,7 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use wireyard_pipeline::ir::Program;
 
-use super::{Control, ControlError, Mode, Update, WriteError, lock};
+use super::{Control, ControlError, Mode, Update, WriteError};
+use crate::sync::{self, lock};
 
 /// A key and what belongs to it from now on; `None`: nothing.
 pub type Change = (Vec<u8>, Option<Vec<u8>>);
@@ -229,7 +230,7 @@ impl Ticket {
             if let Some(outcome) = Kept::outcome(&progress, *number) {
                 return outcome;
             }
-            progress = kept.moved.wait(progress).unwrap_or_else(std::sync::PoisonError::into_inner);
+            progress = sync::wait(&kept.moved, progress);
         }
     }
 

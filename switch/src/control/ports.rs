@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 
 use super::device::no_port;
-use super::{Control, ControlError, lock};
+use super::{Control, ControlError};
 use crate::confine;
 use crate::core::{Core, DeviceError};
 use crate::ports::absent::AbsentPort;
 use crate::ports::{self, Opened, Port, PortSpec, Spread, files};
+use crate::sync::lock;
 use wireyard_tables::time::Time;
 
 type Result<T> = std::result::Result<T, ControlError>;

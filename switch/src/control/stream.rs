@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use rtrb::Consumer;
 
-use super::{Control, ControlError, TableEntry, lock, plan};
+use super::{Control, ControlError, TableEntry, plan};
 use crate::core::said::{IdleNotice, Interest, Notice};
 use crate::core::signal::Signal;
 use crate::core::worker_link::Subscriber;
+use crate::sync::lock;
 
 /// What a device says from now on, of all its workers. Read it with [`Stream::next`] in a thread, or with
 /// [`Stream::poll_next`] in a task.

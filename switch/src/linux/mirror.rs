@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use crate::ports::LinkState;
 use crate::ports::sys::event_fd::EventFd;
 use crate::ports::sys::poll;
 use crate::stats::LinuxReport;
+use crate::sync;
 
 /// Punted packets of a worker that wait for this thread; more are lost, which is counted.
 const PUNTS_MAX: usize = 4096;
@@ -334,7 +335,7 @@ impl Mirror {
         if let Some(plan) = &self.plan {
             plan.report(&mut self.counted);
         }
-        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = self.counted;
+        *sync::lock(&self.report) = self.counted;
     }
 
     /// What is to be done from time to time.

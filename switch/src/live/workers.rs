@@ -6,7 +6,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use super::ready::Ready;
 use super::{LiveError, Pace, Scheduling, next_wait};
 use crate::core::{Core, Message, Progress, Statistics};
 use crate::ports::sys::event_fd::EventFd;
+use crate::sync::{self, lock};
 
 /// What one worker shows the others.
 #[derive(Debug)]
@@ -371,7 +372,7 @@ impl Barrier {
             return true;
         }
         while state.round == round && !state.is_abandoned {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = sync::wait(&self.changed, state);
         }
         state.round != round
     }
@@ -380,8 +381,4 @@ impl Barrier {
         lock(&self.state).is_abandoned = true;
         self.changed.notify_all();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
