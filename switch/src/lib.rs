@@ -71,6 +71,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bit_set;
 pub mod cli;
 pub mod config;
 pub mod confine;

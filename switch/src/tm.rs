@@ -52,6 +52,8 @@ use std::collections::VecDeque;
 
 use wireyard_tables::time::{Deadline, Time};
 
+use crate::bit_set::BitSet;
+
 mod admit;
 mod audit;
 mod borrow;
@@ -91,7 +93,7 @@ pub use watchdog::{StormAction, WatchdogConfig, WatchdogCounters};
 pub use wred::{Curve, DecideAt, MarkingHistogram, NotEct, WredConfig, WredCounters};
 
 use buffer::Pool;
-use deadlines::{Deadlines, ReadyPorts, WireEnds};
+use deadlines::{Deadlines, WireEnds};
 use deferred::Deferred;
 use hold::Holds;
 pub use pause_log::{PauseEvent, PauseHeard};
@@ -194,7 +196,7 @@ pub struct Tm<P> {
     pub(crate) deadlines: Deadlines,
     pub(crate) wires: WireEnds,
     /// Ports that may send now.
-    pub(crate) ready: ReadyPorts,
+    pub(crate) ready: BitSet,
     pub(crate) ports: Vec<Port>,
     pub(crate) events: VecDeque<Event<P>>,
     pub(crate) slots: Slab<P>,
@@ -254,7 +256,7 @@ impl<P: Default> Tm<P> {
             holds,
             released: Vec::with_capacity(hold::COUNTED_MAX),
             events: VecDeque::with_capacity(EVENTS),
-            ready: ReadyPorts::default(),
+            ready: BitSet::default(),
             deadlines: Deadlines::new(),
             wires: WireEnds::default(),
             stops: false,

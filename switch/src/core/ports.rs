@@ -12,7 +12,8 @@ use wireyard_tables::time::Time;
 use super::error::DeviceError;
 use super::message::{Message, Topic};
 use super::said::DeviceEvent;
-use super::slot::{Slot, SlotSet};
+use super::slot::Slot;
+use crate::bit_set::BitSet;
 use crate::config::is_port;
 use crate::ports::{LinkState, Port, PortError};
 use crate::stats::{Ledger, ReasonIndex};
@@ -29,9 +30,9 @@ pub(super) struct Ports {
     /// Slot of a port number; `u16::MAX` is none.
     slot_of: Vec<u16>,
     /// Ports with a backlog.
-    pub(super) active: SlotSet,
+    pub(super) active: BitSet,
     /// Ports whose descriptors are readable, while [`super::Core::poll_readable`] asks them.
-    pub(super) readable: SlotSet,
+    pub(super) readable: BitSet,
     /// Packets of the control plane.
     pub(super) cpu: Ledger,
     /// Frames that may wait for each port.
@@ -51,8 +52,8 @@ impl Default for Ports {
         Ports {
             slots: Vec::new(),
             slot_of: Vec::new(),
-            active: SlotSet::default(),
-            readable: SlotSet::default(),
+            active: BitSet::default(),
+            readable: BitSet::default(),
             cpu: Ledger::default(),
             backlog_max: BACKLOG_MAX,
             numbers: Vec::new(),
