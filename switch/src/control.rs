@@ -112,7 +112,7 @@ pub use query::EntriesPart;
 pub use queues::{QueueSettings, Wait};
 pub use stream::Stream;
 pub use swap::{Fate, Keep, ObjectFate, Swap};
-pub use trace::{LiveTrace, TraceWish};
+pub use trace::LiveTrace;
 
 use crate::core::Core;
 pub use crate::core::PortPlace;
