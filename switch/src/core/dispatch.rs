@@ -4,7 +4,7 @@ use wireyard_pipeline::exec::{
     Decision, Descriptor, Intrinsic, NO_PORT, PacketPath, TRIMMED, flags,
 };
 use wireyard_pipeline::ids::ReasonId;
-use wireyard_pipeline::ir::CPU_PORT;
+use wireyard_pipeline::ir::{CPU_PORT, Half};
 use wireyard_pipeline::packet::Buf;
 use wireyard_pipeline::trace::TraceSink;
 
@@ -12,7 +12,6 @@ use super::bounds::begin_pass;
 use super::manager::{DEVICE_ORIGINATED, port_id, release_of};
 use super::record::Dropped;
 use super::{Core, reborrow};
-use crate::device::notify::Half;
 use crate::replicate::Member;
 use crate::stats::{DeviceReason, ReasonIndex};
 use crate::tm::{Arrival, Charge, Departure, Offered, Terms};

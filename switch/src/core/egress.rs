@@ -8,12 +8,12 @@ use std::slice;
 
 use wireyard_pipeline::exec::{BURST_MAX, Decision, Descriptor, Intrinsic, PacketPath, flags};
 
+use wireyard_pipeline::ir::Half;
 use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
 
 use super::manager::{DEVICE_ORIGINATED, port_id, slot_of};
 use super::{Core, reborrow};
-use crate::device::notify::Half;
 use crate::ports::TxFrame;
 use crate::stats::DeviceReason;
 use crate::tm::{CONTROL_QUEUE, Charge, Departure, DropReason, PortId};

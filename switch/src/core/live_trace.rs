@@ -12,7 +12,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wireyard_pipeline::exec::{Descriptor, PacketPath};
-use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::ir::{Half, Program};
 use wireyard_pipeline::trace::{Event, Scope, TraceSink};
 use wireyard_tables::time::{Span, Time};
 
@@ -36,8 +36,8 @@ pub type EventFilter = Arc<dyn Fn(&[Event]) -> bool + Send + Sync>;
 pub struct PassTrace {
     /// Which packet of this trace, from 1 on: all passes of a packet have one number.
     pub packet: u32,
-    /// Egress, not ingress.
-    pub egress: bool,
+    /// Ingress or egress.
+    pub half: Half,
     /// What happened.
     pub events: Vec<Event>,
 }
@@ -172,7 +172,7 @@ pub(super) struct LiveTrace {
 /// The pass that goes on.
 #[derive(Default)]
 struct TracedPass {
-    egress: bool,
+    half: Half,
     /// The chunk that it began with.
     chunk: Option<u32>,
     /// Of a packet that met the filter before.
@@ -237,18 +237,18 @@ impl TraceSink for LiveTrace {
         self.task.request.scope
     }
 
-    fn wants(&mut self, packet: &Descriptor, bytes: &[u8], egress: bool) -> bool {
+    fn wants(&mut self, packet: &Descriptor, bytes: &[u8], half: Half) -> bool {
         const AGAIN: [u8; 2] = [PacketPath::Resubmit as u8, PacketPath::Recirculate as u8];
         if packet.generation != self.generation {
             return false;
         }
-        let number = match egress || AGAIN.contains(&packet.path) {
+        let number = match half == Half::Egress || AGAIN.contains(&packet.path) {
             true => self.task.shared.followed().find(packet).map(|known| known.number),
             false => None,
         };
-        let is_wanted = number.is_some() || (!egress && self.looks_at(bytes));
+        let is_wanted = number.is_some() || (half == Half::Ingress && self.looks_at(bytes));
         if is_wanted {
-            self.pass = TracedPass { egress, chunk: chunk(packet), number, events: Vec::new() };
+            self.pass = TracedPass { half, chunk: chunk(packet), number, events: Vec::new() };
         }
         is_wanted
     }
@@ -262,7 +262,7 @@ impl TraceSink for LiveTrace {
     fn end(&mut self, packet: &Descriptor) {
         let Some(number) = self.number(packet) else { return };
         let events = std::mem::take(&mut self.pass.events);
-        let pass = PassTrace { packet: number, egress: self.pass.egress, events };
+        let pass = PassTrace { packet: number, half: self.pass.half, events };
         match self.task.to.try_send(pass) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {

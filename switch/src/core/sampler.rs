@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wireyard_pipeline::exec::Descriptor;
 use wireyard_pipeline::ids::{BlockId, ErrorId, Id, StateId, TableId};
-use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::ir::{Half, Program};
 use wireyard_pipeline::trace::{Event, TraceSink};
 use wireyard_tables::time::{Span, Time};
 
@@ -88,13 +88,13 @@ impl Samples {
     }
 
     /// Passes through ingress, or egress, since sampling began.
-    pub fn passes(&self, egress: bool) -> u64 {
-        self.passes[usize::from(egress)].load(Ordering::Relaxed)
+    pub fn passes(&self, half: Half) -> u64 {
+        self.passes[half as usize].load(Ordering::Relaxed)
     }
 
     /// Of these, sampled. Who wants both asks for this one first: passes that are counted later are as many at least.
-    pub fn sampled(&self, egress: bool) -> u64 {
-        self.sampled[usize::from(egress)].load(Ordering::Acquire)
+    pub fn sampled(&self, half: Half) -> u64 {
+        self.sampled[half as usize].load(Ordering::Acquire)
     }
 
     /// Sampled packets that the parser of ingress brought into a state.
@@ -113,8 +113,8 @@ impl Samples {
     }
 
     /// Sampled packets that entered a block of a control.
-    pub fn block(&self, egress: bool, block: BlockId) -> u64 {
-        read(&self.blocks[usize::from(egress)], block.index())
+    pub fn block(&self, half: Half, block: BlockId) -> u64 {
+        read(&self.blocks[half as usize], block.index())
     }
 
     /// Sampled packets that met an entry of a table, and that met none.
@@ -182,7 +182,7 @@ pub(super) struct Sampler {
     ways: [Way; 2],
     random: u64,
     /// The pass that goes on.
-    egress: bool,
+    half: Half,
     is_refused: bool,
 }
 
@@ -191,8 +191,8 @@ impl Sampler {
         // Any seed that is not zero: no result depends on it.
         let random = now.as_ns() | 1;
         let (until, ways) = (now + LEASE, [Way::NEW, Way::NEW]);
-        let (egress, is_refused) = (false, false);
-        Sampler { samples, generation, until, since: now, ways, random, egress, is_refused }
+        let (half, is_refused) = (Half::Ingress, false);
+        Sampler { samples, generation, until, since: now, ways, random, half, is_refused }
     }
 
     /// Another poll begins; false if nothing is to be sampled any more.
@@ -217,14 +217,14 @@ fn xorshift(state: &mut u64) -> u64 {
 }
 
 impl TraceSink for Sampler {
-    fn wants(&mut self, packet: &Descriptor, _: &[u8], egress: bool) -> bool {
+    fn wants(&mut self, packet: &Descriptor, _: &[u8], half: Half) -> bool {
         if packet.generation != self.generation {
             return false;
         }
         let random = &mut self.random;
-        let takes = self.ways[usize::from(egress)].takes(|| xorshift(random));
+        let takes = self.ways[half as usize].takes(|| xorshift(random));
         if takes {
-            (self.egress, self.is_refused) = (egress, false);
+            (self.half, self.is_refused) = (half, false);
         }
         takes
     }
@@ -233,8 +233,10 @@ impl TraceSink for Sampler {
         let samples = &*self.samples;
         match event {
             // Egress finds the headers of copies again; the picture is of how packets come in.
-            Event::State(state) if !self.egress => add(&samples.states, state.index()),
-            Event::ParserError(error) if !self.egress => {
+            Event::State(state) if self.half == Half::Ingress => {
+                add(&samples.states, state.index())
+            }
+            Event::ParserError(error) if self.half == Half::Ingress => {
                 self.is_refused = true;
                 add(&samples.errors, error.index());
             }
@@ -247,14 +249,14 @@ impl TraceSink for Sampler {
     }
 
     fn block(&mut self, block: BlockId) {
-        add(&self.samples.blocks[usize::from(self.egress)], block.index());
+        add(&self.samples.blocks[self.half as usize], block.index());
     }
 
     fn end(&mut self, _: &Descriptor) {
-        if !self.egress && !self.is_refused {
+        if self.half == Half::Ingress && !self.is_refused {
             self.samples.accepted.fetch_add(1, Ordering::Relaxed);
         }
-        let way = usize::from(self.egress);
+        let way = self.half as usize;
         self.samples.passes[way].fetch_add(self.ways[way].uncounted(), Ordering::Relaxed);
         self.samples.sampled[way].fetch_add(1, Ordering::Release);
     }

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use wireyard_pipeline::exec::Descriptor;
+use wireyard_pipeline::ir::Half;
 use wireyard_tables::time::{Deadline, Time};
 
 use crate::config::notification::Notification;
@@ -19,16 +20,6 @@ use crate::frames::envelope::Class;
 use crate::frames::layout::LayoutError;
 use crate::link_type::LinkType;
 use crate::roce::np::{Cnp, Congestion, FlowKey, Mark, NotificationPoint, NpCounters};
-
-/// Which half of the program runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Half {
-    /// Ingress.
-    #[default]
-    Ingress,
-    /// Egress.
-    Egress,
-}
 
 /// How a CNP leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

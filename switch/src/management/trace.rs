@@ -125,7 +125,7 @@ impl Traced {
     fn document(&self, pass: &PassTrace) -> String {
         let document = json!({
             "packet": pass.packet,
-            "pass": if pass.egress { "egress" } else { "ingress" },
+            "pass": pass.half.name(),
             "events": json::packet_trace(&self.program, &pass.events),
             "text": text::packet_trace(&self.program, &pass.events),
         });
