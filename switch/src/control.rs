@@ -29,7 +29,7 @@
 //! # Workers
 //!
 //! Each worker has one bounded ring of commands, which it looks at when it is polled ([`Core::poll`],
-//! [`Core::poll_readable`]): one load where there is none. Who asks waits for the answer, for two seconds at most, and then gets the error that
+//! [`Core::poll_readable`]): one load where there is none. The caller waits for the answer, for two seconds at most, and then gets the error that
 //! nothing was done; so the thread that polls must not be the one that asks for what belongs to workers. Tables, counters,
 //! meters, groups and sessions need no worker.
 //!
@@ -116,7 +116,7 @@ pub use trace::LiveTrace;
 
 use crate::core::Core;
 pub use crate::core::PortPlace;
-pub use crate::core::said::{DeviceEvent, IdleNotice, Interest, Notice, Said};
+pub use crate::core::notice::{DeviceEvent, IdleNotice, Interest, Notice, NoticeKind};
 use crate::core::worker_link::{self, WorkerLink};
 use crate::replicate::SharedReplication;
 use crate::sync;

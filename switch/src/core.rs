@@ -29,6 +29,7 @@ pub(crate) mod live_trace;
 mod manager;
 mod merge;
 mod message;
+pub(crate) mod notice;
 mod originate;
 mod outcomes;
 mod ports;
@@ -36,7 +37,6 @@ mod program_report;
 mod queues;
 mod receive;
 mod record;
-pub(crate) mod said;
 mod sampler;
 mod served;
 pub(crate) mod signal;
@@ -410,7 +410,7 @@ impl Core {
         let Some(generation) = self.executor.current().map(Arc::clone) else { return Vec::new() };
         self.executor.release();
         let found = self.idle.age(&generation, now, &mut self.ports.messages);
-        self.say_idle(&generation, &found);
+        self.notify_idle(&generation, &found);
         found
     }
 

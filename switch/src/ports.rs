@@ -341,7 +341,7 @@ pub trait Port: Send {
         None
     }
 
-    /// The port as what it is, for owners who know its kind; `None` for kinds that nobody asks.
+    /// The port as what it is, for owners that know its kind; `None` for all other kinds.
     fn as_any_mut(&mut self) -> Option<&mut dyn std::any::Any> {
         self.inner_mut()?.as_any_mut()
     }

@@ -293,7 +293,7 @@ fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
             }
             let name = program.name.clone();
             let complain = move |best: Option<u8>, refused: jit::CompileError| match best {
-                None => tell(&name, &refused),
+                None => warn_interpreted(&name, &refused),
                 Some(best) => terminal::err(&format!(
                     "wireyard: code of level {best} runs {name}: {refused}\n"
                 )),
@@ -318,12 +318,12 @@ fn compiled(
 ) -> Box<dyn Engine> {
     let (engine, refused) = jit::engine(program, state, kind, level, codes);
     if let Some(refused) = refused {
-        tell(&program.name, &refused);
+        warn_interpreted(&program.name, &refused);
     }
     engine
 }
 
-fn tell(program: &str, refused: &jit::CompileError) {
+fn warn_interpreted(program: &str, refused: &jit::CompileError) {
     let text = format!("wireyard: the interpreter runs {program}: no machine code: {refused}\n");
     terminal::err(&text);
 }
@@ -380,7 +380,7 @@ impl Loaded {
         warnings
     }
 
-    /// Queues that trim, and a program that does not tell anybody.
+    /// Queues that trim, and a program that notifies nobody.
     pub fn trim_warning(&self, qos: &Qos) -> Option<Problem> {
         let trims = qos.ports.iter().flat_map(|port| &port.tm.queues).any(|q| q.trim.is_some());
         if !trims || self.program.reads(StdField::Trimmed) {

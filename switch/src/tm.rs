@@ -96,7 +96,7 @@ use buffer::Pool;
 use deadlines::{Deadlines, WireEnds};
 use deferred::Deferred;
 use hold::Holds;
-pub use pause_log::{PauseEvent, PauseHeard};
+pub use pause_log::{PauseEvent, ReceivedPause};
 use port::Port;
 use queue::Slab;
 
@@ -206,9 +206,9 @@ pub struct Tm<P> {
     pub(crate) shared_free: u32,
     pub(crate) released: Vec<u32>,
     pub(crate) config: Config,
-    /// Pauses that were asked for, where somebody observes them.
+    /// Pauses that were sent, where they are recorded.
     pub(crate) pause_log: Option<Vec<PauseEvent>>,
-    pub(crate) pauses_heard: Option<Vec<PauseHeard>>,
+    pub(crate) received_pauses: Option<Vec<ReceivedPause>>,
 }
 
 /// A port configuration that does not fit the traffic manager.
@@ -263,7 +263,7 @@ impl<P: Default> Tm<P> {
             now: Time::ZERO,
             deferred: Deferred::default(),
             pause_log: None,
-            pauses_heard: None,
+            received_pauses: None,
             config,
         }
     }
@@ -302,7 +302,7 @@ impl<P: Default> Tm<P> {
         fresh.take_counters(port);
         *port = fresh;
         // What came in by the port before may still fill its groups: the peer stops before it sends, as after a link that was down.
-        self.say_flow_control(self.now, id);
+        self.send_flow_control(self.now, id);
         Ok(())
     }
 

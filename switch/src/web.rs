@@ -27,7 +27,7 @@ use parameters::Parameters;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-/// What the workers were asked for serves so long, whoever asks.
+/// How long an answer of the workers serves all clients.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
 /// The page of one switch.

@@ -149,7 +149,7 @@ where
     }
 }
 
-/// Whole lines, and no error where nobody listens.
+/// Whole lines, and no error where nothing reads them.
 #[derive(Clone, Copy)]
 struct ToStandardError {
     is_json: bool,

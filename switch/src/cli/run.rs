@@ -56,7 +56,7 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     }
     let (mut file, specs) = ports(args, &loaded)?;
     let duration = duration(args.duration)?;
-    // Before anything is opened: whoever reads that it runs can end it.
+    // Before anything is opened: a reader of the line that it runs can end it.
     let signals = Signals::catch(true).map_err(|e| format!("signals: {e}"))?;
     let privileged = Privileged::open(args, &loaded, &specs)?;
     let refusals = confined::enter(privileged.confinement.as_ref())?;
@@ -216,7 +216,7 @@ impl Running<'_> {
                 let statistics = self.statistics(workers, core);
                 counters::show(core, &statistics, self.args.entry_counters, self.args.json);
             }
-            Event::Turn { core, .. } => self.turn(core, workers),
+            Event::Polled { core, .. } => self.turn(core, workers),
         }
     }
 

@@ -1,6 +1,6 @@
 //! How control reaches a worker: commands in its ring ([`worker_link`](crate::core::worker_link)), which it does between two bursts.
 //!
-//! A command is done by exactly one side: either the worker begins it in time, or who asked gives it up and nobody does it.
+//! A command is done by exactly one side: either the worker begins it in time, or the caller withdraws it and it is not done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ impl WorkerEnd {
         let claim = Arc::clone(&claimed);
         let command = Box::new(move |core: &mut Core, now| {
             if !claim.swap(true, Ordering::AcqRel) {
-                // Who asked waits for it, as it was claimed.
+                // The caller waits for it, as it was claimed.
                 let _ = answer.send(work(core, now));
             }
         });

@@ -1,4 +1,4 @@
-//! The journal: what control changed, for whoever keeps it beyond the end of the process ([`crate::p4runtime::persist`]).
+//! The journal: what control changed, for a store that keeps it beyond the end of the process ([`crate::p4runtime::persist`]).
 //!
 //! Changes of one request are one unit, which is kept whole or not at all. Units are handed over in the order in which the device was
 //! changed: who writes holds the journal for as long. Whether a unit is kept is known later; who acknowledges a request waits for it. When
@@ -41,7 +41,7 @@ struct Progress {
     failed: Option<String>,
 }
 
-/// What is known of units, by those who wait for them and by who keeps them.
+/// What is known of units: for those that wait for them, and for the store.
 #[derive(Debug, Default)]
 pub struct Kept {
     progress: Mutex<Progress>,

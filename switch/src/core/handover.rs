@@ -145,7 +145,7 @@ impl Mesh {
         self.peers.iter().flatten()
     }
 
-    /// Packets that others gave and nobody took yet.
+    /// Packets from other workers that were not taken yet.
     pub(super) fn waiting(&self) -> usize {
         self.others().map(|peer| peer.handed.slots() + peer.received.slots()).sum()
     }

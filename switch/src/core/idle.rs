@@ -1,7 +1,7 @@
 //! Idle entries: notices of them, and their removal where the table asks for it.
 //!
 //! An entry is idle when no packet hit it for its idle timeout. As PSA has it, the entry stays and the control plane gets a
-//! notification, which may remove it; with `on_idle: remove` the device does so itself, as a bridge forgets addresses.
+//! notification, which may remove it; with `on_idle: remove` the device does so itself, as a bridge ages addresses.
 
 use super::message::{Message, Topic};
 use wireyard_pipeline::generation::Generation;

@@ -2,9 +2,9 @@
 //!
 //! A packet that is looked at is done by the interpreter; all others are done as ever. How many are looked at is bounded for each second and
 //! worker, so that a trace that waits for a rare packet does not slow down a busy device: a packet is looked at if it came in by the right
-//! port and has the bytes of every field that the filter wants to be equal to something. Whether the filter is met is decided from the events
+//! port and has the bytes of every field that the filter compares for equality. Whether the filter is met is decided from the events
 //! of its ingress pass. Later passes of a packet that met it are traced too, whichever worker does them: a packet is recognised by its ingress
-//! port and time and its chunk of packet memory. A reader that takes nothing loses traces; nobody waits for it.
+//! port and time and its chunk of packet memory. A reader that takes nothing loses traces; no worker waits for it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -75,7 +75,7 @@ pub(crate) struct TraceTask {
 /// What the workers of a trace share.
 #[derive(Debug, Default)]
 pub struct TraceShared {
-    /// Nobody waits for it any more.
+    /// The reader is gone.
     pub over: AtomicBool,
     /// Packets that were not looked at, because more than the rate had to be.
     pub skipped: AtomicU64,
@@ -132,16 +132,16 @@ fn chunk(packet: &Descriptor) -> Option<u32> {
     packet.buf.as_ref().map(|buf| buf.index())
 }
 
-/// Who looks at packets that pass a worker.
+/// What looks at packets that pass a worker.
 pub(super) enum Look {
-    /// Somebody who asked for a trace.
+    /// A trace.
     Trace(LiveTrace),
-    /// Somebody who asked for samples, until somebody asks for a trace.
+    /// Samples, until a trace begins.
     Samples(Sampler),
 }
 
 impl Look {
-    /// Another poll begins; false if nobody looks any more.
+    /// Another poll begins; false if nothing looks any more.
     fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
         match self {
             Look::Trace(trace) => trace.begin(now, generation),

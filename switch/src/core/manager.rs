@@ -61,7 +61,7 @@ pub(super) fn slot_of(port: PortId) -> Option<usize> {
     usize::from(port.0).checked_sub(1)
 }
 
-/// A port that has no rate, pauses nobody and reserves nothing, in the pools of `like`.
+/// A port that has no rate, sends no pauses and reserves nothing, in the pools of `like`.
 fn unnamed(like: &QosPort) -> QosPort {
     let mut port = like.clone();
     port.name = "unnamed".into();

@@ -11,7 +11,7 @@ use wireyard_tables::time::Time;
 
 use super::error::DeviceError;
 use super::message::{Message, Topic};
-use super::said::DeviceEvent;
+use super::notice::DeviceEvent;
 use super::slot::Slot;
 use crate::bit_set::BitSet;
 use crate::config::is_port;
@@ -262,7 +262,7 @@ impl Ports {
         }
     }
 
-    /// True for a port that is asked for frames although nobody knows of any.
+    /// True for a port that is polled although it reported no frames.
     pub(super) fn is_asked(&mut self, slot: usize, now: Time) -> bool {
         let place = &mut self.slots[slot];
         place.is_always_polled

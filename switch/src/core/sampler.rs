@@ -1,7 +1,7 @@
 //! Samples of packets that pass a live device: which parser states and blocks of its controls they go through.
 //!
 //! Machine code counts nothing of this, so a few packets are done by the interpreter, which says where it goes; all others are done as ever. It is
-//! for pictures of a program, while somebody looks at one: it ends by itself a moment after the last call for it. Every pass has the same
+//! for pictures of a program, while one is shown: it ends by itself a moment after the last call for it. Every pass has the same
 //! chance, whatever came before it: the number of passes between two samples is random, with a mean that follows the load. So shares are those of all
 //! packets, and while few packets pass, all are in the sample.
 
@@ -92,7 +92,7 @@ impl Samples {
         self.passes[half as usize].load(Ordering::Relaxed)
     }
 
-    /// Of these, sampled. Who wants both asks for this one first: passes that are counted later are as many at least.
+    /// Of these, sampled. Of the two, read this one first: passes that are counted later are as many at least.
     pub fn sampled(&self, half: Half) -> u64 {
         self.sampled[half as usize].load(Ordering::Acquire)
     }

@@ -26,7 +26,7 @@ pub(super) struct Slot {
     pub(super) present: bool,
     /// It was reported to the traffic manager that the port takes no more.
     pub(super) blocked: bool,
-    /// Somebody stopped its transmission ([`super::Core::block`]).
+    /// Its transmission is stopped ([`super::Core::block`]).
     pub(super) held: bool,
     /// It was reported to the traffic manager that the link is down.
     pub(super) down: bool,

@@ -4,7 +4,7 @@
 //! and when a CNP goes out, and `frames` builds it. The link addresses of the marked packet wait with its CNP.
 //!
 //! A mark seen by ingress (an end point, or a switch that is notified) is answered straight out of the port that the
-//! packet came in by, to whoever sent it there. A mark that egress writes is answered as if the receiver had
+//! packet came in by, to its sender. A mark that egress writes is answered as if the receiver had
 //! sent the CNP: it enters ingress by the port that the marked packet leaves by, and the program routes it.
 
 use std::sync::Arc;

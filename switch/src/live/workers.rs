@@ -22,7 +22,7 @@ use crate::sync::{self, lock};
 #[derive(Debug)]
 struct WorkerSlot {
     wake_fd: EventFd,
-    /// It sleeps, or is about to: whoever has something for it signals.
+    /// It sleeps, or is about to: other workers signal when they have something for it.
     asleep: AtomicBool,
     /// All its input has ended and nothing waits.
     finished: AtomicBool,
@@ -111,7 +111,7 @@ impl Workers {
         Statistics { program: first.program_report(), ..all }
     }
 
-    /// The same without what the program counted, which needs nobody to stand still.
+    /// The same without what the program counted, for which no worker stands still.
     pub fn own_statistics(&self, first: &mut Core) -> Statistics {
         let is_asked = !self.threads.is_empty() && !self.shared.is_stopped();
         if !is_asked || !self.shared.ask() {

@@ -2,8 +2,8 @@
 //! not finished.
 //!
 //! Both concern frames that never were on a wire (veth, TAP, virtual machines): their sender's kernel
-//! counted on a card. A packet socket is told where tag and checksum belong. An AF_XDP socket is told
-//! nothing of the checksum: there it is recognised by its value, see [`finish_unmarked_checksum`].
+//! counted on a card. A packet socket gets where tag and checksum belong beside the frame. An AF_XDP socket gets
+//! nothing about the checksum: there it is recognised by its value, see [`finish_unmarked_checksum`].
 
 use crate::frames::words::{network_header_at, u16_at};
 

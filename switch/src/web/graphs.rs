@@ -1,6 +1,6 @@
 //! The graphs of parser and controls with places, and how many sampled packets went through their nodes.
 //!
-//! They are those of `wireyard graph`, of the program as the engine runs it. Only while somebody asks for hits are packets sampled
+//! They are those of `wireyard graph`, of the program as the engine runs it. Only while hits are asked for are packets sampled
 //! ([`Control::sample`]); a new program has new graphs, with another number.
 
 use std::sync::Arc;
