@@ -37,7 +37,7 @@ use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
 pub use open::{Opened, Spread, decorate_again, open, open_spread};
-pub use spec::{PortKind, PortSpec, SpecError};
+pub use spec::{PortKind, PortNumber, PortSpec, SpecError};
 pub use stats::PortStats;
 
 pub use crate::link_type::LinkType;

@@ -28,6 +28,7 @@ use crate::core::{Core, Generator, Mesh};
 use crate::device::{self, notify::Notifier};
 use crate::library::{self, LIBRARIES, program_path};
 use crate::linux_words;
+use crate::ports::PortNumber;
 use crate::replicate::{Replication, SharedReplication};
 use crate::terminal;
 use crate::tm::NotEct;
@@ -445,7 +446,7 @@ impl Loaded {
         }
         config.check_generators(numbers)?;
         for section in &config.generators {
-            if part.is_none_or(|part| (part.owns)(section.port)) {
+            if part.is_none_or(|part| (part.owns)(PortNumber(section.port))) {
                 core.add_generator(Generator::from(section));
             }
         }

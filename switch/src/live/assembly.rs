@@ -10,6 +10,7 @@ use wireyard_tables::time::Time;
 
 use crate::config::qos::Part;
 use crate::core::{Core, DeviceError, UNCHARGED_MAX};
+use crate::ports::PortNumber;
 use crate::ports::absent::AbsentPort;
 use crate::ports::{self, Opened, PortError, PortSpec, Spread};
 use crate::program::{BuildError, Loaded};
@@ -168,7 +169,7 @@ impl<'a> Assembly<'a> {
         let Some(Ok(qos)) = queues else { return };
         for number in numbers {
             let others = cores.iter().filter(|core| core.served().contains(&number)).count();
-            let port = qos.ports.iter().find(|port| port.name == number.to_string());
+            let port = qos.ports.iter().find(|port| port.number.0 == number);
             let groups = port.iter().flat_map(|port| &port.tm.groups);
             if others == 0 || !groups.into_iter().any(|group| group.lossless.is_some()) {
                 continue;
@@ -200,7 +201,7 @@ impl<'a> Assembly<'a> {
     fn set_queues(&self, loaded: &Loaded, cores: &mut [Core]) -> Result<(), AssemblyError> {
         let numbers: Vec<u16> = self.specs.iter().map(|(number, _)| *number).collect();
         for (worker, core) in cores.iter_mut().enumerate() {
-            let owns = |number: u16| {
+            let owns = |PortNumber(number): PortNumber| {
                 let place = numbers.iter().position(|known| *known == number);
                 place.is_some_and(|place| self.owner(place) == worker)
             };

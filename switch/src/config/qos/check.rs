@@ -93,14 +93,14 @@ impl Resolver<'_> {
     pub(super) fn check(&mut self, plans: &[PortPlan]) {
         for plan in plans {
             for (number, group) in plan.groups.iter().enumerate() {
-                let place = format!("port {}, priority group {number}", plan.name);
+                let place = format!("port {}, priority group {number}", plan.number);
                 self.check_limit(&place, group.config.account.limit, group.config.account.pool.0);
                 if let Some(lossless) = group.config.lossless {
                     self.check_lossless(&place, plan, number, &lossless, plans);
                 }
             }
             for (number, queue) in plan.tm.queues.iter().enumerate() {
-                let place = format!("port {}, queue {number}", plan.name);
+                let place = format!("port {}, queue {number}", plan.number);
                 self.check_limit(&place, queue.account.limit, queue.account.pool.0);
                 self.check_queue(&place, plan, number);
             }
@@ -176,7 +176,7 @@ impl Resolver<'_> {
         }
         self.check_egress_of(place, plan, number, plans);
         self.report.groups.push(GroupReport {
-            port: plan.name.clone(),
+            port: plan.number.to_string(),
             group: number as u8,
             profile: group.profile.clone(),
             priorities,
@@ -241,7 +241,7 @@ impl Resolver<'_> {
                         "its packets wait in queue {queue} of port {}, which drops beyond {} (pool {pool}), \
                          less than the {} its ingress pool admits; give that queue a static threshold and \
                          pool of at least that size",
-                        egress.name,
+                        egress.number,
                         b(holds),
                         b(ingress)
                     );
@@ -312,7 +312,7 @@ impl Resolver<'_> {
         }
         if let Some((kmin, kmax, pmax)) = wred.curves[0].map(|curve| curve.parts()) {
             self.report.queues.push(QueueReport {
-                port: plan.name.clone(),
+                port: plan.number.to_string(),
                 queue: number as u8,
                 wred_profile: name.clone(),
                 kmin_bytes: kmin,
@@ -328,7 +328,7 @@ impl Resolver<'_> {
         if flow.mode != FlowControl::Pfc {
             return;
         }
-        let place = format!("port {}", plan.name);
+        let place = format!("port {}", plan.number);
         for p in (0..CLASSES).filter(|p| flow.enabled & 1 << p != 0) {
             let group = usize::from(flow.priority_to_group[p]);
             if plan.groups[group].config.lossless.is_none() {
