@@ -16,7 +16,7 @@ use crate::core::worker_link::{Command, RING, Sender};
 use crate::sync::lock;
 
 /// How long a worker may take to begin.
-const PATIENCE: Duration = Duration::from_secs(2);
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Control's end of the ring to a worker.
 pub(super) struct WorkerEnd(pub(super) Sender);
@@ -42,12 +42,12 @@ impl WorkerEnd {
             }
         });
         self.push(worker, command)?;
-        match outcome.recv_timeout(PATIENCE) {
+        match outcome.recv_timeout(BEGIN_TIMEOUT) {
             Ok(result) => Ok(result),
             Err(RecvTimeoutError::Timeout) if !claimed.swap(true, Ordering::AcqRel) => {
                 Err(ControlError::Unavailable(format!(
                     "worker {worker} was not polled for {} s; nothing was done",
-                    PATIENCE.as_secs()
+                    BEGIN_TIMEOUT.as_secs()
                 )))
             }
             // It has begun.

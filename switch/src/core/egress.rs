@@ -7,7 +7,6 @@
 use std::slice;
 
 use wireyard_pipeline::exec::{BURST_MAX, Decision, Descriptor, Intrinsic, PacketPath, flags};
-
 use wireyard_pipeline::ir::Half;
 use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;

@@ -133,8 +133,8 @@ impl Ports {
         self.slots[slot].worker.is_none() || self.slots[slot].has_queue
     }
 
-    /// Who pays in this worker's buffer for a packet of this ingress port: the CPU port for those of other workers, whose groups are
-    /// counted there.
+    /// The slot that is charged in this worker's buffer for a packet of this ingress port; `None`, the CPU port, for ports of other
+    /// workers, whose groups are charged there.
     #[inline]
     pub(super) fn payer(&self, ingress_port: u16) -> Option<usize> {
         self.find(ingress_port).filter(|slot| self.is_here(*slot))
