@@ -242,7 +242,7 @@ impl Core {
             }
         }
         for slot in 0..self.ports.len() {
-            if self.ports.is_asked(slot, now) {
+            if self.ports.is_polled(slot, now) {
                 self.receive_all(slot, false, &mut progress, reborrow(&mut trace));
             }
         }

@@ -264,10 +264,10 @@ impl Core {
             let result = port.port.tx_burst(&mut self.mem, self.now, &mut port.backlog);
             match result {
                 Ok(done) => sent = done.sent,
-                Err(error) => self.ports.complain(slot, &error),
+                Err(error) => self.ports.report_error(slot, &error),
             }
             let gone = before - self.ports[slot].backlog.len();
-            self.ports.book_sent(slot, gone, sent, DeviceReason::TxFull.index());
+            self.ports.account_sent(slot, gone, sent, DeviceReason::TxFull.index());
             if let Some(place) = recorded {
                 self.recording.given(place, &mut self.mem, gone, sent);
             }
@@ -279,7 +279,7 @@ impl Core {
         }
         let is_full = !self.ports[slot].backlog.is_empty();
         if !self.manager.configured {
-            self.shed(slot);
+            self.drop_excess(slot);
         } else if is_full != self.ports[slot].blocked {
             self.ports[slot].blocked = is_full;
             self.report_blocked(slot);
@@ -297,7 +297,7 @@ impl Core {
     }
 
     /// Drops the newest frames over the limit of the backlog.
-    fn shed(&mut self, slot: usize) {
+    fn drop_excess(&mut self, slot: usize) {
         while self.ports[slot].backlog.len() > self.ports.backlog_max {
             let port = &mut self.ports[slot];
             let (Some(frame), Some(from)) = (port.backlog.pop(), port.backlog_from.pop()) else {
@@ -307,7 +307,7 @@ impl Core {
             let why = "dropped: tx_full: no room behind the port";
             self.recording.shed(places, self.now, &self.mem, &frame, why);
             self.mem.free(frame.buf);
-            self.ports.book_drop(from, DeviceReason::TxFull.index());
+            self.ports.account_drop(from, DeviceReason::TxFull.index());
         }
     }
 }
@@ -320,7 +320,7 @@ mod tests {
     use crate::program::{DeviceOptions, one_way};
 
     #[test]
-    fn a_frame_that_the_port_gives_up_is_booked_as_that_one() {
+    fn a_frame_that_the_port_gives_up_is_counted_as_that_one() {
         let mut core = one_way().device(DeviceOptions::small()).unwrap();
         core.add_port(1, Box::new(ScriptedPort { longest: 100, ..Default::default() })).unwrap();
         // The first frame is too long for port 1, the second is not.

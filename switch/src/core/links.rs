@@ -344,7 +344,7 @@ impl Core {
             let places = self.ports.drop_places(self.ports.find(from), Some(slot));
             self.recording.shed(places, self.now, &self.mem, &frame, "dropped: port_removed");
             self.mem.free(frame.buf);
-            self.ports.book_drop(from, DeviceReason::PortRemoved.index());
+            self.ports.account_drop(from, DeviceReason::PortRemoved.index());
         }
         self.ports.active.remove(slot);
     }

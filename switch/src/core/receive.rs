@@ -106,7 +106,7 @@ impl Core {
             self.recording.received(place, &self.mem, &self.ingress.rx);
         }
         if let Err(error) = result {
-            self.ports.complain(slot, &error);
+            self.ports.report_error(slot, &error);
         }
         received
     }

@@ -125,7 +125,7 @@ impl Samples {
 
 /// Passes of one direction.
 #[derive(Debug)]
-struct Way {
+struct PassSampler {
     /// Passes until the next sample.
     skip: u64,
     /// The mean of that, and one.
@@ -138,8 +138,8 @@ struct Way {
     samples: u64,
 }
 
-impl Way {
-    const NEW: Way = Way { skip: 0, mean: 1, passes: 0, counted: 0, samples: 0 };
+impl PassSampler {
+    const NEW: PassSampler = PassSampler { skip: 0, mean: 1, passes: 0, counted: 0, samples: 0 };
 
     /// Whether this pass is a sample; the draw is of 64 even bits.
     fn takes(&mut self, draw: impl FnOnce() -> u64) -> bool {
@@ -179,7 +179,7 @@ pub(super) struct Sampler {
     generation: u16,
     until: Time,
     since: Time,
-    ways: [Way; 2],
+    halves: [PassSampler; 2],
     random: u64,
     /// The pass that goes on.
     half: Half,
@@ -190,18 +190,18 @@ impl Sampler {
     fn new(samples: Arc<Samples>, generation: u16, now: Time) -> Sampler {
         // Any seed that is not zero: no result depends on it.
         let random = now.as_ns() | 1;
-        let (until, ways) = (now + LEASE, [Way::NEW, Way::NEW]);
+        let (until, halves) = (now + LEASE, [PassSampler::NEW, PassSampler::NEW]);
         let (half, is_refused) = (Half::Ingress, false);
-        Sampler { samples, generation, until, since: now, ways, random, half, is_refused }
+        Sampler { samples, generation, until, since: now, halves, random, half, is_refused }
     }
 
     /// Another poll begins; false if nothing is to be sampled any more.
     pub(super) fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
         if now.since(self.since) >= WINDOW {
             self.since = now;
-            for (way, passes) in self.ways.iter_mut().zip(&self.samples.passes) {
-                passes.fetch_add(way.uncounted(), Ordering::Relaxed);
-                way.end_window();
+            for (half, passes) in self.halves.iter_mut().zip(&self.samples.passes) {
+                passes.fetch_add(half.uncounted(), Ordering::Relaxed);
+                half.end_window();
             }
         }
         generation == Some(self.generation) && now < self.until
@@ -222,7 +222,7 @@ impl TraceSink for Sampler {
             return false;
         }
         let random = &mut self.random;
-        let takes = self.ways[half as usize].takes(|| xorshift(random));
+        let takes = self.halves[half as usize].takes(|| xorshift(random));
         if takes {
             (self.half, self.is_refused) = (half, false);
         }
@@ -256,9 +256,9 @@ impl TraceSink for Sampler {
         if self.half == Half::Ingress && !self.is_refused {
             self.samples.accepted.fetch_add(1, Ordering::Relaxed);
         }
-        let way = self.half as usize;
-        self.samples.passes[way].fetch_add(self.ways[way].uncounted(), Ordering::Relaxed);
-        self.samples.sampled[way].fetch_add(1, Ordering::Release);
+        let half = self.half as usize;
+        self.samples.passes[half].fetch_add(self.halves[half].uncounted(), Ordering::Relaxed);
+        self.samples.sampled[half].fetch_add(1, Ordering::Release);
     }
 }
 
@@ -295,21 +295,21 @@ mod tests {
 
     #[test]
     fn all_are_sampled_while_few_pass_and_an_even_share_of_many() {
-        let mut way = Way::NEW;
+        let mut half = PassSampler::NEW;
         let mut random = 1;
-        let mut take = |way: &mut Way| way.takes(|| xorshift(&mut random));
+        let mut take = |half: &mut PassSampler| half.takes(|| xorshift(&mut random));
         for _ in 0..30 {
-            assert_eq!((0..40).filter(|_| take(&mut way)).count(), 40);
-            way.end_window();
+            assert_eq!((0..40).filter(|_| take(&mut half)).count(), 40);
+            half.end_window();
         }
         // A million a second: 500 of them, and as many of the one half of a pattern as of the other.
         let (mut halves, mut all) = ([0u64; 2], 0);
         for window in 0..60 {
             let before = halves;
             for pass in 0..100_000usize {
-                halves[pass / 64 % 2] += u64::from(take(&mut way));
+                halves[pass / 64 % 2] += u64::from(take(&mut half));
             }
-            way.end_window();
+            half.end_window();
             all = halves[0] + halves[1];
             let taken = all - before[0] - before[1];
             assert!(taken <= 4 * RATE / WINDOWS, "window {window}: {taken}");

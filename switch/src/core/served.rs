@@ -140,7 +140,7 @@ impl Core {
     pub(super) fn take_served(&mut self, worker: u8) -> usize {
         for taken in 0..TAKE_MAX {
             // Not the rings to owners: nothing of this goes there, and two workers that serve each other's ports would wait for each other.
-            let is_crowded = self.mesh.as_ref().is_some_and(Mesh::hands_are_crowded);
+            let is_crowded = self.mesh.as_ref().is_some_and(Mesh::handover_is_crowded);
             if is_crowded || self.copies.are_enough(self.ingress.again.len()) {
                 return taken;
             }
@@ -155,7 +155,7 @@ impl Core {
                     Some(slot) => self.mac_control_received(slot, frame),
                     None => {
                         self.mem.free(frame.buf);
-                        self.ports.book_drop(port, DeviceReason::PortRemoved.index());
+                        self.ports.account_drop(port, DeviceReason::PortRemoved.index());
                     }
                 },
             }

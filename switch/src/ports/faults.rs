@@ -121,17 +121,17 @@ impl Frame for TxFrame {
 }
 
 /// One direction of the cable.
-struct Way<F> {
+struct Direction<F> {
     chances: Chances,
     /// In the order of their times.
     under_way: VecDeque<(Time, F)>,
     counters: FaultCounters,
 }
 
-impl<F: Frame> Way<F> {
-    fn new(setup: FaultSetup, number: u64) -> Way<F> {
+impl<F: Frame> Direction<F> {
+    fn new(setup: FaultSetup, number: u64) -> Direction<F> {
         let chances = Chances::new(setup, number);
-        Way { chances, under_way: VecDeque::new(), counters: FaultCounters::default() }
+        Direction { chances, under_way: VecDeque::new(), counters: FaultCounters::default() }
     }
 
     /// Puts a frame on the way that enters the cable at `at`.
@@ -191,8 +191,8 @@ impl<F: Frame> Way<F> {
 /// A port behind a bad cable.
 pub struct FaultyPort {
     inner: Box<dyn Port>,
-    inward: Way<RxFrame>,
-    outward: Way<TxFrame>,
+    inward: Direction<RxFrame>,
+    outward: Direction<TxFrame>,
     /// Frames that are through and that the port had no room for.
     ready: Vec<TxFrame>,
     fresh: Vec<RxFrame>,
@@ -205,8 +205,8 @@ impl FaultyPort {
     pub fn new(inner: Box<dyn Port>, setup: FaultSetup) -> FaultyPort {
         FaultyPort {
             inner,
-            inward: Way::new(setup, 0),
-            outward: Way::new(setup, 1),
+            inward: Direction::new(setup, 0),
+            outward: Direction::new(setup, 1),
             ready: Vec::new(),
             fresh: Vec::new(),
             late: None,
