@@ -63,14 +63,14 @@ pub enum Event<'a> {
     Reload {
         /// The device.
         core: &'a mut Core,
-        /// The time of this turn.
+        /// The time of this poll.
         now: Time,
     },
-    /// A turn is over: the caller may look at the device, give its ports work, or end the loop.
+    /// A poll is over: the caller may look at the device, give its ports work, or end the loop.
     Polled {
         /// The device.
         core: &'a mut Core,
-        /// The time of this turn.
+        /// The time of this poll.
         now: Time,
         /// Set it to end the loop.
         stop: &'a mut bool,
@@ -112,7 +112,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Somebody wants an end.
+    /// A signal asked for the end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -153,8 +153,8 @@ impl Pace {
         is_due
     }
 
-    /// How long to sleep after a turn; `None`: not at all. `wait` is how long nothing will happen.
-    fn rest(
+    /// How long to sleep after a poll; `None`: not at all. `wait` is how long nothing will happen.
+    fn sleep_after(
         &mut self,
         now: Time,
         progress: &Progress,
@@ -252,7 +252,7 @@ fn poll_until(
         if stop {
             break;
         }
-        let sleep = pace.rest(now, &progress, || next_wait(core, now).min(end.left(now)));
+        let sleep = pace.sleep_after(now, &progress, || next_wait(core, now).min(end.left(now)));
         if let Some(sleep) = sleep {
             shared.sleep(0, core, sleep, &mut ready)?;
         }

@@ -216,11 +216,11 @@ impl Running<'_> {
                 let statistics = self.statistics(workers, core);
                 counters::show(core, &statistics, self.args.entry_counters, self.args.json);
             }
-            Event::Polled { core, .. } => self.turn(core, workers),
+            Event::Polled { core, .. } => self.after_poll(core, workers),
         }
     }
 
-    fn turn(&mut self, core: &mut Core, workers: &Workers) {
+    fn after_poll(&mut self, core: &mut Core, workers: &Workers) {
         confined::report(&mut self.refusals);
         match self.file.as_mut().and_then(|file| file.poll(core)) {
             Some(Ok(changes)) => {

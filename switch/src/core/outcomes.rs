@@ -39,7 +39,7 @@ pub(super) struct Outcomes {
     pub(super) reasons: Reasons,
     /// By generation, the index in `reasons` of each reason of its program.
     of_programs: Vec<(u16, Vec<ReasonIndex>)>,
-    /// Packets for the control plane, when it is listening.
+    /// Packets for the control plane, while it has subscribed.
     pub(super) punted: Option<Vec<PuntedPacket>>,
     /// Packets that were dropped, where they are kept.
     pub(super) dropped: Option<Vec<DroppedPacket>>,

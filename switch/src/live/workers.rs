@@ -334,7 +334,7 @@ fn poll_until_stopped(core: &mut Core, shared: &Shared, me: usize) -> io::Result
             lock(&shared.messages).extend(messages);
             shared.has_messages.store(true, Ordering::Relaxed);
         }
-        if let Some(sleep) = pace.rest(now, &progress, || next_wait(core, now)) {
+        if let Some(sleep) = pace.sleep_after(now, &progress, || next_wait(core, now)) {
             shared.sleep(me, core, sleep, &mut ready)?;
         }
     }

@@ -11,6 +11,17 @@ use super::PoolDirection;
 use super::report::{GroupReport, PoolReport, QueueReport};
 use super::resolve::{GroupPlan, PortPlan, Resolver};
 
+/// Bytes of a lossless group at which its peer is stopped and resumed.
+#[derive(Clone, Copy)]
+struct PauseLevels {
+    /// XON, where this group alone uses the shared part of the pool.
+    xon_at: u64,
+    /// XOFF, where this group alone uses it.
+    xoff_at: u64,
+    /// XOFF, where all lossless groups of the pool are full.
+    xoff_full: u64,
+}
+
 fn b(bytes: u64) -> Bytes {
     Bytes::new(bytes)
 }
@@ -151,7 +162,8 @@ impl Resolver<'_> {
         };
         let xoff_full = account.reserved_bytes.saturating_add(full);
         let xon_at = lossless.xon.at(xoff_at);
-        self.check_xon(place, lossless.xon, xon_at, xoff_at, xoff_full);
+        let levels = PauseLevels { xon_at, xoff_at, xoff_full };
+        self.check_xon(place, lossless.xon, levels);
         let needed = group.needed.as_ref().map(|needed| needed.bytes);
         self.check_headroom(place, lossless.headroom_bytes, group.least);
         if !group.is_auto && (group.least..needed.unwrap_or(0)).contains(&lossless.headroom_bytes) {
@@ -190,7 +202,8 @@ impl Resolver<'_> {
         });
     }
 
-    fn check_xon(&mut self, place: &str, xon: Xon, xon_at: u64, xoff_at: u64, xoff_full: u64) {
+    fn check_xon(&mut self, place: &str, xon: Xon, levels: PauseLevels) {
+        let PauseLevels { xon_at, xoff_at, xoff_full } = levels;
         if xon_at >= xoff_at {
             let message = format!(
                 "XON at {} is not below XOFF at {}; the peer would be resumed where it is paused",
