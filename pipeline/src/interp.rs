@@ -74,7 +74,7 @@ use crate::engine::{Context, Engine};
 use crate::exec::{Descriptor, Intrinsic};
 use crate::externs::crc::CrcEngine;
 use crate::ids::*;
-use crate::ir::{AfterBody, Program};
+use crate::ir::{AfterBody, Half, Program};
 use crate::phv;
 use std::sync::Arc;
 
@@ -161,13 +161,13 @@ impl Engine for Interp {
 
     fn ingress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
         for (packet, meta) in packets.iter_mut().zip(meta) {
-            self.pass(cx, packet, meta, false, false);
+            self.pass(cx, packet, meta, Half::Ingress, false);
         }
     }
 
     fn egress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
         for (packet, meta) in packets.iter_mut().zip(meta) {
-            self.pass(cx, packet, meta, true, false);
+            self.pass(cx, packet, meta, Half::Egress, false);
         }
     }
 }

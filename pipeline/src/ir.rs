@@ -43,6 +43,30 @@ pub struct SourceSpan {
     pub end: u32,
 }
 
+/// A half of a program: what runs in front of the queue, or behind it.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Half {
+    /// Parser, ingress control and deparser.
+    #[default]
+    Ingress,
+    /// Egress control and deparser.
+    Egress,
+}
+
+impl Half {
+    /// Both, in the order in which a packet passes them.
+    pub const BOTH: [Half; 2] = [Half::Ingress, Half::Egress];
+
+    /// `ingress` or `egress`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Half::Ingress => "ingress",
+            Half::Egress => "egress",
+        }
+    }
+}
+
 /// A checked program.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
@@ -109,6 +133,15 @@ pub struct Program {
 }
 
 impl Program {
+    /// The control of a half.
+    #[inline]
+    pub fn control(&self, half: Half) -> &Body {
+        match half {
+            Half::Ingress => &self.ingress,
+            Half::Egress => &self.egress,
+        }
+    }
+
     /// Whether an operation like this is anywhere in the controls.
     pub fn uses(&self, wanted: impl Fn(&Op) -> bool) -> bool {
         let actions = self.actions.iter().map(|action| &action.body);

@@ -9,15 +9,15 @@ pub mod text;
 
 use crate::exec::{Descriptor, Verdict};
 use crate::ids::*;
-use crate::ir::{LValue, SourceSpan, Target};
+use crate::ir::{Half, LValue, SourceSpan, Target};
 
 /// Something that happened to a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A pass starts.
     Start {
-        /// Egress, not ingress.
-        egress: bool,
+        /// Ingress or egress.
+        half: Half,
         /// The port it came in by, in egress the one it leaves by.
         port: u16,
         /// [`crate::exec::PacketPath`].
@@ -227,7 +227,7 @@ pub trait TraceSink {
     }
 
     /// Whether to report this pass of this packet. Asked once, before anything happens.
-    fn wants(&mut self, packet: &Descriptor, bytes: &[u8], egress: bool) -> bool;
+    fn wants(&mut self, packet: &Descriptor, bytes: &[u8], half: Half) -> bool;
 
     /// Something happened.
     fn event(&mut self, event: Event);
@@ -248,7 +248,7 @@ pub struct Recorder {
 }
 
 impl TraceSink for Recorder {
-    fn wants(&mut self, _: &Descriptor, _: &[u8], _: bool) -> bool {
+    fn wants(&mut self, _: &Descriptor, _: &[u8], _: Half) -> bool {
         true
     }
 
@@ -263,19 +263,19 @@ pub struct Filtered<S, P> {
     pub sink: S,
     /// Which packets the predicate is asked about.
     pub scope: Scope,
-    /// Which packets: descriptor, bytes, whether it is egress.
+    /// Which packets: descriptor, bytes, and whether this is ingress or egress.
     pub pick: P,
 }
 
-impl<S: TraceSink, P: FnMut(&Descriptor, &[u8], bool) -> bool> TraceSink for Filtered<S, P> {
+impl<S: TraceSink, P: FnMut(&Descriptor, &[u8], Half) -> bool> TraceSink for Filtered<S, P> {
     fn scope(&self) -> Scope {
         self.scope
     }
 
-    fn wants(&mut self, packet: &Descriptor, bytes: &[u8], egress: bool) -> bool {
+    fn wants(&mut self, packet: &Descriptor, bytes: &[u8], half: Half) -> bool {
         self.scope.has_any(std::slice::from_ref(packet))
-            && (self.pick)(packet, bytes, egress)
-            && self.sink.wants(packet, bytes, egress)
+            && (self.pick)(packet, bytes, half)
+            && self.sink.wants(packet, bytes, half)
     }
 
     fn event(&mut self, event: Event) {

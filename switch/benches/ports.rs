@@ -365,7 +365,7 @@ fn through_program(kind: &str, stop: &AtomicBool) {
     }
     loaded.set_queues(&mut core, &[1, 2]).unwrap();
     let mut handle = |event: Event<'_>, _: &Workers| {
-        if let Event::Turn { stop: end, .. } = event {
+        if let Event::Polled { stop: end, .. } = event {
             *end = stop.load(Ordering::Relaxed);
         }
     };

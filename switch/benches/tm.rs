@@ -5,6 +5,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use wireyard_switch::config::qos::{PortLink, QosConfig};
+use wireyard_switch::ports::PortNumber;
 use wireyard_switch::tm::{Arrival, Offered, PortId, Tm};
 use wireyard_switch::units::BitsPerSec;
 use wireyard_tables::time::{Span, Time};
@@ -19,7 +20,7 @@ fn manager(preset: &str, ports: usize, gbit: u32) -> Tm<Descriptor> {
     let config: QosConfig = serde_json::from_str(&text).expect("a preset is valid");
     let rate = (gbit != 0).then(|| BitsPerSec::gbit(gbit));
     let links: Vec<PortLink> =
-        (0..ports).map(|n| PortLink { name: format!("p{n}"), rate }).collect();
+        (0..ports).map(|n| PortLink { number: PortNumber(n as u16), rate }).collect();
     let qos = config.resolve(&links).expect("a preset resolves");
     let mut tm = Tm::new(qos.tm);
     for port in qos.ports {

@@ -61,7 +61,7 @@ fn ended(done: Result<Status, Failure>) -> Status {
     })
 }
 
-/// Something of a result did not reach standard output, and somebody wanted it: no success.
+/// A part of a result did not reach standard output: no success.
 static OUTPUT_IS_LOST: AtomicBool = AtomicBool::new(false);
 /// The reader of standard output went away.
 static READER_IS_GONE: AtomicBool = AtomicBool::new(false);
@@ -129,7 +129,7 @@ fn note_written(written: io::Result<()>) {
     }
 }
 
-/// True when nobody reads standard output any more: what would be printed again and again ends.
+/// True when standard output is not read any more: what would be printed again and again ends.
 fn reader_is_gone() -> bool {
     READER_IS_GONE.load(Ordering::Relaxed)
 }

@@ -19,7 +19,7 @@ use wireyard_pipeline::source::shape::{MapShape, Shape, key};
 use wireyard_pipeline::source::{Loader, read_yaml};
 use wireyard_tables::time::Span;
 
-pub(crate) use crate::ports::spec::{PORT_MAX, is_port};
+pub(crate) use crate::ports::spec::{PORT_MAX, PortNumber, is_port};
 use crate::ports::{LinkType, PortSpec};
 use generators::GeneratorSection;
 use linux::LinuxSection;
@@ -161,7 +161,7 @@ impl SwitchConfig {
             *entry = section.over(entry);
         }
         let all: BTreeSet<u16> = numbers.iter().chain(self.ports.keys()).copied().collect();
-        let link = |number: u16| PortLink { name: number.to_string(), rate: None };
+        let link = |number: u16| PortLink { number: PortNumber(number), rate: None };
         let mut queues = config.resolve(&all.into_iter().map(link).collect::<Vec<_>>());
         match &mut queues {
             Ok(qos) => self.places.fill(&mut qos.report),

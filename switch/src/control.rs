@@ -29,7 +29,7 @@
 //! # Workers
 //!
 //! Each worker has one bounded ring of commands, which it looks at when it is polled ([`Core::poll`],
-//! [`Core::poll_readable`]): one load where there is none. Who asks waits for the answer, for two seconds at most, and then gets the error that
+//! [`Core::poll_readable`]): one load where there is none. The caller waits for the answer, for two seconds at most, and then gets the error that
 //! nothing was done; so the thread that polls must not be the one that asks for what belongs to workers. Tables, counters,
 //! meters, groups and sessions need no worker.
 //!
@@ -93,7 +93,7 @@ mod swap;
 mod tests;
 mod trace;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, RwLockReadGuard};
 
 use wireyard_pipeline::diag::suggest;
 use wireyard_pipeline::generation::Loader;
@@ -112,13 +112,14 @@ pub use query::EntriesPart;
 pub use queues::{QueueSettings, Wait};
 pub use stream::Stream;
 pub use swap::{Fate, Keep, ObjectFate, Swap};
-pub use trace::{LiveTrace, TraceWish};
+pub use trace::LiveTrace;
 
 use crate::core::Core;
 pub use crate::core::PortPlace;
-pub use crate::core::said::{DeviceEvent, IdleNotice, Interest, Notice, Said};
+pub use crate::core::notice::{DeviceEvent, IdleNotice, Interest, Notice, NoticeKind};
 use crate::core::worker_link::{self, WorkerLink};
 use crate::replicate::SharedReplication;
+use crate::sync;
 use command::WorkerEnd;
 
 /// A running device, to be read and changed. See the [module](self).
@@ -151,12 +152,8 @@ impl std::fmt::Debug for Shared {
 
 impl Shared {
     fn loader(&self) -> RwLockReadGuard<'_, Loader> {
-        self.loader.read().unwrap_or_else(PoisonError::into_inner)
+        sync::read(&self.loader)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The id of an object of the program by its name.

@@ -25,10 +25,11 @@ mod generate;
 mod handover;
 mod idle;
 mod links;
-mod live_trace;
+pub(crate) mod live_trace;
 mod manager;
 mod merge;
 mod message;
+pub(crate) mod notice;
 mod originate;
 mod outcomes;
 mod ports;
@@ -36,7 +37,6 @@ mod program_report;
 mod queues;
 mod receive;
 mod record;
-pub(crate) mod said;
 mod sampler;
 mod served;
 pub(crate) mod signal;
@@ -77,7 +77,7 @@ pub use handover::{Mesh, WORKERS_MAX};
 pub use idle::IdleEntry;
 use idle::IdleWatch;
 use live_trace::Look;
-pub use live_trace::{EventFilter, PassTrace, TraceOrder, TraceShared};
+pub use live_trace::{EventFilter, PassTrace, TraceRequest, TraceShared};
 use manager::Manager;
 pub use message::{Message, Topic};
 use outcomes::Outcomes;
@@ -242,7 +242,7 @@ impl Core {
             }
         }
         for slot in 0..self.ports.len() {
-            if self.ports.is_asked(slot, now) {
+            if self.ports.is_polled(slot, now) {
                 self.receive_all(slot, false, &mut progress, reborrow(&mut trace));
             }
         }
@@ -410,7 +410,7 @@ impl Core {
         let Some(generation) = self.executor.current().map(Arc::clone) else { return Vec::new() };
         self.executor.release();
         let found = self.idle.age(&generation, now, &mut self.ports.messages);
-        self.say_idle(&generation, &found);
+        self.notify_idle(&generation, &found);
         found
     }
 

@@ -12,10 +12,10 @@ use wireyard_pipeline::check::ExternRegistry;
 use wireyard_pipeline::engine::Device;
 use wireyard_pipeline::exec::Descriptor;
 use wireyard_pipeline::ids::{DigestId, ExternId, Id};
-use wireyard_pipeline::ir::{Display, ExternSignature, Param, Program};
+use wireyard_pipeline::ir::{Display, ExternSignature, Half, Param, Program};
 use wireyard_tables::time::Time;
 
-use notify::{Half, Notifier};
+use notify::Notifier;
 
 /// Digests that wait at most.
 const DIGESTS_MAX: usize = 4096;

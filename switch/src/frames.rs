@@ -9,6 +9,7 @@
 //! * [`transport`]: RoCE and InfiniBand packets to and from the transport's values.
 //! * [`cnp`]: congestion notification packets.
 //! * [`neighbour`]: ARP and neighbour discovery.
+//! * `words`: big-endian words, and the way past VLAN tags, for code that looks into frames of others.
 
 pub mod cnp;
 mod crc;
@@ -18,6 +19,7 @@ pub mod flow_control;
 pub mod layout;
 pub mod neighbour;
 pub mod transport;
+pub(crate) mod words;
 
 use std::fmt;
 use std::str::FromStr;

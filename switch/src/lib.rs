@@ -71,6 +71,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bit_set;
 pub mod cli;
 pub mod config;
 pub mod confine;
@@ -106,6 +107,7 @@ pub mod roce;
 pub mod sandbox;
 pub mod stats;
 pub mod stf;
+mod sync;
 pub mod terminal;
 mod time_of_day;
 pub mod tm;

@@ -30,7 +30,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 pub use error::LinuxError;
@@ -39,6 +39,7 @@ pub use mapping::is_mapped;
 use crate::control::{Control, PortPlace};
 use crate::ports::sys::netns;
 use crate::stats::LinuxReport;
+use crate::sync;
 use mirror::Mirror;
 
 /// Receives notices for the user.
@@ -156,7 +157,7 @@ fn enter(namespace: &str) -> Result<(), LinuxError> {
 impl Handle {
     /// What was counted, and what is in the tables.
     pub fn report(&self) -> LinuxReport {
-        *self.report.lock().unwrap_or_else(PoisonError::into_inner)
+        *sync::lock(&self.report)
     }
 }
 

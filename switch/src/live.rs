@@ -41,7 +41,7 @@ pub use workers::Workers;
 const SPIN_FOR: Span = Span::from_us(50);
 /// Longest sleep: how late a message about a link may be.
 const LONGEST_SLEEP: Span = Span::from_ms(100);
-/// Shorter waits are spent awake: the system takes so long to wake anybody.
+/// Shorter waits are spent awake: the system takes so long to wake a thread.
 const SPIN_BELOW: Span = Span::from_us(60);
 /// How often a port that takes no more is asked again.
 const LOOK_FOR_ROOM: Span = Span::from_ms(1);
@@ -63,14 +63,14 @@ pub enum Event<'a> {
     Reload {
         /// The device.
         core: &'a mut Core,
-        /// The time of this turn.
+        /// The time of this poll.
         now: Time,
     },
-    /// A turn is over: the caller may look at the device, give its ports work, or end the loop.
-    Turn {
+    /// A poll is over: the caller may look at the device, give its ports work, or end the loop.
+    Polled {
         /// The device.
         core: &'a mut Core,
-        /// The time of this turn.
+        /// The time of this poll.
         now: Time,
         /// Set it to end the loop.
         stop: &'a mut bool,
@@ -112,7 +112,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Somebody wants an end.
+    /// A signal asked for the end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -153,8 +153,8 @@ impl Pace {
         is_due
     }
 
-    /// How long to sleep after a turn; `None`: not at all. `wait` is how long nothing will happen.
-    fn rest(
+    /// How long to sleep after a poll; `None`: not at all. `wait` is how long nothing will happen.
+    fn sleep_after(
         &mut self,
         now: Time,
         progress: &Progress,
@@ -187,10 +187,10 @@ pub fn run(
     core: &mut Core,
     workers: &mut Workers,
     duration: Option<Span>,
-    tell: &mut dyn FnMut(Event<'_>, &Workers),
+    on_event: &mut dyn FnMut(Event<'_>, &Workers),
 ) -> Result<(), LiveError> {
     let signals = Signals::catch(false)?;
-    run_until(core, workers, duration, &signals, tell)
+    run_until(core, workers, duration, &signals, on_event)
 }
 
 /// The same with signals that were caught before. However the loop ends, the other workers end, queues drain and ports are closed.
@@ -202,9 +202,9 @@ pub fn run_until(
     workers: &mut Workers,
     duration: Option<Span>,
     signals: &Signals,
-    tell: &mut dyn FnMut(Event<'_>, &Workers),
+    on_event: &mut dyn FnMut(Event<'_>, &Workers),
 ) -> Result<(), LiveError> {
-    let ended = poll_until(core, workers, duration, signals, tell);
+    let ended = poll_until(core, workers, duration, signals, on_event);
     let finished = workers.finish(core);
     ended.and(finished)
 }
@@ -215,7 +215,7 @@ fn poll_until(
     workers: &Workers,
     duration: Option<Span>,
     signals: &Signals,
-    tell: &mut dyn FnMut(Event<'_>, &Workers),
+    on_event: &mut dyn FnMut(Event<'_>, &Workers),
 ) -> Result<(), LiveError> {
     let end = Deadline::from(duration.map(|span| workers.shared().now() + span));
     core.set_time_of_day(workers.shared().began_ns());
@@ -230,10 +230,10 @@ fn poll_until(
         }
         let progress = shared.poll(0, core, now, &mut ready)?;
         if signals.counters.swap(false, Ordering::Relaxed) {
-            tell(Event::Counters(core), workers);
+            on_event(Event::Counters(core), workers);
         }
         if signals.reload.swap(false, Ordering::Relaxed) {
-            tell(Event::Reload { core, now }, workers);
+            on_event(Event::Reload { core, now }, workers);
         }
         if pace.is_check_due(now) {
             check_clock(now)?;
@@ -245,14 +245,14 @@ fn poll_until(
             }
         }
         for message in core.take_messages().into_iter().chain(shared.take_messages()) {
-            tell(Event::Message(message), workers);
+            on_event(Event::Message(message), workers);
         }
         let mut stop = false;
-        tell(Event::Turn { core, now, stop: &mut stop }, workers);
+        on_event(Event::Polled { core, now, stop: &mut stop }, workers);
         if stop {
             break;
         }
-        let sleep = pace.rest(now, &progress, || next_wait(core, now).min(end.left(now)));
+        let sleep = pace.sleep_after(now, &progress, || next_wait(core, now).min(end.left(now)));
         if let Some(sleep) = sleep {
             shared.sleep(0, core, sleep, &mut ready)?;
         }

@@ -37,7 +37,7 @@ use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
 pub use open::{Opened, Spread, decorate_again, open, open_spread};
-pub use spec::{PortKind, PortSpec, SpecError};
+pub use spec::{PortKind, PortNumber, PortSpec, SpecError};
 pub use stats::PortStats;
 
 pub use crate::link_type::LinkType;
@@ -224,7 +224,20 @@ impl std::error::Error for PortError {
 ///
 /// Every method that moves frames takes the worker's handle on the one packet memory that the port
 /// was opened with.
+///
+/// A decorator (a bad cable, a port that is down by command) names the port below it in [`Port::inner`] and [`Port::inner_mut`]. Methods
+/// with a body then ask that port, so a decorator writes only those that it changes; the others it cannot forget, because they have none.
 pub trait Port: Send {
+    /// The port below a decorator; `None` for a port that decorates none.
+    fn inner(&self) -> Option<&dyn Port> {
+        None
+    }
+
+    /// The same, to be changed.
+    fn inner_mut(&mut self) -> Option<&mut dyn Port> {
+        None
+    }
+
     /// Its name for messages, as in its specification: `raw:veth0`.
     fn name(&self) -> &str;
 
@@ -233,7 +246,7 @@ pub trait Port: Send {
 
     /// The address of the interface below it; `None` where there is none.
     fn interface_mac(&self) -> Option<[u8; 6]> {
-        None
+        self.inner()?.interface_mac()
     }
 
     /// Receives up to `max` frames that are there now, appends them to `out` and returns how many.
@@ -266,25 +279,25 @@ pub trait Port: Send {
     ///
     /// # Errors
     /// As [`Port::tx_burst`].
-    fn flush(&mut self, _mem: &mut PacketMemory) -> Result<(), PortError> {
-        Ok(())
+    fn flush(&mut self, mem: &mut PacketMemory) -> Result<(), PortError> {
+        self.inner_mut().map_or(Ok(()), |port| port.flush(mem))
     }
 
     /// When the next frame of an input with its own time is due; `None` when none will come.
     fn next_arrival(&mut self) -> Option<Time> {
-        None
+        self.inner_mut()?.next_arrival()
     }
 
     /// A descriptor that becomes readable when frames wait; `None` if there is nothing to sleep on, and the port is to be asked
     /// in every poll.
     fn poll_fd(&self) -> Option<RawFd> {
-        None
+        self.inner()?.poll_fd()
     }
 
     /// True for a port with a descriptor that is to be asked in every poll nevertheless: asking it takes no system call, or it
     /// has to do more than its descriptor shows.
     fn is_always_polled(&self) -> bool {
-        false
+        self.inner().is_some_and(Port::is_always_polled)
     }
 
     /// The counters, the kernel's included.
@@ -292,12 +305,12 @@ pub trait Port: Send {
 
     /// What happened to frames by chance; `None` for a port on which nothing can.
     fn faults(&self) -> Option<faults::FaultReport> {
-        None
+        self.inner()?.faults()
     }
 
     /// What may happen to its frames by chance; `None` for a cable that is good.
     fn fault_setup(&self) -> Option<faults::chance::FaultSetup> {
-        None
+        self.inner()?.fault_setup()
     }
 
     /// Looks at the link (a system call for an interface) and tries to recover a lost one.
@@ -305,34 +318,38 @@ pub trait Port: Send {
 
     /// What a user should know, said once after opening: a fallback, a limit of this kind.
     fn notices(&mut self) -> Vec<String> {
-        Vec::new()
+        self.inner_mut().map_or_else(Vec::new, Port::notices)
     }
 
     /// Gives its cable other faults; false for a port that has none ([`faults::FaultyPort`]).
-    fn set_faults(&mut self, _: faults::chance::FaultSetup) -> bool {
-        false
+    fn set_faults(&mut self, setup: faults::chance::FaultSetup) -> bool {
+        self.inner_mut().is_some_and(|port| port.set_faults(setup))
     }
 
     /// True for a port that is down by command.
     fn is_shut(&self) -> bool {
-        false
+        self.inner().is_some_and(Port::is_shut)
     }
 
     /// Takes the port down, or up again; false for a port that cannot be ([`shut::ShutPort`]).
-    fn shut(&mut self, _is_shut: bool) -> bool {
-        false
+    fn shut(&mut self, is_shut: bool) -> bool {
+        self.inner_mut().is_some_and(|port| port.shut(is_shut))
     }
 
-    /// The port below a decorator, which is empty from then on; `None` for a port that decorates none.
+    /// Takes the port below a decorator out of it, which is empty from then on; `None` for a port that decorates none.
     fn take_inner(&mut self, _mem: &mut PacketMemory) -> Option<Box<dyn Port>> {
         None
     }
 
-    /// The port as what it is, for owners who know its kind; `None` for kinds that nobody asks.
+    /// The port as what it is, for owners that know its kind; `None` for all other kinds.
     fn as_any_mut(&mut self) -> Option<&mut dyn std::any::Any> {
-        None
+        self.inner_mut()?.as_any_mut()
     }
 
     /// Stops, and gives back every chunk that the port holds. After it the port moves no frames.
-    fn close(&mut self, _mem: &mut PacketMemory) {}
+    fn close(&mut self, mem: &mut PacketMemory) {
+        if let Some(port) = self.inner_mut() {
+            port.close(mem);
+        }
+    }
 }

@@ -28,6 +28,7 @@ use crate::core::{Core, Generator, Mesh};
 use crate::device::{self, notify::Notifier};
 use crate::library::{self, LIBRARIES, program_path};
 use crate::linux_words;
+use crate::ports::PortNumber;
 use crate::replicate::{Replication, SharedReplication};
 use crate::terminal;
 use crate::tm::NotEct;
@@ -293,7 +294,7 @@ fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
             }
             let name = program.name.clone();
             let complain = move |best: Option<u8>, refused: jit::CompileError| match best {
-                None => tell(&name, &refused),
+                None => warn_interpreted(&name, &refused),
                 Some(best) => terminal::err(&format!(
                     "wireyard: code of level {best} runs {name}: {refused}\n"
                 )),
@@ -318,12 +319,12 @@ fn compiled(
 ) -> Box<dyn Engine> {
     let (engine, refused) = jit::engine(program, state, kind, level, codes);
     if let Some(refused) = refused {
-        tell(&program.name, &refused);
+        warn_interpreted(&program.name, &refused);
     }
     engine
 }
 
-fn tell(program: &str, refused: &jit::CompileError) {
+fn warn_interpreted(program: &str, refused: &jit::CompileError) {
     let text = format!("wireyard: the interpreter runs {program}: no machine code: {refused}\n");
     terminal::err(&text);
 }
@@ -380,7 +381,7 @@ impl Loaded {
         warnings
     }
 
-    /// Queues that trim, and a program that does not tell anybody.
+    /// Queues that trim, and a program that notifies nobody.
     pub fn trim_warning(&self, qos: &Qos) -> Option<Problem> {
         let trims = qos.ports.iter().flat_map(|port| &port.tm.queues).any(|q| q.trim.is_some());
         if !trims || self.program.reads(StdField::Trimmed) {
@@ -445,7 +446,7 @@ impl Loaded {
         }
         config.check_generators(numbers)?;
         for section in &config.generators {
-            if part.is_none_or(|part| (part.owns)(section.port)) {
+            if part.is_none_or(|part| (part.owns)(PortNumber(section.port))) {
                 core.add_generator(Generator::from(section));
             }
         }

@@ -64,10 +64,10 @@ pub fn open(core: &mut Core, specs: Vec<(u16, PortSpec)>) -> Result<Vec<String>,
 pub fn run(
     core: &mut Core,
     stop: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(String),
+    report: &mut dyn FnMut(String),
 ) -> Result<(), ReplayError> {
-    let failure = run_to_the_end(core, stop, tell);
-    tell_of_inputs(core, tell);
+    let failure = run_to_the_end(core, stop, report);
+    report_inputs(core, report);
     let errors = core.close();
     let lost = errors.into_iter().next().map(ReplayError::Port);
     failure.or(lost).map_or(Ok(()), Err)
@@ -100,16 +100,16 @@ fn open_port(number: u16, mut spec: PortSpec) -> Result<CapturePort, ReplayError
 }
 
 /// Says which inputs were held up (what came then came later than the capture says), and what was left out.
-fn tell_of_inputs(core: &mut Core, tell: &mut dyn FnMut(String)) {
-    for report in core.port_reports().iter().filter(|report| report.medium.rx_no_memory > 0) {
-        let (port, name) = (report.port, &report.name);
-        tell(format!(
+fn report_inputs(core: &mut Core, report: &mut dyn FnMut(String)) {
+    for port in core.port_reports().iter().filter(|port| port.medium.rx_no_memory > 0) {
+        let (port, name) = (port.port, &port.name);
+        report(format!(
             "port {port} ({name}): packet memory was full: packets came later than the capture says"
         ));
     }
-    for report in core.port_reports().iter().filter(|report| report.medium.rx_errors > 0) {
-        let (port, name, skipped) = (report.port, &report.name, report.medium.rx_errors);
-        tell(format!(
+    for port in core.port_reports().iter().filter(|port| port.medium.rx_errors > 0) {
+        let (port, name, skipped) = (port.port, &port.name, port.medium.rx_errors);
+        report(format!(
             "port {port} ({name}): {skipped} ERF records skipped: they hold no frame, or one of another link type"
         ));
     }
@@ -119,16 +119,16 @@ fn tell_of_inputs(core: &mut Core, tell: &mut dyn FnMut(String)) {
 fn run_to_the_end(
     core: &mut Core,
     stop: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(String),
+    report: &mut dyn FnMut(String),
 ) -> Option<ReplayError> {
     let mut now = Time::ZERO;
     let mut failure: Option<ReplayError> = None;
-    let mut told_the_end = false;
+    let mut end_was_reported = false;
     let mut age_at = Time::ZERO;
     loop {
         if now >= age_at {
             core.age(now);
-            core.take_messages().into_iter().for_each(|message| tell(message.text));
+            core.take_messages().into_iter().for_each(|message| report(message.text));
             age_at = now + AGE_EVERY;
         }
         if stop() {
@@ -136,7 +136,7 @@ fn run_to_the_end(
         }
         let progress = core.poll(now, None);
         for message in core.take_messages() {
-            tell(message.text.clone());
+            report(message.text.clone());
             failure.get_or_insert(ReplayError::Failed(message.text));
         }
         if progress.received > 0 {
@@ -159,9 +159,9 @@ fn run_to_the_end(
             }
             // A capture may step back in time; the device does not.
             Some(next) => now = now.max(next),
-            None if told_the_end => return failure,
+            None if end_was_reported => return failure,
             // Damage at the end of an input is reported by one more poll.
-            None => told_the_end = true,
+            None => end_was_reported = true,
         }
     }
 }

@@ -49,7 +49,7 @@ impl Sandbox {
         trace: Option<&mut dyn TraceSink>,
     ) -> bool {
         let sent = self.queue(port, frame);
-        self.settle(now, trace);
+        self.run_until_idle(now, trace);
         sent
     }
 
@@ -68,7 +68,7 @@ impl Sandbox {
         trace: Option<&mut dyn TraceSink>,
     ) -> bool {
         let sent = self.core.inject(frame, now);
-        self.settle(now, trace);
+        self.run_until_idle(now, trace);
         sent
     }
 
@@ -78,7 +78,7 @@ impl Sandbox {
     }
 
     /// Lets the device work until nothing moves at this time.
-    pub fn settle(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) {
+    pub fn run_until_idle(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) {
         // A program whose egress clones to its own port would never end.
         for _ in 0..SETTLE_POLLS {
             let progress = match &mut trace {
@@ -102,11 +102,11 @@ impl Sandbox {
     pub fn run_until(&mut self, end: Time, mut trace: Option<&mut dyn TraceSink>) {
         while let Some(at) = self.next_timer(end) {
             match &mut trace {
-                Some(sink) => self.settle(at, Some(&mut **sink)),
-                None => self.settle(at, None),
+                Some(sink) => self.run_until_idle(at, Some(&mut **sink)),
+                None => self.run_until_idle(at, None),
             }
         }
-        self.settle(end, trace);
+        self.run_until_idle(end, trace);
     }
 
     /// Lets time go on until the device is empty, or nothing can move any more, or `end`.
@@ -115,8 +115,8 @@ impl Sandbox {
             && let Some(at) = self.next_timer(end)
         {
             match &mut trace {
-                Some(sink) => self.settle(at, Some(&mut **sink)),
-                None => self.settle(at, None),
+                Some(sink) => self.run_until_idle(at, Some(&mut **sink)),
+                None => self.run_until_idle(at, None),
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! For every ingress port, and so in total:
 //! received + generated = sent + dropped (by reason) + consumed (by reason) + queued.
-//! The core books each event once, on the port the packet came in by; `queued` is counted in the
+//! The core counts each event once, on the port the packet came in by; `queued` is counted in the
 //! queues themselves, so that the identity is a check and not a definition. Copies (multicast,
 //! mirror) and frames the device originates are `generated`.
 
@@ -275,7 +275,7 @@ impl LedgerReport {
         sum(&self.consumed)
     }
 
-    /// Adds what another worker booked on the same port.
+    /// Adds what another worker counted on the same port.
     pub fn merge(&mut self, other: &LedgerReport) {
         self.received += other.received;
         self.generated += other.generated;

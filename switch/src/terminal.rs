@@ -26,7 +26,7 @@ pub fn out_json(json: &str) -> io::Result<()> {
     out.write_all(escape_json(json).as_bytes()).and_then(|()| out.flush())
 }
 
-/// Writes a message to standard error. Who closed it wants to hear nothing: that ends no run.
+/// Writes a message to standard error. If it is closed, nothing is written, and the run goes on.
 pub fn err(text: &str) {
     styled(&escape(text));
 }

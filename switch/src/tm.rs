@@ -52,6 +52,8 @@ use std::collections::VecDeque;
 
 use wireyard_tables::time::{Deadline, Time};
 
+use crate::bit_set::BitSet;
+
 mod admit;
 mod audit;
 mod borrow;
@@ -91,10 +93,10 @@ pub use watchdog::{StormAction, WatchdogConfig, WatchdogCounters};
 pub use wred::{Curve, DecideAt, MarkingHistogram, NotEct, WredConfig, WredCounters};
 
 use buffer::Pool;
-use deadlines::{Deadlines, ReadyPorts, WireEnds};
+use deadlines::{Deadlines, WireEnds};
 use deferred::Deferred;
 use hold::Holds;
-pub use pause_log::{PauseEvent, PauseHeard};
+pub use pause_log::{PauseEvent, ReceivedPause};
 use port::Port;
 use queue::Slab;
 
@@ -194,7 +196,7 @@ pub struct Tm<P> {
     pub(crate) deadlines: Deadlines,
     pub(crate) wires: WireEnds,
     /// Ports that may send now.
-    pub(crate) ready: ReadyPorts,
+    pub(crate) ready: BitSet,
     pub(crate) ports: Vec<Port>,
     pub(crate) events: VecDeque<Event<P>>,
     pub(crate) slots: Slab<P>,
@@ -204,9 +206,9 @@ pub struct Tm<P> {
     pub(crate) shared_free: u32,
     pub(crate) released: Vec<u32>,
     pub(crate) config: Config,
-    /// Pauses that were asked for, where somebody observes them.
+    /// Pauses that were sent, where they are recorded.
     pub(crate) pause_log: Option<Vec<PauseEvent>>,
-    pub(crate) pauses_heard: Option<Vec<PauseHeard>>,
+    pub(crate) received_pauses: Option<Vec<ReceivedPause>>,
 }
 
 /// A port configuration that does not fit the traffic manager.
@@ -254,14 +256,14 @@ impl<P: Default> Tm<P> {
             holds,
             released: Vec::with_capacity(hold::COUNTED_MAX),
             events: VecDeque::with_capacity(EVENTS),
-            ready: ReadyPorts::default(),
+            ready: BitSet::default(),
             deadlines: Deadlines::new(),
             wires: WireEnds::default(),
             stops: false,
             now: Time::ZERO,
             deferred: Deferred::default(),
             pause_log: None,
-            pauses_heard: None,
+            received_pauses: None,
             config,
         }
     }
@@ -300,7 +302,7 @@ impl<P: Default> Tm<P> {
         fresh.take_counters(port);
         *port = fresh;
         // What came in by the port before may still fill its groups: the peer stops before it sends, as after a link that was down.
-        self.say_flow_control(self.now, id);
+        self.send_flow_control(self.now, id);
         Ok(())
     }
 

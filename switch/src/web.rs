@@ -12,7 +12,7 @@ mod live;
 mod parameters;
 mod tables;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
@@ -22,11 +22,12 @@ use tokio::sync::Semaphore;
 
 use crate::control::{Control, ControlError};
 use crate::live::http::{Answer, Asked, Bound, Limits, ServeError, Site, WaitsForSwitch, page};
+use crate::sync;
 use parameters::Parameters;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-/// What the workers were asked for serves so long, whoever asks.
+/// How long an answer of the workers serves all clients.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
 /// The page of one switch.
@@ -61,7 +62,7 @@ struct Shared(Arc<Web>);
 
 impl Web {
     fn graphs(&self) -> MutexGuard<'_, graphs::Graphs> {
-        self.graphs.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.graphs)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Every worker has a lane of its own, so that counting is a plain load, add and store with no
 //! atomic read-modify-write; a reading is the sum over the lanes. A reset must not race with the
-//! lane's owner, so it writes no lane: it remembers the sum as the new zero.
+//! lane's owner, so it writes no lane: it keeps the sum as the new zero.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

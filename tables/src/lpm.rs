@@ -528,7 +528,7 @@ impl Lpm {
         (root as usize) << UNIT_SHIFT
     }
 
-    /// First cell of the root for a row; forgets a prefix of length 0.
+    /// First cell of the root for a row; removes a prefix of length 0.
     fn root_for_remove(&mut self, row: &[u64], len: u32) -> Option<usize> {
         let Some(groups) = &mut self.groups else {
             self.zero = if len == 0 { 0 } else { self.zero };

@@ -8,7 +8,7 @@
 //!
 //! A meter is shared by all workers, and its state is more than one machine word, so one worker at a
 //! time may be inside: the others spin for the few nanoseconds it takes. They never sleep. With one
-//! worker nobody ever spins.
+//! worker it never spins.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 

@@ -81,7 +81,7 @@ impl<V: Replay> Replica<V> {
         });
     }
 
-    /// Makes the changes on the front itself, where nobody has it: then there is no second copy before the next change.
+    /// Makes the changes on the front itself, where no reader has it pinned: then there is no second copy before the next change.
     pub(crate) fn publish_alone(&mut self, log: V::Log) {
         match (Arc::get_mut(&mut self.front), &self.back) {
             (Some(front), None) => front.replay(&log),
@@ -92,8 +92,8 @@ impl<V: Replay> Replica<V> {
     /// The only reference to a copy that equals the front.
     fn writable_back(&mut self) -> Arc<V> {
         if let Some((mut back, missed)) = self.back.take() {
-            let patience = if self.front.size() < SMALL { SPINS } else { SPINS + YIELDS + NAPS };
-            for attempt in 0..patience {
+            let attempts = if self.front.size() < SMALL { SPINS } else { SPINS + YIELDS + NAPS };
+            for attempt in 0..attempts {
                 if let Some(value) = Arc::get_mut(&mut back) {
                     if let Some(log) = missed {
                         value.replay(&log);

@@ -31,7 +31,7 @@ pub type EntriesPart = (Vec<(Slot, Entry)>, Option<Slot>);
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Seed of all key hashes. Fixed for replay and the laboratory, random for a live device, so that
-    /// nobody outside can choose keys that collide.
+    /// no sender can choose keys that collide.
     pub seed: u64,
     /// Workers that count: lanes of every direct counter.
     pub lanes: usize,
@@ -92,7 +92,7 @@ pub(crate) struct Shared {
     pub(crate) writer: Mutex<Writer>,
 }
 
-/// How often a learner looks whether nobody writes.
+/// How often a learner tries to get the write lock.
 const LOOKS_MAX: u32 = 256;
 
 /// The tables of a program. A handle: clones mean the same tables.
@@ -157,7 +157,7 @@ impl Tables {
     }
 
     /// A panic while writing would be a defect of this crate; the store is then as the last finished
-    /// step left it, and refusing all later writes would help nobody.
+    /// step left it, and refusing all later writes would not help.
     pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
         self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -202,7 +202,7 @@ impl Tables {
         self.write(&mut self.writer(), updates, now)
     }
 
-    /// Like [`Tables::batch`], for tables that are being filled and that nobody reads yet: where no reader has pinned a version,
+    /// Like [`Tables::batch`], for tables that are being filled and that are not read yet: where no reader has pinned a version,
     /// changes are made once and there is no second copy of a table, which the first change afterwards makes.
     ///
     /// # Errors

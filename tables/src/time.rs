@@ -54,7 +54,7 @@ impl Time {
 }
 
 impl Deadline {
-    /// Whenever somebody looks: the start of the run is over by then.
+    /// Due at every look: the start of the run is over by then.
     pub const NOW: Deadline = Deadline(0);
     /// Only something from outside changes anything.
     pub const NEVER: Deadline = Deadline(u64::MAX);

@@ -23,7 +23,7 @@ pub(crate) struct Side {
     pub(crate) last_hits: Option<LastHits>,
 }
 
-/// One version of a table; immutable for as long as anybody reads it.
+/// One version of a table; immutable while a reader has it pinned.
 #[derive(Clone, Debug)]
 pub struct TableView {
     pub(crate) shape: Arc<TableShape>,

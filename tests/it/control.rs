@@ -9,7 +9,7 @@ mod swap;
 use std::time::{Duration, Instant};
 
 use wireyard_switch::control::{
-    ControlError, DeviceEvent, Entity, Interest, Mode, Query, Said, TableEntry, Update,
+    ControlError, DeviceEvent, Entity, Interest, Mode, NoticeKind, Query, TableEntry, Update,
 };
 use wireyard_switch::ports::{LinkType, memory};
 use wireyard_switch::replicate::{Group, Member, Members, Session};
@@ -102,17 +102,17 @@ fn a_device_is_heard_from_all_workers() {
     let end = Instant::now() + Duration::from_secs(20);
     while (digests != [10, 10] || packets < 10 || idle == 0) && Instant::now() < end {
         let Some(notice) = stream.next(Duration::from_secs(1)) else { continue };
-        match notice.said {
-            Said::Digest(digest) => {
+        match notice.kind {
+            NoticeKind::Digest(digest) => {
                 assert_eq!(digest.program.digests[digest.digest].name, "report");
                 assert_eq!(digest.values, [notice.worker as u128 + 1]);
                 digests[notice.worker] += 1;
             }
-            Said::Packet(packet) => {
+            NoticeKind::Packet(packet) => {
                 assert_eq!((packet.reason.as_str(), packet.ingress_port), ("asked", 3));
                 packets += 1;
             }
-            Said::Idle(notice) => {
+            NoticeKind::Idle(notice) => {
                 assert_eq!(notice.entry().key.matches, [Match::Exact(99)]);
                 assert!(!notice.idle.removed);
                 idle += 1;
@@ -215,7 +215,7 @@ fn a_link_that_changes_is_an_event() {
     loop {
         assert!(Instant::now() < end, "no event");
         let Some(notice) = stream.next(Duration::from_secs(1)) else { continue };
-        if let Said::Event(DeviceEvent::Link { port: 4, .. }) = notice.said {
+        if let NoticeKind::Event(DeviceEvent::Link { port: 4, .. }) = notice.kind {
             break;
         }
     }

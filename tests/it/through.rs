@@ -50,7 +50,7 @@ fn what_waits_for_a_port_leaves_first() {
             for (tag, group) in [false, true, false, false, true].into_iter().enumerate() {
                 assert!(sandbox.queue(1, &frame(group, tag as u8)));
             }
-            sandbox.settle(Time::ZERO, None);
+            sandbox.run_until_idle(Time::ZERO, None);
             let left = sandbox.received();
             let order = |port: u16| {
                 let of_port = left.iter().filter(move |(number, _)| *number == port);

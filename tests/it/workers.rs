@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_switch::config::qos::Part;
 use wireyard_switch::core::Core;
+use wireyard_switch::ports::PortNumber;
 use wireyard_switch::ports::absent::AbsentPort;
 use wireyard_switch::program::{DeviceOptions, EngineKind, Loaded, Place, load};
 use wireyard_tables::time::Span;
@@ -37,7 +38,7 @@ fn switch(config: &str, workers: usize, ports: u16) -> (Fabric, Vec<Far>) {
     let numbers: Vec<u16> = (1..=ports).collect();
     let owner = |number: u16| usize::from(number - 1) % workers;
     for (me, core) in cores.iter_mut().enumerate() {
-        let owns = |number| owner(number) == me;
+        let owns = |PortNumber(number): PortNumber| owner(number) == me;
         let part = (workers > 1).then_some(Part { workers, owns: &owns });
         loaded.set_queues_of(core, &numbers, part.as_ref()).unwrap_or_else(|why| panic!("{why}"));
     }
@@ -241,7 +242,7 @@ fn a_part_that_is_too_small_is_refused() {
     let config = lossless_config("{ 1: { rate: 100Gbps }, 2: { rate: 1Gbps } }");
     let loaded = loaded(&config.replace("static_th: 100 KB", "static_th: 3 MB"));
     let mut cores = loaded.workers(DeviceOptions::small(), 2).expect("a device");
-    let part = Part { workers: 2, owns: &|number| number == 1 };
+    let part = Part { workers: 2, owns: &|number| number == PortNumber(1) };
     let why = loaded.set_queues_of(&mut cores[0], &[1, 2], Some(&part)).expect_err("too small");
     let why = why.to_string();
     assert!(why.contains("port 1, priority group 3") && why.contains("3000000"), "{why}");

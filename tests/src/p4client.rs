@@ -91,10 +91,10 @@ impl Controller {
     }
 
     /// The next message of the stream, if one comes this soon.
-    pub fn message_within(&mut self, patience: Duration) -> Option<FromDevice> {
+    pub fn message_within(&mut self, timeout: Duration) -> Option<FromDevice> {
         let Controller { runtime, messages, .. } = self;
         let next =
-            runtime.block_on(async { tokio::time::timeout(patience, messages.message()).await });
+            runtime.block_on(async { tokio::time::timeout(timeout, messages.message()).await });
         next.ok()?.ok()??.update
     }
 

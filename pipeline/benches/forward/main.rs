@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use wireyard_pipeline::engine::Engine;
 use wireyard_pipeline::exec::{Descriptor, NO_PORT};
 use wireyard_pipeline::interp::Interp;
-use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::ir::{Half, Program};
 use wireyard_pipeline::jit::{Jit, Options};
 use wireyard_pipeline::state::State;
 use wireyard_pipeline::trace::{Filtered, Recorder, Scope};
@@ -65,7 +65,7 @@ impl Ring {
             let text = Jit::text(&program, &jit_rig.state, Options::default()).expect("text");
             println!("{}\n{}", text.clif, text.asm);
         }
-        let specialised = [false, true].map(|egress| jit.is_specialised(egress));
+        let specialised = Half::BOTH.map(|half| jit.is_specialised(half));
         println!("{}: path-specialised {specialised:?}", duel.name);
         Ring {
             jit: Box::new(jit),
@@ -125,7 +125,7 @@ impl Ring {
         let mut sink = Filtered {
             sink: Recorder::default(),
             scope: Scope::IngressPort(NO_PORT),
-            pick: |packet: &Descriptor, _: &[u8], _: bool| packet.ingress_port == NO_PORT,
+            pick: |packet: &Descriptor, _: &[u8], _: Half| packet.ingress_port == NO_PORT,
         };
         self.jit_rig.run_traced(&*self.jit, &mut sink);
     }

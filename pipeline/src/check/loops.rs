@@ -44,11 +44,12 @@ impl Cx<'_> {
 /// Places in egress of an operation that no condition on its way keeps from the next copy.
 fn unguarded(
     program: &Program,
-    tells: fn(&ExprKind) -> bool,
+    distinguishes: fn(&ExprKind) -> bool,
     wanted: fn(&Op) -> bool,
 ) -> Vec<SourceSpan> {
-    let decides =
-        |term: &Term| deciders(program, term).into_iter().any(|expr| reads(program, expr, &tells));
+    let decides = |term: &Term| {
+        deciders(program, term).into_iter().any(|expr| reads(program, expr, &distinguishes))
+    };
     let places = |body: &Body| {
         let depends = dependent(body, &decides);
         let free = body.blocks.iter().zip(depends).filter(|(_, depends)| !depends);

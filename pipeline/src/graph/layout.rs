@@ -223,7 +223,7 @@ fn place(order: &mut [Vec<usize>], items: &mut [Item]) {
 }
 
 fn pull(layer: &[usize], items: &mut [Item], from_above: bool) {
-    let wish: Vec<i32> = layer
+    let desired: Vec<i32> = layer
         .iter()
         .map(|&item| {
             let near = if from_above { &items[item].up } else { &items[item].down };
@@ -235,16 +235,16 @@ fn pull(layer: &[usize], items: &mut [Item], from_above: bool) {
             }
         })
         .collect();
-    // Left to right every item at its wish or right of its neighbour; right to left the same; the
+    // Left to right every item at its desired or right of its neighbour; right to left the same; the
     // mean of two feasible placements is feasible.
     let room = |a: usize, b: usize, items: &[Item]| {
         (items[layer[a]].width + items[layer[b]].width) / 2 + GAP_X
     };
-    let mut right = wish.clone();
+    let mut right = desired.clone();
     for i in 1..layer.len() {
         right[i] = right[i].max(right[i - 1] + room(i - 1, i, items));
     }
-    let mut left = wish;
+    let mut left = desired;
     for i in (1..layer.len()).rev() {
         left[i - 1] = left[i - 1].min(left[i] - room(i - 1, i, items));
     }

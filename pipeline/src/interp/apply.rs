@@ -52,7 +52,9 @@ impl Pass<'_> {
                     metered = Some(color as u8);
                 }
                 let hash = match &table.selector {
-                    Some(selector) => self.settle(self.hash(selector.hash, &selector.keys))?,
+                    Some(selector) => {
+                        self.unless_trapped(self.hash(selector.hash, &selector.keys))?
+                    }
                     None => 0,
                 };
                 let hit = tables.select(view, hit, hash);

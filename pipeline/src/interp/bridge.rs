@@ -9,7 +9,7 @@ use super::pass::{Again, End, Pass};
 use crate::engine::Context;
 use crate::exec::{Descriptor, Intrinsic};
 use crate::ids::*;
-use crate::ir::{Op, ParserOp};
+use crate::ir::{Half, Op, ParserOp};
 use wireyard_tables::Snapshot;
 
 /// What a pass knows beside headers, metadata and locals. Compiled code reads and writes it.
@@ -104,8 +104,8 @@ pub(crate) struct Work<'w> {
     pub(crate) packet: &'w mut Descriptor,
     /// Its intrinsic metadata.
     pub(crate) meta: &'w mut Intrinsic,
-    /// Egress, not ingress.
-    pub(crate) egress: bool,
+    /// Ingress or egress.
+    pub(crate) half: Half,
     /// The rest of the pass.
     pub(crate) scalars: &'w mut Scalars,
     /// Locals of the body under way; changed by the step.
@@ -151,7 +151,7 @@ impl Interp {
     /// not written to memory and read again.
     #[inline(always)]
     pub(crate) fn step(&self, cx: &mut Context<'_>, work: Work<'_>, step: Step<'_>) -> u64 {
-        let Work { tables, packet, meta, egress, scalars, locals } = work;
+        let Work { tables, packet, meta, half, scalars, locals } = work;
         let scratch = &mut cx.worker.scratch;
         if let Step::Begin = step {
             scratch.phv.reset();
@@ -175,7 +175,7 @@ impl Interp {
             sink: None,
             packet,
             meta,
-            egress,
+            half,
             base: 0,
             scalars,
             trap: std::cell::Cell::new(None),

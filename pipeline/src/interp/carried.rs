@@ -10,7 +10,7 @@ use crate::exec::flags;
 use crate::ids::*;
 use crate::ir::decl::{CARRIED_BYTES_MAX, CARRIED_INLINE_BYTES, CARRIED_MARK_AT};
 use crate::ir::layout::ones;
-use crate::ir::{BuiltinReason, Program};
+use crate::ir::{BuiltinReason, Half, Program};
 use crate::packet::{Buf, PacketMemory};
 
 /// Offset of the chunk's part among the carried bytes.
@@ -67,7 +67,9 @@ fn value_at(bytes: &[u8], field: &Carried) -> u128 {
 impl Pass<'_> {
     /// Metadata of this pass is for a pass that follows.
     pub(super) fn goes_on(&self) -> bool {
-        !self.egress || self.packet.flags & flags::RECIRCULATE != 0 || self.meta.clone_count > 0
+        self.half == Half::Ingress
+            || self.packet.flags & flags::RECIRCULATE != 0
+            || self.meta.clone_count > 0
     }
 
     /// Metadata that came with the packet.
@@ -124,11 +126,11 @@ impl Pass<'_> {
         let rest = rest.get(..len).unwrap_or_default();
         self.packet.carried[MARK] = 1;
         let mut result = Ok(());
-        if leaves || (self.egress && self.meta.clone_count > 0) {
+        if leaves || (self.half == Half::Egress && self.meta.clone_count > 0) {
             let (buf, off) = (&mut self.packet.buf, &mut self.packet.data_off);
             if put_in_front(self.memory, (buf, off, self.packet.len), rest).is_none() {
                 result = Err(End::Drop(BuiltinReason::NoMemory.id()));
-                if self.egress {
+                if self.half == Half::Egress {
                     self.meta.clone_count = 0;
                 }
             }

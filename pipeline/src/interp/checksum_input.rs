@@ -4,7 +4,7 @@ use super::pass::{End, Pass};
 use crate::externs::checksum::{Sum, fold, updated};
 use crate::externs::crc::Run;
 use crate::ids::*;
-use crate::ir::{AfterBody, BuiltinReason, Checksum, Covered, Crc, Update, Verify};
+use crate::ir::{AfterBody, BuiltinReason, Checksum, Covered, Crc, Half, Update, Verify};
 use crate::phv::{Before, bit};
 use crate::trace::Event;
 
@@ -79,7 +79,7 @@ impl Pass<'_> {
         let program = self.program;
         for (id, checksum) in program.checksums.entries() {
             self.scratch.phv.before[id.index()] = Before::default();
-            let verify = !self.egress && checksum.verify != Verify::Off;
+            let verify = self.half == Half::Ingress && checksum.verify != Verify::Off;
             let follow = checksum.update == Update::Incremental;
             if !(verify || follow) || !self.in_use(checksum.field, checksum.when)? {
                 continue;
@@ -169,7 +169,7 @@ impl Pass<'_> {
         for (id, crc) in program.crcs.entries() {
             let asked = self.scalars.asked_crcs & 1u64.checked_shl(id.0).unwrap_or(0) != 0;
             let due = match crc.update {
-                Update::Always => self.egress,
+                Update::Always => self.half == Half::Egress,
                 Update::OnRequest => asked,
                 Update::Never | Update::Incremental => false,
             };
@@ -188,7 +188,7 @@ impl Pass<'_> {
     fn new_checksum(&self, id: ChecksumId, checksum: &Checksum) -> Result<Option<u16>, End> {
         let assigned = self.scalars.assigned & 1u64.checked_shl(id.0).unwrap_or(0) != 0;
         let in_full = match checksum.update {
-            Update::Always => self.egress,
+            Update::Always => self.half == Half::Egress,
             Update::Incremental if !assigned => true,
             _ => false,
         };

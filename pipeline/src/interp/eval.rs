@@ -14,11 +14,11 @@ use crate::ir::{
 impl<'a> Pass<'a> {
     /// The value of an expression; an impossible index or lookahead ends the pass or the parser.
     pub(super) fn eval(&self, id: ExprId) -> Result<u128, End> {
-        self.settle(self.value(id))
+        self.unless_trapped(self.value(id))
     }
 
     /// The value, unless something went wrong on the way to it.
-    pub(super) fn settle<T>(&self, value: T) -> Result<T, End> {
+    pub(super) fn unless_trapped<T>(&self, value: T) -> Result<T, End> {
         match self.trap.take() {
             None => Ok(value),
             Some(end) => Err(end),

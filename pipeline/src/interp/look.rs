@@ -8,6 +8,7 @@ use super::pass::{End, Pass};
 use crate::engine::Context;
 use crate::exec::{Descriptor, Intrinsic, NO_PORT};
 use crate::ids::*;
+use crate::ir::Half;
 
 /// What a look found, beside the headers, which stay in the worker's header vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl Interp {
         meta: &mut Intrinsic,
     ) -> Seen {
         let mut scalars = Scalars::new(packet.len);
-        let mut pass = self.begin(cx, packet, meta, &mut scalars, false, false);
+        let mut pass = self.begin(cx, packet, meta, &mut scalars, Half::Ingress, false);
         let mut seen = Seen::default();
         if let Err(end) = pass.parse() {
             let error = match end {

@@ -5,7 +5,7 @@ use super::bridge::Scalars;
 use crate::engine::{Context, Device};
 use crate::exec::{Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict, flags};
 use crate::ids::*;
-use crate::ir::{BuiltinReason, Program};
+use crate::ir::{BuiltinReason, Half, Program};
 use crate::packet::PacketMemory;
 use crate::phv::bit;
 use crate::state::{PassScratch, State};
@@ -55,7 +55,7 @@ pub(super) struct Pass<'a> {
     pub(super) sink: Option<&'a mut dyn TraceSink>,
     pub(super) packet: &'a mut Descriptor,
     pub(super) meta: &'a mut Intrinsic,
-    pub(super) egress: bool,
+    pub(super) half: Half,
     /// Where the locals of the running body start.
     pub(super) base: usize,
     /// How far it is. Compiled code has it too, so it is not copied for a step.
@@ -72,18 +72,21 @@ impl Interp {
         cx: &mut Context<'_>,
         packet: &mut Descriptor,
         meta: &mut Intrinsic,
-        egress: bool,
+        half: Half,
         is_wanted: bool,
     ) {
         let now = Time::from_ns(meta.now_ns);
         let mut scalars = Scalars::new(packet.len);
-        let mut pass = self.begin(cx, packet, meta, &mut scalars, egress, is_wanted);
-        if egress && pass.is_identity() {
+        let mut pass = self.begin(cx, packet, meta, &mut scalars, half, is_wanted);
+        if half == Half::Egress && pass.is_identity() {
             pass.egress_unchanged();
             pass.end_trace();
             return;
         }
-        let end = if egress { pass.egress() } else { pass.ingress() };
+        let end = match half {
+            Half::Ingress => pass.ingress(),
+            Half::Egress => pass.egress(),
+        };
         pass.conclude(end);
         pass.end_trace();
         if cx.worker.scratch.wants_to_learn() {
@@ -98,7 +101,7 @@ impl Interp {
         packet: &'p mut Descriptor,
         meta: &'p mut Intrinsic,
         scalars: &'p mut Scalars,
-        egress: bool,
+        half: Half,
         is_wanted: bool,
     ) -> Pass<'p> {
         let mut sink: Option<&mut dyn TraceSink> = match &mut cx.trace {
@@ -108,7 +111,7 @@ impl Interp {
         let bytes = || packet.buf.as_ref().map(|b| cx.memory.frame(b, packet.data_off, packet.len));
         if let Some(wanted) = &mut sink
             && !is_wanted
-            && !wanted.wants(packet, bytes().unwrap_or_default(), egress)
+            && !wanted.wants(packet, bytes().unwrap_or_default(), half)
         {
             sink = None;
         }
@@ -124,7 +127,7 @@ impl Interp {
             sink,
             packet,
             meta,
-            egress,
+            half,
             base: 0,
             scalars,
             trap: Cell::new(None),
@@ -179,7 +182,7 @@ impl Pass<'_> {
         meta.parser_error = 0;
         (meta.dscp, meta.pcp) = (0xff, 0xff);
         meta.egress_done = 0;
-        if !self.egress {
+        if self.half == Half::Ingress {
             self.packet.egress_port = NO_PORT;
             self.packet.traffic_class = 0;
             self.packet.priority_group = 0;
@@ -189,8 +192,11 @@ impl Pass<'_> {
             }
         }
         self.trace(|pass| Event::Start {
-            egress: pass.egress,
-            port: if pass.egress { pass.packet.egress_port } else { pass.packet.ingress_port },
+            half: pass.half,
+            port: match pass.half {
+                Half::Ingress => pass.packet.ingress_port,
+                Half::Egress => pass.packet.egress_port,
+            },
             path: pass.packet.path,
             now_ns: pass.meta.now_ns,
             bytes: pass.bytes().to_vec(),
@@ -320,13 +326,13 @@ impl Pass<'_> {
         if self.goes_on() {
             self.carry();
         }
-        if !self.egress && self.meta.clone_count > 0 {
+        if self.half == Half::Ingress && self.meta.clone_count > 0 {
             self.keep_original();
         }
         let is_as_received =
             verdict == Verdict::Resubmit && self.scalars.resubmit == Again::Received;
         if (verdict != Verdict::Drop && !is_as_received)
-            || (self.egress && self.meta.clone_count > 0)
+            || (self.half == Half::Egress && self.meta.clone_count > 0)
         {
             match self.deparse() {
                 Ok(()) => self.map_class(),
@@ -336,7 +342,10 @@ impl Pass<'_> {
                 Err(_) => (verdict, reason) = (Verdict::Drop, BuiltinReason::ArrayIndex.id()),
             }
         }
-        if self.egress && verdict == Verdict::Drop && reason == BuiltinReason::TooLong.id() {
+        if self.half == Half::Egress
+            && verdict == Verdict::Drop
+            && reason == BuiltinReason::TooLong.id()
+        {
             self.meta.clone_count = 0;
         }
         if self.program.carried_in_chunk() > 0
@@ -369,7 +378,7 @@ impl Pass<'_> {
             Err(End::Drop(reason)) => (Verdict::Drop, reason),
             Err(End::Punt(reason)) => (Verdict::Punt, reason),
             Err(End::Reject(_)) => (Verdict::Drop, BuiltinReason::ParserError.id()),
-            Ok(()) | Err(End::Exit) if self.egress => (Verdict::Forward, none),
+            Ok(()) | Err(End::Exit) if self.half == Half::Egress => (Verdict::Forward, none),
             Ok(()) | Err(End::Exit) if self.scalars.resubmit != Again::No => {
                 (Verdict::Resubmit, none)
             }
@@ -396,7 +405,7 @@ impl Pass<'_> {
 
     /// DSCP and PCP of the packet as it leaves ingress, for the device's maps.
     fn map_class(&mut self) {
-        if self.egress {
+        if self.half == Half::Egress {
             return;
         }
         let read = |pair: &Option<(ExprId, ExprId)>| {

@@ -54,7 +54,7 @@ fn what_changes_nothing_writes_nothing() {
     {
         let mut after = rig.packet(&bytes);
         let other = rig.memory.share(after.packet.buf.as_ref().unwrap()).unwrap();
-        rig.run(&mut after, false, None);
+        rig.run(&mut after, Half::Ingress, None);
         assert_eq!(after.meta.verdict(), Verdict::Forward);
         assert_eq!(after.packet.egress_port, 2);
         let mut after = rig.egress(after);
@@ -73,7 +73,7 @@ fn the_first_writer_copies() {
     let bytes = ipv4_packet(40);
     let mut after = rig.packet(&bytes);
     let other = rig.memory.share(after.packet.buf.as_ref().unwrap()).unwrap();
-    rig.run(&mut after, false, None);
+    rig.run(&mut after, Half::Ingress, None);
     let out = rig.bytes(&after);
     assert_eq!(rig.memory.frame(&other, 256, bytes.len() as u32), bytes);
     assert_eq!(out[22], 63);
@@ -389,7 +389,7 @@ fn a_trace_has_every_step() {
     let mut rig = forwarder(|b, _, ipv4| vec![decrement_ttl(b, ipv4)]);
     let mut recorder = Recorder::default();
     let mut after: After = rig.packet(&ipv4_packet(2));
-    rig.run(&mut after, false, Some(&mut recorder));
+    rig.run(&mut after, Half::Ingress, Some(&mut recorder));
     let text = crate::trace::text::packet_trace(rig.state.program(), &recorder.events);
     for line in ["ipv4.ttl = 0x3f", ", src 0xa000001,", "state s1", "forward to port 2, 36 bytes"] {
         assert!(text.contains(line), "{line} in\n{text}");

@@ -17,7 +17,7 @@ use super::{Options, Text};
 use crate::exec::{Descriptor, Intrinsic};
 use crate::ids::*;
 use crate::interp::bridge::Step;
-use crate::ir::{Op, ParserOp, Program};
+use crate::ir::{Half, Op, ParserOp, Program};
 use crate::state::State;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{
@@ -179,8 +179,8 @@ impl Compiled {
         let mut plan = Plan::new(program, facts, options.level)?;
         let searches = plan.tables.clone();
         let mut builder = Builder::new(program, facts, options, searches, text)?;
-        let ingress = (builder.generic(false)?, builder.ingress(&mut plan)?);
-        let egress = (builder.generic(true)?, builder.egress(&mut plan)?);
+        let ingress = (builder.generic(Half::Ingress)?, builder.ingress(&mut plan)?);
+        let egress = (builder.generic(Half::Egress)?, builder.egress(&mut plan)?);
         builder.module.finalize_definitions().map_err(system)?;
         let Builder { module, lists, text, .. } = builder;
         if let Some(text) = text {
@@ -206,13 +206,16 @@ impl Compiled {
         })
     }
 
-    fn entries(&self, egress: bool) -> &Entries {
-        if egress { &self.egress } else { &self.ingress }
+    fn entries(&self, half: Half) -> &Entries {
+        match half {
+            Half::Ingress => &self.ingress,
+            Half::Egress => &self.egress,
+        }
     }
 
     /// True when a control has path-specialised code.
-    pub(super) fn is_specialised(&self, egress: bool) -> bool {
-        self.entries(egress).specialised.is_some()
+    pub(super) fn is_specialised(&self, half: Half) -> bool {
+        self.entries(half).specialised.is_some()
     }
 
     /// True when path-specialised ingress does egress of packets that may leave at once.
@@ -229,8 +232,8 @@ impl Compiled {
         // SAFETY: the caller's promise is what code and helpers rely on.
         unsafe {
             step(vm, Step::Begin);
-            let egress = (*vm).egress != 0;
-            let code = (self.entries(egress).generic)(vm);
+            let half = (*vm).half;
+            let code = (self.entries(half).generic)(vm);
             step(vm, Step::Conclude(code));
         }
     }
@@ -247,9 +250,9 @@ impl Compiled {
         packets: *mut Descriptor,
         meta: *mut Intrinsic,
         count: u32,
-        egress: bool,
+        half: Half,
     ) -> (usize, bool) {
-        let Some(entry) = self.entries(egress).specialised else { return (0, false) };
+        let Some(entry) = self.entries(half).specialised else { return (0, false) };
         // SAFETY: the caller's promise is what code and helpers rely on.
         let done = unsafe { entry(vm, packets, meta, count) };
         (done as u32 as usize, done & INGRESS_ONLY != 0)
@@ -372,10 +375,9 @@ impl<'p> Builder<'p> {
         Ok(id)
     }
 
-    fn generic(&mut self, egress: bool) -> Result<FuncId, CompileError> {
-        let name = if egress { "egress" } else { "ingress" };
-        let control = Control::generic(self.program, egress);
-        self.function(name, 1, None, control, |emit| emit.generic())
+    fn generic(&mut self, half: Half) -> Result<FuncId, CompileError> {
+        let control = Control::generic(self.program, half);
+        self.function(half.name(), 1, None, control, |emit| emit.generic())
     }
 
     /// Path-specialised ingress, with egress behind it where that is planned and not too much code.
@@ -429,7 +431,7 @@ impl<'p> Builder<'p> {
         let signature = signature(&self.module, pointers, last);
         self.module.clear_context(&mut self.context);
         self.context.func.signature = signature.clone();
-        self.context.func.name = UserFuncName::user(0, u32::from(control.egress));
+        self.context.func.name = UserFuncName::user(0, control.half as u32);
         let helpers: Vec<FuncRef> = self
             .helpers
             .iter()

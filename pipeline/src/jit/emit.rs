@@ -34,7 +34,7 @@ use super::plan::tables::Search;
 use super::runtime::Helper;
 use super::vm_context::{VALUE_BYTES, VALUES_MAX};
 use crate::ids::*;
-use crate::ir::{Program, SourceSpan};
+use crate::ir::{Half, Program, SourceSpan};
 use crate::phv::bit;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64, I128};
@@ -186,12 +186,12 @@ impl<'g> Emit<'g> {
             let zero = self.resize(zero, 64, bits);
             self.b.def_var(var, zero);
         }
-        if !self.control.egress && self.program.brings_metadata() {
+        if self.control.half == Half::Ingress && self.program.brings_metadata() {
             self.metas_in();
         }
         let parsed = self.b.create_block();
         self.b.append_block_param(parsed, I64);
-        if self.control.egress {
+        if self.control.half == Half::Egress {
             let code = self.call(Helper::Resume, &[]);
             self.b.ins().jump(parsed, &[code.into()]);
         } else {
@@ -216,7 +216,7 @@ impl<'g> Emit<'g> {
         self.leave_unless_zero(code);
         let program = self.program;
         let done = self.b.create_block();
-        self.body(if self.control.egress { &program.egress } else { &program.ingress }, &[], done)?;
+        self.body(program.control(self.control.half), &[], done)?;
         self.b.switch_to_block(done);
         let fail = self.fail;
         self.b.ins().jump(fail, &[zero.into()]);

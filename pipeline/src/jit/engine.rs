@@ -8,7 +8,7 @@ use super::{CompileError, Options, Text};
 use crate::engine::{Context, Engine};
 use crate::exec::{Decision, Descriptor, Intrinsic, OpenPorts};
 use crate::interp::Interp;
-use crate::ir::Program;
+use crate::ir::{Half, Program};
 use crate::state::{State, Worker};
 use std::sync::Arc;
 
@@ -27,14 +27,13 @@ static CLOSED: [bool; 1 << 16] = [false; 1 << 16];
 /// What a burst does.
 #[derive(Clone, Copy)]
 struct Passes<'a> {
-    /// Egress; otherwise ingress.
-    is_egress: bool,
+    half: Half,
     /// Behind ingress, egress where a packet leaves by one of these ports.
     open: Option<&'a OpenPorts>,
 }
 
-const INGRESS: Passes<'static> = Passes { is_egress: false, open: None };
-const EGRESS: Passes<'static> = Passes { is_egress: true, open: None };
+const INGRESS: Passes<'static> = Passes { half: Half::Ingress, open: None };
+const EGRESS: Passes<'static> = Passes { half: Half::Egress, open: None };
 
 impl<'a> Passes<'a> {
     fn fused(open: &'a OpenPorts) -> Passes<'a> {
@@ -131,8 +130,8 @@ impl Jit {
     }
 
     /// True when this control has path-specialised code: a copy of the control for each path through the parser.
-    pub fn is_specialised(&self, egress: bool) -> bool {
-        self.compiled.is_specialised(egress)
+    pub fn is_specialised(&self, half: Half) -> bool {
+        self.compiled.is_specialised(half)
     }
 
     #[inline]
@@ -161,7 +160,7 @@ impl Jit {
         which: Passes<'_>,
         fits: bool,
     ) {
-        let (count, egress) = (packets.len(), which.is_egress);
+        let (count, half) = (packets.len(), which.half);
         let scope = cx.trace.as_ref().map(|sink| sink.scope());
         if fits && !scope.is_some_and(|scope| scope.has_any(packets)) {
             return self.burst(cx, packets, meta, which);
@@ -169,17 +168,17 @@ impl Jit {
         // A sink is asked once about a packet: `is_wanted` says that the next one is.
         let (mut at, mut is_wanted) = (0, false);
         while at < count {
-            if !fits || is_wanted || self.is_traced(cx, &packets[at], egress) {
+            if !fits || is_wanted || self.is_traced(cx, &packets[at], half) {
                 is_wanted = false;
                 let (packet, meta) = (&mut packets[at..=at], &mut meta[at..=at]);
-                self.interp.pass(cx, &mut packet[0], &mut meta[0], egress, fits);
+                self.interp.pass(cx, &mut packet[0], &mut meta[0], half, fits);
                 self.go_on(cx, packet, meta, which);
                 at += 1;
                 continue;
             }
             let rest = &packets[at + 1..count];
             let plain = match cx.trace {
-                Some(_) => rest.iter().take_while(|p| !self.is_traced(cx, p, egress)).count(),
+                Some(_) => rest.iter().take_while(|p| !self.is_traced(cx, p, half)).count(),
                 None => rest.len(),
             };
             let stop = at + 1 + plain;
@@ -189,14 +188,14 @@ impl Jit {
         }
     }
 
-    fn is_traced(&self, cx: &mut Context<'_>, packet: &Descriptor, egress: bool) -> bool {
+    fn is_traced(&self, cx: &mut Context<'_>, packet: &Descriptor, half: Half) -> bool {
         let Some(sink) = &mut cx.trace else { return false };
         if !sink.scope().has_any(std::slice::from_ref(packet)) {
             return false;
         }
         let buf = packet.buf.as_ref();
         let bytes = buf.map_or(&[][..], |b| cx.memory.frame(b, packet.data_off, packet.len));
-        sink.wants(packet, bytes, egress)
+        sink.wants(packet, bytes, half)
     }
 
     /// Egress for a packet that has done ingress, if it may leave at once.
@@ -224,7 +223,7 @@ impl Jit {
         meta: &mut [Intrinsic],
         which: Passes<'_>,
     ) {
-        if !which.is_egress {
+        if which.half == Half::Ingress {
             self.prefetch.ahead(cx, packets);
         }
         let part = self.specialised(cx, packets, meta, which);
@@ -271,7 +270,7 @@ impl Jit {
         // SAFETY: the context was made for this context, state and worker, which were checked to be those
         // that the code was made for; the slices are `count` long.
         let (done, ingress_only) =
-            unsafe { self.compiled.run_specialised(vm, packets, meta, count, which.is_egress) };
+            unsafe { self.compiled.run_specialised(vm, packets, meta, count, which.half) };
         Part { vm, done, ingress_only }
     }
 
@@ -333,7 +332,7 @@ impl Jit {
         let Worker { reader, scratch, engine, .. } = &mut *cx.worker;
         let home = Home { ops: &self.compiled.lists, interp: &self.interp, memory: cx.memory };
         let vm = engine.get::<Scratch>().context(cx.state, reader.pin(), scratch, &home);
-        vm.egress = which.is_egress.into();
+        vm.half = which.half;
         let open = which.open.map_or(&CLOSED, OpenPorts::flags);
         vm.open = open.as_ptr();
         vm.cx = context.cast();
@@ -365,7 +364,7 @@ impl Engine for Jit {
         meta: &mut [Intrinsic],
         open: &OpenPorts,
     ) {
-        if self.compiled.is_specialised(false) && !self.compiled.is_fused() {
+        if self.compiled.is_specialised(Half::Ingress) && !self.compiled.is_fused() {
             // Path-specialised code would do ingress of the whole burst first.
             for (packet, meta) in packets.iter_mut().zip(meta) {
                 let (packet, meta) = (std::slice::from_mut(packet), std::slice::from_mut(meta));

@@ -34,7 +34,7 @@ pub(super) use selection::Effects;
 use super::compiled::Facts;
 use super::error::{CompileError, NotSupported};
 use crate::ids::*;
-use crate::ir::Program;
+use crate::ir::{Half, Program};
 use tables::Search;
 
 /// Most operations and expressions of all paths of a control together.
@@ -50,7 +50,7 @@ pub(super) const HEADER_SETS_MAX: usize = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Control<'p> {
     pub(super) program: &'p Program,
-    pub(super) egress: bool,
+    pub(super) half: Half,
     /// Header fields that it, its actions or the parser in front of it may assign.
     pub(super) written: Vec<(InstanceId, FieldId)>,
     /// Headers that it may add, and those that it may add or remove.
@@ -64,9 +64,9 @@ pub(super) struct Control<'p> {
 
 impl<'p> Control<'p> {
     /// For generic code, of which nothing more is known.
-    pub(super) fn generic(program: &'p Program, egress: bool) -> Control<'p> {
+    pub(super) fn generic(program: &'p Program, half: Half) -> Control<'p> {
         let (written, elements_max) = (Vec::new(), u32::MAX);
-        Control { program, egress, written, added: 0, changes: 0, empty_parts: 0, elements_max }
+        Control { program, half, written, added: 0, changes: 0, empty_parts: 0, elements_max }
     }
 }
 
@@ -121,8 +121,7 @@ impl<'p> Plan<'p> {
         level: u8,
     ) -> Result<Plan<'p>, CompileError> {
         let tables = facts.tables.iter().map(|table| Search::of(table.layout)).collect();
-        let interpreted =
-            [false, true].map(|egress| operations::interpreted(program, facts, egress));
+        let interpreted = Half::BOTH.map(|half| operations::interpreted(program, facts, half));
         let none = || CompileError::from(NotSupported::Level);
         let (ingress, fused, egress) = match level {
             0 => (Err(none()), Err(none()), Err(none())),

@@ -64,7 +64,7 @@ pub(super) unsafe fn step(vm: *mut VmContext, which: Step<'_>) -> u64 {
             tables: &*vm.snapshot,
             packet: &mut *vm.packet,
             meta: &mut *vm.intrinsic,
-            egress: vm.egress != 0,
+            half: vm.half,
             scalars: &mut vm.scalars,
             locals: vm.values.get_mut(..locals).unwrap_or_default(),
         };

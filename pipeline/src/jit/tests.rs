@@ -8,7 +8,7 @@ use crate::engine::{Context, NoDevice};
 use crate::ids::StateId;
 use crate::interp::tests::build::{After, Build, Rig, block, body, ethernet_ipv4};
 use crate::ir::{
-    BinOp, BuiltinError, ExprKind, LValue, Op, ParserOp, Program, StdField, Target, Term,
+    BinOp, BuiltinError, ExprKind, Half, LValue, Op, ParserOp, Program, StdField, Target, Term,
 };
 use crate::packet::{MemoryConfig, PacketMemory};
 use crate::source::{Loader, parse_program};
@@ -30,13 +30,13 @@ impl Pair {
         let mut jit = Rig::new(program, memory, 1);
         let engine = Jit::new(&jit.state.program().clone(), &jit.state, Options { level });
         let engine = engine.expect("the program compiles");
-        let specialised = [false, true].map(|egress| engine.is_specialised(egress));
+        let specialised = Half::BOTH.map(|half| engine.is_specialised(half));
         jit.engine = Box::new(engine);
         Pair { interp, jit, specialised }
     }
 
-    fn is_specialised(&self, egress: bool) -> bool {
-        self.specialised[usize::from(egress)]
+    fn is_specialised(&self, half: Half) -> bool {
+        self.specialised[half as usize]
     }
 
     fn new_in(program: Program, level: u8, memory: MemoryConfig) -> Pair {
@@ -69,13 +69,13 @@ impl Pair {
     }
 
     fn both(&mut self, (mut a, mut b): (After, After), mark: bool) {
-        for egress in [false, true] {
+        for half in Half::BOTH {
             for (rig, after) in [(&mut self.interp, &mut a), (&mut self.jit, &mut b)] {
                 after.meta.now_ns = 1_000_000;
                 after.meta.congestion_mark = mark.into();
-                rig.run(after, egress, None);
+                rig.run(after, half, None);
             }
-            self.compare(&a, &b, egress);
+            self.compare(&a, &b, half);
             if a.meta.verdict != 0 {
                 break;
             }
@@ -89,7 +89,7 @@ impl Pair {
         self.jit.free(b);
     }
 
-    fn compare(&self, a: &After, b: &After, egress: bool) {
+    fn compare(&self, a: &After, b: &After, half: Half) {
         let show = |after: &After| format!("{:?}\n{:?}", after.packet, after.meta);
         let strip = |text: String| -> String {
             // Handles differ between two memories.
@@ -102,9 +102,9 @@ impl Pair {
             }
             out + rest
         };
-        assert_eq!(strip(show(a)), strip(show(b)), "egress {egress}");
+        assert_eq!(strip(show(a)), strip(show(b)), "{half:?}");
         if a.meta.verdict != 1 {
-            assert_eq!(self.interp.bytes(a), self.jit.bytes(b), "bytes, egress {egress}");
+            assert_eq!(self.interp.bytes(a), self.jit.bytes(b), "bytes, {half:?}");
         }
     }
 
@@ -190,8 +190,8 @@ fn many_random_programs_are_compiled_path_specialised() {
         let program = Random::new(seed).program();
         let rig = Rig::new(program, MemoryConfig::default(), 1);
         let jit = Jit::new(rig.state.program(), &rig.state, Options::default()).expect("compiles");
-        for (egress, count) in [false, true].into_iter().zip(&mut counts) {
-            *count += usize::from(jit.is_specialised(egress));
+        for (half, count) in Half::BOTH.into_iter().zip(&mut counts) {
+            *count += usize::from(jit.is_specialised(half));
         }
     }
     assert!(counts.iter().all(|count| *count >= 5), "{counts:?}");
@@ -216,7 +216,7 @@ fn the_cursor_is_the_same_path_specialised() {
     build.program.ingress = body(vec![block(vec![forward], Term::Return)]);
     for level in 0..=2 {
         let mut pair = Pair::new(build.program.clone(), level);
-        assert!(level == 0 || pair.is_specialised(false));
+        assert!(level == 0 || pair.is_specialised(Half::Ingress));
         for len in [0, 3, 4, 5, 255] {
             pair.packet(&[len, 1, 2, 3, 4, 5, 6, 7], false);
         }
@@ -244,7 +244,9 @@ fn metadata_in_the_chunk_is_the_same_path_specialised() {
     build.egress(swapped);
     for level in 0..=2 {
         let mut pair = Pair::new(build.program.clone(), level);
-        assert!(level == 0 || (pair.is_specialised(false) && pair.is_specialised(true)));
+        assert!(
+            level == 0 || (pair.is_specialised(Half::Ingress) && pair.is_specialised(Half::Egress))
+        );
         for offset in [0, 8, 15, 16, 17, 128] {
             pair.packet_at(&std::array::from_fn::<u8, 20, _>(|n| n as u8), offset);
         }
@@ -263,7 +265,7 @@ fn a_header_that_a_path_extracts_twice_is_the_same_path_specialised() {
     build.ingress(vec![forward]);
     for level in 0..=2 {
         let mut pair = Pair::new(build.program.clone(), level);
-        assert!(level == 0 || pair.is_specialised(false));
+        assert!(level == 0 || pair.is_specialised(Half::Ingress));
         for more in 0..4 {
             let labels = (0..=more).flat_map(|n| [u8::from(n < more), 1, 2, n]);
             pair.packet(&labels.chain([9; 3]).collect::<Vec<u8>>(), false);
@@ -296,7 +298,7 @@ fn a_frame_at_the_end_of_its_chunk_stays_in_it() {
     for (level, bytes) in [(0, 8), (1, 8), (1, 256), (2, 8), (2, 256)] {
         let memory = MemoryConfig { chunks: 8, chunk_bytes: 2048, headroom_bytes: 128 };
         let mut pair = Pair::new_in(pop_then_push(bytes), level, memory);
-        assert!(level == 0 || pair.is_specialised(true));
+        assert!(level == 0 || pair.is_specialised(Half::Egress));
         for offset in 2000..=2040 {
             pair.packet_at(&[1; 8], offset);
         }
@@ -329,7 +331,7 @@ fn a_burst_goes_on_behind_what_is_not_done_path_specialised() {
     let forward = build.set_std(StdField::EgressPort, 1);
     build.program.ingress = body(vec![block(vec![forward], Term::Return)]);
     let mut pair = Pair::new(build.program, 2);
-    assert!(pair.is_specialised(false));
+    assert!(pair.is_specialised(Half::Ingress));
     for pattern in 0..1u32 << 6 {
         // Too short for the header: not for path-specialised code.
         let bytes = |n: u32| vec![n as u8; if pattern >> n & 1 == 1 { 2 } else { 60 }];
@@ -345,7 +347,7 @@ fn a_burst_goes_on_behind_what_is_not_done_path_specialised() {
         engine.ingress(&mut cx, &mut packets, &mut meta);
         for (n, (packet, meta)) in packets.into_iter().zip(meta).enumerate() {
             let (alone, after) = (pair.interp.ingress(&bytes(n as u32)), After { packet, meta });
-            pair.compare(&alone, &after, false);
+            pair.compare(&alone, &after, Half::Ingress);
             pair.interp.free(alone);
             pair.jit.free(after);
         }

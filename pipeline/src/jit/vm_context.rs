@@ -10,6 +10,7 @@ use crate::engine::Context;
 use crate::exec::{Descriptor, Intrinsic};
 use crate::interp::Interp;
 use crate::interp::bridge::Scalars;
+use crate::ir::Half;
 use crate::packet::{BUF_INDEX_BITS, PacketMemory, RegionPin};
 use crate::phv::Slot;
 use crate::state::{PassScratch, State};
@@ -75,7 +76,7 @@ pub(super) struct VmContext {
     /// Flags of [`crate::exec::OpenPorts`]; none is set in a pass of ingress alone.
     pub(super) open: *const bool,
     pub(super) lane: u64,
-    pub(super) egress: u64,
+    pub(super) half: Half,
     pub(super) cx: *mut Context<'static>,
     pub(super) interp: *const Interp,
     pub(super) ops: *const super::compiled::Tables,
@@ -283,7 +284,7 @@ impl VmContext {
             chunk_count: 0,
             open: null(),
             lane: lane as u64,
-            egress: 0,
+            half: Half::Ingress,
             cx: null_mut(),
             interp: null(),
             ops: null(),

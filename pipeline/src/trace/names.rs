@@ -137,8 +137,8 @@ fn words(kind: &'static str, depth: usize, text: String, values: Vec<(String, St
 
 fn parser_step(program: &Program, event: &Event) -> Option<Step> {
     Some(match event {
-        Event::Start { egress, port, path, now_ns, bytes } => {
-            let control = if *egress { "egress" } else { "ingress" };
+        Event::Start { half, port, path, now_ns, bytes } => {
+            let control = half.name();
             let path = PacketPath::ALL.get(usize::from(*path)).map_or("unknown", |(name, _)| name);
             let text =
                 format!("{control}: port {port}, {path}, {} bytes, at {now_ns} ns", bytes.len());

@@ -68,9 +68,9 @@ fn serve(core: &mut Core, mut session: Session) -> Result<Status, Failure> {
     let result = live::run(core, &mut alone, None, &mut |event, _| match event {
         Event::Message(message) => say(&message),
         Event::Counters(_) | Event::Reload { .. } => {}
-        Event::Turn { core, now, stop } => {
+        Event::Polled { core, now, stop } => {
             let Some(end) = end_point(core, END_POINT_PORT) else { return };
-            turn(end, now, &mut session, &lines, &mut open);
+            after_poll(end, now, &mut session, &lines, &mut open);
             *stop = session.is_ended() || !open && session.is_ready();
         }
     });
@@ -79,7 +79,7 @@ fn serve(core: &mut Core, mut session: Session) -> Result<Status, Failure> {
 }
 
 /// Takes the commands that are there and prints their answers.
-fn turn(
+fn after_poll(
     end: &mut EndPointPort,
     now: Time,
     session: &mut Session,

@@ -1,6 +1,6 @@
 //! The log of `run`: events with levels and fields on standard error, as text for people or as JSON lines.
 //!
-//! Who logs is a thread of control, or the run loop between two turns: no packet passes here. A text is the message of its event,
+//! Threads of control log, and the run loop between two polls: no packet passes here. A text is the message of its event,
 //! as `wireyard: MESSAGE`; JSON has its fields beside it. Events of libraries are left out.
 
 use std::fmt::{self, Write as _};
@@ -149,7 +149,7 @@ where
     }
 }
 
-/// Whole lines, and no error where nobody listens.
+/// Whole lines, and no error where nothing reads them.
 #[derive(Clone, Copy)]
 struct ToStandardError {
     is_json: bool,

@@ -56,7 +56,7 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     }
     let (mut file, specs) = ports(args, &loaded)?;
     let duration = duration(args.duration)?;
-    // Before anything is opened: whoever reads that it runs can end it.
+    // Before anything is opened: a reader of the line that it runs can end it.
     let signals = Signals::catch(true).map_err(|e| format!("signals: {e}"))?;
     let privileged = Privileged::open(args, &loaded, &specs)?;
     let refusals = confined::enter(privileged.confinement.as_ref())?;
@@ -216,11 +216,11 @@ impl Running<'_> {
                 let statistics = self.statistics(workers, core);
                 counters::show(core, &statistics, self.args.entry_counters, self.args.json);
             }
-            Event::Turn { core, .. } => self.turn(core, workers),
+            Event::Polled { core, .. } => self.after_poll(core, workers),
         }
     }
 
-    fn turn(&mut self, core: &mut Core, workers: &Workers) {
+    fn after_poll(&mut self, core: &mut Core, workers: &Workers) {
         confined::report(&mut self.refusals);
         match self.file.as_mut().and_then(|file| file.poll(core)) {
             Some(Ok(changes)) => {

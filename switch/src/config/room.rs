@@ -87,7 +87,7 @@ impl Holders {
     /// Chunks that the rings of each port want, those of ports that come later last.
     fn wants(&self, ports: &[QosPort]) -> (Vec<(u16, u32)>, u32) {
         let lossless = |number: u16| {
-            let port = ports.iter().find(|port| port.name == number.to_string())?;
+            let port = ports.iter().find(|port| port.number.0 == number)?;
             lossless_entries(port)
         };
         let want = |(number, asked): &(u16, Option<u32>)| {
@@ -231,7 +231,7 @@ impl SwitchConfig {
         let qos = self.queues(numbers)?.ok()?;
         let asked = self.qos.as_ref().and_then(|qos| qos.packet_slots);
         let cell = u64::from(qos.tm.cell_bytes);
-        let any = Holders::of_any(qos.ports.iter().filter_map(|port| port.name.parse().ok()));
+        let any = Holders::of_any(qos.ports.iter().map(|port| port.number.0));
         let packets = Room::packets(&pools_in_use(&qos), cell, asked);
         Some(Room::for_packets(packets, &qos.ports, holders.unwrap_or(&any)))
     }

@@ -22,7 +22,7 @@ const OF_PORTS: [Capability; 5] = [
 pub(super) fn keep(more: &[Capability]) -> Result<(), CapsError> {
     let kept: CapsHashSet = OF_PORTS.iter().chain(more).copied().collect();
     let permitted = caps::read(None, CapSet::Permitted)?;
-    // Without CAP_SETPCAP the bounding set stays: with no_new_privs it gives nothing to anybody.
+    // Without CAP_SETPCAP the bounding set stays: with no_new_privs it gives nothing.
     if permitted.contains(&Capability::CAP_SETPCAP) {
         for capability in caps::read(None, CapSet::Bounding)? {
             if !kept.contains(&capability) {

@@ -1,4 +1,4 @@
-//! The files that a running switch can open (landlock(7)), and that it connects to nobody by TCP.
+//! The files that a running switch can open (landlock(7)), and that it opens no TCP connection.
 //!
 //! What the kernel knows of it is used, from the first version (Linux 5.13) on; TCP since 6.7, ioctl on devices since 6.10. What is open
 //! already stays open.

@@ -14,8 +14,9 @@ use wireyard_tables::time::Time;
 
 use super::error::of_batch;
 use super::plan::{self, Result};
-use super::{Control, ControlError, Entity, EntryKey, Mode, Update, WriteError, lock};
+use super::{Control, ControlError, Entity, EntryKey, Mode, Update, WriteError};
 use crate::replicate::{Replication, ReplicationError};
+use crate::sync::lock;
 
 /// Updates that [`Mode::Continue`] publishes together at most.
 const TOGETHER: usize = 1024;

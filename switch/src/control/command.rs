@@ -1,6 +1,6 @@
 //! How control reaches a worker: commands in its ring ([`worker_link`](crate::core::worker_link)), which it does between two bursts.
 //!
-//! A command is done by exactly one side: either the worker begins it in time, or who asked gives it up and nobody does it.
+//! A command is done by exactly one side: either the worker begins it in time, or the caller withdraws it and it is not done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +10,13 @@ use std::time::Duration;
 use rtrb::PushError;
 use wireyard_tables::time::Time;
 
-use super::{ControlError, lock};
+use super::ControlError;
 use crate::core::Core;
 use crate::core::worker_link::{Command, RING, Sender};
+use crate::sync::lock;
 
 /// How long a worker may take to begin.
-const PATIENCE: Duration = Duration::from_secs(2);
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Control's end of the ring to a worker.
 pub(super) struct WorkerEnd(pub(super) Sender);
@@ -36,17 +37,17 @@ impl WorkerEnd {
         let claim = Arc::clone(&claimed);
         let command = Box::new(move |core: &mut Core, now| {
             if !claim.swap(true, Ordering::AcqRel) {
-                // Who asked waits for it, as it was claimed.
+                // The caller waits for it, as it was claimed.
                 let _ = answer.send(work(core, now));
             }
         });
         self.push(worker, command)?;
-        match outcome.recv_timeout(PATIENCE) {
+        match outcome.recv_timeout(BEGIN_TIMEOUT) {
             Ok(result) => Ok(result),
             Err(RecvTimeoutError::Timeout) if !claimed.swap(true, Ordering::AcqRel) => {
                 Err(ControlError::Unavailable(format!(
                     "worker {worker} was not polled for {} s; nothing was done",
-                    PATIENCE.as_secs()
+                    BEGIN_TIMEOUT.as_secs()
                 )))
             }
             // It has begun.

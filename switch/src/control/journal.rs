@@ -1,4 +1,4 @@
-//! The journal: what control changed, for whoever keeps it beyond the end of the process ([`crate::p4runtime::persist`]).
+//! The journal: what control changed, for a store that keeps it beyond the end of the process ([`crate::p4runtime::persist`]).
 //!
 //! Changes of one request are one unit, which is kept whole or not at all. Units are handed over in the order in which the device was
 //! changed: who writes holds the journal for as long. Whether a unit is kept is known later; who acknowledges a request waits for it. When
@@ -12,7 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use wireyard_pipeline::ir::Program;
 
-use super::{Control, ControlError, Mode, Update, WriteError, lock};
+use super::{Control, ControlError, Mode, Update, WriteError};
+use crate::sync::{self, lock};
 
 /// A key and what belongs to it from now on; `None`: nothing.
 pub type Change = (Vec<u8>, Option<Vec<u8>>);
@@ -40,7 +41,7 @@ struct Progress {
     failed: Option<String>,
 }
 
-/// What is known of units, by those who wait for them and by who keeps them.
+/// What is known of units: for those that wait for them, and for the store.
 #[derive(Debug, Default)]
 pub struct Kept {
     progress: Mutex<Progress>,
@@ -229,7 +230,7 @@ impl Ticket {
             if let Some(outcome) = Kept::outcome(&progress, *number) {
                 return outcome;
             }
-            progress = kept.moved.wait(progress).unwrap_or_else(std::sync::PoisonError::into_inner);
+            progress = sync::wait(&kept.moved, progress);
         }
     }
 

@@ -2,16 +2,17 @@
 //!
 //! All changes are one exchange: some ports go, others come in their place. The workers that do not own a port take their entry of it out first, so that they
 //! give its owner nothing more for it; each owner takes out and puts in all of its own between two bursts; then the others see
-//! what is new. Opening and closing is done by who asks, not by the workers, whom the kernel would let wait.
+//! what is new. Opening and closing is done by the caller, not by the workers, which would wait for the kernel.
 
 use std::collections::BTreeMap;
 
 use super::device::no_port;
-use super::{Control, ControlError, lock};
+use super::{Control, ControlError};
 use crate::confine;
 use crate::core::{Core, DeviceError};
 use crate::ports::absent::AbsentPort;
 use crate::ports::{self, Opened, Port, PortSpec, Spread, files};
+use crate::sync::lock;
 use wireyard_tables::time::Time;
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -102,7 +103,7 @@ impl Control {
 
     /// Opens a port and adds it to the device; what the user should know about it comes back. It belongs to the worker that its number belonged
     /// to before, or to the one with the fewest ports. With queues (`qos:`), a port that the configuration does not name has no rate
-    /// and pauses nobody.
+    /// and sends no pauses.
     ///
     /// # Errors
     /// [`ControlError::AlreadyExists`]: the number is taken; [`ControlError::FailedPrecondition`]: it cannot be opened, or a file of its own

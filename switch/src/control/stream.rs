@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use rtrb::Consumer;
 
-use super::{Control, ControlError, TableEntry, lock, plan};
-use crate::core::said::{IdleNotice, Interest, Notice};
+use super::{Control, ControlError, TableEntry, plan};
+use crate::core::notice::{IdleNotice, Interest, Notice};
 use crate::core::signal::Signal;
 use crate::core::worker_link::Subscriber;
+use crate::sync::lock;
 
 /// What a device says from now on, of all its workers. Read it with [`Stream::next`] in a thread, or with
 /// [`Stream::poll_next`] in a task.
@@ -48,10 +49,10 @@ impl Wake for WakeFlag {
 }
 
 impl WakeFlag {
-    /// Waits until it is set; false: nobody did within `patience`.
-    fn wait(&self, patience: Duration) -> bool {
+    /// Waits until it is set; false: it was not set within `timeout`.
+    fn wait(&self, timeout: Duration) -> bool {
         let is_set = lock(&self.is_set);
-        let waited = self.changed.wait_timeout_while(is_set, patience, |is_set| !*is_set);
+        let waited = self.changed.wait_timeout_while(is_set, timeout, |is_set| !*is_set);
         let (mut is_set, _) = waited.unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *is_set)
     }
@@ -61,7 +62,7 @@ impl WakeFlag {
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 impl Stream {
-    /// What was said and not read yet.
+    /// A notice that was not read yet.
     pub fn try_next(&mut self) -> Option<Notice> {
         let rings = self.rings.len();
         for n in 0..rings {
@@ -74,11 +75,11 @@ impl Stream {
         None
     }
 
-    /// The next that is said within `patience`; `None` if nothing is, or the device has ended.
-    pub fn next(&mut self, patience: Duration) -> Option<Notice> {
+    /// The next notice; `None` if none comes within `timeout`, or the device has ended.
+    pub fn next(&mut self, timeout: Duration) -> Option<Notice> {
         let flag = Arc::<WakeFlag>::default();
         let waker = Waker::from(Arc::clone(&flag));
-        let mut left = patience;
+        let mut left = timeout;
         loop {
             self.signal.wait_by(&waker);
             if let Some(notice) = self.try_next() {
@@ -94,7 +95,7 @@ impl Stream {
         }
     }
 
-    /// The next that is said, for a task: `Ready(None)` when the device has ended.
+    /// The next notice, for a task: `Ready(None)` when the device has ended.
     pub fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Notice>> {
         let stream = self.get_mut();
         stream.signal.wait_by(cx.waker());

@@ -2,7 +2,7 @@
 //! and those inside leave by the one that let them in.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use wireyard_pipeline::entries::Resolved;
 use wireyard_pipeline::generation::Prepared;
@@ -10,8 +10,9 @@ use wireyard_pipeline::ids::{Id, IdVec};
 use wireyard_pipeline::ir::Program;
 use wireyard_tables::TableId;
 
-use super::{Control, ControlError, lock};
+use super::{Control, ControlError};
 use crate::replicate::Replication;
+use crate::sync::{self, lock};
 
 /// What a program keeps of the state of the one that it replaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,7 +143,7 @@ impl Swap {
     /// [`ControlError::FailedPrecondition`]: another program was loaded meanwhile; nothing has changed.
     pub fn commit(self) -> Result<(), ControlError> {
         let Swap { control, prepared, replaces, keep, replication, .. } = self;
-        let loader = control.shared.loader.write().unwrap_or_else(PoisonError::into_inner);
+        let loader = sync::write(&control.shared.loader);
         if loader.current().id != replaces {
             let text = "another program was loaded since this one was prepared: prepare it again";
             return Err(ControlError::FailedPrecondition(text.to_owned()));

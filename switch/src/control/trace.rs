@@ -5,34 +5,16 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use wireyard_pipeline::ir::Program;
-use wireyard_pipeline::trace::Scope;
 use wireyard_tables::time::Span;
 
 use super::{Control, ControlError};
-use crate::core::{DeviceError, EventFilter, PassTrace, Samples, TraceOrder, TraceShared};
+use crate::core::live_trace::TraceTask;
+use crate::core::{DeviceError, PassTrace, Samples, TraceRequest, TraceShared};
 
 /// Passes that wait for the reader; more are lost.
 const WAITING_MAX: usize = 256;
 /// The longest that a trace may take.
 const LONGEST: Span = Span::from_ms(3_600_000);
-
-/// Which packets are traced.
-pub struct TraceWish {
-    /// The program that the filter is of.
-    pub program: Arc<Program>,
-    /// Packets of this port only.
-    pub scope: Scope,
-    /// Bytes that every packet has that is wanted.
-    pub needles: Vec<Vec<u8>>,
-    /// Decides from the events of an ingress pass.
-    pub filter: EventFilter,
-    /// Packets at most.
-    pub count: u32,
-    /// Packets that a worker looks at in a second, at most.
-    pub rate: u32,
-    /// How long.
-    pub most: Span,
-}
 
 /// A trace that goes on until this is dropped, its time is over, or the program is replaced.
 #[derive(Debug)]
@@ -65,21 +47,24 @@ impl Drop for LiveTrace {
 }
 
 impl Control {
-    /// Traces packets that pass from now on: see [`TraceWish`]. Those that are looked at are done by the interpreter, all others as ever.
+    /// Traces packets that pass from now on, for `duration` at most: see [`TraceRequest`]. Those that are looked at are done by the interpreter, all others as ever.
     /// `None`: packets are traced already.
     ///
     /// # Errors
     /// [`ControlError::FailedPrecondition`]: the program is another one; [`ControlError::Unavailable`]: a worker does not answer.
-    pub fn trace(&self, wish: TraceWish) -> Result<Option<LiveTrace>, ControlError> {
+    pub fn trace(
+        &self,
+        request: TraceRequest,
+        duration: Span,
+    ) -> Result<Option<LiveTrace>, ControlError> {
         let (to, passes) = sync_channel(WAITING_MAX);
         let shared = Arc::<TraceShared>::default();
         let trace = LiveTrace { passes, shared: Arc::clone(&shared) };
-        let TraceWish { program, scope, needles, filter, count, rate, most } = wish;
-        let until = self.now() + most.min(LONGEST);
-        let order = TraceOrder { program, scope, needles, filter, count, rate, until, to, shared };
+        let until = self.now() + duration.min(LONGEST);
+        let task = TraceTask { request, until, to, shared };
         for worker in 0..self.workers() {
-            let order = order.clone();
-            let begun = self.ask(worker, move |core, now| core.start_trace(order, now))?;
+            let task = task.clone();
+            let begun = self.ask(worker, move |core, now| core.start_trace(task, now))?;
             // Those that began end with `trace`.
             match begun {
                 Ok(()) => {}

@@ -9,14 +9,14 @@ use wireyard_tables::time::Time;
 
 use super::manager::slot_of;
 use super::message::{Message, Topic};
-use super::said::{DeviceEvent, IdleNotice, Said};
+use super::notice::{DeviceEvent, IdleNotice, NoticeKind};
 use super::slot::Slot;
 use super::worker_link::{BETWEEN_BURSTS, Subscriber, WorkerLink};
 use super::{Core, IdleEntry, Mesh};
 use crate::ports::LinkState;
 use crate::tm::{PortId, Terms};
 
-/// A port and what somebody outside needs to stand in its place.
+/// A port and what a client outside needs to stand in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortPlace {
     /// Its number.
@@ -78,18 +78,18 @@ impl Core {
         self.executor.refresh();
         if let Some(generation) = self.executor.current().filter(|new| Some(new.id) != known) {
             let name = generation.program.name.clone();
-            self.say_event(DeviceEvent::Program { name });
+            self.notify_event(DeviceEvent::Program { name });
         }
     }
 
-    /// One more reader of what this worker says.
+    /// Adds a subscription to the notices of this worker.
     pub(crate) fn subscribe_control(&mut self, subscriber: Subscriber) {
         let Some(link) = &mut self.control else { return };
         link.subscribe(subscriber);
         self.listen_for_control();
     }
 
-    /// Keeps what readers want, and nothing else any more.
+    /// Keeps digests and punted packets while a subscription includes them.
     fn listen_for_control(&mut self) {
         let Some(link) = &self.control else { return };
         let wanted = link.interest();
@@ -103,38 +103,38 @@ impl Core {
         }
     }
 
-    /// Tells the readers that something happened.
-    pub(super) fn say_event(&mut self, event: DeviceEvent) {
-        self.say(Said::Event(event));
+    /// Sends an event to the subscribers.
+    pub(super) fn notify_event(&mut self, event: DeviceEvent) {
+        self.notify(NoticeKind::Event(event));
     }
 
-    /// Reports a pause storm in the messages and to the readers; `None` is the CPU port.
-    pub(super) fn say_storm(&mut self, port: PortId, queue: u8, over: bool, text: String) {
+    /// Reports a pause storm in the messages and to the subscribers; `None` is the CPU port.
+    pub(super) fn notify_storm(&mut self, port: PortId, queue: u8, over: bool, text: String) {
         let port = slot_of(port).map(|slot| self.ports[slot].number);
         let event = DeviceEvent::PauseStorm { port, queue, over };
         self.ports.messages.push(Message::new(Topic::Event(event.clone()), text));
-        self.say_event(event);
+        self.notify_event(event);
     }
 
-    /// Tells the readers about idle entries.
-    pub(super) fn say_idle(&mut self, generation: &Generation, found: &[IdleEntry]) {
+    /// Sends idle entries to the subscribers.
+    pub(super) fn notify_idle(&mut self, generation: &Generation, found: &[IdleEntry]) {
         for one in found {
             let program = Arc::clone(&generation.program);
-            self.say(Said::Idle(IdleNotice { program, idle: one.clone() }));
+            self.notify(NoticeKind::Idle(IdleNotice { program, idle: one.clone() }));
         }
     }
 
-    /// Tells the readers something.
-    pub(super) fn say(&mut self, said: Said) {
+    /// Sends a notice to the subscribers.
+    pub(super) fn notify(&mut self, kind: NoticeKind) {
         if let Some(link) = &mut self.control {
-            link.say(self.now, said);
+            link.notify(self.now, kind);
         }
     }
 
-    /// Passes on what this worker said since the last time.
+    /// Passes on the notices since the last call.
     #[inline]
     pub(super) fn pass_on_to_control(&mut self) {
-        if self.control.as_ref().is_some_and(|link| link.is_heard()) {
+        if self.control.as_ref().is_some_and(|link| link.has_subscribers()) {
             self.pass_on();
         }
     }
@@ -144,11 +144,11 @@ impl Core {
         let Some(link) = &mut self.control else { return };
         if self.device.has_digests() {
             let digests = self.device.take_digests().into_iter();
-            digests.for_each(|digest| link.say(self.now, Said::Digest(digest)));
+            digests.for_each(|digest| link.notify(self.now, NoticeKind::Digest(digest)));
         }
         if let Some(punted) = self.outcomes.punted.as_mut().filter(|punted| !punted.is_empty()) {
             let packets = punted.drain(..);
-            packets.for_each(|packet| link.say(self.now, Said::Packet(packet)));
+            packets.for_each(|packet| link.notify(self.now, NoticeKind::Packet(packet)));
         }
         if link.pass_on() {
             self.listen_for_control();

@@ -4,7 +4,7 @@ use wireyard_pipeline::exec::{
     Decision, Descriptor, Intrinsic, NO_PORT, PacketPath, TRIMMED, flags,
 };
 use wireyard_pipeline::ids::ReasonId;
-use wireyard_pipeline::ir::CPU_PORT;
+use wireyard_pipeline::ir::{CPU_PORT, Half};
 use wireyard_pipeline::packet::Buf;
 use wireyard_pipeline::trace::TraceSink;
 
@@ -12,7 +12,6 @@ use super::bounds::begin_pass;
 use super::manager::{DEVICE_ORIGINATED, port_id, release_of};
 use super::record::Dropped;
 use super::{Core, reborrow};
-use crate::device::notify::Half;
 use crate::replicate::Member;
 use crate::stats::{DeviceReason, ReasonIndex};
 use crate::tm::{Arrival, Charge, Departure, Offered, Terms};
@@ -187,7 +186,7 @@ impl Core {
 
     fn charge_copies(&mut self, packet: &Descriptor) -> Charge {
         let (from, bytes) =
-            (self.ports.payer(packet.ingress_port), self.ingress.cuts.frame_bytes(packet));
+            (self.ports.charged_slot(packet.ingress_port), self.ingress.cuts.frame_bytes(packet));
         self.manager.charge_copies(self.now, packet, from, bytes)
     }
 
@@ -210,8 +209,9 @@ impl Core {
                 if suffices {
                     self.mirror(packet, session, at, path, charge);
                 } else {
-                    self.ports.book(packet.ingress_port, |ledger| ledger.generated += 1);
-                    self.ports.book_drop(packet.ingress_port, DeviceReason::TooManyCopies.index());
+                    self.ports.account(packet.ingress_port, |ledger| ledger.generated += 1);
+                    self.ports
+                        .account_drop(packet.ingress_port, DeviceReason::TooManyCopies.index());
                 }
                 at += 1;
             }
@@ -232,15 +232,15 @@ impl Core {
         charge: Charge,
     ) {
         let from = packet.ingress_port;
-        self.ports.book(from, |ledger| ledger.generated += 1);
+        self.ports.account(from, |ledger| ledger.generated += 1);
         let target = self.replication.get().session(session).and_then(|found| {
             Some((*found.replicas.get(at)?, found.traffic_class, found.truncate_bytes))
         });
         let Some((member, traffic_class, truncate_bytes)) = target else {
-            return self.ports.book_drop(from, DeviceReason::NoSuchSession.index());
+            return self.ports.account_drop(from, DeviceReason::NoSuchSession.index());
         };
         let Some(buf) = packet.buf.as_ref().and_then(|buf| self.mem.share(buf)) else {
-            return self.ports.book_drop(from, DeviceReason::NoMemory.index());
+            return self.ports.account_drop(from, DeviceReason::NoMemory.index());
         };
         let mut copy = packet.with_buf(buf);
         copy.path = path as u8;
@@ -344,13 +344,13 @@ impl Core {
             let charge = if charges { self.charge_copies(&packet) } else { terms.charge };
             let terms = Terms { charge, ..terms };
             for member in others {
-                self.ports.book(from, |ledger| ledger.generated += 1);
+                self.ports.account(from, |ledger| ledger.generated += 1);
                 match packet.buf.as_ref().and_then(|buf| self.mem.share(buf)) {
                     Some(buf) => {
                         self.will_leave(&packet, 1);
                         self.enqueue_copy(packet.with_buf(buf), *member, terms);
                     }
-                    None => self.ports.book_drop(from, DeviceReason::NoMemory.index()),
+                    None => self.ports.account_drop(from, DeviceReason::NoMemory.index()),
                 }
             }
             self.enqueue_copy(packet, *last, terms);
@@ -410,7 +410,7 @@ impl Core {
             return None;
         }
         let (from, bytes) =
-            (self.ports.payer(packet.ingress_port), self.ingress.cuts.frame_bytes(packet));
+            (self.ports.charged_slot(packet.ingress_port), self.ingress.cuts.frame_bytes(packet));
         let arrival = self.manager.arrival(packet, from, slot, bytes, terms);
         self.offer_as(slot, packet, &arrival)
     }
@@ -439,13 +439,13 @@ impl Core {
     }
 
     pub(super) fn punt(&mut self, packet: Descriptor, reason: ReasonIndex) {
-        self.ports.book(packet.ingress_port, |ledger| ledger.consume(reason));
+        self.ports.account(packet.ingress_port, |ledger| ledger.consume(reason));
         self.outcomes.keep_punted(&self.mem, &packet, reason);
         self.release(packet);
     }
 
     pub(super) fn drop_packet(&mut self, packet: Descriptor, reason: ReasonIndex) {
-        self.ports.book_drop(packet.ingress_port, reason);
+        self.ports.account_drop(packet.ingress_port, reason);
         self.record_drop(&packet, reason);
         self.outcomes.keep_dropped(&self.mem, &packet, reason);
         self.release(packet);

@@ -7,13 +7,12 @@
 use std::slice;
 
 use wireyard_pipeline::exec::{BURST_MAX, Decision, Descriptor, Intrinsic, PacketPath, flags};
-
+use wireyard_pipeline::ir::Half;
 use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
 
 use super::manager::{DEVICE_ORIGINATED, port_id, slot_of};
 use super::{Core, reborrow};
-use crate::device::notify::Half;
 use crate::ports::TxFrame;
 use crate::stats::DeviceReason;
 use crate::tm::{CONTROL_QUEUE, Charge, Departure, DropReason, PortId};
@@ -266,10 +265,10 @@ impl Core {
             let result = port.port.tx_burst(&mut self.mem, self.now, &mut port.backlog);
             match result {
                 Ok(done) => sent = done.sent,
-                Err(error) => self.ports.complain(slot, &error),
+                Err(error) => self.ports.report_error(slot, &error),
             }
             let gone = before - self.ports[slot].backlog.len();
-            self.ports.book_sent(slot, gone, sent, DeviceReason::TxFull.index());
+            self.ports.account_sent(slot, gone, sent, DeviceReason::TxFull.index());
             if let Some(place) = recorded {
                 self.recording.given(place, &mut self.mem, gone, sent);
             }
@@ -281,7 +280,7 @@ impl Core {
         }
         let is_full = !self.ports[slot].backlog.is_empty();
         if !self.manager.configured {
-            self.shed(slot);
+            self.drop_excess(slot);
         } else if is_full != self.ports[slot].blocked {
             self.ports[slot].blocked = is_full;
             self.report_blocked(slot);
@@ -299,7 +298,7 @@ impl Core {
     }
 
     /// Drops the newest frames over the limit of the backlog.
-    fn shed(&mut self, slot: usize) {
+    fn drop_excess(&mut self, slot: usize) {
         while self.ports[slot].backlog.len() > self.ports.backlog_max {
             let port = &mut self.ports[slot];
             let (Some(frame), Some(from)) = (port.backlog.pop(), port.backlog_from.pop()) else {
@@ -309,7 +308,7 @@ impl Core {
             let why = "dropped: tx_full: no room behind the port";
             self.recording.shed(places, self.now, &self.mem, &frame, why);
             self.mem.free(frame.buf);
-            self.ports.book_drop(from, DeviceReason::TxFull.index());
+            self.ports.account_drop(from, DeviceReason::TxFull.index());
         }
     }
 }
@@ -322,7 +321,7 @@ mod tests {
     use crate::program::{DeviceOptions, one_way};
 
     #[test]
-    fn a_frame_that_the_port_gives_up_is_booked_as_that_one() {
+    fn a_frame_that_the_port_gives_up_is_counted_as_that_one() {
         let mut core = one_way().device(DeviceOptions::small()).unwrap();
         core.add_port(1, Box::new(ScriptedPort { longest: 100, ..Default::default() })).unwrap();
         // The first frame is too long for port 1, the second is not.

@@ -121,7 +121,7 @@ impl Mesh {
     /// True while a ring to the worker of an egress port has no room for another burst. The receiving worker always empties those
     /// rings, so two workers cannot wait for each other.
     #[inline]
-    pub(super) fn hands_are_crowded(&self) -> bool {
+    pub(super) fn handover_is_crowded(&self) -> bool {
         self.others().any(|peer| peer.packets.slots() < BURST_MAX)
     }
 
@@ -145,7 +145,7 @@ impl Mesh {
         self.peers.iter().flatten()
     }
 
-    /// Packets that others gave and nobody took yet.
+    /// Packets from other workers that were not taken yet.
     pub(super) fn waiting(&self) -> usize {
         self.others().map(|peer| peer.handed.slots() + peer.received.slots()).sum()
     }
@@ -258,7 +258,8 @@ impl Core {
             Charge::Refused(reason) => Err(reason),
             Charge::Shared(memory) => Ok(self.manager.tm.retain_shared(memory).then_some(memory)),
             Charge::Own | Charge::Control => {
-                let ingress = self.ports.payer(packet.ingress_port).map_or(PortId(0), port_id);
+                let ingress =
+                    self.ports.charged_slot(packet.ingress_port).map_or(PortId(0), port_id);
                 let (group, bytes) =
                     (packet.priority_group % 8, self.ingress.cuts.frame_bytes(packet));
                 self.manager.tm.charge_shared(self.now, ingress, group, bytes).map(Some)
@@ -274,7 +275,7 @@ impl Core {
             return;
         }
         let (from, bytes) =
-            (self.ports.payer(packet.ingress_port), self.ingress.cuts.frame_bytes(packet));
+            (self.ports.charged_slot(packet.ingress_port), self.ingress.cuts.frame_bytes(packet));
         let arrival = self.manager.arrival(packet, from, to, bytes, terms);
         self.manager.tm.count_refusal(&arrival, reason);
     }

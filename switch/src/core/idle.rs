@@ -1,7 +1,7 @@
 //! Idle entries: notices of them, and their removal where the table asks for it.
 //!
 //! An entry is idle when no packet hit it for its idle timeout. As PSA has it, the entry stays and the control plane gets a
-//! notification, which may remove it; with `on_idle: remove` the device does so itself, as a bridge forgets addresses.
+//! notification, which may remove it; with `on_idle: remove` the device does so itself, as a bridge ages addresses.
 
 use super::message::{Message, Topic};
 use wireyard_pipeline::generation::Generation;
@@ -40,6 +40,8 @@ impl IdleWatch {
         now: Time,
         messages: &mut Vec<Message>,
     ) -> Vec<IdleEntry> {
+        // Numbers of programs are used again.
+        self.reported.retain(|(id, _)| *id == generation.id);
         let mut all = Vec::new();
         for (table, declared) in generation.program.tables.entries() {
             if declared.idle_timeout_ms.is_none() {
@@ -84,5 +86,20 @@ impl IdleWatch {
             );
             messages.push(Message::new(Topic::IdleEntries, text));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{DeviceOptions, one_way};
+
+    #[test]
+    fn tables_of_programs_that_have_gone_are_not_kept() {
+        let mut core = one_way().device(DeviceOptions::small()).unwrap();
+        let id = core.generation().unwrap().id;
+        core.idle.reported = vec![(id.wrapping_sub(1), TableId(0)), (id, TableId(0))];
+        core.age(Time::ZERO);
+        assert_eq!(core.idle.reported, [(id, TableId(0))]);
     }
 }

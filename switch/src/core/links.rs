@@ -69,7 +69,7 @@ impl Core {
     }
 
     /// Gives the device real queues: class maps, buffers, schedulers, flow control. Ports are named by
-    /// their numbers; one that `qos` does not name has no rate and pauses nobody. Ports may be added
+    /// their numbers; one that `qos` does not name has no rate and sends no pauses. Ports may be added
     /// before and after.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Core {
         self.now = now;
         for index in 0..self.ports.len() {
             if let Some(event) = self.ports.check_link(index, now) {
-                self.say_event(event);
+                self.notify_event(event);
             }
             self.report_link(index);
         }
@@ -318,7 +318,7 @@ impl Core {
         stopped
     }
 
-    /// Records the port in this slot no more, because it `goes` or because somebody asks for it; false: it was not recorded.
+    /// Records the port in this slot no more, because it `goes` or by command; false: it was not recorded.
     fn leave_recording(&mut self, slot: usize, goes: bool) -> bool {
         let Some(place) = self.ports[slot].recorded.take() else { return false };
         let is_used = |slot: &Slot| slot.recorded.is_some_and(|one| one.file == place.file);
@@ -344,7 +344,7 @@ impl Core {
             let places = self.ports.drop_places(self.ports.find(from), Some(slot));
             self.recording.shed(places, self.now, &self.mem, &frame, "dropped: port_removed");
             self.mem.free(frame.buf);
-            self.ports.book_drop(from, DeviceReason::PortRemoved.index());
+            self.ports.account_drop(from, DeviceReason::PortRemoved.index());
         }
         self.ports.active.remove(slot);
     }

@@ -2,9 +2,9 @@
 //!
 //! A packet that is looked at is done by the interpreter; all others are done as ever. How many are looked at is bounded for each second and
 //! worker, so that a trace that waits for a rare packet does not slow down a busy device: a packet is looked at if it came in by the right
-//! port and has the bytes of every field that the filter wants to be equal to something. Whether the filter is met is decided from the events
+//! port and has the bytes of every field that the filter compares for equality. Whether the filter is met is decided from the events
 //! of its ingress pass. Later passes of a packet that met it are traced too, whichever worker does them: a packet is recognised by its ingress
-//! port and time and its chunk of packet memory. A reader that takes nothing loses traces; nobody waits for it.
+//! port and time and its chunk of packet memory. A reader that takes nothing loses traces; no worker waits for it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wireyard_pipeline::exec::{Descriptor, PacketPath};
-use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::ir::{Half, Program};
 use wireyard_pipeline::trace::{Event, Scope, TraceSink};
 use wireyard_tables::time::{Span, Time};
 
@@ -36,39 +36,46 @@ pub type EventFilter = Arc<dyn Fn(&[Event]) -> bool + Send + Sync>;
 pub struct PassTrace {
     /// Which packet of this trace, from 1 on: all passes of a packet have one number.
     pub packet: u32,
-    /// Egress, not ingress.
-    pub egress: bool,
+    /// Ingress or egress.
+    pub half: Half,
     /// What happened.
     pub events: Vec<Event>,
 }
 
-/// What is to be traced.
+/// Which packets are traced.
 #[derive(Clone)]
-pub struct TraceOrder {
+pub struct TraceRequest {
     /// The program that the filter is of; the trace ends with it.
     pub program: Arc<Program>,
     /// Packets of this port only.
     pub scope: Scope,
-    /// Bytes that a packet has in it.
+    /// Byte strings that a packet must contain.
     pub needles: Vec<Vec<u8>>,
-    /// Whether it is one that is wanted.
+    /// Decides from the events of an ingress pass.
     pub filter: EventFilter,
-    /// So many packets.
+    /// Packets, by all workers together, at most.
     pub count: u32,
-    /// Packets that a worker looks at in a second.
+    /// Packets that a worker looks at in a second, at most.
     pub rate: u32,
-    /// Until then.
-    pub until: Time,
+}
+
+/// A trace of all workers: what is traced, how long, and where it goes.
+#[derive(Clone)]
+pub(crate) struct TraceTask {
+    /// Which packets.
+    pub(crate) request: TraceRequest,
+    /// The end, in the device's time.
+    pub(crate) until: Time,
     /// Where the passes go.
-    pub to: SyncSender<PassTrace>,
+    pub(crate) to: SyncSender<PassTrace>,
     /// What the workers share.
-    pub shared: Arc<TraceShared>,
+    pub(crate) shared: Arc<TraceShared>,
 }
 
 /// What the workers of a trace share.
 #[derive(Debug, Default)]
 pub struct TraceShared {
-    /// Nobody waits for it any more.
+    /// The reader is gone.
     pub over: AtomicBool,
     /// Packets that were not looked at, because more than the rate had to be.
     pub skipped: AtomicU64,
@@ -125,16 +132,16 @@ fn chunk(packet: &Descriptor) -> Option<u32> {
     packet.buf.as_ref().map(|buf| buf.index())
 }
 
-/// Who looks at packets that pass a worker.
+/// What looks at packets that pass a worker.
 pub(super) enum Look {
-    /// Somebody who asked for a trace.
+    /// A trace.
     Trace(LiveTrace),
-    /// Somebody who asked for samples, until somebody asks for a trace.
+    /// Samples, until a trace begins.
     Samples(Sampler),
 }
 
 impl Look {
-    /// Another poll begins; false if nobody looks any more.
+    /// Another poll begins; false if nothing looks any more.
     fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
         match self {
             Look::Trace(trace) => trace.begin(now, generation),
@@ -152,7 +159,7 @@ impl Look {
 
 /// A worker's part of a trace that is going on.
 pub(super) struct LiveTrace {
-    order: TraceOrder,
+    task: TraceTask,
     /// The program's number in packets.
     generation: u16,
     is_over: bool,
@@ -165,7 +172,7 @@ pub(super) struct LiveTrace {
 /// The pass that goes on.
 #[derive(Default)]
 struct TracedPass {
-    egress: bool,
+    half: Half,
     /// The chunk that it began with.
     chunk: Option<u32>,
     /// Of a packet that met the filter before.
@@ -174,31 +181,31 @@ struct TracedPass {
 }
 
 impl LiveTrace {
-    fn new(order: TraceOrder, generation: u16, now: Time) -> LiveTrace {
-        let (looks, pass) = (order.rate, TracedPass::default());
-        LiveTrace { order, generation, is_over: false, looks, since: now, pass }
+    fn new(task: TraceTask, generation: u16, now: Time) -> LiveTrace {
+        let (looks, pass) = (task.request.rate, TracedPass::default());
+        LiveTrace { task, generation, is_over: false, looks, since: now, pass }
     }
 
     /// Another poll begins; false if nothing is to be traced any more.
     fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
         if now.since(self.since) >= Span::from_ms(1000) {
-            (self.since, self.looks) = (now, self.order.rate);
+            (self.since, self.looks) = (now, self.task.request.rate);
         }
         let is_same = generation == Some(self.generation);
-        let is_over = self.is_over || self.order.shared.over.load(Ordering::Relaxed);
-        is_same && !is_over && now < self.order.until
+        let is_over = self.is_over || self.task.shared.over.load(Ordering::Relaxed);
+        is_same && !is_over && now < self.task.until
     }
 
     fn has_needles(&self, bytes: &[u8]) -> bool {
         let bytes = &bytes[..bytes.len().min(SEARCHED_BYTES)];
         let has = |needle: &Vec<u8>| bytes.windows(needle.len()).any(|some| some == &needle[..]);
-        self.order.needles.iter().all(has)
+        self.task.request.needles.iter().all(has)
     }
 
     /// Whether there is a look left for a packet that was not traced before.
     fn looks_at(&mut self, bytes: &[u8]) -> bool {
-        let shared = &self.order.shared;
-        if !self.has_needles(bytes) || shared.followed().count >= self.order.count {
+        let shared = &self.task.shared;
+        if !self.has_needles(bytes) || shared.followed().count >= self.task.request.count {
             return false;
         }
         if self.looks == 0 {
@@ -211,7 +218,7 @@ impl LiveTrace {
 
     /// The number of the packet whose pass is over, if it is wanted.
     fn number(&self, packet: &Descriptor) -> Option<u32> {
-        let mut followed = self.order.shared.followed();
+        let mut followed = self.task.shared.followed();
         let chunks = || self.pass.chunk.into_iter().chain(chunk(packet));
         if let Some(number) = self.pass.number {
             let known = followed.packets.iter_mut().find(|one| one.number == number);
@@ -219,28 +226,29 @@ impl LiveTrace {
             known.into_iter().for_each(|one| one.chunks.extend(chunk(packet)));
             return Some(number);
         }
-        let is_wanted = followed.count < self.order.count && (self.order.filter)(&self.pass.events);
+        let is_wanted = followed.count < self.task.request.count
+            && (self.task.request.filter)(&self.pass.events);
         is_wanted.then(|| followed.add(packet, chunks().collect()))
     }
 }
 
 impl TraceSink for LiveTrace {
     fn scope(&self) -> Scope {
-        self.order.scope
+        self.task.request.scope
     }
 
-    fn wants(&mut self, packet: &Descriptor, bytes: &[u8], egress: bool) -> bool {
+    fn wants(&mut self, packet: &Descriptor, bytes: &[u8], half: Half) -> bool {
         const AGAIN: [u8; 2] = [PacketPath::Resubmit as u8, PacketPath::Recirculate as u8];
         if packet.generation != self.generation {
             return false;
         }
-        let number = match egress || AGAIN.contains(&packet.path) {
-            true => self.order.shared.followed().find(packet).map(|known| known.number),
+        let number = match half == Half::Egress || AGAIN.contains(&packet.path) {
+            true => self.task.shared.followed().find(packet).map(|known| known.number),
             false => None,
         };
-        let is_wanted = number.is_some() || (!egress && self.looks_at(bytes));
+        let is_wanted = number.is_some() || (half == Half::Ingress && self.looks_at(bytes));
         if is_wanted {
-            self.pass = TracedPass { egress, chunk: chunk(packet), number, events: Vec::new() };
+            self.pass = TracedPass { half, chunk: chunk(packet), number, events: Vec::new() };
         }
         is_wanted
     }
@@ -254,11 +262,11 @@ impl TraceSink for LiveTrace {
     fn end(&mut self, packet: &Descriptor) {
         let Some(number) = self.number(packet) else { return };
         let events = std::mem::take(&mut self.pass.events);
-        let pass = PassTrace { packet: number, egress: self.pass.egress, events };
-        match self.order.to.try_send(pass) {
+        let pass = PassTrace { packet: number, half: self.pass.half, events };
+        match self.task.to.try_send(pass) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
-                self.order.shared.lost.fetch_add(1, Ordering::Relaxed);
+                self.task.shared.lost.fetch_add(1, Ordering::Relaxed);
             }
             Err(TrySendError::Disconnected(_)) => self.is_over = true,
         }
@@ -270,17 +278,18 @@ impl Core {
     ///
     /// # Errors
     /// One is going on, or the program is another one.
-    pub(crate) fn start_trace(&mut self, order: TraceOrder, now: Time) -> Result<(), DeviceError> {
+    pub(crate) fn start_trace(&mut self, task: TraceTask, now: Time) -> Result<(), DeviceError> {
         self.refresh_program();
         let current = self.generation().map(|current| (current.id, &current.program));
-        let Some((id, _)) = current.filter(|(_, program)| Arc::ptr_eq(program, &order.program))
+        let Some((id, _)) =
+            current.filter(|(_, program)| Arc::ptr_eq(program, &task.request.program))
         else {
             return Err(DeviceError::ProgramReplaced);
         };
         if self.is_traced(now) {
             return Err(DeviceError::Traced);
         }
-        self.live_trace = Some(Box::new(Look::Trace(LiveTrace::new(order, id, now))));
+        self.live_trace = Some(Box::new(Look::Trace(LiveTrace::new(task, id, now))));
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::error::DeviceError;
 use crate::config::qos::{Classifier, PortLink, Qos, QosConfig, QosPort};
+use crate::ports::PortNumber;
 use crate::stats::{ReasonIndex, Reasons};
 use crate::tm::{
     Arrival, Charge, Color, DropReason, FlowControl, FlowControlConfig, PortConfig, PortId,
@@ -61,10 +62,9 @@ pub(super) fn slot_of(port: PortId) -> Option<usize> {
     usize::from(port.0).checked_sub(1)
 }
 
-/// A port that has no rate, pauses nobody and reserves nothing, in the pools of `like`.
+/// A port that has no rate, sends no pauses and reserves nothing, in the pools of `like`.
 fn unnamed(like: &QosPort) -> QosPort {
     let mut port = like.clone();
-    port.name = "unnamed".into();
     port.tm = PortConfig {
         rate: None,
         max: None,
@@ -83,7 +83,7 @@ fn unnamed(like: &QosPort) -> QosPort {
 }
 
 fn plain() -> Option<Qos> {
-    let link = PortLink { name: "unnamed".into(), rate: None };
+    let link = PortLink { number: PortNumber(0), rate: None };
     QosConfig::default().resolve(&[link]).ok()
 }
 
@@ -126,8 +126,8 @@ impl Manager {
 
     /// What the configuration says about port `number`.
     fn configuration(&self, number: u16) -> QosPort {
-        let name = number.to_string();
-        let named = self.qos.ports.iter().find(|port| self.configured && port.name == name);
+        let mut ports = self.qos.ports.iter();
+        let named = ports.find(|port| self.configured && port.number.0 == number);
         named.unwrap_or(&self.template).clone()
     }
 

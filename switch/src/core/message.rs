@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::said::DeviceEvent;
+use super::notice::DeviceEvent;
 
 /// What a message is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// Something that readers of the control handle hear of too.
+    /// An event, which subscribers of the control handle get too.
     Event(DeviceEvent),
     /// Something that a port found out.
     Port(u16),

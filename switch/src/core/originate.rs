@@ -27,7 +27,7 @@ impl Core {
             ))
     }
 
-    /// Obeys a MAC control frame, if nothing is wrong with it.
+    /// Acts on a MAC control frame, if it is well formed.
     pub(super) fn mac_control_received(&mut self, slot: usize, frame: RxFrame) {
         if let Some(owner) = self.owner_elsewhere(slot) {
             return self.mac_control_for(owner, slot, frame);
@@ -90,13 +90,13 @@ impl Core {
                     let text = format!(
                         "{name}: queue {queue} is kept paused by its peer (PFC storm): {action}"
                     );
-                    self.say_storm(port, queue, false, text);
+                    self.notify_storm(port, queue, false, text);
                 }
                 Event::Returned { worker, charge } => self.give_back(worker, charge),
                 Event::StormRestored { port, queue } => {
                     let name = self.ports.name(slot_of(port));
                     let text = format!("{name}: the PFC storm on queue {queue} is over");
-                    self.say_storm(port, queue, true, text);
+                    self.notify_storm(port, queue, true, text);
                 }
             }
         }

@@ -34,14 +34,14 @@ pub struct DroppedPacket {
     pub bytes: Vec<u8>,
 }
 
-/// Reasons, and packets kept for those who listen.
+/// Reasons, and packets kept for subscribers.
 pub(super) struct Outcomes {
     pub(super) reasons: Reasons,
     /// By generation, the index in `reasons` of each reason of its program.
     of_programs: Vec<(u16, Vec<ReasonIndex>)>,
-    /// Packets for the control plane, when it is listening.
+    /// Packets for the control plane, while it has subscribed.
     pub(super) punted: Option<Vec<PuntedPacket>>,
-    /// Packets that were dropped, when somebody asks who.
+    /// Packets that were dropped, where they are kept.
     pub(super) dropped: Option<Vec<DroppedPacket>>,
 }
 
@@ -73,7 +73,7 @@ impl Outcomes {
         index.unwrap_or(DeviceReason::NoSuchPort.index())
     }
 
-    /// Keeps a packet for the control plane, if it listens.
+    /// Keeps a packet for the control plane, if it has subscribed.
     pub(super) fn keep_punted(
         &mut self,
         mem: &PacketMemory,
@@ -89,7 +89,7 @@ impl Outcomes {
         }
     }
 
-    /// Keeps a packet that is dropped, if somebody listens.
+    /// Keeps a packet that is dropped, where that was asked for.
     pub(super) fn keep_dropped(
         &mut self,
         mem: &PacketMemory,

@@ -11,8 +11,9 @@ use wireyard_tables::time::Time;
 
 use super::error::DeviceError;
 use super::message::{Message, Topic};
-use super::said::DeviceEvent;
-use super::slot::{Slot, SlotSet};
+use super::notice::DeviceEvent;
+use super::slot::Slot;
+use crate::bit_set::BitSet;
 use crate::config::is_port;
 use crate::ports::{LinkState, Port, PortError};
 use crate::stats::{Ledger, ReasonIndex};
@@ -29,9 +30,9 @@ pub(super) struct Ports {
     /// Slot of a port number; `u16::MAX` is none.
     slot_of: Vec<u16>,
     /// Ports with a backlog.
-    pub(super) active: SlotSet,
+    pub(super) active: BitSet,
     /// Ports whose descriptors are readable, while [`super::Core::poll_readable`] asks them.
-    pub(super) readable: SlotSet,
+    pub(super) readable: BitSet,
     /// Packets of the control plane.
     pub(super) cpu: Ledger,
     /// Frames that may wait for each port.
@@ -51,8 +52,8 @@ impl Default for Ports {
         Ports {
             slots: Vec::new(),
             slot_of: Vec::new(),
-            active: SlotSet::default(),
-            readable: SlotSet::default(),
+            active: BitSet::default(),
+            readable: BitSet::default(),
             cpu: Ledger::default(),
             backlog_max: BACKLOG_MAX,
             numbers: Vec::new(),
@@ -132,10 +133,10 @@ impl Ports {
         self.slots[slot].worker.is_none() || self.slots[slot].has_queue
     }
 
-    /// Who pays in this worker's buffer for a packet of this ingress port: the CPU port for those of other workers, whose groups are
-    /// counted there.
+    /// The slot that is charged in this worker's buffer for a packet of this ingress port; `None`, the CPU port, for ports of other
+    /// workers, whose groups are charged there.
     #[inline]
-    pub(super) fn payer(&self, ingress_port: u16) -> Option<usize> {
+    pub(super) fn charged_slot(&self, ingress_port: u16) -> Option<usize> {
         self.find(ingress_port).filter(|slot| self.is_here(*slot))
     }
 
@@ -192,7 +193,7 @@ impl Ports {
 
     /// Counts something of a packet that came in by this port.
     #[inline]
-    pub(super) fn book(&mut self, number: u16, entry: impl FnOnce(&mut Ledger)) {
+    pub(super) fn account(&mut self, number: u16, entry: impl FnOnce(&mut Ledger)) {
         match self.ledger_of(number) {
             Some(slot) => entry(&mut self.slots[slot].ledger),
             None => entry(&mut self.cpu),
@@ -200,20 +201,26 @@ impl Ports {
     }
 
     /// Counts the end of a packet that came in by this port.
-    pub(super) fn book_drop(&mut self, number: u16, reason: ReasonIndex) {
-        self.book(number, |ledger| ledger.drop(reason));
+    pub(super) fn account_drop(&mut self, number: u16, reason: ReasonIndex) {
+        self.account(number, |ledger| ledger.drop(reason));
     }
 
     /// Counts the first `gone` frames of a backlog: `sent` of them left, the others were given up for `reason`.
     #[inline]
-    pub(super) fn book_sent(&mut self, slot: usize, gone: usize, sent: usize, reason: ReasonIndex) {
+    pub(super) fn account_sent(
+        &mut self,
+        slot: usize,
+        gone: usize,
+        sent: usize,
+        reason: ReasonIndex,
+    ) {
         let gone = gone.min(self.slots[slot].backlog_from.len());
         for index in 0..gone {
             let from = self.slots[slot].backlog_from[index];
             if index < sent {
-                self.book(from, |ledger| ledger.sent += 1);
+                self.account(from, |ledger| ledger.sent += 1);
             } else {
-                self.book_drop(from, reason);
+                self.account_drop(from, reason);
             }
         }
         let from = &mut self.slots[slot].backlog_from;
@@ -261,8 +268,8 @@ impl Ports {
         }
     }
 
-    /// True for a port that is asked for frames although nobody knows of any.
-    pub(super) fn is_asked(&mut self, slot: usize, now: Time) -> bool {
+    /// True for a port that is polled although it reported no frames.
+    pub(super) fn is_polled(&mut self, slot: usize, now: Time) -> bool {
         let place = &mut self.slots[slot];
         place.is_always_polled
             || self.readable.contains(slot)
@@ -287,7 +294,7 @@ impl Ports {
 
     /// Keeps the message of a port error. That the link does not work is reported by its owner only.
     #[cold]
-    pub(super) fn complain(&mut self, slot: usize, error: &PortError) {
+    pub(super) fn report_error(&mut self, slot: usize, error: &PortError) {
         let is_of_link = matches!(error, PortError::Gone { .. } | PortError::Down { .. });
         if !is_of_link || self.slots[slot].worker.is_none() {
             let topic = Topic::PortError(self.slots[slot].number);

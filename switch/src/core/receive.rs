@@ -11,7 +11,7 @@ use crate::ports::RxFrame;
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, OpenPorts};
 use wireyard_pipeline::trace::TraceSink;
 
-/// Bursts that one poll receives from a port that obeys pauses: as many frames as wait at once in a switch at its defaults.
+/// Bursts that one poll receives from a port that honours pauses: as many frames as wait at once in a switch at its defaults.
 const BURSTS_MAX: usize = 128;
 
 /// What is on its way into ingress; what every packet touches stands together, first.
@@ -74,7 +74,7 @@ impl Core {
         received
     }
 
-    /// The same for a port that obeys pauses, on while bursts are full: what waits in its ring is charged to the buffer, which stops the
+    /// The same for a port that honours pauses, on while bursts are full: what waits in its ring is charged to the buffer, which stops the
     /// peer in time, and a pause that waits behind it is obeyed before more is sent. Pauses of the device's own leave between two bursts.
     #[inline]
     pub(super) fn receive_all(
@@ -106,7 +106,7 @@ impl Core {
             self.recording.received(place, &self.mem, &self.ingress.rx);
         }
         if let Err(error) = result {
-            self.ports.complain(slot, &error);
+            self.ports.report_error(slot, &error);
         }
         received
     }

@@ -1,7 +1,7 @@
 //! Samples of packets that pass a live device: which parser states and blocks of its controls they go through.
 //!
 //! Machine code counts nothing of this, so a few packets are done by the interpreter, which says where it goes; all others are done as ever. It is
-//! for pictures of a program, while somebody looks at one: it ends by itself a moment after the last call for it. Every pass has the same
+//! for pictures of a program, while one is shown: it ends by itself a moment after the last call for it. Every pass has the same
 //! chance, whatever came before it: the number of passes between two samples is random, with a mean that follows the load. So shares are those of all
 //! packets, and while few packets pass, all are in the sample.
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wireyard_pipeline::exec::Descriptor;
 use wireyard_pipeline::ids::{BlockId, ErrorId, Id, StateId, TableId};
-use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::ir::{Half, Program};
 use wireyard_pipeline::trace::{Event, TraceSink};
 use wireyard_tables::time::{Span, Time};
 
@@ -88,13 +88,13 @@ impl Samples {
     }
 
     /// Passes through ingress, or egress, since sampling began.
-    pub fn passes(&self, egress: bool) -> u64 {
-        self.passes[usize::from(egress)].load(Ordering::Relaxed)
+    pub fn passes(&self, half: Half) -> u64 {
+        self.passes[half as usize].load(Ordering::Relaxed)
     }
 
-    /// Of these, sampled. Who wants both asks for this one first: passes that are counted later are as many at least.
-    pub fn sampled(&self, egress: bool) -> u64 {
-        self.sampled[usize::from(egress)].load(Ordering::Acquire)
+    /// Of these, sampled. Of the two, read this one first: passes that are counted later are as many at least.
+    pub fn sampled(&self, half: Half) -> u64 {
+        self.sampled[half as usize].load(Ordering::Acquire)
     }
 
     /// Sampled packets that the parser of ingress brought into a state.
@@ -113,8 +113,8 @@ impl Samples {
     }
 
     /// Sampled packets that entered a block of a control.
-    pub fn block(&self, egress: bool, block: BlockId) -> u64 {
-        read(&self.blocks[usize::from(egress)], block.index())
+    pub fn block(&self, half: Half, block: BlockId) -> u64 {
+        read(&self.blocks[half as usize], block.index())
     }
 
     /// Sampled packets that met an entry of a table, and that met none.
@@ -125,7 +125,7 @@ impl Samples {
 
 /// Passes of one direction.
 #[derive(Debug)]
-struct Way {
+struct PassSampler {
     /// Passes until the next sample.
     skip: u64,
     /// The mean of that, and one.
@@ -138,8 +138,8 @@ struct Way {
     samples: u64,
 }
 
-impl Way {
-    const NEW: Way = Way { skip: 0, mean: 1, passes: 0, counted: 0, samples: 0 };
+impl PassSampler {
+    const NEW: PassSampler = PassSampler { skip: 0, mean: 1, passes: 0, counted: 0, samples: 0 };
 
     /// Whether this pass is a sample; the draw is of 64 even bits.
     fn takes(&mut self, draw: impl FnOnce() -> u64) -> bool {
@@ -179,10 +179,10 @@ pub(super) struct Sampler {
     generation: u16,
     until: Time,
     since: Time,
-    ways: [Way; 2],
+    halves: [PassSampler; 2],
     random: u64,
     /// The pass that goes on.
-    egress: bool,
+    half: Half,
     is_refused: bool,
 }
 
@@ -190,18 +190,18 @@ impl Sampler {
     fn new(samples: Arc<Samples>, generation: u16, now: Time) -> Sampler {
         // Any seed that is not zero: no result depends on it.
         let random = now.as_ns() | 1;
-        let (until, ways) = (now + LEASE, [Way::NEW, Way::NEW]);
-        let (egress, is_refused) = (false, false);
-        Sampler { samples, generation, until, since: now, ways, random, egress, is_refused }
+        let (until, halves) = (now + LEASE, [PassSampler::NEW, PassSampler::NEW]);
+        let (half, is_refused) = (Half::Ingress, false);
+        Sampler { samples, generation, until, since: now, halves, random, half, is_refused }
     }
 
     /// Another poll begins; false if nothing is to be sampled any more.
     pub(super) fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
         if now.since(self.since) >= WINDOW {
             self.since = now;
-            for (way, passes) in self.ways.iter_mut().zip(&self.samples.passes) {
-                passes.fetch_add(way.uncounted(), Ordering::Relaxed);
-                way.end_window();
+            for (half, passes) in self.halves.iter_mut().zip(&self.samples.passes) {
+                passes.fetch_add(half.uncounted(), Ordering::Relaxed);
+                half.end_window();
             }
         }
         generation == Some(self.generation) && now < self.until
@@ -217,14 +217,14 @@ fn xorshift(state: &mut u64) -> u64 {
 }
 
 impl TraceSink for Sampler {
-    fn wants(&mut self, packet: &Descriptor, _: &[u8], egress: bool) -> bool {
+    fn wants(&mut self, packet: &Descriptor, _: &[u8], half: Half) -> bool {
         if packet.generation != self.generation {
             return false;
         }
         let random = &mut self.random;
-        let takes = self.ways[usize::from(egress)].takes(|| xorshift(random));
+        let takes = self.halves[half as usize].takes(|| xorshift(random));
         if takes {
-            (self.egress, self.is_refused) = (egress, false);
+            (self.half, self.is_refused) = (half, false);
         }
         takes
     }
@@ -233,8 +233,10 @@ impl TraceSink for Sampler {
         let samples = &*self.samples;
         match event {
             // Egress finds the headers of copies again; the picture is of how packets come in.
-            Event::State(state) if !self.egress => add(&samples.states, state.index()),
-            Event::ParserError(error) if !self.egress => {
+            Event::State(state) if self.half == Half::Ingress => {
+                add(&samples.states, state.index())
+            }
+            Event::ParserError(error) if self.half == Half::Ingress => {
                 self.is_refused = true;
                 add(&samples.errors, error.index());
             }
@@ -247,16 +249,16 @@ impl TraceSink for Sampler {
     }
 
     fn block(&mut self, block: BlockId) {
-        add(&self.samples.blocks[usize::from(self.egress)], block.index());
+        add(&self.samples.blocks[self.half as usize], block.index());
     }
 
     fn end(&mut self, _: &Descriptor) {
-        if !self.egress && !self.is_refused {
+        if self.half == Half::Ingress && !self.is_refused {
             self.samples.accepted.fetch_add(1, Ordering::Relaxed);
         }
-        let way = usize::from(self.egress);
-        self.samples.passes[way].fetch_add(self.ways[way].uncounted(), Ordering::Relaxed);
-        self.samples.sampled[way].fetch_add(1, Ordering::Release);
+        let half = self.half as usize;
+        self.samples.passes[half].fetch_add(self.halves[half].uncounted(), Ordering::Relaxed);
+        self.samples.sampled[half].fetch_add(1, Ordering::Release);
     }
 }
 
@@ -293,21 +295,21 @@ mod tests {
 
     #[test]
     fn all_are_sampled_while_few_pass_and_an_even_share_of_many() {
-        let mut way = Way::NEW;
+        let mut half = PassSampler::NEW;
         let mut random = 1;
-        let mut take = |way: &mut Way| way.takes(|| xorshift(&mut random));
+        let mut take = |half: &mut PassSampler| half.takes(|| xorshift(&mut random));
         for _ in 0..30 {
-            assert_eq!((0..40).filter(|_| take(&mut way)).count(), 40);
-            way.end_window();
+            assert_eq!((0..40).filter(|_| take(&mut half)).count(), 40);
+            half.end_window();
         }
         // A million a second: 500 of them, and as many of the one half of a pattern as of the other.
         let (mut halves, mut all) = ([0u64; 2], 0);
         for window in 0..60 {
             let before = halves;
             for pass in 0..100_000usize {
-                halves[pass / 64 % 2] += u64::from(take(&mut way));
+                halves[pass / 64 % 2] += u64::from(take(&mut half));
             }
-            way.end_window();
+            half.end_window();
             all = halves[0] + halves[1];
             let taken = all - before[0] - before[1];
             assert!(taken <= 4 * RATE / WINDOWS, "window {window}: {taken}");

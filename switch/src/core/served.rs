@@ -10,7 +10,7 @@
 //!
 //! Without queues nothing is charged: the worker goes on by itself, and sends by its own transmit queue of the egress port, where it has one.
 //!
-//! The order inside a flow is that of its receive queue: whoever spreads frames over queues (the kernel, the card, the sender) takes the same
+//! The order inside a flow is that of its receive queue: what spreads frames over queues (the kernel, the card, the sender) takes the same
 //! one for a flow, and from there on all frames of it take the same rings.
 
 use rtrb::PushError;
@@ -24,7 +24,7 @@ use crate::ports::{Port, RxFrame};
 use crate::stats::DeviceReason;
 use crate::tm::Terms;
 
-/// Frames in a ring to the owner of their port, who has not charged them yet.
+/// Frames in a ring to the owner of their port, which has not charged them yet.
 pub(crate) const RING: usize = 512;
 
 /// What a worker received on a queue of another worker's port.
@@ -69,7 +69,7 @@ impl Core {
         Ok(())
     }
 
-    /// Who has the accounts of a slot's port, where that is another worker.
+    /// The worker that has the accounts of a slot's port, where that is another one.
     #[inline]
     pub(super) fn owner_elsewhere(&self, slot: usize) -> Option<u8> {
         self.ports[slot].worker.filter(|_| self.manager.configured)
@@ -140,7 +140,7 @@ impl Core {
     pub(super) fn take_served(&mut self, worker: u8) -> usize {
         for taken in 0..TAKE_MAX {
             // Not the rings to owners: nothing of this goes there, and two workers that serve each other's ports would wait for each other.
-            let is_crowded = self.mesh.as_ref().is_some_and(Mesh::hands_are_crowded);
+            let is_crowded = self.mesh.as_ref().is_some_and(Mesh::handover_is_crowded);
             if is_crowded || self.copies.are_enough(self.ingress.again.len()) {
                 return taken;
             }
@@ -155,7 +155,7 @@ impl Core {
                     Some(slot) => self.mac_control_received(slot, frame),
                     None => {
                         self.mem.free(frame.buf);
-                        self.ports.book_drop(port, DeviceReason::PortRemoved.index());
+                        self.ports.account_drop(port, DeviceReason::PortRemoved.index());
                     }
                 },
             }

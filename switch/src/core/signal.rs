@@ -1,7 +1,7 @@
-//! A reader that waits for what a worker says, and is woken without a lock where it does not wait.
+//! Wakes a reader that waits for notices of a worker; where none waits, the worker takes no lock.
 //!
-//! A reader says that it waits and then looks; a worker says something and then looks whether it waits. A fence between the two steps of each
-//! makes sure that one of them sees the other. `tests/models` runs this file through every order of their steps.
+//! A reader sets a flag and then reads its ring; a worker writes to the ring and then reads the flag. A fence between the two steps of each
+//! makes sure that one of them sees what the other wrote. `tests/models` runs this file through every order of their steps.
 
 use std::task::Waker;
 
@@ -23,11 +23,11 @@ impl Signal {
     pub(crate) fn wait_by(&self, waker: &Waker) {
         *self.waker() = Some(waker.clone());
         self.waits.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `wake`: either the reader sees what was pushed, or who pushed sees that it waits.
+        // Pairs with the fence in `wake`: either the reader sees what was pushed, or the worker sees that it waits.
         fence(Ordering::SeqCst);
     }
 
-    /// Something was said.
+    /// Wakes the reader, if it waits: a notice was written.
     pub(super) fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.waits.load(Ordering::Relaxed) && self.waits.swap(false, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! A port with its ledger and the frames that wait for it, and a set of ports.
+//! A port with its ledger and the frames that wait for it.
 
 use serde::Serialize;
 use wireyard_tables::time::Time;
@@ -26,7 +26,7 @@ pub(super) struct Slot {
     pub(super) present: bool,
     /// It was reported to the traffic manager that the port takes no more.
     pub(super) blocked: bool,
-    /// Somebody stopped its transmission ([`super::Core::block`]).
+    /// Its transmission is stopped ([`super::Core::block`]).
     pub(super) held: bool,
     /// It was reported to the traffic manager that the link is down.
     pub(super) down: bool,
@@ -178,96 +178,5 @@ impl Slot {
             LinkState::Ended => return None,
         };
         Some(format!("port {number} ({}) {text}", self.port.name()))
-    }
-}
-
-/// A set of slots, in their order: the ports that have something to send.
-#[derive(Clone, Debug, Default)]
-pub(super) struct SlotSet {
-    words: Vec<u64>,
-    count: u32,
-}
-
-impl SlotSet {
-    /// Makes room for so many slots.
-    pub(super) fn grow(&mut self, slots: usize) {
-        self.words.resize(slots.div_ceil(64).max(self.words.len()), 0);
-    }
-
-    #[inline]
-    pub(super) fn insert(&mut self, slot: usize) {
-        if let Some(word) = self.words.get_mut(slot / 64) {
-            let bit = 1 << (slot % 64);
-            self.count += u32::from(*word & bit == 0);
-            *word |= bit;
-        }
-    }
-
-    #[inline]
-    pub(super) fn contains(&self, slot: usize) -> bool {
-        self.words.get(slot / 64).is_some_and(|word| word >> (slot % 64) & 1 == 1)
-    }
-
-    /// Leaves no member.
-    pub(super) fn clear(&mut self) {
-        if self.count > 0 {
-            self.words.fill(0);
-            self.count = 0;
-        }
-    }
-
-    pub(super) fn remove(&mut self, slot: usize) {
-        if let Some(word) = self.words.get_mut(slot / 64) {
-            let bit = 1 << (slot % 64);
-            self.count -= u32::from(*word & bit != 0);
-            *word &= !bit;
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// The first member from `from` on; the set may change between two calls.
-    #[inline]
-    pub(super) fn next(&self, from: usize) -> Option<usize> {
-        let (mut index, mut mask) = (from / 64, u64::MAX << (from % 64));
-        loop {
-            let word = self.words.get(index)? & mask;
-            if word != 0 {
-                return Some(index * 64 + word.trailing_zeros() as usize);
-            }
-            (index, mask) = (index + 1, u64::MAX);
-        }
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        std::iter::successors(self.next(0), |last| self.next(last + 1))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_set_is_walked_in_order_while_it_changes() {
-        let mut set = SlotSet::default();
-        set.grow(200);
-        [199, 3, 64, 63].into_iter().for_each(|slot| set.insert(slot));
-        assert_eq!(set.iter().collect::<Vec<_>>(), [3, 63, 64, 199]);
-        set.remove(64);
-        set.remove(64);
-        set.insert(3);
-        assert_eq!(set.next(64), Some(199));
-        assert_eq!(set.next(200), None);
-        set.insert(500);
-        [3, 63, 199].into_iter().for_each(|slot| set.remove(slot));
-        assert!(set.next(0).is_none() && set.is_empty());
-        set.insert(70);
-        assert!(set.contains(70) && !set.contains(71) && !set.contains(500));
-        set.clear();
-        assert!(!set.contains(70) && set.is_empty());
     }
 }

@@ -1,5 +1,5 @@
 //! What is read of a device: everything that it counted as one value (the table, JSON and metrics print this and nothing else), its
-//! queues, and packets and messages for those who listen.
+//! queues, and packets and messages for subscribers.
 
 use serde::Serialize;
 use wireyard_pipeline::exec::Descriptor;
@@ -252,7 +252,7 @@ impl Core {
         self.outcomes.punted.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Keep packets that are dropped from now on; [`Core::take_dropped`] gives them. For who asks which packet it was: the
+    /// Keep packets that are dropped from now on; [`Core::take_dropped`] gives them. They show which packets those were: the
     /// ledger counts without it.
     pub fn listen_to_drops(&mut self) {
         self.outcomes.dropped.get_or_insert_with(Vec::new);

@@ -1,5 +1,5 @@
 //! A worker's part of the control of its device: commands come in by a bounded ring, which the worker empties between two bursts, and
-//! what it says goes out by one ring for each reader.
+//! its notices go out by one ring for each reader.
 //!
 //! The other ends are in [`control`](crate::control). The worker does not use the handle: it keeps one for those outside who take it from the device.
 
@@ -12,7 +12,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use wireyard_tables::time::Time;
 
 use super::Core;
-use super::said::{Interest, Notice, Said};
+use super::notice::{Interest, Notice, NoticeKind};
 use super::signal::Signal;
 
 /// Commands that wait for a worker at most.
@@ -75,7 +75,7 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// One that is about this, with room for so many notices, and the other end of its ring. What is lost is counted in `lost`.
+    /// A subscription to these kinds, with room for `capacity` notices, and the other end of its ring. Notices without room are counted in `lost`.
     pub(crate) fn new(
         interest: Interest,
         capacity: usize,
@@ -90,10 +90,10 @@ impl Subscriber {
         self.ring.is_abandoned()
     }
 
-    /// Passes on what this subscription is about, and wakes its reader.
+    /// Passes on the notices that this subscription includes, and wakes its reader.
     fn deliver(&mut self, notices: &[Notice]) {
         let interest = self.interest;
-        let mut wanted = notices.iter().filter(|notice| interest.wants(&notice.said)).peekable();
+        let mut wanted = notices.iter().filter(|notice| interest.includes(&notice.kind)).peekable();
         if wanted.peek().is_none() {
             return;
         }
@@ -115,12 +115,12 @@ impl Drop for Subscriber {
 
 /// A worker's part of the control of its device.
 pub(crate) struct WorkerLink {
-    /// The handle on the device, for who asks the device for it.
+    /// The handle on the device, for users that ask the device for it.
     handle: Box<dyn Any + Send + Sync>,
     me: usize,
     ring: Ring,
     subscribers: Vec<Subscriber>,
-    /// What is to be sent to them.
+    /// Notices that they have not got yet.
     notices: Vec<Notice>,
 }
 
@@ -164,31 +164,31 @@ impl WorkerLink {
         self.ring.commands.pop().ok()
     }
 
-    /// One more reader of what this worker says.
+    /// Adds a subscription.
     pub(super) fn subscribe(&mut self, subscriber: Subscriber) {
         self.subscribers.push(subscriber);
     }
 
-    /// True if anybody reads what this worker says.
+    /// True while there is a subscription.
     #[inline]
-    pub(super) fn is_heard(&self) -> bool {
+    pub(super) fn has_subscribers(&self) -> bool {
         !self.subscribers.is_empty()
     }
 
-    /// What readers want, all of them together.
+    /// The kinds that any subscription includes.
     pub(super) fn interest(&self) -> Interest {
         let all = self.subscribers.iter().map(|subscriber| subscriber.interest);
         all.fold(Interest::default(), Interest::or)
     }
 
-    /// Says something, if anybody reads it.
-    pub(super) fn say(&mut self, time: Time, said: Said) {
-        if self.is_heard() {
-            self.notices.push(Notice { worker: self.me, time, said });
+    /// Keeps a notice for the subscribers, if there are any.
+    pub(super) fn notify(&mut self, time: Time, kind: NoticeKind) {
+        if self.has_subscribers() {
+            self.notices.push(Notice { worker: self.me, time, kind });
         }
     }
 
-    /// Passes on what was said; true if a reader has gone.
+    /// Gives the notices to the subscribers; true if one has gone.
     pub(super) fn pass_on(&mut self) -> bool {
         if !self.notices.is_empty() {
             self.subscribers.iter_mut().for_each(|subscriber| subscriber.deliver(&self.notices));

@@ -169,7 +169,7 @@ impl Rig {
         Ok(Rig { switch, ends, data, frames, clock, result })
     }
 
-    /// The switch learns where everybody is: each end asks for somebody.
+    /// The switch learns all addresses: each end asks for one.
     fn introduce(&mut self) -> Result<(), DemoError> {
         for host in 0..HOSTS {
             let (asks, whom) = (host_ip(host), host_ip((host + 1) % HOSTS));
@@ -179,7 +179,7 @@ impl Rig {
             let frame = frame.get(..built.unwrap_or(0)).unwrap_or_default().to_vec();
             let now = self.clock.now();
             self.ends[host].send(now, &frame, 1)?;
-            // An answer of the switch to each would be heard by all: what is on the cables is taken off.
+            // An answer of the switch to each would reach all: what is on the cables is taken off.
             for _ in 0..20 {
                 self.step()?;
             }

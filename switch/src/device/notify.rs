@@ -4,12 +4,13 @@
 //! and when a CNP goes out, and `frames` builds it. The link addresses of the marked packet wait with its CNP.
 //!
 //! A mark seen by ingress (an end point, or a switch that is notified) is answered straight out of the port that the
-//! packet came in by, to whoever sent it there. A mark that egress writes is answered as if the receiver had
+//! packet came in by, to its sender. A mark that egress writes is answered as if the receiver had
 //! sent the CNP: it enters ingress by the port that the marked packet leaves by, and the program routes it.
 
 use std::sync::Arc;
 
 use wireyard_pipeline::exec::Descriptor;
+use wireyard_pipeline::ir::Half;
 use wireyard_tables::time::{Deadline, Time};
 
 use crate::config::notification::Notification;
@@ -19,16 +20,6 @@ use crate::frames::envelope::Class;
 use crate::frames::layout::LayoutError;
 use crate::link_type::LinkType;
 use crate::roce::np::{Cnp, Congestion, FlowKey, Mark, NotificationPoint, NpCounters};
-
-/// Which half of the program runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Half {
-    /// Ingress.
-    #[default]
-    Ingress,
-    /// Egress.
-    Egress,
-}
 
 /// How a CNP leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

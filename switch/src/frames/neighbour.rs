@@ -50,13 +50,13 @@ pub struct Message {
     pub kind: Kind,
     /// VLAN it travels in.
     pub vlan: Option<u16>,
-    /// Who speaks; in an answer, who has the address asked for.
+    /// The sender; in an answer, the owner of the address asked for.
     pub sender_mac: Mac,
-    /// Address of who speaks; in an answer, the address asked for. 0 while a host tests its own IPv6 address.
+    /// Address of the sender; in an answer, the address asked for. 0 while a host tests its own IPv6 address.
     pub sender: u128,
-    /// To whom an answer goes; nobody in a question.
+    /// Receiver of an answer; zero in a question.
     pub target_mac: Mac,
-    /// The address asked for; in an answer, that of who asked.
+    /// The address asked for; in an answer, that of the questioner.
     pub target: u128,
 }
 

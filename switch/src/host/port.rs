@@ -56,7 +56,7 @@ struct Path {
 #[derive(Debug)]
 #[repr(C)]
 pub struct EndPointPort {
-    /// What [`Self::deadline`] would say; `None` since somebody changed what it looks at.
+    /// What [`Self::deadline`] would say; `None` since what it depends on changed.
     pub(super) due: Option<Deadline>,
     link: Pacer,
     frames: Arc<Frames>,

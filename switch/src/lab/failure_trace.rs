@@ -7,6 +7,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use wireyard_pipeline::ir::Half;
 use wireyard_pipeline::trace::{Event, Recorder, TraceSink, text};
 use wireyard_tables::time::Time;
 
@@ -220,7 +221,7 @@ fn passes<'e>(events: &'e [Event], suspect: Option<&Suspect>) -> Vec<&'e [Event]
     let all: Vec<&[Event]> = starts.iter().zip(ends).map(|(&from, to)| &events[from..to]).collect();
     let Some(suspect) = suspect else { return all };
     let is_it = |pass: &&&[Event]| {
-        let came = matches!(&pass[0], Event::Start { port, egress: false, .. } if *port == suspect.ingress_port);
+        let came = matches!(&pass[0], Event::Start { port, half: Half::Ingress, .. } if *port == suspect.ingress_port);
         let same = |event: &Event| match event {
             Event::Start { bytes, .. } | Event::Verdict { bytes, .. } => *bytes == suspect.bytes,
             _ => false,

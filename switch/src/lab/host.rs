@@ -28,6 +28,7 @@ use crate::host::{
     Classes, END_POINT_PORT, EndPointPort, GateId, GateReport, HostConfig, WIRE_PORT, end_point,
 };
 use crate::ports::Port;
+use crate::ports::PortNumber;
 use crate::program::{DeviceOptions, Loaded};
 use crate::roce::np::{NpConfig, Pacing, WindowEnd};
 use crate::roce::rp::program::{Instance, Program, Sender};
@@ -140,7 +141,7 @@ pub(super) fn queues(host: &HostSetup, link: &LinkSetup) -> Result<Qos, Vec<Prob
     for (number, section, rate) in [(WIRE_PORT, wire, rate), (END_POINT_PORT, inside, fast)] {
         let own = config.ports.entry(number.to_string()).or_default();
         *own = own.over(&config.port_defaults).over(&section);
-        links.push(PortLink { name: number.to_string(), rate: Some(rate) });
+        links.push(PortLink { number: PortNumber(number), rate: Some(rate) });
     }
     config.resolve(&links).map_err(|report| report.problems)
 }

@@ -11,6 +11,7 @@ use super::build::cable;
 use super::scenario::{HostSetup, Scenario, Transport};
 use super::{host, thresholds};
 use crate::config::qos::{PortLink, PortSection, Problem, Qos, Report};
+use crate::ports::PortNumber;
 use crate::tm::AccountConfig;
 use crate::units::Bytes;
 
@@ -24,7 +25,8 @@ pub fn switch_qos(scenario: &Scenario, node: usize) -> Result<Qos, Box<Report>> 
     let mut links = Vec::new();
     for (index, &link) in fabric.nodes[node].links.iter().enumerate() {
         let setup = &fabric.links[link].setup;
-        let name = (index + 1).to_string();
+        let number = PortNumber((index + 1) as u16);
+        let name = number.to_string();
         let section = PortSection {
             cable: Some(cable(setup.delay)),
             mtu: Some(Bytes::new(setup.mtu.get() + 4)),
@@ -33,8 +35,8 @@ pub fn switch_qos(scenario: &Scenario, node: usize) -> Result<Qos, Box<Report>> 
         // The scenario's own words win over what the link says, and its defaults over that.
         let own = config.ports.get(&name).cloned().unwrap_or_default();
         let own = own.over(&config.port_defaults).over(&section);
-        config.ports.insert(name.clone(), own);
-        links.push(PortLink { name, rate: Some(setup.rate) });
+        config.ports.insert(name, own);
+        links.push(PortLink { number, rate: Some(setup.rate) });
     }
     config.resolve(&links)
 }
@@ -150,7 +152,7 @@ fn too_small_for(qos: &Qos, setup: &HostSetup) -> Vec<Problem> {
                     Bytes::new(holds),
                     frame
                 );
-                found.push(Problem::new(&format!("port {}, {what}", port.name), message));
+                found.push(Problem::new(&format!("port {}, {what}", port.number), message));
             }
         }
     }

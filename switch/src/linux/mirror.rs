@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,12 @@ use super::netlink::{Netlink, News};
 use super::plan::Plan;
 use super::taps::{self, Tap};
 use super::{LinuxError, Notify, Options};
-use crate::control::{Control, DeviceEvent, Interest, Notice, PortPlace, Said, Stream};
+use crate::control::{Control, DeviceEvent, Interest, Notice, NoticeKind, PortPlace, Stream};
 use crate::ports::LinkState;
 use crate::ports::sys::event_fd::EventFd;
 use crate::ports::sys::poll;
 use crate::stats::LinuxReport;
+use crate::sync;
 
 /// Punted packets of a worker that wait for this thread; more are lost, which is counted.
 const PUNTS_MAX: usize = 4096;
@@ -118,7 +119,7 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Runs until the device has ended, or somebody stops it.
+    /// Runs until the device has ended, or it is stopped.
     pub(super) fn run(mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) && !self.stream.has_ended() {
             let mut busy = self.punts();
@@ -179,8 +180,8 @@ impl Mirror {
     }
 
     fn take_notice(&mut self, notice: Notice) {
-        match notice.said {
-            Said::Packet(packet) => {
+        match notice.kind {
+            NoticeKind::Packet(packet) => {
                 let tap = self.taps.get(&packet.ingress_port);
                 let taken = tap.is_some_and(|tap| tap.give(&packet.bytes));
                 match taken {
@@ -188,10 +189,10 @@ impl Mirror {
                     false => self.counted.packets_refused_by_kernel += 1,
                 }
             }
-            Said::Event(DeviceEvent::Link { port, state }) => {
+            NoticeKind::Event(DeviceEvent::Link { port, state }) => {
                 self.set_carrier(port, is_up(state));
             }
-            Said::Event(DeviceEvent::Program { .. }) => self.take_program(),
+            NoticeKind::Event(DeviceEvent::Program { .. }) => self.take_program(),
             _ => {}
         }
     }
@@ -334,7 +335,7 @@ impl Mirror {
         if let Some(plan) = &self.plan {
             plan.report(&mut self.counted);
         }
-        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = self.counted;
+        *sync::lock(&self.report) = self.counted;
     }
 
     /// What is to be done from time to time.

@@ -1,4 +1,4 @@
-//! The kernel's state as it is known here, and what of it changed since the last time somebody looked.
+//! The kernel's state as it is known here, and what of it changed since the last look.
 //!
 //! No socket and no table is here: [`Change`]s come in, and [`Model::way_of`] says where packets to a prefix go.
 

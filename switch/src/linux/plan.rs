@@ -110,7 +110,7 @@ impl Plan {
         self.hops.uses((link, address))
     }
 
-    /// Next hops that nobody has found yet.
+    /// Next hops without a link address yet.
     pub(super) fn unresolved(&self, model: &Model) -> Vec<(u32, IpAddr)> {
         self.hops.unresolved(model).collect()
     }

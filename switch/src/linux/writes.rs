@@ -100,7 +100,7 @@ impl Writes {
     }
 }
 
-/// An entry that somebody else put there, or took away, is as the kernel wants it in the end.
+/// An entry that another writer put there, or took away, is as the kernel has it in the end.
 fn again(
     control: &Control,
     program: &Arc<Program>,

@@ -10,12 +10,13 @@ use wireyard_tables::time::Time;
 
 use crate::config::qos::Part;
 use crate::core::{Core, DeviceError, UNCHARGED_MAX};
+use crate::ports::PortNumber;
 use crate::ports::absent::AbsentPort;
 use crate::ports::{self, Opened, PortError, PortSpec, Spread};
 use crate::program::{BuildError, Loaded};
 
 /// How often, and how many times, a link without a carrier is looked at before the switch runs: for a second and a half, as the kernel may
-/// tell of a carrier a second late.
+/// report a carrier a second late.
 const CARRIER_LOOK: Duration = Duration::from_millis(10);
 const CARRIER_LOOKS: usize = 150;
 
@@ -99,7 +100,7 @@ impl<'a> Assembly<'a> {
         Ok(assembly)
     }
 
-    /// Opens each port at its worker, and then gives every worker its queues and begins capture files. `tell` gets notices for the user.
+    /// Opens each port at its worker, and then gives every worker its queues and begins capture files. `notice` gets what the user should know.
     ///
     /// # Errors
     /// A port or its capture file cannot be opened, or the queues do not fit these ports.
@@ -107,10 +108,10 @@ impl<'a> Assembly<'a> {
         &self,
         loaded: &Loaded,
         cores: &mut [Core],
-        tell: &mut dyn FnMut(&str),
+        notice: &mut dyn FnMut(&str),
     ) -> Result<(), AssemblyError> {
-        self.open(cores, tell)?;
-        self.tell_uncharged(loaded, cores, tell);
+        self.open(cores, notice)?;
+        self.report_uncharged(loaded, cores, notice);
         await_carriers(cores);
         self.set_queues(loaded, cores)?;
         // Last: this empties files.
@@ -129,7 +130,7 @@ impl<'a> Assembly<'a> {
     }
 
     /// Opens each port at its worker, and its further queues at the next ones; the others get its place.
-    fn open(&self, cores: &mut [Core], tell: &mut dyn FnMut(&str)) -> Result<(), AssemblyError> {
+    fn open(&self, cores: &mut [Core], notice: &mut dyn FnMut(&str)) -> Result<(), AssemblyError> {
         let spread = Spread::of(self.specs.len(), self.workers);
         let workers = cores.len();
         let mut has_queue = vec![false; workers];
@@ -137,8 +138,8 @@ impl<'a> Assembly<'a> {
             let mine = self.owner(place);
             let opened = ports::open_spread(spec, cores[mine].memory(), spread);
             let Opened { port, queues, notices } = opened?;
-            for notice in notices {
-                tell(&format!("port {number}: {notice}"));
+            for text in notices {
+                notice(&format!("port {number}: {text}"));
             }
             let absent = AbsentPort::like(port.as_ref());
             cores[mine].add_port(*number, port)?;
@@ -162,19 +163,19 @@ impl<'a> Assembly<'a> {
     }
 
     /// Says which lossless ports several workers serve: what waits between workers is not charged yet when a pause is decided.
-    fn tell_uncharged(&self, loaded: &Loaded, cores: &mut [Core], tell: &mut dyn FnMut(&str)) {
+    fn report_uncharged(&self, loaded: &Loaded, cores: &mut [Core], notice: &mut dyn FnMut(&str)) {
         let numbers: Vec<u16> = self.specs.iter().map(|(number, _)| *number).collect();
         let queues = loaded.config.as_ref().and_then(|config| config.queues(&numbers));
         let Some(Ok(qos)) = queues else { return };
         for number in numbers {
             let others = cores.iter().filter(|core| core.served().contains(&number)).count();
-            let port = qos.ports.iter().find(|port| port.name == number.to_string());
+            let port = qos.ports.iter().find(|port| port.number.0 == number);
             let groups = port.iter().flat_map(|port| &port.tm.groups);
             if others == 0 || !groups.into_iter().any(|group| group.lossless.is_some()) {
                 continue;
             }
             let frames = UNCHARGED_MAX * others;
-            tell(&format!(
+            notice(&format!(
                 "port {number} is lossless and served by {} workers: up to {UNCHARGED_MAX} frames of each other worker are received and not \
                  charged yet, so its headroom may be short by {frames} frames: open it with queues=1, or raise its headroom",
                 others + 1
@@ -200,7 +201,7 @@ impl<'a> Assembly<'a> {
     fn set_queues(&self, loaded: &Loaded, cores: &mut [Core]) -> Result<(), AssemblyError> {
         let numbers: Vec<u16> = self.specs.iter().map(|(number, _)| *number).collect();
         for (worker, core) in cores.iter_mut().enumerate() {
-            let owns = |number: u16| {
+            let owns = |PortNumber(number): PortNumber| {
                 let place = numbers.iter().position(|known| *known == number);
                 place.is_some_and(|place| self.owner(place) == worker)
             };

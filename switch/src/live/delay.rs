@@ -1,6 +1,6 @@
 //! How late this machine runs a process that is ready: what a live switch assumes of the process at the other end of a link.
 //!
-//! A switch that is a process hears a pause when the system runs it next, and its own receive ring fills while it does not run
+//! A switch that is a process reads a pause when the system runs it next, and its own receive ring fills while it does not run
 //! itself. Both are milliseconds, where hardware answers in microseconds. It is measured at start, for a moment: the least that
 //! is assumed is [`PROCESS_DELAY`], because a machine that is quiet now is not quiet always.
 

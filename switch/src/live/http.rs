@@ -3,7 +3,7 @@
 //! One thread serves all clients, so that they cost the switch no more than that. A connection has one request without a
 //! body and ends with the answer; only GET and HEAD are served, so no request changes anything. Header bytes, the time for the header, the
 //! time in all and the number of connections have limits. Where all connections are taken, the oldest one that does not wait for the switch is
-//! closed for a new one: idle and slow clients keep nobody out. What a stranger's page makes a browser send is refused (`guard`). What is
+//! closed for a new one: idle and slow clients keep no other out. What a stranger's page makes a browser send is refused (`guard`). What is
 //! answered to others is a [`Site`]'s.
 
 mod guard;

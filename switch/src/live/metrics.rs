@@ -1,7 +1,7 @@
 //! The statistics of a running switch for a page that is served on a loopback address.
 //!
-//! The serving thread has no part of the device: it asks for a snapshot by a flag, the run loop looks at the flag once a turn
-//! and sends the snapshot over. The loop waits for nobody; without a request a turn costs one load. What a client may do is
+//! The serving thread has no part of the device: it asks for a snapshot by a flag, the run loop reads the flag once a poll
+//! and sends the snapshot over. The loop never waits; without a request a poll costs one load. What a client may do is
 //! in `live::http`.
 
 #[cfg(test)]
@@ -74,11 +74,11 @@ impl Metrics {
         self.address
     }
 
-    /// Sends a snapshot over, if somebody asked for one.
+    /// Sends a snapshot over, if one was asked for.
     pub fn answer(&mut self, statistics: impl FnOnce() -> Statistics) {
         if self.wanted.load(Ordering::Relaxed) {
             self.wanted.store(false, Ordering::Relaxed);
-            // One that nobody took in time is still there; the next request takes it away first.
+            // One that was not taken in time is still there; the next request takes it away first.
             let _ = self.snapshots.try_send(statistics());
         }
     }

@@ -31,11 +31,11 @@ pub struct ChangedPorts {
     pub back: Vec<u16>,
 }
 
-/// Who hears of it, in a thread that may wait for the workers.
+/// A callback for changed ports, in a thread that may wait for the workers.
 #[derive(Clone, Default)]
-struct Listener(Option<Arc<Tell>>);
+struct Listener(Option<Arc<OnChange>>);
 
-type Tell = dyn Fn(&ChangedPorts) + Send + Sync;
+type OnChange = dyn Fn(&ChangedPorts) + Send + Sync;
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,8 +81,8 @@ impl PortFile {
         Ok(PortFile { text, listener: Listener::default(), ports, task: None, again: false })
     }
 
-    /// Has somebody hear of ports that changed.
-    pub fn tell(&mut self, changed: impl Fn(&ChangedPorts) + Send + Sync + 'static) {
+    /// Calls `changed` with the ports of each later change.
+    pub fn on_change(&mut self, changed: impl Fn(&ChangedPorts) + Send + Sync + 'static) {
         self.listener = Listener(Some(Arc::new(changed)));
     }
 
@@ -107,7 +107,7 @@ impl PortFile {
         let task = Task::start(move || {
             let before = known.clone();
             let reloaded = exchange::reload(&text, known, &control, mem);
-            listener.tell(&before, &reloaded.ports);
+            listener.call(&before, &reloaded.ports);
             reloaded
         })
         .map_err(PortFileError::Thread)?;
@@ -140,14 +140,14 @@ impl PortFile {
 }
 
 impl Listener {
-    fn tell(&self, before: &[(u16, PortSpec)], after: &[(u16, PortSpec)]) {
-        let Some(tell) = &self.0 else { return };
+    fn call(&self, before: &[(u16, PortSpec)], after: &[(u16, PortSpec)]) {
+        let Some(on_change) = &self.0 else { return };
         let is_there = |number: &u16| after.iter().any(|(known, _)| known == number);
         let changed = before.iter().filter(|port| !after.contains(port));
         let (back, gone) = changed.map(|(number, _)| *number).partition(is_there);
         let changed = ChangedPorts { gone, back };
         if changed != ChangedPorts::default() {
-            tell(&changed);
+            on_change(&changed);
         }
     }
 }

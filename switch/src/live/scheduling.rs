@@ -1,6 +1,6 @@
 //! How the workers of a live switch get a processor.
 //!
-//! Ordinary threads share processors by the system's fair rules, and a packet may wait for the end of somebody else's slice
+//! Ordinary threads share processors by the system's fair rules, and a packet may wait for the end of another thread's slice
 //! (programs/p4runtime.md has figures). Real-time workers wait for no ordinary thread, and take from those what they want: the user asks for it.
 
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::ports::sys::schedule::{come_first, shorten_slices};
 
-/// Slices of the processor that a switch asks for. With the usual ones of milliseconds a packet waits for the end of somebody else's, and on a busy
+/// Slices of the processor that a switch asks for. With the usual ones of milliseconds a packet waits for the end of another thread's, and on a busy
 /// machine the switch may not be run for tens of them, and its rings overflow.
 const SLICE: Duration = Duration::from_micros(100);
 

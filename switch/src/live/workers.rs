@@ -6,7 +6,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,13 @@ use super::ready::Ready;
 use super::{LiveError, Pace, Scheduling, next_wait};
 use crate::core::{Core, Message, Progress, Statistics};
 use crate::ports::sys::event_fd::EventFd;
+use crate::sync::{self, lock};
 
 /// What one worker shows the others.
 #[derive(Debug)]
 struct WorkerSlot {
     wake_fd: EventFd,
-    /// It sleeps, or is about to: whoever has something for it signals.
+    /// It sleeps, or is about to: other workers signal when they have something for it.
     asleep: AtomicBool,
     /// All its input has ended and nothing waits.
     finished: AtomicBool,
@@ -110,7 +111,7 @@ impl Workers {
         Statistics { program: first.program_report(), ..all }
     }
 
-    /// The same without what the program counted, which needs nobody to stand still.
+    /// The same without what the program counted, for which no worker stands still.
     pub fn own_statistics(&self, first: &mut Core) -> Statistics {
         let is_asked = !self.threads.is_empty() && !self.shared.is_stopped();
         if !is_asked || !self.shared.ask() {
@@ -333,7 +334,7 @@ fn poll_until_stopped(core: &mut Core, shared: &Shared, me: usize) -> io::Result
             lock(&shared.messages).extend(messages);
             shared.has_messages.store(true, Ordering::Relaxed);
         }
-        if let Some(sleep) = pace.rest(now, &progress, || next_wait(core, now)) {
+        if let Some(sleep) = pace.sleep_after(now, &progress, || next_wait(core, now)) {
             shared.sleep(me, core, sleep, &mut ready)?;
         }
     }
@@ -371,7 +372,7 @@ impl Barrier {
             return true;
         }
         while state.round == round && !state.is_abandoned {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = sync::wait(&self.changed, state);
         }
         state.round != round
     }
@@ -380,8 +381,4 @@ impl Barrier {
         lock(&self.state).is_abandoned = true;
         self.changed.notify_all();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -332,7 +332,13 @@ deparser: { emit: [ethernet] }
         let ethernet =
             program.instances.entries().find(|(_, one)| one.name == "ethernet").unwrap().0;
         let header = [&[2, 0, 0, 0, 0, 1][..], &[2, 0, 0, 0, 0, 2], &[0x12, 0x34]].concat();
-        let start = Event::Start { egress: false, port: 3, path: 0, now_ns: 0, bytes: vec![0; 60] };
+        let start = Event::Start {
+            half: wireyard_pipeline::ir::Half::Ingress,
+            port: 3,
+            path: 0,
+            now_ns: 0,
+            bytes: vec![0; 60],
+        };
         let events = [start, Event::Extract { instance: ethernet, at: 0, header }];
         for (text, is_met) in [
             ("", true),

@@ -13,8 +13,8 @@ use wireyard_pipeline::trace::{json, text};
 use wireyard_tables::time::{Span, Time};
 
 use super::filter::Filter;
-use crate::control::{Control, ControlError, LiveTrace, TraceWish};
-use crate::core::{DeviceError, PassTrace};
+use crate::control::{Control, ControlError, LiveTrace};
+use crate::core::{DeviceError, PassTrace, TraceRequest};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 
 /// Packets of one trace, at most.
@@ -69,17 +69,14 @@ pub fn begin(
     let until = control.now() + most;
     let (scope, needles) = (filter.scope(), filter.needles());
     let filter = Arc::new(move |events: &[_]| filter.is_met(events));
-    let program_of = Arc::clone(&program);
-    let wish = || {
-        let (program, filter, needles) = (program_of.clone(), filter.clone(), needles.clone());
-        control.trace(TraceWish { program, scope, needles, filter, count, rate, most })
-    };
-    let mut begun = wish()?;
+    let of = Arc::clone(&program);
+    let request = TraceRequest { program: of, scope, needles, filter, count, rate };
+    let mut begun = control.trace(request.clone(), most)?;
     // One whose reader has gone ends with the next look for that.
     for _ in 0..LAST_LOOKS {
         if begun.is_none() {
             std::thread::sleep(LOOK);
-            begun = wish()?;
+            begun = control.trace(request.clone(), most)?;
         }
     }
     let traced = || ControlError::FailedPrecondition(DeviceError::Traced.to_string());
@@ -128,7 +125,7 @@ impl Traced {
     fn document(&self, pass: &PassTrace) -> String {
         let document = json!({
             "packet": pass.packet,
-            "pass": if pass.egress { "egress" } else { "ingress" },
+            "pass": pass.half.name(),
             "events": json::packet_trace(&self.program, &pass.events),
             "text": text::packet_trace(&self.program, &pass.events),
         });

@@ -12,7 +12,9 @@ use tonic::Status;
 use wireyard_pipeline::trace::names::{hex, value};
 
 use super::show;
-use crate::control::{Control, ControlError, DeviceEvent, Entity, Interest, Notice, Said, Stream};
+use crate::control::{
+    Control, ControlError, DeviceEvent, Entity, Interest, Notice, NoticeKind, Stream,
+};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 
 /// Notices of each worker that wait for a client; more are lost and counted.
@@ -36,8 +38,8 @@ pub fn listen(control: &Control, wanted: &wire::WatchRequest) -> Result<Stream, 
 /// A notice as a document.
 fn document(notice: &Notice) -> Value {
     let mut shown = json!({ "time_ns": notice.time.as_ns(), "worker": notice.worker });
-    match &notice.said {
-        Said::Digest(digest) => {
+    match &notice.kind {
+        NoticeKind::Digest(digest) => {
             let declared = digest.program.digests.get(digest.digest);
             let fields = declared.iter().flat_map(|digest| &digest.fields).zip(&digest.values);
             let fields: Map<String, Value> = fields
@@ -46,17 +48,17 @@ fn document(notice: &Notice) -> Value {
             shown["digest"] = declared.map(|digest| digest.name.clone()).into();
             shown["fields"] = fields.into();
         }
-        Said::Packet(packet) => {
+        NoticeKind::Packet(packet) => {
             shown["packet"] = packet.reason.clone().into();
             shown["ingress_port"] = packet.ingress_port.into();
             shown["bytes"] = hex(&packet.bytes).into();
         }
-        Said::Idle(idle) => {
+        NoticeKind::Idle(idle) => {
             let entry = Entity::TableEntry(idle.entry());
             shown["idle"] = show::entity(&idle.program, &entry).into();
             shown["removed"] = idle.idle.removed.into();
         }
-        Said::Event(event) => self::event(&mut shown, event),
+        NoticeKind::Event(event) => self::event(&mut shown, event),
     }
     shown
 }

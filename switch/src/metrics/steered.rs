@@ -1,4 +1,4 @@
-//! Series of those who steer the switch: streams, requests, packets, digests, the store.
+//! Series of the clients of the switch: streams, requests, packets, digests, the store.
 
 use std::fmt;
 

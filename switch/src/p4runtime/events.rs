@@ -13,7 +13,7 @@ use super::packets;
 use super::proto::p4::v1 as p4;
 use super::service::Service;
 use super::translate::entry;
-use crate::control::{Control, DeviceEvent, IdleNotice, Interest, Notice, Said, Stream};
+use crate::control::{Control, DeviceEvent, IdleNotice, Interest, Notice, NoticeKind, Stream};
 use crate::ports::LinkState;
 use crate::time_of_day;
 use p4::stream_message_response::Update;
@@ -107,8 +107,8 @@ impl Service {
     }
 
     fn pass_on(&self, notice: Notice, now_ns: u64) {
-        match notice.said {
-            Said::Packet(packet) => {
+        match notice.kind {
+            NoticeKind::Packet(packet) => {
                 let pipeline = self.device.pipeline();
                 let message = packets::packet_in(&pipeline.schema, &packet.bytes);
                 let counts = &self.device.counts;
@@ -117,15 +117,15 @@ impl Service {
                     sent => add(&counts.packets_in, sent),
                 }
             }
-            Said::Digest(digest) => {
+            NoticeKind::Digest(digest) => {
                 // Under the lock that a program's replacement takes for them: one of another program has another number.
                 let mut digests = self.device.digests();
                 if Arc::ptr_eq(&digest.program, &self.device.pipeline().schema.program) {
                     digests.add(digest.digest, digest.values, now_ns);
                 }
             }
-            Said::Idle(idle) => self.idle(&idle, time_of_day::signed_ns()),
-            Said::Event(DeviceEvent::Link { port, state }) => {
+            NoticeKind::Idle(idle) => self.idle(&idle, time_of_day::signed_ns()),
+            NoticeKind::Event(DeviceEvent::Link { port, state }) => {
                 self.device.link(port, state == LinkState::Up);
             }
             _ => {}

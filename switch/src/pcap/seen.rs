@@ -41,7 +41,7 @@ pub fn interface(port: u16, name: &str, way: Way) -> String {
 }
 
 impl<'a> Seen<'a> {
-    /// From the name of an interface and the comment of a record; `None` in the capture of somebody else.
+    /// From the name of an interface and the comment of a record; `None` in the capture of another program.
     pub fn read(interface: &str, comment: Option<&'a str>) -> Option<Seen<'a>> {
         let (port, rest) = interface.strip_prefix("port ")?.split_once(' ')?;
         let (_, last) = rest.rsplit_once(' ')?;

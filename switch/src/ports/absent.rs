@@ -42,7 +42,7 @@ impl Port for AbsentPort {
         Ok(0)
     }
 
-    /// Gives everything up; nobody should send here.
+    /// Gives everything up: frames for the port are handed over before.
     fn tx_burst(
         &mut self,
         mem: &mut PacketMemory,
@@ -58,7 +58,7 @@ impl Port for AbsentPort {
         PortStats::default()
     }
 
-    /// It never brings a frame, and never says that it cannot send: who has the port knows.
+    /// It never brings a frame, and never reports that it cannot send: the owner of the port does.
     fn link_state(&mut self, _: Time) -> LinkState {
         LinkState::Ended
     }

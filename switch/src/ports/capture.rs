@@ -46,7 +46,7 @@ pub struct CapturePort {
     pace: Pace,
     /// Its number, of which a capture of a switch may have the records.
     as_port: Option<u16>,
-    /// The capture's time that is [`Time::ZERO`]; the first record's if nobody sets it.
+    /// The capture's time that is [`Time::ZERO`]; the first record's if it is not set.
     origin: Option<Timestamp>,
     /// Damage found behind records that were delivered first.
     late: Option<PortError>,
@@ -292,7 +292,7 @@ impl CapturePort {
         self.as_port.filter(|_| is_there)
     }
 
-    /// What of a capture of a switch it takes; `None` for the capture of somebody else.
+    /// What of a capture of a switch it takes; `None` for the capture of another program.
     pub fn taken_note(&self) -> Option<String> {
         let mut names = self.input.as_ref()?.interface_names();
         names.find_map(|name| Seen::read(name, None))?;

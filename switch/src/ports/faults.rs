@@ -6,9 +6,7 @@
 
 pub mod chance;
 
-use std::any::Any;
 use std::collections::VecDeque;
-use std::os::fd::RawFd;
 
 use serde::Serialize;
 use wireyard_pipeline::packet::{Buf, PacketMemory};
@@ -123,17 +121,17 @@ impl Frame for TxFrame {
 }
 
 /// One direction of the cable.
-struct Way<F> {
+struct Direction<F> {
     chances: Chances,
     /// In the order of their times.
     under_way: VecDeque<(Time, F)>,
     counters: FaultCounters,
 }
 
-impl<F: Frame> Way<F> {
-    fn new(setup: FaultSetup, number: u64) -> Way<F> {
+impl<F: Frame> Direction<F> {
+    fn new(setup: FaultSetup, number: u64) -> Direction<F> {
         let chances = Chances::new(setup, number);
-        Way { chances, under_way: VecDeque::new(), counters: FaultCounters::default() }
+        Direction { chances, under_way: VecDeque::new(), counters: FaultCounters::default() }
     }
 
     /// Puts a frame on the way that enters the cable at `at`.
@@ -193,8 +191,8 @@ impl<F: Frame> Way<F> {
 /// A port behind a bad cable.
 pub struct FaultyPort {
     inner: Box<dyn Port>,
-    inward: Way<RxFrame>,
-    outward: Way<TxFrame>,
+    inward: Direction<RxFrame>,
+    outward: Direction<TxFrame>,
     /// Frames that are through and that the port had no room for.
     ready: Vec<TxFrame>,
     fresh: Vec<RxFrame>,
@@ -207,8 +205,8 @@ impl FaultyPort {
     pub fn new(inner: Box<dyn Port>, setup: FaultSetup) -> FaultyPort {
         FaultyPort {
             inner,
-            inward: Way::new(setup, 0),
-            outward: Way::new(setup, 1),
+            inward: Direction::new(setup, 0),
+            outward: Direction::new(setup, 1),
             ready: Vec::new(),
             fresh: Vec::new(),
             late: None,
@@ -243,12 +241,16 @@ impl FaultyPort {
 }
 
 impl Port for FaultyPort {
-    fn name(&self) -> &str {
-        self.inner.name()
+    fn inner(&self) -> Option<&dyn Port> {
+        Some(self.inner.as_ref())
     }
 
-    fn interface_mac(&self) -> Option<[u8; 6]> {
-        self.inner.interface_mac()
+    fn inner_mut(&mut self) -> Option<&mut dyn Port> {
+        Some(self.inner.as_mut())
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
     }
 
     fn caps(&self) -> PortCaps {
@@ -305,17 +307,9 @@ impl Port for FaultyPort {
         Ok(TxDone { sent, dropped: 0 })
     }
 
-    fn flush(&mut self, mem: &mut PacketMemory) -> Result<(), PortError> {
-        self.inner.flush(mem)
-    }
-
     fn next_arrival(&mut self) -> Option<Time> {
         let under_way = [self.inward.next(), self.outward.next()].into_iter().flatten().min();
         under_way.into_iter().chain(self.inner.next_arrival()).min()
-    }
-
-    fn poll_fd(&self) -> Option<RawFd> {
-        self.inner.poll_fd()
     }
 
     /// What had no room waits for the next poll.
@@ -342,14 +336,6 @@ impl Port for FaultyPort {
         true
     }
 
-    fn is_shut(&self) -> bool {
-        self.inner.is_shut()
-    }
-
-    fn shut(&mut self, is_shut: bool) -> bool {
-        self.inner.shut(is_shut)
-    }
-
     fn link_state(&mut self, now: Time) -> LinkState {
         match self.inner.link_state(now) {
             // The input has ended, what came out of it is still on the way.
@@ -360,19 +346,11 @@ impl Port for FaultyPort {
         }
     }
 
-    fn notices(&mut self) -> Vec<String> {
-        self.inner.notices()
-    }
-
     /// What is under way is lost with the cable.
     fn take_inner(&mut self, mem: &mut PacketMemory) -> Option<Box<dyn Port>> {
         self.drop_all(mem);
         let place = Box::new(AbsentPort::like(self.inner.as_ref()));
         Some(std::mem::replace(&mut self.inner, place))
-    }
-
-    fn as_any_mut(&mut self) -> Option<&mut dyn Any> {
-        self.inner.as_any_mut()
     }
 
     fn close(&mut self, mem: &mut PacketMemory) {

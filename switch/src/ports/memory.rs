@@ -4,13 +4,14 @@
 //! link has a bounded queue per direction and no rate: the traffic manager has those.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use wireyard_pipeline::packet::{PacketMemory, RegionPin};
 use wireyard_tables::time::Time;
 
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame};
 use super::{TxDone, TxFrame};
+use crate::sync::lock;
 
 type Queue = Arc<Mutex<VecDeque<TxFrame>>>;
 
@@ -44,10 +45,6 @@ pub fn pair(
         stats: PortStats::default(),
     };
     (end(names.0, &one, &two), end(names.1, &two, &one))
-}
-
-fn lock(queue: &Queue) -> MutexGuard<'_, VecDeque<TxFrame>> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryPort {

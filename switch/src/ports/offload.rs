@@ -2,8 +2,10 @@
 //! not finished.
 //!
 //! Both concern frames that never were on a wire (veth, TAP, virtual machines): their sender's kernel
-//! counted on a card. A packet socket is told where tag and checksum belong. An AF_XDP socket is told
-//! nothing of the checksum: there it is recognised by its value, see [`finish_unmarked_checksum`].
+//! counted on a card. A packet socket gets where tag and checksum belong beside the frame. An AF_XDP socket gets
+//! nothing about the checksum: there it is recognised by its value, see [`finish_unmarked_checksum`].
+
+use crate::frames::words::{network_header_at, u16_at};
 
 /// Bytes that a tag takes from the headroom.
 pub(super) const TAG_BYTES: usize = 4;
@@ -72,12 +74,8 @@ pub(super) fn finish_unmarked_checksum(frame: &mut [u8]) -> bool {
 /// Start and end of the TCP or UDP segment, the sum of its pseudo-header, and where in the segment the
 /// checksum is. `None` too where that is 0: it was finished, or is not used.
 fn transport(frame: &[u8]) -> Option<(usize, usize, u16, u16)> {
-    let mut at = 12;
-    while matches!(u16_at(frame, at)?, 0x8100 | 0x88a8) && at < 20 {
-        at += 4;
-    }
-    let ip = at + 2;
-    let (start, end, addresses, protocol) = match u16_at(frame, at)? {
+    let ip = network_header_at(frame)?;
+    let (start, end, addresses, protocol) = match u16_at(frame, ip - 2)? {
         0x0800 => {
             let header = usize::from(frame.get(ip)? & 0x0f) * 4;
             let fragment = u16_at(frame, ip + 6)? & 0x3fff != 0;
@@ -107,10 +105,6 @@ fn transport(frame: &[u8]) -> Option<(usize, usize, u16, u16)> {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     Some((start, end, sum as u16, offset))
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|pair| u16::from_be_bytes(*pair))
 }
 
 /// RFC 1071: the ones'-complement sum of big-endian 16-bit words, an odd byte padded with zero.

@@ -8,6 +8,7 @@
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 
 use super::offload::{ones_complement_sum, sum_of};
+use crate::frames::words::{network_header_at, u16_at};
 
 /// Kinds of `virtio_net_hdr.gso_type` (virtio 1.3, 5.1.6).
 const TCP_V4: u8 = 1;
@@ -53,7 +54,7 @@ impl Cutting {
     /// Of a frame of `len` bytes whose headers are all in `head`; `None`: not of a kind that is cut here.
     pub(super) fn of(head: &[u8], len: usize, gso: Gso) -> Option<Cutting> {
         let kind = gso.kind & !ECN;
-        let ip = behind_tags(head)?;
+        let ip = network_header_at(head)?;
         let (is_v6, transport, protocol) = match u16_at(head, ip - 2)? {
             0x0800 if kind != TCP_V6 => {
                 let header = usize::from(head.get(ip)? & 0x0f) * 4;
@@ -182,15 +183,6 @@ impl Cutting {
     }
 }
 
-/// Where the network header starts, behind up to two VLAN tags.
-fn behind_tags(head: &[u8]) -> Option<usize> {
-    let mut at = 12;
-    while matches!(u16_at(head, at)?, 0x8100 | 0x88a8) && at < 20 {
-        at += 4;
-    }
-    Some(at + 2)
-}
-
 /// Where the transport header starts behind hop-by-hop, routing and destination options, and what it is.
 fn behind_extensions(head: &[u8], ip: usize) -> Option<(usize, u8)> {
     let (mut at, mut next) = (ip + 40, *head.get(ip + 6)?);
@@ -211,10 +203,6 @@ fn copy_pieces(source: [&[u8]; 2], from: usize, to: &mut [u8]) -> Option<()> {
     let start = from.saturating_sub(head.len());
     second.copy_from_slice(tail.get(start..start + second.len())?);
     Some(())
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|pair| u16::from_be_bytes(*pair))
 }
 
 /// Stores the lower 16 bits.

@@ -1,17 +1,13 @@
 //! A port that is down by command: it carries no frame in either direction.
 //!
 //! A decorator of any [`Port`], as with a link that is down: what is to be sent is given up and counted (`tx_down`), what arrives is taken
-//! and dropped (`rx_down`), so that nothing old comes in when the port is up again. It stays on the port then, so that counters go on.
-
-use std::any::Any;
-use std::os::fd::RawFd;
+//! and dropped (`rx_down`), so that nothing old comes in when the port is up again. What left before it was taken down is completed. It stays on
+//! the port when it is up again, so that counters go on.
 
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
 
 use super::absent::AbsentPort;
-use super::faults::FaultReport;
-use super::faults::chance::FaultSetup;
 use super::{LinkState, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame};
 
 /// A port that is, or was, down.
@@ -32,12 +28,16 @@ impl ShutPort {
 }
 
 impl Port for ShutPort {
-    fn name(&self) -> &str {
-        self.inner.name()
+    fn inner(&self) -> Option<&dyn Port> {
+        Some(self.inner.as_ref())
     }
 
-    fn interface_mac(&self) -> Option<[u8; 6]> {
-        self.inner.interface_mac()
+    fn inner_mut(&mut self) -> Option<&mut dyn Port> {
+        Some(self.inner.as_mut())
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
     }
 
     fn caps(&self) -> PortCaps {
@@ -78,23 +78,6 @@ impl Port for ShutPort {
         Ok(TxDone { sent: 0, dropped })
     }
 
-    /// What left before it was taken down is completed.
-    fn flush(&mut self, mem: &mut PacketMemory) -> Result<(), PortError> {
-        self.inner.flush(mem)
-    }
-
-    fn next_arrival(&mut self) -> Option<Time> {
-        self.inner.next_arrival()
-    }
-
-    fn poll_fd(&self) -> Option<RawFd> {
-        self.inner.poll_fd()
-    }
-
-    fn is_always_polled(&self) -> bool {
-        self.inner.is_always_polled()
-    }
-
     fn stats(&mut self) -> PortStats {
         let stats = self.inner.stats();
         PortStats {
@@ -113,22 +96,6 @@ impl Port for ShutPort {
         }
     }
 
-    fn notices(&mut self) -> Vec<String> {
-        self.inner.notices()
-    }
-
-    fn faults(&self) -> Option<FaultReport> {
-        self.inner.faults()
-    }
-
-    fn fault_setup(&self) -> Option<FaultSetup> {
-        self.inner.fault_setup()
-    }
-
-    fn set_faults(&mut self, setup: FaultSetup) -> bool {
-        self.inner.set_faults(setup)
-    }
-
     fn is_shut(&self) -> bool {
         self.is_shut
     }
@@ -142,25 +109,26 @@ impl Port for ShutPort {
         let place = Box::new(AbsentPort::like(self.inner.as_ref()));
         Some(std::mem::replace(&mut self.inner, place))
     }
-
-    fn as_any_mut(&mut self) -> Option<&mut dyn Any> {
-        self.inner.as_any_mut()
-    }
-
-    fn close(&mut self, mem: &mut PacketMemory) {
-        self.inner.close(mem);
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use wireyard_tables::time::Span;
+
+    use super::super::faults::FaultyPort;
+    use super::super::faults::chance::FaultSetup;
     use super::super::scripted::ScriptedPort;
     use super::*;
 
     #[test]
-    fn the_address_of_the_interface_shows_through() {
+    fn what_a_decorator_does_not_change_is_that_of_the_port_below() {
         let mac = Some([2, 0, 0, 0, 0, 7]);
-        let port = ShutPort::new(Box::new(ScriptedPort { mac, ..ScriptedPort::default() }));
+        let setup = FaultSetup { delay: Span::from_ms(1), ..FaultSetup::NONE };
+        let cable =
+            FaultyPort::new(Box::new(ScriptedPort { mac, ..ScriptedPort::default() }), setup);
+        let mut port = ShutPort::new(Box::new(cable));
         assert_eq!(port.interface_mac(), mac);
+        assert!(port.is_always_polled() && port.faults().is_some());
+        assert!(port.set_faults(FaultSetup::NONE) && port.fault_setup().is_none());
     }
 }

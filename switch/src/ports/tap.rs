@@ -5,7 +5,7 @@
 //! with the process, killed or not. One system call for each frame.
 //!
 //! A device with several queues (IFF_MULTI_QUEUE) has a file for each. The kernel's own choice of the queue follows the file by which a flow
-//! was answered last, so a flow could change its queue and overtake itself; a program ([`steer`]) hashes addresses and ports in its place.
+//! was answered last, so a flow could change its queue and be reordered; a program ([`steer`]) hashes addresses and ports in its place.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -237,8 +237,8 @@ impl Port for TapPort {
                 Ok(Burst::More) => self.watch.works(),
                 Ok(Burst::Last) => break,
                 Err(error) => {
-                    let told = self.watch.rx_failed(error, self.index, &mut self.stats);
-                    match told {
+                    let failed = self.watch.rx_failed(error, self.index, &mut self.stats);
+                    match failed {
                         Some(error) if out.len() == before => return Err(error),
                         // A dead device says so again.
                         _ => break,

@@ -2,7 +2,7 @@
 //!
 //! The kernel reports to a socket once that its interface went down (ENETDOWN); here it is found out
 //! whether it is down or gone, and said with the command that helps. A port claims its interface: another switch on it would
-//! double frames, or one of the two would be deaf.
+//! double frames, or one of the two would receive none.
 
 use std::fs::File;
 use std::io;

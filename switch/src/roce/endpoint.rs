@@ -73,7 +73,7 @@ impl EndPoint {
         self.entries.get(index as usize)?.as_ref().map(|entry| &entry.qp)
     }
 
-    /// Brings the state of a queue pair's reaction point up to `now`, for who looks at it.
+    /// Brings the state of a queue pair's reaction point up to `now`, before it is read.
     pub fn sync_rate(&mut self, qpn: u32, now: Time) {
         let index = qpn.checked_sub(FIRST_QPN).map(|index| index as usize);
         if let Some(Some(entry)) = index.and_then(|index| self.entries.get_mut(index)) {

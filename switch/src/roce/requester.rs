@@ -201,7 +201,7 @@ impl Requester {
         self.window = packets.clamp(1, MAX_OUTSTANDING);
     }
 
-    /// The window is full, and an acknowledgement will open it: where nobody was asked for one, one more packet asks.
+    /// The window is full, and an acknowledgement will open it: where no packet asked for one, one more does.
     fn window_is_full(&self, outstanding: u32) -> bool {
         outstanding >= self.window && self.asked_end.ahead_of(self.una) > 0
     }
@@ -280,7 +280,7 @@ impl Requester {
         let end = if answered { wqe.end() } else { psn.plus(1) };
         if end.ahead_of(self.sent_end) > 0 {
             self.sent_end = end;
-            // One at a time, where nobody needs the round trip of every one.
+            // One at a time, where the round trip of every one is not needed.
             if ack_req && !answered && (self.limits.every_round_trip || self.probes.is_empty()) {
                 self.probes.push_back((psn, now));
             }

@@ -1,4 +1,4 @@
-//! What passes between a device and those who steer it: controllers, and the store of what they wrote.
+//! What passes between a device and its clients: controllers, and the store of what they wrote.
 
 use serde::Serialize;
 

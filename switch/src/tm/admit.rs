@@ -403,7 +403,7 @@ impl<P: Default> Tm<P> {
             group.xoff = true;
             group.counters.xoff += 1;
             group.honoured_by = Deadline::at(now + port.config.flow_control.honoured_within);
-            self.say_flow_control(now, ingress);
+            self.send_flow_control(now, ingress);
             self.stops = true;
         }
         Ok(())
@@ -484,7 +484,7 @@ impl<P: Default> Tm<P> {
         group.counters.released.add(bytes);
         let few_slots = self.slots.used() >= resume_at_slots(&self.config);
         if resume_group(group, pool, few_slots) {
-            self.say_flow_control(now, ingress);
+            self.send_flow_control(now, ingress);
             let stops = |port: &Port| port.groups.iter().any(|group| group.xoff);
             self.stops = self.ports.iter().any(stops);
         }

@@ -21,7 +21,7 @@ impl SharedMemory {
 
 impl<P: Default> Tm<P> {
     /// One more reference of a shared packet memory, to be returned with [`Tm::release_shared`]. False:
-    /// nobody holds it any more.
+    /// it is not held any more.
     pub fn retain_shared(&mut self, memory: SharedCharge) -> bool {
         let holder = self.shared.get_mut(memory.0 as usize).filter(|entry| entry.references > 0);
         holder.map(|entry| entry.references += 1).is_some()

@@ -3,7 +3,7 @@
 //! An account is a priority group (ingress view) or a queue (egress view); as in SAI the same memory
 //! is counted once in each view. A charge fills the account's reserved bytes first, then the pool's
 //! shared bytes up to the account's threshold, then (lossless only) headroom. A release empties them
-//! in the opposite order, so no packet has to remember where its bytes were put.
+//! in the opposite order, so no packet carries where its bytes were put.
 //!
 //! Headroom holds what arrives after XOFF was decided. The frame that makes the account reach its
 //! threshold is therefore shared, and may overshoot the threshold by less than one frame; the pool's

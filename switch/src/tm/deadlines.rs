@@ -1,4 +1,4 @@
-//! What is due next: timers of ports, frames that leave wires, and the set of ports that may send now.
+//! What is due next: timers of ports, and frames that leave wires.
 //!
 //! Timers (pauses, watchdogs, shapers) are few and change rarely: a list that is looked through after a change. The end of a
 //! frame comes with every packet, so frames on wires are a queue in the order of their ends. Ties go to the lower port, so the order
@@ -115,53 +115,6 @@ impl WireEnds {
     }
 }
 
-/// The ports that may send now, as bits.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ReadyPorts {
-    words: Vec<u64>,
-    count: u32,
-}
-
-impl ReadyPorts {
-    /// Makes room for `ports` ports.
-    pub(crate) fn grow(&mut self, ports: usize) {
-        self.words.resize(ports.div_ceil(64).max(self.words.len()), 0);
-    }
-
-    #[inline]
-    pub(crate) fn insert(&mut self, port: usize) {
-        if let Some(word) = self.words.get_mut(port / 64) {
-            let bit = 1 << (port % 64);
-            self.count += u32::from(*word & bit == 0);
-            *word |= bit;
-        }
-    }
-
-    #[inline]
-    pub(crate) fn remove(&mut self, port: usize) {
-        if let Some(word) = self.words.get_mut(port / 64) {
-            let bit = 1 << (port % 64);
-            self.count -= u32::from(*word & bit != 0);
-            *word &= !bit;
-        }
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// The lowest port of the set.
-    #[inline]
-    pub(crate) fn first(&self) -> Option<usize> {
-        if self.is_empty() {
-            return None;
-        }
-        let index = self.words.iter().position(|word| *word != 0)?;
-        Some(index * 64 + self.words[index].trailing_zeros() as usize)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,19 +165,6 @@ mod tests {
                 plain.sort_unstable();
                 prop_assert_eq!(wires.iter().collect::<Vec<_>>(), plain.clone());
                 prop_assert_eq!(wires.first(), plain.first().map(|(at, _)| *at).into());
-            }
-        }
-
-        #[test]
-        fn the_lowest_port_is_first(moves in prop::collection::vec((0usize..200, any::<bool>()), 1..200)) {
-            let mut ready = ReadyPorts::default();
-            ready.grow(200);
-            let mut plain = std::collections::BTreeSet::new();
-            for (port, is_in) in moves {
-                if is_in { ready.insert(port) } else { ready.remove(port) }
-                if is_in { plain.insert(port); } else { plain.remove(&port); }
-                prop_assert_eq!(ready.first(), plain.first().copied());
-                prop_assert_eq!(ready.is_empty(), plain.is_empty());
             }
         }
     }

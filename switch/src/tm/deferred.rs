@@ -1,7 +1,7 @@
 //! Deferred accounting of uncontended frames: the link's time at once, counters and charges later.
 //!
-//! Where nothing else is inside, a frame that departs at once finds what the one before it found: empty accounts, an idle link, nobody
-//! paused. What it is charged is released before anybody reads it, so only the link's time is kept frame by frame; counters, peaks
+//! Where nothing else is inside, a frame that departs at once finds what the one before it found: empty accounts, an idle link, no
+//! pause. What it is charged is released before it is read, so only the link's time is kept frame by frame; counters, peaks
 //! and charges of several frames are accounted together before anything else happens or is read ([`Tm::flush`]), as if each had been
 //! accounted by itself. A frame is eligible only after one at least as long took the full path, so nothing is decided here. This is a
 //! strategy of [`Tm::offer`] that no caller sees; `tests/cut_through.rs` compares it with packets that are queued.

@@ -1,6 +1,6 @@
 //! A record of the pauses that a traffic manager asked for, with the queue behind each, and of those that it was asked for.
 //!
-//! It is off unless somebody observes; nothing of it is on the way of a packet. The cause of a pause is the deepest queue of the classes
+//! It is off unless it is asked for; nothing of it is on the path of a packet. The cause of a pause is the deepest queue of the classes
 //! that are stopped: what fills a priority group waits in queues, and the deepest holds most of it.
 
 use wireyard_tables::time::{Span, Time};
@@ -28,7 +28,7 @@ pub struct PauseEvent {
 
 /// A frame of flow control that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PauseHeard {
+pub struct ReceivedPause {
     /// When.
     pub at: Time,
     /// The port that it arrived on.
@@ -37,7 +37,7 @@ pub struct PauseHeard {
     pub stopped: u8,
     /// Priorities that it lets go on.
     pub resumed: u8,
-    /// How long the longest of its pauses lasts if nothing more is said.
+    /// How long the longest of its pauses lasts if no other frame follows.
     pub lasts: Span,
 }
 
@@ -45,22 +45,28 @@ impl<P> Tm<P> {
     /// Records pauses from now on, those that are asked for and those that arrive.
     pub fn observe_pauses(&mut self) {
         self.pause_log.get_or_insert_default();
-        self.pauses_heard.get_or_insert_default();
+        self.received_pauses.get_or_insert_default();
     }
 
     /// The frames of flow control that arrived.
-    pub fn pauses_heard(&self) -> &[PauseHeard] {
-        self.pauses_heard.as_deref().unwrap_or_default()
+    pub fn received_pauses(&self) -> &[ReceivedPause] {
+        self.received_pauses.as_deref().unwrap_or_default()
     }
 
     #[cold]
-    pub(super) fn note_heard(&mut self, at: Time, port: PortId, frame: &PfcFrame, lasts: Span) {
+    pub(super) fn note_received_pause(
+        &mut self,
+        at: Time,
+        port: PortId,
+        frame: &PfcFrame,
+        lasts: Span,
+    ) {
         let stopped = (0..CLASSES).filter(|p| frame.quanta[*p] != Quanta::ZERO);
         let stopped = stopped.fold(0, |mask, p| mask | 1 << p) & frame.vector;
-        let heard = PauseHeard { at, port, stopped, resumed: frame.vector & !stopped, lasts };
-        let log = self.pauses_heard.get_or_insert_default();
+        let received = ReceivedPause { at, port, stopped, resumed: frame.vector & !stopped, lasts };
+        let log = self.received_pauses.get_or_insert_default();
         if log.len() < EVENTS_MAX {
-            log.push(heard);
+            log.push(received);
         }
     }
 

@@ -5,7 +5,7 @@
 //! effect at the next frame boundary, that is, after at most one maximum frame, well inside the response
 //! time of 802.3 31B.3.7. A response time can be configured to model a slower peer.
 //!
-//! Sending: `PauseSender` remembers which priorities the peer was asked to stop, and when to say so
+//! Sending: `PauseSender` has the priorities that the peer was asked to stop, and when to say so
 //! again: at half of the announced time, so that a lost frame does not resume the peer.
 //!
 //! When PFC is on, PAUSE is ignored and counted, and the reverse (802.3 Annex 31D).
@@ -17,7 +17,7 @@ use crate::units::{BitsPerSec, Quanta};
 use super::id::{CLASSES, PortId};
 use super::scheduler::bits;
 
-/// Which flow control a port speaks.
+/// The flow control of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlowControl {
     /// None: pauses are ignored and counted.
@@ -42,7 +42,7 @@ pub struct FlowControlConfig {
     pub priority_to_group: [u8; CLASSES],
     /// Pause time announced in XOFF.
     pub quanta: Quanta,
-    /// Time from receiving a pause to obeying it; zero obeys at the next frame boundary.
+    /// Time from receiving a pause to stopping; zero stops at the next frame boundary.
     pub response: Span,
     /// Time after an XOFF by which a peer must have stopped; later arrivals count as not honoured.
     pub honoured_within: Span,
@@ -210,7 +210,7 @@ impl PauseReceiver {
         }
     }
 
-    /// Forgets all pauses, as when the link goes down.
+    /// Clears all pauses, as when the link goes down.
     pub(crate) fn clear(&mut self, now: Time, counters: &mut PauseCounters) {
         self.pending.clear();
         for p in bits(self.priorities) {
@@ -233,7 +233,7 @@ impl PauseSender {
 
     /// Moves to `wanted` and returns the frame that says so; one frame restates every stopped
     /// priority and resumes those no longer wanted.
-    pub(crate) fn say(
+    pub(crate) fn announce(
         &mut self,
         now: Time,
         wanted: u8,

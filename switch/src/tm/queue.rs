@@ -284,7 +284,7 @@ impl<P: Default> Slab<P> {
         Some(index)
     }
 
-    /// Takes a slot that nobody had.
+    /// Takes a slot that is not in use.
     fn take_new(&mut self) -> Option<u32> {
         if self.slots.len() == self.capacity {
             return None;

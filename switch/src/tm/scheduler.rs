@@ -7,7 +7,7 @@
 //! DWRR counts bytes on the wire (Shreedhar and Varghese, 1995) and charges after egress processing, because
 //! only then the length is known: a queue may send while its deficit is positive and pays what the
 //! frame really cost. The quantum is `weight` bytes, which makes the shares as fine as
-//! they can be; the rounds in which nobody could send are skipped with one division. Bytes per
+//! they can be; the rounds in which no queue could send are skipped with one division. Bytes per
 //! weight of any two backlogged queues differ by at most one frame of the lighter, at every instant.
 
 use wireyard_tables::time::{Deadline, Time};

@@ -119,7 +119,7 @@ impl<P: Default> Tm<P> {
         group.account.config.limit = limit;
         let Some(pool) = self.pools.get(usize::from(group.account.config.pool.0)) else { return };
         if resume_group(group, pool, false) {
-            self.say_flow_control(now, port);
+            self.send_flow_control(now, port);
         }
     }
 
@@ -145,7 +145,7 @@ impl<P: Default> Tm<P> {
         lossless.xon = xon;
         let Some(pool) = self.pools.get(usize::from(group.account.config.pool.0)) else { return };
         if resume_group(group, pool, false) {
-            self.say_flow_control(now, port);
+            self.send_flow_control(now, port);
         }
     }
 

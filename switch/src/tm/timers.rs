@@ -114,10 +114,10 @@ impl<P: Default> Tm<P> {
             port.watchdog = Some(watchdog);
         }
         let response = port.config.flow_control.response;
-        if self.pauses_heard.is_some() {
+        if self.received_pauses.is_some() {
             let longest = bits(frame.vector).map(|p| frame.quanta[usize::from(p)]).max();
             let lasts = longest.unwrap_or(Quanta::ZERO).span(rate);
-            self.note_heard(now, id, &frame, lasts);
+            self.note_received_pause(now, id, &frame, lasts);
         }
         let port = &mut self.ports[id.index()];
         port.pause_rx.advance(now, rate, &mut port.pauses);
@@ -140,7 +140,7 @@ impl<P: Default> Tm<P> {
             port.pause_rx.receive(now, frame, Span::ZERO, rate, &mut port.pauses);
             self.pauses_changed(now, id);
         }
-        self.say_flow_control(now, id);
+        self.send_flow_control(now, id);
         self.arm_timer(id);
     }
 
@@ -150,7 +150,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// Sends the peer of `id` what the priority groups want, if that changed.
-    pub(crate) fn say_flow_control(&mut self, now: Time, id: PortId) {
+    pub(crate) fn send_flow_control(&mut self, now: Time, id: PortId) {
         let port = &self.ports[id.index()];
         if port.wanted_xoff() != port.pause_tx.stopped && port.present {
             self.emit_flow_control(now, id);
@@ -183,7 +183,7 @@ impl<P: Default> Tm<P> {
             return;
         };
         let before = port.pause_tx.stopped;
-        let frame = port.pause_tx.say(now, wanted, &flow, rate, &mut port.pauses);
+        let frame = port.pause_tx.announce(now, wanted, &flow, rate, &mut port.pauses);
         if self.pause_log.is_some() {
             self.note_pause(now, id, (before, wanted));
         }
@@ -291,7 +291,7 @@ impl<P: Default> Tm<P> {
             queue.open_since = now;
         }
         port.update_passes();
-        self.say_flow_control(now, id);
+        self.send_flow_control(now, id);
         self.arm_sending(now, id);
     }
 }

@@ -1,6 +1,6 @@
 //! What a traffic manager is at an instant: depths, watermarks, counters, who waits for whom.
 //!
-//! Frames that find it empty are accounted later, and the end of a frame that nobody waits for makes no event. So counters are read
+//! Frames that find it empty are accounted later, and the end of a frame that nothing waits for makes no event. So counters are read
 //! through [`Tm::view`] only, which does both: no reader has to know of it.
 
 use wireyard_tables::time::{Span, Time};

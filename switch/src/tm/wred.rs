@@ -143,7 +143,7 @@ pub(crate) enum Decision {
 pub(crate) struct Wred {
     pub(crate) config: WredConfig,
     pub(crate) counters: WredCounters,
-    /// Kept only for who asked.
+    /// Kept only where it was asked for.
     pub(crate) histogram: Option<MarkingHistogram>,
     stream: Stream,
 }

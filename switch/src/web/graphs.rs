@@ -1,6 +1,6 @@
 //! The graphs of parser and controls with places, and how many sampled packets went through their nodes.
 //!
-//! They are those of `wireyard graph`, of the program as the engine runs it. Only while somebody asks for hits are packets sampled
+//! They are those of `wireyard graph`, of the program as the engine runs it. Only while hits are asked for are packets sampled
 //! ([`Control::sample`]); a new program has new graphs, with another number.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use wireyard_pipeline::graph::layout::layout;
 use wireyard_pipeline::graph::{Graph, NodeKind, control_graph, parser_graph, svg};
 use wireyard_pipeline::ids::{BlockId, ErrorId, Id, StateId, TableId};
-use wireyard_pipeline::ir::{Body, Program, Term};
+use wireyard_pipeline::ir::{Body, Half, Program, Term};
 
 use super::Result;
 use crate::control::{Control, ControlError};
@@ -118,23 +118,24 @@ fn hits(samples: &Samples) -> Value {
         true => samples.state(StateId::new(at)),
         false => end(samples, node.lines.first().map_or("", String::as_str)),
     });
-    let blocks = |egress: bool, body: &Body| -> Value {
-        (0..body.blocks.len()).map(|at| samples.block(egress, BlockId::new(at))).collect()
+    let blocks = |half: Half| -> Value {
+        let count = program.control(half).blocks.len();
+        (0..count).map(|at| samples.block(half, BlockId::new(at))).collect()
     };
     let tables = program.tables.iter().enumerate().map(|(at, table)| {
         let (hits, misses) = samples.table(TableId::new(at));
         json!({ "table": table.name, "hits": hits, "misses": misses })
     });
-    let of = |egress: bool| {
-        let sampled = samples.sampled(egress);
-        json!({ "passes": samples.passes(egress), "sampled": sampled })
+    let of = |half: Half| {
+        let sampled = samples.sampled(half);
+        json!({ "passes": samples.passes(half), "sampled": sampled })
     };
     json!({
         "parser": parser.collect::<Value>(),
-        "ingress": blocks(false, &program.ingress),
-        "egress": blocks(true, &program.egress),
+        "ingress": blocks(Half::Ingress),
+        "egress": blocks(Half::Egress),
         "tables": tables.collect::<Value>(),
-        "samples": { "ingress": of(false), "egress": of(true) },
+        "samples": { "ingress": of(Half::Ingress), "egress": of(Half::Egress) },
     })
 }
 

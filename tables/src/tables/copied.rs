@@ -1,7 +1,7 @@
 //! All entries of a table as they were at one moment, to be read while others write.
 //!
 //! What is copied under the lock of the tables are the words of the store, tens of bytes for an entry; entries are made of them one by one,
-//! outside of it. So a read of a million entries keeps a packet that learns waiting for milliseconds, and nobody holds them all.
+//! outside of it. So a read of a million entries keeps a packet that learns waiting for milliseconds, and no reader holds them all.
 
 use std::sync::Arc;
 

@@ -72,7 +72,7 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Sends a change; false: nobody follows here any more, or the follower has lost it.
+    /// Sends a change; false: the follower is gone, or the follower has lost it.
     pub(crate) fn send(&self, change: &Change) -> bool {
         match self.changes.try_send(change.clone()) {
             Ok(()) => true,
@@ -98,12 +98,12 @@ impl Follower {
         }
     }
 
-    /// The next change; `None` if none comes within `patience`.
+    /// The next change; `None` if none comes within `timeout`.
     ///
     /// # Errors
     /// As [`Follower::try_next`].
-    pub fn next(&mut self, patience: Duration) -> Result<Option<Change>, FollowError> {
-        match self.changes.recv_timeout(patience) {
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<Change>, FollowError> {
+        match self.changes.recv_timeout(timeout) {
             Ok(change) => Ok(Some(change)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(self.end()),

@@ -53,7 +53,7 @@ impl Reader {
     /// Data-plane insert into an exact table: a new entry for `key`, or a new action, data and
     /// timeout for the one that exists. The next [`Reader::pin`] of this reader sees it; other
     /// readers with their next burst. Nothing is published, and no lock is taken, if the entry
-    /// exists as wanted, where its idle time starts again, or if the table is full. While somebody writes, nothing is learned.
+    /// exists as wanted, where its idle time starts again, or if the table is full. While a batch is written, nothing is learned.
     ///
     /// # Errors
     /// [`EntryError::NotLearnable`], [`EntryError::Const`], a wrong action or amount of data.
@@ -79,7 +79,7 @@ impl Reader {
                 return Ok(Learned::Refreshed(hit.slot));
             }
         } else if view.len() >= shape.spec.capacity && !shape.spec.const_entries {
-            // Every packet of a key that found no room wants to be learned: they do not wait for the writer, who would say the same.
+            // Every packet of a key that found no room asks to learn: they do not wait for the writer, which would refuse too.
             shape.check_call(call)?;
             return Ok(Learned::Full);
         }

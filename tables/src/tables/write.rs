@@ -52,9 +52,9 @@ pub(crate) struct Writer {
 /// Where changes are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Publish {
-    /// On the copy that nobody reads.
+    /// On the copy that is not published.
     Beside,
-    /// On the copy that there is, if nobody reads it.
+    /// On the copy that there is, if no reader has it pinned.
     Alone,
 }
 

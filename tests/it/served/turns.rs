@@ -30,7 +30,7 @@ fn served(config: &str) -> (Fabric, Vec<[Far; WORKERS]>) {
     let mut cores = loaded.workers(options, WORKERS).expect("a device");
     let numbers: Vec<u16> = (1..=PORTS).collect();
     for (me, core) in cores.iter_mut().enumerate() {
-        let part = Part { workers: WORKERS, owns: &|number| owner(number) == me };
+        let part = Part { workers: WORKERS, owns: &|port| owner(port.0) == me };
         loaded.set_queues_of(core, &numbers, Some(&part)).unwrap_or_else(|why| panic!("{why}"));
     }
     let mut fars = Vec::new();

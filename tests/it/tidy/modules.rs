@@ -18,8 +18,6 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("pipeline/src/ir/verify/code.rs", "op"),
     ("pipeline/src/jit/emit/burst.rs", "path_specialised"),
     ("pipeline/src/jit/emit/expr.rs", "expr"),
-    ("pipeline/src/jit/emit/lookup.rs", "lookup_lpm"),
-    ("pipeline/src/jit/emit/lookup.rs", "lookup_scan"),
     ("pipeline/src/jit/emit/ops.rs", "op"),
     ("switch/src/lab/scenario/read.rs", "scenario"),
 ];

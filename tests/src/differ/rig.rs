@@ -9,7 +9,7 @@ use wireyard_pipeline::entries::Resolved;
 use wireyard_pipeline::exec::{Descriptor, Intrinsic, OpenPorts};
 use wireyard_pipeline::ids::{DigestId, ExternId};
 use wireyard_pipeline::interp::Interp;
-use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::ir::{Half, Program};
 use wireyard_pipeline::jit::{Jit, Options};
 use wireyard_pipeline::packet::{Buf, MemoryConfig, PacketMemory};
 use wireyard_pipeline::passes;
@@ -77,7 +77,7 @@ struct Sampled {
 }
 
 impl TraceSink for Sampled {
-    fn wants(&mut self, packet: &Descriptor, _: &[u8], _: bool) -> bool {
+    fn wants(&mut self, packet: &Descriptor, _: &[u8], _: Half) -> bool {
         self.every > 0 && (packet.ingress_ns as usize).is_multiple_of(self.every)
     }
 
@@ -148,7 +148,7 @@ impl Rig {
             let mut jit = jit.map_err(|refused| format!("{way}: {refused}"))?;
             // Tables here are never as large as those that are worth it.
             jit.set_prefetch_least_bytes(0);
-            specialised = jit.is_specialised(false) || jit.is_specialised(true);
+            specialised = Half::BOTH.into_iter().any(|half| jit.is_specialised(half));
             Box::new(jit)
         } else {
             Box::new(Interp::new(optimised))

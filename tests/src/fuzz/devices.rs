@@ -95,7 +95,7 @@ impl Pair {
         self.now += Span::from_us(10_000_000);
         let mut reports = Vec::new();
         for (engine, device, _) in &mut self.devices {
-            device.settle(self.now, None);
+            device.run_until_idle(self.now, None);
             device.received();
             let report = device.core.report();
             assert!(report.balanced, "{} on {}: {report:?}", self.name, engine.name());

@@ -127,6 +127,14 @@ impl Like {
 }
 
 impl Port for Planted {
+    fn inner(&self) -> Option<&dyn Port> {
+        Some(&self.inner)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn Port> {
+        Some(&mut self.inner)
+    }
+
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -158,10 +166,6 @@ impl Port for Planted {
         }
         self.inner.tx_burst(mem, now, &mut out)?;
         Ok(TxDone { sent, dropped: 0 })
-    }
-
-    fn next_arrival(&mut self) -> Option<Time> {
-        self.inner.next_arrival()
     }
 
     fn stats(&mut self) -> PortStats {

@@ -286,12 +286,7 @@ impl Rig {
         After { packet, meta: Intrinsic::default() }
     }
 
-    pub(crate) fn run(
-        &mut self,
-        after: &mut After,
-        egress: bool,
-        trace: Option<&mut dyn TraceSink>,
-    ) {
+    pub(crate) fn run(&mut self, after: &mut After, half: Half, trace: Option<&mut dyn TraceSink>) {
         let mut cx = Context {
             state: &self.state,
             worker: &mut self.worker,
@@ -301,20 +296,20 @@ impl Rig {
         };
         let (packets, meta) =
             (std::slice::from_mut(&mut after.packet), std::slice::from_mut(&mut after.meta));
-        match egress {
-            true => self.engine.egress(&mut cx, packets, meta),
-            false => self.engine.ingress(&mut cx, packets, meta),
+        match half {
+            Half::Ingress => self.engine.ingress(&mut cx, packets, meta),
+            Half::Egress => self.engine.egress(&mut cx, packets, meta),
         }
     }
 
     pub(crate) fn ingress(&mut self, bytes: &[u8]) -> After {
         let mut after = self.packet(bytes);
-        self.run(&mut after, false, None);
+        self.run(&mut after, Half::Ingress, None);
         after
     }
 
     pub(crate) fn egress(&mut self, mut after: After) -> After {
-        self.run(&mut after, true, None);
+        self.run(&mut after, Half::Egress, None);
         after
     }
 

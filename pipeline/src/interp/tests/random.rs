@@ -370,13 +370,13 @@ fn run(program: &Program, packets: &[Vec<u8>], traced: bool) -> Vec<(Verdict, St
     for bytes in packets {
         let mut recorder = Recorder::default();
         let mut after = rig.packet(bytes);
-        for egress in [false, true] {
-            if egress && after.meta.verdict() != Verdict::Forward {
+        for half in Half::BOTH {
+            if half == Half::Egress && after.meta.verdict() != Verdict::Forward {
                 break;
             }
             match traced {
-                true => rig.run(&mut after, egress, Some(&mut recorder)),
-                false => rig.run(&mut after, egress, None),
+                true => rig.run(&mut after, half, Some(&mut recorder)),
+                false => rig.run(&mut after, half, None),
             }
             let (packet, out) = (&after.packet, rig.bytes(&after));
             assert_eq!(out.len(), packet.len as usize, "the packet is inside its chunk");

@@ -84,9 +84,7 @@ impl Emit<'_> {
         let raw = self.b.ins().iadd_imm_s(tables, (id.index() * size_of::<RawTable>()) as i64);
         match self.search(id) {
             Search::Direct | Search::Hash => self.lookup_exact(raw, &words, known.layout, ways),
-            Search::Trie { field, root_bits, record_words } => {
-                self.lookup_lpm(raw, &words, field, root_bits, record_words, ways);
-            }
+            Search::Trie { .. } => self.lookup_lpm(raw, &words, known.layout, ways),
             Search::List => self.lookup_scan(id, raw, &words, ways)?,
             Search::Call => self.lookup_call(id, &words, false, ways)?,
         }

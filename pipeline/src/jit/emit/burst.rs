@@ -6,8 +6,8 @@ use super::{CompileError, Emit, descriptor, flags, internal, intrinsic, vm_offse
 use crate::exec::{Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict, flags as packet_flags};
 use crate::ids::*;
 use crate::interp::bridge::end;
-use crate::ir::BuiltinReason;
 use crate::ir::decl::{CARRIED_INLINE_BYTES, CARRIED_MARK_AT};
+use crate::ir::{BuiltinReason, Half};
 use crate::jit::plan::{ControlPlan, Fused, Leaf, PATH_OPERATIONS_MAX, Start, Tail};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
@@ -136,7 +136,7 @@ impl<'g> Emit<'g> {
             self.b.def_var(var, zero);
         }
         let program = self.program;
-        if !self.control.egress && program.brings_metadata() {
+        if self.control.half == Half::Ingress && program.brings_metadata() {
             // Rare, and left to the code that can read it.
             const { assert!(PacketPath::Resubmit as u8 == 2 && PacketPath::Recirculate as u8 == 3) };
             let how = self.load_word(self.packet, descriptor!(path), 1);
@@ -196,7 +196,7 @@ impl<'g> Emit<'g> {
         let no_reason = u64::from(BuiltinReason::None.id().0);
         let none = self.num(no_reason | NO_CLASS << 32);
         self.store_word(none, meta, intrinsic!(reason), 8);
-        if !self.control.egress {
+        if self.control.half == Half::Ingress {
             let undecided = self.num(NO_PORT.into());
             let mut var = |value| {
                 let var = self.b.declare_var(I64);
@@ -268,7 +268,7 @@ impl<'g> Emit<'g> {
 
     /// Metadata that crosses the queue, also when the packet drops, or goes on from egress.
     fn carried_out(&mut self) {
-        if !self.control.egress {
+        if self.control.half == Half::Ingress {
             return self.carry_out();
         }
         if !self.program.brings_metadata() {
@@ -440,7 +440,7 @@ impl<'g> Emit<'g> {
     /// What egress and the device need to know.
     fn describe(&mut self, valid_before: u64, tail: &Tail) -> Result<(), CompileError> {
         // Egress came here with what ingress wrote.
-        if self.control.egress && tail.valid == valid_before {
+        if self.control.half == Half::Egress && tail.valid == valid_before {
             return Ok(());
         }
         let packet = self.packet;
@@ -449,7 +449,7 @@ impl<'g> Emit<'g> {
         self.store_word(headers, packet, descriptor!(body_off), 2);
         let body = self.path_body_length();
         self.store_word(body, packet, descriptor!(body_len), 4);
-        if self.control.egress {
+        if self.control.half == Half::Egress {
             return Ok(());
         }
         let (dscp, pcp) = (self.program.qos.dscp, self.program.qos.pcp);

@@ -7,9 +7,8 @@ use crate::ids::*;
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I32, I64, I64X2, I128};
-use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use std::mem::offset_of;
-use wireyard_tables::Place;
 use wireyard_tables::raw::{BUCKET, Layout, NODE, NODE_BITS, RawTable, SCAN_END, SCAN_HEAD};
 
 /// Two words can be compared as one.
@@ -94,11 +93,7 @@ impl Emit<'_> {
         self.b.switch_to_block(found);
         let slot = self.b.ins().iadd_imm_s(cell, -1);
         let slot = self.b.ins().uextend(I64, slot);
-        let records = self.fixed64(raw, offset_of!(RawTable, records) as i32);
-        let (record, data) = self.record(records, slot, record_words);
-        let action = self.load64(record, 0);
-        let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
-        self.b.ins().jump(ways.hit, &args);
+        self.hit_record(raw, slot, record_words, ways);
     }
 
     /// An exact table of either form, see [`wireyard_tables::raw`].
@@ -211,7 +206,16 @@ impl Emit<'_> {
         (record, self.b.ins().iadd_imm_s(record, 8))
     }
 
-    /// See [`wireyard_tables::raw`].
+    /// The action and data of a slot are those of its record.
+    fn hit_record(&mut self, raw: Value, slot: Value, record_words: usize, ways: Ways) {
+        let records = self.fixed64(raw, offset_of!(RawTable, records) as i32);
+        let (record, data) = self.record(records, slot, record_words);
+        let action = self.load64(record, 0);
+        let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
+        self.b.ins().jump(ways.hit, &args);
+    }
+
+    /// A short list in order of priority, see [`wireyard_tables::raw`].
     pub(super) fn lookup_scan(
         &mut self,
         id: TableId,
@@ -242,6 +246,27 @@ impl Emit<'_> {
         let key = self.in_vectors(words);
         self.b.ins().jump(test, &[list.into()]);
         self.b.switch_to_block(test);
+        self.scan_entry(entry, (key, key_words), ranged, next);
+        let slot = self.load64(entry, 0);
+        let ends = self.b.ins().icmp_imm_s(IntCC::Equal, slot, SCAN_END as i64);
+        self.b.ins().brif(ends, ways.miss, &[], found, &[]);
+        self.b.switch_to_block(next);
+        let after = self.b.ins().iadd_imm_s(entry, entry_words as i64 * 8);
+        self.b.ins().jump(test, &[after.into()]);
+
+        self.b.switch_to_block(found);
+        self.hit_record(raw, slot, record_words, ways);
+        Ok(())
+    }
+
+    /// Goes on where an entry of a list has the key and its range fields; to `next` where it has not.
+    fn scan_entry(
+        &mut self,
+        entry: Value,
+        (key, key_words): (Vec<Value>, usize),
+        ranged: Vec<Value>,
+        next: Block,
+    ) {
         let mut same = self.b.create_block();
         let mut at = 0;
         for part in key {
@@ -269,20 +294,6 @@ impl Emit<'_> {
             self.b.ins().brif(beyond, next, &[], same, &[]);
         }
         self.b.switch_to_block(same);
-        let slot = self.load64(entry, 0);
-        let ends = self.b.ins().icmp_imm_s(IntCC::Equal, slot, SCAN_END as i64);
-        self.b.ins().brif(ends, ways.miss, &[], found, &[]);
-        self.b.switch_to_block(next);
-        let after = self.b.ins().iadd_imm_s(entry, entry_words as i64 * 8);
-        self.b.ins().jump(test, &[after.into()]);
-
-        self.b.switch_to_block(found);
-        let records = self.fixed64(raw, offset_of!(RawTable, records) as i32);
-        let (record, data) = self.record(records, slot, record_words);
-        let action = self.load64(record, 0);
-        let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
-        self.b.ins().jump(ways.hit, &args);
-        Ok(())
     }
 
     /// The words of a key, two in a vector where the processor compares such at once.
@@ -300,16 +311,9 @@ impl Emit<'_> {
         key
     }
 
-    /// See [`wireyard_tables::raw`].
-    pub(super) fn lookup_lpm(
-        &mut self,
-        raw: Value,
-        words: &[Value],
-        field: Place,
-        root_bits: u32,
-        record_words: usize,
-        ways: Ways,
-    ) {
+    /// A trie of one field, see [`wireyard_tables::raw`].
+    pub(super) fn lookup_lpm(&mut self, raw: Value, words: &[Value], layout: Layout, ways: Ways) {
+        let Layout::Lpm { field, root_bits, record_words } = layout else { return };
         let cells = self.fixed64(raw, offset_of!(RawTable, cells) as i32);
         let word = words[field.word];
         let rest = self.b.ins().ishl_imm_u(word, i64::from(64 - field.shift - field.bits));
@@ -336,6 +340,37 @@ impl Emit<'_> {
         let args: [BlockArg; 2] = [cell.into(), rest.into()];
         self.b.ins().jump(walk, &args);
 
+        self.trie_step(cells, (cell_in, rest_in), [walk, node, end]);
+
+        // Nearly always it is a leaf: neither nothing nor a bucket.
+        self.b.switch_to_block(end);
+        let slot = self.b.ins().iadd_imm_s(end_in, -1);
+        let is_leaf = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, slot, i64::from(BUCKET) - 1);
+        self.b.ins().brif(is_leaf, leaf, &[slot.into()], other, &[]);
+        self.b.switch_to_block(other);
+        let is_bucket = self.b.ins().band_imm_u(end_in, i64::from(BUCKET));
+        let none = self.b.create_block();
+        let best_in = self.b.append_block_param(none, I32);
+        self.b.ins().brif(is_bucket, bucket, &[], none, &[end_in.into()]);
+        self.b.switch_to_block(bucket);
+        let best = self.bucket_leaf(cells, end_in, rest_in);
+        self.b.ins().jump(none, &[best.into()]);
+
+        self.b.switch_to_block(none);
+        let zero_leaf =
+            self.b.ins().load(I32, flags(), raw, offset_of!(RawTable, zero_leaf) as i32);
+        let best = self.b.ins().select(best_in, best_in, zero_leaf);
+        let slot = self.b.ins().iadd_imm_s(best, -1);
+        self.b.ins().brif(best, leaf, &[slot.into()], ways.miss, &[]);
+
+        self.b.switch_to_block(leaf);
+        let slot = self.b.ins().uextend(I64, leaf_in);
+        self.hit_record(raw, slot, record_words, ways);
+    }
+
+    /// One level of a trie: a node leads to a cell of it and `walk` again, all else to `end`.
+    fn trie_step(&mut self, cells: Value, at: (Value, Value), blocks: [Block; 3]) {
+        let ((cell_in, rest_in), [walk, node, end]) = (at, blocks);
         // NODE is the sign.
         self.b.switch_to_block(walk);
         let is_node = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, cell_in, 0);
@@ -350,19 +385,11 @@ impl Emit<'_> {
         let rest = self.b.ins().ishl_imm_u(rest_in, i64::from(NODE_BITS));
         let args: [BlockArg; 2] = [cell.into(), rest.into()];
         self.b.ins().jump(walk, &args);
+    }
 
-        // Nearly always it is a leaf: neither nothing nor a bucket.
-        self.b.switch_to_block(end);
-        let slot = self.b.ins().iadd_imm_s(end_in, -1);
-        let is_leaf = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, slot, i64::from(BUCKET) - 1);
-        self.b.ins().brif(is_leaf, leaf, &[slot.into()], other, &[]);
-        self.b.switch_to_block(other);
-        let is_bucket = self.b.ins().band_imm_u(end_in, i64::from(BUCKET));
-        let none = self.b.create_block();
-        let best_in = self.b.append_block_param(none, I32);
-        self.b.ins().brif(is_bucket, bucket, &[], none, &[end_in.into()]);
-        self.b.switch_to_block(bucket);
-        let unit = self.b.ins().band_imm_u(end_in, i64::from(!BUCKET));
+    /// The leaf of the longest prefix of a bucket that matches the rest of the address.
+    fn bucket_leaf(&mut self, cells: Value, bucket: Value, rest: Value) -> Value {
+        let unit = self.b.ins().band_imm_u(bucket, i64::from(!BUCKET));
         let unit = self.b.ins().uextend(I64, unit);
         let first = self.b.ins().ishl_imm_u(unit, 6);
         let line = self.b.ins().iadd(cells, first);
@@ -370,24 +397,9 @@ impl Emit<'_> {
         let fixed = self.fixed();
         let mut best = self.b.ins().load(I32, fixed, line, 0);
         for n in 1..4 {
-            best = self.bucket_entry(line, n * 16, rest_in, best);
+            best = self.bucket_entry(line, n * 16, rest, best);
         }
-        self.b.ins().jump(none, &[best.into()]);
-
-        self.b.switch_to_block(none);
-        let zero_leaf =
-            self.b.ins().load(I32, flags(), raw, offset_of!(RawTable, zero_leaf) as i32);
-        let best = self.b.ins().select(best_in, best_in, zero_leaf);
-        let slot = self.b.ins().iadd_imm_s(best, -1);
-        self.b.ins().brif(best, leaf, &[slot.into()], ways.miss, &[]);
-
-        self.b.switch_to_block(leaf);
-        let slot = self.b.ins().uextend(I64, leaf_in);
-        let records = self.fixed64(raw, offset_of!(RawTable, records) as i32);
-        let (record, data) = self.record(records, slot, record_words);
-        let action = self.load64(record, 0);
-        let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
-        self.b.ins().jump(ways.hit, &args);
+        best
     }
 
     /// `[value, value, leaf, shift]` at an offset of a bucket: its leaf if the rest matches.

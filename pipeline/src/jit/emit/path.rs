@@ -215,7 +215,7 @@ impl Emit<'_> {
         self.b.append_block_param(fail, I64);
         self.fail = fail;
         let locals = std::mem::take(&mut self.locals);
-        let body = if self.control.egress { &program.egress } else { &program.ingress };
+        let body = program.control(self.control.half);
         self.body(body, &[], done)?;
         self.conclude(done, fail, around, (leaf, &code.tails))?;
         // The parser goes on with other paths, on which they may come with the packet.

@@ -2,7 +2,7 @@
 
 use super::{Control, Form, Path};
 use crate::ids::*;
-use crate::ir::{Checksum, Covered, FieldLayout, Update, Verify};
+use crate::ir::{Checksum, Covered, FieldLayout, Half, Update, Verify};
 use crate::jit::error::NotSupported;
 use crate::phv::bit;
 
@@ -50,9 +50,9 @@ struct Input {
 pub(super) fn before(control: &Control<'_>, path: &Path) -> Form<(Vec<Verified>, Vec<Followed>)> {
     let (mut verified, mut followed) = (Vec::new(), Vec::new());
     for (id, checksum) in control.program.checksums.entries() {
-        let verify = !control.egress && checksum.verify != Verify::Off;
+        let verify = control.half == Half::Ingress && checksum.verify != Verify::Off;
         let follow = checksum.update == Update::Incremental;
-        let always = control.egress && checksum.update == Update::Always;
+        let always = control.half == Half::Egress && checksum.update == Update::Always;
         let owner = checksum.field.0;
         if !(verify || follow || always) || path.valid & bit(owner) == 0 {
             continue;
@@ -177,7 +177,7 @@ pub(super) fn computed(
         let owner = bit(checksum.field.0);
         let due = match checksum.update {
             Update::Incremental => tail.valid & !valid_before & owner != 0,
-            Update::Always if control.egress && tail.valid & owner != 0 => {
+            Update::Always if control.half == Half::Egress && tail.valid & owner != 0 => {
                 return Err(NotSupported::ChecksumAlways(checksum.name.clone()).into());
             }
             _ => false,

@@ -9,7 +9,7 @@
 use super::checksums::{self, Computed, Followed};
 use super::{Control, Form, HEADER_SETS_MAX, Path};
 use crate::ids::*;
-use crate::ir::{BinOp, Body, ExprKind, FieldLayout, Op, Program, Term, UnOp};
+use crate::ir::{BinOp, Body, ExprKind, FieldLayout, Half, Op, Program, Term, UnOp};
 use crate::phv::bit;
 
 /// Most steps to find the sets of headers that may leave.
@@ -68,10 +68,9 @@ fn note(masks: &mut Vec<u64>, mask: u64) {
 }
 
 /// Sets of valid headers that a control may leave of one that it finds; `None` when there are too many.
-pub(super) fn masks_left(program: &Program, egress: bool, valid: u64) -> Option<Vec<u64>> {
+pub(super) fn masks_left(program: &Program, half: Half, valid: u64) -> Option<Vec<u64>> {
     let mut walk = Walk { program, ends: Vec::new(), left: STEPS_MAX };
-    let body = if egress { &program.egress } else { &program.ingress };
-    for mask in walk.body(body, valid)? {
+    for mask in walk.body(program.control(half), valid)? {
         note(&mut walk.ends, mask);
     }
     (walk.ends.len() <= HEADER_SETS_MAX).then_some(walk.ends)

@@ -8,7 +8,8 @@ use crate::ids::*;
 use crate::ir::eval::{binary, operands, unary};
 use crate::ir::layout::ones;
 use crate::ir::{
-    BinOp, Body, Checksum, ExprKind, FieldLayout, LValue, Op, ParserOp, Program, StdField, Term,
+    BinOp, Body, Checksum, ExprKind, FieldLayout, Half, LValue, Op, ParserOp, Program, StdField,
+    Term,
 };
 
 /// Widest field that a length is solved for.
@@ -56,7 +57,7 @@ impl Control<'_> {
                 // On a path, a header with a variable part is there only with an empty one.
                 Some(if path.is_valid(*instance)? { header.fixed_bytes.into() } else { 0 })
             }
-            ExprKind::Cursor if !self.egress => Some(path.cursor.into()),
+            ExprKind::Cursor if self.half == Half::Ingress => Some(path.cursor.into()),
             ExprKind::Binary(BinOp::LogicalAnd | BinOp::LogicalOr, ..) => {
                 self.known(path, id).map(u128::from)
             }
@@ -209,8 +210,8 @@ pub(super) fn fields_of(program: &Program, id: ExprId) -> Vec<(InstanceId, Field
 }
 
 /// A control and every action that it may run, each once.
-pub(super) fn bodies(program: &Program, egress: bool) -> Vec<&Body> {
-    let mut bodies = vec![if egress { &program.egress } else { &program.ingress }];
+pub(super) fn bodies(program: &Program, half: Half) -> Vec<&Body> {
+    let mut bodies = vec![program.control(half)];
     let mut seen: Vec<ActionId> = Vec::new();
     let mut next = 0;
     while let Some(body) = bodies.get(next).copied() {
@@ -237,14 +238,14 @@ pub(super) fn bodies(program: &Program, egress: bool) -> Vec<&Body> {
 }
 
 /// Fields that a control, the actions it may run, or the parser in front of it may assign.
-pub(super) fn written_fields(program: &Program, egress: bool) -> Vec<(InstanceId, FieldId)> {
-    let blocks = bodies(program, egress).into_iter().flat_map(|body| &body.blocks);
+pub(super) fn written_fields(program: &Program, half: Half) -> Vec<(InstanceId, FieldId)> {
+    let blocks = bodies(program, half).into_iter().flat_map(|body| &body.blocks);
     let by_control = blocks.flat_map(|block| &block.ops).filter_map(|op| match &op.op {
         Op::Set(to, _) | Op::Meter { to, .. } | Op::Random { to, .. } => Some(to),
         Op::Extern { to, .. } => to.as_ref(),
         _ => None,
     });
-    let states = program.parser.states.iter().filter(|_| !egress);
+    let states = program.parser.states.iter().filter(|_| half == Half::Ingress);
     let by_parser = states.flat_map(|state| &state.ops).filter_map(|op| match op {
         ParserOp::Set(to, _) => Some(to),
         _ => None,

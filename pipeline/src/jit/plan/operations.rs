@@ -8,7 +8,7 @@ use super::{Control, Form};
 use crate::ids::*;
 use crate::ir::eval::operands;
 use crate::ir::verify::op_exprs;
-use crate::ir::{Body, ExprKind, FieldLayout, LValue, Op, ParserOp, Program, StdField, Term};
+use crate::ir::{Body, ExprKind, FieldLayout, Half, LValue, Op, ParserOp, Program, StdField, Term};
 use crate::jit::compiled::Facts;
 use crate::jit::emit::headers::is_unrolled;
 use crate::jit::error::NotSupported;
@@ -109,11 +109,11 @@ fn of_body(program: &Program, facts: &Facts, body: &Body, shape: Shape) -> Vec<&
 }
 
 /// Steps of the interpreter in the generic code of a control, and of the parser in front of ingress.
-pub(super) fn interpreted(program: &Program, facts: &Facts, egress: bool) -> Vec<&'static str> {
-    let bodies = bodies(program, egress).into_iter();
+pub(super) fn interpreted(program: &Program, facts: &Facts, half: Half) -> Vec<&'static str> {
+    let bodies = bodies(program, half).into_iter();
     let mut steps: Vec<_> =
         bodies.flat_map(|body| of_body(program, facts, body, Shape::Generic)).collect();
-    let states = program.parser.states.iter().filter(|_| !egress);
+    let states = program.parser.states.iter().filter(|_| half == Half::Ingress);
     for op in states.flat_map(|state| &state.ops) {
         steps.extend(match op {
             ParserOp::Set(_, value) | ParserOp::Verify(value, _) => {
@@ -137,7 +137,7 @@ pub(super) fn interpreted(program: &Program, facts: &Facts, egress: bool) -> Vec
 impl Control<'_> {
     /// Everything in the control has path-specialised code.
     pub(super) fn has_code(&self, facts: &Facts) -> Form<()> {
-        let bodies = bodies(self.program, self.egress).into_iter();
+        let bodies = bodies(self.program, self.half).into_iter();
         let mut steps =
             bodies.flat_map(|body| of_body(self.program, facts, body, Shape::PathSpecialised));
         steps.next().map_or(Ok(()), |what| Err(NotSupported::Operation(what).into()))

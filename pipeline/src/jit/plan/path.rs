@@ -6,7 +6,7 @@ use super::facts::fields_of;
 use super::validity::KnownValidity;
 use super::{Control, EgressCopy, Form, HEADER_SETS_MAX, Tail};
 use crate::ids::*;
-use crate::ir::{LValue, ParserOp, Pattern, Program, Target, Transition};
+use crate::ir::{Half, LValue, ParserOp, Pattern, Program, Target, Transition};
 use crate::jit::error::NotSupported;
 use crate::packet::READABLE_BEHIND_BYTES;
 use crate::phv::bit;
@@ -373,7 +373,7 @@ impl Control<'_> {
         let Some((field, value)) = self.only_zero(path, instance, variable) else {
             return Ok(EmptyPart::Length(variable));
         };
-        let stays = self.egress && self.empty_parts & bit(instance) != 0;
+        let stays = self.half == Half::Egress && self.empty_parts & bit(instance) != 0;
         if !stays && let Some(known) = path.known_field(instance, field) {
             return if known == value { Ok(EmptyPart::Known) } else { Err(Detour::VariablePart) };
         }
@@ -416,7 +416,7 @@ impl Control<'_> {
 
     /// Bytes of the chunk that carried metadata may take when the packet leaves this control.
     fn carried_in_chunk(&self) -> u32 {
-        let goes_on = !self.egress || self.program.brings_metadata();
+        let goes_on = self.half == Half::Ingress || self.program.brings_metadata();
         if goes_on { self.program.carried_in_chunk() as u32 } else { 0 }
     }
 
@@ -431,7 +431,7 @@ impl Control<'_> {
         }
         match self.changes {
             0 => Ok(vec![path.valid]),
-            _ => edits::masks_left(self.program, self.egress, path.valid).ok_or(Detour::HeaderSets),
+            _ => edits::masks_left(self.program, self.half, path.valid).ok_or(Detour::HeaderSets),
         }
     }
 

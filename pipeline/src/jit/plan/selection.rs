@@ -4,7 +4,9 @@ use super::facts::written_fields;
 use super::path::next_free;
 use super::{Control, Form, PATH_OPERATIONS_MAX, PATHS_MAX, STATES_MAX};
 use crate::ids::*;
-use crate::ir::{Body, Crc, LValue, Op, ParserOp, Program, StdField, Target, Term, Update, Verify};
+use crate::ir::{
+    Body, Crc, Half, LValue, Op, ParserOp, Program, StdField, Target, Term, Update, Verify,
+};
 use crate::jit::compiled::Facts;
 use crate::jit::error::{Budget, CompileError, NotSupported};
 use crate::phv::bit;
@@ -26,14 +28,14 @@ pub(super) fn select<'p>(
     facts: &Facts,
     left: Option<Vec<u64>>,
 ) -> Form<(Control<'p>, Effects)> {
-    let egress = left.is_some();
+    let half = if left.is_some() { Half::Egress } else { Half::Ingress };
     let left = left.unwrap_or_default();
-    supported(program, egress)?;
+    supported(program, half)?;
     let states = program.parser.states.iter().flat_map(|state| &state.ops);
     let waits = |op: &ParserOp| matches!(op, ParserOp::Set(to, _) if decides_when(to));
     let mut cost = Cost { program, ops: 0, learns: false, may_wait: false, added: 0, removed: 0 };
     cost.may_wait = states.into_iter().any(waits);
-    cost.body(if egress { &program.egress } else { &program.ingress });
+    cost.body(program.control(half));
     let mut why = CompileError::from(Budget::Paths);
     // Elements of stacks multiply paths, and packets that have many of them are rare.
     for elements_max in [u32::MAX, 1, 0] {
@@ -43,17 +45,17 @@ pub(super) fn select<'p>(
             continue;
         }
         let masks = if left.is_empty() { walk.masks } else { left.clone() };
-        let copies = if egress { masks.len() } else { walk.ends };
+        let copies = if half == Half::Egress { masks.len() } else { walk.ends };
         if masks.len() > PATHS_MAX {
             why = Budget::Paths.into();
         } else if copies * cost.ops > PATH_OPERATIONS_MAX {
             why = Budget::PathOperations.into();
         } else {
             let Cost { learns, may_wait, added, removed, .. } = cost;
-            let written = written_fields(program, egress);
+            let written = written_fields(program, half);
             let changes = added | removed;
             let control =
-                Control { program, egress, written, added, changes, empty_parts: 0, elements_max };
+                Control { program, half, written, added, changes, empty_parts: 0, elements_max };
             control.has_code(facts)?;
             return Ok((control, Effects { masks, learns, may_wait }));
         }
@@ -62,15 +64,15 @@ pub(super) fn select<'p>(
 }
 
 /// Nothing of the program needs what path-specialised code does not have.
-fn supported(program: &Program, egress: bool) -> Form<()> {
-    let crc_matters = |crc: &&Crc| match egress {
-        false => crc.verify != Verify::Off,
-        true => crc.update == Update::Always,
+fn supported(program: &Program, half: Half) -> Form<()> {
+    let crc_matters = |crc: &&Crc| match half {
+        Half::Ingress => crc.verify != Verify::Off,
+        Half::Egress => crc.update == Update::Always,
     };
     let bounds = |op: &ParserOp| {
         matches!(op, ParserOp::BodyEnd(_) | ParserOp::ExtractAt(..) | ParserOp::Advance(_))
     };
-    if egress && program.parser.egress.is_some() {
+    if half == Half::Egress && program.parser.egress.is_some() {
         return Err(NotSupported::EgressParser.into());
     }
     if program.parser.states.is_empty() {

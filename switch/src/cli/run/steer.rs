@@ -31,7 +31,7 @@ use crate::web;
 /// How often workers that do not run yet look for what control asks of them.
 const BETWEEN_COMMANDS: Duration = Duration::from_micros(100);
 
-/// Takes the unix socket that is asked for. Where nobody asked, a switch runs without one too.
+/// Takes the unix socket that is asked for. A switch that was not asked for one runs without it too.
 pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, Failure> {
     let group = args.control_group.as_deref().map(socket::group).transpose()?;
     match &args.control {
@@ -59,7 +59,7 @@ pub(super) fn controllers(args: &RunArgs) -> Result<Option<Bound>, Failure> {
     Ok(Some(Bound::to(address, tls)?))
 }
 
-/// Serves those who steer the switch; the file of the socket is to be kept until it ends.
+/// Serves clients of the switch; the file of the socket is to be kept until it ends.
 pub(super) fn serve(
     args: &RunArgs,
     loaded: &Loaded,
@@ -107,7 +107,7 @@ pub(super) fn serve(
     Ok((file, Some(device)))
 }
 
-/// Makes the settings of queues and ports that the entries file has or that were kept, before anybody is answered and before a frame passes.
+/// Makes the settings of queues and ports that the entries file has or that were kept, before a client is answered and before a frame passes.
 pub(super) fn make_settings(
     loaded: &Loaded,
     begun: &mut Begun,
@@ -147,7 +147,7 @@ pub(super) fn make_settings(
 /// cable, have them again.
 pub(super) fn follow_ports(file: &mut PortFile, device: &Arc<Device>) {
     let device = Arc::clone(device);
-    file.tell(move |changed| {
+    file.on_change(move |changed| {
         let failed = |why: &dyn Display| tracing::error!(event = "state", "settings: {why}");
         for port in &changed.gone {
             let forgotten = device.control.unit().and_then(|unit| device.forget_port(unit, *port));

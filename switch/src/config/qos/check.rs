@@ -11,6 +11,17 @@ use super::PoolDirection;
 use super::report::{GroupReport, PoolReport, QueueReport};
 use super::resolve::{GroupPlan, PortPlan, Resolver};
 
+/// Bytes of a lossless group at which its peer is stopped and resumed.
+#[derive(Clone, Copy)]
+struct PauseLevels {
+    /// XON, where this group alone uses the shared part of the pool.
+    xon_at: u64,
+    /// XOFF, where this group alone uses it.
+    xoff_at: u64,
+    /// XOFF, where all lossless groups of the pool are full.
+    xoff_full: u64,
+}
+
 fn b(bytes: u64) -> Bytes {
     Bytes::new(bytes)
 }
@@ -93,14 +104,14 @@ impl Resolver<'_> {
     pub(super) fn check(&mut self, plans: &[PortPlan]) {
         for plan in plans {
             for (number, group) in plan.groups.iter().enumerate() {
-                let place = format!("port {}, priority group {number}", plan.name);
+                let place = format!("port {}, priority group {number}", plan.number);
                 self.check_limit(&place, group.config.account.limit, group.config.account.pool.0);
                 if let Some(lossless) = group.config.lossless {
                     self.check_lossless(&place, plan, number, &lossless, plans);
                 }
             }
             for (number, queue) in plan.tm.queues.iter().enumerate() {
-                let place = format!("port {}, queue {number}", plan.name);
+                let place = format!("port {}, queue {number}", plan.number);
                 self.check_limit(&place, queue.account.limit, queue.account.pool.0);
                 self.check_queue(&place, plan, number);
             }
@@ -151,7 +162,8 @@ impl Resolver<'_> {
         };
         let xoff_full = account.reserved_bytes.saturating_add(full);
         let xon_at = lossless.xon.at(xoff_at);
-        self.check_xon(place, lossless.xon, xon_at, xoff_at, xoff_full);
+        let levels = PauseLevels { xon_at, xoff_at, xoff_full };
+        self.check_xon(place, lossless.xon, levels);
         let needed = group.needed.as_ref().map(|needed| needed.bytes);
         self.check_headroom(place, lossless.headroom_bytes, group.least);
         if !group.is_auto && (group.least..needed.unwrap_or(0)).contains(&lossless.headroom_bytes) {
@@ -176,7 +188,7 @@ impl Resolver<'_> {
         }
         self.check_egress_of(place, plan, number, plans);
         self.report.groups.push(GroupReport {
-            port: plan.name.clone(),
+            port: plan.number.to_string(),
             group: number as u8,
             profile: group.profile.clone(),
             priorities,
@@ -190,7 +202,8 @@ impl Resolver<'_> {
         });
     }
 
-    fn check_xon(&mut self, place: &str, xon: Xon, xon_at: u64, xoff_at: u64, xoff_full: u64) {
+    fn check_xon(&mut self, place: &str, xon: Xon, levels: PauseLevels) {
+        let PauseLevels { xon_at, xoff_at, xoff_full } = levels;
         if xon_at >= xoff_at {
             let message = format!(
                 "XON at {} is not below XOFF at {}; the peer would be resumed where it is paused",
@@ -241,7 +254,7 @@ impl Resolver<'_> {
                         "its packets wait in queue {queue} of port {}, which drops beyond {} (pool {pool}), \
                          less than the {} its ingress pool admits; give that queue a static threshold and \
                          pool of at least that size",
-                        egress.name,
+                        egress.number,
                         b(holds),
                         b(ingress)
                     );
@@ -312,7 +325,7 @@ impl Resolver<'_> {
         }
         if let Some((kmin, kmax, pmax)) = wred.curves[0].map(|curve| curve.parts()) {
             self.report.queues.push(QueueReport {
-                port: plan.name.clone(),
+                port: plan.number.to_string(),
                 queue: number as u8,
                 wred_profile: name.clone(),
                 kmin_bytes: kmin,
@@ -328,7 +341,7 @@ impl Resolver<'_> {
         if flow.mode != FlowControl::Pfc {
             return;
         }
-        let place = format!("port {}", plan.name);
+        let place = format!("port {}", plan.number);
         for p in (0..CLASSES).filter(|p| flow.enabled & 1 << p != 0) {
             let group = usize::from(flow.priority_to_group[p]);
             if plan.groups[group].config.lossless.is_none() {

@@ -6,6 +6,7 @@
 //! The price: a port can use only its worker's part of the shared bytes.
 
 use super::Qos;
+use crate::ports::PortNumber;
 use crate::tm::{GroupConfig, Limit, PoolConfig, PoolId};
 
 /// A lossless group that would find its part of the pool full before it could ask for a pause.
@@ -16,7 +17,7 @@ use crate::tm::{GroupConfig, Limit, PoolConfig, PoolId};
 )]
 pub struct PartError {
     /// The port.
-    pub port: String,
+    pub port: PortNumber,
     /// The priority group.
     pub group: usize,
     /// Shared bytes at which it asks for a pause.
@@ -32,7 +33,7 @@ pub struct Part<'a> {
     /// How many workers there are.
     pub workers: usize,
     /// True for the ports of this one.
-    pub owns: &'a dyn Fn(u16) -> bool,
+    pub owns: &'a dyn Fn(PortNumber) -> bool,
 }
 
 impl std::fmt::Debug for Part<'_> {
@@ -56,23 +57,19 @@ impl Part<'_> {
             let id = PoolId(u8::try_from(index).unwrap_or(u8::MAX));
             *pool = self.pool(whole, id, *pool);
         }
-        for port in qos.ports.iter().filter(|port| self.is_own(&port.name)) {
+        for port in qos.ports.iter().filter(|port| (self.owns)(port.number)) {
             for (number, group) in port.tm.groups.iter().enumerate() {
                 let Some((wanted_bytes, shared_bytes)) = too_much(&qos, group) else { continue };
-                let (port, group, workers) = (port.name.clone(), number, self.workers);
+                let (port, group, workers) = (port.number, number, self.workers);
                 return Err(PartError { port, group, wanted_bytes, shared_bytes, workers });
             }
         }
         Ok(qos)
     }
 
-    fn is_own(&self, name: &str) -> bool {
-        name.parse().is_ok_and(|number| (self.owns)(number))
-    }
-
     fn pool(&self, whole: &Qos, id: PoolId, pool: PoolConfig) -> PoolConfig {
         let headroom = |own_only: bool| -> u64 {
-            let ports = whole.ports.iter().filter(|port| !own_only || self.is_own(&port.name));
+            let ports = whole.ports.iter().filter(|port| !own_only || (self.owns)(port.number));
             let groups = ports.flat_map(|port| &port.tm.groups);
             let of_pool = groups.filter(|group| group.account.pool == id);
             of_pool.filter_map(|group| Some(group.lossless?.headroom_bytes)).sum()

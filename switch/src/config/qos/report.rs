@@ -22,7 +22,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem, before anybody knows where in a file it is.
+    /// A problem, before its place in a file is known.
     pub fn new(place: &str, message: String) -> Problem {
         Problem { place: place.to_owned(), message, at: None }
     }
@@ -114,7 +114,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What is wrong, without what was divided: for whoever wants to run it.
+    /// What is wrong, without what was divided.
     pub fn refusal(&self) -> String {
         let errors = self.problems.iter().take(SHOWN_MAX);
         let mut lines: Vec<String> = errors.map(Problem::to_string).collect();

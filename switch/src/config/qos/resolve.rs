@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use wireyard_tables::time::Span;
 
+use crate::ports::PortNumber;
 use crate::tm::{
     self, CLASSES, FlowControl, FlowControlConfig, GroupConfig, PoolConfig, PortConfig,
     ShaperConfig, WireOverhead,
@@ -32,11 +33,11 @@ const PROBLEMS_MAX: usize = 1000;
 /// Bucket of a shaper that does not say: one jumbo frame.
 const DEFAULT_BURST: Bytes = Bytes::new(9_216);
 
-/// A port of the device, as the port section names it.
-#[derive(Clone, Debug)]
+/// A port of the device and its link.
+#[derive(Clone, Copy, Debug)]
 pub struct PortLink {
-    /// Name.
-    pub name: String,
+    /// The port's number, its key in `qos.ports`.
+    pub number: PortNumber,
     /// Rate given with the port; `qos.ports` may override it.
     pub rate: Option<BitsPerSec>,
 }
@@ -95,8 +96,8 @@ impl Classifier {
 /// A port's part of the result.
 #[derive(Clone, Debug)]
 pub struct QosPort {
-    /// Name.
-    pub name: String,
+    /// The port.
+    pub number: PortNumber,
     /// For [`tm::Tm::add_port`].
     pub tm: PortConfig,
     /// For the core.
@@ -129,7 +130,7 @@ pub(super) struct GroupPlan {
 /// A port before the pools' sizes are known.
 #[derive(Clone, Debug)]
 pub(super) struct PortPlan {
-    pub(super) name: String,
+    pub(super) number: PortNumber,
     pub(super) mtu: Bytes,
     /// From XOFF to the last byte of hardware that honours it.
     pub(super) loop_time: Span,
@@ -199,7 +200,7 @@ impl QosConfig {
         };
         let ports = plans
             .into_iter()
-            .map(|plan| QosPort { name: plan.name, tm: plan.tm, classifier: plan.classifier })
+            .map(|plan| QosPort { number: plan.number, tm: plan.tm, classifier: plan.classifier })
             .collect();
         Ok(Qos { tm, ports, report })
     }
@@ -255,9 +256,9 @@ impl Resolver<'_> {
             let message = format!("{} pools, at most {POOLS_MAX}", self.pools.len());
             self.refuse("buffer_pools", message);
         }
+        let known: Vec<String> = ports.iter().map(|link| link.number.to_string()).collect();
         for name in self.config.ports.keys() {
-            if !ports.iter().any(|link| link.name == *name) {
-                let known: Vec<&str> = ports.iter().map(|link| link.name.as_str()).collect();
+            if !known.contains(name) {
                 self.refuse(
                     &format!("ports.{name}"),
                     format!("there is no port \"{name}\"; ports are: {}", known.join(", ")),
@@ -315,11 +316,11 @@ impl Resolver<'_> {
 
     fn port(&mut self, link: &PortLink) -> PortPlan {
         let config = self.config;
-        let section = match config.ports.get(&link.name) {
+        let section = match config.ports.get(&link.number.to_string()) {
             Some(section) => section.over(&config.port_defaults),
             None => config.port_defaults.clone(),
         };
-        let place = format!("port {}", link.name);
+        let place = format!("port {}", link.number);
         let rate = section.rate.or(link.rate);
         let mtu = section.mtu.unwrap_or(Bytes::new(9_216));
         let classifier = self.classifier(&place, &section);
@@ -354,8 +355,8 @@ impl Resolver<'_> {
         };
         let loop_time = input.map_or(Span::MAX, |input| input.of_hardware().loop_time());
         let process = input.and_then(|input| input.process);
-        let name = link.name.clone();
-        PortPlan { name, mtu, loop_time, process, groups, wred_names, tm, classifier }
+        let number = link.number;
+        PortPlan { number, mtu, loop_time, process, groups, wred_names, tm, classifier }
     }
 }
 

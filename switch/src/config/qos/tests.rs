@@ -1,10 +1,11 @@
+use crate::ports::PortNumber;
 use crate::tm::{Limit, Service, Tm, Xon};
 
 use super::*;
 
-fn ports(names: &[&str], gbit: u32) -> Vec<PortLink> {
+fn ports(numbers: &[u16], gbit: u32) -> Vec<PortLink> {
     let rate = (gbit != 0).then(|| BitsPerSec::gbit(gbit));
-    names.iter().map(|name| PortLink { name: (*name).to_owned(), rate }).collect()
+    numbers.iter().map(|number| PortLink { number: PortNumber(*number), rate }).collect()
 }
 
 fn parse(text: &str) -> QosConfig {
@@ -13,7 +14,7 @@ fn parse(text: &str) -> QosConfig {
 
 /// The problems of a configuration for two ports of 100 Gbit/s.
 fn problems(text: &str) -> Vec<String> {
-    match parse(text).resolve(&ports(&["a", "b"], 100)) {
+    match parse(text).resolve(&ports(&[1, 2], 100)) {
         Ok(_) => Vec::new(),
         Err(report) => report.problems.iter().map(ToString::to_string).collect(),
     }
@@ -28,7 +29,7 @@ fn refused(text: &str, needle: &str) {
 fn presets_resolve_and_make_a_traffic_manager() {
     for preset in ["sonic_azure", "onyx_roce", "plain"] {
         let config = parse(&format!("{{ \"preset\": \"{preset}\" }}"));
-        let qos = config.resolve(&ports(&["a", "b", "c"], 100)).unwrap();
+        let qos = config.resolve(&ports(&[1, 2, 3], 100)).unwrap();
         assert_eq!(qos.report.warnings, [], "{preset}");
         let mut tm: Tm<u32> = Tm::new(qos.tm);
         for port in qos.ports {
@@ -36,7 +37,7 @@ fn presets_resolve_and_make_a_traffic_manager() {
         }
         tm.view(wireyard_tables::time::Time::ZERO).audit().unwrap();
     }
-    let plain = QosConfig::default().resolve(&ports(&["a"], 0)).unwrap();
+    let plain = QosConfig::default().resolve(&ports(&[1], 0)).unwrap();
     assert_eq!(plain.ports[0].tm.rate, None);
 }
 
@@ -46,7 +47,7 @@ fn sonic_azure_is_what_sonic_has() {
         r#"{ "preset": "sonic_azure", "cell": "96 B",
         "port_defaults": { "cable": "40 m", "lossless_mtu": "1024 B" } }"#,
     );
-    let qos = config.resolve(&ports(&["a"], 100)).unwrap();
+    let qos = config.resolve(&ports(&[1], 100)).unwrap();
     let port = &qos.ports[0];
     let classifier = &port.classifier;
     let classes = [0, 3, 4, 5, 8, 26, 46, 48].map(|dscp: usize| classifier.dscp_to_tc[dscp]);
@@ -63,7 +64,7 @@ fn sonic_azure_is_what_sonic_has() {
     assert_eq!((kmin, kmax, pmax), (1 << 20, 2 << 20, Probability::percent(5).unwrap()));
     assert_eq!(port.tm.watchdog.unwrap().queues, 0b11000);
     let text = qos.report.to_string();
-    assert!(text.contains("port a priority group 3 (ingress_lossless): xoff at"), "{text}");
+    assert!(text.contains("port 1 priority group 3 (ingress_lossless): xoff at"), "{text}");
     assert!(text.contains("peer response") && text.contains("kmin 1 MiB"), "{text}");
 }
 
@@ -74,9 +75,9 @@ fn what_is_written_replaces_the_preset_by_name() {
         "wred_profiles": { "AZURE_LOSSLESS":
             { "green": { "kmin": "5 KB", "kmax": "200 KB", "pmax": "1 %" }, "decide_at": "enqueue" } },
         "port_defaults": { "rate": "25Gbit/s" },
-        "ports": { "b": { "rate": "40Gbit/s", "flow_control": "off" } } }"#,
+        "ports": { "2": { "rate": "40Gbit/s", "flow_control": "off" } } }"#,
     );
-    let qos = config.resolve(&ports(&["a", "b"], 100)).unwrap();
+    let qos = config.resolve(&ports(&[1, 2], 100)).unwrap();
     assert_eq!(qos.ports[0].tm.rate, Some(BitsPerSec::gbit(25)));
     assert_eq!(qos.ports[1].tm.rate, Some(BitsPerSec::gbit(40)));
     assert_eq!(qos.ports[0].tm.queues[3].wred.unwrap().curves[1], None);
@@ -124,7 +125,7 @@ fn contradictions_are_refused_with_their_numbers() {
             { "green": { "kmin": "2 MB", "kmax": "1 MB", "pmax": "5 %" } } } }"#,
         "kmin 2 MB is above kmax 1 MB",
     );
-    refused(r#"{ "ports": { "c": {} } }"#, "there is no port \"c\"; ports are: a, b");
+    refused(r#"{ "ports": { "3": {} } }"#, "there is no port \"3\"; ports are: 1, 2");
     refused(r#"{ "port_defaults": { "queue_wred": { "3": "X" } } }"#, "no wred profile \"X\"");
     refused(r#"{ "port_defaults": { "pfc_enable": [8] } }"#, "priorities go from 0 to 7");
     refused(
@@ -135,7 +136,7 @@ fn contradictions_are_refused_with_their_numbers() {
 
 #[test]
 fn a_port_without_a_rate_cannot_speak_pfc() {
-    let report = parse(r#"{ "preset": "sonic_azure" }"#).resolve(&ports(&["a"], 0)).unwrap_err();
+    let report = parse(r#"{ "preset": "sonic_azure" }"#).resolve(&ports(&[1], 0)).unwrap_err();
     assert!(
         report.to_string().contains("a pause quantum (512 bit times) has no length"),
         "{report}"
@@ -145,8 +146,7 @@ fn a_port_without_a_rate_cannot_speak_pfc() {
 /// 17 ports x 8 x 37.5 KB of headroom in 4 MB (dcqcn.md 5.3, item 2): accepted by ns-3, not here.
 #[test]
 fn the_headroom_sum_that_ns3_accepts_is_refused() {
-    let names: Vec<String> = (0..17).map(|n| format!("p{n}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let numbers: Vec<u16> = (0..17).collect();
     let config = parse(
         r#"{ "allow_lossy_headroom": true,
         "buffer_pools": { "in": { "direction": "ingress", "size": "4 MB" } },
@@ -154,7 +154,7 @@ fn the_headroom_sum_that_ns3_accepts_is_refused() {
             "xon_below_xoff": "3 KB" } },
         "port_defaults": { "pfc_enable": [0,1,2,3,4,5,6,7], "priority_groups": { "0-7": "lossless" } } }"#,
     );
-    let report = config.resolve(&ports(&names, 100)).unwrap_err();
+    let report = config.resolve(&ports(&numbers, 100)).unwrap_err();
     let text = report.to_string();
     assert!(text.contains("headroom 5100 KB = 5100 KB leave nothing of 4 MB"), "{text}");
 }
@@ -164,7 +164,7 @@ fn allow_lossy_headroom_turns_refusal_into_warning() {
     let text = r#"{ "preset": "sonic_azure", "allow_lossy_headroom": true, "buffer_profiles":
         { "ingress_lossless": { "pool": "ingress_lossless_pool", "static_th": "100 KB",
           "headroom": "10 KB", "xon_at": "50 KB" } } }"#;
-    let qos = parse(text).resolve(&ports(&["a", "b"], 100)).unwrap();
+    let qos = parse(text).resolve(&ports(&[1, 2], 100)).unwrap();
     assert!(qos.report.warnings.iter().any(|w| w.message.contains("headroom 10 KB is below")));
     assert_eq!(qos.ports[0].tm.groups[3].account.limit, Limit::Static(100_000));
 }
@@ -186,7 +186,7 @@ fn a_live_port_has_headroom_for_a_peer_that_is_a_process() {
     let live = |text: &str, gbit: u32, ms: Option<u64>| {
         let mut config = parse(text);
         config.live = ms.map(Span::from_ms);
-        let qos = config.resolve(&ports(&["a", "b"], gbit)).unwrap();
+        let qos = config.resolve(&ports(&[1, 2], gbit)).unwrap();
         let port = &qos.ports[0].tm;
         let warnings: Vec<String> = qos.report.warnings.iter().map(ToString::to_string).collect();
         (port.groups[3].lossless.unwrap().headroom_bytes, port.catch_up_frames, warnings)
@@ -225,7 +225,7 @@ fn a_curve_on_a_port_without_a_rate_is_told() {
         r#"{ "wred_profiles": { "w": { "green": { "kmin": "1 KB", "kmax": "2 KB", "pmax": "1 %" } } },
         "port_defaults": { "queue_wred": { "0": "w" } } }"#,
     );
-    let qos = config.resolve(&ports(&["a"], 0)).unwrap();
+    let qos = config.resolve(&ports(&[1], 0)).unwrap();
     assert!(qos.report.warnings[0].message.contains("has no rate"), "{:?}", qos.report.warnings);
-    assert!(config.resolve(&ports(&["a"], 1)).unwrap().report.warnings.is_empty());
+    assert!(config.resolve(&ports(&[1], 1)).unwrap().report.warnings.is_empty());
 }

@@ -158,7 +158,7 @@ fn storms(window: &Window<'_>, edges: &mut BTreeMap<Sender, Edge>) {
         let Some((node, port)) = far_end(window, (host, 1)) else { continue };
         let edge = edges.entry((host, 1)).or_default();
         edge.is_storm = true;
-        let heard = window.lab.cores[node].traffic().pauses_heard().iter();
+        let heard = window.lab.cores[node].traffic().received_pauses().iter();
         let heard = heard.filter(|of| window.lab.linked_port(node, of.port) == Some(port));
         let mut heard = heard.filter(|of| of.at >= fault.at && of.stopped >> priority & 1 == 1);
         let Some(first) = heard.next() else { continue };

@@ -169,7 +169,7 @@ fn a_connection_has_one_request() {
     assert!(answer.contains("connection: close\r\n"), "{answer}");
 }
 
-/// Who has no more to say still hears the answer.
+/// A client that closed its half of the connection gets the answer.
 #[test]
 fn a_client_may_close_its_half() {
     let served = Served::new(QUICK);

@@ -298,16 +298,39 @@ impl Device<'_> {
             lines.push(format!("port {number} ({spec}) was removed"));
         }
         for (number, name) in named {
-            lines.push(format!("port {number} ({name}) was added"));
-            let notices = made.added.remove(&number).unwrap_or(Ok(Vec::new()));
-            lines.extend(notices.unwrap_or_else(|why| vec![why.to_string()]));
+            let added = made.added.remove(&number).unwrap_or(Ok(Vec::new()));
+            lines.extend(lines_of(number, &name, added));
         }
         made.closing.into_iter().for_each(|mut port| port.close(&mut self.mem));
         Ok(lines)
     }
 }
 
+/// What became of a port that came: that it was added and what the user should know about it, or why it was not.
+fn lines_of(number: u16, name: &str, added: Result<Vec<String>, impl fmt::Display>) -> Vec<String> {
+    match added {
+        Ok(mut notices) => {
+            notices.insert(0, format!("port {number} ({name}) was added"));
+            notices
+        }
+        Err(why) => vec![format!("port {number} ({name}) was not added: {why}")],
+    }
+}
+
 fn close(opened: Opened, mem: &mut PacketMemory) {
     let ports: Vec<Box<dyn Port>> = std::iter::once(opened.port).chain(opened.queues).collect();
     ports.into_iter().for_each(|mut port| port.close(mem));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_could_not_come_is_not_reported_as_added() {
+        let refused = lines_of(3, "raw:x", Err("its capture cannot be written"));
+        assert_eq!(refused, ["port 3 (raw:x) was not added: its capture cannot be written"]);
+        let added = lines_of(3, "raw:x", Ok::<_, String>(vec!["a notice".into()]));
+        assert_eq!(added, ["port 3 (raw:x) was added", "a notice"]);
+    }
 }

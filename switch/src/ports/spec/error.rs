@@ -1,4 +1,4 @@
-//! What is wrong with the ports that somebody typed.
+//! What is wrong with the ports of a command line.
 
 use std::path::PathBuf;
 

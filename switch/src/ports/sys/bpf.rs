@@ -186,7 +186,7 @@ pub fn read_tag(record: &[u8; TAG_RECORD_BYTES]) -> Option<(u16, u16)> {
     (u32::from_ne_bytes(valid) == 1).then_some(tag)
 }
 
-/// A program on an interface. It is off when this is dropped, whoever still has a copy of the
+/// A program on an interface. It is off when this is dropped, whatever still has a copy of the
 /// descriptor: a child that another thread has forked and that has not yet executed its program has one.
 #[derive(Debug)]
 pub struct Link(OwnedFd);

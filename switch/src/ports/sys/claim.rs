@@ -56,7 +56,7 @@ fn claim_once(control: &Control, usage: &str, index: u32) -> Result<(), Refused>
         }
         Err(error) => return Err(failed(error)),
     }
-    // Who is refused asks for the holder by a connection, which nobody takes; after so many it stays unknown.
+    // A refused process asks for the holder by a connection, which is not accepted; after so many it stays unknown.
     const ASKED_MOST: i32 = 1000;
     listen(&control.0, ASKED_MOST).map_err(failed)
 }

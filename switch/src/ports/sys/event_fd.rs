@@ -26,7 +26,7 @@ impl EventFd {
 
     /// Makes it unreadable.
     pub fn clear(&self) {
-        // It is refused only where nobody signalled.
+        // It is refused only where there was no signal.
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }

@@ -17,7 +17,7 @@ use super::interface::{ioctl, request};
 /// EPERM without CAP_NET_ADMIN, EBUSY if another program has it, EINVAL if it is no TAP.
 pub fn open(name: &str) -> io::Result<File> {
     let single = attach(name, 0);
-    // A device that was made with several queues takes nobody who asks for one.
+    // A device that was made with several queues cannot be opened with one.
     match single {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             attach(name, libc::IFF_MULTI_QUEUE as libc::c_short).map_err(|_| error)

@@ -51,13 +51,16 @@ fn points(layer: &Layer) -> Vec<(f64, f64)> {
 pub(super) fn layer(out: &mut String, layer: &Layer, index: usize, x: &Scale, y: &Scale) {
     match layer {
         Layer::Line { points, .. } => {
-            let _ = write!(out, "{}", path(&thinned(points), x, y, false, &style(index), 1.3));
+            let d = line_commands(&thinned(points), x, y);
+            stroke(out, &d, &style(index), 1.3);
         }
         Layer::Steps { points, .. } => {
-            let _ = write!(out, "{}", path(&thinned(points), x, y, true, &style(index), 1.5));
+            let d = step_commands(&thinned(points), x, y);
+            stroke(out, &d, &style(index), 1.5);
         }
         Layer::Reference { points, .. } => {
-            let _ = write!(out, "{}", path(points, x, y, false, &reference(index), 1.5));
+            let d = line_commands(points, x, y);
+            stroke(out, &d, &reference(index), 1.5);
         }
         Layer::Band { points, .. } => {
             let shown = points.iter().copied().filter(|p| p.1.is_finite() && p.2.is_finite());
@@ -142,32 +145,41 @@ fn measured(out: &mut String, points: &[(f64, f64, f64, f64)], index: usize, x: 
     }
 }
 
-fn path(
+/// Path commands that join the points by lines; a value that is not finite leaves a gap (SVG 2, section 9.3).
+fn line_commands(points: &[(f64, f64)], x: &Scale, y: &Scale) -> String {
+    commands(points, x, y, |px, py| format!("L{px} {py}"))
+}
+
+/// The same, each value kept until the next one.
+fn step_commands(points: &[(f64, f64)], x: &Scale, y: &Scale) -> String {
+    commands(points, x, y, |px, py| format!("H{px}V{py}"))
+}
+
+fn commands(
     points: &[(f64, f64)],
     x: &Scale,
     y: &Scale,
-    steps: bool,
-    look: &str,
-    width: f64,
+    join: impl Fn(&str, &str) -> String,
 ) -> String {
     let mut d = String::new();
-    let mut down = false;
+    let mut is_joined = false;
     for &(px, py) in points {
         if !py.is_finite() {
-            down = false;
+            is_joined = false;
             continue;
         }
         let (px, py) = (at(x.place(px)), at(y.place(py)));
-        let _ = match (down, steps) {
-            (false, _) => write!(d, "M{px} {py}"),
-            (true, false) => write!(d, "L{px} {py}"),
-            (true, true) => write!(d, "H{px}V{py}"),
-        };
-        down = true;
+        d += &if is_joined { join(&px, &py) } else { format!("M{px} {py}") };
+        is_joined = true;
     }
-    format!(
+    d
+}
+
+fn stroke(out: &mut String, d: &str, look: &str, width: f64) {
+    let _ = write!(
+        out,
         "<path d=\"{d}\" fill=\"none\" {look} stroke-width=\"{width}\" stroke-linejoin=\"round\"/>"
-    )
+    );
 }
 
 /// No more points than can be distinguished: of each column the first, least, most and last.

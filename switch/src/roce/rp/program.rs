@@ -82,7 +82,7 @@ struct Events {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Timer {
     code: u32,
-    /// It may change rate or window, so somebody must be there when it ends.
+    /// It may change rate or window, so the owner runs it when it ends.
     sets_rate: bool,
 }
 

@@ -36,7 +36,7 @@ impl Script {
         self.holds(&what, found, wanted)
     }
 
-    /// A reason that nobody has is a spelling mistake: it would count 0 for ever.
+    /// A reason that does not exist is a spelling mistake: it would count 0 for ever.
     pub(super) fn known_reason(&self, name: &str) -> Result<(), String> {
         let reasons = self.program.reasons.iter().map(String::as_str);
         let mut all = reasons.chain(self.sandbox.core.reasons());

@@ -64,7 +64,7 @@ impl Resolver<'_> {
                      write peer: hardware where it is a card or a switch",
                     Bytes::new(needed)
                 );
-                self.warn(&format!("port {}, priority group {number}", plan.name), message);
+                self.warn(&format!("port {}, priority group {number}", plan.number), message);
             }
         }
     }

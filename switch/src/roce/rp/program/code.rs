@@ -83,7 +83,7 @@ pub(super) const FIRST_HOP: Reg = 13;
 
 /// The highest rate.
 pub(super) const RATE_MAX: i128 = 1 << 50;
-/// A window that holds nobody back, which every queue pair begins with.
+/// A window without a bound, which every queue pair begins with.
 pub(super) const WINDOW_MAX: i128 = 1 << 48;
 
 const fn known(name: &'static str, low: i128, high: i128, place: Place) -> Known {

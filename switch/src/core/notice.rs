@@ -1,4 +1,4 @@
-//! What a worker says to those who listen: digests, punted packets, idle entries and events. How it is read is in
+//! Notices of a worker to its subscribers: digests, punted packets, idle entries and events. How they are read is in
 //! [`control`](crate::control::Stream).
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{IdleEntry, PuntedPacket};
 use crate::device::DigestMessage;
 use crate::ports::LinkState;
 
-/// What a subscription is about.
+/// The kinds of notices of a subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
     /// Digests of the program.
@@ -27,7 +27,7 @@ impl Interest {
     /// Everything.
     pub const ALL: Interest = Interest { digests: true, packets: true, idle: true, events: true };
 
-    /// What one or the other is about.
+    /// The kinds of either.
     pub(super) fn or(self, other: Interest) -> Interest {
         Interest {
             digests: self.digests || other.digests,
@@ -37,12 +37,12 @@ impl Interest {
         }
     }
 
-    pub(super) fn wants(self, said: &Said) -> bool {
-        match said {
-            Said::Digest(_) => self.digests,
-            Said::Packet(_) => self.packets,
-            Said::Idle(_) => self.idle,
-            Said::Event(_) => self.events,
+    pub(super) fn includes(self, kind: &NoticeKind) -> bool {
+        match kind {
+            NoticeKind::Digest(_) => self.digests,
+            NoticeKind::Packet(_) => self.packets,
+            NoticeKind::Idle(_) => self.idle,
+            NoticeKind::Event(_) => self.events,
         }
     }
 }
@@ -83,10 +83,10 @@ pub enum DeviceEvent {
     },
 }
 
-/// What was said.
+/// The content of a notice.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Said {
+pub enum NoticeKind {
     /// A digest, with the program that its id is of.
     Digest(DigestMessage),
     /// A packet to the CPU port, as egress left it: with the headers that the program put in front for control.
@@ -97,13 +97,13 @@ pub enum Said {
     Event(DeviceEvent),
 }
 
-/// What a worker said, and when.
+/// A notice of a worker.
 #[derive(Clone, Debug)]
 pub struct Notice {
     /// The worker.
     pub worker: usize,
     /// The device's time.
     pub time: Time,
-    /// What it said.
-    pub said: Said,
+    /// What it is about.
+    pub kind: NoticeKind,
 }
