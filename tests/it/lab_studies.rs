@@ -335,3 +335,40 @@ fn a_search_keeps_its_budget_and_is_judged_by_seeds_that_it_did_not_see() {
     tune("48");
     assert_eq!(before, fs::read(out.join("report.html")).expect("a page"));
 }
+
+#[test]
+fn a_setting_is_searched_that_is_good_under_every_condition() {
+    let study = "study: conditions\nscenario: marks.yaml\nvary:\n  \
+                 flows.0.size: [200 KB, 400 KB]\n  \
+                 switch.qos.wred_profiles.ROCE.green.kmax: { from: 50 KB, to: 800 KB, scale: log }\n\
+                 goal: min flows.cnps\n";
+    let folder = place(study);
+    let loads = "{ load: 15 %, sizes: ali_storage, from: senders, to: sink, until: 300 us }";
+    let busy = SCENARIO.replace(loads, "{ from: senders, to: sink, size: 300 KB }");
+    let busy = busy.replace("duration: 400 us", "duration: 800 us");
+    fs::write(folder.path().join("marks.yaml"), busy).expect("writes");
+    let (path, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
+    let tune = || run(&["lab", "tune", name(&path), "--budget", "72", "-o", name(&out)]);
+    let ended = tune();
+    assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+    let read = fs::read(out.join("report.json")).expect("a report");
+    let report: Value = serde_json::from_slice(&read).expect("JSON");
+    let of = |name: &str| report["figures"][name]["value"].as_f64().expect("a figure");
+    // Ratios to the scenario as it is written.
+    assert_eq!(of("tune.written"), 1.0);
+    assert!(of("tune.best") < 1.0 && of("tune.runs") <= 72.0, "{}", of("tune.best"));
+    let tables = report["tables"].as_array().expect("tables");
+    let table = tables.iter().find(|table| table["title"] == "Under each condition");
+    let rows = table.expect("the table")["rows"].as_array().expect("rows");
+    let sizes: Vec<&Value> = rows.iter().map(|row| &row[0]).collect();
+    assert_eq!(sizes, ["200 KB", "400 KB"]);
+    for row in rows {
+        assert!(row[2].as_f64() < row[1].as_f64(), "less in each: {row}");
+    }
+
+    let lists = "study: lists\nscenario: marks.yaml\nvary:\n  flows.0.size: [200 KB, 400 KB]\ngoal: min flows.cnps\n";
+    fs::write(&path, lists).expect("writes");
+    let ended = tune();
+    assert_eq!(ended.status, Some(2));
+    assert!(ended.err.contains("no key has a range"), "{}", ended.err);
+}

@@ -3,15 +3,18 @@
 //! The first half of the budget is a Latin hypercube over all ranges; each of the following rounds draws one in a box of half the width around the
 //! best so far. The last quarter compares the best with the scenario as it is written, over seeds that the search did not see: what is
 //! chosen among many is better by chance too, and that comparison has none of it.
+//!
+//! Keys with a list of values are not searched: they are the conditions under which a setting is to be good. Each setting runs under all of them, and
+//! what counts is the mean of its ratios to the scenario as it is written under the same condition with the same seed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use super::points::{self, Point, Values, latin};
+use super::points::{self, Axis as Key, Point, Sample, Values, latin};
 use super::records::Record;
 use super::runner::Runner;
 use super::{Goal, Study};
-use crate::report::{Axis, Column, Layer, Plot, Report, Table, Unit, stats, student};
+use crate::report::{Axis, Cell, Column, Layer, Plot, Report, Table, Unit, stats, student};
 
 /// Rounds after the first.
 const ROUNDS: u32 = 3;
@@ -34,18 +37,21 @@ pub enum TuneError {
     /// The study has none.
     #[error("a search needs a `goal`: `goal: min FIGURE`")]
     NoGoal,
-    /// Of this key.
-    #[error("`{0}` has a list of values: a search needs ranges (`from`, `to`)")]
-    List(String),
+    /// All keys have lists.
+    #[error("no key has a range (`from`, `to`): there is nothing to search")]
+    NoRange,
+    /// What ratios are taken to, of this figure.
+    #[error("`{0}` is 0 under one of the conditions as it is written: no ratio to it can be taken")]
+    Zero(String),
     /// Too few runs.
     #[error(
-        "a budget of {budget} runs with {seeds} seeds for each setting is too small: at least {least}"
+        "a budget of {budget} runs with {runs} runs for each setting (seeds and conditions) is too small: at least {least}"
     )]
     Budget {
         /// Runs that are allowed.
         budget: u32,
-        /// Seeds of each setting.
-        seeds: u32,
+        /// Runs of each setting.
+        runs: u32,
         /// Runs that are needed.
         least: u32,
     },
@@ -60,6 +66,33 @@ pub enum TuneError {
     Stopped,
 }
 
+/// Values of the goal's figure by condition and seed.
+type Measured = BTreeMap<(usize, u64), f64>;
+
+/// A study as a search sees it.
+struct Search<'r> {
+    runner: &'r Runner<'r>,
+    goal: &'r Goal,
+    /// Keys that are searched.
+    keys: Vec<Key>,
+    /// Values of the keys with lists; one without values where there is no such key.
+    conditions: Vec<Point>,
+    jobs: usize,
+    stop: &'r AtomicBool,
+}
+
+/// How many of what the budget pays.
+struct Shares {
+    /// Settings of the first round.
+    first: u32,
+    /// Settings of each later round.
+    each: u32,
+    /// Seeds of the last comparison.
+    last: u32,
+    /// Runs of a setting.
+    runs: u32,
+}
+
 /// Searches; gives the report.
 ///
 /// # Errors
@@ -72,45 +105,163 @@ pub fn tune(
 ) -> Result<Report, TuneError> {
     let study = runner.study;
     let goal = study.goal.as_ref().ok_or(TuneError::NoGoal)?;
-    if let Some(axis) = study.axes.iter().find(|axis| matches!(axis.values, Values::List(_))) {
-        return Err(TuneError::List(axis.key.clone()));
+    let is_list = |axis: &&Key| matches!(axis.values, Values::List(_));
+    let (lists, keys): (Vec<&Key>, Vec<&Key>) = study.axes.iter().partition(is_list);
+    if keys.is_empty() {
+        return Err(TuneError::NoRange);
     }
-    let seeds = study.seeds.len() as u32;
-    let last = (budget / 8).max(2);
-    let first = (budget / 2) / seeds;
-    let each = budget.saturating_sub(first * seeds + 2 * last) / ROUNDS / seeds;
-    if first < 2 || each < 1 {
-        return Err(TuneError::Budget { budget, seeds, least: 16 * seeds + 16 });
-    }
-    let mut tried: Vec<Tried> = Vec::new();
-    let mut spent = 0;
-    for round in 0..=ROUNDS {
-        let count = if round == 0 { first } else { each };
-        let width = 0.5f64.powi(round as i32);
-        let centre = best(&tried, goal).map(|best| best.parts.clone());
-        let drawn =
-            latin(study.axes.len(), count as usize, study.seed.wrapping_add(u64::from(round)));
-        let parts: Vec<Vec<f64>> =
-            drawn.iter().map(|parts| around(parts, centre.as_deref(), width)).collect();
-        let settings: Vec<Point> =
-            parts.iter().map(|parts| points::point(&study.axes, parts)).collect();
-        let means = means(runner, &settings, goal, (&study.seeds, jobs), stop)?;
-        spent += count * seeds;
-        for ((parts, point), mean) in parts.into_iter().zip(settings).zip(means) {
-            tried.push(Tried { parts, labels: point.labels, round, mean });
-        }
-    }
+    let lists: Vec<Key> = lists.into_iter().cloned().collect();
+    let conditions = points::all(&lists, Sample::Grid, study.seed);
+    let keys = keys.into_iter().cloned().collect();
+    let search = Search { runner, goal, keys, conditions, jobs, stop };
+    let shares = search.shares(budget)?;
+    let (tried, mut spent) = search.rounds(&shares)?;
     let winner = best(&tried, goal).cloned().ok_or(TuneError::NothingMeasured)?;
     let unseen: Vec<u64> =
-        (0..u64::from(last)).map(|n| study.seed.wrapping_add(UNSEEN + n)).collect();
-    let point = points::point(&study.axes, &winner.parts);
-    let tuned = values(runner, &[point], goal, (&unseen, jobs), stop)?.remove(0);
-    let plain = Study { axes: Vec::new(), ..study.clone() };
-    let plain = Runner { study: &plain, ..runner.clone() };
-    let nothing = Point { labels: Vec::new(), nodes: Vec::new() };
-    let written = values(&plain, &[nothing], goal, (&unseen, jobs), stop)?.remove(0);
-    spent += 2 * last;
-    Ok(report(study, goal, (&tried, &winner), (&written, &tuned), (budget, spent)))
+        (0..u64::from(shares.last)).map(|n| study.seed.wrapping_add(UNSEEN + n)).collect();
+    let point = points::point(&search.keys, &winner.parts);
+    let tuned = search.values(&[point], &unseen)?.remove(0);
+    let written = search.written(&unseen)?;
+    spent += 2 * shares.last * search.conditions.len() as u32;
+    report(&search, (&tried, &winner), (&written, &tuned), (budget, spent))
+}
+
+impl Search<'_> {
+    fn is_relative(&self) -> bool {
+        self.conditions.len() > 1
+    }
+
+    fn shares(&self, budget: u32) -> Result<Shares, TuneError> {
+        let conditions = self.conditions.len() as u32;
+        let runs = self.runner.study.seeds.len() as u32 * conditions;
+        let last = (budget / 8 / conditions).max(2);
+        let first = budget / 2 / runs;
+        let written = if self.is_relative() { runs } else { 0 };
+        let rest = budget.saturating_sub(first * runs + 2 * last * conditions + written);
+        let each = rest / ROUNDS / runs;
+        if first < 2 || each < 1 {
+            return Err(TuneError::Budget { budget, runs, least: 16 * (runs + conditions) });
+        }
+        Ok(Shares { first, each, last, runs })
+    }
+
+    /// All settings that were tried, and the runs that it took.
+    fn rounds(&self, shares: &Shares) -> Result<(Vec<Tried>, u32), TuneError> {
+        let study = self.runner.study;
+        let (written, mut spent) = match self.is_relative() {
+            true => (Some(self.written(&study.seeds)?), shares.runs),
+            false => (None, 0),
+        };
+        let mut tried: Vec<Tried> = Vec::new();
+        for round in 0..=ROUNDS {
+            let count = if round == 0 { shares.first } else { shares.each };
+            let width = 0.5f64.powi(round as i32);
+            let centre = best(&tried, self.goal).map(|best| best.parts.clone());
+            let drawn =
+                latin(self.keys.len(), count as usize, study.seed.wrapping_add(u64::from(round)));
+            let parts: Vec<Vec<f64>> =
+                drawn.iter().map(|parts| around(parts, centre.as_deref(), width)).collect();
+            let settings: Vec<Point> =
+                parts.iter().map(|parts| points::point(&self.keys, parts)).collect();
+            let values = self.values(&settings, &study.seeds)?;
+            spent += count * shares.runs;
+            for ((parts, point), values) in parts.into_iter().zip(settings).zip(values) {
+                let mean = match values.len() == shares.runs as usize {
+                    true => self.mean(&values, written.as_ref())?,
+                    false => f64::NAN,
+                };
+                tried.push(Tried { parts, labels: point.labels, round, mean });
+            }
+        }
+        Ok((tried, spent))
+    }
+
+    /// The mean of values, or of their ratios to others.
+    fn mean(&self, values: &Measured, written: Option<&Measured>) -> Result<f64, TuneError> {
+        let values = match written {
+            Some(written) => self.ratios(values, written)?,
+            None => values.values().copied().collect(),
+        };
+        Ok(stats::mean(&values))
+    }
+
+    /// Of what both have.
+    fn ratios(&self, values: &Measured, to: &Measured) -> Result<Vec<f64>, TuneError> {
+        let both = values.iter().filter_map(|(key, value)| Some((value, to.get(key)?)));
+        both.map(|(value, to)| match *to == 0.0 {
+            true => Err(TuneError::Zero(self.goal.figure.clone())),
+            false => Ok(value / to.abs()),
+        })
+        .collect()
+    }
+
+    /// The scenario as it is written, under each condition.
+    fn written(&self, seeds: &[u64]) -> Result<Measured, TuneError> {
+        let is_list = |axis: &&Key| matches!(axis.values, Values::List(_));
+        let axes = self.runner.study.axes.iter().filter(is_list).cloned().collect();
+        let study = Study { axes, ..self.runner.study.clone() };
+        let runner = Runner { study: &study, ..self.runner.clone() };
+        Ok(self.measure(&runner, &self.conditions, seeds)?.remove(0))
+    }
+
+    /// The goal's figure of each setting.
+    fn values(&self, settings: &[Point], seeds: &[u64]) -> Result<Vec<Measured>, TuneError> {
+        let under = |setting: &Point| {
+            let of = |condition| self.point(setting, condition);
+            self.conditions.iter().map(of).collect::<Vec<_>>()
+        };
+        let points: Vec<Point> = settings.iter().flat_map(under).collect();
+        self.measure(self.runner, &points, seeds)
+    }
+
+    /// A setting under a condition, in the order of the study's keys.
+    fn point(&self, setting: &Point, condition: &Point) -> Point {
+        let pairs = |of: &Point| of.labels.iter().cloned().zip(of.nodes.iter().cloned()).collect();
+        let (mut searched, mut listed): (Vec<_>, Vec<_>) = (pairs(setting), pairs(condition));
+        let (mut searched, mut listed) = (searched.drain(..), listed.drain(..));
+        let (labels, nodes) = self
+            .runner
+            .study
+            .axes
+            .iter()
+            .filter_map(|axis| match axis.values {
+                Values::List(_) => listed.next(),
+                Values::Range(_) => searched.next(),
+            })
+            .unzip();
+        Point { labels, nodes }
+    }
+
+    /// Runs points, as many for each setting as there are conditions.
+    fn measure(
+        &self,
+        runner: &Runner<'_>,
+        points: &[Point],
+        seeds: &[u64],
+    ) -> Result<Vec<Measured>, TuneError> {
+        let conditions = self.conditions.len();
+        let with = |(number, point)| seeds.iter().map(move |seed| (number, point, *seed));
+        let runs: Vec<(usize, &Point, u64)> = points.iter().enumerate().flat_map(with).collect();
+        let mut found = vec![Measured::new(); points.len() / conditions];
+        let mut failed = None;
+        runner.all(&runs, self.jobs, self.stop, &mut |record: Record| {
+            match (record.figures.get(&self.goal.figure), record.failed) {
+                (Some(value), None) => {
+                    let key = (record.point % conditions, record.seed);
+                    found[record.point / conditions].insert(key, *value);
+                }
+                (_, why) => failed = why.or(failed.take()),
+            }
+            Ok(())
+        })?;
+        if self.stop.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(TuneError::Stopped);
+        }
+        match failed.filter(|_| found.iter().all(BTreeMap::is_empty)) {
+            Some(why) => Err(TuneError::Failed(why)),
+            None => Ok(found),
+        }
+    }
 }
 
 fn best<'t>(tried: &'t [Tried], goal: &Goal) -> Option<&'t Tried> {
@@ -128,79 +279,32 @@ fn around(parts: &[f64], centre: Option<&[f64]>, width: f64) -> Vec<f64> {
     parts.iter().zip(centre).map(within).collect()
 }
 
-/// The goal's figure of each setting, by seed.
-fn values(
-    runner: &Runner<'_>,
-    settings: &[Point],
-    goal: &Goal,
-    (seeds, jobs): (&[u64], usize),
-    stop: &AtomicBool,
-) -> Result<Vec<BTreeMap<u64, f64>>, TuneError> {
-    let runs: Vec<(usize, &Point, u64)> = settings
-        .iter()
-        .enumerate()
-        .flat_map(|(number, point)| seeds.iter().map(move |seed| (number, point, *seed)))
-        .collect();
-    let mut found = vec![BTreeMap::new(); settings.len()];
-    let mut failed = None;
-    runner.all(&runs, jobs, stop, &mut |record: Record| {
-        match (record.figures.get(&goal.figure), record.failed) {
-            (Some(value), None) => {
-                found[record.point].insert(record.seed, *value);
-            }
-            (_, why) => failed = why.or(failed.take()),
-        }
-        Ok(())
-    })?;
-    if stop.load(std::sync::atomic::Ordering::Relaxed) {
-        return Err(TuneError::Stopped);
-    }
-    match failed.filter(|_| found.iter().all(BTreeMap::is_empty)) {
-        Some(why) => Err(TuneError::Failed(why)),
-        None => Ok(found),
-    }
-}
-
-/// Means over all seeds; not a number where a run failed.
-fn means(
-    runner: &Runner<'_>,
-    settings: &[Point],
-    goal: &Goal,
-    (seeds, jobs): (&[u64], usize),
-    stop: &AtomicBool,
-) -> Result<Vec<f64>, TuneError> {
-    let values = values(runner, settings, goal, (seeds, jobs), stop)?;
-    let mean = |of: BTreeMap<u64, f64>| match of.len() == seeds.len() {
-        true => stats::mean(&of.into_values().collect::<Vec<_>>()),
-        false => f64::NAN,
-    };
-    Ok(values.into_iter().map(mean).collect())
-}
-
 fn report(
-    study: &Study,
-    goal: &Goal,
+    search: &Search<'_>,
     (tried, winner): (&[Tried], &Tried),
-    (written, tuned): (&BTreeMap<u64, f64>, &BTreeMap<u64, f64>),
+    (written, tuned): (&Measured, &Measured),
     (budget, spent): (u32, u32),
-) -> Report {
+) -> Result<Report, TuneError> {
+    let (study, goal) = (search.runner.study, search.goal);
     let mut report = Report {
         title: format!("{}: {}", study.name, goal.text()),
         about: study.about.clone(),
         ..Report::default()
     };
-    let names = study.axes.iter().zip(&winner.labels);
+    let names = search.keys.iter().zip(&winner.labels);
     let setting: Vec<String> =
         names.map(|(axis, value)| format!("{}: {value}", axis.key)).collect();
     report.fact("best", setting.join(", "));
     report.fact("budget", format!("{spent} of {budget} runs"));
-    let both = |of: &BTreeMap<u64, f64>, other: &BTreeMap<u64, f64>| {
-        of.iter()
-            .filter(|(seed, _)| other.contains_key(seed))
-            .map(|(_, value)| *value)
-            .collect::<Vec<_>>()
-    };
-    let (before, after) = (both(written, tuned), both(tuned, written));
+    let (mut before, mut after) = both(written, tuned);
+    let seeds = before.len() / search.conditions.len();
+    let mut what = goal.figure.clone();
+    if search.is_relative() {
+        after = search.ratios(tuned, written)?;
+        before = vec![1.0; after.len()];
+        let conditions = search.conditions.len();
+        what = format!("{what}, mean ratio to as written under {conditions} conditions");
+    }
     let difference = student::paired(&before, &after);
     let (old, new) = (stats::mean(&before), stats::mean(&after));
     report.figure("tune.written", old, Unit::Plain);
@@ -210,17 +314,18 @@ fn report(
     report.figure("tune.runs", f64::from(spent), Unit::Count);
     let is_better = goal.cost(new) < goal.cost(old) && difference.p < 0.05;
     let found = format!(
-        "{} {} as written, {} tuned: {} +- {}, p {}, over {} seeds that the search did not see",
-        goal.figure,
+        "{what}: {} as written, {} tuned: {} +- {}, p {}, over {seeds} seeds that the search did not see",
         crate::report::unit::digits(old, 4),
         crate::report::unit::digits(new, 4),
         Unit::Share.show((new - old) / old.abs()),
         Unit::Share.show(difference.half_width / old.abs()),
         crate::report::unit::digits(difference.p, 3),
-        before.len()
     );
     report.verdict("better than as written", is_better, found);
-    report.tables.push(settings(study, goal, tried));
+    if search.is_relative() {
+        report.tables.push(conditions(search, written, tuned));
+    }
+    report.tables.push(settings(search, tried));
     let points = tried
         .iter()
         .zip(1..)
@@ -229,18 +334,49 @@ fn report(
     report.plots.push(Plot {
         id: "search".to_owned(),
         title: "The search".to_owned(),
-        caption: format!("{} of each setting, in the order in which they were tried.", goal.figure),
+        caption: format!("{what} of each setting, in the order in which they were tried."),
         x: Axis::new("setting", Unit::Count),
         y: Axis::new(&goal.figure, Unit::Plain),
         layers: vec![Layer::Measured { name: "settings".to_owned(), points }],
     });
-    report
+    Ok(report)
+}
+
+/// Values that both have, in the same order.
+fn both(a: &Measured, b: &Measured) -> (Vec<f64>, Vec<f64>) {
+    a.iter().filter_map(|(key, value)| Some((*value, *b.get(key)?))).unzip()
+}
+
+/// The last comparison under each condition.
+fn conditions(search: &Search<'_>, written: &Measured, tuned: &Measured) -> Table {
+    let lists =
+        search.runner.study.axes.iter().filter(|axis| matches!(axis.values, Values::List(_)));
+    let mut columns: Vec<Column> = lists.map(|axis| Column::words(&axis.key)).collect();
+    columns.extend(["as written", "tuned"].map(|name| Column::numbers(name, Unit::Plain)));
+    columns.push(Column::numbers("change", Unit::Share));
+    columns.push(Column::numbers("p", Unit::Plain));
+    let rows = search.conditions.iter().enumerate().map(|(number, condition)| {
+        let of = |values: &Measured| -> Measured {
+            let here = values.iter().filter(|((at, _), _)| *at == number);
+            here.map(|(key, value)| (*key, *value)).collect()
+        };
+        let (before, after) = both(&of(written), &of(tuned));
+        let (old, new) = (stats::mean(&before), stats::mean(&after));
+        let mut row: Vec<Cell> =
+            condition.labels.iter().map(|label| label.clone().into()).collect();
+        let p = student::paired(&before, &after).p;
+        row.extend([old, new, (new - old) / old.abs(), p].map(Cell::from));
+        row
+    });
+    let note = format!("Means of {} over seeds that the search did not see.", search.goal.figure);
+    Table { title: "Under each condition".to_owned(), note, columns, rows: rows.collect() }
 }
 
 /// All settings, best first.
-fn settings(study: &Study, goal: &Goal, tried: &[Tried]) -> Table {
+fn settings(search: &Search<'_>, tried: &[Tried]) -> Table {
+    let goal = search.goal;
     let mut columns = vec![Column::numbers("round", Unit::Count)];
-    columns.extend(study.axes.iter().map(|axis| Column::words(&axis.key)));
+    columns.extend(search.keys.iter().map(|axis| Column::words(&axis.key)));
     columns.push(Column::numbers("mean", Unit::Plain));
     let mut ranked: Vec<&Tried> = tried.iter().collect();
     ranked.sort_by(|a, b| {
