@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tunes a marking curve on one workload, and tries it on others beside the curves that fabrics have by default.
+"""Tunes a marking curve on some workloads, and tries it on others beside the curves that fabrics have by default.
 
-    tests/numbers/tuning.py OUT [--wireyard target/release/wireyard] [--budget 160] [--jobs 2]
+    tests/numbers/tuning.py OUT [--wireyard target/release/wireyard] [--budget 640] [--jobs 2]
 
 `wireyard lab tune programs/lab/studies/tuning.yaml`, then `wireyard lab sweep` of programs/lab/studies/unseen.yaml with the best setting as one
 more curve. For each workload it prints the mean of the goal over the seeds for each curve. Exit status 0: the tuned curve is the best on at least
@@ -47,7 +47,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--wireyard", default=str(HERE / "target/release/wireyard"))
-    parser.add_argument("--budget", default="160")
+    parser.add_argument("--budget", default="640")
     parser.add_argument("--jobs", default="2")
     parser.add_argument("--studies", type=pathlib.Path, default=STUDIES, help="folder with tuning.yaml and unseen.yaml")
     args = parser.parse_args()
