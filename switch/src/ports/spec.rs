@@ -19,7 +19,7 @@ pub use error::SpecError;
 /// The largest number that a port may have; those from the control plane's on mean other things.
 pub(crate) const PORT_MAX: u16 = CPU_PORT - 1;
 
-/// The number of a port, as configuration, command line and program have it: 0 to [`PORT_MAX`]. The traffic manager's
+/// The number of a port, as configuration, command line and program have it, below that of the CPU port. The traffic manager's
 /// [`PortId`](crate::tm::PortId) counts the ports of one worker and is another number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortNumber(pub u16);
