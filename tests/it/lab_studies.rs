@@ -287,6 +287,7 @@ fn an_indexed_job_is_a_manifest() {
     let ended = sweep(folder.path(), "out", &more);
     assert_eq!(ended.status, Some(0), "{}", ended.err);
     for line in [
+        "# When all tasks are done, in the same volume: wireyard lab merge 'out' -o 'out'",
         "apiVersion: batch/v1",
         "kind: Job",
         "  completionMode: Indexed",
