@@ -212,6 +212,11 @@ impl Lab {
         &self.scenario
     }
 
+    /// Switches may choose the way of a packet by what they have seen: their program has registers.
+    pub(super) fn balances(&self) -> bool {
+        !self.base.program.registers.is_empty()
+    }
+
     /// Now.
     pub fn now(&self) -> Time {
         self.now

@@ -53,6 +53,7 @@ pub(super) fn fill(
 
 fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
     let scenario = &window.lab.scenario;
+    let balances = window.lab.balances();
     let of = |(number, (spec, now)): (usize, (&'a FlowSpec, &FlowStatus))| {
         let base = window.lab.sampler.flow_base.get(number).copied().unwrap_or_default();
         let completion = match (now.started, now.finished) {
@@ -62,7 +63,7 @@ fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
             (Some(started), Some(finished)) => Some(finished.since(started).as_ps() as f64 / 1e12),
             _ => None,
         };
-        let best = spec.size.and_then(|_| least_time(scenario, spec));
+        let best = spec.size.and_then(|_| least_time(scenario, spec, balances));
         let best = best.map(|span| span.as_ps() as f64 / 1e12);
         let bytes = now.delivered_bytes - base.delivered_bytes;
         Measured {
