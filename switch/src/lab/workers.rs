@@ -2,7 +2,7 @@
 //!
 //! Conservative parallel simulation: a partition goes on up to the instant before which no frame can come from another. Each says
 //! on its clock that it sends nothing any more before an instant; a frame takes at least the delay of its link, the
-//! lookahead; so whoever reads the clock knows that nothing arrives from there before the sum. Clocks are null messages in the sense of
+//! lookahead; so a partition that reads the clock knows that nothing arrives from there before the sum. Clocks are null messages in the sense of
 //! Chandy and Misra (1979), "Distributed Simulation: A Case Study in Design and Verification of Distributed Programs", in shared memory.
 //!
 //! Why results do not depend on threads: a poll of a node depends on the node and on frames that have arrived by then, which are all
@@ -11,7 +11,7 @@
 //! while no partition runs: all nodes have then done what was due before, and nothing after. What is random has a stream for each
 //! node and direction. Numbers of chunks in packet memory differ from run to run and reach no output.
 //!
-//! A thread that waits polls for a while and then sleeps for short times, so that a busy machine runs whom it waits for; between phases
+//! A thread that waits polls for a while and then sleeps for short times, so that a busy machine runs the thread that it waits for; between phases
 //! it sleeps until it is woken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -308,7 +308,7 @@ impl Part<'_> {
             id: format!("ranks-{}", self.of.name),
             title: format!("Ranks in iteration {} of {}", slowest.number + 1, self.of.name),
             caption: "From when a rank has computed until its result is there, in the slowest iteration: a late beginning is a straggler, a \
-                      late end waited for somebody."
+                      late end waited for the data of another."
                 .to_owned(),
             range: (at(slowest.from), at(slowest.end.0)),
             rows,
