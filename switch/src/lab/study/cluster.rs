@@ -75,7 +75,8 @@ impl Array<'_> {
             .collect();
         let name = name.trim_end_matches('-');
         format!(
-            "# When all tasks are done, in the same volume: wireyard lab merge {output} -o {output}\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\nspec:\n  completionMode: Indexed\n  completions: {parts}\n  parallelism: \
+            "# When all tasks are done, in the same volume: wireyard lab merge {output} -o {output}\n\
+             apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\nspec:\n  completionMode: Indexed\n  completions: {parts}\n  parallelism: \
              {parts}\n  backoffLimitPerIndex: 3\n  template:\n    spec:\n      restartPolicy: Never\n      containers:\n        - name: sweep\n          \
              image: {image}\n          workingDir: /study\n          command: [\"/bin/sh\", \"-c\", {command}]\n          volumeMounts:\n            \
              - name: study\n              mountPath: /study\n      volumes:\n        - name: study\n          persistentVolumeClaim:\n            \

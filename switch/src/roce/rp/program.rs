@@ -269,18 +269,7 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
     let state = state(&mut compiler, declared);
     compiler.timers = declared.timers.iter().map(|(name, _)| name.clone()).collect();
     compiler.counters = declared.counters.iter().map(|(name, _)| name.clone()).collect();
-    let twice = compiler
-        .counters
-        .iter()
-        .find(|name| compiler.timers.iter().any(|timer| timer.value == name.value));
-    if let Some(name) = twice.cloned() {
-        let message = format!("`{}` is a timer and a byte counter", name.value);
-        compiler.decoder.diagnostics.error(codes::TWICE, name.span, message);
-    }
-    if let Some((name, _)) = declared.timers.iter().chain(&declared.counters).nth(TIMERS_MAX) {
-        let message = format!("more than {TIMERS_MAX} timers and byte counters");
-        compiler.decoder.diagnostics.error(codes::LIMITS, name.span, message);
-    }
+    check_timers(&mut compiler, declared);
     let (mut sets_rate, mut sets_window) = (false, false);
     let [start, cnp, ack, nack, trim, timeout] =
         events(&mut compiler, declared, &mut sets_rate, &mut sets_window);
@@ -336,6 +325,22 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
             .as_ref()
             .map(|name| Estimate { name: name.value.clone(), unit: declared.estimate_unit }),
     })
+}
+
+/// Names of timers and byte counters differ, and there are not too many.
+fn check_timers(compiler: &mut Compiler<'_, '_>, declared: &Declared) {
+    let twice = compiler
+        .counters
+        .iter()
+        .find(|name| compiler.timers.iter().any(|timer| timer.value == name.value));
+    if let Some(name) = twice.cloned() {
+        let message = format!("`{}` is a timer and a byte counter", name.value);
+        compiler.decoder.diagnostics.error(codes::TWICE, name.span, message);
+    }
+    if let Some((name, _)) = declared.timers.iter().chain(&declared.counters).nth(TIMERS_MAX) {
+        let message = format!("more than {TIMERS_MAX} timers and byte counters");
+        compiler.decoder.diagnostics.error(codes::LIMITS, name.span, message);
+    }
 }
 
 /// Parameters, and the code of those whose default is worked out.
