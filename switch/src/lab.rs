@@ -14,7 +14,6 @@ pub mod build;
 pub mod cable;
 pub mod checks;
 pub mod compare;
-mod crew;
 pub mod engine;
 mod error;
 pub mod event_queue;
@@ -44,6 +43,7 @@ pub mod sweep;
 pub mod tap;
 pub mod theory;
 mod thresholds;
+mod workers;
 pub mod workload;
 
 pub use engine::{Lab, Outcome, Pulse};

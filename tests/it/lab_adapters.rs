@@ -141,6 +141,7 @@ fn an_unknown_adapter_gets_a_suggestion_and_bad_timers_are_refused() {
         ("ack_timeout_factor: 5", "expected 1 to 4"),
         ("early_timeouts: [1 ms, 0 us]", "longer than zero"),
         ("outstanding: 0 packets", "1 to 8388607"),
+        ("outstanding: 0 B", "nothing may be under way"),
     ] {
         let path = scenario(folder.path(), &WIDE.replace("HOST", host));
         lab(&[&path, "--check"]).expect(2, &[wanted]);

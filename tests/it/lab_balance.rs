@@ -56,3 +56,29 @@ fn flowlets_keep_the_order_of_a_flow_and_packets_do_not() {
     let ended = lab(&[&scenario(folder.path(), &permutation(27)), "--json"]);
     ended.expect(1, &["order"]);
 }
+
+/// Slowdown is against all ways together where packets take all of them: a host of 100 Gbit/s above four uplinks of 25.
+#[test]
+fn no_sprayed_or_balanced_flow_is_faster_than_an_empty_network() {
+    let text = |program: &str, host: &str| {
+        format!(
+            "lab: ways\nduration: 2 ms\nlink: {{ rate: 100 Gbit/s, delay: 1 us, mtu: 4500 B }}\n\
+             topology: {{ leaf_spine: {{ leaves: 2, spines: 4, hosts: 2, uplink: {{ rate: 25 Gbit/s }} }} }}\n\
+             switch: {{ program: PROGRAMS/{program}, qos: {{ preset: plain }} }}\n\
+             host: {{ rate_control: fixed, path_mtu: 4096 B, retransmission: selective, reordering: 256{host} }}\n\
+             flows: {{ from: h1, to: h3, size: 4 MB }}\n"
+        )
+    };
+    let slowdown = |program: &str, host: &str| {
+        let report = report(&text(program, host));
+        assert_eq!(figure(&report, "flows.finished"), 1.0);
+        figure(&report, "flows.slowdown_p50")
+    };
+    let sprayed = slowdown("rocev2_trimming", ", spray: 16384");
+    assert!((1.0..1.25).contains(&sprayed), "{sprayed}");
+    let balanced = slowdown("rocev2_dlb", ", data_dscp: 27");
+    assert!((1.0..1.1).contains(&balanced), "{balanced}");
+    // One way of four is a quarter as fast, and that is what the flow had.
+    let hashed = slowdown("rocev2_trimming", "");
+    assert!((1.0..1.02).contains(&hashed), "{hashed}");
+}

@@ -1,6 +1,6 @@
 //! What a scenario may hold and lose, through the binary: RoCE without PFC, long links, full buffers.
 
-use crate::lab::{figure, report};
+use crate::lab::{figure, lab, report, scenario};
 
 /// Four to one into 200 KB of a lossy class: what overflows is dropped, a NAK or a timer sends it again.
 const LOSSY: &str = "
@@ -74,4 +74,37 @@ flows:
     );
     assert_eq!(figure(&report, "drops.total"), 0.0);
     assert!(figure(&report, "pauses.xoff_sent") > 0.0);
+}
+
+/// A link that loses everything is a standstill, although a timer would send again long after the end of the run.
+#[test]
+fn a_run_in_which_nothing_arrives_fails_the_check_of_liveness() {
+    let text = "lab: nothing\nduration: 10 ms\nlink: { rate: 25 Gbit/s, delay: 1 us }\n\
+                topology: { hosts: [h1, h2], switches: [s1], links: [{ ends: [h1, s1], loss: LOST }, { ends: [s1, h2] }] }\n\
+                flows: { from: h1, to: h2, size: 1 MB }\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |lost: &str, more: &str| {
+        lab(&[&scenario(folder.path(), &(text.replace("LOST", lost) + more))])
+    };
+    let ended = run("100 %", "");
+    ended.expect(1, &["check liveness failed", "nothing was delivered", "links lost"]);
+    run("100 %", "fails: liveness\n").expect(0, &[]);
+    run("0 %", "").expect(0, &[]);
+    // What has begun just before the end has not waited.
+    let late = text.replace("LOST", "100 %").replace("size: 1 MB", "size: 1 MB, start: 9 ms");
+    lab(&[&scenario(folder.path(), &late)]).expect(0, &[]);
+}
+
+/// A flow on a link that is cut for good ends after its retries, and the report says so.
+#[test]
+fn flows_that_end_in_an_error_are_listed_with_the_error() {
+    let text = "lab: failed\nduration: 200 ms\nlink: { rate: 25 Gbit/s, delay: 1 us }\n\
+                topology: { incast: { senders: 2 } }\nhost: { ack_timeout: 4 }\n\
+                flows: { from: senders, to: sink, size: 1 MB }\n\
+                faults: { at: 100 us, link_down: h1-s1 }\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let ended = lab(&[&scenario(folder.path(), text)]);
+    ended.expect(0, &[]);
+    let wanted = "failures: 1 of 2 flows, first h1->sink (1): it sent again after timeouts and NAKs until no retry was left";
+    assert!(ended.out.contains(wanted), "{}", ended.out);
 }

@@ -298,12 +298,42 @@ fn what_timers_count_is_shown_as_it_is() {
     ended.expect(0, &[]);
     let series = fs::read_to_string(out.join("series.csv")).expect("series.csv");
     let mut lines = series.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let column = lines.next().expect("a heading").iter().position(|name| name.contains("alpha"));
-    let last = lines.next_back().expect("a sample")[column.expect("alpha")];
+    let column =
+        lines.next().expect("a heading").iter().position(|name| name.ends_with(" n (number)"));
+    let last = lines.next_back().expect("a sample")[column.expect("what it shows")];
     // Every 10 us; what is due at the instant of the sample is not done yet.
     assert_eq!(last, "99");
     let page = fs::read_to_string(out.join("report.html")).expect("report.html");
-    assert!(page.contains("n of each flow") && !page.contains("congestion estimate (alpha)"));
+    assert!(page.contains("n of each flow") && !page.contains(">alpha<"));
+}
+
+/// Alpha is DCQCN's: what another rate control estimates by has its own name and unit, and one that estimates nothing shows nothing.
+#[test]
+fn an_estimate_has_the_name_and_unit_that_its_rate_control_gives_it() {
+    let text = |flows: &str| {
+        format!(
+            "lab: estimates\nduration: 1 ms\nlink: {{ rate: 100 Gbit/s, delay: 1 us, mtu: 1500 B }}\n\
+             topology: {{ incast: {{ senders: 4 }} }}\nhost: {{ rate_control: fixed }}\n\
+             switch: {{ qos: {{ preset: onyx_roce, wred_profiles: {{ ROCE: {{ green: {{ kmin: 5 KB, kmax: 50 KB, pmax: 50 % }} }} }} }} }}\n\
+             flows: [ {flows} ]\n"
+        )
+    };
+    let plain = report(&text("{ from: h1, to: sink }"));
+    assert!(plain["figures"].get("flows.alpha").is_none(), "a fixed rate has no alpha");
+    assert!(!plain["tables"].to_string().contains("alpha"), "{}", plain["tables"]);
+    let of = |n: u32, name: &str| format!("{{ from: h{n}, to: sink, rate_control: {name} }}");
+    let flows = [of(1, "dcqcn"), of(2, "nscc"), of(3, "swift"), of(4, "dctcp")].join(", ");
+    let mixed = report(&text(&flows));
+    let columns = mixed["tables"].as_array().expect("tables").iter();
+    let table = columns.clone().find(|table| table["title"] == "Flows").expect("flows");
+    let names = table["columns"].to_string();
+    assert!(names.contains("\"alpha\"") && names.contains("\"mean_delay\""), "{names}");
+    assert_eq!(mixed["figures"]["flows.mean_delay"]["unit"], "seconds");
+    // A queueing delay: less than what the largest queue of this buffer takes.
+    let delay = figure(&mixed, "flows.mean_delay");
+    assert!(delay > 1e-7 && delay < 1e-3, "{delay}");
+    let alpha = figure(&mixed, "flows.alpha");
+    assert!(alpha > 0.0 && alpha <= 1.0, "{alpha}");
 }
 
 #[test]

@@ -299,6 +299,11 @@ fn an_indexed_job_is_a_manifest() {
         assert!(ended.out.lines().any(|known| known == line), "{line}: {}", ended.out);
     }
     assert!(ended.out.contains("$((JOB_COMPLETION_INDEX + 1))/4"));
+    // Nothing merges by itself: the manifest says how.
+    let (merge, out) =
+        ("# When all tasks are done, in the same volume: wireyard lab merge '", "/out'");
+    let first = ended.out.lines().next().unwrap_or_default();
+    assert!(first.starts_with(merge) && first.ends_with(out), "{first}");
 }
 
 #[test]

@@ -245,3 +245,42 @@ fn telemetry_that_nobody_writes_is_refused() {
     refused("mtu: 1500 B", "mtu: 1100 B", &["a full packet of the hosts has 1124 B"]);
     refused("host: {", "host: { transport: rocev1,", &["frames of rocev1 have no room"]);
 }
+
+/// Parameters that do not go together are refused where they are written, of hosts and of single flows, with the values.
+#[test]
+fn parameters_that_contradict_each_other_are_refused_at_their_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = |host: &str, flow: &str| {
+        format!(
+            "lab: relations\nduration: 1 ms\nlink: {{ rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }}\n\
+             topology: {{ incast: {{ senders: 2 }} }}\nhost: {{ {host} }}\nflows:\n  - {{ from: h1, to: sink }}\n  \
+             - {{ from: h2, to: sink{flow} }}\n"
+        )
+    };
+    let refused = |text: String, said: &[&str]| {
+        lab(&["--check", &scenario(folder.path(), &text)]).expect(2, said);
+    };
+    let timely = "rate_control: timely, parameters: { t_low: 600 us }";
+    refused(
+        text(timely, ""),
+        &[
+            "scenario.yaml:5:",
+            "`t_low <= t_high` does not hold: t_low is 600000 ns, t_high is 500000 ns",
+        ],
+    );
+    let swift = ", rate_control: swift, parameters: { min_cwnd: 20 }";
+    refused(
+        text("rate_control: fixed", swift),
+        &[
+            "scenario.yaml:8:",
+            "`min_cwnd <= initial_cwnd` does not hold: min_cwnd is 20, initial_cwnd is 12",
+        ],
+    );
+    // A relation with the link: the same parameter is right on a faster one.
+    let fast = "rate_control: timely, parameters: { initial_rate: 40 Gbit/s }";
+    refused(text(fast, ""), &["initial_rate is 40 Gbit/s", "std.line_rate is 25 Gbit/s"]);
+    let faster = text(fast, "").replace("rate: 25 Gbit/s", "rate: 100 Gbit/s");
+    lab(&["--check", &scenario(folder.path(), &faster)]).expect(0, &[]);
+    // Ten times slower, the link has a tenth of the rate and the relation is about the one that is written.
+    lab(&["--check", &scenario(folder.path(), &format!("{faster}dilate: 10\n"))]).expect(0, &[]);
+}

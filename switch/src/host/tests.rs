@@ -234,7 +234,7 @@ fn marks_become_cnps_and_lower_the_rate() {
     assert_eq!((np.cnp_sent, rig.ends[1].counters().cnps_sent), (4, 4));
     let report = rig.ends[0].flow(flow).unwrap();
     assert_eq!(report.qp.cnps_received, 4);
-    assert!(report.rate.rate_bps < 30e9 && report.rate.dcqcn_alpha > 0.9, "{:?}", report.rate);
+    assert!(report.rate.rate_bps < 30e9 && report.rate.estimate > 0.9, "{:?}", report.rate);
 }
 
 /// The partition, and on InfiniBand the service level, of the marked packet: with another a CNP does not arrive.

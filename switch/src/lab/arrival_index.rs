@@ -1,5 +1,5 @@
 //! What is on its way in a lab, in one place: the first arrival at every port, ports of a node side by side; and the ports that sent
-//! since somebody looked.
+//! since the last look.
 //!
 //! Links write it, the run reads it, so ports without a frame cost nothing. One thread runs the nodes of a partition, so plain loads and stores are
 //! enough. It holds no frames: those are the links' ([`link`](super::link)).
@@ -66,7 +66,7 @@ impl ArrivalIndex {
     }
 
     /// The first arrival after `now` at these places; `arrived` gets the numbers of those, from 1 on, where there is an earlier one.
-    /// Which one that is nobody can foresee, so no branch depends on it.
+    /// Which one that is cannot be predicted, so no branch depends on it.
     #[inline]
     pub fn look(&self, places: Range<usize>, now: Time, arrived: &mut Vec<u16>) -> Deadline {
         // Hosts are most of the nodes, and have one wire.

@@ -13,7 +13,7 @@ use super::error::LabError;
 use super::fabric::{Fabric, NodeKind};
 use super::host::{self, Connection};
 use super::lease::Lease;
-use super::link::{self, Direction, Seat};
+use super::link::{self, Direction, LinkEnd};
 use super::memory;
 use super::partition::Layout;
 use super::queues::switch_qos;
@@ -52,7 +52,7 @@ pub(super) struct Devices {
     /// By link: from its first end to its second, and back.
     pub(super) links: Vec<[Arc<Direction>; 2]>,
     /// By partition: what arrives where, and who may touch its links.
-    pub(super) seats: Vec<(Arc<ArrivalIndex>, Arc<Lease>)>,
+    pub(super) leases: Vec<(Arc<ArrivalIndex>, Arc<Lease>)>,
     /// What switches run, without entries.
     pub(super) base: Loaded,
     /// Entries files of the switches, by name: for who wants to look.
@@ -86,7 +86,7 @@ pub(super) fn devices(
         flows: Vec::new(),
         gates: Vec::new(),
         links: Vec::new(),
-        seats: seats(&scenario.fabric, layout),
+        leases: leases(&scenario.fabric, layout),
         base,
         entries: Vec::new(),
     };
@@ -166,14 +166,14 @@ fn link_ports(
     for (number, link) in fabric.links.iter().enumerate() {
         let [a, b] = link.ends.map(|node| fabric.nodes[node].name.clone());
         let names = [format!("{a}-{b}"), format!("{b}-{a}")];
-        let seats = link.ends.map(|node| {
-            let (arrival_index, lease) = &devices.seats[layout.of[node].0];
+        let ends = link.ends.map(|node| {
+            let (arrival_index, lease) = &devices.leases[layout.of[node].0];
             let place = layout.place(node, fabric.port(node, number));
             let is_host = fabric.nodes[node].kind == NodeKind::Host;
-            Seat { arrival_index, lease, place, is_host }
+            LinkEnd { arrival_index, lease, place, is_host }
         });
         let (ends, directions) =
-            link::join(names.clone(), kind, link.setup, (seed, number as u64), seats);
+            link::join(names.clone(), kind, link.setup, (seed, number as u64), ends);
         if let Some(capture) = scenario.captures.iter().find(|capture| capture.link == number) {
             for (direction, tap) in directions.iter().zip(Tap::pair(names, kind, capture.frames)?) {
                 direction.capture(tap);
@@ -194,12 +194,12 @@ fn link_ports(
 }
 
 /// What the links of each partition belong to.
-fn seats(fabric: &Fabric, layout: &Layout) -> Vec<(Arc<ArrivalIndex>, Arc<Lease>)> {
-    let seat = |nodes: &Vec<usize>| {
+fn leases(fabric: &Fabric, layout: &Layout) -> Vec<(Arc<ArrivalIndex>, Arc<Lease>)> {
+    let lease = |nodes: &Vec<usize>| {
         let ports = nodes.iter().map(|&node| fabric.nodes[node].links.len());
         (ArrivalIndex::new(ports), Lease::new())
     };
-    layout.parts.iter().map(seat).collect()
+    layout.parts.iter().map(lease).collect()
 }
 
 /// What frames of this transport are on a link.

@@ -71,7 +71,7 @@ impl Lab {
         self.checks.made += 1;
         self.check_links()?;
         self.check_drops()?;
-        self.check_standstill()?;
+        self.check_standstill(false)?;
         if self.checks.samples.is_multiple_of(AUDIT_EVERY) {
             self.check_all()?;
         }
@@ -255,13 +255,14 @@ impl Lab {
         Ok(())
     }
 
-    /// Something must arrive as long as there is something to send and no host is paused.
-    fn check_standstill(&mut self) -> Result<(), Violation> {
+    /// Something must arrive as long as there is something to send and no host is paused. At the end of a run there is nothing to wait
+    /// for: flows that had the time and delivered nothing at all stand still, whatever timers they have.
+    pub(super) fn check_standstill(&mut self, is_end: bool) -> Result<(), Violation> {
         let now = self.now();
         let (statuses, delivered) = self.open_statuses();
         let is_open = |flow: &host::FlowStatus| {
             let is_begun = flow.started.is_some() && flow.posted > flow.completed;
-            is_begun && flow.finished.is_none() && !flow.failed
+            is_begun && flow.finished.is_none() && flow.failed.is_none()
         };
         let wants = statuses.iter().any(is_open);
         let excused = self.scenario.faults.iter().any(|fault| {
@@ -281,7 +282,8 @@ impl Lab {
         }
         // A circle stays, whatever is sent again.
         let circle = self.deadlock();
-        if circle.is_none() && waited < self.patience() {
+        let is_lost = is_end && delivered == 0;
+        if circle.is_none() && !is_lost && waited < self.longest_wait() {
             return Ok(());
         }
         let why = match circle {
@@ -382,7 +384,7 @@ impl Lab {
     }
 
     /// How long nothing may be delivered. Where packets are lost, one that is lost again and again waits for its timer.
-    fn patience(&self) -> Span {
+    fn longest_wait(&self) -> Span {
         let (scenario, standstill) = (&self.scenario, self.standstill());
         if is_clean(scenario) && self.checks.dropped.iter().all(|dropped| *dropped == 0) {
             return standstill;
@@ -436,7 +438,7 @@ fn keeps_order(scenario: &Scenario) -> bool {
         && !scenario.faults.iter().any(reroutes)
 }
 
-/// Nothing in the scenario loses, turns over or overtakes packets on links.
+/// Nothing in the scenario loses, corrupts or reorders packets on links.
 fn is_clean(scenario: &Scenario) -> bool {
     let quiet = |link: &super::fabric::Link| {
         let zero = crate::units::Probability::ZERO;

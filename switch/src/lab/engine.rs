@@ -3,7 +3,7 @@
 //! Sources of events, in the order in which equal instants are served: faults, nodes, samples. What nodes do is the affair of
 //! partitions (`part`): here is what concerns them all. A run is a row of phases. In a phase every partition does what is
 //! due before the next fault, and up to the next sample; between two phases no partition runs, the lab has all devices, and applies a
-//! fault or takes a sample. One partition is run here, several by a `crew`, with the same results.
+//! fault or takes a sample. One partition is run here, several by `workers`, with the same results.
 //!
 //! What looks at every event (a live run, the search for the packet that broke a check) has one partition, and a phase for each event.
 
@@ -15,7 +15,6 @@ use wireyard_tables::time::{Deadline, Span, Time};
 use super::build::{self, Options};
 use super::cable::Cabling;
 use super::checks::{Checks, Violation};
-use super::crew::Crew;
 use super::error::LabError;
 use super::failure_trace::Watch;
 use super::host::{self, Connection, FlowStatus};
@@ -26,6 +25,7 @@ use super::partition::{self, Layout};
 use super::sampler::Sampler;
 use super::scenario::{FaultKind, FlowSpec, Scenario};
 use super::thresholds::Thresholds;
+use super::workers::Workers;
 use crate::core::Core;
 use crate::host::{GateId, GateReport};
 use crate::program::Loaded;
@@ -92,7 +92,7 @@ pub struct Lab {
     layout: Layout,
     parts: Vec<Part>,
     /// Threads for all partitions but the first.
-    crew: Option<Crew>,
+    workers: Option<Workers>,
     /// Links lead through the kernel.
     is_live: bool,
     /// What switches run, without entries.
@@ -150,7 +150,7 @@ impl Lab {
         layout: Layout,
     ) -> Result<Lab, LabError> {
         let mut devices = build::devices(&scenario, options, cabling, &layout)?;
-        let seats = std::mem::take(&mut devices.seats);
+        let leases = std::mem::take(&mut devices.leases);
         let crossings = crossings(&scenario, &layout, &devices.links);
         let part = |(number, (arrival_index, lease)): (usize, (_, _))| {
             Part::new(part::Setup {
@@ -164,8 +164,8 @@ impl Lab {
                 parts: layout.parts.len(),
             })
         };
-        let parts: Vec<Part> = seats.into_iter().enumerate().map(part).collect();
-        let crew = (parts.len() > 1).then(|| Crew::new(&layout.lookahead)).transpose()?;
+        let parts: Vec<Part> = leases.into_iter().enumerate().map(part).collect();
+        let workers = (parts.len() > 1).then(|| Workers::new(&layout.lookahead)).transpose()?;
         let mut lab = Lab {
             seed: options.seed.unwrap_or(scenario.seed),
             mem: devices.mem,
@@ -179,7 +179,7 @@ impl Lab {
             links: devices.links,
             layout,
             parts,
-            crew,
+            workers,
             is_live: cabling.is_some(),
             base: devices.base,
             entries: devices.entries,
@@ -210,6 +210,11 @@ impl Lab {
     /// The scenario.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
+    }
+
+    /// Switches may choose the way of a packet by what they have seen: their program has registers.
+    pub(super) fn balances(&self) -> bool {
+        !self.base.program.registers.is_empty()
     }
 
     /// Now.
@@ -286,9 +291,9 @@ impl Lab {
 
     /// The last checks.
     pub(super) fn finish(&mut self, outcome: Outcome) -> Outcome {
-        self.settle(self.now);
+        self.sync_to(self.now);
         self.last = self.statuses();
-        let checked = self.check_all();
+        let checked = self.check_all().and_then(|()| self.check_standstill(true));
         match self.out_of_memory().map_or(checked, Err) {
             Ok(()) => outcome,
             Err(violation) => Outcome::Failed(violation),
@@ -297,12 +302,12 @@ impl Lab {
 
     /// Lets all nodes do what is due before `limit`.
     fn phase(&mut self, limit: Deadline) -> Result<(), Violation> {
-        self.hand_out();
-        let done = match &self.crew {
+        self.lend_cores();
+        let done = match &self.workers {
             None => self.parts[0].run(limit, u32::MAX),
-            Some(crew) => crew.phase(&mut self.parts, limit),
+            Some(workers) => workers.phase(&mut self.parts, limit),
         };
-        self.take_back();
+        self.return_cores();
         done.map_err(|halt| self.halted(halt))
     }
 
@@ -311,7 +316,7 @@ impl Lab {
         self.now = now;
         let Some((_, number)) = self.parts[0].event_queue.first() else { return Ok(()) };
         let node = self.parts[0].nodes[number];
-        self.hand_out();
+        self.lend_cores();
         let part = &mut self.parts[0];
         let done = match self.is_live {
             true => part.step_all(number, now),
@@ -320,7 +325,7 @@ impl Lab {
                 part.step(number, now, trace)
             }
         };
-        self.take_back();
+        self.return_cores();
         if self.watch.is_some() {
             self.look(node)?;
         }
@@ -328,7 +333,7 @@ impl Lab {
     }
 
     /// Gives every partition its devices.
-    fn hand_out(&mut self) {
+    fn lend_cores(&mut self) {
         if let [only] = &mut self.parts[..] {
             return std::mem::swap(&mut only.cores, &mut self.cores);
         }
@@ -338,7 +343,7 @@ impl Lab {
     }
 
     /// Takes them back, in the order of nodes.
-    fn take_back(&mut self) {
+    fn return_cores(&mut self) {
         self.events = self.parts.iter().map(|part| part.events).sum();
         if let [only] = &mut self.parts[..] {
             return std::mem::swap(&mut only.cores, &mut self.cores);
@@ -367,7 +372,7 @@ impl Lab {
     }
 
     fn sample(&mut self) -> Result<(), Violation> {
-        self.settle(self.now);
+        self.sync_to(self.now);
         let warm = Time::ZERO + self.scenario.warm_up;
         if self.now >= warm && !self.sampler.is_warm() {
             self.begin_measurement();
@@ -415,7 +420,7 @@ impl Lab {
         let (flows, cores, settled) = (&self.flows, &mut self.cores, &mut self.settled_bytes);
         self.open.retain(|flow| {
             let status = flows[*flow].status(cores);
-            let is_open = status.finished.is_none() && !status.failed;
+            let is_open = status.finished.is_none() && status.failed.is_none();
             delivered += status.delivered_bytes;
             *settled += if is_open { 0 } else { status.delivered_bytes };
             found.push(status);
@@ -466,13 +471,13 @@ impl Lab {
     }
 
     /// Brings what is counted up to an instant: nodes are not polled where only memory becomes free.
-    fn settle(&mut self, at: Time) {
+    fn sync_to(&mut self, at: Time) {
         self.cores.iter_mut().for_each(|core| core.sync(at));
     }
 
     fn apply(&mut self, fault: usize, begins: bool) {
         // What is due at this very instant comes after the fault.
-        self.settle(self.now - Span::from_ps(1));
+        self.sync_to(self.now - Span::from_ps(1));
         match self.scenario.faults[fault].kind {
             FaultKind::LinkDown { link, .. } => {
                 for direction in &self.links[link] {

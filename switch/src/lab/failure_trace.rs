@@ -28,7 +28,7 @@ struct Suspect {
     /// Its bytes, as they were queued or dropped.
     bytes: Vec<u8>,
     /// What became of it.
-    fate: String,
+    outcome: String,
 }
 
 /// Where and when to look.
@@ -146,7 +146,7 @@ impl Lab {
         let suspect = dropped.into_iter().next().map(|packet| Suspect {
             ingress_port: packet.ingress_port,
             bytes: packet.bytes,
-            fate: format!("dropped: {}", packet.reason),
+            outcome: format!("dropped: {}", packet.reason),
         });
         if let Some(watch) = &mut self.watch {
             watch.found = Some(Moment { node, at: now, suspect });
@@ -167,8 +167,8 @@ impl Lab {
             let Some(buf) = &packet.buf else { continue };
             let bytes = self.mem.frame(buf, packet.data_off, packet.len).to_vec();
             let place = port_name(&self.scenario.fabric, node, port);
-            let fate = format!("it has been waiting since in {place} queue {queue}");
-            let suspect = Suspect { ingress_port: packet.ingress_port, bytes, fate };
+            let outcome = format!("it has been waiting since in {place} queue {queue}");
+            let suspect = Suspect { ingress_port: packet.ingress_port, bytes, outcome };
             let at = Time::from_ns(packet.ingress_ns);
             return Some(Moment { node, at, suspect: Some(suspect) });
         }
@@ -199,7 +199,7 @@ impl Lab {
             out.push_str("  no packet passed the program\n");
         }
         if let Some(suspect) = &moment.suspect {
-            let _ = writeln!(out, "{}", suspect.fate);
+            let _ = writeln!(out, "{}", suspect.outcome);
             let shown = &suspect.bytes[..suspect.bytes.len().min(BYTES_MAX)];
             for (row, bytes) in shown.chunks(16).enumerate() {
                 let digits: Vec<String> = bytes.iter().map(|b| format!("{b:02x}")).collect();

@@ -75,7 +75,13 @@ fn completions(lab: &Lab) -> String {
         if spec.rounds > 1 {
             continue;
         }
-        rows.push((finished, index, size.get(), started, least_time(scenario, spec)));
+        rows.push((
+            finished,
+            index,
+            size.get(),
+            started,
+            least_time(scenario, spec, lab.balances()),
+        ));
     }
     rows.sort_unstable_by_key(|row| (row.0, row.1));
     let mut out = String::new();

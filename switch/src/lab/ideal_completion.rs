@@ -4,6 +4,11 @@
 //! longest path: the first packet to the slowest link, all of them over it, the last one on. Two such paths are
 //! looked at, because a short last packet may wait behind its predecessor; a window, rate control and the hosts'
 //! own time are not in it. So no flow is faster, and a lone one that may send at line rate is as fast.
+//!
+//! Packets that go several ways, as those of a sender that sprays or of switches that balance do, share all links that are equally
+//! near: a hop carries what all of these carry together, and a frame takes the time of one of them.
+
+use std::collections::BTreeSet;
 
 use wireyard_tables::time::Span;
 
@@ -11,7 +16,7 @@ use super::fabric::LinkSetup;
 use super::host;
 use super::scenario::{FlowSpec, HostSetup, Scenario};
 use crate::roce::qp::Retransmission;
-use crate::units::Bytes;
+use crate::units::{BitsPerSec, Bytes};
 
 /// RETH of a message's first packet (IBTA 9.3.3), of a selective sender's each packet.
 const RETH_BYTES: u64 = 16;
@@ -30,12 +35,13 @@ fn wire(host: &HostSetup, behind: u64) -> u64 {
     (frame + 4).max(shortest) + overhead - 4
 }
 
-/// The shortest time from a flow's first post to its last acknowledgement, if its ends are joined.
-pub(super) fn least_time(scenario: &Scenario, spec: &FlowSpec) -> Option<Span> {
+/// The shortest time from a flow's first post to its last acknowledgement, if its ends are joined; `balances`: switches may send the
+/// packets of a flow several ways.
+pub(super) fn least_time(scenario: &Scenario, spec: &FlowSpec, balances: bool) -> Option<Span> {
     let (messages, length) = host::messages(spec);
     // Rounds are reported one by one.
     let messages = if spec.rounds > 1 { 1 } else { messages? };
-    let there = one_way(scenario, spec, (messages, u64::from(length)))?;
+    let there = one_way(scenario, spec, (messages, u64::from(length)), balances)?;
     let setups = links_of(scenario, spec)?;
     let back = wire(scenario.host_of(spec.from), AETH_BYTES);
     let returned = setups.iter().map(|setup| setup.delay + setup.rate.time_for(Bytes::new(back)));
@@ -53,6 +59,26 @@ pub(super) fn end_hops(scenario: &Scenario, spec: &FlowSpec) -> Option<(Span, Sp
 /// Bytes on the wire of so much payload in full packets.
 pub(super) fn wire_bytes(host: &HostSetup, payload: u64) -> u64 {
     Extent::of(host, payload).message
+}
+
+/// By hop, the rate of all links together that are so far from the sender on a shortest way.
+fn joint_rates(scenario: &Scenario, spec: &FlowSpec, hops: usize) -> Option<Vec<BitsPerSec>> {
+    let fabric = &scenario.fabric;
+    let near = fabric.hops(spec.to);
+    let mut nodes = BTreeSet::from([spec.from]);
+    let mut rates = Vec::new();
+    for _ in 0..hops {
+        let (mut next, mut rate) = (BTreeSet::new(), 0_u64);
+        for node in nodes {
+            for link in fabric.leading(node, &near) {
+                rate = rate.saturating_add(fabric.links[link].setup.rate.get());
+                next.insert(fabric.far(link, node));
+            }
+        }
+        rates.push(BitsPerSec::new(rate)?);
+        nodes = next;
+    }
+    Some(rates)
 }
 
 fn links_of(scenario: &Scenario, spec: &FlowSpec) -> Option<Vec<LinkSetup>> {
@@ -95,21 +121,27 @@ pub(super) fn one_way(
     scenario: &Scenario,
     spec: &FlowSpec,
     (messages, length): (u64, u64),
+    balances: bool,
 ) -> Option<Span> {
     let setups = links_of(scenario, spec)?;
     let host = scenario.sender(spec);
+    let rates = match balances || host.spray > 1 {
+        true => joint_rates(scenario, spec, setups.len())?,
+        false => setups.iter().map(|setup| setup.rate).collect(),
+    };
     let Extent { first, middle, last, message } = Extent::of(&host, length);
     let mtu = host.path_mtu.get();
     let all = message.saturating_mul(messages);
     let time = |hop: usize, bytes: u64| setups[hop].rate.time_for(Bytes::new(bytes));
-    let slowest = (0..setups.len()).max_by_key(|&hop| (time(hop, mtu), std::cmp::Reverse(hop)))?;
+    let joint = |hop: usize, bytes: u64| rates[hop].time_for(Bytes::new(bytes));
+    let slowest = (0..setups.len()).max_by_key(|&hop| (joint(hop, mtu), std::cmp::Reverse(hop)))?;
     let sum = |spans: &mut dyn Iterator<Item = Span>| spans.fold(Span::ZERO, |a, b| a + b);
     let in_front = sum(&mut (0..slowest).map(|hop| time(hop, first)));
     let behind = |bytes: u64| sum(&mut (slowest + 1..setups.len()).map(|hop| time(hop, bytes)));
-    let straight = time(slowest, all) + behind(last);
+    let straight = joint(slowest, all).max(time(slowest, last)) + behind(last);
     let end = setups.len() - 1;
     let waiting = match end > slowest && all > last {
-        true => time(slowest, all - last) + behind(middle) + time(end, last),
+        true => joint(slowest, all - last) + behind(middle) + time(end, last),
         false => Span::ZERO,
     };
     let delays = setups.iter().map(|setup| setup.delay);

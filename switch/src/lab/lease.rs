@@ -13,8 +13,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Nobody has the lease.
-const NOBODY: u64 = u64::MAX - 1;
+/// No thread has the lease.
+const FREE: u64 = u64::MAX - 1;
 /// Its holder touches a value.
 const BUSY: u64 = u64::MAX;
 /// The number of a thread that has never had a lease, which none has.
@@ -39,7 +39,7 @@ fn this_thread() -> u64 {
 /// Which thread may touch the values under it.
 #[derive(Debug)]
 pub struct Lease {
-    /// The number of a thread, [`NOBODY`] or [`BUSY`].
+    /// The number of a thread, [`FREE`] or [`BUSY`].
     holder: AtomicU64,
 }
 
@@ -56,25 +56,25 @@ impl Lease {
     pub fn give(&self) {
         assert!(self.holder.load(Ordering::Relaxed) == this_thread(), "a lease of another thread");
         // What this thread did to the values happens before what the next holder does.
-        self.holder.store(NOBODY, Ordering::Release);
+        self.holder.store(FREE, Ordering::Release);
     }
 
     /// Takes it over from the thread that gave it up.
     ///
     /// # Panics
-    /// Somebody holds it.
+    /// A thread holds it.
     pub fn take(&self) {
-        let from = (NOBODY, this_thread());
+        let from = (FREE, this_thread());
         let taken =
             self.holder.compare_exchange(from.0, from.1, Ordering::Acquire, Ordering::Relaxed);
-        assert!(taken.is_ok(), "a lease that nobody has given up");
+        assert!(taken.is_ok(), "a lease that another thread has");
     }
 
     /// Begins to touch a value; gives the number of this thread.
     #[inline]
     fn enter(&self) -> u64 {
         let number = NUMBER.get();
-        // The number of this thread was put there by this thread: nobody else can have changed it since.
+        // The number of this thread was put there by this thread: no other thread can have changed it since.
         if self.holder.load(Ordering::Relaxed) != number {
             refuse();
         }
@@ -113,7 +113,7 @@ impl<T> Leased<T> {
     #[inline]
     pub(super) fn with<R>(&self, touch: impl FnOnce(&mut T) -> R) -> R {
         let number = self.lease.enter();
-        // SAFETY: `enter` let this thread in and nobody else until the number is stored again, below.
+        // SAFETY: `enter` let this thread in and no other until the number is stored again, below.
         let result = touch(unsafe { &mut *self.value.get() });
         self.lease.holder.store(number, Ordering::Relaxed);
         result

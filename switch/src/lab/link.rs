@@ -66,9 +66,9 @@ struct Flight {
     chances: Chances,
 }
 
-/// The end of a link: who notes what arrives there, who may touch it, and its place in the arrival index.
+/// The end of a link: the index that notes what arrives there, the lease of the thread that may touch it, its place in the index.
 #[derive(Clone, Copy, Debug)]
-pub struct Seat<'a> {
+pub struct LinkEnd<'a> {
     /// Of its partition.
     pub arrival_index: &'a Arc<ArrivalIndex>,
     /// Of its partition.
@@ -94,7 +94,7 @@ impl Direction {
     fn new(
         setup: LinkSetup,
         (seed, number): (u64, u64),
-        (from, to): (Seat<'_>, Seat<'_>),
+        (from, to): (LinkEnd<'_>, LinkEnd<'_>),
     ) -> Direction {
         let flight = || Flight {
             frames: VecDeque::new(),
@@ -239,7 +239,7 @@ impl Flight {
         }
         let later = match self.chances.only_later() {
             Some(later) => later,
-            None => match self.befall(mem, &mut frame) {
+            None => match self.draw_faults(mem, &mut frame) {
                 Some(later) => later,
                 None => return mem.free(frame.buf),
             },
@@ -253,39 +253,39 @@ impl Flight {
         if self.frames.back().is_none_or(|last| last.timestamp <= timestamp) {
             self.frames.push_back(received());
         } else {
-            self.overtake(received());
+            self.insert_reordered(received());
         }
     }
 
     /// Puts a frame in its place among those that are on their way.
     fn join(&mut self, frame: RxFrame) {
         match self.frames.back() {
-            Some(last) if last.timestamp > frame.timestamp => self.overtake(frame),
+            Some(last) if last.timestamp > frame.timestamp => self.insert_reordered(frame),
             _ => self.frames.push_back(frame),
         }
     }
 
     /// Puts a frame in front of those that arrive later.
     #[cold]
-    fn overtake(&mut self, frame: RxFrame) {
+    fn insert_reordered(&mut self, frame: RxFrame) {
         let later = |other: &&RxFrame| other.timestamp > frame.timestamp;
         let behind = self.frames.iter().rev().take_while(later).count();
         self.frames.insert(self.frames.len() - behind, frame);
     }
 
-    /// Lets happen to a frame what happens by chance; gives how much later it comes. `None`: it is lost.
-    fn befall(&mut self, mem: &mut PacketMemory, frame: &mut TxFrame) -> Option<Span> {
-        let fate = self.chances.draw();
-        if fate.is_lost {
+    /// Loses, corrupts or delays a frame as is drawn; gives how much later it comes. `None`: it is lost.
+    fn draw_faults(&mut self, mem: &mut PacketMemory, frame: &mut TxFrame) -> Option<Span> {
+        let drawn = self.chances.draw();
+        if drawn.is_lost {
             self.counters.lost += 1;
             return None;
         }
-        if let Some(draw) = fate.corrupts {
+        if let Some(draw) = drawn.corrupts {
             let turned = flip_bit(mem, &mut frame.buf, frame.data_off, frame.len, draw);
             self.counters.corrupted += u64::from(turned);
         }
-        self.counters.reordered += u64::from(fate.is_reordered);
-        Some(fate.later)
+        self.counters.reordered += u64::from(drawn.is_reordered);
+        Some(drawn.later)
     }
 }
 
@@ -307,7 +307,7 @@ pub fn join(
     link: LinkType,
     setup: LinkSetup,
     (seed, number): (u64, u64),
-    [first, second]: [Seat<'_>; 2],
+    [first, second]: [LinkEnd<'_>; 2],
 ) -> ([LinkPort; 2], [Arc<Direction>; 2]) {
     let there = Arc::new(Direction::new(setup, (seed, 2 * number), (first, second)));
     let back = Arc::new(Direction::new(setup, (seed, 2 * number + 1), (second, first)));

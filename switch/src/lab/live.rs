@@ -113,7 +113,7 @@ pub fn run(
     let mut lab = Lab::over(kept, options, Some(&cabling))?;
     let (outcome, clock) = pace(&mut lab, plan, pulse);
     let stalls = clock.stalls();
-    settle(&cabling, &mut lab.mem);
+    drain_cables(&cabling, &mut lab.mem);
     let mut live = Live {
         dilation: plan.dilation,
         stalls,
@@ -163,7 +163,7 @@ fn pace(
 }
 
 /// Takes what is still in the kernel off the cables; what does not come is lost.
-fn settle(cabling: &Cabling, mem: &mut PacketMemory) {
+fn drain_cables(cabling: &Cabling, mem: &mut PacketMemory) {
     for _ in 0..LAST_LOOKS {
         let rest =
             |cable: &Arc<Cable>| [0, 1].map(|end| cable.take_rest(end, mem)).iter().sum::<u64>();

@@ -6,7 +6,7 @@
 //! (`engine/tests.rs` holds the two against each other), and it is faster because code and state stay in the cache.
 //!
 //! In the same way a partition goes on by itself up to the instant before which nothing reaches it from another: who runs it says
-//! which that is ([`crew`](super::crew)). A lab that one thread runs is one partition. There is no thread and no lock in this module.
+//! which that is ([`workers`](super::workers)). A lab that one thread runs is one partition. There is no thread and no lock in this module.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ const POLLS_MAX: u32 = 100_000;
 pub(super) enum Halt {
     /// A node of the lab that wants to be polled again and again at this instant.
     Stuck(usize, Time),
-    /// A node sent a frame at this instant that arrives in another partition sooner than that one was told.
+    /// A node sent a frame at this instant that arrives in another partition sooner than that partition allowed for.
     Early(usize, Time),
     /// Another partition cannot go on.
     Other,
@@ -189,7 +189,7 @@ impl Part {
     pub(super) fn poll(&mut self, node: usize, horizon: &mut Deadline) -> Result<Deadline, Halt> {
         let (next, sent) = self.poll_due(node, None);
         if sent {
-            self.tell(node, horizon)?;
+            self.note_arrivals(node, horizon)?;
         }
         self.after(node, next)
     }
@@ -217,7 +217,7 @@ impl Part {
     /// Behind one poll: the node goes on with its next event, whatever the answer to what it sent.
     fn end_step(&mut self, node: usize, next: Deadline) -> Result<(), Halt> {
         let mut horizon = Deadline::at(self.now);
-        self.tell(node, &mut horizon)?;
+        self.note_arrivals(node, &mut horizon)?;
         let next = self.after(node, next)?;
         self.event_queue.set(node, next);
         Ok(())
@@ -225,7 +225,11 @@ impl Part {
 
     /// Tells the far ends what a node sent.
     #[inline]
-    pub(super) fn tell(&mut self, node: usize, horizon: &mut Deadline) -> Result<(), Halt> {
+    pub(super) fn note_arrivals(
+        &mut self,
+        node: usize,
+        horizon: &mut Deadline,
+    ) -> Result<(), Halt> {
         let (event_queue, node_state) = (&mut self.event_queue, &self.node_states[node]);
         let (now, mut is_early) = (self.now, false);
         self.arrival_index.take_sent(|place| {
@@ -301,7 +305,7 @@ impl Part {
     }
 }
 
-/// Takes what a node sent at `now` to another partition; true if some of it arrives sooner than that one was told.
+/// Takes what a node sent at `now` to another partition; true if some of it arrives sooner than that partition allowed for.
 #[cold]
 fn leave(crossings: &Crossings, number: usize, now: Time, leaving: &mut Vec<Passing>) -> bool {
     let Some(crossing) = &crossings[number] else { return false };

@@ -93,7 +93,7 @@ fn followable(lab: &Lab, flows: usize) -> Result<(), String> {
     if scenario.flows.iter().any(|flow| scenario.sender(flow).spray > 1) {
         return Err("packets of a flow take several ways".into());
     }
-    if !lab.base.program.registers.is_empty() {
+    if lab.balances() {
         return Err("switches choose the way of a flow by what they have seen".into());
     }
     match flows > FOLLOWED_MAX {

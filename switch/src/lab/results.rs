@@ -5,6 +5,7 @@ mod capacity;
 mod collectives;
 mod crossing;
 mod depths;
+mod estimates;
 mod figures;
 mod flow_plots;
 mod flows;
@@ -123,7 +124,8 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     marking::fill(&mut report, &window, bottleneck);
     figures::fill(&mut report, &window);
     ledgers::fill(&mut report, &window);
-    headline::fill(&mut report, crossing.is_of_all(), scenario.host.estimate());
+    let estimates = estimates::Estimates::new(scenario);
+    headline::fill(&mut report, crossing.is_of_all(), &estimates.kinds);
     match outcome {
         Outcome::Failed(violation) => {
             let found = format!("at {}: {}", violation.at, violation.what);

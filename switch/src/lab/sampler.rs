@@ -60,8 +60,8 @@ pub struct FlowTrack {
     pub delivered: Vec<f64>,
     /// Rate of its reaction point, bit/s.
     pub rate: Vec<f64>,
-    /// Alpha of its reaction point.
-    pub alpha: Vec<f64>,
+    /// Its estimate of congestion: alpha of DCQCN, or what its program shows.
+    pub estimate: Vec<f64>,
 }
 
 /// Everything measured.
@@ -193,7 +193,7 @@ impl Sampler {
             let status = flow.status_at(cores, now);
             track.delivered.push(status.delivered_bytes as f64);
             track.rate.push(status.rate.map_or(f64::NAN, |rate| rate.rate_bps));
-            track.alpha.push(status.rate.map_or(f64::NAN, |rate| rate.dcqcn_alpha));
+            track.estimate.push(status.rate.map_or(f64::NAN, |rate| rate.estimate));
         }
         true
     }
@@ -216,7 +216,7 @@ impl Sampler {
         self.pauses.values_mut().for_each(|track| thin(&mut track.paused));
         self.links.iter_mut().for_each(thin);
         for track in &mut self.flows {
-            [&mut track.delivered, &mut track.rate, &mut track.alpha].into_iter().for_each(thin);
+            [&mut track.delivered, &mut track.rate, &mut track.estimate].into_iter().for_each(thin);
         }
     }
 
@@ -297,7 +297,7 @@ mod tests {
             sampler.sample(Time::from_ns(1_000 * n), &mut [], &[]);
             if sampler.flows[0].rate.len() < sampler.times.len() {
                 let track = &mut sampler.flows[0];
-                [&mut track.delivered, &mut track.rate, &mut track.alpha]
+                [&mut track.delivered, &mut track.rate, &mut track.estimate]
                     .into_iter()
                     .for_each(|values| values.push(n as f64));
             }

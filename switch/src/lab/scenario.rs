@@ -33,10 +33,11 @@ use super::fabric::Fabric;
 use super::workload::{self, Gate, Part, Source};
 use crate::config::qos::QosConfig;
 use crate::frames::envelope::Encap;
+use crate::report::Unit;
 use crate::report::expect::Condition;
 use crate::roce::qp::{AckTimer, Retransmission};
 use crate::roce::rp::dcqcn::Setting;
-use crate::roce::rp::program::Program;
+use crate::roce::rp::program::{self, Program};
 use crate::roce::telemetry::TELEMETRY_BYTES;
 use crate::units::{Bytes, Dilation, Probability};
 
@@ -169,12 +170,20 @@ impl HostSetup {
         self.transport == Transport::Infiniband
     }
 
-    /// What rate control estimates congestion by: alpha of DCQCN, or the state that a program shows.
-    pub fn estimate(&self) -> Option<&str> {
-        match &self.rate_program {
-            Some(program) => program.estimate_name(),
-            None => (self.rate_control != "fixed").then_some("alpha"),
-        }
+    /// What rate control estimates congestion by, and its unit in a report: alpha of DCQCN, or the state that a program shows.
+    pub fn estimate(&self) -> Option<(&str, Unit)> {
+        let Some(program) = &self.rate_program else {
+            return (self.rate_control != "fixed").then_some(("alpha", Unit::Plain));
+        };
+        let of = program.estimate()?;
+        let unit = match of.unit {
+            program::Unit::Time => Unit::Seconds,
+            program::Unit::Rate => Unit::BitRate,
+            program::Unit::Bytes => Unit::Bytes,
+            program::Unit::Count => Unit::Count,
+            program::Unit::Number => Unit::Plain,
+        };
+        Some((&of.name, unit))
     }
 
     /// Packets for each acknowledgement.
@@ -444,6 +453,8 @@ impl Scenario {
             setup.rate_control.clone_from(&control.name);
             setup.rate_program.clone_from(&control.program);
             setup.parameters.clone_from(&control.parameters);
+            // What is wrong with them is wrong where the flow is written.
+            setup.rate_span = Some(flow.span);
         }
         setup.data_dscp = own.dscp.unwrap_or(setup.data_dscp);
         setup.ecn = own.ecn.unwrap_or(setup.ecn);

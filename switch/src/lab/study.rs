@@ -2,7 +2,7 @@
 //!
 //! A study names a scenario, keys of it that vary, and how points are chosen among their values; every point runs with every seed. Which
 //! points there are follows from the study alone, so a run that was killed goes on where it was, parts of it can run on different machines, and the
-//! report is the same bytes whoever computed what. A run that fails is a result too: it is listed, and the others go on.
+//! report is the same bytes whatever machine computed what. A run that fails is a result too: it is listed, and the others go on.
 //!
 //! * [`read`]: the file. [`points`]: which settings there are. `change`: keys of a scenario are replaced.
 //! * [`runner`]: runs, several at a time. [`records`]: what is kept of each, and how parts are merged.

@@ -1,4 +1,4 @@
-//! Several runs of one scenario, on several processors: the same results in the same order, whoever computes them.
+//! Several runs of one scenario, on several processors: the same results in the same order, whatever processor computes them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -44,8 +44,8 @@ pub struct RateState {
     pub rate_bps: f64,
     /// Target rate R_T in bit/s; the sending rate where the algorithm has none.
     pub target_bps: f64,
-    /// Congestion estimate; zero where the algorithm has none.
-    pub dcqcn_alpha: f64,
+    /// Congestion estimate, in seconds where it is a time; zero where the algorithm has none.
+    pub estimate: f64,
     /// Increase events by timer since the last cut.
     pub time_stage: u32,
     /// Increase events by the byte counter since the last cut.

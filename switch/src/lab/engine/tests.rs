@@ -36,7 +36,7 @@ fn so_many_workers_run_so_many_partitions() {
     for workers in [1, 2] {
         let options = Options { workers, ..Options::default() };
         let lab = Lab::new(scenario(BUSY), options).expect("the lab builds");
-        assert_eq!((lab.parts.len(), lab.crew.is_some()), (workers, workers > 1));
+        assert_eq!((lab.parts.len(), lab.workers.is_some()), (workers, workers > 1));
     }
 }
 
@@ -140,7 +140,7 @@ fn poll_everything(part: &mut Part, node: usize) -> Deadline {
     part.events += 1;
     part.cores[node].poll(part.now, None);
     let mut horizon = Deadline::NOW;
-    part.tell(node, &mut horizon).expect("there is one partition");
+    part.note_arrivals(node, &mut horizon).expect("there is one partition");
     let wires = part.node_states[node].wires.clone();
     part.arrival_index.find_first(node, wires);
     part.cores[node].next_event_at(part.now).into()
@@ -156,7 +156,7 @@ fn run_one_by_one(lab: &mut Lab, poll: PollNode) {
         if change == first {
             lab.change().expect("ways");
         } else if nodes == first {
-            lab.hand_out();
+            lab.lend_cores();
             let part = &mut lab.parts[0];
             let (_, node) = part.event_queue.first().expect("a node has something to do");
             part.now = at;
@@ -164,7 +164,7 @@ fn run_one_by_one(lab: &mut Lab, poll: PollNode) {
             part.event_queue.set(node, Deadline::NEVER);
             let next = poll(part, node);
             part.event_queue.not_after(node, next);
-            lab.take_back();
+            lab.return_cores();
         } else {
             lab.next_sample = at + lab.scenario.sample;
             lab.sample().expect("all checks pass");
@@ -269,7 +269,7 @@ fn flows_of_different_hosts_have_different_bytes() {
     assert!(starts[0] != starts[1] && starts[0] != starts[2] && starts[1] != starts[2]);
 }
 
-/// Links that turn packets over, in a scenario that says they do not: the check sees what was overtaken, also among packets that
+/// Links that reorder packets, in a scenario that says they do not: the check sees what was overtaken, also among packets that
 /// are sent again.
 #[test]
 fn an_overtaken_packet_is_found_and_a_gap_is_none() {

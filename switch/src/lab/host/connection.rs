@@ -19,7 +19,7 @@ use crate::roce::psn::Psn;
 use crate::roce::qp::{PathMtu, QpConfig};
 use crate::roce::rp::{RateAlgorithm, RateState};
 use crate::roce::telemetry::TELEMETRY_BYTES;
-use crate::roce::verbs::{Remote, Sge};
+use crate::roce::verbs::{Remote, Sge, Status};
 
 /// What a flow has done, as both ends count it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,8 +36,8 @@ pub struct FlowStatus {
     pub total: Span,
     /// Shortest and longest of them.
     pub extremes: Option<(Span, Span)>,
-    /// It ended in an error.
-    pub failed: bool,
+    /// The error that ended it.
+    pub failed: Option<Status>,
     /// Packets sent, repeats included.
     pub sent_packets: u64,
     /// Packets sent again.
@@ -106,7 +106,7 @@ impl Connection {
             completed: report.stats.completed,
             total: report.stats.total,
             extremes: report.stats.shortest.zip(report.stats.longest),
-            failed: report.stats.failed.is_some(),
+            failed: report.stats.failed,
             waited: report.stats.waited,
             sent_packets: report.qp.sent_packets,
             retransmitted: report.qp.retransmitted_packets,

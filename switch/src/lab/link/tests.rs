@@ -27,10 +27,10 @@ impl Parts {
         Parts([(); 2].map(|()| (ArrivalIndex::new([1, 1]), Lease::new())))
     }
 
-    fn seats(&self) -> [Seat<'_>; 2] {
+    fn ends(&self) -> [LinkEnd<'_>; 2] {
         [0, 1].map(|place| {
             let (arrival_index, lease) = &self.0[place];
-            Seat { arrival_index, lease, place, is_host: place == 1 }
+            LinkEnd { arrival_index, lease, place, is_host: place == 1 }
         })
     }
 }
@@ -48,7 +48,7 @@ fn send_over(
     let mut mem = memory();
     let names = ["a".to_owned(), "b".to_owned()];
     let ([mut a, mut b], [there, _back]) =
-        join(names, LinkType::Ethernet, setup, (7, 0), parts.seats());
+        join(names, LinkType::Ethernet, setup, (7, 0), parts.ends());
     for n in 0..count {
         let buf = mem.alloc_frame(&[n as u8; 64]).unwrap();
         let now = Time::from_ns(100 * n);
@@ -103,8 +103,7 @@ fn a_link_between_partitions_is_the_same_link() {
 fn both_ports_count_what_the_link_carried() {
     let mut mem = memory();
     let names = ["a".to_owned(), "b".to_owned()];
-    let ([mut a, mut b], _) =
-        join(names, LinkType::Ethernet, setup(), (7, 0), Parts::one().seats());
+    let ([mut a, mut b], _) = join(names, LinkType::Ethernet, setup(), (7, 0), Parts::one().ends());
     let frame = |mem: &mut PacketMemory, bytes: u32| {
         let buf = mem.alloc_frame(&vec![1; bytes as usize]).unwrap();
         TxFrame::at_once(buf, 64, bytes, Time::ZERO)
@@ -152,7 +151,7 @@ fn a_cut_link_loses_what_is_under_way() {
     let mut mem = memory();
     let names = ["a".to_owned(), "b".to_owned()];
     let ([mut a, mut b], [there, _back]) =
-        join(names, LinkType::Ethernet, setup(), (7, 0), Parts::one().seats());
+        join(names, LinkType::Ethernet, setup(), (7, 0), Parts::one().ends());
     let buf = mem.alloc_frame(&[1; 64]).unwrap();
     a.tx_burst(&mut mem, Time::ZERO, &mut vec![TxFrame::at_once(buf, 64, 64, Time::ZERO)]).unwrap();
     there.set_up(false, &mut mem);

@@ -59,7 +59,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
     if !scenario.sources.iter().any(|source| matches!(source, Source::Collective(_))) {
         return;
     }
-    let least = bound(scenario);
+    let least = bound(scenario, window.lab.balances());
     for (source, part) in scenario.sources.iter().zip(&scenario.parts) {
         let Source::Collective(of) = source else { continue };
         let (all, seen) = (scenario.gates.as_slice(), window.lab.gate_reports.as_slice());
@@ -215,7 +215,8 @@ impl Part<'_> {
                     let Some(from) = self.seen[sender].opened else { break };
                     let spec: &FlowSpec = &scenario.flows[*flow];
                     let bytes = spec.size.map_or(0, crate::units::Bytes::get);
-                    let best = one_way(scenario, spec, (1, bytes)).unwrap_or(Span::ZERO);
+                    let best = one_way(scenario, spec, (1, bytes), window.lab.balances())
+                        .unwrap_or(Span::ZERO);
                     let data = Some((spec.from, self.all[sender].step));
                     rows.push(Wait { from, host, step, data, took: ready.since(from), best });
                     sender
@@ -307,7 +308,7 @@ impl Part<'_> {
             id: format!("ranks-{}", self.of.name),
             title: format!("Ranks in iteration {} of {}", slowest.number + 1, self.of.name),
             caption: "From when a rank has computed until its result is there, in the slowest iteration: a late beginning is a straggler, a \
-                      late end waited for somebody."
+                      late end waited for the data of another."
                 .to_owned(),
             range: (at(slowest.from), at(slowest.end.0)),
             rows,

@@ -1,10 +1,11 @@
-//! Flows over time, as pictures and series: throughput, rates, alpha; and the distributions of what they took.
+//! Flows over time, as pictures and series: throughput, rates; and the distributions of what they took.
 //!
 //! A few flows are a line each. Of many, lines say nothing: the picture has their mean and the band in which nine tenths of
 //! them are. A flow has values from its start to its end only.
 
 use super::Window;
 use super::crossing::Crossing;
+use super::estimates::Estimates;
 use super::flows::Measured;
 use crate::lab::sampler::{QueueKey, seconds};
 use crate::report::{Axis, Layer, Plot, Report, Series, Unit, stats};
@@ -17,7 +18,7 @@ const POINTS: usize = 400;
 pub(super) fn fill(
     report: &mut Report,
     window: &Window<'_>,
-    flows: &[Measured<'_>],
+    (flows, estimates): (&[Measured<'_>], &Estimates),
     (bottleneck, crossing): (Option<QueueKey>, &Crossing),
 ) {
     let rate = bottleneck.and_then(|key| payload_rate(window, key));
@@ -25,7 +26,7 @@ pub(super) fn fill(
     // A fair share is one of a link that all of them take.
     let fair = rate.filter(|_| crossing.is_of_all()).map(|rate| rate / flows.len() as f64);
     throughput(report, window, flows, fair);
-    reaction_point(report, window, flows, fair);
+    reaction_point(report, window, (flows, estimates), fair);
     distributions(report, flows);
 }
 
@@ -49,7 +50,7 @@ pub(super) fn active(times: &[f64], flow: &Measured<'_>) -> std::ops::Range<usiz
 }
 
 /// Not a number outside of a range.
-fn within(values: &[f64], range: &std::ops::Range<usize>) -> Vec<f64> {
+pub(super) fn within(values: &[f64], range: &std::ops::Range<usize>) -> Vec<f64> {
     let value = |(index, value): (usize, &f64)| match range.contains(&index) {
         true => *value,
         false => f64::NAN,
@@ -59,7 +60,12 @@ fn within(values: &[f64], range: &std::ops::Range<usize>) -> Vec<f64> {
 
 /// A line for each of a few, mean and band of many; every value at the same instants. Names are of all flows, values of those that
 /// were followed.
-fn layers(names: &[&str], times: &[f64], values: &[Vec<f64>], steps: bool) -> Vec<Layer> {
+pub(super) fn layers(
+    names: &[&str],
+    times: &[f64],
+    values: &[Vec<f64>],
+    steps: bool,
+) -> Vec<Layer> {
     let line = |name: String, points: Vec<(f64, f64)>| match steps {
         true => Layer::Steps { name, points },
         false => Layer::Line { name, points },
@@ -129,23 +135,22 @@ fn throughput(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>], 
 fn reaction_point(
     report: &mut Report,
     window: &Window<'_>,
-    flows: &[Measured<'_>],
+    (flows, estimates): (&[Measured<'_>], &Estimates),
     fair: Option<f64>,
 ) {
     let times = &window.lab.sampler.times;
-    let (mut rates, mut alphas) = (Vec::new(), Vec::new());
-    for (flow, track) in flows.iter().zip(&window.lab.sampler.flows) {
+    let mut rates = Vec::new();
+    for (number, (flow, track)) in flows.iter().zip(&window.lab.sampler.flows).enumerate() {
         let active = active(times, flow);
-        rates.push(within(&track.rate, &active));
-        alphas.push(within(&track.alpha, &active));
-        for (what, unit, values) in
-            [("rate", Unit::BitRate, rates.last()), ("alpha", Unit::Plain, alphas.last())]
-        {
-            report.series.push(Series {
-                name: format!("{} {what}", flow.name),
-                unit,
-                values: values.cloned().unwrap_or_default(),
-            });
+        let rate = within(&track.rate, &active);
+        rates.push(rate.clone());
+        let mut add = |what: &str, unit: Unit, values: Vec<f64>| {
+            report.series.push(Series { name: format!("{} {what}", flow.name), unit, values });
+        };
+        add("rate", Unit::BitRate, rate);
+        if let Some(kind) = estimates.of(number) {
+            let (name, unit) = &estimates.kinds[kind];
+            add(name, *unit, within(&track.estimate, &active));
         }
     }
     let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
@@ -159,16 +164,6 @@ fn reaction_point(
         y: Axis::from_zero("rate", Unit::BitRate),
         layers: drawn,
     });
-    if let Some(estimate) = window.lab.scenario.host.estimate() {
-        report.plots.push(Plot {
-            id: "alpha".to_owned(),
-            title: "Congestion estimate".to_owned(),
-            caption: format!("{estimate} of each flow, as rate control has it."),
-            x: Axis::from_zero("time", Unit::Seconds),
-            y: Axis::from_zero(estimate, Unit::Plain),
-            layers: layers(&names, times, &alphas, true),
-        });
-    }
 }
 
 fn distributions(report: &mut Report, flows: &[Measured<'_>]) {

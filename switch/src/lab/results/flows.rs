@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use wireyard_tables::time::Time;
 
 use super::crossing::Crossing;
+use super::estimates::{self, Estimates};
 use super::{Window, flow_plots};
 use crate::lab::checks::flow_name;
 use crate::lab::host::FlowStatus;
 use crate::lab::ideal_completion::least_time;
 use crate::lab::sampler::{FLOW_SERIES_MAX, QueueKey};
 use crate::lab::scenario::{FlowSpec, HostSetup, Scenario};
-use crate::report::{Column, Report, Table, Unit, stats};
-use crate::roce::rp::program::Marks;
+use crate::report::{Cell, Column, Report, Table, Unit, stats};
+use crate::roce::verbs::Status;
 
 /// Part of its time that a flow waits for its window, from which on that is said.
 const WAITED_SHOWN: f64 = 0.05;
@@ -39,16 +40,20 @@ pub(super) fn fill(
     at_bottleneck: (Option<QueueKey>, &Crossing),
 ) {
     let flows = measured(window);
-    table(report, &flows);
+    let estimates = Estimates::new(&window.lab.scenario);
+    table(report, &flows, &estimates);
     figures(report, window, &flows);
     windows(report, &flows);
+    failures(report, &flows);
     super::bins::fill(report, window, &flows);
-    flow_plots::fill(report, window, &flows, at_bottleneck);
+    flow_plots::fill(report, window, (&flows, &estimates), at_bottleneck);
+    estimates::fill(report, window, &flows, &estimates);
     super::sharing::fill(report, window, &flows);
 }
 
 fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
     let scenario = &window.lab.scenario;
+    let balances = window.lab.balances();
     let of = |(number, (spec, now)): (usize, (&'a FlowSpec, &FlowStatus))| {
         let base = window.lab.sampler.flow_base.get(number).copied().unwrap_or_default();
         let completion = match (now.started, now.finished) {
@@ -58,7 +63,7 @@ fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
             (Some(started), Some(finished)) => Some(finished.since(started).as_ps() as f64 / 1e12),
             _ => None,
         };
-        let best = spec.size.and_then(|_| least_time(scenario, spec));
+        let best = spec.size.and_then(|_| least_time(scenario, spec, balances));
         let best = best.map(|span| span.as_ps() as f64 / 1e12);
         let bytes = now.delivered_bytes - base.delivered_bytes;
         Measured {
@@ -109,7 +114,7 @@ fn per_second(amount: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount / seconds } else { f64::NAN }
 }
 
-fn table(report: &mut Report, flows: &[Measured<'_>]) {
+fn table(report: &mut Report, flows: &[Measured<'_>], estimates: &Estimates) {
     let mut table = Table {
         title: "Flows".to_owned(),
         note: "What came after the warm-up. Throughput is payload from a flow's start to its end. Completion is the mean of a flow's \
@@ -125,13 +130,14 @@ fn table(report: &mut Report, flows: &[Measured<'_>]) {
             Column::numbers("CNPs", Unit::Count),
             Column::numbers("sent again", Unit::Count),
             Column::numbers("rate", Unit::BitRate),
-            Column::numbers("alpha", Unit::Plain),
         ],
         rows: Vec::new(),
     };
-    for flow in flows {
+    let of_kinds = estimates.kinds.iter().map(|(name, unit)| Column::numbers(name, *unit));
+    table.columns.extend(of_kinds);
+    for (number, flow) in flows.iter().enumerate() {
         let nan = f64::NAN;
-        table.rows.push(vec![
+        let mut row: Vec<Cell> = vec![
             flow.name.clone().into(),
             state(&flow.now).into(),
             flow.throughput.into(),
@@ -141,15 +147,21 @@ fn table(report: &mut Report, flows: &[Measured<'_>]) {
             (flow.now.cnps - flow.base.cnps).into(),
             (flow.now.retransmitted - flow.base.retransmitted).into(),
             flow.now.rate.map_or(nan, |rate| rate.rate_bps).into(),
-            flow.now.rate.map_or(nan, |rate| rate.dcqcn_alpha).into(),
-        ]);
+        ];
+        let estimate = flow.now.rate.map_or(nan, |rate| rate.estimate);
+        let of = estimates.of(number);
+        row.extend((0..estimates.kinds.len()).map(|kind| match of == Some(kind) {
+            true => Cell::from(estimate),
+            false => Cell::Empty,
+        }));
+        table.rows.push(row);
     }
     report.tables.push(table);
 }
 
 /// What became of a flow.
 fn state(flow: &FlowStatus) -> &'static str {
-    match (flow.failed, flow.started, flow.finished) {
+    match (flow.failed.is_some(), flow.started, flow.finished) {
         (true, ..) => "FAILED",
         (_, None, _) => "not begun",
         (_, _, Some(_)) => "done",
@@ -202,7 +214,7 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
         sum(&each(&|f| f64::from(f.now.finished.is_some()))),
         Unit::Count,
     );
-    report.figure("flows.failed", sum(&each(&|f| f64::from(f.now.failed))), Unit::Count);
+    report.figure("flows.failed", sum(&each(&|f| f64::from(f.now.failed.is_some()))), Unit::Count);
     report.figure(
         "flows.packets",
         sum(&each(&|f| (f.now.received_packets - f.base.received_packets) as f64)),
@@ -211,7 +223,6 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
     let delivered = sum(&each(&|f| f.now.delivered_bytes as f64));
     let payload = window.lab.scenario.host.path_mtu.get() as f64;
     report.figure("run.delivered", (delivered / payload).ceil(), Unit::Count);
-    report.figure("flows.alpha", stats::mean(&alphas(window, flows)), Unit::Plain);
     let times = stats::sorted(&flows.iter().filter_map(|f| f.completion).collect::<Vec<_>>());
     let slow = stats::sorted(&flows.iter().filter_map(|f| f.slowdown).collect::<Vec<_>>());
     for (name, percent) in [("p50", 50.0), ("p95", 95.0), ("p99", 99.0)] {
@@ -257,6 +268,22 @@ pub(super) fn drawn(scenario: &Scenario) -> Vec<String> {
     names.filter(|(number, _)| pairs.contains(&ends(*number))).map(|(_, name)| name).collect()
 }
 
+/// Says how many flows ended in an error, and which error that was.
+fn failures(report: &mut Report, flows: &[Measured<'_>]) {
+    let mut failed = flows.iter().filter_map(|flow| Some((flow, flow.now.failed?)));
+    let Some((first, status)) = failed.next() else { return };
+    let (count, name) = (1 + failed.count(), &first.name);
+    let why = match status {
+        Status::RetryExceeded => {
+            "it sent again after timeouts and NAKs until no retry was left, and nothing more was acknowledged"
+                .to_owned()
+        }
+        Status::RnrRetryExceeded => "its receiver was not ready again and again".to_owned(),
+        other => format!("{other:?}"),
+    };
+    report.fact("failures", format!("{count} of {} flows, first {name}: {why}", flows.len()));
+}
+
 /// Says which flows had nothing to send because as many messages were under way as may be.
 fn windows(report: &mut Report, flows: &[Measured<'_>]) {
     let share = |flow: &Measured<'_>| waited(&flow.now, &flow.base, flow.active_s);
@@ -278,21 +305,4 @@ fn windows(report: &mut Report, flows: &[Measured<'_>]) {
             Unit::Bytes.show(f64::from(message)),
         ),
     );
-}
-
-/// Alpha at all samples after the warm-up, of flows while they are under way: of those that had a CNP, and of all whose rate control
-/// estimates from something else.
-fn alphas(window: &Window<'_>, flows: &[Measured<'_>]) -> Vec<f64> {
-    let scenario = window.lab.scenario();
-    let estimates = |flow: &Measured<'_>| {
-        let program = scenario.sender(flow.spec).rate_program.clone();
-        flow.now.cnps > 0 || program.is_some_and(|of| of.notification().marks != Marks::Cnp)
-    };
-    let (times, first) = (&window.lab.sampler.times, window.first);
-    let tracks = flows.iter().zip(&window.lab.sampler.flows).filter(|(flow, _)| estimates(flow));
-    let values = tracks.flat_map(|(flow, track)| {
-        let active = flow_plots::active(times, flow);
-        track.alpha.get(active.start.max(first)..active.end).unwrap_or_default()
-    });
-    values.copied().collect()
 }

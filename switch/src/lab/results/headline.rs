@@ -1,27 +1,24 @@
 //! The first table of a report: the figures that are asked for most, each beside what theory or a bound says of it.
 
-use crate::report::{Column, Report, Table};
+use super::estimates::Estimates;
+use crate::report::{Column, Report, Table, Unit};
 
 /// What is measured, its figure, and the figure that it is compared with.
-const ROWS: [(&str, &str, &str); 14] = [
-    ("throughput of all flows", "flows.throughput", "bottleneck.payload_rate"),
-    ("fairness between flows (Jain)", "flows.jain", ""),
-    ("completion, median", "flows.completion_p50", ""),
-    ("completion, p95", "flows.completion_p95", ""),
-    ("completion, p99", "flows.completion_p99", ""),
-    ("slowdown, median", "flows.slowdown_p50", ""),
-    ("slowdown, p95", "flows.slowdown_p95", ""),
-    ("slowdown, p99", "flows.slowdown_p99", ""),
-    ("queue at the bottleneck, mean", "bottleneck.queue_mean", "theory.queue_mean"),
-    ("queue at the bottleneck, p99", "bottleneck.queue_p99", ""),
-    ("marking probability", "bottleneck.marking_probability", "theory.marking_probability"),
-    ("CNPs of a flow", "flows.cnp_rate", "theory.cnp_rate"),
-    (ESTIMATE, "flows.alpha", "theory.alpha"),
-    ("time that ports were paused", "pauses.time", ""),
+const ROWS: [[&str; 3]; 13] = [
+    ["throughput of all flows", "flows.throughput", "bottleneck.payload_rate"],
+    ["fairness between flows (Jain)", "flows.jain", ""],
+    ["completion, median", "flows.completion_p50", ""],
+    ["completion, p95", "flows.completion_p95", ""],
+    ["completion, p99", "flows.completion_p99", ""],
+    ["slowdown, median", "flows.slowdown_p50", ""],
+    ["slowdown, p95", "flows.slowdown_p95", ""],
+    ["slowdown, p99", "flows.slowdown_p99", ""],
+    ["queue at the bottleneck, mean", "bottleneck.queue_mean", "theory.queue_mean"],
+    ["queue at the bottleneck, p99", "bottleneck.queue_p99", ""],
+    ["marking probability", "bottleneck.marking_probability", "theory.marking_probability"],
+    ["CNPs of a flow", "flows.cnp_rate", "theory.cnp_rate"],
+    ["time that ports were paused", "pauses.time", ""],
 ];
-
-/// The row that has the name of what is estimated beside it.
-const ESTIMATE: &str = "congestion estimate";
 
 /// Figures of all flows, whatever way they take.
 const OF_ALL: [&str; 2] = ["flows.throughput", "flows.cnp_rate"];
@@ -32,8 +29,8 @@ const OF_FINISHED: [&str; 2] = ["flows.completion_", "flows.slowdown_"];
 /// Puts the table before all others.
 ///
 /// What is measured of all flows has a theory beside it where all of them cross the bottleneck, which is what theory is about.
-/// `estimate` is the name of what rate control estimates congestion by, where it does.
-pub(super) fn fill(report: &mut Report, is_of_all: bool, estimate: Option<&str>) {
+/// `estimates` are what rate controls estimate congestion by.
+pub(super) fn fill(report: &mut Report, is_of_all: bool, estimates: &[(String, Unit)]) {
     let finite = |name: &str| report.find(name).filter(|figure| figure.value.is_finite());
     let shown = |name: &str| finite(name).map_or("-".to_owned(), |f| f.unit.show(f.value));
     let mut table = Table {
@@ -50,18 +47,21 @@ pub(super) fn fill(report: &mut Report, is_of_all: bool, estimate: Option<&str>)
         true => format!(", of {finished} of {flows} flows"),
         false => String::new(),
     };
-    for (what, measured, theory) in ROWS {
-        let name = match (what, estimate) {
-            (ESTIMATE, None) => continue,
-            (ESTIMATE, Some(name)) => format!("{what} ({name})"),
-            _ => what.to_owned(),
-        };
-        if finite(measured).is_some() {
-            let theory = if OF_ALL.contains(&measured) && !is_of_all { "" } else { theory };
+    let mut rows: Vec<[String; 3]> = ROWS.map(|row| row.map(str::to_owned)).to_vec();
+    let estimates = estimates.iter().map(|(name, _)| {
+        let theory = if name == "alpha" { "theory.alpha" } else { "" };
+        [format!("congestion estimate ({name})"), Estimates::figure(name), theory.to_owned()]
+    });
+    let last = rows.len() - 1;
+    rows.splice(last..last, estimates);
+    for [what, measured, theory] in rows {
+        if finite(&measured).is_some() {
+            let theory =
+                if OF_ALL.contains(&measured.as_str()) && !is_of_all { "" } else { &theory };
             let is_of_finished = OF_FINISHED.iter().any(|part| measured.starts_with(part));
             let part = if is_of_finished { part.as_str() } else { "" };
-            let value = shown(measured) + part;
-            table.rows.push(vec![name.into(), value.into(), shown(theory).into()]);
+            let value = shown(&measured) + part;
+            table.rows.push(vec![what.into(), value.into(), shown(theory).into()]);
         }
     }
     if finished > 0.0 {

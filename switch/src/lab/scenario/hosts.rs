@@ -255,7 +255,13 @@ fn fill_losses(
 fn outstanding(decoder: &mut Decoder<'_>, node: &Node) -> Option<Outstanding> {
     let text = decoder.word(node)?.value;
     let Some(count) = text.strip_suffix("packets") else {
-        return Some(Outstanding::Payload(quantity::<Bytes>(decoder, node)?.value));
+        let payload = quantity::<Bytes>(decoder, node)?.value;
+        if payload.get() == 0 {
+            let message = "nothing may be under way: expected a packet or more";
+            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+            return None;
+        }
+        return Some(Outstanding::Payload(payload));
     };
     let count = count.trim().parse().ok().filter(|count| (1..1 << 23).contains(count));
     if count.is_none() {
@@ -280,7 +286,10 @@ pub(super) fn retransmission(
             decoder.needs(fields, "reordering", "retransmission: selective");
             return None;
         }
-        Some(node) => bounded(decoder, node, "packets", (0, u64::from(SELECTIVE_MAX)))? as u32,
+        Some(node) => {
+            bounded(decoder, node, "packets that may overtake one", (0, u64::from(SELECTIVE_MAX)))?
+                as u32
+        }
         None => 0,
     };
     Some(found.map(|_| match selective {

@@ -43,7 +43,7 @@ pub(super) fn arrivals(
     };
     let until = until(decoder, fields, context, common.start)?;
     if !to.iter().any(|to| from.iter().any(|from| from != to)) {
-        let message = "nobody to send to: senders and receivers are one host";
+        let message = "nothing to send to: senders and receivers are one host";
         decoder.diagnostics.error(codes::SCENARIO, fields.span, message);
         return None;
     }

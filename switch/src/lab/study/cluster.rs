@@ -59,7 +59,7 @@ impl Array<'_> {
         Ok((array, merge))
     }
 
-    /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later).
+    /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later). Its name is one of DNS (RFC 1123), with room for the index.
     pub fn kubernetes(&self, image: &str, claim: &str) -> String {
         let json = |text: &str| serde_json::Value::from(text).to_string();
         let [study, output] = self.words();
@@ -71,9 +71,12 @@ impl Array<'_> {
             .name
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+            .take(40)
             .collect();
+        let name = name.trim_end_matches('-');
         format!(
-            "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\nspec:\n  completionMode: Indexed\n  completions: {parts}\n  parallelism: \
+            "# When all tasks are done, in the same volume: wireyard lab merge {output} -o {output}\n\
+             apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\nspec:\n  completionMode: Indexed\n  completions: {parts}\n  parallelism: \
              {parts}\n  backoffLimitPerIndex: 3\n  template:\n    spec:\n      restartPolicy: Never\n      containers:\n        - name: sweep\n          \
              image: {image}\n          workingDir: /study\n          command: [\"/bin/sh\", \"-c\", {command}]\n          volumeMounts:\n            \
              - name: study\n              mountPath: /study\n      volumes:\n        - name: study\n          persistentVolumeClaim:\n            \

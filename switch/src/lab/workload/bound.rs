@@ -31,6 +31,7 @@ enum Event {
 
 struct Run<'s> {
     scenario: &'s Scenario,
+    balances: bool,
     missing: Vec<usize>,
     waiters: BTreeMap<(u8, usize, u32), Vec<usize>>,
     events: BinaryHeap<Reverse<(Time, Event)>>,
@@ -52,10 +53,11 @@ fn key(need: &Need) -> (u8, usize, u32) {
     }
 }
 
-/// The bound of all gates of a scenario.
-pub fn bound(scenario: &Scenario) -> Bound {
+/// The bound of all gates of a scenario; `balances`: switches may send the packets of a flow several ways.
+pub fn bound(scenario: &Scenario, balances: bool) -> Bound {
     let mut run = Run {
         scenario,
+        balances,
         missing: scenario.gates.iter().map(|gate| gate.needs.len()).collect(),
         waiters: BTreeMap::new(),
         events: BinaryHeap::new(),
@@ -96,7 +98,7 @@ impl Run<'_> {
         *self.times.entry(flow).or_insert_with(|| {
             let spec = &scenario.flows[flow];
             let length = u64::from(host::messages(spec).1);
-            let all = one_way(scenario, spec, (1, length)).unwrap_or(Span::ZERO);
+            let all = one_way(scenario, spec, (1, length), self.balances).unwrap_or(Span::ZERO);
             let (first, last) = end_hops(scenario, spec).unwrap_or((Span::ZERO, Span::ZERO));
             (first, all, last)
         })

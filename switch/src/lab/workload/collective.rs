@@ -3,7 +3,7 @@
 //! Every rank runs the algorithm as a library does (Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
 //! MPICH", 2005; NCCL for ring and tree): a step is posted when the data that it sends has arrived and the rank's step before is posted.
 //! Between two hosts all steps of one size are messages of one connection, so rate control keeps what it learned. An iteration
-//! of a rank begins when its last one is complete there, with the time that it computes; nobody waits for all, as in training without a
+//! of a rank begins when its last one is complete there, with the time that it computes; no rank waits for all, as in training without a
 //! barrier.
 
 use std::collections::BTreeMap;

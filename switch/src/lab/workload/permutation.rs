@@ -1,4 +1,4 @@
-//! A permutation: everybody sends to one, receives from one, nobody to itself.
+//! A permutation: every host sends to one and receives from one, none to itself.
 
 use crate::lab::scenario::FlowSpec;
 use crate::tm::random::Stream;

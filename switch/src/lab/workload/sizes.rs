@@ -152,7 +152,12 @@ impl Sizes {
         }
         match points.get(last) {
             Some(&(bytes, 100.0)) if bytes >= 1.0 => {}
-            _ => return Err((last, "the last point is the longest flow, at 100".to_owned())),
+            _ => {
+                return Err((
+                    last,
+                    "the last point is the longest flow: 1 byte or more, at 100 percent".to_owned(),
+                ));
+            }
         }
         let share = |(bytes, percent): (f64, f64)| (bytes, percent / 100.0);
         Ok(Sizes { name: name.to_owned(), points: points.into_iter().map(share).collect() })

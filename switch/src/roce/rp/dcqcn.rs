@@ -367,7 +367,7 @@ impl RateControl for Dcqcn {
         RateState {
             rate_bps: self.rate_bps,
             target_bps: self.target_bps,
-            dcqcn_alpha: self.alpha,
+            estimate: self.alpha,
             time_stage: self.time_stage,
             byte_stage: self.byte_stage,
         }

@@ -36,7 +36,7 @@ impl RateControl for Fixed {
         RateState {
             rate_bps: self.rate_bps,
             target_bps: self.rate_bps,
-            dcqcn_alpha: 0.0,
+            estimate: 0.0,
             time_stage: 0,
             byte_stage: 0,
         }

@@ -23,6 +23,7 @@ mod expr;
 mod machine;
 mod parameter;
 mod read;
+mod requires;
 #[cfg(test)]
 mod tests;
 
@@ -34,8 +35,8 @@ use check::{Compiler, Scope, Slot, SlotKind};
 use code::{LINE, Op, PACKET, Reg};
 use expr::Value;
 use read::Declared;
+use requires::Requirement;
 
-use super::ParamError;
 use crate::roce::telemetry::HOPS_MAX;
 use crate::units::Dilation;
 
@@ -106,6 +107,7 @@ pub struct Program {
     name: String,
     notification: Notification,
     parameters: Vec<Parameter>,
+    requires: Vec<Requirement>,
     state: Vec<StateSlot>,
     frame: Vec<i128>,
     code: Vec<Op>,
@@ -114,7 +116,16 @@ pub struct Program {
     counters: Vec<u32>,
     sets_window: bool,
     shows: Shows,
-    estimate_name: Option<String>,
+    estimate: Option<Estimate>,
+}
+
+/// What a program estimates congestion by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// The state that holds it.
+    pub name: String,
+    /// What it is counted in.
+    pub unit: Unit,
 }
 
 impl Program {
@@ -154,9 +165,9 @@ impl Program {
         &self.name
     }
 
-    /// The state that it shows as its estimate of congestion, if any.
-    pub fn estimate_name(&self) -> Option<&str> {
-        self.estimate_name.as_deref()
+    /// What it shows as its estimate of congestion, if anything.
+    pub fn estimate(&self) -> Option<&Estimate> {
+        self.estimate.as_ref()
     }
 
     /// What it asks of the receiver.
@@ -195,12 +206,12 @@ impl Instance {
     /// A program for a sender with these parameters by name, in the least unit, and the defaults of the others.
     ///
     /// # Errors
-    /// A parameter that there is not, or that does not fit.
+    /// A parameter that does not fit, or parameters that do not go together.
     pub fn new(
         program: &Arc<Program>,
         sender: &Sender,
         given: &[(String, i128)],
-    ) -> Result<Instance, ParamError> {
+    ) -> Result<Instance, ParameterError> {
         let mut frame = program.frame.clone();
         let factor = i128::from(sender.dilation.get());
         // Defaults are about the fast link; what stays in the registers is about this one.
@@ -216,6 +227,9 @@ impl Instance {
                 }
             }
         }
+        for requirement in &program.requires {
+            requirement.check(&mut frame, &program.code, &program.parameters)?;
+        }
         for parameter in &program.parameters {
             let value = &mut frame[usize::from(parameter.reg)];
             match parameter.unit {
@@ -224,10 +238,7 @@ impl Instance {
                 _ => {}
             }
             if *value < parameter.low || *value > parameter.high {
-                let least = parameter.show(parameter.low);
-                let expected = format!("{least} to {}", parameter.show(parameter.high));
-                let found = format!("{} {}", parameter.name, parameter.show(*value));
-                return Err(ParamError::new("parameter", found, expected));
+                return Err(parameter.outside(*value));
             }
         }
         frame[usize::from(LINE)] = sender.line_rate_bps.max(1).into();
@@ -254,21 +265,11 @@ impl Instance {
 fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
     let mut compiler = Compiler::new(decoder, &declared.controls, declared.telemetry);
     let parameters = parameters(&mut compiler, declared);
+    let requires = requires::compile(&mut compiler, &declared.requires);
     let state = state(&mut compiler, declared);
     compiler.timers = declared.timers.iter().map(|(name, _)| name.clone()).collect();
     compiler.counters = declared.counters.iter().map(|(name, _)| name.clone()).collect();
-    let twice = compiler
-        .counters
-        .iter()
-        .find(|name| compiler.timers.iter().any(|timer| timer.value == name.value));
-    if let Some(name) = twice.cloned() {
-        let message = format!("`{}` is a timer and a byte counter", name.value);
-        compiler.decoder.diagnostics.error(codes::TWICE, name.span, message);
-    }
-    if let Some((name, _)) = declared.timers.iter().chain(&declared.counters).nth(TIMERS_MAX) {
-        let message = format!("more than {TIMERS_MAX} timers and byte counters");
-        compiler.decoder.diagnostics.error(codes::LIMITS, name.span, message);
-    }
+    check_timers(&mut compiler, declared);
     let (mut sets_rate, mut sets_window) = (false, false);
     let [start, cnp, ack, nack, trim, timeout] =
         events(&mut compiler, declared, &mut sets_rate, &mut sets_window);
@@ -309,6 +310,7 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
             telemetry: declared.telemetry,
         },
         parameters: parameters?,
+        requires: requires?,
         state: state?,
         frame: compiler.frame,
         code: compiler.code,
@@ -318,8 +320,27 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
         counters,
         sets_window,
         shows,
-        estimate_name: declared.estimate.as_ref().map(|name| name.value.clone()),
+        estimate: declared
+            .estimate
+            .as_ref()
+            .map(|name| Estimate { name: name.value.clone(), unit: declared.estimate_unit }),
     })
+}
+
+/// Names of timers and byte counters differ, and there are not too many.
+fn check_timers(compiler: &mut Compiler<'_, '_>, declared: &Declared) {
+    let twice = compiler
+        .counters
+        .iter()
+        .find(|name| compiler.timers.iter().any(|timer| timer.value == name.value));
+    if let Some(name) = twice.cloned() {
+        let message = format!("`{}` is a timer and a byte counter", name.value);
+        compiler.decoder.diagnostics.error(codes::TWICE, name.span, message);
+    }
+    if let Some((name, _)) = declared.timers.iter().chain(&declared.counters).nth(TIMERS_MAX) {
+        let message = format!("more than {TIMERS_MAX} timers and byte counters");
+        compiler.decoder.diagnostics.error(codes::LIMITS, name.span, message);
+    }
 }
 
 /// Parameters, and the code of those whose default is worked out.

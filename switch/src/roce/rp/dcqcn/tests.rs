@@ -32,7 +32,7 @@ impl Fluid {
     fn row(&mut self, event: &str) {
         let s = self.rp.state();
         let (rate, target) = (s.rate_bps / 1e9, s.target_bps / 1e9);
-        let (t, alpha) = (self.now_s, s.dcqcn_alpha);
+        let (t, alpha) = (self.now_s, s.estimate);
         writeln!(
             self.csv,
             "{},{t:.9},{event},{rate:.6},{target:.6},{alpha:.9},{},{}",
@@ -180,7 +180,7 @@ fn paper_cuts_with_the_old_alpha_and_halves_from_one() {
     }
     // K after the last CNP alpha decays by 1 - g, T after it the rate recovers halfway.
     rp.poll(us(160 + 55));
-    assert_eq!(rp.state().dcqcn_alpha, 255.0 / 256.0);
+    assert_eq!(rp.state().estimate, 255.0 / 256.0);
     assert_eq!(rp.rate_bps(), 3.75e9);
 }
 
@@ -233,7 +233,7 @@ fn the_limiter_is_released_at_line_rate_and_forgets() {
     }
     assert!(!rp.is_limited());
     assert_eq!(rp.rate_bps(), 1e9);
-    assert_eq!(rp.state().dcqcn_alpha, 1.0);
+    assert_eq!(rp.state().estimate, 1.0);
     rp.on_bytes_sent(us(1_000_000), 1 << 40);
     assert_eq!(rp.state().byte_stage, 0);
 }
@@ -253,9 +253,9 @@ fn sampled_law_cuts_on_its_own_period() {
     assert_eq!(rp.rate_bps(), LINE / 4.0, "two CNPs in a period cut once");
     assert_eq!(rp.state().target_bps, LINE, "CLAMP_TGT_RATE 0: no stage passed, target kept");
     rp.poll(us(65));
-    assert_eq!(rp.state().dcqcn_alpha, 15.0 / 16.0 + 1.0 / 16.0);
+    assert_eq!(rp.state().estimate, 15.0 / 16.0 + 1.0 / 16.0);
     rp.poll(us(120));
-    assert_eq!(rp.state().dcqcn_alpha, 15.0 / 16.0);
+    assert_eq!(rp.state().estimate, 15.0 / 16.0);
     assert_eq!(rp.next_deadline(), Deadline::at(us(18 + 1500)));
     rp.poll(us(18 + 1500));
     assert_eq!(rp.rate_bps(), (LINE / 4.0 + LINE) / 2.0);
@@ -319,7 +319,7 @@ fn rate_stays_between_minimum_and_line_whatever_happens() {
             }
             let s = rp.state();
             prop_assert!(s.rate_bps >= min && s.rate_bps <= max, "{s:?}");
-            prop_assert!(s.dcqcn_alpha >= 0.0 && s.dcqcn_alpha <= 1.0, "{s:?}");
+            prop_assert!(s.estimate >= 0.0 && s.estimate <= 1.0, "{s:?}");
         }
     });
 }
@@ -349,7 +349,7 @@ fn a_long_idle_time_costs_little() {
     let mut rp = start(params("connectx", 100e9));
     rp.on_cnp(us(0));
     rp.poll(Time::ZERO + Span::from_ms(50_000_000));
-    assert_eq!(rp.state().dcqcn_alpha, 0.0);
+    assert_eq!(rp.state().estimate, 0.0);
     assert!(!rp.next_alpha_update().is_by(Time::ZERO + Span::from_ms(49_999_999)));
 }
 

@@ -154,7 +154,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
         let (fits, where_) = match slot.kind {
             SlotKind::Known(Place::Fixed) | SlotKind::Parameter => (true, ""),
             SlotKind::Known(Place::Always | Place::Set) | SlotKind::State | SlotKind::Local => {
-                (!scope.fixed, "when a queue pair is at work, not in a default")
+                (!scope.fixed, "when a queue pair is at work, not in a default or in `requires`")
             }
             SlotKind::Known(Place::Ack) => (scope.ack, "in `on: ack`"),
             SlotKind::Known(Place::Loss) => {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::super::{AckSample, RateControl, RateState};
-use super::Instance;
 use super::code::{
     ACK_HOPS, ACK_MARKED, ACK_PACKETS, ACK_PATH, ACK_RTT, ACKED, FIRST_HOP, HOP, LINE,
     LOST_PACKETS, NOW, Op, RATE, Reg, SENT, WINDOW, WINDOW_MAX,
 };
+use super::{Instance, Unit};
 use crate::roce::telemetry::{self, TelemetryBytes};
 
 /// A byte counter that does not run.
@@ -78,6 +78,13 @@ impl Machine {
         }
         self.set(ACK_HOPS, hops.into());
         self.set(ACK_PATH, path.into());
+    }
+
+    /// What the least unit of the estimate is in its base unit.
+    fn unit(&self) -> f64 {
+        let estimate = self.of.program.estimate();
+        let is_time = estimate.is_some_and(|estimate| estimate.unit == Unit::Time);
+        if is_time { 1e-9 } else { 1.0 }
     }
 
     /// The value of a state by name, as a number; for tests and plots.
@@ -278,7 +285,7 @@ impl RateControl for Machine {
         RateState {
             rate_bps: self.rate_bps,
             target_bps: shown(&self.of.program.shows.target).unwrap_or(self.rate_bps),
-            dcqcn_alpha: shown(&self.of.program.shows.estimate).unwrap_or(0.0),
+            estimate: shown(&self.of.program.shows.estimate).unwrap_or(0.0) * self.unit(),
             time_stage: 0,
             byte_stage: 0,
         }

@@ -31,6 +31,14 @@ pub enum ParameterError {
         /// The most.
         high: String,
     },
+    /// Values that do not go together.
+    #[error("`{requires}` does not hold: {values}")]
+    Requirement {
+        /// What the program requires, as it is written.
+        requires: String,
+        /// The values that it is about.
+        values: String,
+    },
 }
 
 /// What a parameter is counted in.
@@ -51,7 +59,8 @@ pub enum Unit {
 impl Unit {
     /// As they are written.
     pub(super) const NAMES: &[&str] = &["ns", "bit/s", "B", "count", "number"];
-    const ALL: [Unit; 5] = [Unit::Time, Unit::Rate, Unit::Bytes, Unit::Count, Unit::Number];
+    pub(super) const ALL: [Unit; 5] =
+        [Unit::Time, Unit::Rate, Unit::Bytes, Unit::Count, Unit::Number];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -65,6 +74,21 @@ impl Unit {
             Unit::Rate => 1 << 50,
             Unit::Count => 1 << 24,
             Unit::Number => 1 << 16,
+        }
+    }
+
+    /// A value with its unit.
+    pub(super) fn show(self, value: i128, fraction: u8) -> String {
+        let positive = u64::try_from(value).unwrap_or(0);
+        match self {
+            Unit::Time => format!("{value} ns"),
+            Unit::Rate => match BitsPerSec::new(positive) {
+                Some(rate) => rate.to_string(),
+                None => format!("{value} bit/s"),
+            },
+            Unit::Bytes => Bytes::new(positive).to_string(),
+            Unit::Count => value.to_string(),
+            Unit::Number => format!("{}", value as f64 / (1_u64 << fraction) as f64),
         }
     }
 
@@ -137,26 +161,21 @@ impl Parameter {
     pub fn parse(&self, text: &str) -> Result<i128, ParameterError> {
         let value = self.unit.parse(text, self.fraction)?;
         if value < self.low || value > self.high {
-            let (name, found) = (self.name.clone(), self.show(value));
-            let (low, high) = (self.show(self.low), self.show(self.high));
-            return Err(ParameterError::Bounds { name, found, low, high });
+            return Err(self.outside(value));
         }
         Ok(value)
     }
 
+    /// That a value is not between its bounds.
+    pub(super) fn outside(&self, value: i128) -> ParameterError {
+        let (name, found) = (self.name.clone(), self.show(value));
+        let (low, high) = (self.show(self.low), self.show(self.high));
+        ParameterError::Bounds { name, found, low, high }
+    }
+
     /// A value with its unit.
     pub fn show(&self, value: i128) -> String {
-        let positive = u64::try_from(value).unwrap_or(0);
-        match self.unit {
-            Unit::Time => format!("{value} ns"),
-            Unit::Rate => match BitsPerSec::new(positive) {
-                Some(rate) => rate.to_string(),
-                None => format!("{value} bit/s"),
-            },
-            Unit::Bytes => Bytes::new(positive).to_string(),
-            Unit::Count => value.to_string(),
-            Unit::Number => format!("{}", value as f64 / (1_u64 << self.fraction) as f64),
-        }
+        self.unit.show(value, self.fraction)
     }
 }
 

@@ -12,6 +12,7 @@ use wireyard_pipeline::syntax;
 use wireyard_tables::time::Span;
 
 use super::parameter::{self, Unit};
+use super::requires;
 use crate::units::Interval;
 
 const STATEMENTS: Shape = Shape::OneOrMore(&Shape::Statement);
@@ -32,6 +33,11 @@ pub static RATE_CONTROL: MapShape = MapShape {
         key("doc", Shape::Text, "What it is and where it is from."),
         key("notification", Shape::Map(&NOTIFICATION), "What it asks of the receiver."),
         key("parameters", Shape::MapOf(&Shape::Map(&PARAMETER)), "Its parameters."),
+        key(
+            "requires",
+            Shape::OneOrMore(&Shape::Expression),
+            "Conditions that parameters fulfil, on each link.",
+        ),
         key(
             "state",
             Shape::MapOf(&Shape::Either(&[Shape::Count, Shape::Map(&STATE)])),
@@ -112,6 +118,7 @@ static SHOWS: MapShape = MapShape {
     keys: &[
         key("target", Shape::Name, "A rate beside the sending rate."),
         key("estimate", Shape::Name, "An estimate of congestion."),
+        key("unit", Shape::Choice(Unit::NAMES), "What the estimate is counted in; number."),
     ],
 };
 
@@ -183,6 +190,7 @@ pub(super) struct Declared {
     pub(super) ack_every: Option<u32>,
     pub(super) telemetry: bool,
     pub(super) parameters: Named<parameter::Declared>,
+    pub(super) requires: Vec<requires::Declared>,
     pub(super) state: Named<State>,
     /// `start`, `cnp`, `ack`, `nack`, `trim`, `timeout`.
     pub(super) events: [Option<Block>; 6],
@@ -191,6 +199,7 @@ pub(super) struct Declared {
     pub(super) controls: Named<Block>,
     pub(super) target: Option<Name>,
     pub(super) estimate: Option<Name>,
+    pub(super) estimate_unit: Unit,
 }
 
 /// Reads a file.
@@ -198,6 +207,8 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
     let fields = decoder.map(node, &RATE_CONTROL)?;
     let name = fields.get("rate_control").and_then(|node| decoder.name(node));
     let parameters = named(decoder, &fields, "parameters", parameter::declared);
+    let requires = fields.get("requires");
+    let requires = requires.map(|node| decoder.each(node, "a condition", requires::declared));
     let state = named(decoder, &fields, "state", state);
     let block = |decoder: &mut Decoder<'_>, node: &Node| Some(statements(decoder, node));
     let timers = named(decoder, &fields, "timers", block);
@@ -222,6 +233,9 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
         decoder.name(node)
     };
     let (target, estimate) = (shown("target"), shown("estimate"));
+    let unit = shows.as_ref().and_then(|of| of.get("unit"));
+    let unit = unit.and_then(|node| decoder.choice(node, Unit::NAMES));
+    let unit = Unit::ALL.into_iter().find(|of| unit.as_ref().is_some_and(|u| u.value == of.name()));
     Some(Declared {
         name: name?,
         on_span: fields.place("on").unwrap_or(fields.span),
@@ -230,6 +244,7 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
         ack_every,
         telemetry: telemetry.is_some_and(|name| name.value == "hpcc"),
         parameters,
+        requires: requires.unwrap_or_default(),
         state,
         events: events?,
         timers,
@@ -237,6 +252,7 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
         controls,
         target,
         estimate,
+        estimate_unit: unit.unwrap_or(Unit::Number),
     })
 }
 

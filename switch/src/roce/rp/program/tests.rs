@@ -170,7 +170,7 @@ on: { cnp: [ std.rate = step ] }
     let program = Arc::new(Program::parse("t", text).unwrap());
     let shown = |sender: &Sender, given: &[(String, i128)]| {
         let of = Instance::new(&program, sender, given)?;
-        Ok::<_, ParamError>(of.values().map(|(_, value)| value).collect::<Vec<_>>().join(", "))
+        Ok::<_, ParameterError>(of.values().map(|(_, value)| value).collect::<Vec<_>>().join(", "))
     };
     let usual = sender(100_000_000_000);
     assert_eq!(shown(&usual, &[]).unwrap(), "55000 ns, 5 Gbit/s, 0.00390625");
@@ -207,7 +207,7 @@ fn dcqcn_beside_rust(events: &[(u8, u64, u64)], line: u64) -> (f64, f64) {
         let (a, b) = (program.state(), rust.state());
         let part = |a: f64, b: f64| (a - b).abs() / line as f64;
         rates = rates.max(part(a.rate_bps, b.rate_bps)).max(part(a.target_bps, b.target_bps));
-        alphas = alphas.max((a.dcqcn_alpha - b.dcqcn_alpha).abs());
+        alphas = alphas.max((a.estimate - b.estimate).abs());
     }
     (rates, alphas)
 }
@@ -295,4 +295,51 @@ fn how_many_are_lost_is_known_where_packets_are_lost() {
     }
     let found = refusal(&text("ack"));
     assert!(found.contains("`lost.packets` is known in `on: nack`"), "{found}");
+}
+
+/// What makes each of them wrong: parameters, and what is required of them.
+const CONTRADICTIONS: &[(&str, &str, &str, &str)] = &[
+    ("dcqcn", "min_rate", "200 Gbit/s", "min_rate <= std.line_rate"),
+    ("dcqcn", "g", "0", "g > 0"),
+    ("dctcp", "g", "0", "g > 0"),
+    ("dctcp", "initial_window", "999 B", "initial_window >= std.packet_bytes"),
+    ("hpcc", "w_ai", "200 KB", "w_ai <= initial_window"),
+    ("nscc", "max_cwnd", "999 B", "max_cwnd >= std.packet_bytes"),
+    ("nscc", "fast_below", "10 us", "fast_below <= target_delay"),
+    ("nscc", "target_delay", "0 s", "target_delay > 0"),
+    ("swift", "base_target", "0 s", "base_target > 0"),
+    ("swift", "min_cwnd", "13", "min_cwnd <= initial_cwnd"),
+    ("swift", "max_cwnd", "11", "initial_cwnd <= max_cwnd"),
+    ("swift", "fs_min_cwnd", "100", "fs_min_cwnd < fs_max_cwnd"),
+    ("timely", "t_low", "501 us", "t_low <= t_high"),
+    ("timely", "min_rate", "200 Gbit/s", "min_rate <= initial_rate"),
+    ("timely_patched", "t_high", "49 us", "t_low <= t_high"),
+    ("timely_patched", "initial_rate", "200 Gbit/s", "initial_rate <= std.line_rate"),
+];
+
+/// Every program here says what its parameters must fulfil, and fulfils it as it is, on links of 10 to 800 Gbit/s.
+#[test]
+fn parameters_that_contradict_each_other_are_refused_with_their_values() {
+    for (name, parameter, value, requires) in CONTRADICTIONS {
+        let program = Arc::new(Program::parse(name, library(name)).unwrap());
+        for line in [10, 25, 100, 400, 800] {
+            Instance::new(&program, &sender(line * 1_000_000_000), &[])
+                .unwrap_or_else(|problem| panic!("{name} on {line} Gbit/s: {problem}"));
+        }
+        let of = program.parameters().iter().find(|known| known.name == *parameter).unwrap();
+        let given = [((*parameter).to_owned(), of.parse(value).unwrap())];
+        let found = Instance::new(&program, &sender(100_000_000_000), &given).unwrap_err();
+        let said = found.to_string();
+        assert!(said.starts_with(&format!("`{requires}` does not hold: ")), "{name}: {said}");
+        assert!(said.contains(&format!("{parameter} is ")), "{name}: {said}");
+    }
+    let named: std::collections::BTreeSet<&str> = CONTRADICTIONS.iter().map(|of| of.0).collect();
+    assert_eq!(named, crate::library::rate_controls().into_iter().collect(), "each of them");
+    let found =
+        refusal("rate_control: t\nrequires: [ std.rate > 5 ]\non: { cnp: [ std.rate = 5 ] }\n");
+    assert!(found.contains("not in a default"), "{found}");
+    let found = refusal(
+        "rate_control: t\nrequires: [ std.line_rate + 1 ]\non: { cnp: [ std.rate = 5 ] }\n",
+    );
+    assert!(found.contains("a condition is a comparison"), "{found}");
 }

@@ -2,7 +2,7 @@
 //!
 //! Conservative parallel simulation: a partition goes on up to the instant before which no frame can come from another. Each says
 //! on its clock that it sends nothing any more before an instant; a frame takes at least the delay of its link, the
-//! lookahead; so whoever reads the clock knows that nothing arrives from there before the sum. Clocks are null messages in the sense of
+//! lookahead; so a partition that reads the clock knows that nothing arrives from there before the sum. Clocks are null messages in the sense of
 //! Chandy and Misra (1979), "Distributed Simulation: A Case Study in Design and Verification of Distributed Programs", in shared memory.
 //!
 //! Why results do not depend on threads: a poll of a node depends on the node and on frames that have arrived by then, which are all
@@ -11,7 +11,7 @@
 //! while no partition runs: all nodes have then done what was due before, and nothing after. What is random has a stream for each
 //! node and direction. Numbers of chunks in packet memory differ from run to run and reach no output.
 //!
-//! A thread that waits polls for a while and then sleeps for short times, so that a busy machine runs whom it waits for; between phases
+//! A thread that waits polls for a while and then sleeps for short times, so that a busy machine runs the thread that it waits for; between phases
 //! it sleeps until it is woken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ const SPINS: u32 = 2_000;
 /// Polls between two yields, for partitions that share a processor. Few: where others want it too, each yield may cost
 /// a whole slice of time.
 const SPINS_TO_YIELD: u32 = 400;
-/// How long a thread sleeps that nobody wakes.
+/// How long a thread sleeps that no other thread wakes.
 const SLEEP: Duration = Duration::from_micros(50);
 
 /// On a line of memory of its own.
@@ -44,14 +44,14 @@ type Done = (Part, Result<(), Halt>);
 
 /// What threads share.
 struct Shared {
-    /// By partition: it sends nothing before this instant but what is in the mail ([`Deadline::to_bits`]).
+    /// By partition: it sends nothing before this instant but what is in the mailboxes of others ([`Deadline::to_bits`]).
     clocks: Vec<Own<AtomicU64>>,
     /// By partition, frames for it.
-    mail: Vec<Own<Mutex<Vec<Passing>>>>,
+    mailboxes: Vec<Own<Mutex<Vec<Passing>>>>,
     /// By partition that receives: those that send to it, and the time that a frame takes at least.
     senders: Vec<Vec<(usize, Span)>>,
     /// Partitions that wait for their thread, or for the lab.
-    desks: Vec<Mutex<Option<Done>>>,
+    slots: Vec<Mutex<Option<Done>>>,
     /// Phases begun.
     phase: AtomicU64,
     /// Where this one ends ([`Deadline::to_bits`]).
@@ -65,17 +65,17 @@ struct Shared {
 }
 
 /// The threads, one for each partition but the first, which the thread of the lab runs.
-pub(super) struct Crew {
+pub(super) struct Workers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Crew {
+impl Workers {
     /// For partitions with this lookahead, by sender and receiver.
     ///
     /// # Errors
     /// The system has no more threads.
-    pub(super) fn new(lookahead: &[Vec<Span>]) -> Result<Crew, LabError> {
+    pub(super) fn new(lookahead: &[Vec<Span>]) -> Result<Workers, LabError> {
         let count = lookahead.len();
         let senders = |to: usize| {
             let all = (0..count).map(|from| (from, lookahead[from][to]));
@@ -83,23 +83,23 @@ impl Crew {
         };
         let shared = Arc::new(Shared {
             clocks: (0..count).map(|_| Own::default()).collect(),
-            mail: (0..count).map(|_| Own::default()).collect(),
+            mailboxes: (0..count).map(|_| Own::default()).collect(),
             senders: (0..count).map(senders).collect(),
-            desks: (0..count).map(|_| Mutex::new(None)).collect(),
+            slots: (0..count).map(|_| Mutex::new(None)).collect(),
             phase: AtomicU64::new(0),
             limit: AtomicU64::new(0),
             done: AtomicUsize::new(0),
             is_halted: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         });
-        let mut crew = Crew { shared, threads: Vec::new() };
+        let mut workers = Workers { shared, threads: Vec::new() };
         for number in 1..count {
-            let shared = Arc::clone(&crew.shared);
+            let shared = Arc::clone(&workers.shared);
             let thread = thread::Builder::new().name(format!("lab-{number}"));
             let thread = thread.spawn(move || shared.work(number));
-            crew.threads.push(thread.map_err(LabError::Thread)?);
+            workers.threads.push(thread.map_err(LabError::Thread)?);
         }
-        Ok(crew)
+        Ok(workers)
     }
 
     /// Runs all partitions up to `limit`, which is not reached. All frames that are on their way are on their links then.
@@ -117,17 +117,17 @@ impl Crew {
         for part in parts.drain(1..) {
             part.lease.give();
             let number = part.number;
-            *locked(&shared.desks[number]) = Some((part, Ok(())));
+            *locked(&shared.slots[number]) = Some((part, Ok(())));
         }
         shared.phase.fetch_add(1, Ordering::Release);
         self.threads.iter().for_each(|thread| thread.thread().unpark());
         let mut result = shared.go(&mut parts[0], limit);
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         while shared.done.load(Ordering::Acquire) < self.threads.len() {
-            patience.wait();
+            backoff.wait();
         }
-        for desk in &shared.desks[1..] {
-            let (part, other) = locked(desk).take().expect("a worker of the lab has panicked");
+        for slot in &shared.slots[1..] {
+            let (part, other) = locked(slot).take().expect("a worker of the lab has panicked");
             part.lease.take();
             parts.push(part);
             // A partition that stopped because another did reports nothing.
@@ -136,13 +136,13 @@ impl Crew {
             }
         }
         for part in parts.iter_mut() {
-            part.take_in(&mut locked(&shared.mail[part.number].0));
+            part.take_in(&mut locked(&shared.mailboxes[part.number].0));
         }
         result
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Release);
         self.shared.is_halted.store(true, Ordering::Release);
@@ -159,35 +159,35 @@ impl Shared {
     fn work(&self, number: usize) {
         let mut seen = 0;
         loop {
-            let mut patience = Patience { sleeps: true, ..Patience::default() };
+            let mut backoff = Backoff { sleeps: true, ..Backoff::default() };
             while self.phase.load(Ordering::Acquire) == seen {
                 if self.is_over.load(Ordering::Acquire) {
                     return;
                 }
-                patience.wait();
+                backoff.wait();
             }
             seen += 1;
-            let _alarm = Alarm(self);
-            let Some((mut part, _)) = locked(&self.desks[number]).take() else { return };
+            let _alarm = PanicGuard(self);
+            let Some((mut part, _)) = locked(&self.slots[number]).take() else { return };
             part.lease.take();
             let limit = Deadline::from_bits(self.limit.load(Ordering::Relaxed));
             let result = self.go(&mut part, limit);
             part.lease.give();
-            *locked(&self.desks[number]) = Some((part, result));
+            *locked(&self.slots[number]) = Some((part, result));
         }
     }
 
     /// Runs a partition up to the limit.
     fn go(&self, part: &mut Part, limit: Deadline) -> Result<(), Halt> {
         let number = part.number;
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         loop {
-            // Clocks before mail: what was sent before a clock was set is in the mail when it is read.
+            // Clocks before mailboxes: what was sent before a clock was set is in the mailboxes when it is read.
             let sooner = |&(from, span): &(usize, Span)| {
                 Deadline::from_bits(self.clocks[from].0.load(Ordering::Acquire)) + span
             };
             let bound = self.senders[number].iter().map(sooner).min().unwrap_or(Deadline::NEVER);
-            part.take_in(&mut locked(&self.mail[number].0));
+            part.take_in(&mut locked(&self.mailboxes[number].0));
             let until = bound.min(limit);
             let is_ahead = part.next() < until;
             if let Err(halt) = part.run(until, TURNS) {
@@ -196,7 +196,7 @@ impl Shared {
             }
             for (to, leaving) in part.leaving.iter_mut().enumerate() {
                 if !leaving.is_empty() {
-                    locked(&self.mail[to].0).append(leaving);
+                    locked(&self.mailboxes[to].0).append(leaving);
                 }
             }
             let next = part.next();
@@ -205,20 +205,20 @@ impl Shared {
                 return Ok(());
             }
             if is_ahead {
-                patience = Patience::default();
+                backoff = Backoff::default();
             } else if self.is_halted.load(Ordering::Acquire) {
                 return Err(Halt::Other);
             } else {
-                patience.wait();
+                backoff.wait();
             }
         }
     }
 }
 
 /// Marks a thread as done, even if it panicked, so that no other waits for it for ever.
-struct Alarm<'a>(&'a Shared);
+struct PanicGuard<'a>(&'a Shared);
 
-impl Drop for Alarm<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.is_halted.store(true, Ordering::Release);
@@ -227,15 +227,15 @@ impl Drop for Alarm<'_> {
     }
 }
 
-/// How long somebody has waited.
+/// How long a thread has waited: it polls, yields, and then sleeps.
 #[derive(Default)]
-struct Patience {
+struct Backoff {
     looks: u32,
-    /// Somebody wakes it.
+    /// Another thread wakes it.
     sleeps: bool,
 }
 
-impl Patience {
+impl Backoff {
     fn wait(&mut self) {
         self.looks = self.looks.saturating_add(1);
         match self.looks {

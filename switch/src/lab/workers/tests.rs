@@ -78,7 +78,7 @@ fn random(seed: u64) -> Arc<Scenario> {
 }
 
 /// Partitions as chance deals nodes out.
-fn dealt(scenario: &Scenario, stream: &mut Stream) -> Layout {
+fn drawn_layout(scenario: &Scenario, stream: &mut Stream) -> Layout {
     let count = scenario.fabric.nodes.len();
     let parts = 2 + below(stream, 3.min(count - 1));
     let mut chosen: Vec<usize> = (0..count).map(|_| below(stream, parts)).collect();
@@ -106,7 +106,7 @@ fn wherever_a_lab_is_cut_it_is_the_same_run() {
         assert!(one.1.flows.iter().any(|flow| flow.delivered_bytes > 0), "seed {seed}");
         let mut stream = Stream::new(seed, 2);
         for _ in 0..2 {
-            let layout = dealt(&scenario, &mut stream);
+            let layout = drawn_layout(&scenario, &mut stream);
             assert_eq!(one, parted(&scenario, layout.clone()), "seed {seed}, {layout:?}");
         }
     }
