@@ -11,6 +11,7 @@ pub mod absent;
 pub mod capture;
 pub mod faults;
 pub mod files;
+mod layers;
 pub mod memory;
 mod offload;
 mod open;
