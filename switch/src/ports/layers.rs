@@ -3,9 +3,7 @@
 //! Ports finish what a sender's kernel left to a card (checksums, segments), and for that look no deeper than the kernel
 //! goes: one tunnel, as its devices vxlan, geneve, gre, gretap, ipip, sit, ip6tnl and its SRv6 make them.
 
-use std::ops::Range;
-
-use super::offload::{ones_complement_sum, sum_of};
+use super::offload::ones_complement_sum;
 
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
@@ -50,13 +48,13 @@ pub(super) struct Network {
 
 impl Network {
     /// Of a frame, behind up to two VLAN tags; `None` if it is no IP packet, or a fragment.
-    #[inline]
+    #[inline(always)]
     pub(super) fn of_frame(frame: &[u8]) -> Option<Network> {
         Network::of_ethernet(frame, 0)
     }
 
     /// Of the Ethernet header at `at`.
-    #[inline]
+    #[inline(always)]
     fn of_ethernet(frame: &[u8], at: usize) -> Option<Network> {
         let mut at = at + 12;
         let last = at + 8;
@@ -67,17 +65,17 @@ impl Network {
     }
 
     /// Of the packet of this EtherType at `ip`.
-    #[inline]
+    #[inline(always)]
     fn of_packet(frame: &[u8], kind: u16, ip: usize) -> Option<Network> {
         match kind {
             ETHER_IPV4 => {
-                let first = *frame.get(ip)?;
-                let header = usize::from(first & 0x0f) * 4;
-                let is_fragment = u16_at(frame, ip + 6)? & 0x3fff != 0;
-                if first >> 4 != 4 || header < 20 || is_fragment {
+                let fixed = frame.get(ip..)?.first_chunk::<10>()?;
+                let header = usize::from(fixed[0] & 0x0f) * 4;
+                let is_fragment = [fixed[6] & 0x3f, fixed[7]] != [0, 0];
+                if fixed[0] >> 4 != 4 || header < 20 || is_fragment {
                     return None;
                 }
-                let (transport, protocol) = (ip + header, *frame.get(ip + 9)?);
+                let (transport, protocol) = (ip + header, fixed[9]);
                 Some(Network { ip, is_v6: false, destination: ip + 16, transport, protocol })
             }
             ETHER_IPV6 if frame.get(ip)? >> 4 == 6 => Network::of_v6(frame, ip),
@@ -109,7 +107,6 @@ impl Network {
     }
 
     /// Of the packet inside, if this one is a tunnel that is known by its protocol, or its port of UDP.
-    #[inline]
     pub(super) fn inside(&self, frame: &[u8]) -> Option<Network> {
         let at = self.transport;
         match self.protocol {
@@ -181,23 +178,25 @@ impl Network {
     /// The sum of the pseudo-header for so many bytes of transport header and payload (RFC 9293, 3.1; RFC 8200, 8.1).
     #[inline]
     pub(super) fn pseudo_sum(&self, frame: &[u8], bytes: usize) -> Option<u16> {
-        let source = self.source();
-        let destination = self.destination..self.destination + source.len();
-        Some(sum_of(&[
-            ones_complement_sum(frame.get(source)?),
-            ones_complement_sum(frame.get(destination)?),
-            u16::from(self.protocol),
-            (bytes >> 16) as u16,
-            bytes as u16,
-        ]))
-    }
-
-    fn source(&self) -> Range<usize> {
-        match self.is_v6 {
-            true => self.ip + 8..self.ip + 24,
-            false => self.ip + 12..self.ip + 16,
+        let addresses = match self.is_v6 {
+            true => words::<16>(frame, self.ip + 8)? + words::<16>(frame, self.destination)?,
+            // Side by side.
+            false => words::<8>(frame, self.ip + 12)?,
+        };
+        let mut sum = addresses + u64::from(self.protocol) + bytes as u64;
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
         }
+        Some(sum as u16)
     }
+}
+
+/// The sum of the words of 4 bytes in the `N` bytes at `at`.
+#[inline]
+fn words<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+    let all = bytes.get(at..)?.first_chunk::<N>()?;
+    let (words, _) = all.as_chunks::<4>();
+    Some(words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum())
 }
 
 /// Bytes of the GRE header at `at`, if its flags are known.
@@ -207,6 +206,7 @@ fn gre_header(frame: &[u8], at: usize) -> Option<usize> {
     (flags & !known == 0).then(|| 4 + 4 * flags.count_ones() as usize)
 }
 
+#[inline]
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|pair| u16::from_be_bytes(*pair))
 }

@@ -101,7 +101,8 @@ pub(super) fn finish_unmarked_checksum(frame: &mut [u8]) -> bool {
 }
 
 /// A checksum of TCP or UDP is unfinished if it is wrong, and is exactly the sum of the pseudo-header, which is what a sender leaves in it;
-/// one of SCTP if it is 0 and wrong.
+/// one of SCTP if it is 0.
+#[inline]
 fn finish_unmarked(frame: &mut [u8], packet: &Network) -> bool {
     let Some((transport, pseudo, offset)) = open_checksum(frame, packet) else { return false };
     if packet.protocol == SCTP {
@@ -114,6 +115,7 @@ fn finish_unmarked(frame: &mut [u8], packet: &Network) -> bool {
 
 /// The segment of TCP, UDP or SCTP, the sum of its pseudo-header, and where in the segment the
 /// checksum is. `None` where its value shows that it was finished, or is not used.
+#[inline]
 fn open_checksum(frame: &[u8], packet: &Network) -> Option<(Range<usize>, u16, u16)> {
     let offset = match packet.protocol {
         layers::TCP => 16,
@@ -122,18 +124,18 @@ fn open_checksum(frame: &[u8], packet: &Network) -> Option<(Range<usize>, u16, u
         _ => return None,
     };
     let (start, end) = (packet.transport, packet.end(frame)?);
-    let stored = u16_at(frame, start + usize::from(offset))?;
-    let bytes = end.checked_sub(start)?;
-    if end > frame.len() || bytes < usize::from(offset) + 2 {
+    let field = start + usize::from(offset);
+    let stored = u16_at(frame, field)?;
+    if end > frame.len() || end < field + 2 {
         return None;
     }
-    let (pseudo, left) = match packet.protocol {
-        SCTP => (0, u16_at(frame, start + usize::from(offset) + 2)?),
-        _ => (packet.pseudo_sum(frame, bytes)?, 0),
+    let pseudo = match packet.protocol {
+        SCTP if stored == 0 && u16_at(frame, field + 2)? == 0 => 0,
+        SCTP => return None,
+        _ if stored == 0 => return None,
+        _ => packet.pseudo_sum(frame, end - start)?,
     };
-    let is_open =
-        if packet.protocol == SCTP { stored | left == 0 } else { stored == pseudo && pseudo != 0 };
-    is_open.then_some((start..end, pseudo, offset))
+    (stored == pseudo).then_some((start..end, pseudo, offset))
 }
 
 /// RFC 1071: the ones'-complement sum of big-endian 16-bit words, an odd byte padded with zero.
