@@ -1,15 +1,15 @@
-"""Sends packets in tunnels by a packet socket, with checksums and segments left to the card (PACKET_VNET_HDR).
+"""Sends packets in tunnels by a packet socket, whose inner checksum is left to the card (PACKET_VNET_HDR).
 
-send.py INTERFACE large|small
+send.py INTERFACE
 
-large: 4000 bytes in segments of 1000; small: 500 bytes. Each case has a port of its own, from 7001 on.
+Each case has a port of its own, from 7001 on.
 """
 import socket
 import struct
 import sys
 
 MACS = bytes.fromhex("020000000009" "020000000001")
-NEEDS_CHECKSUM, TCP_V4, TCP_V6, UDP_L4 = 1, 1, 4, 5
+NEEDS_CHECKSUM = 1
 
 
 def total(data):
@@ -57,11 +57,11 @@ def udp(port, payload, source=5000):
     return struct.pack("!HHHH", source, port, 8 + len(payload), 0) + payload
 
 
-def gre(packet, is_bridged, is_large):
+def gre(packet, is_bridged):
     """With a checksum and a key."""
     kind, content = (0x6558, ethernet(packet)) if is_bridged else (packet.kind, packet.bytes)
     data = struct.pack("!HHHHI", 0xA000, kind, 0, 0, 5) + content
-    return data if is_large else put(data, 4, 0xFFFF ^ total(data))
+    return put(data, 4, 0xFFFF ^ total(data))
 
 
 def vxlan(packet, port=4789):
@@ -72,52 +72,49 @@ def geneve(packet):
     return udp(6081, struct.pack("!BBHI", 2, 0, packet.kind, 0x900) + bytes(8) + packet.bytes)
 
 
-def cases(is_large):
-    """Frames twice, with the inner checksum right and open: the sum of a tunnel is over the first, unless segments are left too."""
-    payload = bytes(range(250)) * (16 if is_large else 2)
+def cases():
+    """Functions that make a frame, with the inner checksum right, or open."""
+    payload = bytes(range(250)) * 2
 
     def inner(port, is_open, version=4, protocol=6):
         body, field = (tcp(port, payload), 16) if protocol == 6 else (udp(port, payload), 6)
         return Ip(version, 3, protocol, body, field, is_open)
 
     def around(version, protocol, make, tag=b"", field=None):
-        def frame(is_open):
-            body = make(is_open)
-            return ethernet(Ip(version, 2, protocol, body, field, is_large), tag)
-
-        return frame
+        return lambda is_open: ethernet(Ip(version, 2, protocol, make(is_open), field), tag)
 
     tag = bytes.fromhex("81000064")
     return [
-        (TCP_V4, around(4, 47, lambda o: gre(inner(7001, o), False, is_large))),
-        (TCP_V4, around(4, 47, lambda o: gre(inner(7002, o), True, is_large))),
-        (TCP_V4, around(4, 4, lambda o: inner(7003, o).bytes)),
-        (TCP_V6, around(4, 41, lambda o: inner(7004, o, 6).bytes)),
-        (TCP_V4, around(4, 17, lambda o: geneve(inner(7005, o)), field=6)),
-        (TCP_V4, around(6, 17, lambda o: vxlan(inner(7006, o)), field=6)),
-        (TCP_V6, around(4, 17, lambda o: vxlan(inner(7007, o, 6)), tag, 6)),
-        (UDP_L4, around(4, 17, lambda o: geneve(inner(7008, o, 4, 17)), field=6)),
+        around(4, 47, lambda o: gre(inner(7001, o), False)),
+        around(4, 47, lambda o: gre(inner(7002, o), True)),
+        around(4, 4, lambda o: inner(7003, o).bytes),
+        around(4, 41, lambda o: inner(7004, o, 6).bytes),
+        around(4, 17, lambda o: geneve(inner(7005, o)), field=6),
+        around(6, 17, lambda o: vxlan(inner(7006, o)), field=6),
+        around(4, 17, lambda o: vxlan(inner(7007, o, 6)), tag, 6),
+        around(4, 17, lambda o: geneve(inner(7008, o, 4, 17)), field=6),
     ]
 
 
-def main(interface, size):
-    is_large = size == "large"
+def main(interface):
     sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     sender.setsockopt(263, 15, 1)  # SOL_PACKET, PACKET_VNET_HDR
     sender.bind((interface, 0))
-    for port, (kind, make) in enumerate(cases(is_large), 7001):
-        header, field = (8, 6) if kind == UDP_L4 else (20, 16)
-        right, left = make(False), make(True)
-        at = left.index(struct.pack("!HH", 5000, port))
-        place = slice(at + field, at + field + 2)
-        frame = bytearray(left if is_large else right)
+
+    def send(frame, start, field):
+        sender.send(struct.pack("=BBHHHH", NEEDS_CHECKSUM, 0, 0, 0, start, field) + frame)
+
+    for port, make in enumerate(cases(), 7001):
+        field = 6 if port == 7008 else 16
+        frame, left = bytearray(make(False)), make(True)
+        start = left.index(struct.pack("!HH", 5000, port))
+        place = slice(start + field, start + field + 2)
+        # The sum of a tunnel is right for what is inside once that is finished.
         frame[place] = left[place]
-        gso = (kind, at + header, 1000) if is_large else (0, 0, 0)
-        sender.send(struct.pack("=BBHHHH", NEEDS_CHECKSUM, *gso, at, field) + frame)
+        send(frame, start, field)
     # SCTP, whose checksum is no sum; AF_XDP sees that it is 0.
     data = struct.pack("!HHII", 5000, 7009, 1, 0) + struct.pack("!BBHIHHI", 0, 3, 20, 1, 0, 0, 0) + b"abcd"
-    frame = ethernet(Ip(4, 3, 132, data))
-    sender.send(struct.pack("=BBHHHH", NEEDS_CHECKSUM, 0, 0, 0, 34, 8) + frame)
+    send(ethernet(Ip(4, 3, 132, data)), 34, 8)
 
 
 if __name__ == "__main__":
