@@ -23,6 +23,7 @@ mod segments;
 pub mod shut;
 pub mod spec;
 mod stats;
+mod sums;
 pub mod sys;
 pub mod tap;
 mod transmit;

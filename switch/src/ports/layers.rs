@@ -3,7 +3,7 @@
 //! Ports finish what a sender's kernel left to a card (checksums, segments), and for that look no deeper than the kernel
 //! goes: one tunnel, as its devices vxlan, geneve, gre, gretap, ipip, sit, ip6tnl and its SRv6 make them.
 
-use super::offload::ones_complement_sum;
+use super::sums::ones_complement_sum;
 
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;

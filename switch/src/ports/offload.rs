@@ -10,6 +10,7 @@ use std::ops::Range;
 use crc::{CRC_32_ISCSI, Crc};
 
 use super::layers::{self, Network, SCTP, u16_at};
+use super::sums::{ones_complement_sum, sum_of};
 
 /// Bytes that a tag takes from the headroom.
 pub(super) const TAG_BYTES: usize = 4;
@@ -136,30 +137,6 @@ fn open_checksum(frame: &[u8], packet: &Network) -> Option<(Range<usize>, u16, u
         _ => packet.pseudo_sum(frame, end - start)?,
     };
     (stored == pseudo).then_some((start..end, pseudo, offset))
-}
-
-/// RFC 1071: the ones'-complement sum of big-endian 16-bit words, an odd byte padded with zero.
-pub(super) fn ones_complement_sum(bytes: &[u8]) -> u16 {
-    let (words, rest) = bytes.as_chunks::<4>();
-    let mut sum: u64 = words.iter().map(|w| u64::from(u32::from_be_bytes(*w))).sum();
-    let mut tail = [0; 4];
-    for (to, from) in tail.iter_mut().zip(rest) {
-        *to = *from;
-    }
-    sum += u64::from(u32::from_be_bytes(tail));
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
-/// The ones'-complement sum of sums.
-pub(super) fn sum_of(sums: &[u16]) -> u16 {
-    let mut sum: u32 = sums.iter().map(|sum| u32::from(*sum)).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 #[cfg(test)]

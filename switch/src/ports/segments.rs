@@ -8,7 +8,7 @@
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 
 use super::layers::{self, GRE, GRE_CHECKSUM, GRE_SEQUENCE, Network, u16_at};
-use super::offload::{ones_complement_sum, sum_of};
+use super::sums::{ones_complement_sum, sum_of};
 
 /// Kinds of `virtio_net_hdr.gso_type` (virtio 1.3, 5.1.6).
 const TCP_V4: u8 = 1;
