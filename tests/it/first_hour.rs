@@ -1,9 +1,11 @@
 //! The first hour of a new user: what is inside the binary, a program of one's own, what the machine can do.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
-use wireyard_tests::binary::{run, run_in};
+use wireyard_tests::binary::{run, run_in, wireyard};
+use wireyard_tests::skip;
 
 /// Programs and scenarios inside the binary are known by name; a file of the same name comes first.
 #[test]
@@ -51,6 +53,28 @@ fn the_doctor_tries_ports_and_names_interfaces() {
         .expect(2, &["no interface no_such_interface", "there are"]);
     let text = run(&["doctor", "lo"]).out;
     assert!(text.contains("interface lo") && text.contains("cannot be a port"), "{text}");
+}
+
+/// In a user namespace it does not say that all is there, nor advise what cannot help there.
+#[test]
+fn the_doctor_knows_a_user_namespace() {
+    let test = "the_doctor_knows_a_user_namespace";
+    let unshare = |arguments: &[&str]| {
+        Command::new("unshare").args(["-U", "-r", "-n"]).args(arguments).output()
+    };
+    if !unshare(&["true"]).is_ok_and(|done| done.status.success()) {
+        return skip(test, "there are no user namespaces (or no `unshare`)");
+    }
+    let binary = wireyard();
+    let done = unshare(&[binary.to_str().unwrap(), "doctor", "--json"]).expect("it runs");
+    let findings: Vec<Value> = serde_json::from_slice(&done.stdout).unwrap();
+    let of = |subject: &str| findings.iter().find(|f| f["subject"] == subject).expect(subject);
+    assert_eq!(of("privileges")["verdict"], "limited", "{findings:#?}");
+    assert!(of("privileges")["found"].as_str().unwrap().contains("user namespace"));
+    assert!(!of("locked memory")["found"].as_str().unwrap().contains("no limit"));
+    let xdp = of("xdp:").to_string();
+    assert!(xdp.contains("a user namespace do not reach AF_XDP"), "{xdp}");
+    assert!(!xdp.contains("ulimit") && !xdp.contains("setcap"), "{xdp}");
 }
 
 /// The manual has a page for each command, and the schema of switch.yaml its keys.

@@ -22,7 +22,7 @@ const PROGRAM: &str = "programs/rocev2_lossless";
 const LATEST: Duration = Duration::from_secs(60);
 
 /// A switch between this namespace, where host 1 is, and another, where host 2 is.
-struct Rig {
+pub(crate) struct Rig {
     switch: Switch,
     far: Option<JoinHandle<()>>,
     work: Option<Sender<Box<dyn FnOnce() + Send>>>,
@@ -30,7 +30,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(test: &str, kind: &str, more: &[&str]) -> Option<Rig> {
+    pub(crate) fn new(test: &str, kind: &str, more: &[&str]) -> Option<Rig> {
         let network = private_network(test)?;
         cables(2);
         let (work, jobs): (_, Receiver<Box<dyn FnOnce() + Send>>) = channel();
@@ -58,7 +58,10 @@ impl Rig {
     }
 
     /// Runs something in the namespace of host 2 and waits for what it gives.
-    fn at_host_2<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+    pub(crate) fn at_host_2<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
         self.start_at_host_2(job).recv_timeout(LATEST).expect("it ends")
     }
 
@@ -76,7 +79,12 @@ impl Rig {
 
     /// Sends so many bytes by TCP from host 1 to host 2, who sees them unharmed; bits a second.
     fn transfer(&self, bytes: usize) -> f64 {
-        let listener = self.at_host_2(|| TcpListener::bind("192.0.2.2:5001").expect("a port"));
+        self.transfer_to("192.0.2.2:5001", bytes)
+    }
+
+    /// The same to another address of host 2.
+    pub(crate) fn transfer_to(&self, address: &'static str, bytes: usize) -> f64 {
+        let listener = self.at_host_2(move || TcpListener::bind(address).expect("a port"));
         let got = self.start_at_host_2(move || {
             let (mut stream, _) = listener.accept().expect("a caller");
             stream.set_read_timeout(Some(LATEST)).unwrap();
@@ -92,7 +100,7 @@ impl Rig {
             }
         });
         let began = Instant::now();
-        let mut stream = TcpStream::connect("192.0.2.2:5001").expect("the switch bridges");
+        let mut stream = TcpStream::connect(address).expect("the switch bridges");
         stream.set_write_timeout(Some(LATEST)).unwrap();
         let block: Vec<u8> = (0..251 * 1024).map(|i| (i % 251) as u8).collect();
         let mut left = bytes;
@@ -106,7 +114,7 @@ impl Rig {
         bytes as f64 * 8.0 / began.elapsed().as_secs_f64()
     }
 
-    fn end(mut self) -> (Value, String) {
+    pub(crate) fn end(mut self) -> (Value, String) {
         drop(self.work.take());
         self.far.take().expect("once").join().expect("the far side");
         let ended = self.switch.end("INT");
@@ -115,7 +123,7 @@ impl Rig {
     }
 }
 
-fn medium(report: &Value, port: usize, counter: &str) -> u64 {
+pub(crate) fn medium(report: &Value, port: usize, counter: &str) -> u64 {
     report["ports"][port - 1]["medium"][counter].as_u64().expect("a counter")
 }
 
@@ -136,10 +144,12 @@ fn tcp_runs_at_speed() {
 }
 
 /// Lines that tshark prints of a capture with checksums looked at; of their status, 0 is bad and 1 is good.
-fn tshark(capture: &Path, filter: &str) -> Vec<String> {
+pub(crate) fn tshark(capture: &Path, filter: &str) -> Vec<String> {
     let mut command = Command::new("tshark");
     command.args(["-o", "tcp.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]);
-    command.args(["-o", "ip.check_checksum:TRUE", "-Y", filter, "-r"]).arg(capture);
+    command
+        .args(["-o", "ip.check_checksum:TRUE", "-o", "sctp.checksum:CRC 32c", "-Y", filter, "-r"])
+        .arg(capture);
     let output = command.output().expect("tshark runs");
     assert!(output.status.success(), "{filter}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()

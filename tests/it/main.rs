@@ -98,6 +98,7 @@ mod steered;
 mod telemetry;
 mod through;
 mod tidy;
+mod tunnels;
 mod tutorial;
 mod vectors;
 mod web;

@@ -316,6 +316,24 @@ fn a_bare_name_takes_no_xdp_that_would_lose_queues() {
     }
 }
 
+/// What is said is what helps: an MTU that is too large for packet memory, or a queue that is not there.
+#[test]
+fn an_xdp_port_says_what_fits() {
+    let Some(_network) = private_network("an_xdp_port_says_what_fits") else { return };
+    veth("sw", "host");
+    let config = MemoryConfig { chunks: 256, chunk_bytes: 2048, ..MemoryConfig::default() };
+    let mem = PacketMemory::new(config).unwrap();
+    let why = |spec: &str| {
+        open(&PortSpec::parse(spec).unwrap(), &mem).err().expect("it is refused").to_string()
+    };
+    let error = why("1=xdp:sw");
+    assert!(error.contains("frames of MTU 9202 fit no chunk"), "{error}");
+    assert!(error.contains("ip link set sw mtu 1774") && !error.contains("larger"), "{error}");
+    ip("link set sw mtu 1500");
+    let error = why("1=xdp:sw,queue=3");
+    assert!(error.contains("queues 3 to 3 are asked for, sw has 1"), "{error}");
+}
+
 mod raw {
     #[test]
     fn carries_every_shape() {

@@ -6,6 +6,7 @@ use std::thread::available_parallelism;
 
 use super::{Finding, NoInterface};
 use crate::ports::sys::interface::{self, HARDWARE_ETHERNET};
+use crate::ports::sys::netns::is_in_first_user_namespace;
 use crate::program::{self, DeviceOptions, EngineKind};
 use crate::report::unit::Unit;
 
@@ -63,6 +64,13 @@ pub(super) fn privileges() -> Finding {
         .filter(|capability| lacks(capability))
         .map(|(name, _, what)| format!("{name} ({what})"))
         .collect();
+    if lacking.is_empty() && !is_in_first_user_namespace() {
+        return Finding::limited(
+            "privileges",
+            "those of a user namespace: they are enough for raw:, pnet: and tap: ports in its networks",
+        )
+        .advise("for xdp: ports start the switch outside of it");
+    }
     if lacking.is_empty() {
         return Finding::good("privileges", "all that ports need");
     }
@@ -80,6 +88,9 @@ fn effective_capabilities() -> Option<u64> {
 
 pub(super) fn locked_memory() -> Finding {
     const SUBJECT: &str = "locked memory";
+    if !is_in_first_user_namespace() {
+        return Finding::good(SUBJECT, "no port of a user namespace locks any");
+    }
     if effective_capabilities().is_some_and(|effective| effective >> IPC_LOCK & 1 != 0) {
         return Finding::good(SUBJECT, "no limit for this user");
     }

@@ -27,6 +27,14 @@ const KINDS: [(&str, &str); 4] = [
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const LOOKS_MAX: u32 = 2000;
 
+/// What the child says.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Report {
+    trials: Vec<Trial>,
+    /// It made no user namespace, and is in none.
+    is_in_first_user_namespace: bool,
+}
+
 /// What the child says of one trial: its name, and why it failed.
 #[derive(Debug, Serialize, Deserialize)]
 struct Trial {
@@ -34,7 +42,7 @@ struct Trial {
     error: Option<String>,
 }
 
-/// The child's work: leaves for a private network, tries every port kind, and returns a JSON list for the parent.
+/// The child's work: leaves for a private network, tries every port kind, and returns a JSON object for the parent.
 ///
 /// To be called in a process that does nothing else.
 pub fn try_ports() -> String {
@@ -53,7 +61,8 @@ pub fn try_ports() -> String {
             note(spec, try_port(spec));
         }
     }
-    serde_json::to_string(&trials).unwrap_or_default()
+    let is_in_first_user_namespace = netns::is_in_first_user_namespace();
+    serde_json::to_string(&Report { trials, is_in_first_user_namespace }).unwrap_or_default()
 }
 
 fn try_port(spec: &str) -> Result<(), String> {
@@ -65,8 +74,8 @@ fn try_port(spec: &str) -> Result<(), String> {
 
 /// Runs the child and reads what it found.
 pub(super) fn ports() -> Vec<Finding> {
-    match child::<Vec<Trial>>("--try-ports") {
-        Ok(trials) => findings(&trials),
+    match child::<Report>("--try-ports") {
+        Ok(report) => findings(&report),
         Err(why) => vec![Finding::missing("ports", format!("could not be tried: {why}"))],
     }
 }
@@ -92,11 +101,20 @@ pub(super) fn child<T: serde::de::DeserializeOwned>(argument: &str) -> Result<T,
     serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
 }
 
-fn findings(trials: &[Trial]) -> Vec<Finding> {
+fn findings(report: &Report) -> Vec<Finding> {
     let mut all = Vec::new();
-    for trial in trials {
+    // A process without CAP_SYS_ADMIN has a private network in a user namespace only, where AF_XDP never works.
+    let proves_no_xdp = report.is_in_first_user_namespace || !netns::is_in_first_user_namespace();
+    for trial in &report.trials {
         let kind = KINDS.iter().find(|(spec, _)| *spec == trial.what);
         all.push(match (kind, &trial.error) {
+            (Some((spec, _)), Some(_)) if prefix(spec) == "xdp:" && !proves_no_xdp => {
+                Finding::limited(
+                    "xdp:",
+                    "not tried: without root there is a network for trials in a user namespace only, where AF_XDP does not work",
+                )
+                .advise("with the privileges above `run` may open it; sudo wireyard doctor tries it")
+            }
             (Some((spec, _)), None) => {
                 Finding::good(prefix(spec), "a port of this kind was opened on a virtual cable")
             }

@@ -230,8 +230,8 @@ impl Port for RawPort {
 /// What a sender has to do whose frames of several segments are not cut here.
 pub(super) fn gso_notice(watch: &Watch) -> String {
     format!(
-        "{}: frames of several segments (GSO) arrive that this port does not cut (in a tunnel, or of another protocol than TCP \
-         and UDP), and are dropped. On the sending side of {}: ethtool -K INTERFACE gso off tso off tx-udp_tnl-segmentation off",
+        "{}: frames of several segments (GSO) arrive that this port does not cut (neither TCP nor UDP, or in a tunnel that is encrypted, \
+         numbers its packets or has no IP), and are dropped. On the sending side of {}: ethtool -K INTERFACE tx off gso off tso off",
         watch.port(),
         watch.interface()
     )

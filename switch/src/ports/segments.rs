@@ -2,23 +2,22 @@
 //!
 //! A packet socket hands such a frame over whole, with the bytes of a segment and the kind in its `virtio_net_hdr`. Here it becomes
 //! the frames that would have been on the wire: TCP over IPv4 and IPv6 and UDP (as UDP_SEGMENT has it), behind VLAN tags and IPv6
-//! extension headers. Sequence numbers and IPv4 identifications count up, FIN and PSH stay with the last segment, CWR with the
-//! first, lengths and checksums are computed anew. What is inside a tunnel is not cut: its outer headers would need it too.
+//! extension headers, also in a tunnel over UDP, GRE or IP. Sequence numbers and IPv4 identifications count up, FIN and PSH stay with
+//! the last segment, CWR with the first where the kernel says so, lengths and checksums are computed anew, those of the tunnel too.
 
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 
-use super::offload::{ones_complement_sum, sum_of};
-use crate::frames::words::{network_header_at, u16_at};
+use super::layers::{self, GRE, GRE_CHECKSUM, GRE_SEQUENCE, Network};
+use super::sums::{ones_complement_sum, sum_of};
+use crate::frames::words::u16_at;
 
 /// Kinds of `virtio_net_hdr.gso_type` (virtio 1.3, 5.1.6).
 const TCP_V4: u8 = 1;
 const TCP_V6: u8 = 4;
 const UDP: u8 = 5;
-/// Set beside the kind where CWR may be set.
+/// Set beside the kind where CWR is of the first segment only (RFC 3168). Without it all segments have it (AccECN, RFC 9768).
 const ECN: u8 = 0x80;
 
-const PROTOCOL_TCP: u8 = 6;
-const PROTOCOL_UDP: u8 = 17;
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
@@ -37,16 +36,17 @@ pub(super) struct Gso {
 /// A large frame, of which some segments were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cutting {
-    ip: usize,
-    is_v6: bool,
-    transport: usize,
-    protocol: u8,
+    /// The packet that is cut.
+    packet: Network,
+    /// The tunnel that it is in.
+    tunnel: Option<Network>,
     /// Where the payload starts.
     payload: usize,
     len: usize,
     segment_bytes: usize,
     /// A UDP datagram over IPv4 without a checksum.
     is_unsummed: bool,
+    is_cwr_of_first: bool,
     next: usize,
 }
 
@@ -54,49 +54,38 @@ impl Cutting {
     /// Of a frame of `len` bytes whose headers are all in `head`; `None`: not of a kind that is cut here.
     pub(super) fn of(head: &[u8], len: usize, gso: Gso) -> Option<Cutting> {
         let kind = gso.kind & !ECN;
-        let ip = network_header_at(head)?;
-        let (is_v6, transport, protocol) = match u16_at(head, ip - 2)? {
-            0x0800 if kind != TCP_V6 => {
-                let header = usize::from(head.get(ip)? & 0x0f) * 4;
-                let is_fragment = u16_at(head, ip + 6)? & 0x3fff != 0;
-                if header < 20 || is_fragment {
-                    return None;
-                }
-                (false, ip + header, *head.get(ip + 9)?)
-            }
-            0x86dd if kind != TCP_V4 => {
-                let (transport, protocol) = behind_extensions(head, ip)?;
-                (true, transport, protocol)
-            }
+        let protocol = match kind {
+            TCP_V4 | TCP_V6 => layers::TCP,
+            UDP => layers::UDP,
             _ => return None,
         };
-        let header = match (kind, protocol) {
-            (TCP_V4 | TCP_V6, PROTOCOL_TCP) => usize::from(head.get(transport + 12)? >> 4) * 4,
-            (UDP, PROTOCOL_UDP) => 8,
-            _ => return None,
+        let (packet, tunnel) = packet_of(head, len, gso, protocol)?;
+        let transport = packet.transport;
+        let header = match protocol {
+            layers::TCP => usize::from(head.get(transport + 12)? >> 4) * 4,
+            _ => 8,
         };
-        // A transport header elsewhere is that of a packet inside this one.
-        let is_inner = gso.checksum_from.is_some_and(|at| usize::from(at) != transport);
+        let is_other = kind == TCP_V4 && packet.is_v6 || kind == TCP_V6 && !packet.is_v6;
         let payload = transport + header;
         let is_short =
-            protocol == PROTOCOL_TCP && header < 20 || payload >= len || payload > head.len();
-        if is_inner || is_short || gso.segment_bytes == 0 {
+            protocol == layers::TCP && header < 20 || payload >= len || payload > head.len();
+        if is_other || is_short || gso.segment_bytes == 0 {
             return None;
         }
-        let is_unsummed = protocol == PROTOCOL_UDP
-            && !is_v6
+        let is_unsummed = protocol == layers::UDP
+            && !packet.is_v6
             && gso.checksum_from.is_none()
             && u16_at(head, transport + 6)? == 0;
         let segment_bytes = usize::from(gso.segment_bytes);
+        let is_cwr_of_first = gso.kind & ECN != 0;
         Some(Cutting {
-            ip,
-            is_v6,
-            transport,
-            protocol,
+            packet,
+            tunnel,
             payload,
             len,
             segment_bytes,
             is_unsummed,
+            is_cwr_of_first,
             next: 0,
         })
     }
@@ -133,22 +122,12 @@ impl Cutting {
         Some(frame.len() as u32)
     }
 
-    /// The headers of a segment, which are those of the whole frame so far.
+    /// The headers of a segment, which are those of the whole frame so far. The inner ones first: the checksum of the tunnel is over
+    /// them.
     fn finish(&self, frame: &mut [u8], is_last: bool) -> Option<()> {
-        let (ip, transport) = (self.ip, self.transport);
-        let bytes = frame.len();
-        if self.is_v6 {
-            put(frame, ip + 4, bytes - ip - 40)?;
-        } else {
-            put(frame, ip + 2, bytes - ip)?;
-            let id = u16_at(frame, ip + 4)?.wrapping_add(self.next as u16);
-            put(frame, ip + 4, usize::from(id))?;
-            put(frame, ip + 10, 0)?;
-            let sum = !ones_complement_sum(frame.get(ip..transport)?);
-            put(frame, ip + 10, usize::from(sum))?;
-        }
-        let field = transport + if self.protocol == PROTOCOL_TCP { 16 } else { 6 };
-        if self.protocol == PROTOCOL_TCP {
+        let Network { transport, protocol, .. } = self.packet;
+        self.finish_network(frame, &self.packet)?;
+        if protocol == layers::TCP {
             let place = frame.get_mut(transport + 4..transport + 8)?;
             let sequence = u32::from_be_bytes(place.try_into().ok()?);
             let here = sequence.wrapping_add((self.next * self.segment_bytes) as u32);
@@ -157,40 +136,101 @@ impl Cutting {
             if !is_last {
                 *flags &= !(FIN | PSH);
             }
-            if self.next > 0 {
+            if self.next > 0 && self.is_cwr_of_first {
                 *flags &= !CWR;
             }
         } else {
-            put(frame, transport + 4, bytes - transport)?;
+            put(frame, transport + 4, frame.len() - transport)?;
         }
-        if self.is_unsummed {
-            return Some(());
+        if !self.is_unsummed {
+            let field = transport + if protocol == layers::TCP { 16 } else { 6 };
+            put(frame, field, 0)?;
+            let sums = [
+                self.packet.pseudo_sum(frame, frame.len() - transport)?,
+                ones_complement_sum(frame.get(transport..)?),
+            ];
+            put_checksum(frame, field, &sums, protocol)?;
         }
-        put(frame, field, 0)?;
-        let addresses = if self.is_v6 { ip + 8..ip + 40 } else { ip + 12..ip + 20 };
-        let pseudo = [
-            ones_complement_sum(frame.get(addresses)?),
-            u16::from(self.protocol),
-            (bytes - transport) as u16,
-            ones_complement_sum(frame.get(transport..)?),
-        ];
-        // A UDP checksum of 0 means "none"; both zeros are the same number.
-        let sum = match !sum_of(&pseudo) {
-            0 if self.protocol == PROTOCOL_UDP => 0xffff,
-            sum => sum,
-        };
-        put(frame, field, usize::from(sum))
+        match &self.tunnel {
+            None => Some(()),
+            Some(tunnel) => self.finish_tunnel(frame, tunnel),
+        }
+    }
+
+    /// Length, identification and checksum of a network header.
+    fn finish_network(&self, frame: &mut [u8], packet: &Network) -> Option<()> {
+        let (ip, bytes) = (packet.ip, frame.len());
+        if packet.is_v6 {
+            return put(frame, ip + 4, bytes - ip - 40);
+        }
+        let header = ip..ip + usize::from(frame.get(ip)? & 0x0f) * 4;
+        put(frame, ip + 2, bytes - ip)?;
+        let id = u16_at(frame, ip + 4)?.wrapping_add(self.next as u16);
+        put(frame, ip + 4, usize::from(id))?;
+        put(frame, ip + 10, 0)?;
+        let sum = !ones_complement_sum(frame.get(header)?);
+        put(frame, ip + 10, usize::from(sum))
+    }
+
+    /// The headers around: those of IP, and UDP or GRE behind it. A UDP checksum of 0 stays: there is none (RFC 768, RFC 6935).
+    fn finish_tunnel(&self, frame: &mut [u8], tunnel: &Network) -> Option<()> {
+        self.finish_network(frame, tunnel)?;
+        let (at, bytes) = (tunnel.transport, frame.len() - tunnel.transport);
+        match tunnel.protocol {
+            layers::UDP => {
+                put(frame, at + 4, bytes)?;
+                if u16_at(frame, at + 6)? == 0 {
+                    return Some(());
+                }
+                put(frame, at + 6, 0)?;
+                let sums = [tunnel.pseudo_sum(frame, bytes)?, self.sum_from(frame, at)?];
+                put_checksum(frame, at + 6, &sums, layers::UDP)
+            }
+            GRE if u16_at(frame, at)? & GRE_CHECKSUM != 0 => {
+                put(frame, at + 4, 0)?;
+                let sums = [self.sum_from(frame, at)?];
+                put_checksum(frame, at + 4, &sums, GRE)
+            }
+            _ => Some(()),
+        }
+    }
+
+    /// The sum from `at`, in the headers, to the end. From the transport header on it is the complement of what the pseudo-header is, as the
+    /// checksum there is finished: the payload is not summed twice (the kernel's local checksum offload).
+    fn sum_from(&self, frame: &[u8], at: usize) -> Option<u16> {
+        let transport = self.packet.transport;
+        if self.is_unsummed || (transport - at) % 2 != 0 {
+            return Some(ones_complement_sum(frame.get(at..)?));
+        }
+        let pseudo = self.packet.pseudo_sum(frame, frame.len() - transport)?;
+        Some(sum_of(&[ones_complement_sum(frame.get(at..transport)?), !pseudo]))
     }
 }
 
-/// Where the transport header starts behind hop-by-hop, routing and destination options, and what it is.
-fn behind_extensions(head: &[u8], ip: usize) -> Option<(usize, u8)> {
-    let (mut at, mut next) = (ip + 40, *head.get(ip + 6)?);
-    while matches!(next, 0 | 43 | 60) {
-        let [following, words] = *head.get(at..)?.first_chunk()?;
-        (at, next) = (at + 8 + usize::from(words) * 8, following);
+/// The packet that is to be cut, and the tunnel that it is in. Where the kernel says where its transport header is, that decides.
+fn packet_of(
+    head: &[u8],
+    len: usize,
+    gso: Gso,
+    protocol: u8,
+) -> Option<(Network, Option<Network>)> {
+    let packet = Network::of_frame(head)?;
+    let inner = match gso.checksum_from.map(usize::from) {
+        Some(from) if from == packet.transport => None,
+        Some(from) => Some(packet.inside_at(head, len, from, protocol)?),
+        None if packet.protocol == protocol => None,
+        None => Some(packet.inside(head)?),
+    };
+    let is_numbered = |tunnel: &Network| {
+        tunnel.protocol == GRE
+            && u16_at(head, tunnel.transport).is_none_or(|flags| flags & GRE_SEQUENCE != 0)
+    };
+    match inner {
+        None => (packet.protocol == protocol).then_some((packet, None)),
+        // Only the sender knows the numbers of the other packets in the tunnel.
+        Some(_) if is_numbered(&packet) => None,
+        Some(inner) => (inner.protocol == protocol).then_some((inner, Some(packet))),
     }
-    Some((at, next))
 }
 
 /// Copies from `from` on of the two pieces together.
@@ -209,6 +249,15 @@ fn copy_pieces(source: [&[u8]; 2], from: usize, to: &mut [u8]) -> Option<()> {
 fn put(frame: &mut [u8], at: usize, value: usize) -> Option<()> {
     frame.get_mut(at..at + 2)?.copy_from_slice(&(value as u16).to_be_bytes());
     Some(())
+}
+
+/// Stores the checksum over these sums. One of 0 means "none" in UDP; both zeros are the same number.
+fn put_checksum(frame: &mut [u8], at: usize, sums: &[u16], protocol: u8) -> Option<()> {
+    let sum = match !sum_of(sums) {
+        0 if protocol == layers::UDP => 0xffff,
+        sum => sum,
+    };
+    put(frame, at, usize::from(sum))
 }
 
 #[cfg(test)]

@@ -222,7 +222,7 @@ impl Watch {
             Some(libc::EAGAIN | libc::EINTR) => None,
             // The kernel cannot describe the frame (an unknown kind of GSO) and has dropped it.
             Some(libc::EINVAL) => {
-                stats.rx_errors += 1;
+                stats.rx_gso += 1;
                 None
             }
             // The last two: a TAP without its device.

@@ -89,6 +89,9 @@ impl XdpPort {
     /// No such interface, no privilege, or an interface, MTU or memory that AF_XDP cannot serve.
     pub fn open(spec: &PortSpec, mem: &PacketMemory) -> Result<XdpPort, PortError> {
         let (watch, found) = Watch::open(&spec.to_string(), &spec.target)?;
+        if let Some(has) = receive_queues(&spec.target).filter(|has| spec.queue >= *has) {
+            return Err(too_few_queues(spec, 1, has));
+        }
         let queue = Queue::of(spec.queue, 1).swap_remove(0);
         XdpPort::open_on(spec, mem, watch, &found, queue)
     }

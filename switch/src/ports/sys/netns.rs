@@ -63,6 +63,15 @@ pub fn leave_for_private_network() -> io::Result<()> {
     std::fs::write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))
 }
 
+/// Whether this process is in the user namespace of the machine. The capabilities of another one reach neither BPF nor the limit of locked
+/// memory (user_namespaces(7)), so there is no AF_XDP.
+pub fn is_in_first_user_namespace() -> bool {
+    // include/linux/proc_ns.h: PROC_USER_INIT_INO
+    const FIRST: &str = "user:[4026531837]";
+    let name = std::fs::read_link("/proc/self/ns/user");
+    name.map_or(true, |name| name == Path::new(FIRST))
+}
+
 /// Keeps new interfaces of this network namespace from speaking IPv6 by themselves. False: they will.
 pub fn silence_ipv6() -> bool {
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").is_ok()

@@ -13,6 +13,7 @@ use super::shape::{HEADER_BYTES, Shape};
 use crate::ports::PortError;
 use crate::ports::sys::bpf::{Attachment, SocketMap, XdpMode, attach};
 use crate::ports::sys::interface::{Interface, strips_tags};
+use crate::ports::sys::netns::is_in_first_user_namespace;
 use crate::ports::sys::packet;
 use crate::ports::sys::xsk::{Xsk, XskConfig};
 use crate::ports::watch::{Watch, failed};
@@ -117,7 +118,7 @@ pub(super) fn start(
         queue.share(Some(Arc::clone(&live.program)));
         return Ok((live, notices));
     }
-    let at = |step| move |error| explain(watch, step, error, found);
+    let at = |step| move |error| explain(watch, step, error, found, shape);
     let program = queue.program(found.index).ok_or_else(|| io::ErrorKind::NotFound.into());
     let program = program.map_err(at("find the XDP program of the first queue"))?;
     let multi_buffer = program.multi_buffer;
@@ -183,13 +184,13 @@ fn start_first(
             }
             // Another mode does not help against these.
             Err((doing, error)) if is_final(&error) => {
-                return Err(explain(watch, doing, error, found));
+                return Err(explain(watch, doing, error, found, shape));
             }
             Err(failure) => last = Some(failure),
         }
     }
     match last {
-        Some((doing, error)) => Err(explain(watch, doing, error, found)),
+        Some((doing, error)) => Err(explain(watch, doing, error, found, shape)),
         None => Err(mtu_too_large(watch, found.mtu_bytes, shape.one_part_bytes())),
     }
 }
@@ -230,9 +231,25 @@ fn is_final(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
-fn explain(watch: &Watch, doing: &'static str, source: io::Error, found: &Interface) -> PortError {
-    let name = watch.interface();
+fn explain(
+    watch: &Watch,
+    doing: &'static str,
+    source: io::Error,
+    found: &Interface,
+    shape: &Shape,
+) -> PortError {
+    let (name, mtu) = (watch.interface(), found.mtu_bytes);
+    // Of frames in one part.
+    let fits = shape.one_part_bytes() - HEADER_BYTES;
     let help = match source.raw_os_error() {
+        Some(libc::ENOMEM | libc::ENOBUFS | libc::EPERM | libc::EACCES)
+            if !is_in_first_user_namespace() =>
+        {
+            format!(
+                "the capabilities of a user namespace do not reach AF_XDP: raw:{name}, or start the switch outside of it \
+                 (sudo nsenter --net=/proc/PID/ns/net, with the PID of a process in it)"
+            )
+        }
         Some(libc::ENOMEM | libc::ENOBUFS) => {
             format!(
                 "the packet memory cannot be pinned: raise the limit (ulimit -l unlimited), or give the \
@@ -252,10 +269,10 @@ fn explain(watch: &Watch, doing: &'static str, source: io::Error, found: &Interf
             )
         }
         Some(libc::EAFNOSUPPORT) => "this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)".to_owned(),
-        Some(libc::EINVAL | libc::ERANGE) if doing.contains("program") => {
+        Some(libc::EINVAL | libc::ERANGE | libc::EOPNOTSUPP) if mtu > fits => {
             format!(
-                "the driver may want a smaller MTU than {}: ip link set {name} mtu 3400",
-                found.mtu_bytes
+                "frames of MTU {mtu} are received in several parts, which Linux 6.6 and its driver have to know: \
+                 ip link set {name} mtu {fits}, or raw:{name}"
             )
         }
         _ => return failed(watch.port(), doing, source),
@@ -290,8 +307,7 @@ fn tags_are_lost(watch: &Watch, native: Option<&Failure>) -> PortError {
 fn mtu_too_large(watch: &Watch, mtu: u32, frame_bytes: u32) -> PortError {
     let (name, fits) = (watch.interface(), frame_bytes - HEADER_BYTES);
     let why = format!(
-        "frames of MTU {mtu} do not fit a chunk: ip link set {name} mtu {fits}, or give packet memory \
-         larger chunks"
+        "frames of MTU {mtu} fit no chunk of packet memory: ip link set {name} mtu {fits}, or less"
     );
     PortError::Unsupported { port: watch.port().to_owned(), why }
 }
