@@ -251,7 +251,10 @@ impl Tables {
             Err(EntryError::Full { .. }) => Ok(Learned::Full),
             Err(EntryError::Duplicate) => {
                 let matches = entry.matches.clone();
-                write(Update::Modify(table, entry))?;
+                match write(Update::Modify(table, entry)) {
+                    Err(EntryError::Const) => return Ok(Learned::Full),
+                    done => _ = done?,
+                }
                 let (slot, _) = writer.entry(table, &matches, 0)?;
                 let hits = writer.snapshot();
                 let hits = hits.table(table).and_then(|view| view.last_hits());

@@ -245,7 +245,7 @@ impl Device {
     }
 
     /// What is known of entries, groups and sessions follows writes of others than controllers (command line, page, kernel) from now on:
-    /// what they write depends on no link any more, and metadata go with what they delete.
+    /// what they write depends on no link any more, but a group keeps its `max_size`, and metadata go with what they delete.
     pub fn follow_writes(self: &Arc<Device>) {
         let device = Arc::downgrade(self);
         self.control.on_write(Box::new(move |update, changes| {
@@ -269,8 +269,18 @@ impl Device {
         if let Some(name) = name {
             let mut watch = self.watch();
             if watch.wanted(name).is_some() {
-                watch.set(name, None);
-                changes.push(record::watched(name, None));
+                let kept = match update {
+                    Update::Modify(Entity::Group { table, id, members }) => {
+                        let group = action::group_message(&pipeline.schema, *table, *id, members);
+                        let max_size = watch.max_size(name);
+                        (max_size != 0)
+                            .then_some(p4::ActionProfileGroup { max_size, ..group })
+                            .map(Message::ActionProfileGroup)
+                    }
+                    _ => None,
+                };
+                changes.push(record::watched(name, kept.as_ref()));
+                watch.set(name, kept);
             }
         }
         if let Update::Delete(entity) = update {

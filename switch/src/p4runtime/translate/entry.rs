@@ -7,7 +7,7 @@ use wireyard_tables::time::Span;
 use wireyard_tables::{Match, MatchKind};
 
 use super::{Result, action, invalid, objects, unsigned};
-use crate::control::{Entity, EntryKey, TableEntry, Target};
+use crate::control::{ControlError, Entity, EntryKey, TableEntry, Target};
 use crate::p4runtime::forms::{self, Field as FieldForm};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
@@ -248,7 +248,11 @@ fn action_set(
     let actions: Vec<OneShot> =
         set.action_profile_actions.iter().map(one).collect::<Result<_>>()?;
     let weights: Vec<u32> = actions.iter().map(|action| action.weight).collect();
-    schema.check_group(id, &weights, 0)?;
+    // Too large a set is an invalid argument, too large a group is not (P4Runtime specification 1.5, section 9.2.3).
+    schema.check_group(id, &weights, 0).map_err(|error| match error {
+        ControlError::ResourceExhausted(text) => ControlError::InvalidArgument(text),
+        error => error,
+    })?;
     Ok(actions)
 }
 
@@ -295,7 +299,7 @@ pub fn message(schema: &Schema, entry: &TableEntry, action: Does, parts: Parts) 
         idle_timeout_ns: entry.idle_timeout.map_or(0, span_ns),
         time_since_last_hit: since
             .map(|since| p4::table_entry::IdleTimeout { elapsed_ns: span_ns(since) }),
-        is_const: schema.declared(entry.key.table).const_entries,
+        is_const: entry.is_const,
         ..Default::default()
     }
 }
