@@ -191,6 +191,10 @@ fn write_to(
             return Err(status(&unknown));
         }
     };
+    if let Some(saved) = device.saved() {
+        let done = saved.write(&request.updates, mode);
+        return Ok((Ticket::default(), done.map_err(|results| of_each(&results))));
+    }
     let pipeline = device.pipeline();
     pipeline.check().map_err(|error| status(&error))?;
     let (ticket, done) = write::write(device, &pipeline.schema, &request.updates, mode);
@@ -212,7 +216,8 @@ impl Service {
         let request = request.into_inner();
         self.device.check_id(request.device_id).or_else(refuse)?;
         add(&self.device.counts.updates, request.updates.len() as u64);
-        let (ticket, done) = match is_short(&request) && !self.device.is_long_held() {
+        let is_short = is_short(&request) && self.device.saved().is_none();
+        let (ticket, done) = match is_short && !self.device.is_long_held() {
             true => write_to(&self.device, &request)?,
             false => self.blocking(move |device| write_to(device, &request)).await??,
         };
@@ -228,6 +233,9 @@ impl Service {
         let request = request.into_inner();
         self.device.check_id(request.device_id).or_else(refuse)?;
         let answers = self.blocking(move |device| {
+            if let Some(saved) = device.saved() {
+                return saved.read(&request.entities);
+            }
             let pipeline = device.pipeline();
             pipeline.check().map_err(|error| vec![Err(error)])?;
             read::read(device, &pipeline.schema, &request.entities)

@@ -67,6 +67,11 @@ pub fn watched(kind: &WatchKind) -> Result<u16> {
     }
 }
 
+/// Whether a `watch_port` is empty, which is none.
+fn is_unset(kind: &WatchKind) -> bool {
+    matches!(kind, WatchKind::WatchPort(port) if port.is_empty())
+}
+
 /// A port as a `watch_port`.
 pub fn watch_port(port: u16) -> WatchKind {
     WatchKind::WatchPort(replication::port_bytes(port))
@@ -92,6 +97,9 @@ fn dependent(message: &Message) -> Result<Option<Message>> {
     if let Message::ActionProfileGroup(group) = &mut message {
         depends = group.max_size != 0;
         for member in &mut group.members {
+            if member.watch_kind.as_ref().is_some_and(is_unset) {
+                member.watch_kind = None;
+            }
             if let Some(kind) = &mut member.watch_kind {
                 (*kind, depends) = (watch_port(watched(kind)?), true);
             }
@@ -236,9 +244,10 @@ impl Watch {
 pub fn watched_action(one: &p4::ActionProfileAction) -> Result<(u32, Option<u16>)> {
     use p4::action_profile_action::WatchKind as Of;
     #[expect(deprecated, reason = "as above")]
-    let port = one.watch_kind.as_ref().map(|kind| match kind {
-        Of::WatchPort(bytes) => watched(&WatchKind::WatchPort(bytes.clone())),
-        Of::Watch(port) => watched(&WatchKind::Watch(*port)),
+    let kind = one.watch_kind.as_ref().map(|kind| match kind {
+        Of::WatchPort(bytes) => WatchKind::WatchPort(bytes.clone()),
+        Of::Watch(port) => WatchKind::Watch(*port),
     });
+    let port = kind.filter(|kind| !is_unset(kind)).map(|kind| watched(&kind));
     Ok((action::weight(one.weight)?, port.transpose()?))
 }

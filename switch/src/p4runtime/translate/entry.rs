@@ -50,6 +50,10 @@ fn dont_care(key: &Key) -> Option<Match> {
 /// The key of an entry.
 pub fn key(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<EntryKey> {
     let declared = schema.declared(table);
+    if entry.is_default_action {
+        let name = &declared.name;
+        return invalid(format!("table {name}: its default action has no counter and no meter"));
+    }
     let fields = &schema.forms.keys[table.index()];
     // No field is written as `Any`: it stands for a field that was not given.
     let mut matches = vec![Match::Any; declared.keys.len()];
@@ -206,6 +210,7 @@ pub fn resources(declared: &Table, entry: &p4::TableEntry, found: &mut TableEntr
     if entry.time_since_last_hit.is_some() {
         return invalid("time_since_last_hit is read and not written");
     }
+    objects::no_colours(entry.meter_counter_data.as_ref())?;
     let timeout = unsigned(entry.idle_timeout_ns, "idle_timeout_ns")?;
     if timeout != 0 && declared.idle_timeout_ms.is_none() {
         return invalid(
@@ -261,7 +266,12 @@ fn default_action(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Re
     if !entry.r#match.is_empty() || entry.priority != 0 {
         return invalid(format!("table {name}: a default action has no match and no priority"));
     }
-    if entry.idle_timeout_ns != 0 || entry.meter_config.is_some() || entry.counter_data.is_some() {
+    objects::no_colours(entry.meter_counter_data.as_ref())?;
+    if entry.idle_timeout_ns != 0
+        || entry.time_since_last_hit.is_some()
+        || entry.meter_config.is_some()
+        || entry.counter_data.is_some()
+    {
         return invalid(format!("table {name}: a default action has no timeout, meter or counter"));
     }
     let action = match entry.action.as_ref().and_then(|action| action.r#type.as_ref()) {

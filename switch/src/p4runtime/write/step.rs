@@ -64,9 +64,7 @@ pub(super) fn step(
             let set = schema.value_set(entry.value_set_id)?;
             context.one(objects::value_set(schema, set, &entry.members)?)
         }
-        Some(Message::DirectCounterEntry(entry)) => {
-            context.one(objects::direct_counter(schema, entry)?)
-        }
+        Some(Message::DirectCounterEntry(entry)) => context.direct_counter(entry),
         Some(Message::DirectMeterEntry(entry)) => {
             context.one(objects::direct_meter(schema, entry)?)
         }
@@ -176,6 +174,24 @@ impl Context<'_> {
                 self.one(replication::entity(&entry, self.deletes())?)
             }
             _ => invalid("a session stays a session"),
+        }
+    }
+
+    fn direct_counter(&self, entry: &p4::DirectCounterEntry) -> Result<Step> {
+        let (key, count) = objects::direct_counter(self.schema, entry)?;
+        let declared = self.schema.declared(key.table);
+        match count {
+            Some(count) => self.one(Entity::DirectCounter { key, count }),
+            None if self.kind != Type::Modify => invalid("a direct counter is modified only"),
+            None if !declared.counters => Err(ControlError::InvalidArgument(format!(
+                "table {} has no counters",
+                declared.name
+            ))),
+            // Modified without data it stays as it is.
+            None => {
+                self.control.visit_of(&self.schema.program, &Query::Entry(key), &mut |_| {})?;
+                Ok(Step::Updates(Vec::new()))
+            }
         }
     }
 
