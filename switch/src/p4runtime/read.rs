@@ -82,15 +82,11 @@ fn is_unnamed(message: &Message) -> bool {
     }
 }
 
-/// Reads what a request asks for.
-///
-/// # Errors
-/// A result for each entity of the request, where one failed.
-pub fn read(
-    device: &Device,
-    schema: &Schema,
-    entities: &[p4::Entity],
-) -> std::result::Result<Vec<p4::ReadResponse>, Vec<Result<()>>> {
+/// What was found, and a result for each entity of the request, where one failed.
+pub type Read = (Vec<p4::ReadResponse>, std::result::Result<(), Vec<Result<()>>>);
+
+/// Reads what a request asks for; what is wrong with one entity of it keeps no other from being read.
+pub fn read(device: &Device, schema: &Schema, entities: &[p4::Entity]) -> Read {
     let mut answers = Answers::default();
     let results: Vec<Result<()>> = entities
         .iter()
@@ -114,11 +110,12 @@ pub fn read(
             "the answer has more than {} MiB: ask for one table, or for single entries of an array",
             ALL_BYTES_MAX >> 20
         );
-        return Err(vec![Err(ControlError::ResourceExhausted(text))]);
+        return (Vec::new(), Err(vec![Err(ControlError::ResourceExhausted(text))]));
     }
     match results.iter().all(Result::is_ok) {
-        true => Ok(answers.finish()),
-        false => Err(results),
+        true => (answers.finish(), Ok(())),
+        false if answers.all_bytes == 0 => (Vec::new(), Err(results)),
+        false => (answers.finish(), Err(results)),
     }
 }
 

@@ -12,8 +12,9 @@ use wireyard_tables::time::Time;
 use super::device::{Device, Pipeline};
 use super::persist::Begun;
 use super::proto::p4::v1 as p4;
+use super::read::{self, Read};
 use super::translate::Result;
-use super::{read, write};
+use super::write;
 use crate::control::{ControlError, Mode};
 use crate::core::Core;
 use crate::program::{DeviceOptions, Loaded};
@@ -94,13 +95,7 @@ impl Saved {
     }
 
     /// Reads what will be there after COMMIT.
-    ///
-    /// # Errors
-    /// As [`read::read`].
-    pub fn read(
-        &self,
-        entities: &[p4::Entity],
-    ) -> std::result::Result<Vec<p4::ReadResponse>, Vec<Result<()>>> {
+    pub fn read(&self, entities: &[p4::Entity]) -> Read {
         self.answered(|| read::read(&self.device, &self.checked.pipeline.schema, entities))
     }
 

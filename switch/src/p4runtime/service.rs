@@ -237,18 +237,22 @@ impl Service {
                 return saved.read(&request.entities);
             }
             let pipeline = device.pipeline();
-            pipeline.check().map_err(|error| vec![Err(error)])?;
+            if let Err(error) = pipeline.check() {
+                return (Vec::new(), Err(vec![Err(error)]));
+            }
             read::read(device, &pipeline.schema, &request.entities)
         });
-        match answers.await? {
-            Ok(answers) => {
-                let answers = tokio_stream::iter(answers.into_iter().map(Ok));
-                Ok(Response::new(Box::pin(answers)))
+        let (answers, done) = answers.await?;
+        let refused = done.err().map(|results| match results.as_slice() {
+            [Err(error)] => status(error),
+            results => of_each(results),
+        });
+        match refused {
+            Some(status) if answers.is_empty() => Err(status),
+            refused => {
+                let answers = answers.into_iter().map(Ok).chain(refused.map(Err));
+                Ok(Response::new(Box::pin(tokio_stream::iter(answers))))
             }
-            Err(results) => match results.as_slice() {
-                [Err(error)] => refuse(error.clone()),
-                results => Err(of_each(results)),
-            },
         }
     }
 

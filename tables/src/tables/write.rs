@@ -36,8 +36,8 @@ struct TableWriter {
     declared_default: ActionCall,
     /// Where the next idle scan goes on.
     scan: u32,
-    /// By slot: the last hit of an idle entry when it was reported.
-    reported: Vec<Option<Time>>,
+    /// By slot: the last hit of an idle entry when it was reported, and when that was.
+    reported: Vec<Option<(Time, Time)>>,
     moved: bool,
 }
 
@@ -157,13 +157,19 @@ impl TableWriter {
         self.side.last_hits.as_ref().map_or(now, |hits| hits.last(Slot(slot)))
     }
 
-    /// Whether this entry, which is idle, is to be reported: once, until it is hit again.
+    /// Whether this entry, which is idle, is to be reported: once, and again with every timeout more.
     fn report(&mut self, slot: u32, now: Time) -> bool {
         let (at, last) = (slot as usize, self.last_hit(slot, now));
         if self.reported.len() <= at {
             self.reported.resize(at + 1, None);
         }
-        self.reported[at].replace(last) != Some(last)
+        let again = Span::from_ps(self.store.timeout_ps(slot));
+        let is_known = |(hit, then): (Time, Time)| hit == last && now.since(then) < again;
+        if self.reported[at].is_some_and(is_known) {
+            return false;
+        }
+        self.reported[at] = Some((last, now));
+        true
     }
 }
 

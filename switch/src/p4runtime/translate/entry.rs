@@ -314,7 +314,8 @@ pub fn message(schema: &Schema, entry: &TableEntry, action: Does, parts: Parts) 
     }
 }
 
-fn span_ns(span: Span) -> i64 {
+/// A time as messages have it.
+pub fn span_ns(span: Span) -> i64 {
     i64::try_from(span.as_ns()).unwrap_or(i64::MAX)
 }
 
