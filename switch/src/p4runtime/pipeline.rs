@@ -54,11 +54,12 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
         arbitration.may_write(&request.role, election).map(|()| arbitration)
     };
     drop(writing()?);
-    let commit = |checked: &Checked, keep: Keep, since: Vec<saved::Done>| {
+    let commit = |checked: &Checked, keep: Keep, saved: Option<&Saved>| {
         let swap = prepare(device, checked, keep)?;
         let _writing = writing()?;
         exchange(device, swap, Arc::clone(&checked.pipeline), keep)?;
         device.save(None);
+        let since = saved.map(Saved::take).unwrap_or_default();
         replay(device, &checked.pipeline.schema, since)
     };
     let checked = |config: Option<p4::ForwardingPipelineConfig>| match config {
@@ -79,15 +80,13 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
         }
         Ok(Action::Commit) => match device.saved() {
             // Where it is refused it can be asked for again.
-            Some(saved) => commit(&saved.checked, Keep::Nothing, saved.done()),
+            Some(saved) => commit(&saved.checked, Keep::Nothing, Some(&saved)),
             None => Err(ControlError::NotFound(
                 "no configuration was saved: send VERIFY_AND_SAVE first".into(),
             )),
         },
-        Ok(Action::VerifyAndCommit) => commit(&checked(request.config)?, Keep::Nothing, Vec::new()),
-        Ok(Action::ReconcileAndCommit) => {
-            commit(&checked(request.config)?, Keep::WhatFits, Vec::new())
-        }
+        Ok(Action::VerifyAndCommit) => commit(&checked(request.config)?, Keep::Nothing, None),
+        Ok(Action::ReconcileAndCommit) => commit(&checked(request.config)?, Keep::WhatFits, None),
         Ok(Action::Unspecified) | Err(_) => {
             Err(ControlError::InvalidArgument("the request has no action".into()))
         }

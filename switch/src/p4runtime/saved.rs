@@ -42,7 +42,8 @@ pub struct Saved {
     pub checked: Checked,
     device: Device,
     core: Mutex<Core>,
-    done: Mutex<Vec<Done>>,
+    /// `None`: it is in force, and takes no more.
+    done: Mutex<Option<Vec<Done>>>,
 }
 
 impl std::fmt::Debug for Saved {
@@ -65,7 +66,7 @@ impl Saved {
             control.ok_or_else(|| internal("a device without a control handle".into()))?;
         let device = Device::new(id, control, &checked.loaded.parsed, Begun::default());
         device.set_pipeline(Arc::clone(&checked.pipeline));
-        Ok(Saved { checked, device, core: Mutex::new(core), done: Mutex::default() })
+        Ok(Saved { checked, device, core: Mutex::new(core), done: Mutex::new(Some(Vec::new())) })
     }
 
     /// Takes the updates of a request.
@@ -78,6 +79,11 @@ impl Saved {
         mode: Mode,
     ) -> std::result::Result<(), Vec<Result<()>>> {
         let mut done = lock(&self.done);
+        let Some(done) = &mut *done else {
+            let text = "the saved configuration was put in force meanwhile; nothing was done";
+            let refused = ControlError::FailedPrecondition(text.into());
+            return Err(vec![Err(refused); updates.len()]);
+        };
         if done.iter().map(|(_, updates)| updates.len()).sum::<usize>() > UPDATES_MAX {
             let text = format!("more than {UPDATES_MAX} updates wait for COMMIT");
             return Err(vec![Err(ControlError::ResourceExhausted(text)); updates.len()]);
@@ -99,9 +105,9 @@ impl Saved {
         self.answered(|| read::read(&self.device, &self.checked.pipeline.schema, entities))
     }
 
-    /// What the requests since VERIFY_AND_SAVE have done.
-    pub fn done(&self) -> Vec<Done> {
-        lock(&self.done).clone()
+    /// What the requests since VERIFY_AND_SAVE have done; no more are taken.
+    pub fn take(&self) -> Vec<Done> {
+        lock(&self.done).take().unwrap_or_default()
     }
 
     /// Does a request while the worker is polled, which is asked for registers.
