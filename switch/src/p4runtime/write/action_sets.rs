@@ -5,7 +5,7 @@ use wireyard_pipeline::ids::{Id, TableId};
 
 use super::step::{Context, Step};
 use super::{OWN_IDS, Pending, Result};
-use crate::control::{ControlError, Entity, TableEntry, Target, Update};
+use crate::control::{ControlError, Entity, Query, TableEntry, Target, Update};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::translate::action;
 use crate::p4runtime::translate::entry::OneShot;
@@ -64,19 +64,43 @@ pub(super) fn one_shot(
     Ok(Step::Updates(steps))
 }
 
-/// Numbers that no member and no group of a table has: the group, and its members behind it.
+/// Numbers that no member and no group of a table has, one behind the other: the group, and its members behind it.
 fn free_ids(
     context: &Context<'_>,
     table: TableId,
     count: usize,
     taken: &mut u32,
 ) -> Result<Vec<u32>> {
+    let needed = taken.saturating_add(count as u32);
     let used = context.control.profile_numbers(table)?.filter(|used| *used.end() >= OWN_IDS);
-    let first = used.map_or(OWN_IDS, |used| used.end().saturating_add(1));
-    let free: Vec<u32> = (first.saturating_add(*taken)..u32::MAX).take(count).collect();
-    *taken += count as u32;
-    match free.len() == count {
-        true => Ok(free),
-        false => Err(ControlError::ResourceExhausted("no numbers for members are left".into())),
+    let above = used.map_or(OWN_IDS, |used| used.end().saturating_add(1));
+    let first = match u32::MAX - above >= needed {
+        true => above,
+        false => gap(context, table, needed)?,
+    };
+    let free = first + *taken..first + needed;
+    *taken = needed;
+    Ok(free.collect())
+}
+
+/// So many numbers below the greatest that is in use: sets that are replaced again and again come to the end of the numbers.
+fn gap(context: &Context<'_>, table: TableId, needed: u32) -> Result<u32> {
+    let mut used = std::collections::BTreeSet::new();
+    for query in [
+        Query::Groups { table: Some(table), id: None },
+        Query::Members { table: Some(table), id: None },
+    ] {
+        context.control.visit(&query, &mut |entity| match entity {
+            Entity::Group { id, .. } | Entity::Member { id, .. } => _ = used.insert(id),
+            _ => {}
+        })?;
     }
+    let mut first = OWN_IDS;
+    for id in used.into_iter().filter(|id| *id >= OWN_IDS) {
+        if id - first >= needed {
+            return Ok(first);
+        }
+        first = id.saturating_add(1);
+    }
+    Err(ControlError::ResourceExhausted("no numbers for members are left".into()))
 }
