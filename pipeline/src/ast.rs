@@ -396,6 +396,8 @@ pub struct EntryDecl {
     pub meter: Option<(MeterRates, SourceSpan)>,
     /// `counter:` what it has counted, where the table has counters.
     pub counter: Option<(entries::CountDecl, SourceSpan)>,
+    /// `const: true`: it never changes.
+    pub is_const: bool,
     /// The entry.
     pub span: SourceSpan,
 }
@@ -424,6 +426,8 @@ pub struct SelectorDecl {
     pub members: Option<Size>,
     /// Most groups.
     pub groups: Option<Size>,
+    /// What a hit on a group without members does, a call.
+    pub empty: Option<AstExpr>,
 }
 
 /// A register array: `{ bits, size }` or `{ struct: {...}, size }`.

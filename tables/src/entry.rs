@@ -2,6 +2,7 @@
 
 use crate::field::{FieldSpec, Match};
 use crate::meter::{MeterConfig, MeterUnit};
+use crate::selector::Released;
 use crate::time::Span;
 
 /// Index of a table in its set.
@@ -114,6 +115,8 @@ pub struct TableSpec {
     pub entries: Vec<Entry>,
     /// The entries cannot be changed.
     pub const_entries: bool,
+    /// Slots of entries that cannot be changed where others can: the first entries have the slots 0, 1, 2.
+    pub fixed: Vec<u32>,
     /// Entries point to members and groups of this profile instead of actions.
     pub profile: Option<ProfileId>,
     /// Entries may have an idle timeout; last-hit times are kept.
@@ -138,11 +141,17 @@ impl TableSpec {
             const_default: false,
             entries: Vec::new(),
             const_entries: false,
+            fixed: Vec::new(),
             profile: None,
             idle_timeout: false,
             direct_counter: false,
             direct_meter: None,
         }
+    }
+
+    /// Whether the entry in this slot cannot be changed.
+    pub fn is_fixed(&self, slot: Slot) -> bool {
+        self.const_entries || self.fixed.contains(&slot.0)
     }
 }
 
@@ -206,6 +215,8 @@ pub struct BatchOutcome {
     /// Slots of inserted entries, in the order of the batch. Direct counters, meters and last-hit
     /// times that the table itself keeps are already reset; arrays kept elsewhere are the caller's.
     pub inserted: Vec<(TableId, Slot)>,
+    /// Groups of entries that went with them, by profile.
+    pub released: Vec<(ProfileId, Released)>,
 }
 
 /// What learning did.
@@ -217,7 +228,7 @@ pub enum Learned {
     Refreshed(Slot),
     /// The entry existed with another action or data, and has these now.
     Moved(Slot),
-    /// No room, in the table or near the place of this key; nothing changed.
+    /// No room, in the table or near the place of this key, or its entry cannot be changed; nothing changed.
     Full,
     /// Somebody else writes; nothing changed. The next packet of the key may learn it.
     Busy,

@@ -164,6 +164,19 @@ pub enum EntryError {
     /// An entry refers to a group that does not exist.
     #[error("there is no group {0}; insert it first")]
     NoSuchGroup(u32),
+    /// An entry refers to a member or group of another entry.
+    #[error("{0} belongs to another entry, which was given its actions itself")]
+    Owned(u32),
+    /// An action set in a profile with members and groups that have a name.
+    #[error(
+        "its profile has members or groups: delete them before entries get action sets, or name them in the entry"
+    )]
+    Named,
+    /// A member or group in a profile of which entries have action sets.
+    #[error(
+        "its entries have action sets: delete these before its profile gets members, or give the entry a set"
+    )]
+    HasSets,
     /// A member or group that is still referred to.
     #[error("still used by {references} entries or groups; change or delete those first")]
     InUse {

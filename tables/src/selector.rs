@@ -6,6 +6,10 @@
 //! group keeps all other buckets; adding or removing one moves flows, as plain ECMP does.
 //!
 //! Members and groups are published in the same snapshot as the tables that point to them.
+//!
+//! Groups from [`OWNED`] on belong to the one entry that points to them: such a group goes with its last reference, and so do its
+//! members, which are numbered behind it. A profile has these, or members and groups that are named by whoever wrote them
+//! (P4Runtime specification 1.5, "One Shot Action Selector Programming").
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,6 +20,9 @@ use crate::error::{EntryError, SpecError};
 use crate::flat::Records;
 use crate::replica::{Length, Replay, Replica};
 use crate::shape::check_call;
+
+/// Members and groups with this number, or a higher one, belong to an entry.
+pub const OWNED: u32 = 1 << 31;
 
 /// Set in the data word of an entry that points to a group.
 const GROUP: u64 = 1 << 32;
@@ -171,6 +178,15 @@ impl Indices {
     }
 }
 
+/// The group of an entry that went with it, and the members of the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// The group.
+    pub group: u32,
+    /// Its members.
+    pub members: Vec<u32>,
+}
+
 /// What a change replaced.
 #[derive(Debug)]
 pub(crate) enum ProfileUndo {
@@ -261,6 +277,41 @@ impl ProfileWriter {
         }
     }
 
+    /// Refuses an entry that points to what belongs to another one; `old` is the data word that it had.
+    pub(crate) fn check_owner(&self, word: u64, old: Option<u64>) -> Result<(), EntryError> {
+        match self.target_of(word) {
+            Target::Group(id) if id >= OWNED && old != Some(word) => {
+                self.group_indices.unused(word as u32).map_err(|_| EntryError::Owned(id))
+            }
+            Target::Member(id) if id >= OWNED => Err(EntryError::Owned(id)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses members and groups of an entry beside those of a controller.
+    fn check_mixed(&self, id: u32) -> Result<(), EntryError> {
+        match self.numbers() {
+            Some(used) if id >= OWNED && *used.start() < OWNED => Err(EntryError::Named),
+            Some(used) if id < OWNED && *used.end() >= OWNED => Err(EntryError::HasSets),
+            _ => Ok(()),
+        }
+    }
+
+    /// A reference has gone: a group of an entry goes with it, with its members.
+    pub(crate) fn release(&mut self, word: u64) -> Option<(Released, Vec<ProfileUndo>)> {
+        let index = word as u32;
+        let group = *self.group_indices.ids.get(index as usize).filter(|_| word & GROUP != 0)?;
+        if group < OWNED || self.group_indices.unused(index).is_err() {
+            return None;
+        }
+        let mut undo = vec![self.delete_group(group).ok()?];
+        let behind = group.checked_add(1)?;
+        let next = self.groups.range(behind..).next().map_or(u32::MAX, |(id, _)| *id);
+        let members: Vec<u32> = self.members.range(behind..next).map(|(id, _)| *id).collect();
+        undo.extend(members.iter().filter_map(|id| self.delete_member(*id).ok()));
+        Some((Released { group, members }, undo))
+    }
+
     /// Counts an entry's reference; `by` is 1 or -1.
     pub(crate) fn refer(&mut self, word: u64, by: i32) {
         let group = word & GROUP != 0;
@@ -277,6 +328,9 @@ impl ProfileWriter {
     ) -> Result<ProfileUndo, EntryError> {
         check_call(&self.spec.actions, call)?;
         let was = self.members.get(&id).cloned();
+        if was.is_none() && new {
+            self.check_mixed(id)?;
+        }
         let index = match (&was, new) {
             (Some(_), true) => return Err(EntryError::Duplicate),
             (None, false) => return Err(EntryError::NotFound),
@@ -319,6 +373,9 @@ impl ProfileWriter {
             buckets.extend(std::iter::repeat_n(found.index, weight as usize));
         }
         let was = self.groups.get(&id).cloned();
+        if was.is_none() && new {
+            self.check_mixed(id)?;
+        }
         let index = match (&was, new) {
             (Some(_), true) => return Err(EntryError::Duplicate),
             (None, false) => return Err(EntryError::NotFound),

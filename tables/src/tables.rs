@@ -251,7 +251,10 @@ impl Tables {
             Err(EntryError::Full { .. }) => Ok(Learned::Full),
             Err(EntryError::Duplicate) => {
                 let matches = entry.matches.clone();
-                write(Update::Modify(table, entry))?;
+                match write(Update::Modify(table, entry)) {
+                    Err(EntryError::Const) => return Ok(Learned::Full),
+                    done => _ = done?,
+                }
                 let (slot, _) = writer.entry(table, &matches, 0)?;
                 let hits = writer.snapshot();
                 let hits = hits.table(table).and_then(|view| view.last_hits());
@@ -340,8 +343,8 @@ impl Tables {
         self.writer().idle(table, now, slots)
     }
 
-    /// Like [`Tables::idle`], but an entry that was returned once is not returned again until it was hit and its timeout has
-    /// run out again.
+    /// Like [`Tables::idle`], but an entry that was returned is not returned again until its timeout has run out once more, since
+    /// then or since a hit (P4Runtime specification 1.5, section 15.4).
     pub fn newly_idle(
         &self,
         table: TableId,

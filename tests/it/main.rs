@@ -72,6 +72,7 @@ mod p4runtime;
 mod p4runtime_entries;
 mod p4runtime_fuzz;
 mod p4runtime_more;
+mod p4runtime_standard;
 mod p4runtime_tls;
 mod packages;
 mod packets;

@@ -142,7 +142,7 @@ fn objects(controller: &Controller) -> Vec<p4::Update> {
         action_profile_id: profile,
         group_id: 4,
         members: vec![in_group],
-        max_size: 0,
+        max_size: 7,
     };
     let mut way = controller.exact("ways", &[1], controller.action("forward", &[&[1]]));
     let by = |kind| Some(p4::TableAction { r#type: Some(kind) });

@@ -115,7 +115,11 @@ impl Cx<'_> {
         self.env = Env::at(Place::Control);
         let (keys, selector_keys) = self.keys(decl);
         let (mut actions, complete) = self.table_actions(decl);
-        let selector = self.selector(name, decl, selector_keys);
+        let mut selector = self.selector(name, decl, selector_keys);
+        if let (Some(selector), Some(written)) = (&mut selector, &decl.selector) {
+            let empty = written.empty.as_ref();
+            selector.empty = empty.map(|call| self.listed_call(call, "action", &actions, complete));
+        }
         let default = self.default_call(decl, &actions, complete);
         if decl.default.is_none() && !actions.contains(&default.action) {
             actions.push(default.action);
@@ -281,7 +285,7 @@ impl Cx<'_> {
         };
         let max_members = limit(self, &selector.members, 1024);
         let max_groups = limit(self, &selector.groups, 256);
-        Some(Selector { hash, keys, max_members, max_groups })
+        Some(Selector { hash, keys, max_members, max_groups, empty: None })
     }
 
     /// The default action; nothing written is `nop`.
@@ -291,12 +295,25 @@ impl Cx<'_> {
         actions: &[ActionId],
         complete: bool,
     ) -> ActionCall {
+        match &decl.default {
+            Some(call) => self.listed_call(call, "default", actions, complete),
+            None => ActionCall { action: ActionId(0), args: Vec::new() },
+        }
+    }
+
+    /// A call that stands for every packet: of one of the table's actions, with arguments known now.
+    fn listed_call(
+        &mut self,
+        call: &AstExpr,
+        what: &str,
+        actions: &[ActionId],
+        complete: bool,
+    ) -> ActionCall {
         let nop = ActionCall { action: ActionId(0), args: Vec::new() };
-        let Some(call) = &decl.default else { return nop };
         let Some((name, args)) = self.call_parts(call) else { return nop };
         let Some(action) = self.action_ref(name) else { return nop };
         if complete && !actions.contains(&action) {
-            let text = format!("the default `{}` is not in `actions`", name.value);
+            let text = format!("the {what} `{}` is not in `actions`", name.value);
             let listed: Vec<String> = actions.iter().map(|id| self.action_name(*id)).collect();
             let help = format!("add it to `actions: [{}]`", listed.join(", "));
             self.report.error(codes::NOT_LISTED, name.span, text).help(help);
@@ -402,7 +419,15 @@ impl Cx<'_> {
                 self.report.error(codes::ENTRY, *span, text).help("write it in an entries file");
             }
             let call = ActionCall { action, args };
-            table.entries.push(TableEntry { matches, priority, call, idle_timeout_ms, meter });
+            let is_const = entry.is_const;
+            table.entries.push(TableEntry {
+                matches,
+                priority,
+                call,
+                idle_timeout_ms,
+                meter,
+                is_const,
+            });
         }
     }
 
@@ -417,7 +442,7 @@ impl Cx<'_> {
             }
             (Some(ms), Some(_)) => ms.value,
             // What cannot change does not age.
-            (None, _) if table.const_entries => 0,
+            (None, _) if table.const_entries || entry.is_const => 0,
             (None, default) => default.unwrap_or(0),
         }
     }

@@ -287,6 +287,7 @@ fn action_data_wider_than_a_word_arrives() {
         call: ActionCall { action, args: vec![1, value] },
         idle_timeout_ms: 0,
         meter: None,
+        is_const: false,
     });
     let mut rig = build.rig();
     let after = rig.ingress(&ipv4_packet(0));
@@ -312,6 +313,7 @@ fn a_group_picks_a_member_by_hash() {
         keys: vec![src],
         max_members: 16,
         max_groups: 4,
+        empty: None,
     });
     let apply = Term::Apply { table, by_action: vec![], hit: BlockId(1), miss: BlockId(1) };
     build.program.ingress = body(vec![block(vec![], apply), block(vec![], Term::Return)]);

@@ -246,6 +246,8 @@ pub struct TableEntry {
     pub idle_timeout_ms: u64,
     /// Rates of its meter.
     pub meter: Option<MeterConfig>,
+    /// It cannot be changed at run time, though others of the table can.
+    pub is_const: bool,
 }
 
 /// An action selector: the entry names a member or a group, the hash picks in the group.
@@ -259,6 +261,8 @@ pub struct Selector {
     pub max_members: u32,
     /// Most groups.
     pub max_groups: u32,
+    /// What a hit on a group without members does; `None`: what the table declares for a miss.
+    pub empty: Option<ActionCall>,
 }
 
 /// A table that is filled from outside with what the host's network stack knows (`linux:`).

@@ -209,9 +209,16 @@ pub(super) struct Entries {
     pub(super) span: SourceSpan,
 }
 
+/// The property that says what a hit on an empty group does (PSA 1.1, section 7.12).
+pub(super) fn is_empty_group_action(property: &str) -> bool {
+    property == "psa_empty_group_action"
+}
+
 /// An entry of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
+    /// `const` in front of it: it stays as it is where others of the list may change.
+    pub(super) is_const: bool,
     pub(super) priority: Option<Expr>,
     /// `@priority(1)` behind it: the smallest wins.
     pub(super) annotated: Option<u64>,

@@ -124,6 +124,7 @@ fn with_table(change: impl FnOnce(&mut Table)) -> Program {
         call: ActionCall { action: send, args: vec![port] },
         idle_timeout_ms: 0,
         meter: None,
+        is_const: false,
     };
     let declared = &mut b.program.tables[table];
     declared.entries = vec![entry(0x800, 64, 2), entry(0x800, 1, 3)];

@@ -129,6 +129,8 @@ pub(super) fn table_spec(
     spec.idle_timeout = table.idle_timeout_ms.is_some();
     spec.direct_counter = table.counters;
     spec.direct_meter = table.meter.map(meter_unit);
+    let fixed = (0..).zip(&table.entries).filter(|(_, declared)| declared.is_const);
+    spec.fixed = fixed.map(|(slot, _)| slot).collect();
     if profile.is_none() {
         spec.const_entries = table.const_entries;
         for declared in &table.entries {
@@ -150,7 +152,7 @@ pub(super) fn profile_spec(
         max_groups: selector.max_groups,
         max_group_size: GROUP_SIZE_MAX,
         actions: action_specs(program, table),
-        empty_group: call(program, table, &table.default)?,
+        empty_group: call(program, table, selector.empty.as_ref().unwrap_or(&table.default))?,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Writing: a batch is checked whole, then tables are published, then the rest follows.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -135,19 +135,21 @@ impl Control {
         done
     }
 
-    /// The same, without a journal.
+    /// The same, without a journal. What went with entries that were changed or deleted is added to `released`: their groups, and the members
+    /// of these.
     pub(super) fn apply(
         &self,
         program: Option<&Arc<Program>>,
         updates: &[Update],
         mode: Mode,
+        released: &mut Vec<Update>,
     ) -> std::result::Result<(), WriteError> {
         let loader = self.shared.loader();
         let generation = loader.current();
         if let Some(Err(error)) = program.map(|program| plan::is_of(&generation, program)) {
             return Err(WriteError { results: vec![Err(error); updates.len()] });
         }
-        let batch = Batch { control: self, generation: &generation, now: self.now() };
+        let batch = Batch::new(self, &generation);
         let mut results = vec![Ok(()); updates.len()];
         match mode {
             Mode::Atomic => {
@@ -159,6 +161,7 @@ impl Control {
             }
             Mode::Continue => batch.each(updates, &mut results),
         }
+        released.append(&mut batch.released.into_inner());
         match results.iter().all(std::result::Result::is_ok) {
             true => Ok(()),
             false => Err(WriteError { results }),
@@ -171,9 +174,25 @@ struct Batch<'a> {
     control: &'a Control,
     generation: &'a Arc<Generation>,
     now: Time,
+    /// What went with entries.
+    released: RefCell<Vec<Update>>,
 }
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
+    fn new(control: &'a Control, generation: &'a Arc<Generation>) -> Batch<'a> {
+        Batch { control, generation, now: control.now(), released: RefCell::default() }
+    }
+
+    /// Writes to the tables.
+    fn write(&self, changes: &[tables::Update]) -> std::result::Result<(), tables::BatchError> {
+        let done = self.generation.state.tables().batch(changes, self.now)?;
+        let mut all = self.released.borrow_mut();
+        for (profile, released) in done.released {
+            all.extend(plan::released(&self.generation.program, profile, &released));
+        }
+        Ok(())
+    }
+
     /// Does each on its own; those of tables that follow each other are published together.
     fn each(&self, updates: &[Update], results: &mut [Result<()>]) {
         let mut at = 0;
@@ -216,7 +235,7 @@ impl Batch<'_> {
         results: &mut [Result<()>],
     ) {
         while !changes.is_empty() {
-            let Err(error) = self.generation.state.tables().batch(changes, self.now) else {
+            let Err(error) = self.write(changes) else {
                 let counted = places.iter().filter_map(|at| counted(&updates[*at]));
                 // Counters of entries are not refused.
                 let _ = self.follow(counted.collect());
@@ -255,8 +274,7 @@ impl Batch<'_> {
             };
             planned.map_err(|error| (at, error))?;
         }
-        let outcome = self.generation.state.tables().batch(&plan.tables, self.now);
-        outcome.map_err(|error| (plan.places[error.index], of_batch(&error)))?;
+        self.write(&plan.tables).map_err(|error| (plan.places[error.index], of_batch(&error)))?;
         if let Some(replication) = replication {
             self.control.shared.replication.publish(replication);
         }
@@ -474,7 +492,7 @@ impl Control {
     ) -> Result<()> {
         let loader = self.shared.loader();
         let generation = loader.current();
-        let batch = Batch { control: self, generation: &generation, now: self.now() };
+        let batch = Batch::new(self, &generation);
         batch.check_register(register, index, cells)?;
         if let Some(array) = generation.state.register(register) {
             for (cell, value) in cells.iter().enumerate() {

@@ -48,6 +48,8 @@ pub struct TableEntry {
     pub counter: Option<Count>,
     /// How long ago it was hit, or inserted, where the table supports idle timeouts. Read only: ignored in a write.
     pub since_hit: Option<Span>,
+    /// The program declares it, and it cannot be changed. Read only: ignored in a write.
+    pub is_const: bool,
 }
 
 impl TableEntry {
@@ -60,6 +62,7 @@ impl TableEntry {
             meter: None,
             counter: None,
             since_hit: None,
+            is_const: false,
         }
     }
 

@@ -106,7 +106,9 @@ fn kind_of(error: &EntryError) -> fn(String) -> ControlError {
         | EntryError::NoSuchMember(_)
         | EntryError::NoSuchGroup(_) => ControlError::NotFound,
         EntryError::Const => ControlError::PermissionDenied,
-        EntryError::Moved | EntryError::InUse { .. } => ControlError::FailedPrecondition,
+        EntryError::Moved | EntryError::InUse { .. } | EntryError::Owned(_) => {
+            ControlError::FailedPrecondition
+        }
         EntryError::Field { error, .. } => match &**error {
             FieldError::TooWide { .. } => ControlError::OutOfRange,
             _ => ControlError::InvalidArgument,

@@ -115,6 +115,8 @@ pub struct Unit<'a> {
     open: Option<(&'a Journal, MutexGuard<'a, ()>)>,
     changes: Vec<Change>,
     replaces: Option<u8>,
+    /// What went with entries that were changed or deleted.
+    released: Vec<Update>,
 }
 
 /// A unit that was handed over.
@@ -128,7 +130,8 @@ impl Control {
     /// # Errors
     /// [`ControlError::Unavailable`]: nothing is kept any more.
     pub fn unit(&self) -> Result<Unit<'_>, ControlError> {
-        let mut unit = Unit { control: self, open: None, changes: Vec::new(), replaces: None };
+        let (changes, released) = (Vec::new(), Vec::new());
+        let mut unit = Unit { control: self, open: None, changes, replaces: None, released };
         if let Some(journal) = self.shared.journal.get() {
             let guard = lock(&journal.writing);
             if let Some(why) = journal.kept.failure() {
@@ -168,15 +171,24 @@ impl Unit<'_> {
         updates: &[Update],
         mode: Mode,
     ) -> Result<(), WriteError> {
-        let done = self.control.apply(program, updates, mode);
+        let before = self.released.len();
+        let done = self.control.apply(program, updates, mode, &mut self.released);
         if let Some((journal, _)) = &self.open {
             for (at, update) in updates.iter().enumerate() {
                 if done.as_ref().map_or_else(|error| error.results[at].is_ok(), |()| true) {
                     (journal.record)(self.control, update, &mut self.changes);
                 }
             }
+            for update in &self.released[before..] {
+                (journal.record)(self.control, update, &mut self.changes);
+            }
         }
         done
+    }
+
+    /// What went with entries that were changed or deleted: their groups, and the members of these.
+    pub fn released(&mut self) -> Vec<Update> {
+        std::mem::take(&mut self.released)
     }
 
     /// What follows from those of these updates that were done, where their writer is no controller.
@@ -187,6 +199,9 @@ impl Unit<'_> {
             if done.as_ref().map_or_else(|error| error.results[at].is_ok(), |()| true) {
                 written(update, &mut changes);
             }
+        }
+        for update in self.released() {
+            written(&update, &mut changes);
         }
         changes.into_iter().for_each(|change| self.note(change));
     }

@@ -11,7 +11,7 @@ use wireyard_tables::meter::{Meter, MeterConfig};
 use wireyard_tables::time::Time;
 
 use super::error::of_entry;
-use super::{ControlError, EntryKey, TableEntry, Target};
+use super::{ControlError, Entity, EntryKey, TableEntry, Target, Update};
 
 pub(super) type Result<T> = std::result::Result<T, ControlError>;
 
@@ -44,6 +44,27 @@ pub(super) fn profile(program: &Program, id: TableId) -> Result<tables::ProfileI
     }
     let before = program.tables.iter().take(id.index()).filter(|table| table.selector.is_some());
     Ok(tables::ProfileId(before.count() as u32))
+}
+
+/// The table of a profile.
+fn with_profile(program: &Program, id: tables::ProfileId) -> Option<TableId> {
+    let with = program.tables.entries().filter(|(_, table)| table.selector.is_some());
+    with.map(|(id, _)| id).nth(id.0 as usize)
+}
+
+/// What went with an entry, as updates: its group, and the members of that.
+pub(super) fn released(
+    program: &Program,
+    profile: tables::ProfileId,
+    released: &tables::selector::Released,
+) -> Vec<Update> {
+    let Some(table) = with_profile(program, profile) else { return Vec::new() };
+    let group = Entity::Group { table, id: released.group, members: Vec::new() };
+    let members = released.members.iter().map(|id| {
+        let action = ActionCall { action: Id::new(0), args: Vec::new() };
+        Entity::Member { table, id: *id, action }
+    });
+    std::iter::once(group).chain(members).map(Update::Delete).collect()
 }
 
 fn fits(param: &Param, value: u128) -> bool {
@@ -140,6 +161,7 @@ pub(super) fn entry_of(
         meter: view.meters().and_then(|meters| meters.config(index)),
         counter: view.counters().and_then(|counters| counters.read(index)),
         since_hit: view.last_hits().map(|hits| now.since(hits.last(slot))),
+        is_const: view.shape().spec().is_fixed(slot),
     })
 }
 
@@ -153,6 +175,7 @@ pub(super) fn idle_entry(program: &Program, id: TableId, entry: tables::Entry) -
         meter: None,
         counter: None,
         since_hit: None,
+        is_const: false,
     }
 }
 

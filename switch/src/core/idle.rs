@@ -32,7 +32,7 @@ pub(super) struct IdleWatch {
 
 impl IdleWatch {
     /// Looks for idle entries, at a bounded number of slots of each table, and removes those of tables that ask for it. Returns
-    /// what it found, for the control plane: an entry that stays is returned once, until it was hit and is idle again. The first
+    /// what it found, for the control plane: an entry that stays is returned once in each timeout. The first
     /// one of a table that stays is also a message.
     pub(super) fn age(
         &mut self,

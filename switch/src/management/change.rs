@@ -12,6 +12,7 @@ use wireyard_pipeline::source::Loader;
 use wireyard_pipeline::state::action_args;
 use wireyard_tables as tables;
 use wireyard_tables::counter::Count;
+use wireyard_tables::selector::OWNED;
 
 use super::show;
 use crate::control::{Control, ControlError, Entity, EntryKey, Query, TableEntry, Target, Update};
@@ -124,6 +125,13 @@ pub(super) fn no_entry(program: &Program, key: &EntryKey, error: ControlError) -
     }
 }
 
+/// Whether the entry with this key has a group of its own, which goes with it.
+pub(super) fn has_own(control: &Control, key: &EntryKey) -> bool {
+    let found = control.read(&Query::Entry(key.clone()));
+    matches!(found.as_deref(), Ok([Entity::TableEntry(entry)])
+        if matches!(entry.target, Target::Group(id) if id >= OWNED))
+}
+
 /// Where changes are made.
 struct Changes<'a> {
     control: &'a Control,
@@ -232,14 +240,16 @@ impl Changes<'_> {
                     };
                     let there = Query::Members { table: Some(table), id: Some(id) };
                     let entity = Entity::Member { table, id, action };
-                    self.add(entity, |control| control.read(&there).is_ok());
+                    let is_gone = !self.keeps_cells && id >= OWNED;
+                    self.add(entity, |control| !is_gone && control.read(&there).is_ok());
                     Ok(())
                 }
                 tables::Update::InsertGroup(profile, id, members) => {
                     let (table, id) = (self.table_of(*profile)?, *id);
                     let there = Query::Groups { table: Some(table), id: Some(id) };
                     let entity = Entity::Group { table, id, members: members.clone() };
-                    self.add(entity, |control| control.read(&there).is_ok());
+                    let is_gone = !self.keeps_cells && id >= OWNED;
+                    self.add(entity, |control| !is_gone && control.read(&there).is_ok());
                     Ok(())
                 }
                 other => Err(ControlError::Internal(format!("an entries file has {other:?}"))),
@@ -255,14 +265,17 @@ impl Changes<'_> {
             tables::Target::Group(group) => Target::Group(*group),
         };
         let key = EntryKey { table, matches: entry.matches.clone(), priority: entry.priority };
+        // One with actions of its own is taken out first, where all is replaced.
+        let is_gone = !self.keeps_cells && has_own(self.control, &key);
         let (idle_timeout, meter) = (entry.idle_timeout, entry.meter);
         let there = Query::Entry(key.clone());
         // A file in the place of what is there says what every entry has counted.
         let has_counters = self.program.tables.get(table).is_some_and(|table| table.counters);
         let is_all = !self.keeps_cells && has_counters;
         let counter = count.or(is_all.then(Count::default));
-        let entry = TableEntry { key, target, idle_timeout, meter, counter, since_hit: None };
-        self.add(Entity::TableEntry(entry), |control| control.read(&there).is_ok());
+        let (since_hit, is_const) = (None, false);
+        let entry = TableEntry { key, target, idle_timeout, meter, counter, since_hit, is_const };
+        self.add(Entity::TableEntry(entry), |control| !is_gone && control.read(&there).is_ok());
         Ok(())
     }
 
@@ -414,7 +427,10 @@ pub fn clear(control: &Control, name: &str) -> Result<usize> {
             continue;
         }
         let entries = control.read(&Query::Entries { table: Some(id) })?;
-        let updates: Vec<Update> = entries.into_iter().map(Update::Delete).collect();
+        let is_fixed =
+            |entity: &Entity| matches!(entity, Entity::TableEntry(entry) if entry.is_const);
+        let entries = entries.into_iter().filter(|entity| table.const_entries || !is_fixed(entity));
+        let updates: Vec<Update> = entries.map(Update::Delete).collect();
         for some in updates.chunks(CLEAR_TOGETHER) {
             let results = match control.write_of(&program, some, crate::control::Mode::Continue) {
                 Ok(()) => Vec::new(),

@@ -16,7 +16,6 @@ use super::service::REQUEST_BYTES_MAX;
 use super::socket;
 use crate::folder::FileError;
 use crate::p4runtime::proto::wireyard::v1 as wire;
-use crate::p4runtime::server::cause;
 pub use error::RemoteError;
 use wireyard_pipeline::diag::suggest;
 
@@ -70,6 +69,19 @@ fn find(switch: Option<&str>) -> Result<String, RemoteError> {
     Err(RemoteError::Unknown { name: wanted.to_owned(), running, similar })
 }
 
+/// Whether the system refused the connection.
+fn is_denied(error: &dyn std::error::Error) -> bool {
+    let mut next = error.source();
+    while let Some(error) = next {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::PermissionDenied) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
 fn names(running: &[(String, PathBuf)]) -> Vec<String> {
     running.iter().map(|(name, _)| name.clone()).collect()
 }
@@ -109,8 +121,7 @@ impl Remote {
                 .map_err(|source| RemoteError::Tls { name: name.clone(), source })?;
         }
         let channel = runtime.block_on(endpoint.connect()).map_err(|source| {
-            let is_closed = !is_address && cause(&source).contains("Permission denied");
-            match is_closed {
+            match !is_address && is_denied(&source) {
                 true => RemoteError::NotAllowed { name: name.clone(), source },
                 false => RemoteError::Unreachable { name: name.clone(), source, hint },
             }

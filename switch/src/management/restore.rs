@@ -9,11 +9,12 @@ use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, TableId, ValueSetId
 use wireyard_pipeline::ir::Program;
 use wireyard_tables::Match;
 use wireyard_tables::counter::Count;
+use wireyard_tables::selector::OWNED;
 
 use super::queues::Before;
 use super::save::Declared;
 use super::{change, queues, save, show};
-use crate::control::{Control, ControlError, Entity, EntryKey, Mode, Query, Update};
+use crate::control::{Control, ControlError, Entity, EntryKey, Mode, Query, Target, Update};
 
 type Result<T> = std::result::Result<T, ControlError>;
 
@@ -78,8 +79,8 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
     // Entries go before what they name, and give room to others; what they named goes when others do not name it any more.
     for query in [Query::Entries { table: None }, Query::DefaultActions { table: None }] {
         control.visit(&query, &mut |entity| {
-            updates
-                .extend((!is_wanted(&entity)).then(|| gone(&program, &declared, entity)).flatten());
+            let stays = is_wanted(&entity) && !is_own(&entity);
+            updates.extend((!stays).then(|| gone(&program, &declared, entity)).flatten());
         })?;
     }
     let restored = wanted.len();
@@ -95,8 +96,9 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
         Query::Mirrors { id: None },
     ] {
         control.visit(&query, &mut |entity| {
-            updates
-                .extend((!is_wanted(&entity)).then(|| gone(&program, &declared, entity)).flatten());
+            // Those of entries have gone with them.
+            let stays = is_wanted(&entity) || is_own(&entity);
+            updates.extend((!stays).then(|| gone(&program, &declared, entity)).flatten());
         })?;
     }
     let before = Before::of(control)?;
@@ -113,6 +115,15 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
     }
     let (removed, set) = (updates.len() - restored, resolved.settings.len());
     Ok((json!({ "restored": restored, "removed": removed, "settings": set }), resolved.settings))
+}
+
+/// An entry with actions of its own, or a member or group of one.
+fn is_own(entity: &Entity) -> bool {
+    match entity {
+        Entity::TableEntry(entry) => matches!(entry.target, Target::Group(id) if id >= OWNED),
+        Entity::Member { id, .. } | Entity::Group { id, .. } => *id >= OWNED,
+        _ => false,
+    }
 }
 
 /// Whether a file has no key at all: an empty one, one of comments, and `{}`.

@@ -53,7 +53,7 @@ pub fn key(program: &Program, key: &EntryKey) -> String {
 }
 
 fn entry(program: &Program, table: &Table, entry: &TableEntry) -> Value {
-    let TableEntry { key, target, idle_timeout, meter, counter, since_hit } = entry;
+    let TableEntry { key, target, idle_timeout, meter, counter, since_hit, is_const } = entry;
     let keys = table.keys.iter().zip(&key.matches);
     let literals = keys.filter_map(|(key, one)| Some((key.name.clone(), match_text(key, one)?)));
     let matches: Map<String, Value> =
@@ -68,6 +68,9 @@ fn entry(program: &Program, table: &Table, entry: &TableEntry) -> Value {
         Target::Group(group) => format!("group({group})"),
     }
     .into();
+    if *is_const {
+        shown["const"] = true.into();
+    }
     if let Some(timeout) = idle_timeout {
         shown["idle_timeout_ms"] = (timeout.as_ns() / 1_000_000).into();
     }

@@ -12,13 +12,13 @@ use super::persist::record;
 use super::persist::settings::Settings;
 use super::persist::{Begun, StorageCounts};
 use super::proto::p4::v1 as p4;
+use super::saved::Saved;
 use super::schema::Schema;
 use super::translate::{action, entry, replication};
 use super::watch::{Name, Watch};
 use crate::control::{Change, Control, ControlError, Entity, Mode, Unit, Update};
 use crate::core::Statistics;
 use crate::ports::LinkState;
-use crate::program::Loaded;
 use p4::entity::Entity as Message;
 use wireyard_pipeline::ids::Id;
 use wireyard_pipeline::source::Parsed;
@@ -54,15 +54,6 @@ impl Pipeline {
     }
 }
 
-/// A program that was checked, with what controllers know it by.
-#[derive(Debug)]
-pub struct Saved {
-    /// The program.
-    pub loaded: Loaded,
-    /// What it will be when it runs.
-    pub pipeline: Arc<Pipeline>,
-}
-
 /// A device that controllers steer.
 #[derive(Debug)]
 pub struct Device {
@@ -83,7 +74,7 @@ pub struct Device {
     watch: Mutex<Watch>,
     settings: Mutex<Settings>,
     /// A program that was verified and waits for COMMIT.
-    saved: Mutex<Option<Saved>>,
+    saved: Mutex<Option<Arc<Saved>>>,
     /// Requests under way that may hold locks of the device for long.
     long: AtomicUsize,
 }
@@ -170,14 +161,14 @@ impl Device {
         unit.end().wait()
     }
 
-    /// Keeps a verified program for COMMIT, in the place of the one before.
-    pub fn save(&self, saved: Saved) {
-        *self.saved.lock().unwrap_or_else(PoisonError::into_inner) = Some(saved);
+    /// Keeps a verified program for COMMIT, in the place of the one before; `None`: none waits.
+    pub fn save(&self, saved: Option<Arc<Saved>>) {
+        *self.saved.lock().unwrap_or_else(PoisonError::into_inner) = saved;
     }
 
-    /// Takes the program that waits for COMMIT.
-    pub fn saved(&self) -> Option<Saved> {
-        self.saved.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The program that waits for COMMIT: reads and writes are of it.
+    pub fn saved(&self) -> Option<Arc<Saved>> {
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The program that runs.
@@ -245,7 +236,7 @@ impl Device {
     }
 
     /// What is known of entries, groups and sessions follows writes of others than controllers (command line, page, kernel) from now on:
-    /// what they write depends on no link any more, and metadata go with what they delete.
+    /// what they write depends on no link any more, but a group keeps its `max_size`, and metadata go with what they delete.
     pub fn follow_writes(self: &Arc<Device>) {
         let device = Arc::downgrade(self);
         self.control.on_write(Box::new(move |update, changes| {
@@ -269,8 +260,18 @@ impl Device {
         if let Some(name) = name {
             let mut watch = self.watch();
             if watch.wanted(name).is_some() {
-                watch.set(name, None);
-                changes.push(record::watched(name, None));
+                let kept = match update {
+                    Update::Modify(Entity::Group { table, id, members }) => {
+                        let group = action::group_message(&pipeline.schema, *table, *id, members);
+                        let max_size = watch.max_size(name);
+                        (max_size != 0)
+                            .then_some(p4::ActionProfileGroup { max_size, ..group })
+                            .map(Message::ActionProfileGroup)
+                    }
+                    _ => None,
+                };
+                changes.push(record::watched(name, kept.as_ref()));
+                watch.set(name, kept);
             }
         }
         if let Update::Delete(entity) = update {

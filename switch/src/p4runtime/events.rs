@@ -141,7 +141,11 @@ impl Service {
         if is_known && idle.idle.removed {
             self.device.kept().removed(&entry::key_message(&schema, &idle.entry().key));
         } else if is_known {
-            let table_entry = vec![entry::key_message(&schema, &idle.entry().key)];
+            let found = idle.entry();
+            let key = entry::key_message(&schema, &found.key);
+            let metadata = self.device.kept().of_entry(&key);
+            let idle_timeout_ns = found.idle_timeout.map_or(0, entry::span_ns);
+            let table_entry = vec![p4::TableEntry { metadata, idle_timeout_ns, ..key }];
             let message = p4::IdleTimeoutNotification { table_entry, timestamp };
             self.to_primaries(&Update::IdleTimeoutNotification(message));
         }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use super::device::{Device, Pipeline, Saved, election};
+use super::device::{Device, Pipeline, election};
 use super::fit;
 use super::pack::{self, PackError};
-use super::persist;
 use super::proto::p4::v1 as p4;
+use super::saved::{Checked, Saved};
 use super::schema::Schema;
+use super::write;
+use super::{persist, saved};
 use crate::control::{ControlError, Fate, Keep, Swap};
 use crate::program;
 use p4::get_forwarding_pipeline_config_request::ResponseType;
@@ -52,10 +54,13 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
         arbitration.may_write(&request.role, election).map(|()| arbitration)
     };
     drop(writing()?);
-    let commit = |saved: &Saved, keep: Keep| {
-        let swap = prepare(device, saved, keep)?;
+    let commit = |checked: &Checked, keep: Keep, saved: Option<&Saved>| {
+        let swap = prepare(device, checked, keep)?;
         let _writing = writing()?;
-        exchange(device, swap, Arc::clone(&saved.pipeline), keep)
+        exchange(device, swap, Arc::clone(&checked.pipeline), keep)?;
+        device.save(None);
+        let since = saved.map(Saved::take).unwrap_or_default();
+        replay(device, &checked.pipeline.schema, since)
     };
     let checked = |config: Option<p4::ForwardingPipelineConfig>| match config {
         Some(config) => check(config),
@@ -64,9 +69,9 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
     match Action::try_from(request.action) {
         Ok(Action::Verify) => checked(request.config).map(|_| ()),
         Ok(Action::VerifyAndSave) => {
-            let saved = checked(request.config)?;
+            let saved = Saved::new(device.id, checked(request.config)?)?;
             let _writing = writing()?;
-            device.save(saved);
+            device.save(Some(Arc::new(saved)));
             Ok(())
         }
         Ok(Action::Commit) if request.config.is_some() => {
@@ -74,28 +79,34 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
             Err(ControlError::InvalidArgument(text.into()))
         }
         Ok(Action::Commit) => match device.saved() {
-            Some(saved) => {
-                let done = commit(&saved, Keep::Nothing);
-                if done.is_err() {
-                    // It can be asked for again.
-                    device.save(saved);
-                }
-                done
-            }
+            // Where it is refused it can be asked for again.
+            Some(saved) => commit(&saved.checked, Keep::Nothing, Some(&saved)),
             None => Err(ControlError::NotFound(
                 "no configuration was saved: send VERIFY_AND_SAVE first".into(),
             )),
         },
-        Ok(Action::VerifyAndCommit) => commit(&checked(request.config)?, Keep::Nothing),
-        Ok(Action::ReconcileAndCommit) => commit(&checked(request.config)?, Keep::WhatFits),
+        Ok(Action::VerifyAndCommit) => commit(&checked(request.config)?, Keep::Nothing, None),
+        Ok(Action::ReconcileAndCommit) => commit(&checked(request.config)?, Keep::WhatFits, None),
         Ok(Action::Unspecified) | Err(_) => {
             Err(ControlError::InvalidArgument("the request has no action".into()))
         }
     }
 }
 
+/// Does what was written since VERIFY_AND_SAVE; it was tried, so it is not refused.
+fn replay(device: &Device, schema: &Schema, since: Vec<saved::Done>) -> Result<()> {
+    let mut refused = None;
+    for (mode, updates) in since {
+        let (ticket, done) = write::write(device, schema, &updates, mode);
+        ticket.wait()?;
+        let results = done.err().unwrap_or_default();
+        refused = refused.or(results.into_iter().find_map(std::result::Result::err));
+    }
+    refused.map_or(Ok(()), Err)
+}
+
 /// Compiles a pushed program and compares its P4Info with the one that came with it.
-fn check(config: p4::ForwardingPipelineConfig) -> Result<Saved> {
+fn check(config: p4::ForwardingPipelineConfig) -> Result<Checked> {
     let invalid = |text: String| ControlError::InvalidArgument(text);
     let parsed = pack::unpack(&config.p4_device_config, config.p4info.as_ref())
         .map_err(|e| invalid(e.to_string()))?;
@@ -107,12 +118,12 @@ fn check(config: p4::ForwardingPipelineConfig) -> Result<Saved> {
     }
     let cookie = config.cookie.map_or(0, |cookie| cookie.cookie);
     let pipeline = Pipeline { schema, blob: config.p4_device_config, cookie, is_absent: false };
-    Ok(Saved { loaded, pipeline: Arc::new(pipeline) })
+    Ok(Checked { loaded, pipeline: Arc::new(pipeline) })
 }
 
 /// Makes a program ready to take the place of the one that runs. What is kept of the state must be all of it.
-fn prepare(device: &Device, saved: &Saved, keep: Keep) -> Result<Swap> {
-    let swap = device.control.prepare(&saved.loaded, keep)?;
+fn prepare(device: &Device, checked: &Checked, keep: Keep) -> Result<Swap> {
+    let swap = device.control.prepare(&checked.loaded, keep)?;
     // Entries that nobody can write are no state.
     let running = device.control.program();
     let is_const =

@@ -4,13 +4,14 @@
 
 use prost::Message as _;
 use wireyard_pipeline::ids::{DigestId, Id, TableId};
+use wireyard_tables::MatchKind;
 
 use super::device::Device;
 use super::proto::p4::v1 as p4;
 use super::schema::{Schema, optional};
 use super::translate::entry::{self, Parts};
-use super::translate::{Result, action, objects, replication as replicated};
-use super::value::shortest;
+use super::translate::replication::{self as replicated, port_bytes};
+use super::translate::{Result, action, objects};
 use super::watch::{self, Name};
 use super::write::{OWN_IDS, profile};
 use crate::control::{Control, ControlError, Entity, Query, TableEntry, Target};
@@ -81,15 +82,11 @@ fn is_unnamed(message: &Message) -> bool {
     }
 }
 
-/// Reads what a request asks for.
-///
-/// # Errors
-/// A result for each entity of the request, where one failed.
-pub fn read(
-    device: &Device,
-    schema: &Schema,
-    entities: &[p4::Entity],
-) -> std::result::Result<Vec<p4::ReadResponse>, Vec<Result<()>>> {
+/// What was found, and a result for each entity of the request, where one failed.
+pub type Read = (Vec<p4::ReadResponse>, std::result::Result<(), Vec<Result<()>>>);
+
+/// Reads what a request asks for; what is wrong with one entity of it keeps no other from being read.
+pub fn read(device: &Device, schema: &Schema, entities: &[p4::Entity]) -> Read {
     let mut answers = Answers::default();
     let results: Vec<Result<()>> = entities
         .iter()
@@ -113,11 +110,12 @@ pub fn read(
             "the answer has more than {} MiB: ask for one table, or for single entries of an array",
             ALL_BYTES_MAX >> 20
         );
-        return Err(vec![Err(ControlError::ResourceExhausted(text))]);
+        return (Vec::new(), Err(vec![Err(ControlError::ResourceExhausted(text))]));
     }
     match results.iter().all(Result::is_ok) {
-        true => Ok(answers.finish()),
-        false => Err(results),
+        true => (answers.finish(), Ok(())),
+        false if answers.all_bytes == 0 => (Vec::new(), Err(results)),
+        false => (answers.finish(), Err(results)),
     }
 }
 
@@ -127,33 +125,20 @@ fn one(control: &Control, schema: &Schema, wanted: &Message, answers: &mut Answe
     };
     match wanted {
         Message::DirectCounterEntry(wanted) => {
-            let table = wanted.table_entry.clone().unwrap_or_default();
-            entries(
-                control,
-                schema,
-                &table,
-                &mut |entry| {
-                    let count = entry.counter?;
-                    Some(Message::DirectCounterEntry(entry::direct_counter(
-                        schema, &entry.key, count,
-                    )))
-                },
-                answers,
-            )
+            let mut count = |entry: TableEntry| {
+                let message = entry::direct_counter(schema, &entry.key, entry.counter?);
+                Some(Message::DirectCounterEntry(message))
+            };
+            direct(control, schema, wanted.table_entry.as_ref(), &mut count, answers)
         }
         Message::DirectMeterEntry(wanted) => {
-            let table = wanted.table_entry.clone().unwrap_or_default();
-            entries(
-                control,
-                schema,
-                &table,
-                &mut |entry| {
-                    schema.declared(entry.key.table).meter?;
-                    let config = entry.meter.as_ref();
-                    Some(Message::DirectMeterEntry(entry::direct_meter(schema, &entry.key, config)))
-                },
-                answers,
-            )
+            objects::no_colours(wanted.counter_data.as_ref())?;
+            let mut rates = |entry: TableEntry| {
+                schema.declared(entry.key.table).meter?;
+                let message = entry::direct_meter(schema, &entry.key, entry.meter.as_ref());
+                Some(Message::DirectMeterEntry(message))
+            };
+            direct(control, schema, wanted.table_entry.as_ref(), &mut rates, answers)
         }
         Message::ActionProfileMember(wanted) => {
             let table = profile(schema, wanted.action_profile_id)?;
@@ -219,6 +204,7 @@ fn arrays(
             })
         }
         Message::MeterEntry(wanted) => {
+            objects::no_colours(wanted.counter_data.as_ref())?;
             let meter = optional(wanted.meter_id, |id| schema.meter(id))?;
             let index = objects::index(wanted.index.as_ref())?;
             visit(&Query::Meters { meter, index }, &mut |entity| match entity {
@@ -342,37 +328,72 @@ fn replicas(device: &Device, answers: &mut Answers, queries: &[Query]) -> Result
     Ok(())
 }
 
-/// Entries of the tables, and with the match, that a message names.
+/// Entries of the tables, and with the match, that a message names; false where it names a match that no entry has. A match without a
+/// priority is every entry with it.
 fn entries(
     control: &Control,
     schema: &Schema,
     wanted: &p4::TableEntry,
     each: &mut dyn FnMut(TableEntry) -> Option<Message>,
     answers: &mut Answers,
-) -> Result<()> {
+) -> Result<bool> {
     let table = optional(wanted.table_id, |id| schema.table(id))?;
-    let query = match table {
-        Some(table) if !wanted.r#match.is_empty() => {
-            Query::Entry(entry::key(schema, table, wanted)?)
-        }
+    let key = match table {
+        Some(table) if !wanted.r#match.is_empty() => Some(entry::key(schema, table, wanted)?),
         None if !wanted.r#match.is_empty() => {
             let text = "a read with a match names its table";
             return Err(ControlError::InvalidArgument(text.into()));
         }
+        _ => None,
+    };
+    let has_priorities = table.is_some_and(|table| {
+        let mut keys = schema.declared(table).keys.iter();
+        keys.any(|key| !matches!(key.kind, MatchKind::Exact | MatchKind::Lpm))
+    });
+    let priority = u32::try_from(wanted.priority).unwrap_or(0);
+    let matched = key
+        .as_ref()
+        .filter(|_| has_priorities && priority == 0)
+        .map(|key| entry::matches(schema, key));
+    let query = match key {
+        Some(key) if matched.is_none() => Query::Entry(key),
         _ => Query::Entries { table },
     };
-    let single = matches!(query, Query::Entry(_));
+    let mut found = wanted.r#match.is_empty();
     let result = control.visit_of(&schema.program, &query, &mut |entity| {
-        let Entity::TableEntry(entry) = entity else { return };
-        let priority = u32::try_from(wanted.priority).unwrap_or(0);
-        if priority == 0 || entry.key.priority == priority {
-            answers.extend(each(entry));
+        let Entity::TableEntry(one) = entity else { return };
+        let is_it = matched.as_ref().is_none_or(|all| *all == entry::matches(schema, &one.key));
+        if is_it && (priority == 0 || one.key.priority == priority) {
+            found = true;
+            answers.extend(each(one));
         }
     });
     match result {
-        // A read that finds nothing is an empty answer (specification 1.5, section 11.1).
-        Err(ControlError::NotFound(_) | ControlError::NoEntry(_)) if single => Ok(()),
-        result => result,
+        Err(ControlError::NotFound(_) | ControlError::NoEntry(_))
+            if matches!(query, Query::Entry(_)) =>
+        {
+            Ok(false)
+        }
+        result => result.map(|()| found),
+    }
+}
+
+/// What belongs to entries; one that is named is there (P4Runtime specification 1.5, sections 9.3.1 and 9.4.1).
+fn direct(
+    control: &Control,
+    schema: &Schema,
+    wanted: Option<&p4::TableEntry>,
+    each: &mut dyn FnMut(TableEntry) -> Option<Message>,
+    answers: &mut Answers,
+) -> Result<()> {
+    let wanted = wanted.cloned().unwrap_or_default();
+    if wanted.is_default_action {
+        let text = "a default action has no counter and no meter";
+        return Err(ControlError::InvalidArgument(text.into()));
+    }
+    match entries(control, schema, &wanted, each, answers)? {
+        true => Ok(()),
+        false => Err(ControlError::NotFound("the table has no entry with this match".into())),
     }
 }
 
@@ -385,6 +406,13 @@ fn table_entries(
     let control = &device.control;
     if wanted.is_default_action {
         return default_actions(device, schema, wanted, answers);
+    }
+    objects::no_colours(wanted.meter_counter_data.as_ref())?;
+    let table = optional(wanted.table_id, |id| schema.table(id))?;
+    let has_times = |table: TableId| schema.declared(table).idle_timeout_ms.is_some();
+    if wanted.time_since_last_hit.is_some() && table.is_some_and(|table| !has_times(table)) {
+        let text = "time_since_last_hit is read of tables that support idle timeout";
+        return Err(ControlError::InvalidArgument(text.into()));
     }
     let parts = Parts {
         counter: wanted.counter_data.is_some(),
@@ -411,6 +439,8 @@ fn table_entries(
         },
         answers,
     )
+    // A read that finds nothing is an empty answer (specification 1.5, section 11.1).
+    .map(|_| ())
 }
 
 /// Whether an entry has the action and the metadata of a request, where it names any (P4Runtime specification 1.5, section 9.1.1).
@@ -456,7 +486,7 @@ fn own_sets(
             weight: member.weight,
             watch_kind: member.watch_kind.as_ref().and_then(|kind| {
                 use p4::action_profile_action::WatchKind;
-                Some(WatchKind::WatchPort(shortest(watch::watched(kind).ok()?.into())))
+                Some(WatchKind::WatchPort(port_bytes(watch::watched(kind).ok()?)))
             }),
         };
         if id >= OWN_IDS {

@@ -191,6 +191,10 @@ fn write_to(
             return Err(status(&unknown));
         }
     };
+    if let Some(saved) = device.saved() {
+        let done = saved.write(&request.updates, mode);
+        return Ok((Ticket::default(), done.map_err(|results| of_each(&results))));
+    }
     let pipeline = device.pipeline();
     pipeline.check().map_err(|error| status(&error))?;
     let (ticket, done) = write::write(device, &pipeline.schema, &request.updates, mode);
@@ -212,7 +216,8 @@ impl Service {
         let request = request.into_inner();
         self.device.check_id(request.device_id).or_else(refuse)?;
         add(&self.device.counts.updates, request.updates.len() as u64);
-        let (ticket, done) = match is_short(&request) && !self.device.is_long_held() {
+        let is_short = is_short(&request) && self.device.saved().is_none();
+        let (ticket, done) = match is_short && !self.device.is_long_held() {
             true => write_to(&self.device, &request)?,
             false => self.blocking(move |device| write_to(device, &request)).await??,
         };
@@ -228,19 +233,26 @@ impl Service {
         let request = request.into_inner();
         self.device.check_id(request.device_id).or_else(refuse)?;
         let answers = self.blocking(move |device| {
+            if let Some(saved) = device.saved() {
+                return saved.read(&request.entities);
+            }
             let pipeline = device.pipeline();
-            pipeline.check().map_err(|error| vec![Err(error)])?;
+            if let Err(error) = pipeline.check() {
+                return (Vec::new(), Err(vec![Err(error)]));
+            }
             read::read(device, &pipeline.schema, &request.entities)
         });
-        match answers.await? {
-            Ok(answers) => {
-                let answers = tokio_stream::iter(answers.into_iter().map(Ok));
-                Ok(Response::new(Box::pin(answers)))
+        let (answers, done) = answers.await?;
+        let refused = done.err().map(|results| match results.as_slice() {
+            [Err(error)] => status(error),
+            results => of_each(results),
+        });
+        match refused {
+            Some(status) if answers.is_empty() => Err(status),
+            refused => {
+                let answers = answers.into_iter().map(Ok).chain(refused.map(Err));
+                Ok(Response::new(Box::pin(tokio_stream::iter(answers))))
             }
-            Err(results) => match results.as_slice() {
-                [Err(error)] => refuse(error.clone()),
-                results => Err(of_each(results)),
-            },
         }
     }
 

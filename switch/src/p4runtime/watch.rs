@@ -1,7 +1,7 @@
 //! What depends on links: members of groups with a `watch_port`, copies with backup replicas (P4Runtime specification 1.5, sections 9.2.2
 //! and 9.5).
 //!
-//! A group or session that depends on a link is kept as its controller wrote it. The device gets what is left of it while ports are down:
+//! A group or session that depends on a link, or a group with a `max_size`, is kept as its controller wrote it. The device gets what is left of it while ports are down:
 //! without the members that watch them; with the first backup that is up in the place of a copy. A copy of which no
 //! port is up stays where it was. Ports are looked at when the device says that a link changed: some hundred microseconds after the
 //! device has seen it.
@@ -27,7 +27,7 @@ pub enum Name {
     Session(u32),
 }
 
-/// Groups and sessions that depend on links, and the ports that are down.
+/// Groups and sessions of which the device does not have all, and the ports that are down.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     wanted: BTreeMap<Name, Message>,
@@ -67,12 +67,27 @@ pub fn watched(kind: &WatchKind) -> Result<u16> {
     }
 }
 
+/// Whether a `watch_port` is empty, which is none.
+fn is_unset(kind: &WatchKind) -> bool {
+    matches!(kind, WatchKind::WatchPort(port) if port.is_empty())
+}
+
 /// A port as a `watch_port`.
 pub fn watch_port(port: u16) -> WatchKind {
     WatchKind::WatchPort(replication::port_bytes(port))
 }
 
-/// A message that depends on links, with its ports in the shortest form; `None` where it depends on none.
+/// Whether links decide what the device has of it.
+fn has_links(message: &Message) -> bool {
+    match message {
+        Message::ActionProfileGroup(group) => {
+            group.members.iter().any(|member| member.watch_kind.is_some())
+        }
+        _ => true,
+    }
+}
+
+/// A message that says more than the device has, with its ports in the shortest form; `None` where it does not.
 ///
 /// # Errors
 /// A port is none, or a backup is the same as its replica.
@@ -80,7 +95,11 @@ fn dependent(message: &Message) -> Result<Option<Message>> {
     let mut message = message.clone();
     let mut depends = false;
     if let Message::ActionProfileGroup(group) = &mut message {
+        depends = group.max_size != 0;
         for member in &mut group.members {
+            if member.watch_kind.as_ref().is_some_and(is_unset) {
+                member.watch_kind = None;
+            }
             if let Some(kind) = &mut member.watch_kind {
                 (*kind, depends) = (watch_port(watched(kind)?), true);
             }
@@ -134,7 +153,7 @@ impl Watch {
         self.down.contains(&port)
     }
 
-    /// What the device is to have of a group or session now; and how it is to be kept, if it depends on links.
+    /// What the device is to have of a group or session now; and how it is to be kept, if it says more than that.
     ///
     /// # Errors
     /// It names ports that cannot be.
@@ -174,12 +193,20 @@ impl Watch {
         }
     }
 
-    /// A group or session as its controller wrote it, where it depends on links.
+    /// The `max_size` that a group was inserted with.
+    pub fn max_size(&self, name: Name) -> i32 {
+        match self.wanted.get(&name) {
+            Some(Message::ActionProfileGroup(group)) => group.max_size,
+            _ => 0,
+        }
+    }
+
+    /// A group or session as its controller wrote it, where that is more than the device has.
     pub fn wanted(&self, name: Name) -> Option<&Message> {
         self.wanted.get(&name)
     }
 
-    /// All that depends on links.
+    /// All that is kept.
     pub fn all(&self) -> impl Iterator<Item = (Name, &Message)> {
         self.wanted.iter().map(|(name, wanted)| (*name, wanted))
     }
@@ -190,13 +217,18 @@ impl Watch {
         if !changed {
             return Vec::new();
         }
-        self.wanted.values().map(|wanted| self.left_of(wanted)).collect()
+        self.left()
+    }
+
+    fn left(&self) -> Vec<Message> {
+        let dependent = self.wanted.values().filter(|wanted| has_links(wanted));
+        dependent.map(|wanted| self.left_of(wanted)).collect()
     }
 
     /// All links, as they are: what the device is to have now of all that depends on any.
     pub fn links(&mut self, down: BTreeSet<u16>) -> Vec<Message> {
         self.down = down;
-        self.wanted.values().map(|wanted| self.left_of(wanted)).collect()
+        self.left()
     }
 
     /// Nothing depends on links any more.
@@ -212,9 +244,10 @@ impl Watch {
 pub fn watched_action(one: &p4::ActionProfileAction) -> Result<(u32, Option<u16>)> {
     use p4::action_profile_action::WatchKind as Of;
     #[expect(deprecated, reason = "as above")]
-    let port = one.watch_kind.as_ref().map(|kind| match kind {
-        Of::WatchPort(bytes) => watched(&WatchKind::WatchPort(bytes.clone())),
-        Of::Watch(port) => watched(&WatchKind::Watch(*port)),
+    let kind = one.watch_kind.as_ref().map(|kind| match kind {
+        Of::WatchPort(bytes) => WatchKind::WatchPort(bytes.clone()),
+        Of::Watch(port) => WatchKind::Watch(*port),
     });
+    let port = kind.filter(|kind| !is_unset(kind)).map(|kind| watched(&kind));
     Ok((action::weight(one.weight)?, port.transpose()?))
 }

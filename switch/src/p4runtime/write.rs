@@ -3,9 +3,7 @@
 mod action_sets;
 mod step;
 
-use std::collections::HashMap;
-
-use wireyard_pipeline::ids::TableId;
+use wireyard_pipeline::ids::{Id, TableId};
 
 use super::device::Device;
 use super::digests::{Config, Digests};
@@ -14,14 +12,13 @@ use super::proto::p4::v1 as p4;
 use super::schema::{Schema, optional};
 use super::translate::Result;
 use super::watch::{self, Name, Watch};
-use crate::control::{ControlError, EntryKey, Mode, Ticket, Unit, Update};
-use action_sets::ActionSet;
+use crate::control::{ControlError, Entity, Mode, Ticket, Unit, Update};
 use p4::entity::Entity as Message;
 use p4::update::Type;
 use step::{Step, keeps_action, step};
 
 /// Members and groups from this number on belong to entries with actions of their own; a controller cannot name them.
-pub const OWN_IDS: u32 = 1 << 31;
+pub use wireyard_tables::selector::OWNED as OWN_IDS;
 
 /// Does the updates of a request. What comes back first is kept, if anything was done, when the ticket says so.
 ///
@@ -69,6 +66,15 @@ fn in_unit(
             }
             watch.set(name, wanted);
         }
+        for update in unit.released() {
+            if let Entity::Group { table, id, .. } = update.entity() {
+                let name = Name::Group(schema.ids.profiles[table.index()], *id);
+                if watch.wanted(name).is_some() {
+                    unit.note(persist::watched(name, None));
+                    watch.set(name, None);
+                }
+            }
+        }
     }
     if let Some(kept) = &mut kept {
         for (at, update) in updates.iter().enumerate() {
@@ -99,21 +105,23 @@ struct Pending<'a> {
     at: usize,
     /// Numbers of members and groups that earlier updates of the same batch took.
     taken: u32,
-    /// Action sets of entries as earlier updates of the batch left them; for other entries the device is asked.
-    sets: HashMap<EntryKey, Option<ActionSet>>,
-    /// The entry of the update, with its action set if the update is done.
-    set: Option<(EntryKey, Option<ActionSet>)>,
 }
 
 impl<'a> Pending<'a> {
     fn new(watch: Option<&'a Watch>) -> Pending<'a> {
-        let (changed, sets) = (Vec::new(), HashMap::new());
-        Pending { watch, changed, at: 0, taken: 0, sets, set: None }
+        Pending { watch, changed: Vec::new(), at: 0, taken: 0 }
     }
 
-    /// The update is done, or is to be done with the batch.
-    fn done(&mut self) {
-        self.sets.extend(self.set.take());
+    /// The `max_size` of a group as earlier updates and requests left it; `None`: it has none, or is not there.
+    fn max_size(&self, group: &p4::ActionProfileGroup) -> Option<i32> {
+        let name = Name::Group(group.action_profile_id, group.group_id);
+        let earlier = self.changed.iter().rev().find(|(_, of, _)| *of == name);
+        let kept = match earlier {
+            Some((_, _, Some(Message::ActionProfileGroup(wanted)))) => wanted.max_size,
+            Some(_) => 0,
+            None => self.watch.map_or(0, |watch| watch.max_size(name)),
+        };
+        (kept != 0 || group.max_size == 0).then_some(kept)
     }
 
     /// What the device gets of a message while links are as they are.
@@ -160,7 +168,6 @@ fn atomic(
             }
             Err(error) => return Err(refused(updates.len(), at, error)),
         }
-        pending.done();
     }
     unit.write_of(Some(&schema.program), &all, Mode::Atomic).map_err(|error| {
         match error.first() {
@@ -248,7 +255,7 @@ fn each(
         if is_one_shot(schema, update) || keeps_action(update) {
             flush(unit, &mut waiting, &mut places, &mut results);
         }
-        (pending.at, pending.taken, pending.set) = (at, 0, None);
+        (pending.at, pending.taken) = (at, 0);
         match step(control, schema, update, pending) {
             Ok(Step::One(step)) => {
                 waiting.push(step);
@@ -262,9 +269,6 @@ fn each(
                 flush(unit, &mut waiting, &mut places, &mut results);
                 let done = unit.write_of(Some(&schema.program), &steps, Mode::Atomic);
                 results[at] = done.map_err(ControlError::from);
-                if results[at].is_ok() {
-                    pending.done();
-                }
             }
             Err(error) => results[at] = Err(error),
         }

@@ -203,8 +203,8 @@ impl<'p> Statement<'p> {
         let action = self.call(action)?;
         let span = action.span;
         let priority = entry.priority.map(|p| self.count(p.into()));
-        let (idle_timeout_ms, meter, counter) = (None, None, None);
-        Ok(EntryDecl { matches, action, priority, idle_timeout_ms, meter, counter, span })
+        let (idle_timeout_ms, meter, counter, is_const) = (None, None, None, false);
+        Ok(EntryDecl { matches, action, priority, idle_timeout_ms, meter, counter, is_const, span })
     }
 
     /// An entries file of one entry. A removal or a question has no action; any will do.

@@ -18,7 +18,7 @@ use crate::key::Match;
 use crate::log::{Log, Op, OpKind};
 use crate::meter::{Meter, MeterArray, MeterConfig};
 use crate::replica::{Length, Replay, Replica};
-use crate::selector::{ProfileUndo, ProfileWriter};
+use crate::selector::{ProfileUndo, ProfileWriter, Released};
 use crate::shape::TableShape;
 use crate::store::{Inserted, Removed, Store};
 use crate::tables::{Options, Snapshot};
@@ -36,8 +36,8 @@ struct TableWriter {
     declared_default: ActionCall,
     /// Where the next idle scan goes on.
     scan: u32,
-    /// By slot: the last hit of an idle entry when it was reported.
-    reported: Vec<Option<Time>>,
+    /// By slot: the last hit of an idle entry when it was reported, and when that was.
+    reported: Vec<Option<(Time, Time)>>,
     moved: bool,
 }
 
@@ -56,6 +56,13 @@ pub(crate) enum Publish {
     Beside,
     /// On the copy that there is, if no reader has it pinned.
     Alone,
+}
+
+/// What a batch has done so far.
+#[derive(Debug, Default)]
+struct Staged {
+    undo: Vec<Undo>,
+    released: Vec<(ProfileId, Released)>,
 }
 
 #[derive(Debug)]
@@ -150,13 +157,19 @@ impl TableWriter {
         self.side.last_hits.as_ref().map_or(now, |hits| hits.last(Slot(slot)))
     }
 
-    /// Whether this entry, which is idle, is to be reported: once, until it is hit again.
+    /// Whether this entry, which is idle, is to be reported: once, and again with every timeout more.
     fn report(&mut self, slot: u32, now: Time) -> bool {
         let (at, last) = (slot as usize, self.last_hit(slot, now));
         if self.reported.len() <= at {
             self.reported.resize(at + 1, None);
         }
-        self.reported[at].replace(last) != Some(last)
+        let again = Span::from_ps(self.store.timeout_ps(slot));
+        let is_known = |(hit, then): (Time, Time)| hit == last && now.since(then) < again;
+        if self.reported[at].is_some_and(is_known) {
+            return false;
+        }
+        self.reported[at] = Some((last, now));
+        true
     }
 }
 
@@ -226,19 +239,16 @@ impl Writer {
         now: Time,
         publish: Publish,
     ) -> Result<BatchOutcome, BatchError> {
-        let mut undo = Vec::new();
+        let mut staged = Staged::default();
         let mut inserted = Vec::new();
         for (index, update) in updates.iter().enumerate() {
-            match self.stage(update) {
-                Ok(step) => undo.push(step),
-                Err(error) => {
-                    let name = self.name_of(update);
-                    self.roll_back(undo);
-                    return Err(BatchError { index, name, error });
-                }
+            if let Err(error) = self.stage(update, &mut staged) {
+                let name = self.name_of(update);
+                self.roll_back(staged.undo);
+                return Err(BatchError { index, name, error });
             }
         }
-        for step in undo {
+        for step in staged.undo {
             match step {
                 Undo::Insert(at, entry, meter) => {
                     self.tables[at].reset_side(entry.slot, meter, now);
@@ -254,7 +264,7 @@ impl Writer {
             self.publish(publish);
             self.tell_followers(updates);
         }
-        Ok(BatchOutcome { version: self.version, inserted })
+        Ok(BatchOutcome { version: self.version, inserted, released: staged.released })
     }
 
     fn publish(&mut self, publish: Publish) {
@@ -292,7 +302,27 @@ impl Writer {
         self.profiles.len()
     }
 
-    fn stage(&mut self, update: &Update) -> Result<Undo, EntryError> {
+    fn stage(&mut self, update: &Update, staged: &mut Staged) -> Result<(), EntryError> {
+        let done = self.one(update)?;
+        // What an entry pointed to before.
+        let left = match &done {
+            Undo::Modify(at, _, old, ..) => Some((*at, old)),
+            Undo::Remove(at, removed) => Some((*at, &removed.call)),
+            _ => None,
+        };
+        let profile =
+            left.and_then(|(at, call)| Some((self.tables[at].shape().spec.profile?, call[1])));
+        staged.undo.push(done);
+        if let Some((id, word)) = profile
+            && let Some((released, undo)) = self.profiles[id.0 as usize].release(word)
+        {
+            staged.undo.extend(undo.into_iter().map(|undo| Undo::Profile(id.0 as usize, undo)));
+            staged.released.push((id, released));
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, update: &Update) -> Result<Undo, EntryError> {
         match update {
             Update::Insert(id, entry) => {
                 let at = self.writable(*id)?;
@@ -400,6 +430,7 @@ impl Writer {
         let call = self.call_words(at, &entry.target)?;
         let timeout_ps = self.timeout_ps(at, entry.idle_timeout)?;
         self.meter(at, entry.meter)?;
+        self.check_owner(at, &call, None)?;
         let inserted = self.tables[at].insert(&row, &call, timeout_ps)?;
         self.refer(at, &call, 1);
         Ok(Undo::Insert(at, inserted, entry.meter))
@@ -407,10 +438,11 @@ impl Writer {
 
     fn modify(&mut self, at: usize, entry: &Entry) -> Result<Undo, EntryError> {
         let row = self.tables[at].shape().row(&entry.matches, entry.priority)?;
-        let slot = self.tables[at].store.slot_of(&row)?.0;
+        let slot = self.changeable(at, &row)?;
         let call = self.call_words(at, &entry.target)?;
         let timeout_ps = self.timeout_ps(at, entry.idle_timeout)?;
         self.meter(at, entry.meter)?;
+        self.check_owner(at, &call, Some(slot))?;
         let (old, old_timeout_ps) = self.tables[at].store.modify(slot, &call, timeout_ps);
         self.tables[at].push(OpKind::Modify, slot, 0);
         self.refer(at, &call, 1);
@@ -418,9 +450,16 @@ impl Writer {
         Ok(Undo::Modify(at, slot, old, old_timeout_ps, entry.meter))
     }
 
+    /// The slot of an entry that is not const.
+    fn changeable(&self, at: usize, row: &[u64]) -> Result<u32, EntryError> {
+        let table = &self.tables[at];
+        let slot = table.store.slot_of(row)?;
+        if table.shape().spec.is_fixed(slot) { Err(EntryError::Const) } else { Ok(slot.0) }
+    }
+
     fn delete(&mut self, at: usize, matches: &[Match], priority: u32) -> Result<Undo, EntryError> {
         let row = self.tables[at].shape().row(matches, priority)?;
-        let slot = self.tables[at].store.slot_of(&row)?.0;
+        let slot = self.changeable(at, &row)?;
         let removed = self.tables[at].remove(slot);
         self.refer(at, &removed.call, -1);
         Ok(Undo::Remove(at, removed))
@@ -436,6 +475,14 @@ impl Writer {
         let at = id.0 as usize;
         let old = self.tables[at].set_default(call);
         Ok(Undo::Default(at, old))
+    }
+
+    /// Refuses an entry, new or in a slot, that points to what belongs to another one.
+    fn check_owner(&self, at: usize, call: &[u64], slot: Option<u32>) -> Result<(), EntryError> {
+        let table = &self.tables[at];
+        let Some(id) = table.shape().spec.profile else { return Ok(()) };
+        let old = slot.map(|slot| table.store.call(slot)[1]);
+        self.profile(id)?.check_owner(call[1], old)
     }
 
     /// Counts the reference of an entry of a table with an action profile.

@@ -50,11 +50,17 @@ control Entries(inout headers hdr, inout metadata meta, inout standard_metadata_
         default_action = NoAction();
         implementation = heavy;
     }
+    table mixed {
+        key = { hdr.ethernet.kind: ternary; }
+        actions = { leave; NoAction; }
+        default_action = NoAction();
+        entries = { const 0x1111: leave(1); 0x2200 &&& 0xff00: leave(2); }
+    }
     table keyless {
         actions = { nothing; NoAction; }
         default_action = NoAction();
     }
-    apply { all.count(0); aged.apply(); constant.apply(); chosen.apply(); weighed.apply(); keyless.apply(); }
+    apply { all.count(0); aged.apply(); constant.apply(); chosen.apply(); weighed.apply(); mixed.apply(); keyless.apply(); }
 }
 control Leave(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) { apply { } }
 control Sum(inout headers hdr, inout metadata meta) { apply { } }

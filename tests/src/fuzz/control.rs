@@ -170,7 +170,8 @@ fn snapshot(device: &Device) -> Vec<u8> {
     let wanted: Vec<p4::Entity> =
         everything.into_iter().map(|entity| p4::Entity { entity: Some(entity) }).collect();
     let pipeline = device.pipeline();
-    let answers = read::read(device, &pipeline.schema, &wanted).expect("everything can be read");
+    let (answers, done) = read::read(device, &pipeline.schema, &wanted);
+    done.expect("everything can be read");
     answers.iter().flat_map(|answer| answer.encode_to_vec()).collect()
 }
 

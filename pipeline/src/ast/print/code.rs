@@ -152,6 +152,7 @@ pub(super) fn table(out: &mut Out, (name, table): &(Name, TableDecl)) {
                 out.word("hash", Some(&selector.hash));
                 out.size("members", selector.members.as_ref());
                 out.size("groups", selector.groups.as_ref());
+                out.expression("empty", selector.empty.as_ref());
             });
         }
     });
@@ -180,6 +181,7 @@ fn entry(out: &mut Out, entry: &EntryDecl) {
         if let Some((CountDecl { packets, bytes }, _)) = &entry.counter {
             out.line(format!("counter: {{ packets: {packets}, bytes: {bytes} }}"));
         }
+        out.flag("const", entry.is_const);
     });
 }
 

@@ -163,6 +163,10 @@ impl<'a> Resolver<'a> {
         let timeout = self.cx.entry_timeout(table, entry);
         let meter = self.cx.entry_meter(table, entry);
         let count = self.cx.entry_count(table, entry);
+        if entry.is_const {
+            let text = "an entry of a file can be changed";
+            self.cx.report.error(codes::ENTRY, entry.span, text).help("leave out `const`");
+        }
         let (Some((matches, priority)), Some(target)) = (matched, target) else { return };
         if let Some(first) = list.seen.insert(&matches, priority, entry.span) {
             let text = "this entry already exists";

@@ -286,6 +286,7 @@ impl Random {
                 call: ActionCall { action, args },
                 idle_timeout_ms: 0,
                 meter: None,
+                is_const: false,
             });
         }
         table

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::super::tree::*;
 use super::super::types::{Callee, Const, Type};
 use super::Lower;
+use super::arch::Arch;
 use super::build::{call, known, named, number};
 use super::env::{Env, Object, Val};
 use crate::ast::{
@@ -310,7 +311,31 @@ impl Lower<'_> {
             _ => None,
         };
         let hash = Sp::new(hash.unwrap_or("crc16").to_owned(), value.span);
-        made.selector = Some(ast::SelectorDecl { hash, members: size.clone(), groups: size });
+        let empty = self.empty_group(table, table_name, made);
+        made.selector =
+            Some(ast::SelectorDecl { hash, members: size.clone(), groups: size, empty });
+    }
+
+    /// What an entry does whose group is empty: `psa_empty_group_action`, which is `NoAction` where PSA finds none (PSA 1.1, section 7.12);
+    /// v1model has none, and the default is taken.
+    fn empty_group(
+        &mut self,
+        table: &TableDecl,
+        table_name: &str,
+        made: &mut Table,
+    ) -> Option<AstExpr> {
+        let property =
+            table.properties.iter().find(|(name, ..)| is_empty_group_action(&name.value));
+        if let Some((_, action, _)) = property {
+            let env = self.env.clone();
+            return self.action_call(table, &action.clone(), &env, table_name);
+        }
+        (self.arch == Arch::Psa).then(|| {
+            if !made.actions.iter().any(|one| one.value == "nop") {
+                made.actions.push(Sp::new("nop".to_owned(), self.span));
+            }
+            named(&["nop"], self.span)
+        })
     }
 
     /// An action profile without a selector: members and no groups. Entries of the source have their actions themselves.
@@ -337,6 +362,7 @@ impl Lower<'_> {
             hash: Sp::new("crc16".to_owned(), span),
             members: Some(ast::Size::new(members as u64, span)),
             groups: Some(ast::Size::new(1, span)),
+            empty: None,
         });
     }
 
@@ -414,6 +440,7 @@ impl Lower<'_> {
                     idle_timeout_ms: None,
                     meter: None,
                     counter: None,
+                    is_const: entry.is_const,
                     span: entry.keys.span,
                 });
             }

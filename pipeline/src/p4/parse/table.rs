@@ -108,7 +108,7 @@ impl Parser<'_> {
         self.expect("{")?;
         let mut list = Vec::new();
         while !self.take("}") {
-            self.take_word("const");
+            let is_const = self.take_word("const");
             let priority = if self.is_word("priority") && self.token(1).is("=") {
                 self.step();
                 self.step();
@@ -135,7 +135,7 @@ impl Parser<'_> {
                     _ => None,
                 });
             self.expect(";")?;
-            list.push(Entry { priority, annotated, keys, action });
+            list.push(Entry { is_const, priority, annotated, keys, action });
         }
         self.take(";");
         if table.entries.is_some() {

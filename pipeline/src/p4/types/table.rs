@@ -30,7 +30,7 @@ impl Checker<'_> {
             self.run_action(default, &listed, true, true);
             self.kept_from(table, default, "tableonly", "the default action");
         }
-        self.properties(table);
+        self.properties(table, &listed);
         if let Some(entries) = &table.entries {
             self.entries(table, entries, &keys, &listed);
             self.priorities(table, entries);
@@ -218,7 +218,7 @@ impl Checker<'_> {
         }
     }
 
-    fn properties(&mut self, table: &TableDecl) {
+    fn properties(&mut self, table: &TableDecl, listed: &[(Rc<Decl>, Vec<Arg>)]) {
         let mut seen: Vec<&str> = Vec::new();
         for (name, value, _) in &table.properties {
             if seen.contains(&&*name.value) {
@@ -226,6 +226,10 @@ impl Checker<'_> {
                 self.error(codes::TWICE, name.span, text);
             }
             seen.push(&name.value);
+            if is_empty_group_action(&name.value) {
+                self.run_action(value, listed, true, true);
+                continue;
+            }
             self.value(value);
             let ty = self.noted(value);
             let ty = self.known(&ty);

@@ -95,6 +95,7 @@ pub(crate) static ENTRY: MapShape = MapShape {
         key("idle_timeout_ms", Shape::Count, "Idle after so long without a hit."),
         key("meter", Shape::Map(&RATES), "Rates of its meter; without them all hits are green."),
         key("counter", Shape::Map(&COUNT), "What it has counted; in an entries file."),
+        key("const", Shape::Flag, "It never changes; in a program."),
     ],
 };
 /// Rates of a meter.
@@ -117,6 +118,7 @@ pub(crate) static SELECTOR: MapShape = MapShape {
         needed("hash", Shape::Name, "Hash algorithm."),
         key("members", SIZE, "Most members."),
         key("groups", SIZE, "Most groups."),
+        key("empty", Shape::Expression, "What an empty group does; the default when absent."),
     ],
 };
 /// A register array.
@@ -289,8 +291,9 @@ fn entry(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntryDecl> {
         .map(|key| fields.get(key).and_then(|node| decoder.count(node)));
     let meter = fields.get("meter").and_then(|node| Some((rates(decoder, node)?, node.span)));
     let counter = fields.get("counter").and_then(|node| Some((count(decoder, node)?, node.span)));
+    let is_const = fields.get("const").is_some_and(|node| decoder.flag(node).unwrap_or(false));
     let (action, span) = (action?, fields.span);
-    Some(EntryDecl { matches, action, priority, idle_timeout_ms, meter, counter, span })
+    Some(EntryDecl { matches, action, priority, idle_timeout_ms, meter, counter, is_const, span })
 }
 
 /// Rates of a meter of an array, or of an entry.
@@ -306,7 +309,8 @@ fn selector(decoder: &mut Decoder<'_>, node: &Node) -> Option<SelectorDecl> {
     let hash = fields.get("hash").and_then(|node| decoder.name(node));
     let [members, groups] =
         ["members", "groups"].map(|key| fields.get(key).and_then(|node| size(decoder, node)));
-    Some(SelectorDecl { hash: hash?, members, groups })
+    let empty = fields.get("empty").and_then(|node| decoder.expression(node));
+    Some(SelectorDecl { hash: hash?, members, groups, empty })
 }
 
 pub(super) fn register(decoder: &mut Decoder<'_>, node: &Node) -> Option<RegisterDecl> {

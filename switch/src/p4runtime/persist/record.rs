@@ -227,8 +227,7 @@ impl Record<'_> {
         for query in queries {
             // All exist, so that nothing is refused.
             let _ = self.control.visit(&query, &mut |entity| {
-                let is_const = matches!(&entity, Entity::TableEntry(found)
-                    if self.schema.declared(found.key.table).const_entries);
+                let is_const = matches!(&entity, Entity::TableEntry(found) if found.is_const);
                 if !is_const
                     && let (Some(key), Some(value)) = (self.key_of(&entity), self.value(&entity))
                 {

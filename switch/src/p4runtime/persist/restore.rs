@@ -7,7 +7,7 @@ use wireyard_pipeline::source::Parsed;
 use super::Begun;
 use super::record::{self, Found, Record};
 use super::store::{Store, StoreError, Stored};
-use crate::control::{Change, Control, Entity, Keep, Mode, Query, Update};
+use crate::control::{Change, Control, Entity, EntryKey, Keep, Mode, Query, Update};
 use crate::p4runtime::device::Pipeline;
 use crate::p4runtime::pack;
 use crate::p4runtime::proto::p4::config::v1::P4Info;
@@ -61,7 +61,7 @@ pub(super) fn restore(
     let all = objects.len();
     let mut lost = Vec::new();
     if !is_new {
-        empty(control, &schema)?;
+        empty(control)?;
         // Kinds first: groups refer to members, entries to both. Within a kind as they were made.
         objects.sort_by_key(|(number, key, _)| (key.first().copied(), *number));
         lost = fill(control, &schema, objects);
@@ -107,7 +107,7 @@ fn pushed(
 }
 
 /// Takes out what came with the files of the program: the store has what was there.
-fn empty(control: &Control, schema: &Schema) -> Result<(), StoreError> {
+fn empty(control: &Control) -> Result<(), StoreError> {
     for query in [
         Query::Entries { table: None },
         Query::Groups { table: None, id: None },
@@ -117,10 +117,8 @@ fn empty(control: &Control, schema: &Schema) -> Result<(), StoreError> {
     ] {
         let failed = |error: String| StoreError::Failed(error);
         let found = control.read(&query).map_err(|error| failed(error.to_string()))?;
-        let is_const = |entity: &Entity| {
-            matches!(entity, Entity::TableEntry(found)
-                if schema.declared(found.key.table).const_entries)
-        };
+        let is_const =
+            |entity: &Entity| matches!(entity, Entity::TableEntry(found) if found.is_const);
         let gone = found.into_iter().filter(|entity| !is_const(entity)).map(Update::Delete);
         let gone: Vec<Update> = gone.collect();
         for updates in gone.chunks(TOGETHER) {
@@ -128,6 +126,17 @@ fn empty(control: &Control, schema: &Schema) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// Whether the program declares this entry as constant.
+fn is_const(control: &Control, key: &EntryKey) -> bool {
+    let tables = &control.program().tables;
+    let has_const = tables.get(key.table).is_some_and(|table| {
+        table.const_entries || table.entries.iter().any(|entry| entry.is_const)
+    });
+    has_const
+        && matches!(control.read(&Query::Entry(key.clone())).as_deref(),
+            Ok([Entity::TableEntry(found)]) if found.is_const)
 }
 
 /// Writes the objects; why some were refused comes back.
@@ -140,6 +149,11 @@ fn fill(control: &Control, schema: &Schema, objects: Vec<Stored>) -> Vec<String>
                 if let Err(error) = control.set_register_at_rest(register, index, &cells) {
                     lost.push(error.to_string());
                 }
+            }
+            // Of one that the program has, only the rates are kept.
+            Ok(Entity::TableEntry(entry)) if is_const(control, &entry.key) => {
+                let (key, config) = (entry.key, entry.meter);
+                updates.push(Update::Modify(Entity::DirectMeter { key, config }));
             }
             Ok(
                 entity @ (Entity::TableEntry(_)

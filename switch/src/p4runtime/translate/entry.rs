@@ -7,7 +7,7 @@ use wireyard_tables::time::Span;
 use wireyard_tables::{Match, MatchKind};
 
 use super::{Result, action, invalid, objects, unsigned};
-use crate::control::{Entity, EntryKey, TableEntry, Target};
+use crate::control::{ControlError, Entity, EntryKey, TableEntry, Target};
 use crate::p4runtime::forms::{self, Field as FieldForm};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
@@ -50,6 +50,10 @@ fn dont_care(key: &Key) -> Option<Match> {
 /// The key of an entry.
 pub fn key(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<EntryKey> {
     let declared = schema.declared(table);
+    if entry.is_default_action {
+        let name = &declared.name;
+        return invalid(format!("table {name}: its default action has no counter and no meter"));
+    }
     let fields = &schema.forms.keys[table.index()];
     // No field is written as `Any`: it stands for a field that was not given.
     let mut matches = vec![Match::Any; declared.keys.len()];
@@ -206,6 +210,7 @@ pub fn resources(declared: &Table, entry: &p4::TableEntry, found: &mut TableEntr
     if entry.time_since_last_hit.is_some() {
         return invalid("time_since_last_hit is read and not written");
     }
+    objects::no_colours(entry.meter_counter_data.as_ref())?;
     let timeout = unsigned(entry.idle_timeout_ns, "idle_timeout_ns")?;
     if timeout != 0 && declared.idle_timeout_ms.is_none() {
         return invalid(
@@ -248,7 +253,11 @@ fn action_set(
     let actions: Vec<OneShot> =
         set.action_profile_actions.iter().map(one).collect::<Result<_>>()?;
     let weights: Vec<u32> = actions.iter().map(|action| action.weight).collect();
-    schema.check_group(id, &weights, 0)?;
+    // Too large a set is an invalid argument, too large a group is not (P4Runtime specification 1.5, section 9.2.3).
+    schema.check_group(id, &weights, 0).map_err(|error| match error {
+        ControlError::ResourceExhausted(text) => ControlError::InvalidArgument(text),
+        error => error,
+    })?;
     Ok(actions)
 }
 
@@ -257,7 +266,12 @@ fn default_action(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Re
     if !entry.r#match.is_empty() || entry.priority != 0 {
         return invalid(format!("table {name}: a default action has no match and no priority"));
     }
-    if entry.idle_timeout_ns != 0 || entry.meter_config.is_some() || entry.counter_data.is_some() {
+    objects::no_colours(entry.meter_counter_data.as_ref())?;
+    if entry.idle_timeout_ns != 0
+        || entry.time_since_last_hit.is_some()
+        || entry.meter_config.is_some()
+        || entry.counter_data.is_some()
+    {
         return invalid(format!("table {name}: a default action has no timeout, meter or counter"));
     }
     let action = match entry.action.as_ref().and_then(|action| action.r#type.as_ref()) {
@@ -295,12 +309,13 @@ pub fn message(schema: &Schema, entry: &TableEntry, action: Does, parts: Parts) 
         idle_timeout_ns: entry.idle_timeout.map_or(0, span_ns),
         time_since_last_hit: since
             .map(|since| p4::table_entry::IdleTimeout { elapsed_ns: span_ns(since) }),
-        is_const: schema.declared(entry.key.table).const_entries,
+        is_const: entry.is_const,
         ..Default::default()
     }
 }
 
-fn span_ns(span: Span) -> i64 {
+/// A time as messages have it.
+pub fn span_ns(span: Span) -> i64 {
     i64::try_from(span.as_ns()).unwrap_or(i64::MAX)
 }
 

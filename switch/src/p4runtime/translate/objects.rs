@@ -6,7 +6,7 @@ use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
 
 use super::{Result, bits, entry, invalid, unsigned};
-use crate::control::{ControlError, Entity};
+use crate::control::{ControlError, Entity, EntryKey};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
 
@@ -33,11 +33,12 @@ pub fn meter_config(kind: MeterKind, config: &p4::MeterConfig) -> Result<MeterCo
         }
         return Ok(MeterConfig::TwoRate { cir, cbs, pir, pbs });
     }
-    // P4Runtime 1.4 gave both kinds the fields of two rates: a peak equal to the committed one is the same meter.
+    // The peak is the committed rate; before 1.5 the peak's burst was the excess one.
     if pir != 0 && pir != cir {
-        return invalid("pir is for meters of two rates; this one has one");
+        return invalid("pir is for meters of two rates; this one has one: pir is cir");
     }
-    Ok(MeterConfig::SingleRate { cir, cbs, ebs: if ebs == 0 { pbs } else { ebs } })
+    let is_same = pir == cir && pbs == cbs;
+    Ok(MeterConfig::SingleRate { cir, cbs, ebs: if ebs == 0 && !is_same { pbs } else { ebs } })
 }
 
 /// Meters of this switch do not count by colour.
@@ -60,8 +61,8 @@ pub fn meter_message(config: &MeterConfig) -> p4::MeterConfig {
         MeterConfig::SingleRate { cir, cbs, ebs } => p4::MeterConfig {
             cir: signed(cir),
             cburst: signed(cbs),
-            pir: 0,
-            pburst: 0,
+            pir: signed(cir),
+            pburst: signed(cbs),
             eburst: signed(ebs),
         },
     }
@@ -172,14 +173,17 @@ pub fn value_set_message(schema: &Schema, set: ValueSetId, members: &[u128]) -> 
     }
 }
 
-/// The direct counter of one entry, to be written.
-pub fn direct_counter(schema: &Schema, entry: &p4::DirectCounterEntry) -> Result<Entity> {
+/// The entry of a direct counter that is written, and what it reads from then on; `None`: what it read before.
+pub fn direct_counter(
+    schema: &Schema,
+    entry: &p4::DirectCounterEntry,
+) -> Result<(EntryKey, Option<Count>)> {
     let Some(named) = &entry.table_entry else {
         return invalid("a direct counter names its table entry");
     };
     let table = schema.table(named.table_id)?;
-    let Some(data) = &entry.data else { return invalid("a direct counter is written with data") };
-    Ok(Entity::DirectCounter { key: entry::key(schema, table, named)?, count: count(data)? })
+    let key = entry::key(schema, table, named)?;
+    Ok((key, entry.data.as_ref().map(count).transpose()?))
 }
 
 /// The direct meter of one entry, to be written; without rates it colours everything green.

@@ -2,7 +2,7 @@
 
 use super::action_sets::{self, not_own};
 use super::{Pending, Result, invalid};
-use crate::control::{Control, ControlError, Entity, Query, Update};
+use crate::control::{Control, ControlError, Entity, Query, Target, Update};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
 use crate::p4runtime::translate::entry::Wanted;
@@ -64,9 +64,7 @@ pub(super) fn step(
             let set = schema.value_set(entry.value_set_id)?;
             context.one(objects::value_set(schema, set, &entry.members)?)
         }
-        Some(Message::DirectCounterEntry(entry)) => {
-            context.one(objects::direct_counter(schema, entry)?)
-        }
+        Some(Message::DirectCounterEntry(entry)) => context.direct_counter(entry),
         Some(Message::DirectMeterEntry(entry)) => {
             context.one(objects::direct_meter(schema, entry)?)
         }
@@ -101,12 +99,13 @@ impl Context<'_> {
     }
 
     fn table_entry(&self, message: &p4::TableEntry, pending: &mut Pending<'_>) -> Result<Step> {
-        match entry::wanted(self.schema, message, self.deletes())? {
-            Wanted::Entity(Entity::TableEntry(entry))
-                if self.schema.declared(entry.key.table).selector.is_some() =>
-            {
-                action_sets::with_target(self, entry, pending)
-            }
+        let wanted = entry::wanted(self.schema, message, self.deletes())?;
+        if let Wanted::Entity(Entity::TableEntry(entry)) = &wanted
+            && let Target::Member(id) | Target::Group(id) = entry.target
+        {
+            not_own(id)?;
+        }
+        match wanted {
             // Rates that a modified entry does not say are those of a new one.
             Wanted::Entity(Entity::TableEntry(entry))
                 if self.kind == Type::Modify
@@ -126,11 +125,7 @@ impl Context<'_> {
 
     fn member(&self, member: &p4::ActionProfileMember) -> Result<Step> {
         not_own(member.member_id)?;
-        let member = action::member(self.schema, member, self.deletes())?;
-        if let (Entity::Member { table, .. }, Type::Insert) = (&member, self.kind) {
-            action_sets::check_none(self, *table)?;
-        }
-        self.one(member)
+        self.one(action::member(self.schema, member, self.deletes())?)
     }
 
     fn group(
@@ -143,6 +138,9 @@ impl Context<'_> {
         if !self.deletes() {
             action::group_size(self.schema, group)?;
         }
+        if self.kind == Type::Modify {
+            self.same_max_size(group, pending)?;
+        }
         match pending.effective(message, self.deletes())? {
             Message::ActionProfileGroup(group) => {
                 self.one(action::group(self.schema, &group, self.deletes())?)
@@ -151,12 +149,49 @@ impl Context<'_> {
         }
     }
 
+    /// A group keeps the `max_size` that it was inserted with (P4Runtime specification 1.5, section 9.2.2).
+    fn same_max_size(&self, group: &p4::ActionProfileGroup, pending: &Pending<'_>) -> Result<()> {
+        let table = self.schema.profile(group.action_profile_id)?;
+        let query = Query::Groups { table: Some(table), id: Some(group.group_id) };
+        let known = pending.max_size(group);
+        if known == Some(group.max_size)
+            // One that is not there is refused by the device.
+            || known.is_none() && self.control.visit(&query, &mut |_| {}).is_err()
+        {
+            return Ok(());
+        }
+        Err(ControlError::InvalidArgument(format!(
+            "max_size of group {} is {}, and stays what it was when the group was inserted: {}",
+            group.group_id,
+            group.max_size,
+            known.unwrap_or(0)
+        )))
+    }
+
     fn replication(&self, message: &Message, pending: &mut Pending<'_>) -> Result<Step> {
         match pending.effective(message, self.deletes())? {
             Message::PacketReplicationEngineEntry(entry) => {
                 self.one(replication::entity(&entry, self.deletes())?)
             }
             _ => invalid("a session stays a session"),
+        }
+    }
+
+    fn direct_counter(&self, entry: &p4::DirectCounterEntry) -> Result<Step> {
+        let (key, count) = objects::direct_counter(self.schema, entry)?;
+        let declared = self.schema.declared(key.table);
+        match count {
+            Some(count) => self.one(Entity::DirectCounter { key, count }),
+            None if self.kind != Type::Modify => invalid("a direct counter is modified only"),
+            None if !declared.counters => Err(ControlError::InvalidArgument(format!(
+                "table {} has no counters",
+                declared.name
+            ))),
+            // Modified without data it stays as it is.
+            None => {
+                self.control.visit_of(&self.schema.program, &Query::Entry(key), &mut |_| {})?;
+                Ok(Step::Updates(Vec::new()))
+            }
         }
     }
 
@@ -233,7 +268,7 @@ fn with_its_action(control: &Control, schema: &Schema, message: &p4::TableEntry)
         steps.push(Update::Modify(Entity::DirectMeter { key, config: found.meter }));
     }
     (found.counter, found.meter) = (None, None);
-    if !declared.const_entries {
+    if !found.is_const {
         steps.insert(0, Update::Modify(Entity::TableEntry(found)));
     }
     Ok(Step::Updates(steps))

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use wireyard_pipeline::ir::ActionCall;
+
 use super::*;
-use crate::control::{Entity, Query};
+use crate::control::{Entity, EntryKey, Query, TableEntry, Target};
 use crate::core::Core;
 use crate::p4runtime::persist::Begun;
 use crate::p4runtime::translate::entry;
@@ -100,6 +102,32 @@ fn an_action_set_goes_when_a_later_update_of_its_batch_replaces_or_deletes_it() 
         assert!(write_all(&device, &again, mode).is_empty());
         assert_eq!(made(&device), (0, 0), "{mode:?}");
     }
+}
+
+#[test]
+fn numbers_of_action_sets_begin_anew_behind_the_last_one() {
+    let (_core, device) = device();
+    let table = device.control.table("spread").unwrap();
+    let action = ActionCall { action: Id::new(0), args: Vec::new() };
+    let (group, member) = (u32::MAX - 2, u32::MAX - 1);
+    let members = vec![wireyard_tables::GroupMember { member, weight: 1 }];
+    let matches = vec![wireyard_tables::Match::Exact(2)];
+    let mut entry = TableEntry::new(table, matches, action.clone());
+    entry.target = Target::Group(group);
+    let last = [
+        Entity::Member { table, id: member, action },
+        Entity::Group { table, id: group, members },
+        Entity::TableEntry(entry),
+    ];
+    device.control.write(&last.map(Update::Insert), Mode::Atomic).unwrap();
+    let insert = shot(&device, Type::Insert, &[2, 3]);
+    assert!(write_all(&device, &[insert], Mode::Atomic).is_empty());
+    let groups = device.control.read(&Query::Groups { table: Some(table), id: None }).unwrap();
+    let ids = groups.iter().map(|group| match group {
+        Entity::Group { id, .. } => *id,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(ids.collect::<Vec<_>>(), [OWN_IDS, group]);
 }
 
 #[test]

@@ -1,0 +1,129 @@
+//! A configuration between VERIFY_AND_SAVE and COMMIT (P4Runtime specification 1.5, section 13).
+//!
+//! Read and Write are of the new program from VERIFY_AND_SAVE on, though the old one forwards. So there is a second device, without ports,
+//! that runs the new one: it takes the writes, refuses what is wrong with them, and answers reads. COMMIT does what it took again, on the
+//! device that forwards.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use wireyard_tables::time::Time;
+
+use super::device::{Device, Pipeline};
+use super::persist::Begun;
+use super::proto::p4::v1 as p4;
+use super::read::{self, Read};
+use super::translate::Result;
+use super::write;
+use crate::control::{ControlError, Mode};
+use crate::core::Core;
+use crate::program::{DeviceOptions, Loaded};
+
+/// Updates that wait for COMMIT at most: they take memory of the switch.
+const UPDATES_MAX: usize = 1 << 20;
+/// Between two looks of the second device's worker at what is asked of it.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// A program that was checked, with what controllers know it by.
+#[derive(Debug)]
+pub struct Checked {
+    /// The program.
+    pub loaded: Loaded,
+    /// What it will be when it runs.
+    pub pipeline: Arc<Pipeline>,
+}
+
+/// Updates of a request that were done, and how it wanted them to be done.
+pub type Done = (Mode, Vec<p4::Update>);
+
+/// A program that waits for COMMIT.
+pub struct Saved {
+    /// The program.
+    pub checked: Checked,
+    device: Device,
+    core: Mutex<Core>,
+    /// `None`: it is in force, and takes no more.
+    done: Mutex<Option<Vec<Done>>>,
+}
+
+impl std::fmt::Debug for Saved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Saved").field("checked", &self.checked).finish_non_exhaustive()
+    }
+}
+
+impl Saved {
+    /// Makes the device that takes its requests.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn new(id: u64, checked: Checked) -> Result<Saved> {
+        let internal = |text: String| ControlError::Internal(text);
+        let core = checked.loaded.device(DeviceOptions::small());
+        let core = core.map_err(|error| internal(error.to_string()))?;
+        let control = core.control().cloned();
+        let control =
+            control.ok_or_else(|| internal("a device without a control handle".into()))?;
+        let device = Device::new(id, control, &checked.loaded.parsed, Begun::default());
+        device.set_pipeline(Arc::clone(&checked.pipeline));
+        Ok(Saved { checked, device, core: Mutex::new(core), done: Mutex::new(Some(Vec::new())) })
+    }
+
+    /// Takes the updates of a request.
+    ///
+    /// # Errors
+    /// As [`write::write`].
+    pub fn write(
+        &self,
+        updates: &[p4::Update],
+        mode: Mode,
+    ) -> std::result::Result<(), Vec<Result<()>>> {
+        let mut done = lock(&self.done);
+        let Some(done) = &mut *done else {
+            let text = "the saved configuration was put in force meanwhile; nothing was done";
+            let refused = ControlError::FailedPrecondition(text.into());
+            return Err(vec![Err(refused); updates.len()]);
+        };
+        if done.iter().map(|(_, updates)| updates.len()).sum::<usize>() > UPDATES_MAX {
+            let text = format!("more than {UPDATES_MAX} updates wait for COMMIT");
+            return Err(vec![Err(ControlError::ResourceExhausted(text)); updates.len()]);
+        }
+        let schema = &self.checked.pipeline.schema;
+        let (_, result) = self.answered(|| write::write(&self.device, schema, updates, mode));
+        let is_done =
+            |at: usize| result.as_ref().map_or_else(|results| results[at].is_ok(), |()| true);
+        let taken = updates.iter().enumerate().filter(|(at, _)| is_done(*at));
+        let taken: Vec<p4::Update> = taken.map(|(_, update)| update.clone()).collect();
+        if !taken.is_empty() {
+            done.push((mode, taken));
+        }
+        result
+    }
+
+    /// Reads what will be there after COMMIT.
+    pub fn read(&self, entities: &[p4::Entity]) -> Read {
+        self.answered(|| read::read(&self.device, &self.checked.pipeline.schema, entities))
+    }
+
+    /// What the requests since VERIFY_AND_SAVE have done; no more are taken.
+    pub fn take(&self) -> Vec<Done> {
+        lock(&self.done).take().unwrap_or_default()
+    }
+
+    /// Does a request while the worker is polled, which is asked for registers.
+    fn answered<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let mut core = lock(&self.core);
+            let working = scope.spawn(work);
+            while !working.is_finished() {
+                core.poll(Time::ZERO, None);
+                std::thread::sleep(PAUSE);
+            }
+            working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
