@@ -148,7 +148,9 @@ struct Lower<'a> {
     found: BTreeSet<Need>,
     /// Standard metadata that the device sets: what to know if it is written, and what it is when it is read.
     device_set: Vec<(Need, ast::AstExpr)>,
-    /// Fields of it that ingress writes, and where they are.
+    /// Fields of it that the parser writes, and where they are,
+    standard_parsed: HashMap<String, ast::AstExpr>,
+    /// and those that ingress writes.
     standard_kept: HashMap<String, ast::AstExpr>,
     /// `egress_spec` of ingress.
     egress_spec: Option<ast::AstExpr>,
@@ -238,6 +240,7 @@ fn round(
         known,
         found: BTreeSet::new(),
         device_set: Vec::new(),
+        standard_parsed: HashMap::new(),
         standard_kept: HashMap::new(),
         egress_spec: None,
         kept_instance: None,

@@ -179,6 +179,11 @@ impl Type {
         if let Type::New(_, base) = self { base.unwrapped() } else { self }
     }
 
+    /// Numbers of no bits.
+    pub(super) fn has_no_bits(&self) -> bool {
+        matches!(self.base(), Type::Bit(0) | Type::Int(0))
+    }
+
     /// A header type.
     pub(super) fn is_header(&self) -> bool {
         matches!(self, Type::Struct(ty) if ty.kind == StructKind::Header)

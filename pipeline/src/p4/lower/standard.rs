@@ -74,19 +74,23 @@ impl Lower<'_> {
             ("instance_type", Half::Egress, Some(kept)) => instance_type(cast(32, kept), span),
             _ => of_device(name, bits, half == Half::Egress, span),
         };
-        if half == Half::Parser {
-            return value;
-        }
         let need = Need::Written(half, name.to_owned());
+        if half == Half::Ingress
+            && let Some(parsed) = self.standard_parsed.get(name).cloned()
+        {
+            return self.as_parsed(name, value, parsed, begin, span);
+        }
         if !self.is_needed(&need) {
-            if half == Half::Egress || !matches!(name, "mcast_grp" | "priority") {
+            if half != Half::Ingress || !is_of_ingress(name) {
                 self.device_set.push((need, value.clone()));
             }
             return value;
         }
         let kept = self.new_meta(name, bits, span);
-        if half == Half::Ingress {
-            self.standard_kept.insert(name.to_owned(), kept.clone());
+        match half {
+            Half::Parser => _ = self.standard_parsed.insert(name.to_owned(), kept.clone()),
+            Half::Ingress => _ = self.standard_kept.insert(name.to_owned(), kept.clone()),
+            Half::Egress => {}
         }
         let ((), mut set) = self.apart(|lower| lower.set(&kept, value, span));
         if half == Half::Egress && INGRESS_ONLY.iter().any(|(known, _)| *known == name) {
@@ -96,6 +100,29 @@ impl Lower<'_> {
         }
         kept
     }
+
+    /// A field in ingress that the parser has written: what it has written, which the device takes from there where ingress could write it.
+    fn as_parsed(
+        &mut self,
+        name: &str,
+        device: AstExpr,
+        parsed: AstExpr,
+        begin: &mut Vec<ast::Stmt>,
+        span: SourceSpan,
+    ) -> AstExpr {
+        if is_of_ingress(name) {
+            let ((), mut set) = self.apart(|lower| lower.set(&device, parsed, span));
+            begin.append(&mut set);
+            return device;
+        }
+        self.standard_kept.insert(name.to_owned(), parsed.clone());
+        parsed
+    }
+}
+
+/// Fields that ingress writes where the device has them.
+fn is_of_ingress(name: &str) -> bool {
+    matches!(name, "mcast_grp" | "priority")
 }
 
 /// What the device says of a field. The queue is behind ingress: what it measures is 0 there, and so is the port that it leads to.
