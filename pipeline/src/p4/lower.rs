@@ -20,6 +20,7 @@ mod exit;
 mod expr;
 mod externs;
 mod hash;
+mod inside;
 mod loops;
 mod names;
 mod need;
@@ -28,7 +29,9 @@ mod parser;
 mod psa;
 mod register;
 mod reparse;
+mod rewrite;
 mod scan;
+mod share;
 mod standard;
 mod stmt;
 mod storage;
@@ -109,6 +112,8 @@ struct Lower<'a> {
     types: Vec<(u32, Type)>,
     /// Header types by declaration and text.
     headers: HashMap<String, String>,
+    /// Bits of the header types that are not whole bytes.
+    unfilled: HashMap<String, u64>,
     /// Actions and tables that are made, by declaration and environment.
     actions: HashMap<String, String>,
     tables: HashMap<String, String>,
@@ -217,6 +222,7 @@ fn round(
         alone: None,
         types: Vec::new(),
         headers: HashMap::new(),
+        unfilled: HashMap::new(),
         actions: HashMap::new(),
         tables: HashMap::new(),
         computed_keys: HashMap::new(),

@@ -91,6 +91,13 @@ pub(super) struct StructType {
     pub(super) fields: Vec<(Rc<str>, Type)>,
 }
 
+impl StructType {
+    /// It has fields of no bits, or none.
+    pub(super) fn has_no_bits(&self) -> bool {
+        self.fields.iter().all(|(_, ty)| ty.bits() == Some(0))
+    }
+}
+
 /// What a name means.
 #[derive(Clone, Debug)]
 pub(super) enum Def {

@@ -396,7 +396,7 @@ impl Lower<'_> {
             self.unsupported(header.span, "`extract` takes a header");
             return;
         };
-        if found.ty.fields.is_empty() {
+        if found.ty.has_no_bits() {
             return self.procedure("set_valid", found, span);
         }
         if header_name(&found.path).is_none() {

@@ -288,6 +288,7 @@ impl Lower<'_> {
             let byte = FieldDecl::Bits(TypeRef::Bits(Sp::new(8, at)));
             fields.push((Sp::new("nothing".to_owned(), at), byte));
         }
+        self.fill(&name, of, &mut fields);
         let controller = annotation(&of.decl.annotations, "controller_header").and_then(|one| {
             match one.text.trim_matches('"') {
                 "packet_in" => Some(crate::ir::ControllerHeader::PacketIn),
@@ -300,6 +301,45 @@ impl Lower<'_> {
         self.unit.headers.push((Sp::new(name.clone(), at), decl));
         self.headers.insert(key, name.clone());
         name
+    }
+
+    /// Fills the last byte of a header type, which only headers that never are in the packet may need.
+    fn fill(&mut self, name: &str, of: &StructType, fields: &mut ast::Named<FieldDecl>) {
+        let bits = |field: &FieldDecl| match field {
+            FieldDecl::Bits(TypeRef::Bits(bits)) => bits.value,
+            _ => 0,
+        };
+        let total: u64 = fields.iter().map(|(_, field)| bits(field)).sum();
+        let is_variable = |(_, field): &(_, _)| matches!(field, FieldDecl::Variable { .. });
+        if total.is_multiple_of(8) || fields.iter().any(is_variable) {
+            return;
+        }
+        let mut filler = "filler".to_owned();
+        while fields.iter().any(|(known, _)| known.value == filler) {
+            filler.push('_');
+        }
+        let at = of.decl.name.span;
+        self.unfilled.insert(name.to_owned(), total);
+        let missing = TypeRef::Bits(Sp::new(8 - total % 8, at));
+        fields.push((Sp::new(filler, at), FieldDecl::Bits(missing)));
+    }
+
+    /// Headers in the packet are whole bytes, as for p4c's target bmv2.
+    pub(super) fn refuse_unfilled(&mut self) {
+        let in_packet: Vec<String> = self.in_packet().collect();
+        let types = self.unit.instances.iter().filter(|(name, _)| in_packet.contains(&name.value));
+        let mut types: Vec<ast::Name> = types.map(|(_, decl)| decl.header.clone()).collect();
+        types.sort_by(|a, b| a.value.cmp(&b.value));
+        types.dedup_by(|a, b| a.value == b.value);
+        for name in types {
+            let Some(bits) = self.unfilled.get(&name.value).copied() else { continue };
+            let declared = self.unit.headers.iter().find(|(known, _)| known.value == name.value);
+            let span = declared.map_or(name.span, |(known, _)| known.span);
+            let text = format!("header `{}` has {bits} bits, which are not whole bytes", name.value);
+            self.unsupported(span, text)
+                .note("headers in packets are whole bytes here, as p4c wants them for bmv2")
+                .help(format!("add a field of {} bits", 8 - bits % 8));
+        }
     }
 
     /// The fields that a field of the source becomes; `path` is where it is.
