@@ -72,10 +72,15 @@ impl Lower<'_> {
         }
         let value = match (name, half, self.kept_instance.clone()) {
             ("instance_type", Half::Egress, Some(kept)) => instance_type(cast(32, kept), span),
+            // The packet has no place to go to, and no error, before ingress.
+            ("mcast_grp" | "priority", Half::Parser, _) => number(0, bits, span),
+            ("parser_error", Half::Parser, _) => named(&["error", "none"], span),
             _ => of_device(name, bits, half == Half::Egress, span),
         };
         let need = Need::Written(half, name.to_owned());
+        // The error is the device's, whatever the parser wrote.
         if half == Half::Ingress
+            && name != "parser_error"
             && let Some(parsed) = self.standard_parsed.get(name).cloned()
         {
             return self.as_parsed(name, value, parsed, begin, span);
