@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::super::types::Type;
 use super::Lower;
-use super::build::{binary, cast, mux, named, number};
+use super::build::{binary, cast, known, mux, named, number};
 use super::env::Val;
 use super::need::Need;
 use super::storage::part;
@@ -96,6 +96,10 @@ impl Lower<'_> {
             Half::Parser => _ = self.standard_parsed.insert(name.to_owned(), kept.clone()),
             Half::Ingress => _ = self.standard_kept.insert(name.to_owned(), kept.clone()),
             Half::Egress => {}
+        }
+        if half == Half::Parser && known(&value) == Some(0) {
+            // Metadata begins as 0.
+            return kept;
         }
         let ((), mut set) = self.apart(|lower| lower.set(&kept, value, span));
         if half == Half::Egress && INGRESS_ONLY.iter().any(|(known, _)| *known == name) {
