@@ -52,7 +52,7 @@
 mod access;
 mod checksum_input;
 mod cx;
-mod declare;
+pub(crate) mod declare;
 mod deparser;
 mod depend;
 mod entries;

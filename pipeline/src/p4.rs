@@ -37,6 +37,9 @@ pub trait Sources {
         at: SourceSpan,
         report: &mut Diagnostics,
     ) -> Option<(FileId, String)>;
+
+    /// The name and the text of a file that was read.
+    fn file(&self, file: FileId) -> Option<(&str, &str)>;
 }
 
 /// A program that was read and checked, before it is lowered.

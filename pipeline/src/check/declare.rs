@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 /// Most elements of a header stack.
 pub(crate) const STACK_MAX: u64 = 32;
 /// Most bytes of metadata.
-const METADATA_BYTES_MAX: u64 = 1024;
+pub(crate) const METADATA_BYTES_MAX: u64 = 1024;
 /// Most fields of a digest.
 const DIGEST_FIELDS_MAX: usize = 32;
 /// Most cells of a register.

@@ -20,6 +20,7 @@ mod exit;
 mod expr;
 mod externs;
 mod hash;
+mod inside;
 mod loops;
 mod names;
 mod need;
@@ -28,7 +29,9 @@ mod parser;
 mod psa;
 mod register;
 mod reparse;
+mod rewrite;
 mod scan;
+mod share;
 mod standard;
 mod stmt;
 mod storage;
@@ -109,6 +112,8 @@ struct Lower<'a> {
     types: Vec<(u32, Type)>,
     /// Header types by declaration and text.
     headers: HashMap<String, String>,
+    /// Bits of the header types that are not whole bytes.
+    unfilled: HashMap<String, u64>,
     /// Actions and tables that are made, by declaration and environment.
     actions: HashMap<String, String>,
     tables: HashMap<String, String>,
@@ -148,7 +153,9 @@ struct Lower<'a> {
     found: BTreeSet<Need>,
     /// Standard metadata that the device sets: what to know if it is written, and what it is when it is read.
     device_set: Vec<(Need, ast::AstExpr)>,
-    /// Fields of it that ingress writes, and where they are.
+    /// Fields of it that the parser writes, and where they are,
+    standard_parsed: HashMap<String, ast::AstExpr>,
+    /// and those that ingress writes.
     standard_kept: HashMap<String, ast::AstExpr>,
     /// `egress_spec` of ingress.
     egress_spec: Option<ast::AstExpr>,
@@ -215,6 +222,7 @@ fn round(
         alone: None,
         types: Vec::new(),
         headers: HashMap::new(),
+        unfilled: HashMap::new(),
         actions: HashMap::new(),
         tables: HashMap::new(),
         computed_keys: HashMap::new(),
@@ -238,6 +246,7 @@ fn round(
         known,
         found: BTreeSet::new(),
         device_set: Vec::new(),
+        standard_parsed: HashMap::new(),
         standard_kept: HashMap::new(),
         egress_spec: None,
         kept_instance: None,

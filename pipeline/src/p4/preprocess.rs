@@ -5,6 +5,7 @@
 
 mod condition;
 mod expand;
+mod here;
 mod paste;
 
 use std::collections::HashMap;
@@ -45,6 +46,8 @@ pub(super) struct Preprocessor<'s> {
     sources: &'s mut dyn Sources,
     report: &'s mut Diagnostics,
     macros: HashMap<Rc<str>, Macro>,
+    /// Where the lines of a file begin, of those that `__LINE__` is asked of.
+    lines: HashMap<FileId, Vec<u32>>,
     out: Vec<Token>,
     levels: usize,
     /// Steps of replacing macros so far.
@@ -81,7 +84,8 @@ impl<'s> Preprocessor<'s> {
             let body = sound(&body, report);
             macros.insert(name.as_str().into(), Macro { params: None, body });
         }
-        Preprocessor { sources, report, macros, out: Vec::new(), levels: 0, steps: 0, full: false }
+        let (lines, out) = (HashMap::new(), Vec::new());
+        Preprocessor { sources, report, macros, lines, out, levels: 0, steps: 0, full: false }
     }
 
     /// The tokens, with one for the end.

@@ -91,6 +91,13 @@ pub(super) struct StructType {
     pub(super) fields: Vec<(Rc<str>, Type)>,
 }
 
+impl StructType {
+    /// It has fields of no bits, or none.
+    pub(super) fn has_no_bits(&self) -> bool {
+        self.fields.iter().all(|(_, ty)| ty.bits() == Some(0))
+    }
+}
+
 /// What a name means.
 #[derive(Clone, Debug)]
 pub(super) enum Def {
@@ -177,6 +184,11 @@ impl Type {
     /// `type T` taken off, nothing else.
     pub(super) fn unwrapped(&self) -> &Type {
         if let Type::New(_, base) = self { base.unwrapped() } else { self }
+    }
+
+    /// Numbers of no bits.
+    pub(super) fn has_no_bits(&self) -> bool {
+        matches!(self.base(), Type::Bit(0) | Type::Int(0))
     }
 
     /// A header type.

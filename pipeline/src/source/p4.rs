@@ -83,6 +83,10 @@ impl p4::Sources for Reader<'_> {
         error.note("core.p4, v1model.p4 and psa.p4 are inside of the binary");
         None
     }
+
+    fn file(&self, file: FileId) -> Option<(&str, &str)> {
+        self.files.get(file).map(|file| (file.name.as_str(), file.text.as_str()))
+    }
 }
 
 /// Reads and checks a program, without lowering it: any architecture will do.

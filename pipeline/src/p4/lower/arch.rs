@@ -82,6 +82,9 @@ impl Lower<'_> {
             Arch::Psa => self.psa(&main)?,
         }
         self.finish();
+        self.refuse_unfilled();
+        self.headers_inside();
+        self.share_metadata();
         Some(())
     }
 

@@ -3,11 +3,13 @@
 use std::rc::Rc;
 
 use super::super::types::Type;
-use super::build::{known, number};
-use super::env::{Header, Val};
+use super::build::{binary, known, named, number};
+use super::env::{Choice, Header, Val};
+use super::need::Need;
+use super::standard::Half;
 use super::storage::part;
 use super::{Lower, Place};
-use crate::ast::{Ast, AstExpr, Path, PathPart, Sp, StmtKind};
+use crate::ast::{Ast, AstBin, AstExpr, Path, PathPart, Size, Sp, StmtKind};
 use crate::ir::SourceSpan;
 
 impl Lower<'_> {
@@ -17,6 +19,12 @@ impl Lower<'_> {
             return;
         }
         match &place.value {
+            Ast::Path(path) if self.place == Place::Parser && self.last_of(path).is_some() => {
+                if let Some(choice) = self.last_of(path) {
+                    let (to, from) = (Val::Choice(Rc::new(choice)), Val::Scalar(value));
+                    self.assign(&to, &from, &Type::Any, span);
+                }
+            }
             Ast::Path(path) => {
                 let to = Sp::new(path.clone(), place.span);
                 self.push(StmtKind::Assign(to, None, value), span);
@@ -41,6 +49,29 @@ impl Lower<'_> {
         }
     }
 
+    /// What a field of the last element of a stack is, for a parser that writes it: that field of the element whose number it has.
+    fn last_of(&self, path: &Path) -> Option<Choice> {
+        let [PathPart::Name(stack), PathPart::Name(last), PathPart::Name(field)] =
+            path.parts.as_slice()
+        else {
+            return None;
+        };
+        if last.value != "last" {
+            return None;
+        }
+        let (_, decl) = self.unit.instances.iter().find(|(name, _)| name.value == stack.value)?;
+        let Some(Size::Number(size)) = &decl.stack else { return None };
+        let span = stack.span;
+        let depth = named(&[&stack.value, "depth"], span);
+        let at = binary(AstBin::Sub, depth, number(1, 32, span), span);
+        let element = |at: u64| {
+            let index = PathPart::Index(number(at.into(), 0, span));
+            let parts = vec![path.parts[0].clone(), index, PathPart::Name(field.clone())];
+            Val::Scalar(Sp::new(Ast::Path(Path { parts }), span))
+        };
+        Some(Choice { at, elements: (0..size.value).map(element).collect() })
+    }
+
     fn not_written(&mut self, span: SourceSpan) {
         self.unsupported(span, "this cannot be written")
             .note("the device sets it, or it is computed when it is read");
@@ -52,7 +83,10 @@ impl Lower<'_> {
             Ast::Slice { value, .. } => value,
             _ => place,
         };
-        let found = self.device_set.iter().find(|(_, value)| value == whole);
+        let in_parser = self.place == Place::Parser;
+        let found = self.device_set.iter().find(|(need, value)| {
+            value == whole && matches!(need, Need::Written(Half::Parser, _)) == in_parser
+        });
         let Some((need, _)) = found else { return false };
         let need = need.clone();
         self.need(need);

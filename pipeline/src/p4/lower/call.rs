@@ -370,6 +370,11 @@ impl Lower<'_> {
                     self.move_unions(&stack, &name.value, by as usize, span);
                     return Val::Nothing;
                 }
+                if self.place == Place::Parser {
+                    let text = format!("`{}` in a parser is not supported", name.value);
+                    self.unsupported(span, text);
+                    return Val::Nothing;
+                }
                 let procedure = if &*name.value == "push_front" { "push" } else { "pop" };
                 let args = vec![super::build::named(&[&stack.name], span), number(by, 0, span)];
                 self.push(Made::Call(Sp::new(procedure.to_owned(), span), args), span);

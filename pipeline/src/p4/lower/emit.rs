@@ -60,7 +60,7 @@ impl Lower<'_> {
     pub(super) fn emit(&mut self, value: &Val, span: SourceSpan) {
         match value {
             // Without fields it has no bytes.
-            Val::Header(header) if header.ty.fields.is_empty() => {}
+            Val::Header(header) if header.ty.has_no_bits() => {}
             Val::Header(header) => match super::parser::header_name(&header.path) {
                 Some(name) => self.emit_one(name, value, span),
                 None => {

@@ -338,10 +338,9 @@ impl Lower<'_> {
         if let Some(holds) = known(&condition) {
             return self.eval(if holds != 0 { then } else { other });
         }
-        let in_parser = self.place == Place::Parser;
-        if in_parser && [then, other].into_iter().any(|one| self.changes_something(one)) {
-            self.unsupported(expr.span, "this choice is not supported in a parser");
-            return Val::Nothing;
+        let changes = [then, other].into_iter().any(|one| self.changes_something(one));
+        if self.place == Place::Parser && changes {
+            return self.mux_in_states(expr, condition, then, other);
         }
         let (a, before_a) = self.apart(|lower| lower.eval(then));
         let (b, before_b) = self.apart(|lower| lower.eval(other));
@@ -353,8 +352,7 @@ impl Lower<'_> {
             return Val::Scalar(mux(condition, a.clone(), b.clone(), expr.span));
         }
         if self.place == Place::Parser {
-            self.unsupported(expr.span, "this choice is not supported in a parser");
-            return Val::Nothing;
+            return self.mux_in_states(expr, condition, then, other);
         }
         let to = self.storage(&ty, "chosen", expr.span);
         let ((), then) = self.apart(|lower| {
@@ -366,6 +364,24 @@ impl Lower<'_> {
             lower.assign(&to, &b, &ty, expr.span);
         });
         self.push(StmtKind::If(condition, then, other), expr.span);
+        to
+    }
+
+    /// The same in a parser, where only one side may run or there is more than one number: a state for each side.
+    fn mux_in_states(
+        &mut self,
+        expr: &Expr,
+        condition: AstExpr,
+        then: &Expr,
+        other: &Expr,
+    ) -> Val {
+        let ty = self.type_of(expr);
+        let to = self.storage(&ty, "chosen", expr.span);
+        let does = |lower: &mut Self, holds: bool| {
+            let value = lower.eval(if holds { then } else { other });
+            lower.assign(&to, &value, &ty, expr.span);
+        };
+        self.branches(condition, does, expr.span);
         to
     }
 
@@ -386,8 +402,12 @@ impl Lower<'_> {
                     _ => return inner,
                 }
             }
+            Val::Nothing if from.has_no_bits() => return self.default_value(&to, expr.span),
             _ => return inner,
         };
+        if to.has_no_bits() {
+            return Val::Nothing;
+        }
         Val::Scalar(self.convert(scalar, &from, &to, expr.span))
     }
 

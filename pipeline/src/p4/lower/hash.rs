@@ -54,6 +54,7 @@ impl Lower<'_> {
         into: &mut Vec<(AstExpr, u32)>,
     ) {
         match value {
+            _ if ty.has_no_bits() => {}
             Val::Scalar(scalar) => {
                 if is_bytes(ty) {
                     into.push((scalar.clone(), BYTES));

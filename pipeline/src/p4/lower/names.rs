@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::super::types::{StructType, Type};
 use crate::syntax::RESERVED;
 
 /// Words that mean something in one place, or that YAML reads as something else.
@@ -98,12 +99,59 @@ pub(super) fn plain(name: &str) -> String {
     plain
 }
 
-/// The name of a field of a header.
+/// Whether a header of the tree has something of this name beside its fields.
+pub(super) fn is_of_tree(name: &str) -> bool {
+    matches!(name, "valid" | "length" | "last" | "depth")
+}
+
+/// The name of a field of a digest.
 pub(super) fn field(name: &str) -> String {
-    if matches!(name, "valid" | "length" | "last" | "depth") {
-        format!("{name}_")
-    } else {
-        plain(name)
+    if is_of_tree(name) { format!("{name}_") } else { plain(name) }
+}
+
+/// Names of the fields of a header or register in the tree, by their paths in the source (`s.a`), where they are other ones. A field of the
+/// source keeps its name; what is made of several names, or may not have its own, has `_` behind it until it has one of its own.
+#[derive(Debug, Default)]
+pub(super) struct Fields(HashMap<String, String>);
+
+impl Fields {
+    pub(super) fn of(of: &StructType) -> Fields {
+        let mut made = Vec::new();
+        let mut taken = HashSet::new();
+        for (name, ty) in &of.fields {
+            let is_one = !matches!(ty.unwrapped(), Type::Struct(_) | Type::Stack(..));
+            match is_one && !is_of_tree(name) {
+                true => _ = taken.insert(plain(name)),
+                false => parts(name, ty, &mut made),
+            }
+        }
+        let mut fields = Fields::default();
+        for path in made {
+            let mut name = plain(&path);
+            while is_of_tree(&name) || !taken.insert(name.clone()) {
+                name.push('_');
+            }
+            fields.0.insert(path, name);
+        }
+        fields
+    }
+
+    /// The name of the field at a path.
+    pub(super) fn name(&self, path: &str) -> String {
+        self.0.get(path).cloned().unwrap_or_else(|| plain(path))
+    }
+}
+
+/// Paths of the numbers in a field.
+fn parts(path: &str, ty: &Type, into: &mut Vec<String>) {
+    match ty.unwrapped() {
+        Type::Struct(of) => {
+            of.fields.iter().for_each(|(name, ty)| parts(&format!("{path}.{name}"), ty, into));
+        }
+        Type::Stack(of, size) => {
+            (0..*size).for_each(|at| parts(&format!("{path}.{at}"), of, into));
+        }
+        _ => into.push(path.to_owned()),
     }
 }
 

@@ -10,6 +10,10 @@ use crate::ir::SourceSpan;
 
 impl Lower<'_> {
     pub(super) fn unary(&mut self, operator: Unary, operand: &Expr, span: SourceSpan) -> AstExpr {
+        if self.type_of(operand).has_no_bits() {
+            self.eval(operand);
+            return number(0, 0, span);
+        }
         let value = self.scalar(operand);
         match operator {
             Unary::Not => match known(&value) {
@@ -33,6 +37,11 @@ impl Lower<'_> {
             let equal = self.equal(&a, &b, &left_ty, span);
             return if op == Binary::Eq { equal } else { not(equal) };
         }
+        let right_ty = self.type_of(right);
+        if left_ty.has_no_bits() || right_ty.has_no_bits() {
+            let of = |value, ty: &Type| (!ty.has_no_bits()).then_some(value);
+            return self.without_bits(op, of(a, &left_ty), of(b, &right_ty), span);
+        }
         let (Val::Scalar(a), Val::Scalar(b)) = (a, b) else {
             self.unsupported(span, "this operator is not supported here");
             return number(0, 1, span);
@@ -43,6 +52,29 @@ impl Lower<'_> {
             self.wider(left_ty, right)
         };
         self.operate(op, a, b, &ty, span)
+    }
+
+    /// An operator where a side has no bits (`bit<0>`, P4-16 1.2.5, section 7.1.6.2), and is `None` here; such a number is 0.
+    fn without_bits(
+        &mut self,
+        op: Binary,
+        a: Option<Val>,
+        b: Option<Val>,
+        span: SourceSpan,
+    ) -> AstExpr {
+        match op {
+            Binary::Le | Binary::Ge => number(1, 1, span),
+            Binary::Lt | Binary::Gt => number(0, 1, span),
+            Binary::Concat => match a.or(b) {
+                Some(side) => self.number_in(&side, span),
+                None => number(0, 0, span),
+            },
+            Binary::Shl | Binary::Shr => match a {
+                Some(shifted) => self.number_in(&shifted, span),
+                None => number(0, 0, span),
+            },
+            _ => number(0, 0, span),
+        }
     }
 
     /// The type of the side that has a width.
@@ -195,7 +227,16 @@ impl Lower<'_> {
             };
         }
         if self.place == Place::Parser && self.changes_something(right) {
-            self.unsupported(span, "what the right side does is not supported in a parser");
+            let result = self.new_meta("condition", 1, span);
+            self.set(&result, a.clone(), span);
+            let does = |lower: &mut Self, holds: bool| {
+                if holds == is_and {
+                    let b = lower.scalar(right);
+                    lower.set(&result, b, span);
+                }
+            };
+            self.branches(a, does, span);
+            return result;
         }
         let (b, before) = self.apart(|lower| lower.scalar(right));
         if before.is_empty() {

@@ -79,8 +79,8 @@ impl Lower<'_> {
         self.states.push((Sp::new(name, span), decl));
     }
 
-    /// The parser of the program.
-    pub(super) fn main_parser(&mut self, block: &BlockVal, values: &[Val]) {
+    /// The parser of the program, which begins with some statements.
+    pub(super) fn main_parser(&mut self, block: &BlockVal, values: &[Val], begin: Vec<ast::Stmt>) {
         let DeclKind::Parser(parser) = &block.decl.kind else { return };
         let scope = self.block_scope(block, &parser.constructor);
         super::v1model::bind_all(&scope, &parser.params, values);
@@ -89,6 +89,7 @@ impl Lower<'_> {
         self.spare.clear();
         self.state.taken.insert("start".to_owned());
         self.with_types(&block.types, |lower| {
+            lower.out.extend(begin);
             lower.parser_states(parser, scope, "", "start".to_owned(), "accept");
         });
         self.place = outer;
@@ -195,6 +196,11 @@ impl Lower<'_> {
         types: &mut Vec<Type>,
     ) {
         match value {
+            // It is 0, whatever is in it.
+            _ if ty.has_no_bits() => {
+                keys.push(number(0, 1, key.span));
+                types.push(Type::Bit(1));
+            }
             Val::Scalar(scalar) => {
                 let bits = self.bits(ty, key.span);
                 keys.push(match known(scalar) {
@@ -309,6 +315,11 @@ impl Lower<'_> {
         ty: &Type,
         span: SourceSpan,
     ) {
+        if to.ty.fields.iter().any(|(_, ty)| super::hash::is_bytes(ty)) {
+            let text = "a copy of a header with a varbit, or with a field over 128 bits, in a parser";
+            self.unsupported(span, text);
+            return;
+        }
         let is_valid = self.is_valid(from, span);
         let fields = (self.header_fields(to, span), self.header_fields(from, span));
         self.branches(
@@ -385,7 +396,7 @@ impl Lower<'_> {
             self.unsupported(header.span, "`extract` takes a header");
             return;
         };
-        if found.ty.fields.is_empty() {
+        if found.ty.has_no_bits() {
             return self.procedure("set_valid", found, span);
         }
         if header_name(&found.path).is_none() {

@@ -64,7 +64,7 @@ impl Lower<'_> {
         let input = self.ingress_input(types.get(3)?, span);
         let (resubmitted, recirculated) = (beside.resubmit.clone(), beside.recirculate.clone());
         let values = [Val::Packet, hdr.clone(), meta.clone(), input, resubmitted, recirculated];
-        self.main_parser(&ingress.parser, &values);
+        self.main_parser(&ingress.parser, &values, Vec::new());
 
         let egress_types = self.param_types(&egress.parser);
         let egress_meta = self.storage(egress_types.get(2)?, "", span);

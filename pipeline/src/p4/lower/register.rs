@@ -5,6 +5,7 @@ use super::Lower;
 use super::build::{binary, known, number, path, slice};
 use super::env::{Object, Val};
 use super::externs::is_outside;
+use super::names::Fields;
 use crate::ast::{self, Ast, AstBin, AstExpr, PathPart, Sp};
 use crate::ir::SourceSpan;
 use std::rc::Rc;
@@ -17,30 +18,55 @@ const NUMBER_BITS_MAX: u32 = 128;
 
 impl Lower<'_> {
     /// The cells of an entry: names and bits.
-    fn register_cells(&mut self, ty: &Type, name: &str, span: SourceSpan) -> Vec<(String, u32)> {
-        let inside = |inner: &str| match name {
-            "" => inner.to_owned(),
-            _ => format!("{name}_{inner}"),
+    fn register_cells(&mut self, ty: &Type, span: SourceSpan) -> Vec<(String, u32)> {
+        let named = match ty.unwrapped() {
+            Type::Struct(of) => Fields::of(of),
+            _ => Fields::default(),
         };
+        let mut numbers = Vec::new();
+        self.register_numbers(ty, "", span, &mut numbers);
+        let own: Vec<String> = numbers.iter().map(|(path, _)| named.name(path)).collect();
+        let mut cells: Vec<(String, u32)> = Vec::new();
+        for ((path, bits), name) in numbers.iter().zip(&own) {
+            let Some(high @ 1..) = bits.checked_sub(CELL_BITS_MAX) else {
+                let name = if path.is_empty() { "value" } else { name };
+                cells.push((name.to_owned(), *bits));
+                continue;
+            };
+            for (half, bits) in [("high", high), ("low", CELL_BITS_MAX)] {
+                let whole = if path.is_empty() { half.to_owned() } else { format!("{name}_{half}") };
+                let mut name = whole;
+                while own.contains(&name) || cells.iter().any(|(known, _)| *known == name) {
+                    name.push('_');
+                }
+                cells.push((name, bits));
+            }
+        }
+        cells
+    }
+
+    /// The numbers of an entry: where they are in the source, and bits.
+    fn register_numbers(
+        &mut self,
+        ty: &Type,
+        path: &str,
+        span: SourceSpan,
+        into: &mut Vec<(String, u32)>,
+    ) {
         if let Type::Struct(of) = ty.unwrapped() {
-            let fields = of.fields.iter();
-            return fields
-                .flat_map(|(field, ty)| {
-                    self.register_cells(ty, &inside(&super::names::field(field)), span)
-                })
-                .collect();
+            for (field, ty) in &of.fields {
+                let inner = if path.is_empty() { field.to_string() } else { format!("{path}.{field}") };
+                self.register_numbers(ty, &inner, span, into);
+            }
+            return;
         }
         let bits = self.bits(ty, span);
         if bits > NUMBER_BITS_MAX {
             let text = format!("a register of {bits} bits: at most {NUMBER_BITS_MAX}");
             self.unsupported(span, text);
-            return Vec::new();
+            return;
         }
-        match bits.checked_sub(CELL_BITS_MAX) {
-            Some(high @ 1..) => vec![(inside("high"), high), (inside("low"), CELL_BITS_MAX)],
-            _ if name.is_empty() => vec![("value".to_owned(), bits)],
-            _ => vec![(name.to_owned(), bits)],
-        }
+        into.push((path.to_owned(), bits));
     }
 
     /// The declaration of a register with these entries.
@@ -49,7 +75,7 @@ impl Lower<'_> {
         let cell = |(name, bits)| {
             (Sp::new(name, span), ast::TypeRef::Bits(Sp::new(u64::from(bits), span)))
         };
-        let cells = self.register_cells(ty, "", span).into_iter().map(cell).collect();
+        let cells = self.register_cells(ty, span).into_iter().map(cell).collect();
         let decl = ast::RegisterDecl { cells, size: ast::Size::new(size, span) };
         self.unit.registers.push((name, decl));
     }
@@ -62,7 +88,7 @@ impl Lower<'_> {
         index: AstExpr,
         span: SourceSpan,
     ) -> IntoIter<AstExpr> {
-        let cells = self.register_cells(ty, "", span);
+        let cells = self.register_cells(ty, span);
         if is_outside(object, &index) {
             let zeros = cells.into_iter().map(|(_, bits)| number(0, bits, span));
             return zeros.collect::<Vec<_>>().into_iter();

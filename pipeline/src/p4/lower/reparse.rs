@@ -67,7 +67,7 @@ impl Lower<'_> {
         let values: Vec<Val> = values.into_iter().chain(along).collect();
         let ingress = std::mem::take(&mut self.unit.parser);
         self.state = Current::new(span);
-        self.main_parser(block, &values);
+        self.main_parser(block, &values, Vec::new());
         let egress = std::mem::replace(&mut self.unit.parser, ingress);
         if parses_again {
             self.unit.egress_parser = egress;

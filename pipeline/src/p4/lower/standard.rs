@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::super::types::Type;
 use super::Lower;
-use super::build::{binary, cast, mux, named, number};
+use super::build::{binary, cast, known, mux, named, number};
 use super::env::Val;
 use super::need::Need;
 use super::operate::quotient;
@@ -73,21 +73,34 @@ impl Lower<'_> {
         }
         let value = match (name, half, self.kept_instance.clone()) {
             ("instance_type", Half::Egress, Some(kept)) => instance_type(cast(32, kept), span),
+            // The packet has no place to go to, and no error, before ingress.
+            ("mcast_grp" | "priority", Half::Parser, _) => number(0, bits, span),
+            ("parser_error", Half::Parser, _) => named(&["error", "none"], span),
             _ => of_device(name, bits, half == Half::Egress, span),
         };
-        if half == Half::Parser {
-            return value;
-        }
         let need = Need::Written(half, name.to_owned());
+        // The error is the device's, whatever the parser wrote.
+        if half == Half::Ingress
+            && name != "parser_error"
+            && let Some(parsed) = self.standard_parsed.get(name).cloned()
+        {
+            return self.as_parsed(name, value, parsed, begin, span);
+        }
         if !self.is_needed(&need) {
-            if half == Half::Egress || !matches!(name, "mcast_grp" | "priority") {
+            if half != Half::Ingress || !is_of_ingress(name) {
                 self.device_set.push((need, value.clone()));
             }
             return value;
         }
         let kept = self.new_meta(name, bits, span);
-        if half == Half::Ingress {
-            self.standard_kept.insert(name.to_owned(), kept.clone());
+        match half {
+            Half::Parser => _ = self.standard_parsed.insert(name.to_owned(), kept.clone()),
+            Half::Ingress => _ = self.standard_kept.insert(name.to_owned(), kept.clone()),
+            Half::Egress => {}
+        }
+        if half == Half::Parser && known(&value) == Some(0) {
+            // Metadata begins as 0.
+            return kept;
         }
         let ((), mut set) = self.apart(|lower| lower.set(&kept, value, span));
         if half == Half::Egress && INGRESS_ONLY.iter().any(|(known, _)| *known == name) {
@@ -97,6 +110,29 @@ impl Lower<'_> {
         }
         kept
     }
+
+    /// A field in ingress that the parser has written: what it has written, which the device takes from there where ingress could write it.
+    fn as_parsed(
+        &mut self,
+        name: &str,
+        device: AstExpr,
+        parsed: AstExpr,
+        begin: &mut Vec<ast::Stmt>,
+        span: SourceSpan,
+    ) -> AstExpr {
+        if is_of_ingress(name) {
+            let ((), mut set) = self.apart(|lower| lower.set(&device, parsed, span));
+            begin.append(&mut set);
+            return device;
+        }
+        self.standard_kept.insert(name.to_owned(), parsed.clone());
+        parsed
+    }
+}
+
+/// Fields that ingress writes where the device has them.
+fn is_of_ingress(name: &str) -> bool {
+    matches!(name, "mcast_grp" | "priority")
 }
 
 /// What the device says of a field, in the units of v1model.p4: microseconds and packets. The queue is behind ingress: what it

@@ -7,9 +7,9 @@ use super::super::types::{Const, StructType, Type};
 use super::Lower;
 use super::build::{named, path};
 use super::env::{Header, Stack, Val};
-use super::names;
+use super::names::{self, Fields};
 use crate::ast::{self, FieldDecl, HeaderDecl, InstanceDecl, PathPart, Sp, StmtKind, TypeRef};
-use crate::ir::SourceSpan;
+use crate::ir::{BuiltinError, SourceSpan};
 
 /// The type of a part of a struct or tuple.
 pub(super) fn part(ty: &Type, name: &str) -> Option<Type> {
@@ -37,6 +37,32 @@ fn is_array(ty: &Type) -> bool {
             _ => true,
         },
         _ => false,
+    }
+}
+
+/// The part of a header that a field is; `path` is where that is in the source.
+fn named_part(header: &Header, named: &Fields, path: &str, ty: &Type, span: SourceSpan) -> Val {
+    let inside = |inner: &str, ty: &Type| {
+        named_part(header, named, &format!("{path}.{inner}"), ty, span)
+    };
+    match ty {
+        Type::Struct(of) => {
+            let fields = of.fields.iter().map(|(inner, ty)| (inner.clone(), inside(inner, ty)));
+            Val::Struct(Rc::new(fields.collect()))
+        }
+        Type::Stack(of, size) => {
+            let fields = (0..*size).map(|at| {
+                let at = at.to_string();
+                (at.as_str().into(), inside(&at, of))
+            });
+            Val::Struct(Rc::new(fields.collect()))
+        }
+        ty if matches!(ty.unwrapped(), Type::Bit(0)) => Val::Nothing,
+        _ => {
+            let mut place = header.path.clone();
+            place.parts.push(PathPart::Name(Sp::new(named.name(path), span)));
+            Val::Scalar(Sp::new(ast::Ast::Path(place), span))
+        }
     }
 }
 
@@ -126,7 +152,7 @@ impl Lower<'_> {
         }
         let header = self.names.fresh(&format!("{wanted}_t"), "");
         let mut fields = Vec::new();
-        self.header_field("value", ty.base(), span, &mut fields);
+        self.header_field(&Fields::default(), "value", ty.base(), span, &mut fields);
         let decl = HeaderDecl { fields, bytes: None, word: None, controller: None };
         self.unit.headers.push((Sp::new(header.clone(), span), decl));
         let name = self.names.visible(wanted, self.env.clone().prefix());
@@ -253,14 +279,16 @@ impl Lower<'_> {
         let name = self.names.fresh(&of.decl.name.value, "");
         let mut fields = Vec::new();
         let at = of.decl.name.span;
+        let named = Fields::of(of);
         for (field, ty) in &of.fields {
-            self.header_field(&names::field(field), ty, at, &mut fields);
+            self.header_field(&named, field, ty, at, &mut fields);
         }
         if fields.is_empty() {
             // It is valid or not; nothing of it enters or leaves.
             let byte = FieldDecl::Bits(TypeRef::Bits(Sp::new(8, at)));
             fields.push((Sp::new("nothing".to_owned(), at), byte));
         }
+        self.fill(&name, of, &mut fields);
         let controller = annotation(&of.decl.annotations, "controller_header").and_then(|one| {
             match one.text.trim_matches('"') {
                 "packet_in" => Some(crate::ir::ControllerHeader::PacketIn),
@@ -275,9 +303,50 @@ impl Lower<'_> {
         name
     }
 
+    /// Fills the last byte of a header type, which only headers that never are in the packet may need.
+    fn fill(&mut self, name: &str, of: &StructType, fields: &mut ast::Named<FieldDecl>) {
+        let bits = |field: &FieldDecl| match field {
+            FieldDecl::Bits(TypeRef::Bits(bits)) => bits.value,
+            _ => 0,
+        };
+        let total: u64 = fields.iter().map(|(_, field)| bits(field)).sum();
+        let is_variable = |(_, field): &(_, _)| matches!(field, FieldDecl::Variable { .. });
+        if total.is_multiple_of(8) || fields.iter().any(is_variable) {
+            return;
+        }
+        let mut filler = "filler".to_owned();
+        while fields.iter().any(|(known, _)| known.value == filler) {
+            filler.push('_');
+        }
+        let at = of.decl.name.span;
+        self.unfilled.insert(name.to_owned(), total);
+        let missing = TypeRef::Bits(Sp::new(8 - total % 8, at));
+        fields.push((Sp::new(filler, at), FieldDecl::Bits(missing)));
+    }
+
+    /// Headers in the packet are whole bytes, as for p4c's target bmv2.
+    pub(super) fn refuse_unfilled(&mut self) {
+        let in_packet: Vec<String> = self.in_packet().collect();
+        let types = self.unit.instances.iter().filter(|(name, _)| in_packet.contains(&name.value));
+        let mut types: Vec<ast::Name> = types.map(|(_, decl)| decl.header.clone()).collect();
+        types.sort_by(|a, b| a.value.cmp(&b.value));
+        types.dedup_by(|a, b| a.value == b.value);
+        for name in types {
+            let Some(bits) = self.unfilled.get(&name.value).copied() else { continue };
+            let declared = self.unit.headers.iter().find(|(known, _)| known.value == name.value);
+            let span = declared.map_or(name.span, |(known, _)| known.span);
+            let text = format!("header `{}` has {bits} bits, which are not whole bytes", name.value);
+            self.unsupported(span, text)
+                .note("headers in packets are whole bytes here, as p4c wants them for bmv2")
+                .help(format!("add a field of {} bits", 8 - bits % 8));
+        }
+    }
+
+    /// The fields that a field of the source becomes; `path` is where it is.
     fn header_field(
         &mut self,
-        name: &str,
+        named: &Fields,
+        path: &str,
         ty: &Type,
         span: SourceSpan,
         fields: &mut ast::Named<FieldDecl>,
@@ -285,13 +354,13 @@ impl Lower<'_> {
         let decl = match ty {
             Type::Struct(of) => {
                 for (inner, ty) in &of.fields {
-                    self.header_field(&format!("{name}_{}", names::field(inner)), ty, span, fields);
+                    self.header_field(named, &format!("{path}.{inner}"), ty, span, fields);
                 }
                 return;
             }
             Type::Stack(of, size) => {
                 for at in 0..*size {
-                    self.header_field(&format!("{name}_{at}"), of, span, fields);
+                    self.header_field(named, &format!("{path}.{at}"), of, span, fields);
                 }
                 return;
             }
@@ -306,52 +375,32 @@ impl Lower<'_> {
                 FieldDecl::Bits(TypeRef::Bits(Sp::new(u64::from(bits), span)))
             }
         };
-        fields.push((Sp::new(name.to_owned(), span), decl));
+        fields.push((Sp::new(named.name(path), span), decl));
     }
 
     /// A field of a header.
     pub(super) fn header_part(
-        &mut self,
+        &self,
         header: &Header,
         name: &str,
         ty: &Type,
         span: SourceSpan,
     ) -> Val {
-        self.header_path(header, names::field(name), ty, span)
-    }
-
-    fn header_path(&mut self, header: &Header, name: String, ty: &Type, span: SourceSpan) -> Val {
-        if let Type::Struct(of) = ty {
-            let fields = of.fields.iter().map(|(inner, ty)| {
-                let name = format!("{name}_{}", names::field(inner));
-                (inner.clone(), self.header_path(header, name, ty, span))
-            });
-            return Val::Struct(Rc::new(fields.collect()));
-        }
-        if let Type::Stack(of, size) = ty {
-            let fields = (0..*size).map(|at| {
-                let value = self.header_path(header, format!("{name}_{at}"), of, span);
-                (at.to_string().into(), value)
-            });
-            return Val::Struct(Rc::new(fields.collect()));
-        }
-        if matches!(ty.unwrapped(), Type::Bit(0)) {
-            return Val::Nothing;
-        }
-        let mut path = header.path.clone();
-        path.parts.push(PathPart::Name(Sp::new(name, span)));
-        Val::Scalar(Sp::new(ast::Ast::Path(path), span))
+        // Most are what the source says they are.
+        let is_plain = !matches!(ty, Type::Struct(_) | Type::Stack(..)) && !names::is_of_tree(name);
+        let named = if is_plain { Fields::default() } else { Fields::of(&header.ty) };
+        named_part(header, &named, name, ty, span)
     }
 
     /// All fields of a header.
     pub(super) fn header_fields(
-        &mut self,
+        &self,
         header: &Header,
         span: SourceSpan,
     ) -> Vec<(Rc<str>, Val)> {
-        let ty = header.ty.clone();
-        let parts = ty.fields.iter();
-        parts.map(|(name, ty)| (name.clone(), self.header_part(header, name, ty, span))).collect()
+        let named = Fields::of(&header.ty);
+        let parts = header.ty.fields.iter();
+        parts.map(|(name, ty)| (name.clone(), named_part(header, &named, name, ty, span))).collect()
     }
 
     /// An element of a stack.
@@ -431,7 +480,11 @@ impl Lower<'_> {
         if let Some(found) = self.errors.get(name) {
             return found.clone();
         }
-        let fresh = names::plain(name);
+        let mut fresh = names::plain(name);
+        let taken: Vec<&str> = BuiltinError::ALL.iter().map(|error| error.name()).collect();
+        while taken.contains(&&*fresh) || self.errors.values().any(|known| *known == fresh) {
+            fresh.push('_');
+        }
         self.unit.errors.push(Sp::new(fresh.clone(), span));
         self.errors.insert(name.clone(), fresh.clone());
         fresh

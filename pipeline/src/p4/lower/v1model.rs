@@ -52,9 +52,10 @@ impl Lower<'_> {
         self.egress_spec = Some(spec.clone());
         self.spec_here = Some(spec.clone());
         let standard = types.get(3)?;
-        let (parsed, _) = self.standard(standard, &spec, &error, Half::Parser, span);
+        let (parsed, first) = self.standard(standard, &spec, &error, Half::Parser, span);
         let (ingress, begin) = self.standard(standard, &spec, &error, Half::Ingress, span);
-        self.main_parser(&blocks[0], &[Val::Packet, hdr.clone(), meta.clone(), parsed]);
+        let values = [Val::Packet, hdr.clone(), meta.clone(), parsed];
+        self.main_parser(&blocks[0], &values, first);
         let ((), verify) =
             self.apart(|lower| lower.block_alone(&blocks[1], &[hdr.clone(), meta.clone()]));
         let kept = self.keep_instance(span);

@@ -49,7 +49,10 @@ impl Preprocessor<'_> {
             let Some((name, known)) = found.map(|(name, known)| (name.clone(), known.clone()))
             else {
                 self.refuse_paste(token);
-                out.push(item);
+                match self.here(token) {
+                    Some(token) => out.push(Item { token, hidden: Rc::clone(hidden) }),
+                    None => out.push(item),
+                }
                 continue;
             };
             let is_call = input.front().is_some_and(|next| next.token.is("("));

@@ -16,8 +16,64 @@ impl Checker<'_> {
             return true;
         }
         let (got, want) = (self.known(&got), self.known(want));
-        self.type_error(expr.span, format!("expected {want}, found {got}"));
+        if !self.misfit_part(expr, &want) {
+            self.type_error(expr.span, format!("expected {want}, found {got}"));
+        }
         false
+    }
+
+    /// Reports the first part of a value that is written down which does not fit; false where that is none.
+    fn misfit_part(&mut self, expr: &Expr, want: &Type) -> bool {
+        let wants: Vec<(Rc<str>, Type)> = match want {
+            Type::Struct(ty) if ty.kind != StructKind::Union => ty.fields.clone(),
+            Type::Tuple(types) => {
+                let numbered = types.iter().enumerate();
+                numbered.map(|(at, ty)| (at.to_string().into(), ty.clone())).collect()
+            }
+            _ => return false,
+        };
+        let items: Vec<(Option<Ident>, Expr)> = match &*expr.kind {
+            ExprKind::List(items, _) | ExprKind::Tuple(items) => {
+                items.iter().map(|item| (None, item.clone())).collect()
+            }
+            ExprKind::Record(items, _) if matches!(want, Type::Struct(_)) => {
+                items.iter().map(|(name, item)| (Some(name.clone()), item.clone())).collect()
+            }
+            _ => return false,
+        };
+        for (at, (name, item)) in items.iter().enumerate() {
+            let found = match name {
+                Some(name) => wants.iter().find(|(known, _)| *known == name.value),
+                None => wants.get(at),
+            };
+            let Some((field, of)) = found else {
+                let text = match name {
+                    Some(name) => format!("{want} has no field `{}`", name.value),
+                    None => format!("{want} has {} parts", wants.len()),
+                };
+                self.type_error(name.as_ref().map_or(item.span, |name| name.span), text);
+                return true;
+            };
+            let got = self.noted(item);
+            if self.converts(item, &got, of) {
+                continue;
+            }
+            if !self.misfit_part(item, of) {
+                let (got, of) = (self.known(&got), self.known(of));
+                let text = format!("`{field}` of {want} is {of}, found {got}");
+                self.type_error(item.span, text);
+            }
+            return true;
+        }
+        let is_given = |(at, (field, _)): &(usize, &(Rc<str>, Type))| {
+            items.get(*at).is_some_and(|(name, _)| name.is_none())
+                || items.iter().any(|(name, _)| name.as_ref().is_some_and(|one| one.value == *field))
+        };
+        let Some((_, (missing, _))) = wants.iter().enumerate().find(|one| !is_given(one)) else {
+            return false;
+        };
+        self.type_error(expr.span, format!("`{missing}` of {want} is missing"));
+        true
     }
 
     /// As [`Checker::fit`], without the message.
@@ -149,6 +205,12 @@ impl Checker<'_> {
             }
             (_, Type::New(_, base)) => {
                 let base = (**base).clone();
+                if let Type::New(_, below) = &got
+                    && self.unify(&below.clone(), &want)
+                {
+                    // From a type of this type.
+                    return true;
+                }
                 self.converts(expr, &got, &base)
             }
             (Type::Enum(_, Some(base)), _) => {

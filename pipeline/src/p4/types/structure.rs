@@ -124,8 +124,11 @@ impl Checker<'_> {
             }
             (StructKind::Union, _) => false,
             (StructKind::Header, Type::Struct(of)) => {
+                // No varbit: a struct in a header has a size (P4-16 1.2.5, section 7.2.2).
                 of.kind == StructKind::Struct
-                    && of.fields.iter().all(|(_, ty)| self.may_be_field(kind, ty))
+                    && of.fields.iter().all(|(_, ty)| {
+                        !matches!(ty, Type::Varbit(_)) && self.may_be_field(kind, ty)
+                    })
             }
             (StructKind::Header, Type::New(_, base)) => self.may_be_field(kind, base),
             (StructKind::Header, Type::Bool | Type::Bit(_) | Type::Int(_) | Type::Varbit(_)) => {
