@@ -229,6 +229,7 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/shared.stf",
         "data/p4/psa_generic.stf",
         "data/p4/hashed.stf",
+        "data/p4/practice.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])
