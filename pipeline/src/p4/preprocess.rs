@@ -274,7 +274,13 @@ impl<'s> Preprocessor<'s> {
                 return;
             }
         };
-        let place = rest.first().map_or(span, |token| token.span);
+        let place = match rest.as_slice() {
+            [first, .., last] if system && first.span.file == last.span.file => {
+                SourceSpan { end: last.span.end.max(first.span.end), ..first.span }
+            }
+            [first, ..] => first.span,
+            [] => span,
+        };
         if self.levels >= super::INCLUDE_LEVELS_MAX {
             let text = format!("files include each other {} levels deep", self.levels);
             self.report.error(codes::LIMIT, place, text).help("does a file include itself?");
