@@ -46,16 +46,16 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
     action_selector(HashAlgorithm.identity, 31296, 16) members;
     WRITES(left, first)
     WRITES(right, second)
-    action out(bit<9> port) { sm.egress_spec = port; }
+    action leave(bit<9> port) { sm.egress_spec = port; }
     @entry_restriction("
       // it isn't 0, and LEFT stays as it is
 #if this is no directive
       key != 0 && key::mask == \"1\"; /* nor does this
       begin a comment */
-    ") @name("I.chosen")
+    ") @brief("by the choice")
     table chosen {
         key = { meta.key: exact; meta.choice: selector; }
-        actions = { out; @defaultonly NoAction; }
+        actions = { leave; @defaultonly NoAction; }
         const default_action = NoAction;
         implementation = members;
         size = 16;
