@@ -17,7 +17,7 @@ mod worker;
 mod tests;
 
 pub(crate) use load::action_data_words;
-pub use load::{LoadError, action_args, action_words};
+pub use load::{LoadError, action_args, action_words, group_size_max};
 pub use register::RegisterArray;
 pub use worker::{PassScratch, Worker};
 

@@ -232,6 +232,7 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/apart.stf",
         "data/p4/inside.stf",
         "data/p4/small.stf",
+        "data/p4/practice.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])

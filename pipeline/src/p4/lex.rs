@@ -31,6 +31,8 @@ pub(super) enum Tok {
     Unfinished(Rc<str>),
     /// A string, without its quotes.
     Text(Rc<str>),
+    /// The quote of a string that does not end on its line.
+    Open,
     /// What no token begins with, and why: an error where the preprocessor does not skip it.
     Wrong(Rc<str>),
     /// An operator, a bracket, `@`, `#`.
@@ -78,7 +80,7 @@ impl Token {
             Tok::Word(text) | Tok::Unfinished(text) => Some(text),
             Tok::Number(number) => Some(&number.text),
             Tok::Sign(sign) => Some(sign),
-            Tok::Text(_) | Tok::Wrong(_) | Tok::End => None,
+            Tok::Text(_) | Tok::Open | Tok::Wrong(_) | Tok::End => None,
         }
     }
 
@@ -100,9 +102,28 @@ type Lexed<'a, T> = IResult<&'a str, T>;
 
 /// All tokens of a file, without one for its end.
 pub(super) fn tokens(file: FileId, text: &str, report: &mut Diagnostics) -> Vec<Token> {
+    read(file, text, 0, report)
+}
+
+/// A string that goes on over the ends of lines, from its quote at `start` on, and the tokens behind it on its last line.
+pub(super) fn long_string(
+    file: FileId,
+    text: &str,
+    start: u32,
+    report: &mut Diagnostics,
+) -> Option<(Token, Vec<Token>)> {
+    let (behind, inside) = string(text.get(start as usize..)?, true).ok()?;
+    let end = text.len() - behind.len();
+    let span = SourceSpan { file, start, end: end as u32 };
+    let token = Token { tok: Tok::Text(inside.into()), span, first: false, spaced: true };
+    Some((token, read(file, text, end, report)))
+}
+
+/// The tokens from a place on: of the whole file where it begins, of the rest of the line elsewhere.
+fn read(file: FileId, text: &str, from: usize, report: &mut Diagnostics) -> Vec<Token> {
     let mut found = Vec::new();
-    let mut rest = text;
-    let (mut first, mut spaced) = (true, false);
+    let mut rest = text.get(from..).unwrap_or_default();
+    let (mut first, mut spaced) = (from == 0, false);
     loop {
         let (behind, newline, blank) = blanks(rest);
         if behind.starts_with("/*") {
@@ -116,7 +137,7 @@ pub(super) fn tokens(file: FileId, text: &str, report: &mut Diagnostics) -> Vec<
         first |= newline;
         spaced |= blank;
         rest = behind;
-        if rest.is_empty() {
+        if rest.is_empty() || newline && from > 0 {
             return found;
         }
         let start = text.len() - rest.len();
@@ -126,11 +147,11 @@ pub(super) fn tokens(file: FileId, text: &str, report: &mut Diagnostics) -> Vec<
                 let c = rest.chars().next().unwrap_or(' ');
                 let end = start + c.len_utf8();
                 let span = SourceSpan { file, start: start as u32, end: end as u32 };
-                let text = match c {
-                    '"' => "this string has no end on its line".to_owned(),
-                    c => format!("unexpected character `{}`", c.escape_debug()),
+                let tok = match c {
+                    '"' => Tok::Open,
+                    c => Tok::Wrong(format!("unexpected character `{}`", c.escape_debug()).into()),
                 };
-                found.push(Token { tok: Tok::Wrong(text.into()), span, first, spaced });
+                found.push(Token { tok, span, first, spaced });
                 (first, spaced) = (false, false);
                 rest = rest.get(c.len_utf8()..).unwrap_or_default();
                 continue;
@@ -181,7 +202,13 @@ enum Raw<'a> {
 }
 
 fn token(rest: &str) -> Lexed<'_, Raw<'_>> {
-    alt((number, map(word, Raw::Word), map(string, Raw::Text), map(sign, Raw::Sign))).parse(rest)
+    alt((
+        number,
+        map(word, Raw::Word),
+        map(|rest| string(rest, false), Raw::Text),
+        map(sign, Raw::Sign),
+    ))
+    .parse(rest)
 }
 
 fn word(rest: &str) -> Lexed<'_, &str> {
@@ -229,11 +256,13 @@ fn digits(radix: u32) -> impl Fn(&str) -> Lexed<'_, &str> {
     }
 }
 
-fn string(rest: &str) -> Lexed<'_, String> {
+/// A string, over the ends of lines too (`long`).
+fn string(rest: &str, long: bool) -> Lexed<'_, String> {
     let (mut rest, _) = char('"')(rest)?;
     let mut text = String::new();
+    let ends = if long { "\"\\" } else { "\"\\\n" };
     loop {
-        let (behind, plain) = opt(is_not("\"\\\n")).parse(rest)?;
+        let (behind, plain) = opt(is_not(ends)).parse(rest)?;
         text.push_str(plain.unwrap_or_default());
         let escaped = |rest| preceded(char('\\'), nom::character::complete::anychar).parse(rest);
         let (behind, end) = alt((map(escaped, Some), map(char('"'), |_| None))).parse(behind)?;

@@ -98,23 +98,47 @@ impl<'s> Preprocessor<'s> {
     }
 
     fn file(&mut self, file: FileId, text: &str) {
-        let tokens = lex::tokens(file, text, self.report);
+        // The next token last.
+        let mut rest = lex::tokens(file, text, self.report);
+        rest.reverse();
         let mut branches: Vec<Branch> = Vec::new();
-        let mut rest = tokens.as_slice();
-        while !rest.is_empty() && !self.full {
-            let is_directive = |token: &Token| token.first && token.is("#");
-            if is_directive(&rest[0]) {
-                let end = rest.iter().skip(1).position(|token| token.first);
-                let (line, behind) = rest.split_at(end.map_or(rest.len(), |at| at + 1));
-                rest = behind;
-                self.directive(line, &mut branches);
+        // No string ends behind here.
+        let mut all_end = true;
+        let is_directive = |token: &Token| token.first && token.is("#");
+        while !self.full
+            && let Some(token) = rest.pop()
+        {
+            let mut lines = vec![token];
+            if is_directive(&lines[0]) {
+                lines.extend(std::iter::from_fn(|| rest.pop_if(|token| !token.first)));
+                self.directive(&lines, &mut branches);
                 continue;
             }
-            let end = rest.iter().position(is_directive).unwrap_or(rest.len());
-            let (lines, behind) = rest.split_at(end);
-            rest = behind;
-            if is_read(&branches) {
-                self.lines(lines);
+            let active = is_read(&branches);
+            loop {
+                if let Some(open) =
+                    lines.pop_if(|token| active && all_end && token.tok == Tok::Open)
+                {
+                    match lex::long_string(file, text, open.span.start, self.report) {
+                        Some((whole, behind)) => {
+                            let end = behind.last().unwrap_or(&whole).span.end;
+                            while rest.pop_if(|token| token.span.start < end).is_some() {}
+                            rest.extend(behind.into_iter().rev());
+                            lines.push(Token { first: open.first, spaced: open.spaced, ..whole });
+                        }
+                        None => {
+                            all_end = false;
+                            lines.push(open);
+                        }
+                    }
+                }
+                match rest.pop_if(|token| !is_directive(token)) {
+                    Some(token) => lines.push(token),
+                    None => break,
+                }
+            }
+            if active {
+                self.lines(&lines);
             }
         }
         if let Some(open) = branches.last() {
@@ -254,7 +278,13 @@ impl<'s> Preprocessor<'s> {
                 return;
             }
         };
-        let place = rest.first().map_or(span, |token| token.span);
+        let place = match rest.as_slice() {
+            [first, .., last] if system && first.span.file == last.span.file => {
+                SourceSpan { end: last.span.end.max(first.span.end), ..first.span }
+            }
+            [first, ..] => first.span,
+            [] => span,
+        };
         if self.levels >= super::INCLUDE_LEVELS_MAX {
             let text = format!("files include each other {} levels deep", self.levels);
             self.report.error(codes::LIMIT, place, text).help("does a file include itself?");
@@ -272,10 +302,12 @@ impl<'s> Preprocessor<'s> {
 /// The tokens, with an error for each that is none.
 fn sound(tokens: &[Token], report: &mut Diagnostics) -> Vec<Token> {
     let mut is_sound = |token: &&Token| {
-        if let Tok::Wrong(text) = &token.tok {
-            report.error(codes::P4_SYNTAX, token.span, text.to_string());
-        }
-        !matches!(token.tok, Tok::Wrong(_))
+        match &token.tok {
+            Tok::Wrong(text) => report.error(codes::P4_SYNTAX, token.span, text.to_string()),
+            Tok::Open => report.error(codes::P4_SYNTAX, token.span, "this string has no end"),
+            _ => return true,
+        };
+        false
     };
     tokens.iter().filter(|token| is_sound(token)).cloned().collect()
 }

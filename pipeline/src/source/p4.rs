@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::include::text;
 use super::load::{Loader, PROGRAM_BYTES_MAX, ReadError};
 use super::{Parsed, Searched};
-use crate::diag::{Diagnostics, Files, Rejected, codes};
+use crate::diag::{Diagnostics, Files, Rejected, codes, suggest};
 use crate::ids::FileId;
 use crate::ir::{SourceFile, SourceSpan};
 use crate::p4;
@@ -19,6 +19,22 @@ const DECLARATIONS: &[(&str, &str)] = &[
     ("core.p4", include_str!("../../../programs/p4/core.p4")),
     ("v1model.p4", include_str!("../../../programs/p4/v1model.p4")),
     ("psa.p4", include_str!("../../../programs/p4/psa.p4")),
+];
+
+/// Declarations of other targets, which come with their compilers.
+const OTHER_ARCHITECTURES: &[&str] = &[
+    "tna.p4",
+    "t2na.p4",
+    "t5na.p4",
+    "tofino.p4",
+    "tofino2.p4",
+    "pna.p4",
+    "ebpf_model.p4",
+    "ubpf_model.p4",
+    "xdp_model.p4",
+    "tc_model.p4",
+    "sume_switch.p4",
+    "xsa.p4",
 ];
 
 /// True for a path that names a P4 program.
@@ -76,11 +92,16 @@ impl p4::Sources for Reader<'_> {
         let searched: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
         let error =
             report.error(codes::INCLUDE_NOT_FOUND, at, format!("there is no file `{name}`"));
-        error.did_you_mean(last, DECLARATIONS.iter().map(|(known, _)| *known));
         if !searched.is_empty() {
             error.note(format!("searched {}", searched.join(", ")));
         }
         error.note("core.p4, v1model.p4 and psa.p4 are inside of the binary");
+        if OTHER_ARCHITECTURES.contains(&last) {
+            error.note("this is the architecture of another target, whose programs are checked and do not run here").help("give the folder of its declarations with -I");
+        } else if let Some(near) = suggest(last, DECLARATIONS.iter().map(|(known, _)| *known)) {
+            let written = if system { format!("<{near}>") } else { format!("\"{near}\"") };
+            error.fix(format!("did you mean `{near}`?"), at, written);
+        }
         None
     }
 

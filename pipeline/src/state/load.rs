@@ -9,8 +9,8 @@ use wireyard_tables::counter::CounterArray;
 use wireyard_tables::meter::MeterArray;
 use wireyard_tables::time::Span;
 use wireyard_tables::{
-    ActionCall, ActionSpec, BatchError, BuildError, Entry, FieldSpec, Options, ProfileId,
-    ProfileSpec, TableSpec, Tables, Target, Update,
+    ActionCall, ActionSpec, BatchError, BuildError, Entry, FieldSpec, MAX_CAPACITY, Options,
+    ProfileId, ProfileSpec, TableSpec, Tables, Target, Update,
 };
 
 /// Most members of a selector group, weights counted.
@@ -141,6 +141,11 @@ pub(super) fn table_spec(
     Ok(spec)
 }
 
+/// Most members of a group, counted by their weights: fewer where a profile has many groups, so that there is room for all of them.
+pub fn group_size_max(selector: &ir::Selector) -> u32 {
+    GROUP_SIZE_MAX.min(MAX_CAPACITY / selector.max_groups.max(1))
+}
+
 pub(super) fn profile_spec(
     program: &Program,
     table: &ir::Table,
@@ -150,7 +155,7 @@ pub(super) fn profile_spec(
         name: table.name.clone(),
         capacity: selector.max_members,
         max_groups: selector.max_groups,
-        max_group_size: GROUP_SIZE_MAX,
+        max_group_size: group_size_max(selector),
         actions: action_specs(program, table),
         empty_group: call(program, table, selector.empty.as_ref().unwrap_or(&table.default))?,
     })

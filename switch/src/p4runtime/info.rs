@@ -10,6 +10,7 @@ use wireyard_pipeline::ids::{ActionId, Id, IdVec, TableId};
 use wireyard_pipeline::ir::{
     self, Digest, Header, MeterKind, Param, Program, Register, Table as IrTable,
 };
+use wireyard_pipeline::state::group_size_max;
 use wireyard_tables::MatchKind;
 
 use super::ids::assign;
@@ -17,9 +18,6 @@ use super::proto::p4::config::v1 as p4;
 use super::{p4_ids, p4_source};
 use p4::match_field::MatchType;
 use p4::p4_ids::Prefix;
-
-/// Most members of a group, weights counted (`wireyard_pipeline::state`).
-const GROUP_SIZE_MAX: i32 = 4096;
 
 /// Ids of a program's objects, in the order of its declarations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -305,7 +303,7 @@ fn profiles(program: &Program, ids: &Ids) -> Vec<p4::ActionProfile> {
             table_ids: vec![ids.tables[table.index()]],
             with_selector: true,
             size: selector.max_members.into(),
-            max_group_size: GROUP_SIZE_MAX,
+            max_group_size: i32::try_from(group_size_max(selector)).unwrap_or(i32::MAX),
             weights_disallowed: false,
             selector_size_semantics: Some(SelectorSizeSemantics::SumOfWeights(SumOfWeights {})),
         })

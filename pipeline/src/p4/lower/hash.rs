@@ -14,15 +14,18 @@ use crate::ir::SourceSpan;
 pub(super) const BYTES: u32 = u32::MAX;
 
 impl Lower<'_> {
-    /// The hash of the language that a member of the architecture's enum means.
+    /// The hash of the language that a member of the architecture's enum means. Those whose polynomials a controller may set are with those
+    /// that bmv2 has before (`calculations.cpp` of its library): CRC-16 and CRC-32.
     pub(super) fn algorithm(&mut self, value: &Val, span: SourceSpan) -> Option<&'static str> {
         let number = match value {
             Val::Scalar(scalar) => known(scalar)?,
             _ => return None,
         };
         let names: &[&str] = match self.arch {
-            Arch::V1model => &["crc32", "", "crc16", "", "", "identity", "csum16", "xor16"],
-            Arch::Psa => &["identity", "crc32", "", "crc16", "", "csum16", "crc32"],
+            Arch::V1model => {
+                &["crc32", "crc32", "crc16", "crc16", "", "identity", "csum16", "xor16"]
+            }
+            Arch::Psa => &["identity", "crc32", "crc32", "crc16", "crc16", "csum16", "crc32"],
         };
         match names.get(number as usize) {
             Some(&"") | None => {

@@ -8,6 +8,17 @@ use super::{Failed, Parser, Read};
 use crate::ast::Sp;
 use crate::ir::SourceSpan;
 
+/// Words that a declaration of P4-14 begins with, and none of P4-16.
+const OF_P4_14: &[&str] = &[
+    "header_type",
+    "field_list",
+    "field_list_calculation",
+    "calculated_field",
+    "primitive_action",
+];
+/// What to do with a program in P4-14.
+const IN_P4_14: &str = "if this is P4-14: give `wireyard` the JSON that `p4c --std p4-14 --target bmv2 --arch v1model` makes of it";
+
 impl Parser<'_> {
     /// A declaration of the program.
     pub(super) fn declaration(&mut self) -> Read<Rc<Decl>> {
@@ -433,7 +444,11 @@ impl Parser<'_> {
             return self.function(annotations, false);
         }
         if !self.at_type() {
-            self.wanted("a declaration");
+            let is_older = OF_P4_14.iter().any(|word| self.token(0).is_word(word));
+            let error = self.wanted("a declaration");
+            if is_older {
+                error.help(IN_P4_14);
+            }
             return Err(Failed);
         }
         self.variable(annotations)

@@ -12,7 +12,8 @@ pub(super) struct Piece {
     pub(super) joins: bool,
 }
 
-/// The tokens of all pieces, those with `##` between them as one. An argument of no tokens joins to nothing.
+/// The tokens of all pieces, those with `##` between them as one where they are one token. Others stay two, as for p4c, whose
+/// preprocessor is that of assembler (`hdr. ## name ## _t` is `hdr`, `.` and the word). An argument of no tokens joins to nothing.
 pub(super) fn paste(pieces: Vec<Piece>, span: SourceSpan, report: &mut Diagnostics) -> Vec<Item> {
     let mut out: Vec<(Item, Option<String>)> = Vec::new();
     let mut has_left = false;
@@ -24,12 +25,17 @@ pub(super) fn paste(pieces: Vec<Piece>, span: SourceSpan, report: &mut Diagnosti
             && let Some((left, whole)) = out.last_mut()
             && let Some(right) = items.next()
         {
-            let before = whole.take().or_else(|| left.token.text().map(str::to_owned));
+            let before = whole.as_deref().or_else(|| left.token.text());
             let (Some(before), Some(behind)) = (before, right.token.text()) else {
                 report.error(codes::P4_PREPROCESSOR, span, "`##` does not join strings");
                 return Vec::new();
             };
-            *whole = Some(before + behind);
+            let joined = format!("{before}{behind}");
+            if is_word(&joined) || one_token(&joined, span).is_some() {
+                *whole = Some(joined);
+            } else {
+                out.push((right, None));
+            }
         }
         out.extend(items.map(|item| (item, None)));
         has_left = !is_empty || joins && has_left;
@@ -41,12 +47,22 @@ pub(super) fn paste(pieces: Vec<Piece>, span: SourceSpan, report: &mut Diagnosti
     made.collect()
 }
 
+/// Whether these characters may be a part of a word or number, which is read when all of it is there.
+fn is_word(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// The one token that these characters are.
-fn word(item: Item, whole: &str, span: SourceSpan, report: &mut Diagnostics) -> Item {
+fn one_token(text: &str, span: SourceSpan) -> Option<Token> {
     let mut unread = Diagnostics::default();
-    let mut tokens = lex::tokens(span.file, whole, &mut unread);
-    let is_one = |token: &Token| token.text().is_some() && !unread.has_errors();
-    match tokens.pop().filter(|token| tokens.is_empty() && is_one(token)) {
+    let mut tokens = lex::tokens(span.file, text, &mut unread);
+    let token = tokens.pop()?;
+    (tokens.is_empty() && token.text().is_some() && !unread.has_errors()).then_some(token)
+}
+
+/// The joined word in the place of its first part.
+fn word(item: Item, whole: &str, span: SourceSpan, report: &mut Diagnostics) -> Item {
+    match one_token(whole, span) {
         Some(token) => {
             let Token { first, spaced, .. } = item.token;
             Item { token: Token { span, first, spaced, ..token }, ..item }

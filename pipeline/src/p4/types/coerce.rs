@@ -91,6 +91,11 @@ impl Checker<'_> {
                 self.literal(expr, &want);
                 true
             }
+            // As p4c has it (sonic-pins writes it so); P4-16 asks for a cast.
+            (Type::Integer, Type::New(_, base)) if is_number(base) => {
+                self.literal(expr, base);
+                true
+            }
             (Type::Enum(_, Some(base)), Type::Bit(_) | Type::Int(_)) => {
                 let base = (**base).clone();
                 self.unify(&base, &want)
@@ -231,11 +236,15 @@ impl Checker<'_> {
 
     /// Casts between numbers that are below other types.
     fn simple_cast(&mut self, got: &Type, want: &Type) -> bool {
-        let is_number = |ty: &Type| matches!(ty.base(), Type::Bit(_) | Type::Int(_) | Type::Bool);
         match (got.base(), want.base()) {
             (Type::Bool, Type::Bit(1)) | (Type::Bit(1), Type::Bool) => true,
             (Type::Bool, _) | (_, Type::Bool) => false,
             _ => is_number(got) && is_number(want),
         }
     }
+}
+
+/// Whether it has a width, below its names.
+fn is_number(ty: &Type) -> bool {
+    matches!(ty.base(), Type::Bit(_) | Type::Int(_))
 }

@@ -162,7 +162,10 @@ impl Checker<'_> {
         };
         let Some(ty) = ty else {
             let text = format!("`{}` cannot be applied to {a} and {b}", op.sign());
-            self.type_error(expr.span, text);
+            let error = self.type_error(expr.span, text);
+            if matches!(op, Binary::Shl | Binary::Shr) && matches!(a, Type::Integer) {
+                error.help("give the number on the left a width, as in 8w1");
+            }
             return if is_comparison(op) { Type::Bool } else { Type::Any };
         };
         self.calculated(expr, op, left, right, &ty);
