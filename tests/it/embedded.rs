@@ -126,8 +126,7 @@ ingress: [ { apply: ways } ]
     let core = from_text("wire.yaml", program).unwrap().device(DeviceOptions::small()).unwrap();
     let control = core.control().unwrap();
     let ways = control.table("ways").unwrap();
-    let entry =
-        TableEntry::new(ways, vec![Match::Exact(1)], control.call("out", &[2]).unwrap());
+    let entry = TableEntry::new(ways, vec![Match::Exact(1)], control.call("out", &[2]).unwrap());
     control.insert(entry.clone()).unwrap();
     control.delete(entry.key.clone()).unwrap();
     let left: Vec<Entity> = control.read(&Query::Entries { table: Some(ways) }).unwrap();

@@ -122,7 +122,9 @@ impl Core {
         let count = surplus.len();
         surplus.for_each(|frame| self.mem.free(frame.buf));
         let port = self.ports[slot].port.name().to_owned();
-        let why = format!("gave {count} frames more than the {BURST_MAX} it was asked for: they are lost");
+        let why = format!(
+            "gave {count} frames more than the {BURST_MAX} it was asked for: they are lost"
+        );
         self.ports.complain(slot, &PortError::Unsupported { port, why });
     }
 
