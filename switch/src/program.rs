@@ -234,7 +234,8 @@ impl EngineKind {
     }
 }
 
-/// How a device is made from a program.
+/// How a device is made from a program. The default engine is the interpreter, which is there for every program and machine; for speed
+/// ask for [`EngineKind::Auto`].
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceOptions {
     /// What runs packets.

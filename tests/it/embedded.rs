@@ -1,7 +1,7 @@
 //! The crates in a program of somebody else's: ports that break the contract of [`Port`], configurations and entries by their text.
 
 use wireyard_pipeline::packet::PacketMemory;
-use wireyard_switch::control::{Entity, Query, TableEntry};
+use wireyard_switch::control::{Entity, Interest, Query, TableEntry};
 use wireyard_switch::core::Core;
 use wireyard_switch::ports::{
     ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone,
@@ -133,4 +133,20 @@ ingress: [ { apply: ways } ]
     assert!(left.is_empty(), "{left:?}");
     let again = control.delete(entry.key).unwrap_err().to_string();
     assert!(again.contains("ways: not found"), "{again}");
+}
+
+#[test]
+fn a_digest_is_shown_by_its_name_and_values() {
+    let program = "
+pipeline: talk
+digests: { seen: { port: std.ingress_port } }
+ingress: [ digest(seen), drop ]
+";
+    let mut core = from_text("talk.yaml", program).unwrap().device(DeviceOptions::small()).unwrap();
+    core.add_port(1, Box::new(Liar { frames: 1, ..Liar::default() })).unwrap();
+    let control = core.control().unwrap().clone();
+    let mut stream = control.subscribe(Interest::ALL, 16).unwrap();
+    core.poll(Time::from_ns(1), None);
+    let notice = format!("{:?}", stream.try_next().expect("a digest"));
+    assert!(notice.contains("digest: \"seen\", values: [1]") && notice.len() < 200, "{notice}");
 }
