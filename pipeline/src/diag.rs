@@ -267,9 +267,17 @@ impl Diagnostics {
         (self.errors, self.warnings)
     }
 
-    /// `1 error, 2 warnings`; what there is none of is left out.
+    /// `1 error, 2 warnings`, the same finding once; what there is none of is left out.
     pub fn summary(&self) -> String {
-        let (errors, warnings) = self.counts();
+        let (mut errors, mut warnings) = self.counts();
+        let mut items: Vec<&Diagnostic> = self.items.iter().collect();
+        items.sort_by(|a, b| a.order().cmp(&b.order()));
+        for pair in items.windows(2).filter(|pair| pair[0] == pair[1]) {
+            match pair[0].severity() {
+                Severity::Error => errors -= 1,
+                Severity::Warning => warnings -= 1,
+            }
+        }
         let counts = [(errors, Severity::Error), (warnings, Severity::Warning)];
         let some = counts.iter().filter(|(count, _)| *count > 0);
         let words: Vec<String> = some.map(|(count, kind)| counted(*count, kind.word())).collect();

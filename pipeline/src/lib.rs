@@ -6,7 +6,9 @@
 //! * [`check`] makes a typed program of it ([`ir`]), or says everything that is wrong ([`diag`]).
 //! * [`passes`] leave out what can never matter.
 //! * [`state`] is what the program keeps from packet to packet: tables, registers, counters, meters.
-//! * [`interp`] runs a program, [`jit`] compiles it to machine code; both are an [`engine::Engine`].
+//! * [`interp`] runs a program, [`jit`] compiles it to machine code; both are an [`engine::Engine`], over bursts of
+//!   packets ([`exec`]) in [`packet`] memory.
+//! * [`generation`] puts a program with its state in the place of another while packets flow.
 //!
 //! It is not a switch: ports, queues and the decision what a port number means are the caller's. It knows no protocol, no
 //! socket and no clock.
@@ -17,6 +19,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use wireyard_pipeline::check::{ExternRegistry, compile};
+//! use wireyard_pipeline::diag::Rejected;
 //! use wireyard_pipeline::engine::{Context, NoDevice};
 //! use wireyard_pipeline::exec::{Descriptor, Intrinsic, Verdict};
 //! use wireyard_pipeline::jit::{self, EngineKind, Options};
@@ -38,10 +41,11 @@
 //!   - std.egress_port = std.ingress_port
 //! ";
 //!
-//! // Check it: everything that is wrong comes with its place.
+//! // Check it: everything that is wrong comes with its place, and is printed with the lines that it is about.
 //! let loader = Loader::in_memory([("swap.yaml", PROGRAM)], &[]);
 //! let parsed = parse_program("swap.yaml".as_ref(), &loader)?;
-//! let compiled = compile(&parsed, &ExternRegistry::new()).map_err(|found| format!("{found:?}"))?;
+//! let rejected = |diagnostics| Rejected { diagnostics, files: parsed.files.clone() };
+//! let compiled = compile(&parsed, &ExternRegistry::new()).map_err(rejected)?;
 //! let program = Arc::new(compiled.program);
 //!
 //! // What it keeps, and what runs it: machine code, or the interpreter where that is refused.

@@ -74,6 +74,9 @@
 //! let entries = control.read(&Query::Entries { table: Some(ways) })?;
 //! let [Entity::TableEntry(entry)] = &entries[..] else { panic!("{entries:?}") };
 //! assert_eq!(entry.counter.map(|count| (count.packets, count.bytes)), Some((1, 60)));
+//!
+//! // It goes again.
+//! control.delete(entry.key.clone())?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -330,6 +333,14 @@ impl Control {
     /// As [`Control::write`].
     pub fn modify(&self, entry: TableEntry) -> Result<(), ControlError> {
         self.write_one(Update::Modify(Entity::TableEntry(entry)))
+    }
+
+    /// Deletes one entry.
+    ///
+    /// # Errors
+    /// As [`Control::write`].
+    pub fn delete(&self, key: EntryKey) -> Result<(), ControlError> {
+        self.write_one(Update::Delete(Entity::TableEntry(TableEntry::of_key(key))))
     }
 
     /// Does one update.

@@ -205,7 +205,8 @@ impl Core {
         &mut self.mem
     }
 
-    /// Moves everything that is there now, at most one burst from each port.
+    /// Moves everything that is there now, at most one burst from each port. `now` is counted from the start of the device, and does
+    /// not go back from one call to the next. Errors of ports are among [`Core::take_messages`].
     pub fn poll(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) -> Progress {
         self.serve_control(now);
         let mut progress = self.begin_poll(now);

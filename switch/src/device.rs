@@ -21,7 +21,7 @@ use notify::Notifier;
 const DIGESTS_MAX: usize = 4096;
 
 /// A digest that a program sent.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct DigestMessage {
     /// The program.
     pub program: Arc<Program>,
@@ -29,6 +29,22 @@ pub struct DigestMessage {
     pub digest: DigestId,
     /// One value for each field.
     pub values: Vec<u128>,
+}
+
+impl DigestMessage {
+    /// The digest's name.
+    pub fn name(&self) -> &str {
+        self.program.digests.get(self.digest).map_or("", |digest| digest.name.as_str())
+    }
+}
+
+/// Names and values: the program would be pages.
+impl std::fmt::Debug for DigestMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("DigestMessage");
+        shown.field("program", &self.program.name).field("digest", &self.name());
+        shown.field("values", &self.values).finish()
+    }
 }
 
 /// Digests and externs of one worker; what every packet touches stands together, first.

@@ -37,6 +37,81 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # A port of your own, and queues
+//!
+//! ```
+//! use std::sync::{Arc, Mutex};
+//!
+//! use wireyard_pipeline::packet::PacketMemory;
+//! use wireyard_switch::ports::{
+//!     ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame,
+//! };
+//! use wireyard_switch::program::{DeviceOptions, from_text};
+//! use wireyard_tables::time::Time;
+//!
+//! /// Sends a frame of 1000 bytes at the beginning, and notes when each frame that it gets begins on the wire.
+//! #[derive(Default)]
+//! struct Probe { to_send: u32, begun: Arc<Mutex<Vec<Time>>> }
+//!
+//! impl Port for Probe {
+//!     fn name(&self) -> &str { "probe" }
+//!     fn caps(&self) -> PortCaps { PortCaps { link: LinkType::Ethernet, mtu_bytes: None } }
+//!     fn rx_burst(
+//!         &mut self, mem: &mut PacketMemory, now: Time, out: &mut Vec<RxFrame>, max: usize,
+//!     ) -> Result<usize, PortError> {
+//!         let before = out.len();
+//!         while self.to_send > 0 && out.len() - before < max {
+//!             let Some(buf) = mem.alloc_frame(&[0x5a; 1000]) else { break };
+//!             let data_off = mem.config().headroom_bytes as u16;
+//!             let checksum = ChecksumStatus::AsReceived;
+//!             out.push(RxFrame { buf, data_off, len: 1000, wire_len: 1000, timestamp: now, checksum });
+//!             self.to_send -= 1;
+//!         }
+//!         Ok(out.len() - before)
+//!     }
+//!     fn tx_burst(
+//!         &mut self, mem: &mut PacketMemory, _: Time, frames: &mut Vec<TxFrame>,
+//!     ) -> Result<TxDone, PortError> {
+//!         let sent = frames.len();
+//!         for frame in frames.drain(..) {
+//!             self.begun.lock().unwrap().push(frame.start);
+//!             mem.free(frame.buf);
+//!         }
+//!         Ok(TxDone { sent, dropped: 0 })
+//!     }
+//!     fn stats(&mut self) -> PortStats { PortStats::default() }
+//!     fn link_state(&mut self, _: Time) -> LinkState { LinkState::Up }
+//! }
+//!
+//! let program = "
+//! pipeline: one_way
+//! ingress: [ std.egress_port = 2 ]
+//! ";
+//! let config = "
+//! ports: { 2: { rate: 1 Gbit/s } }
+//! qos: { preset: plain }
+//! ";
+//! let loaded = from_text("one_way.yaml", program)?.with_config("switch.yaml", config)?;
+//! let mut core = loaded.device(DeviceOptions::small())?;
+//! let begun = Arc::default();
+//! core.add_port(1, Box::new(Probe { to_send: 3, ..Probe::default() }))?;
+//! core.add_port(2, Box::new(Probe { begun: Arc::clone(&begun), ..Probe::default() }))?;
+//! loaded.set_queues(&mut core, &[1, 2])?;
+//!
+//! // The caller's time: each poll is at the instant at which there is something to do.
+//! let mut now = Time::ZERO;
+//! core.poll(now, None);
+//! while let Some(next) = core.next_event_at(now) {
+//!     now = next;
+//!     core.poll(now, None);
+//! }
+//! // 1000 bytes, FCS, preamble and gap at 1 Gbit/s are 8192 ns.
+//! assert_eq!(*begun.lock().unwrap(), [0, 8192, 16384].map(Time::from_ns));
+//! // What a port or the device had to say, an error of a port too.
+//! assert!(core.take_messages().is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # A scenario of the laboratory
 //!
 //! ```
@@ -65,9 +140,11 @@
 //! let options = Options { engine: EngineKind::Auto, ..Options::default() };
 //! let about = About { version: "1".into(), engine: "auto".into() };
 //! let run = sweep::run(&Arc::new(scenario), options, &about, &mut |_| true)?;
-//! let figure = |name: &str| run.report.figures.iter().find(|one| one.name == name).map(|one| one.value);
+//! // Figures are in base units: bytes, seconds, bit/s. One that could not be measured is NaN.
+//! let figure = |name: &str| run.report.find(name).map(|figure| figure.value);
 //! assert_eq!(figure("flows.finished"), Some(2.0));
 //! assert_eq!(figure("drops.total"), Some(0.0));
+//! assert!(figure("bottleneck.queue_peak").is_some_and(|bytes| bytes > 0.0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -251,7 +251,8 @@ pub trait Port: Send {
         self.inner()?.interface_mac()
     }
 
-    /// Receives up to `max` frames that are there now, appends them to `out` and returns how many.
+    /// Receives up to `max` frames that are there now, appends them to `out` and returns how many. What is in `out` counts; more than
+    /// `max` is freed, and reported.
     /// Without a free chunk it stops early and counts that; the frames wait where they are.
     ///
     /// # Errors
@@ -264,7 +265,7 @@ pub trait Port: Send {
         max: usize,
     ) -> Result<usize, PortError>;
 
-    /// Sends `frames` in order and takes from the front of the vector what it sent and, behind it, what it gave up. Where it gave up none,
+    /// Sends `frames` in order, frees their chunks when they are no longer needed, and takes from the front of the vector what it sent and, behind it, what it gave up. Where it gave up none,
     /// what stays found no room now: the caller keeps it, or drops it under its own reason. Otherwise the burst goes on with another call.
     ///
     /// # Errors

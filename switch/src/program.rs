@@ -235,7 +235,8 @@ impl EngineKind {
     }
 }
 
-/// How a device is made from a program.
+/// How a device is made from a program. The default engine is the interpreter, which is there for every program and machine; for speed
+/// ask for [`EngineKind::Auto`].
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceOptions {
     /// What runs packets.
@@ -335,7 +336,24 @@ impl Loaded {
         self.files.iter().map(|file| PathBuf::from(&file.name)).collect()
     }
 
-    /// The program with these entries instead, as the text of an entries file of this name.
+    /// The program with this switch configuration instead, as the text of a `switch.yaml` of this name, for
+    /// [`Loaded::set_queues`]. The files and macros that it names are not looked at: the program is read already.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, with its places.
+    pub fn with_config(mut self, name: &str, text: &str) -> Result<Loaded, Rejected> {
+        let loader = Loader::in_memory([(name, text)], &[]);
+        let (mut files, mut diagnostics) = (Files::new(), Diagnostics::new());
+        let read = SwitchConfig::read(name.as_ref(), &loader, &mut files, &mut diagnostics);
+        let Some(config) = read else { return Err(Rejected { diagnostics, files }) };
+        files.iter().for_each(|file| {
+            self.files.push(file.clone());
+        });
+        self.config = Some(config);
+        Ok(self)
+    }
+
+    /// The program with these entries instead, as the text of an entries file of this name, and without a configuration.
     ///
     /// # Errors
     /// Everything that is wrong with them, with its places.

@@ -15,6 +15,7 @@ mod demo;
 mod diagnostics;
 mod differ;
 mod ecmp;
+mod embedded;
 mod emitted;
 mod engines;
 mod entry_counters;

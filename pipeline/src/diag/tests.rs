@@ -37,6 +37,7 @@ fn order_is_by_place_and_repeats_collapse() {
     let order: Vec<&str> = found.sorted().iter().map(|one| one.message.as_str()).collect();
     assert_eq!(order, ["nowhere", "first", "second"]);
     assert_eq!(found.counts(), (4, 0));
+    assert_eq!(found.summary(), "3 errors");
 }
 
 #[test]

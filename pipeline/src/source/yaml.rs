@@ -52,7 +52,8 @@ struct Open {
 
 enum Content {
     List(Vec<Node>),
-    Map(Vec<(Key, Node)>, Option<Key>),
+    /// The pairs, and a key that waits for its value; the key is `None` where it is none and was reported.
+    Map(Vec<(Key, Node)>, Option<Option<Key>>),
 }
 
 /// The state of reading: what is open, what is finished.
@@ -308,7 +309,7 @@ impl<'a> Reader<'a> {
             None => self.root = Some(node),
             Some(Content::List(items)) => items.push(node),
             Some(Content::Map(pairs, waiting)) => match waiting.take() {
-                Some(key) => pairs.push((key, node)),
+                Some(key) => pairs.extend(key.map(|key| (key, node))),
                 None => *waiting = Some(key_of(node, self.text, self.diagnostics)),
             },
         }
@@ -328,15 +329,15 @@ fn extent(node: &Node) -> (usize, usize) {
     }
 }
 
-/// A node in the place of a key.
-fn key_of(node: Node, text: &str, diagnostics: &mut Diagnostics) -> Key {
+/// A node in the place of a key; `None` where it is none, which is reported: what belongs to it is passed over.
+fn key_of(node: Node, text: &str, diagnostics: &mut Diagnostics) -> Option<Key> {
     let span = node.alias.unwrap_or(node.span);
     match node.kind {
-        NodeKind::Scalar(scalar) => Key { scalar, span },
+        NodeKind::Scalar(scalar) => Some(Key { scalar, span }),
         NodeKind::Null if node.span.start < node.span.end => {
             let written = text.get(span.start as usize..span.end as usize).unwrap_or_default();
             let (text, start) = (written.to_owned(), Some(span.start));
-            Key { scalar: Scalar { text, start, plain: true, flow: false }, span }
+            Some(Key { scalar: Scalar { text, start, plain: true, flow: false }, span })
         }
         kind => {
             if kind != NodeKind::Invalid {
@@ -344,8 +345,7 @@ fn key_of(node: Node, text: &str, diagnostics: &mut Diagnostics) -> Key {
                     "for several keys in one case, write a list of `{ match: [..], next: .. }`",
                 );
             }
-            let (text, start) = (format!("?{}", span.start), None);
-            Key { scalar: Scalar { text, start, plain: false, flow: false }, span }
+            None
         }
     }
 }

@@ -66,6 +66,12 @@ impl TableEntry {
         }
     }
 
+    /// What names an entry, for a deletion, which looks at nothing else.
+    pub(crate) fn of_key(key: EntryKey) -> TableEntry {
+        let target = Target::Member(0);
+        TableEntry { key, target, idle_timeout: None, meter: None, counter: None, since_hit: None }
+    }
+
     /// The same with a priority.
     #[must_use]
     pub fn with_priority(mut self, priority: u32) -> TableEntry {

@@ -263,11 +263,12 @@ impl Core {
                 self.recording.hold(&mut self.mem, &port.backlog);
             }
             let result = port.port.tx_burst(&mut self.mem, self.now, &mut port.backlog);
+            let gone = before.saturating_sub(self.ports[slot].backlog.len());
             match result {
-                Ok(done) => sent = done.sent,
+                // A port cannot have sent what it did not take.
+                Ok(done) => sent = done.sent.min(gone),
                 Err(error) => self.ports.report_error(slot, &error),
             }
-            let gone = before - self.ports[slot].backlog.len();
             self.ports.account_sent(slot, gone, sent, DeviceReason::TxFull.index());
             if let Some(place) = recorded {
                 self.recording.given(place, &mut self.mem, gone, sent);

@@ -7,7 +7,7 @@ use super::dispatch::Pass;
 use super::generate::Generators;
 use super::handover::Mesh;
 use super::{Core, Progress, reborrow};
-use crate::ports::RxFrame;
+use crate::ports::{PortError, RxFrame};
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, OpenPorts};
 use wireyard_pipeline::trace::TraceSink;
 
@@ -100,6 +100,10 @@ impl Core {
     fn rx_burst(&mut self, slot: usize) -> usize {
         let (port, rx) = (&mut self.ports[slot], &mut self.ingress.rx);
         let result = port.port.rx_burst(&mut self.mem, self.now, rx, BURST_MAX);
+        if rx.len() > BURST_MAX {
+            self.refuse_surplus(slot);
+        }
+        let (port, rx) = (&mut self.ports[slot], &self.ingress.rx);
         let received = rx.len();
         port.ledger.received += received as u64;
         if let Some(place) = port.recorded {
@@ -109,6 +113,19 @@ impl Core {
             self.ports.report_error(slot, &error);
         }
         received
+    }
+
+    /// A port gave more frames than it was asked for: there is no place for them.
+    #[cold]
+    fn refuse_surplus(&mut self, slot: usize) {
+        let surplus = self.ingress.rx.drain(BURST_MAX..);
+        let count = surplus.len();
+        surplus.for_each(|frame| self.mem.free(frame.buf));
+        let port = self.ports[slot].port.name().to_owned();
+        let why = format!(
+            "gave {count} frames more than the {BURST_MAX} it was asked for: they are lost"
+        );
+        self.ports.complain(slot, &PortError::Unsupported { port, why });
     }
 
     /// Takes what came into the work list.

@@ -69,22 +69,25 @@ impl Decoded<'_> {
             verdict.unchecked.push(Unchecked { crc: crc.to_owned(), reason: reason.to_owned() });
         };
         let has = |name: &String| self.parsed.crcs().any(|crc| crc.name == name);
-        let mut expected = false;
         for known in &self.summary.expected {
             if !self.parsed.is_valid(known.header) {
                 continue;
             }
-            expected = true;
             match &known.never {
                 Some(never) => unchecked(&known.crc, never),
                 None if known.one_of.iter().any(has) => {}
                 None => unchecked(&known.crc, why.unwrap_or("none is declared for this packet")),
             }
         }
+        // The first that is expected is the innermost: where its header was not reached, nobody knows.
+        let innermost = self.summary.expected.first();
+        let is_reached = innermost.is_some_and(|known| self.parsed.is_valid(known.header));
         if let Some(error) = self.parsed.error()
-            && !expected
+            && !is_reached
+            && verdict.unchecked.is_empty()
         {
-            unchecked(ANY, why.unwrap_or(error));
+            let (crc, reason) = (ANY.to_owned(), why.unwrap_or(error).to_owned());
+            verdict.unchecked.push(Unchecked { crc, reason });
         }
         verdict
     }

@@ -57,6 +57,23 @@ fn what_is_wrong_is_told() {
     assert!(sums.text().contains("ICRC         1 not checkable: cut by the capture\n"));
 }
 
+/// On InfiniBand, with a GRH whose PayLen is not that of the packet, and a right VCRC.
+const WRONG_PAYLEN: &str = concat!(
+    "00030002001100016000000000181b4000000000000000000000ffff0a00000100000000000000000000",
+    "ffff0a0000020440ffff0000001100000001616263644e29ef99c76b",
+);
+
+#[test]
+fn a_crc_that_the_parser_did_not_reach_is_told_beside_one_that_is_right() {
+    let mut dissector = Dissector::new(None).unwrap();
+    let packet = bytes(WRONG_PAYLEN);
+    let frame = Frame { link: LinkType::Infiniband, ..frame(&packet) };
+    let verdict = dissector.decode(frame).unwrap().verdict();
+    assert_eq!(verdict.right, ["vcrc_ib"]);
+    let unchecked = Unchecked { crc: "any".to_owned(), reason: "bad_paylen".to_owned() };
+    assert_eq!(verdict.unchecked, [unchecked]);
+}
+
 #[test]
 fn a_filter_picks() {
     let cnp = bytes(CNP);

@@ -373,7 +373,8 @@ impl TransportFrames {
         let mut received = Received { packet, dst: network.dst, mark };
         received.packet.telemetry = shape.telemetry(frame);
         let body = self.extensions.read(&mut received.packet.headers, behind)?;
-        let len = body.len().checked_sub(bth.pad.into()).ok_or(Refused::BadPadCount)?;
+        let len = body.len().checked_sub(bth.pad.into()).filter(|_| body.len().is_multiple_of(4));
+        let len = len.ok_or(Refused::BadPadCount)?;
         received.packet.payload = &body[..len];
         shape.check_crcs(frame, network.body_end)?;
         Ok(received)

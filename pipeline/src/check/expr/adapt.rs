@@ -3,7 +3,7 @@
 use super::{BITS_MAX, Open, OpenKind, Val};
 use crate::ast::{Ast, AstBin, AstExpr, AstUn};
 use crate::check::cx::Cx;
-use crate::diag::codes;
+use crate::diag::{Diagnostic, codes};
 use crate::ids::*;
 use crate::ir::{BinOp, Display, ExprKind, Key, SourceSpan, UnOp, eval};
 
@@ -25,7 +25,18 @@ impl Cx<'_> {
             Val::Typed(id) if self.bits(id) == bits => Some(id),
             Val::Typed(id) => {
                 let found = self.bits(id);
-                self.wrong_width(bits, found, span);
+                let kind = self.ir.exprs.get(id).map(|expr| &expr.kind);
+                let wraps = matches!(
+                    kind,
+                    Some(ExprKind::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Shl, ..))
+                );
+                let error = self.wrong_width(bits, found, span);
+                if wraps && found < bits {
+                    error.note(format!(
+                        "it is computed with {found} bits, and what is above is lost: extend its \
+                         operands to keep that"
+                    ));
+                }
                 None
             }
             Val::Int(number) => match number.fit(bits) {
@@ -96,7 +107,12 @@ impl Cx<'_> {
             .help(help);
     }
 
-    pub(crate) fn wrong_width(&mut self, wanted: u32, found: u32, span: SourceSpan) {
+    pub(crate) fn wrong_width(
+        &mut self,
+        wanted: u32,
+        found: u32,
+        span: SourceSpan,
+    ) -> &mut Diagnostic {
         let what = if wanted < found { "cuts to the low bits" } else { "extends with zeros" };
         let help = match self.ir.files.is_empty() {
             // Of an entries file, where a value is written and not computed.
@@ -104,7 +120,7 @@ impl Cx<'_> {
             false => format!("`bit<{wanted}>({})` {what}", self.text(span, "x")),
         };
         let text = format!("{wanted} bits are wanted here, this has {found}");
-        self.report.error(codes::WIDTHS, span, text).here(format!("{found} bits")).help(help);
+        self.report.error(codes::WIDTHS, span, text).here(format!("{found} bits")).help(help)
     }
 
     pub(super) fn does_not_fit(&mut self, number: &str, bits: u32, span: SourceSpan) {

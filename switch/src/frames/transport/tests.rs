@@ -318,3 +318,26 @@ fn wrong_requests_are_refused() {
     headers.bth.opcode = 0x15;
     assert_eq!(build(&headers, 0, 100), Some(BuildError::Headers));
 }
+
+/// Payload and pad are a multiple of 4 bytes (IBTA 9.2), whatever the ICRC says.
+#[test]
+fn a_payload_without_its_pad_is_refused() {
+    let bare = concat!(
+        "0200000000aa02000000000108004500002f00014000401126bb0a0000010a000002c12312b7001b",
+        "00000440ffff00000011000000016162638290fd85",
+    );
+    let padded = concat!(
+        "0200000000aa02000000000108004500003000014000401126ba0a0000010a000002c12312b7001c",
+        "00000450ffff000000110000000161626300a5b9115d",
+    );
+    let bytes = |hex: &str| -> Vec<u8> {
+        let pairs = (0..hex.len()).step_by(2);
+        pairs.map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    };
+    let frames = frames();
+    let (bare, padded) = (bytes(bare), bytes(padded));
+    let right = frames.transport.parse(LinkType::Ethernet, &padded).unwrap();
+    assert_eq!(right.packet.payload, b"abc");
+    let wrong = frames.transport.parse(LinkType::Ethernet, &bare);
+    assert_eq!(wrong.unwrap_err(), Refused::BadPadCount);
+}
