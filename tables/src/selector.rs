@@ -165,6 +165,12 @@ impl Indices {
         index
     }
 
+    /// Undoes that an index became free, which may have stood for something else since.
+    fn take_back(&mut self, index: u32, id: u32) {
+        self.free.pop();
+        self.ids[index as usize] = id;
+    }
+
     fn refer(&mut self, index: u32, by: i32) {
         let count = &mut self.references[index as usize];
         *count = count.wrapping_add_signed(by);
@@ -422,8 +428,9 @@ impl ProfileWriter {
                 }
             }
             ProfileUndo::Member { id, was: Some(MemberWas(was)) } => {
+                let index = was.index;
                 if self.members.insert(id, was).is_none() {
-                    self.member_indices.free.pop();
+                    self.member_indices.take_back(index, id);
                 }
             }
             ProfileUndo::Group { id, was } => {
@@ -435,7 +442,7 @@ impl ProfileWriter {
                     (Some(now), None) => self.group_indices.free.push(now.index),
                     (now, Some(GroupWas(was))) => {
                         if now.is_none() {
-                            self.group_indices.free.pop();
+                            self.group_indices.take_back(was.index, id);
                         }
                         self.count_members(&was.members, 1);
                         self.groups.insert(id, was);

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use wireyard_tables::selector::{OWNED, Released};
 use wireyard_tables::time::{Span, Time};
 use wireyard_tables::{
     ActionCall, ActionSpec, Entry, EntryError, FieldSpec, GroupMember, Learned, Match, MatchKind,
@@ -333,9 +334,55 @@ fn groups_pick_by_weight_and_keep_references() {
     assert_eq!(batch(&[Update::DeleteMember(P0, 10)]), in_use(1));
     assert_eq!(tables.members(P0).unwrap().len(), 3);
     assert_eq!(tables.groups(P0).unwrap()[0].1.len(), 3);
+    assert_eq!(tables.entries(T0).unwrap()[0].1.target, Target::Group(5));
     batch(&failing[..6]).unwrap();
     assert_eq!(tables.entries(T0).unwrap()[0].1.target, Target::Member(20));
     assert_eq!(ports(2), [7; 6]);
+}
+
+#[test]
+fn a_group_of_an_entry_goes_with_it_and_comes_back_with_a_batch_that_fails() {
+    let spec = TableSpec { profile: Some(P0), ..spec("t", 16, MatchKind::Exact, 8) };
+    let tables = Tables::new(&[spec], &[profile()], Options::default()).unwrap();
+    let batch = |updates: &[Update]| tables.batch(updates, Time::ZERO).map_err(|e| e.error);
+    let set = |group: u32| {
+        let members = vec![GroupMember { member: group + 1, weight: 1 }];
+        [
+            Update::InsertMember(P0, group + 1, send(1)),
+            Update::InsertMember(P0, group + 2, send(2)),
+            Update::InsertGroup(P0, group, members),
+        ]
+    };
+    let (first, second) = (OWNED + 5, OWNED + 9);
+    batch(&set(first)).unwrap();
+    batch(&[Update::Insert(T0, to(1, Target::Group(first)))]).unwrap();
+    // It is of this entry alone, and of a profile without other members.
+    let other = Update::Insert(T0, to(2, Target::Group(first)));
+    assert_eq!(batch(&[other]), Err(EntryError::Owned(first)));
+    assert_eq!(batch(&[Update::InsertMember(P0, 1, send(3))]), Err(EntryError::HasSets));
+    let state = || {
+        let members = tables.members(P0).unwrap();
+        (tables.entries(T0).unwrap(), members, tables.groups(P0).unwrap())
+    };
+    let before = state();
+    let gone = Update::Delete(T0, vec![Match::Exact(1)], 0);
+    let failing = [
+        gone.clone(),
+        Update::InsertMember(P0, 1, send(3)),
+        Update::InsertGroup(P0, 1, Vec::new()),
+        Update::Insert(T0, to(3, Target::Member(99))),
+    ];
+    assert_eq!(batch(&failing), Err(EntryError::NoSuchMember(99)));
+    assert_eq!(state(), before);
+    // Another set in its place: the first one is gone, with a member that is in no group.
+    batch(&set(second)).unwrap();
+    let done = batch(&[Update::Modify(T0, to(1, Target::Group(second)))]).unwrap();
+    let members = vec![first + 1, first + 2];
+    assert_eq!(done.released, [(P0, Released { group: first, members })]);
+    batch(&[gone]).unwrap();
+    assert_eq!(state(), (Vec::new(), Vec::new(), Vec::new()));
+    batch(&[Update::InsertMember(P0, 1, send(3))]).unwrap();
+    assert_eq!(batch(&set(first)), Err(EntryError::Named));
 }
 
 #[test]
@@ -397,6 +444,20 @@ fn const_tables_and_defaults_refuse_changes() {
         refused.to_string(),
         "update 0 ('t'): const: it is fixed by the program and cannot be changed"
     );
+    // Of a table that may change, one entry may not.
+    let loose = Entry::new(vec![Match::Any], 1, vec![5]).with_priority(2);
+    let mixed = TableSpec {
+        entries: vec![any.clone(), loose.clone()],
+        const_entries: false,
+        fixed: vec![0],
+        ..spec.clone()
+    };
+    let mixed = Tables::new(&[mixed], &[], Options::default()).unwrap();
+    let change = |update| mixed.batch(&[update], Time::ZERO).map_err(|error| error.error);
+    assert_eq!(change(Update::Modify(T0, any.clone())), Err(EntryError::Const));
+    assert_eq!(change(Update::Delete(T0, vec![Match::Any], 1)), Err(EntryError::Const));
+    change(Update::Modify(T0, loose)).unwrap();
+    change(Update::Delete(T0, vec![Match::Any], 2)).unwrap();
     spec.entries.push(any);
     let error = Tables::new(&[spec], &[], Options::default()).unwrap_err();
     let text = "'t': entry 1: exists already; modify it, or delete it before inserting";
