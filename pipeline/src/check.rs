@@ -52,7 +52,7 @@
 mod access;
 mod checksum_input;
 mod cx;
-pub(crate) mod declare;
+mod declare;
 mod deparser;
 mod depend;
 mod entries;

@@ -10,15 +10,15 @@ use crate::ast::*;
 use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::code::Local;
-use crate::ir::decl::{CARRIED_BYTES_MAX, CARRIED_INLINE_BYTES, CARRIED_MARK_AT, INSTANCES_MAX};
+use crate::ir::decl::{
+    CARRIED_BYTES_MAX, CARRIED_INLINE_BYTES, CARRIED_MARK_AT, INSTANCES_MAX, METADATA_BYTES_MAX,
+};
 use crate::ir::*;
 use crate::syntax;
 use std::collections::BTreeSet;
 
 /// Most elements of a header stack.
 pub(crate) const STACK_MAX: u64 = 32;
-/// Most bytes of metadata.
-pub(crate) const METADATA_BYTES_MAX: u64 = 1024;
 /// Most fields of a digest.
 const DIGEST_FIELDS_MAX: usize = 32;
 /// Most cells of a register.

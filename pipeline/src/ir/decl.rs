@@ -17,6 +17,8 @@ pub const CARRIED_INLINE_BYTES: u32 = 16;
 pub const CARRIED_MARK_AT: u32 = 15;
 /// Most header instances of a program, stack elements included (bits of the validity mask).
 pub const INSTANCES_MAX: usize = 64;
+/// Most bytes of metadata of a program.
+pub(crate) const METADATA_BYTES_MAX: u64 = 1024;
 /// The port that means the control plane.
 pub const CPU_PORT: u16 = 0xfffd;
 

@@ -368,13 +368,7 @@ impl Lower<'_> {
     }
 
     /// The same in a parser, where only one side may run or there is more than one number: a state for each side.
-    fn mux_in_states(
-        &mut self,
-        expr: &Expr,
-        condition: AstExpr,
-        then: &Expr,
-        other: &Expr,
-    ) -> Val {
+    fn mux_in_states(&mut self, expr: &Expr, condition: AstExpr, then: &Expr, other: &Expr) -> Val {
         let ty = self.type_of(expr);
         let to = self.storage(&ty, "chosen", expr.span);
         let does = |lower: &mut Self, holds: bool| {

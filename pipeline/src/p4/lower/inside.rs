@@ -9,8 +9,8 @@ use super::Lower;
 use super::build::number;
 use super::rewrite;
 use crate::ast::{
-    Ast, AstBin, AstExpr, FieldDecl, InstanceDecl, MetaDecl, Path, PathPart, Size, Sp, Stmt, StmtKind, TypeRef,
-    element,
+    Ast, AstBin, AstExpr, FieldDecl, InstanceDecl, MetaDecl, Path, PathPart, Size, Sp, Stmt,
+    StmtKind, TypeRef, element,
 };
 use crate::diag::codes;
 use crate::ir::SourceSpan;
@@ -103,9 +103,12 @@ impl Lower<'_> {
         let stacks = self.unit.instances.iter().filter(|(_, decl)| decl.stack.is_some());
         let stacks: Vec<String> =
             stacks.map(|one| format!("{} {}", one.0.value, count(one))).collect();
-        let text = format!("{total} headers are parsed or emitted; a packet has at most {INSTANCES_MAX}");
+        let text =
+            format!("{total} headers are parsed or emitted; a packet has at most {INSTANCES_MAX}");
         let error = self.report.error(codes::LIMITS, span, text);
-        error.note("every element of a stack is a header; those that never are in the packet do not count");
+        error.note(
+            "every element of a stack is a header; those that never are in the packet do not count",
+        );
         if !stacks.is_empty() {
             error.help(format!("stacks: {}", stacks.join(", ")));
         }
@@ -130,9 +133,8 @@ impl Lower<'_> {
         let unions: HashSet<String> = unions.map(|member| member.value.clone()).collect();
         let singles = self.unit.instances.iter().filter(|(_, decl)| decl.stack.is_none());
         let singles = singles.map(|(name, _)| name.value.clone());
-        let mut found: HashSet<String> = singles
-            .filter(|name| !in_packet.contains(name) && !unions.contains(name))
-            .collect();
+        let mut found: HashSet<String> =
+            singles.filter(|name| !in_packet.contains(name) && !unions.contains(name)).collect();
         // A whole header stands where it becomes valid, invalid or another one; nowhere else.
         let mut whole: HashMap<String, isize> = HashMap::new();
         rewrite::paths(&mut self.unit, &mut |path| {

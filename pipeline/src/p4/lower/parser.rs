@@ -316,7 +316,8 @@ impl Lower<'_> {
         span: SourceSpan,
     ) {
         if to.ty.fields.iter().any(|(_, ty)| super::hash::is_bytes(ty)) {
-            let text = "a copy of a header with a varbit, or with a field over 128 bits, in a parser";
+            let text =
+                "a copy of a header with a varbit, or with a field over 128 bits, in a parser";
             self.unsupported(span, text);
             return;
         }

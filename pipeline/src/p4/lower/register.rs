@@ -34,7 +34,8 @@ impl Lower<'_> {
                 continue;
             };
             for (half, bits) in [("high", high), ("low", CELL_BITS_MAX)] {
-                let whole = if path.is_empty() { half.to_owned() } else { format!("{name}_{half}") };
+                let whole =
+                    if path.is_empty() { half.to_owned() } else { format!("{name}_{half}") };
                 let mut name = whole;
                 while own.contains(&name) || cells.iter().any(|(known, _)| *known == name) {
                     name.push('_');
@@ -55,7 +56,8 @@ impl Lower<'_> {
     ) {
         if let Type::Struct(of) = ty.unwrapped() {
             for (field, ty) in &of.fields {
-                let inner = if path.is_empty() { field.to_string() } else { format!("{path}.{field}") };
+                let inner =
+                    if path.is_empty() { field.to_string() } else { format!("{path}.{field}") };
                 self.register_numbers(ty, &inner, span, into);
             }
             return;

@@ -8,10 +8,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Lower;
 use super::rewrite::{self, two_names};
-use crate::ast::{
-    ApplyStmt, AstExpr, MetaDecl, Path, PathPart, Stmt, StmtKind, TypeRef, Unit,
-};
-use crate::check::declare::METADATA_BYTES_MAX;
+use crate::ast::{ApplyStmt, AstExpr, MetaDecl, Path, PathPart, Stmt, StmtKind, TypeRef, Unit};
+use crate::ir::decl::METADATA_BYTES_MAX;
 
 impl Lower<'_> {
     /// Gives fields of metadata one place where they can share it.

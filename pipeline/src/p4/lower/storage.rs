@@ -42,9 +42,8 @@ fn is_array(ty: &Type) -> bool {
 
 /// The part of a header that a field is; `path` is where that is in the source.
 fn named_part(header: &Header, named: &Fields, path: &str, ty: &Type, span: SourceSpan) -> Val {
-    let inside = |inner: &str, ty: &Type| {
-        named_part(header, named, &format!("{path}.{inner}"), ty, span)
-    };
+    let inside =
+        |inner: &str, ty: &Type| named_part(header, named, &format!("{path}.{inner}"), ty, span);
     match ty {
         Type::Struct(of) => {
             let fields = of.fields.iter().map(|(inner, ty)| (inner.clone(), inside(inner, ty)));
@@ -335,7 +334,8 @@ impl Lower<'_> {
             let Some(bits) = self.unfilled.get(&name.value).copied() else { continue };
             let declared = self.unit.headers.iter().find(|(known, _)| known.value == name.value);
             let span = declared.map_or(name.span, |(known, _)| known.span);
-            let text = format!("header `{}` has {bits} bits, which are not whole bytes", name.value);
+            let text =
+                format!("header `{}` has {bits} bits, which are not whole bytes", name.value);
             self.unsupported(span, text)
                 .note("headers in packets are whole bytes here, as p4c wants them for bmv2")
                 .help(format!("add a field of {} bits", 8 - bits % 8));
@@ -393,11 +393,7 @@ impl Lower<'_> {
     }
 
     /// All fields of a header.
-    pub(super) fn header_fields(
-        &self,
-        header: &Header,
-        span: SourceSpan,
-    ) -> Vec<(Rc<str>, Val)> {
+    pub(super) fn header_fields(&self, header: &Header, span: SourceSpan) -> Vec<(Rc<str>, Val)> {
         let named = Fields::of(&header.ty);
         let parts = header.ty.fields.iter();
         parts.map(|(name, ty)| (name.clone(), named_part(header, &named, name, ty, span))).collect()

@@ -67,7 +67,9 @@ impl Checker<'_> {
         }
         let is_given = |(at, (field, _)): &(usize, &(Rc<str>, Type))| {
             items.get(*at).is_some_and(|(name, _)| name.is_none())
-                || items.iter().any(|(name, _)| name.as_ref().is_some_and(|one| one.value == *field))
+                || items
+                    .iter()
+                    .any(|(name, _)| name.as_ref().is_some_and(|one| one.value == *field))
         };
         let Some((_, (missing, _))) = wants.iter().enumerate().find(|one| !is_given(one)) else {
             return false;
