@@ -97,7 +97,9 @@ impl p4::Sources for Reader<'_> {
         }
         error.note("core.p4, v1model.p4 and psa.p4 are inside of the binary");
         if OTHER_ARCHITECTURES.contains(&last) {
-            error.note("this is the architecture of another target, whose programs are checked and do not run here").help("give the folder of its declarations with -I");
+            error
+                .note("this is the architecture of another target: its programs are checked only")
+                .help("give the folder of its declarations with -I");
         } else if let Some(near) = suggest(last, DECLARATIONS.iter().map(|(known, _)| *known)) {
             let written = if system { format!("<{near}>") } else { format!("\"{near}\"") };
             error.fix(format!("did you mean `{near}`?"), at, written);
