@@ -68,8 +68,15 @@ impl TableEntry {
 
     /// What names an entry, for a deletion, which looks at nothing else.
     pub(crate) fn of_key(key: EntryKey) -> TableEntry {
-        let target = Target::Member(0);
-        TableEntry { key, target, idle_timeout: None, meter: None, counter: None, since_hit: None }
+        TableEntry {
+            key,
+            target: Target::Member(0),
+            idle_timeout: None,
+            meter: None,
+            counter: None,
+            since_hit: None,
+            is_const: false,
+        }
     }
 
     /// The same with a priority.

@@ -125,7 +125,7 @@ impl Core {
         let why = format!(
             "gave {count} frames more than the {BURST_MAX} it was asked for: they are lost"
         );
-        self.ports.complain(slot, &PortError::Unsupported { port, why });
+        self.ports.report_error(slot, &PortError::Unsupported { port, why });
     }
 
     /// Takes what came into the work list.
