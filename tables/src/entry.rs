@@ -2,7 +2,6 @@
 
 use crate::field::{FieldSpec, Match};
 use crate::meter::{MeterConfig, MeterUnit};
-use crate::selector::Released;
 use crate::time::Span;
 
 /// Index of a table in its set.
@@ -205,6 +204,15 @@ pub enum Update {
     ModifyGroup(ProfileId, u32, Vec<GroupMember>),
     /// Removes a group that no entry refers to.
     DeleteGroup(ProfileId, u32),
+}
+
+/// The group of an entry that went with it, and the members of the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// The group.
+    pub group: u32,
+    /// Its members.
+    pub members: Vec<u32>,
 }
 
 /// What a batch did.

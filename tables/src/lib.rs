@@ -104,7 +104,7 @@ mod view;
 
 pub use entry::{
     ActionCall, ActionSpec, BatchOutcome, Entry, GroupMember, Hit, Learned, MAX_CAPACITY,
-    ProfileId, ProfileSpec, Slot, TableId, TableSpec, Target, Update,
+    ProfileId, ProfileSpec, Released, Slot, TableId, TableSpec, Target, Update,
 };
 pub use error::{BatchError, BuildError, EntryError, FieldError, SpecError};
 pub use key::{FieldSpec, KeyLayout, Match, MatchKind, Place};

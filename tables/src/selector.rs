@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::entry::{ActionCall, GroupMember, ProfileSpec, Target};
+use crate::entry::{ActionCall, GroupMember, ProfileSpec, Released, Target};
 use crate::error::{EntryError, SpecError};
 use crate::flat::Records;
 use crate::replica::{Length, Replay, Replica};
@@ -182,15 +182,6 @@ impl Indices {
             references => Err(EntryError::InUse { references }),
         }
     }
-}
-
-/// The group of an entry that went with it, and the members of the group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Released {
-    /// The group.
-    pub group: u32,
-    /// Its members.
-    pub members: Vec<u32>,
 }
 
 /// What a change replaced.

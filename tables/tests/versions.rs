@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use wireyard_tables::selector::{OWNED, Released};
+use wireyard_tables::Released;
+use wireyard_tables::selector::OWNED;
 use wireyard_tables::time::{Span, Time};
 use wireyard_tables::{
     ActionCall, ActionSpec, Entry, EntryError, FieldSpec, GroupMember, Learned, Match, MatchKind,

@@ -18,6 +18,7 @@ fn tunnel(rig: &Rig, what: &'static str) -> bool {
     };
     let made = Command::new("ip").args(ends(1, 2).split_whitespace()).output().expect("ip runs");
     if !made.status.success() {
+        eprintln!("ip: {}", String::from_utf8_lossy(&made.stderr));
         return false;
     }
     ip("addr add 198.51.100.1/24 dev tun9");

@@ -56,7 +56,7 @@ fn with_profile(program: &Program, id: tables::ProfileId) -> Option<TableId> {
 pub(super) fn released(
     program: &Program,
     profile: tables::ProfileId,
-    released: &tables::selector::Released,
+    released: &tables::Released,
 ) -> Vec<Update> {
     let Some(table) = with_profile(program, profile) else { return Vec::new() };
     let group = Entity::Group { table, id: released.group, members: Vec::new() };

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::follow::{Change, Following};
 use crate::counter::CounterArray;
 use crate::entry::{
-    ActionCall, BatchOutcome, Entry, ProfileId, ProfileSpec, Slot, TableId, TableSpec, Target,
-    Update,
+    ActionCall, BatchOutcome, Entry, ProfileId, ProfileSpec, Released, Slot, TableId, TableSpec,
+    Target, Update,
 };
 use crate::error::{BatchError, BuildError, EntryError, SpecError};
 use crate::idle::LastHits;
@@ -18,7 +18,7 @@ use crate::key::Match;
 use crate::log::{Log, Op, OpKind};
 use crate::meter::{Meter, MeterArray, MeterConfig};
 use crate::replica::{Length, Replay, Replica};
-use crate::selector::{ProfileUndo, ProfileWriter, Released};
+use crate::selector::{ProfileUndo, ProfileWriter};
 use crate::shape::TableShape;
 use crate::store::{Inserted, Removed, Store};
 use crate::tables::{Options, Snapshot};

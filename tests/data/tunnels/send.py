@@ -50,10 +50,10 @@ def ethernet(packet, tag=b""):
 
 
 def tcp(port, payload):
-    return struct.pack("!HHIIBBHHH", 5000, port, 1, 1, 5 << 4, 0x18, 512, 0, 0) + payload
+    return struct.pack("!HHIIBBHHH", 40000, port, 1, 1, 5 << 4, 0x18, 512, 0, 0) + payload
 
 
-def udp(port, payload, source=5000):
+def udp(port, payload, source=40000):
     return struct.pack("!HHHH", source, port, 8 + len(payload), 0) + payload
 
 
@@ -107,13 +107,13 @@ def main(interface):
     for port, make in enumerate(cases(), 7001):
         field = 6 if port == 7008 else 16
         frame, left = bytearray(make(False)), make(True)
-        start = left.index(struct.pack("!HH", 5000, port))
+        start = left.index(struct.pack("!HH", 40000, port))
         place = slice(start + field, start + field + 2)
         # The sum of a tunnel is right for what is inside once that is finished.
         frame[place] = left[place]
         send(frame, start, field)
     # SCTP, whose checksum is no sum; AF_XDP sees that it is 0.
-    data = struct.pack("!HHII", 5000, 7009, 1, 0) + struct.pack("!BBHIHHI", 0, 3, 20, 1, 0, 0, 0) + b"abcd"
+    data = struct.pack("!HHII", 40000, 7009, 1, 0) + struct.pack("!BBHIHHI", 0, 3, 20, 1, 0, 0, 0) + b"abcd"
     send(ethernet(Ip(4, 3, 132, data)), 34, 8)
 
 

@@ -30,7 +30,9 @@ fn entries_are_written_in_words_and_packets_meet_them() {
             },
             "priority": 7, "action": "drop",
         }),
-        json!({ "table": "fixed", "match": { "ethernet.ether_type": "0x88b6" }, "action": "drop" }),
+        json!({
+            "table": "fixed", "match": { "ethernet.ether_type": "0x88b6" }, "action": "drop", "const": true,
+        }),
     ];
     assert_eq!(entries, expected);
     // What is read back can be written again.
