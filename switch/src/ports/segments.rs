@@ -199,7 +199,7 @@ impl Cutting {
     /// checksum there is finished: the payload is not summed twice (the kernel's local checksum offload).
     fn sum_from(&self, frame: &[u8], at: usize) -> Option<u16> {
         let transport = self.packet.transport;
-        if self.is_unsummed || (transport - at) % 2 != 0 {
+        if self.is_unsummed || !(transport - at).is_multiple_of(2) {
             return Some(ones_complement_sum(frame.get(at..)?));
         }
         let pseudo = self.packet.pseudo_sum(frame, frame.len() - transport)?;

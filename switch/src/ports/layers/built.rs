@@ -73,9 +73,9 @@ fn packet(
     checksum: Option<(usize, Checksum)>,
 ) -> Vec<u8> {
     let width = if is_v6 { 16 } else { 4 };
-    let source: Vec<u8> = (0..width).map(|i| seed ^ i * 5).collect();
-    let destination: Vec<u8> = (0..width).map(|i| seed ^ 0x80 ^ i * 7).collect();
-    let next: Vec<u8> = (0..width).map(|i| seed ^ 0x40 ^ i * 3).collect();
+    let source: Vec<u8> = (0..width).map(|i| seed ^ (i * 5)).collect();
+    let destination: Vec<u8> = (0..width).map(|i| seed ^ 0x80 ^ (i * 7)).collect();
+    let next: Vec<u8> = (0..width).map(|i| seed ^ 0x40 ^ (i * 3)).collect();
     if let Some((at, checksum)) = checksum {
         bytes[at..at + 2].fill(0);
         let pseudo = [&source[..], &destination, &be(bytes.len()), &[0, protocol]].concat();
