@@ -7,7 +7,7 @@
 //!
 //! Members and groups are published in the same snapshot as the tables that point to them.
 //!
-//! Groups from [`OWNED`] on belong to the one entry that points to them: such a group goes with its last reference, and so do its
+//! Groups from [`FIRST_OWNED_ID`] on belong to the one entry that points to them: such a group goes with its last reference, and so do its
 //! members, which are numbered behind it. A profile has these, or members and groups that are named by whoever wrote them
 //! (P4Runtime specification 1.5, "One Shot Action Selector Programming").
 
@@ -22,7 +22,7 @@ use crate::replica::{Length, Replay, Replica};
 use crate::shape::check_call;
 
 /// Members and groups with this number, or a higher one, belong to an entry.
-pub const OWNED: u32 = 1 << 31;
+pub const FIRST_OWNED_ID: u32 = 1 << 31;
 
 /// Set in the data word of an entry that points to a group.
 const GROUP: u64 = 1 << 32;
@@ -277,10 +277,10 @@ impl ProfileWriter {
     /// Refuses an entry that points to what belongs to another one; `old` is the data word that it had.
     pub(crate) fn check_owner(&self, word: u64, old: Option<u64>) -> Result<(), EntryError> {
         match self.target_of(word) {
-            Target::Group(id) if id >= OWNED && old != Some(word) => {
+            Target::Group(id) if id >= FIRST_OWNED_ID && old != Some(word) => {
                 self.group_indices.unused(word as u32).map_err(|_| EntryError::Owned(id))
             }
-            Target::Member(id) if id >= OWNED => Err(EntryError::Owned(id)),
+            Target::Member(id) if id >= FIRST_OWNED_ID => Err(EntryError::Owned(id)),
             _ => Ok(()),
         }
     }
@@ -288,8 +288,12 @@ impl ProfileWriter {
     /// Refuses members and groups of an entry beside those of a controller.
     fn check_mixed(&self, id: u32) -> Result<(), EntryError> {
         match self.numbers() {
-            Some(used) if id >= OWNED && *used.start() < OWNED => Err(EntryError::Named),
-            Some(used) if id < OWNED && *used.end() >= OWNED => Err(EntryError::HasSets),
+            Some(used) if id >= FIRST_OWNED_ID && *used.start() < FIRST_OWNED_ID => {
+                Err(EntryError::Named)
+            }
+            Some(used) if id < FIRST_OWNED_ID && *used.end() >= FIRST_OWNED_ID => {
+                Err(EntryError::HasSets)
+            }
             _ => Ok(()),
         }
     }
@@ -298,7 +302,7 @@ impl ProfileWriter {
     pub(crate) fn release(&mut self, word: u64) -> Option<(Released, Vec<ProfileUndo>)> {
         let index = word as u32;
         let group = *self.group_indices.ids.get(index as usize).filter(|_| word & GROUP != 0)?;
-        if group < OWNED || self.group_indices.unused(index).is_err() {
+        if group < FIRST_OWNED_ID || self.group_indices.unused(index).is_err() {
             return None;
         }
         let mut undo = vec![self.delete_group(group).ok()?];

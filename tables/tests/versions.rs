@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use wireyard_tables::Released;
-use wireyard_tables::selector::OWNED;
+use wireyard_tables::selector::FIRST_OWNED_ID;
 use wireyard_tables::time::{Span, Time};
 use wireyard_tables::{
     ActionCall, ActionSpec, Entry, EntryError, FieldSpec, GroupMember, Learned, Match, MatchKind,
@@ -354,7 +354,7 @@ fn a_group_of_an_entry_goes_with_it_and_comes_back_with_a_batch_that_fails() {
             Update::InsertGroup(P0, group, members),
         ]
     };
-    let (first, second) = (OWNED + 5, OWNED + 9);
+    let (first, second) = (FIRST_OWNED_ID + 5, FIRST_OWNED_ID + 9);
     batch(&set(first)).unwrap();
     batch(&[Update::Insert(T0, to(1, Target::Group(first)))]).unwrap();
     // It is of this entry alone, and of a profile without other members.

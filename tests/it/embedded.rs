@@ -16,7 +16,7 @@ pipeline: echo
 ingress: [ std.egress_port = std.ingress_port ]
 ";
 
-/// A port that has frames to give, and lies where it is told to.
+/// A port with frames to receive that breaks the contract of [`Port`] where a test asks for it.
 #[derive(Clone, Copy, Default)]
 struct Liar {
     frames: usize,

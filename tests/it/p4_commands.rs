@@ -70,7 +70,7 @@ fn macros_and_folders_reach_a_p4_program() {
     assert!(code == Some(2) && text.contains("NAME=VALUE"), "{text}");
 }
 
-/// A program of another architecture or of P4-14 is told what to do with it.
+/// The error for a program of another architecture or of P4-14 says what to do with it.
 #[test]
 fn a_program_that_is_not_for_here_is_told_what_to_do() {
     let folder = tempfile::tempdir().expect("a folder");

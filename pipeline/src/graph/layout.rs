@@ -235,7 +235,7 @@ fn pull(layer: &[usize], items: &mut [Item], from_above: bool) {
             }
         })
         .collect();
-    // Left to right every item at its desired or right of its neighbour; right to left the same; the
+    // Left to right every item at its desired place or right of its neighbour; right to left the same; the
     // mean of two feasible placements is feasible.
     let room = |a: usize, b: usize, items: &[Item]| {
         (items[layer[a]].width + items[layer[b]].width) / 2 + GAP_X

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use wireyard_pipeline::exec::{Descriptor, PacketPath};
 use wireyard_pipeline::ir::{Half, Program};
@@ -18,6 +18,7 @@ use wireyard_tables::time::{Span, Time};
 
 use super::sampler::Sampler;
 use super::{Core, DeviceError, Progress};
+use crate::sync;
 
 /// Bytes of a packet in which the fields of a filter are searched.
 const SEARCHED_BYTES: usize = 256;
@@ -86,7 +87,7 @@ pub struct TraceShared {
 
 impl TraceShared {
     fn followed(&self) -> MutexGuard<'_, Followed> {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.followed)
     }
 }
 

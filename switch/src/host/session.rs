@@ -16,7 +16,7 @@ use crate::frames::envelope::{Address, Encap, mapped, udp_src_port, unmapped};
 use crate::roce::memory::{Access, Bytes};
 use crate::roce::opcode::Service;
 use crate::roce::qp::{PathMtu, QpConfig, QpCounters};
-use crate::roce::verbs::{Completion, CompletionOp, RecvWr, Remote, SendOp, SendWr, Sge, Status};
+use crate::roce::verbs::{Completion, CompletionOp, RecvWr, Remote, SendOp, SendWr, Sge};
 
 use super::connect::{ConnectOptions, Peer};
 use super::port::EndPointPort;
@@ -297,18 +297,7 @@ fn completion(done: &Completion) -> Value {
         CompletionOp::Recv => "recv",
         CompletionOp::RecvWriteImm => "recv_write_imm",
     };
-    let status = match done.status {
-        Status::Success => "success",
-        Status::LocalLength => "local_length",
-        Status::LocalProtection => "local_protection",
-        Status::WorkRequestFlushed => "flushed",
-        Status::BadResponse => "bad_response",
-        Status::RemoteInvalidRequest => "remote_invalid_request",
-        Status::RemoteAccess => "remote_access",
-        Status::RemoteOperation => "remote_operation",
-        Status::RetryExceeded => "retry_exceeded",
-        Status::RnrRetryExceeded => "rnr_retry_exceeded",
-    };
+    let status = done.status.name();
     json!({ "id": done.wr_id, "qp": done.qp, "op": op, "status": status, "bytes": done.len_bytes })
 }
 

@@ -9,7 +9,7 @@
 //! delivered, when it did. It nearly always has at once; where it has not, the port looks again soon. This file counts what
 //! went in and came out, and decides nothing else.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::{Deadline, Span, Time};
@@ -22,6 +22,7 @@ use crate::ports::{
     LinkState, Port, PortCaps, PortError, PortKind, PortSpec, PortStats, RxFrame, TxDone, TxFrame,
     veth,
 };
+use crate::sync;
 
 /// Longest name of an interface (IFNAMSIZ less its end).
 const NAME_MAX: usize = 15;
@@ -73,10 +74,6 @@ pub struct Cable {
     counters: [Mutex<CableCounters>; 2],
 }
 
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Cable {
     /// Makes the pair in the network namespace of this thread and opens both ends.
     ///
@@ -94,14 +91,14 @@ impl Cable {
 
     /// What happened towards an end.
     pub fn counters(&self, end: usize) -> CableCounters {
-        *locked(&self.counters[end])
+        *sync::lock(&self.counters[end])
     }
 
     /// Sends towards `end`; what the kernel has no room for stays.
     fn put(&self, end: usize, mem: &mut PacketMemory, now: Time, frames: &mut Vec<TxFrame>) {
-        let mut counters = locked(&self.counters[end]);
+        let mut counters = sync::lock(&self.counters[end]);
         let before = frames.len();
-        let done = locked(&self.ends[1 - end]).tx_burst(mem, now, frames).unwrap_or_default();
+        let done = sync::lock(&self.ends[1 - end]).tx_burst(mem, now, frames).unwrap_or_default();
         counters.put += done.sent as u64;
         counters.refused += (before - frames.len() - done.sent) as u64;
     }
@@ -116,8 +113,8 @@ impl Cable {
         max: usize,
     ) -> Result<(), PortError> {
         let first = out.len();
-        let result = locked(&self.ends[end]).rx_burst(mem, now, out, max);
-        let mut counters = locked(&self.counters[end]);
+        let result = sync::lock(&self.ends[end]).rx_burst(mem, now, out, max);
+        let mut counters = sync::lock(&self.counters[end]);
         let all = out.len();
         for index in (first..all).rev() {
             let frame = &out[index];
@@ -147,7 +144,7 @@ impl Cable {
 
     /// Gives up what is in the kernel towards an end.
     pub(super) fn give_up(&self, end: usize) {
-        let mut counters = locked(&self.counters[end]);
+        let mut counters = sync::lock(&self.counters[end]);
         counters.lost += counters.inside();
     }
 }
@@ -237,7 +234,7 @@ impl CablePort {
         if self.looks == LOOKS_MAX {
             self.cable.give_up(self.end);
         }
-        let mut counters = locked(&self.cable.counters[self.end]);
+        let mut counters = sync::lock(&self.cable.counters[self.end]);
         let waits = !self.due.is_empty() || counters.inside() > 0;
         if count == 0 && self.looks == 0 {
             counters.late += counters.inside();
@@ -298,7 +295,7 @@ impl Port for CablePort {
 
     fn close(&mut self, mem: &mut PacketMemory) {
         self.due.drain(..).for_each(|frame| mem.free(frame.buf));
-        locked(&self.cable.ends[self.end]).close(mem);
+        sync::lock(&self.cable.ends[self.end]).close(mem);
         self.link.close(mem);
     }
 }

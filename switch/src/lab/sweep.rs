@@ -15,6 +15,7 @@ use super::results::{self, About, BadExpectation};
 use super::scenario::Scenario;
 use crate::program::EngineKind;
 use crate::report::{Cell, Column, Figure, Report, Table, Unit, stats};
+use crate::sync;
 
 /// What a run gave.
 #[derive(Clone, Debug)]
@@ -159,7 +160,7 @@ pub fn run_all(
             let options = Options { seed: Some(seed), ..options };
             let result = run(scenario, options, about, &mut |_| !stopped());
             let index = seeds.iter().position(|known| *known == seed).unwrap_or(0);
-            done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
+            sync::lock(&done)[index] = Some(result);
         }
     };
     std::thread::scope(|scope| {

@@ -3,7 +3,7 @@
 //! Nodes take turns that overlap in time, so frames of the two directions do not come in their order: it is made when the file is.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use wireyard_tables::time::Time;
 
@@ -11,6 +11,7 @@ use crate::pcap::{
     Interface, LINK_ETHERNET, LINK_INFINIBAND, PcapError, PcapWriter, RecordToWrite, Timestamp,
 };
 use crate::ports::LinkType;
+use crate::sync;
 
 #[derive(Debug)]
 struct Recording {
@@ -50,7 +51,7 @@ impl Tap {
 
     /// Keeps a frame, while there is room, or instead of a later one.
     pub fn record(&mut self, at: Time, data: &[u8]) {
-        let mut recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recording = sync::lock(&self.recording);
         let Some(Recording { frames, most, seen, .. }) = recording.as_mut() else { return };
         *seen += 1;
         let key = (at, self.interface, *seen);
@@ -65,7 +66,7 @@ impl Tap {
 
     /// The file; empty when the other end has taken it.
     pub fn bytes(self) -> Vec<u8> {
-        let taken = self.recording.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let taken = sync::lock(&self.recording).take();
         let Some(Recording { mut writer, frames, .. }) = taken else { return Vec::new() };
         for ((at, interface, _), data) in &frames {
             let ns = at.as_ns();

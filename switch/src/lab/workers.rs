@@ -15,7 +15,7 @@
 //! it sleeps until it is woken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use wireyard_tables::time::{Deadline, Span};
 
 use super::error::LabError;
 use super::part::{Halt, Part, Passing};
+use crate::sync;
 
 /// Turns of nodes between two looks at the clocks of others: each look is a few lines of memory that another processor has.
 const TURNS: u32 = 32;
@@ -117,7 +118,7 @@ impl Workers {
         for part in parts.drain(1..) {
             part.lease.give();
             let number = part.number;
-            *locked(&shared.slots[number]) = Some((part, Ok(())));
+            *sync::lock(&shared.slots[number]) = Some((part, Ok(())));
         }
         shared.phase.fetch_add(1, Ordering::Release);
         self.threads.iter().for_each(|thread| thread.thread().unpark());
@@ -127,7 +128,7 @@ impl Workers {
             backoff.wait();
         }
         for slot in &shared.slots[1..] {
-            let (part, other) = locked(slot).take().expect("a worker of the lab has panicked");
+            let (part, other) = sync::lock(slot).take().expect("a worker of the lab has panicked");
             part.lease.take();
             parts.push(part);
             // A partition that stopped because another did reports nothing.
@@ -136,7 +137,7 @@ impl Workers {
             }
         }
         for part in parts.iter_mut() {
-            part.take_in(&mut locked(&shared.mailboxes[part.number].0));
+            part.take_in(&mut sync::lock(&shared.mailboxes[part.number].0));
         }
         result
     }
@@ -168,12 +169,12 @@ impl Shared {
             }
             seen += 1;
             let _alarm = PanicGuard(self);
-            let Some((mut part, _)) = locked(&self.slots[number]).take() else { return };
+            let Some((mut part, _)) = sync::lock(&self.slots[number]).take() else { return };
             part.lease.take();
             let limit = Deadline::from_bits(self.limit.load(Ordering::Relaxed));
             let result = self.go(&mut part, limit);
             part.lease.give();
-            *locked(&self.slots[number]) = Some((part, result));
+            *sync::lock(&self.slots[number]) = Some((part, result));
         }
     }
 
@@ -187,7 +188,7 @@ impl Shared {
                 Deadline::from_bits(self.clocks[from].0.load(Ordering::Acquire)) + span
             };
             let bound = self.senders[number].iter().map(sooner).min().unwrap_or(Deadline::NEVER);
-            part.take_in(&mut locked(&self.mailboxes[number].0));
+            part.take_in(&mut sync::lock(&self.mailboxes[number].0));
             let until = bound.min(limit);
             let is_ahead = part.next() < until;
             if let Err(halt) = part.run(until, TURNS) {
@@ -196,7 +197,7 @@ impl Shared {
             }
             for (to, leaving) in part.leaving.iter_mut().enumerate() {
                 if !leaving.is_empty() {
-                    locked(&self.mailboxes[to].0).append(leaving);
+                    sync::lock(&self.mailboxes[to].0).append(leaving);
                 }
             }
             let next = part.next();
@@ -245,10 +246,6 @@ impl Backoff {
             _ => thread::park_timeout(SLEEP),
         }
     }
-}
-
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use wireyard_pipeline::source::Loader;
 use wireyard_pipeline::state::action_args;
 use wireyard_tables as tables;
 use wireyard_tables::counter::Count;
-use wireyard_tables::selector::OWNED;
+use wireyard_tables::selector::FIRST_OWNED_ID;
 
 use super::show;
 use crate::control::{Control, ControlError, Entity, EntryKey, Query, TableEntry, Target, Update};
@@ -129,7 +129,7 @@ pub(super) fn no_entry(program: &Program, key: &EntryKey, error: ControlError) -
 pub(super) fn has_own(control: &Control, key: &EntryKey) -> bool {
     let found = control.read(&Query::Entry(key.clone()));
     matches!(found.as_deref(), Ok([Entity::TableEntry(entry)])
-        if matches!(entry.target, Target::Group(id) if id >= OWNED))
+        if matches!(entry.target, Target::Group(id) if id >= FIRST_OWNED_ID))
 }
 
 /// Where changes are made.
@@ -240,7 +240,7 @@ impl Changes<'_> {
                     };
                     let there = Query::Members { table: Some(table), id: Some(id) };
                     let entity = Entity::Member { table, id, action };
-                    let is_gone = !self.keeps_cells && id >= OWNED;
+                    let is_gone = !self.keeps_cells && id >= FIRST_OWNED_ID;
                     self.add(entity, |control| !is_gone && control.read(&there).is_ok());
                     Ok(())
                 }
@@ -248,7 +248,7 @@ impl Changes<'_> {
                     let (table, id) = (self.table_of(*profile)?, *id);
                     let there = Query::Groups { table: Some(table), id: Some(id) };
                     let entity = Entity::Group { table, id, members: members.clone() };
-                    let is_gone = !self.keeps_cells && id >= OWNED;
+                    let is_gone = !self.keeps_cells && id >= FIRST_OWNED_ID;
                     self.add(entity, |control| !is_gone && control.read(&there).is_ok());
                     Ok(())
                 }

@@ -9,7 +9,7 @@ use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, TableId, ValueSetId
 use wireyard_pipeline::ir::Program;
 use wireyard_tables::Match;
 use wireyard_tables::counter::Count;
-use wireyard_tables::selector::OWNED;
+use wireyard_tables::selector::FIRST_OWNED_ID;
 
 use super::queues::Before;
 use super::save::Declared;
@@ -120,8 +120,10 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
 /// An entry with actions of its own, or a member or group of one.
 fn is_own(entity: &Entity) -> bool {
     match entity {
-        Entity::TableEntry(entry) => matches!(entry.target, Target::Group(id) if id >= OWNED),
-        Entity::Member { id, .. } | Entity::Group { id, .. } => *id >= OWNED,
+        Entity::TableEntry(entry) => {
+            matches!(entry.target, Target::Group(id) if id >= FIRST_OWNED_ID)
+        }
+        Entity::Member { id, .. } | Entity::Group { id, .. } => *id >= FIRST_OWNED_ID,
         _ => false,
     }
 }

@@ -3,8 +3,8 @@
 //! Read without the locks of the device, which a long write holds: whoever reads may be the thread that forwards.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 use tonic::{Code, Status};
 use wireyard_pipeline::ids::{DigestId, Id};
@@ -13,6 +13,7 @@ use wireyard_pipeline::ir::Program;
 use super::arbitration::Arbitration;
 use super::digests::DigestCounts;
 use crate::stats::{ControllersReport, DigestReport, RequestReport};
+use crate::sync;
 
 /// A request of P4Runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,12 +94,12 @@ impl Counts {
 
     /// Digests were sent or acknowledged.
     pub fn digests(&self, counts: BTreeMap<DigestId, DigestCounts>) {
-        *self.digests.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+        *sync::lock(&self.digests) = counts;
     }
 
     /// Everything so far, with the names of this program.
     pub fn report(&self, program: &Program) -> ControllersReport {
-        let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let digests = sync::lock(&self.digests).clone();
         let digest = |(id, c): (DigestId, DigestCounts)| DigestReport {
             digest: program.digests.get(id).map_or(id.index().to_string(), |one| one.name.clone()),
             waiting: c.waiting,

@@ -1,7 +1,7 @@
 //! The device behind the service: the control handle, the program's schema, and who may write.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::arbitration::Arbitration;
 use super::counts::Counts;
@@ -19,6 +19,7 @@ use super::watch::{Name, Watch};
 use crate::control::{Change, Control, ControlError, Entity, Mode, Unit, Update};
 use crate::core::Statistics;
 use crate::ports::LinkState;
+use crate::sync;
 use p4::entity::Entity as Message;
 use wireyard_pipeline::ids::Id;
 use wireyard_pipeline::source::Parsed;
@@ -134,22 +135,22 @@ impl Device {
 
     /// Digests that controllers asked for.
     pub fn digests(&self) -> MutexGuard<'_, Digests> {
-        self.digests.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.digests)
     }
 
     /// Metadata of entries and groups.
     pub fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.kept)
     }
 
     /// Groups and sessions that depend on links.
     pub fn watch(&self) -> MutexGuard<'_, Watch> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.watch)
     }
 
     /// Settings of queues and ports that were made at run time.
     pub fn settings(&self) -> MutexGuard<'_, Settings> {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.settings)
     }
 
     /// A port was removed: another one of its number does not get its settings.
@@ -163,38 +164,38 @@ impl Device {
 
     /// Keeps a verified program for COMMIT, in the place of the one before; `None`: none waits.
     pub fn save(&self, saved: Option<Arc<Saved>>) {
-        *self.saved.lock().unwrap_or_else(PoisonError::into_inner) = saved;
+        *sync::lock(&self.saved) = saved;
     }
 
     /// The program that waits for COMMIT: reads and writes are of it.
     pub fn saved(&self) -> Option<Arc<Saved>> {
-        self.saved.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        sync::lock(&self.saved).clone()
     }
 
     /// The program that runs.
     pub fn pipeline(&self) -> Arc<Pipeline> {
-        Arc::clone(&self.pipeline.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&sync::read(&self.pipeline))
     }
 
     /// Another program runs.
     pub fn set_pipeline(&self, pipeline: Arc<Pipeline>) {
-        *self.pipeline.write().unwrap_or_else(PoisonError::into_inner) = pipeline;
+        *sync::write(&self.pipeline) = pipeline;
     }
 
     /// The program that runs is none that a controller knows.
     pub fn set_absent(&self) {
-        let mut pipeline = self.pipeline.write().unwrap_or_else(PoisonError::into_inner);
+        let mut pipeline = sync::write(&self.pipeline);
         Arc::make_mut(&mut pipeline).is_absent = true;
     }
 
     /// Who may write, unchanged while this is held.
     pub fn arbitration(&self) -> RwLockReadGuard<'_, Arbitration> {
-        self.arbitration.read().unwrap_or_else(PoisonError::into_inner)
+        sync::read(&self.arbitration)
     }
 
     /// Who may write, to be changed: waits until writes under way are done.
     pub fn arbitrate(&self) -> RwLockWriteGuard<'_, Arbitration> {
-        self.arbitration.write().unwrap_or_else(PoisonError::into_inner)
+        sync::write(&self.arbitration)
     }
 
     /// Looks which links are up.

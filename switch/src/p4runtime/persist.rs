@@ -17,7 +17,7 @@ mod store;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use wireyard_pipeline::source::Parsed;
 
@@ -25,6 +25,7 @@ use super::device::Pipeline;
 use super::schema::Schema;
 use super::watch::Watch;
 use crate::control::{Control, Journal, KeptUnits};
+use crate::sync;
 pub use counts::StorageCounts;
 use record::{Record, Replaced};
 use settings::Settings;
@@ -132,7 +133,7 @@ fn recorder() -> crate::control::Record {
     let known: Mutex<Option<Arc<Schema>>> = Mutex::default();
     Box::new(move |control, update, changes| {
         let program = control.program();
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = sync::lock(&known);
         let schema = known.take().filter(|schema| Arc::ptr_eq(&schema.program, &program));
         let schema = schema.unwrap_or_else(|| Arc::new(Schema::of(program)));
         changes.extend(Record { control, schema: &schema }.update(update));

@@ -5,6 +5,7 @@
 use prost::Message as _;
 use wireyard_pipeline::ids::{DigestId, Id, TableId};
 use wireyard_tables::MatchKind;
+use wireyard_tables::selector::FIRST_OWNED_ID;
 
 use super::device::Device;
 use super::proto::p4::v1 as p4;
@@ -13,7 +14,7 @@ use super::translate::entry::{self, Parts};
 use super::translate::replication::{self as replicated, port_bytes};
 use super::translate::{Result, action, objects};
 use super::watch::{self, Name};
-use super::write::{OWN_IDS, profile};
+use super::write::profile;
 use crate::control::{Control, ControlError, Entity, Query, TableEntry, Target};
 use p4::entity::Entity as Message;
 use p4::packet_replication_engine_entry::Type as Replication;
@@ -144,7 +145,7 @@ fn one(control: &Control, schema: &Schema, wanted: &Message, answers: &mut Answe
             let table = profile(schema, wanted.action_profile_id)?;
             let id = (wanted.member_id != 0).then_some(wanted.member_id);
             visit(&Query::Members { table, id }, &mut |entity| match entity {
-                Entity::Member { table, id, action: call } if id < OWN_IDS => {
+                Entity::Member { table, id, action: call } if id < FIRST_OWNED_ID => {
                     let message = action::member_message(schema, table, id, &call);
                     Some(Message::ActionProfileMember(message))
                 }
@@ -167,7 +168,7 @@ fn groups(
     let watch = device.watch().clone();
     device.control.visit_of(&schema.program, &Query::Groups { table, id }, &mut |entity| {
         match entity {
-            Entity::Group { table, id, members } if id < OWN_IDS => {
+            Entity::Group { table, id, members } if id < FIRST_OWNED_ID => {
                 let name = Name::Group(schema.ids.profiles[table.index()], id);
                 answers.push(watch.wanted(name).cloned().unwrap_or_else(|| {
                     Message::ActionProfileGroup(action::group_message(schema, table, id, &members))
@@ -430,7 +431,9 @@ fn table_entries(
             let does = match &entry.target {
                 Target::Action(call) => Does::Action(action::action(schema, call)),
                 Target::Member(id) => Does::ActionProfileMemberId(*id),
-                Target::Group(id) if *id >= OWN_IDS => sets.get(&(entry.key.table, *id))?.clone(),
+                Target::Group(id) if *id >= FIRST_OWNED_ID => {
+                    sets.get(&(entry.key.table, *id))?.clone()
+                }
                 Target::Group(id) => Does::ActionProfileGroupId(*id),
             };
             let mut message = entry::message(schema, &entry, does, parts);
@@ -467,7 +470,7 @@ fn own_sets(
         &Query::Members { table: None, id: None },
         &mut |entity| {
             if let Entity::Member { table, id, action: call } = entity
-                && id >= OWN_IDS
+                && id >= FIRST_OWNED_ID
             {
                 members.insert((table, id), action::action(schema, &call));
             }
@@ -489,7 +492,7 @@ fn own_sets(
                 Some(WatchKind::WatchPort(port_bytes(watch::watched(kind).ok()?)))
             }),
         };
-        if id >= OWN_IDS {
+        if id >= FIRST_OWNED_ID {
             let action_profile_actions = group.members.iter().map(one).collect();
             let set = p4::ActionProfileActionSet { action_profile_actions, ..Default::default() };
             sets.insert((table, id), Does::ActionProfileActionSet(set));

@@ -4,7 +4,7 @@
 //! that runs the new one: it takes the writes, refuses what is wrong with them, and answers reads. COMMIT does what it took again, on the
 //! device that forwards.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wireyard_tables::time::Time;
@@ -18,11 +18,12 @@ use super::write;
 use crate::control::{ControlError, Mode};
 use crate::core::Core;
 use crate::program::{DeviceOptions, Loaded};
+use crate::sync::lock;
 
 /// Updates that wait for COMMIT at most: they take memory of the switch.
 const UPDATES_MAX: usize = 1 << 20;
-/// Between two looks of the second device's worker at what is asked of it.
-const PAUSE: Duration = Duration::from_micros(50);
+/// Time between two polls of the second device's worker while a request waits for it.
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// A program that was checked, with what controllers know it by.
 #[derive(Debug)]
@@ -117,13 +118,9 @@ impl Saved {
             let working = scope.spawn(work);
             while !working.is_finished() {
                 core.poll(Time::ZERO, None);
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(POLL_INTERVAL);
             }
             working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

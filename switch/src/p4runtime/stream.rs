@@ -4,7 +4,7 @@
 //! notices, which its sender counts; where it would lose an arbitration update, its stream is closed.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::mpsc::Sender;
 use tonic::Status;
@@ -13,6 +13,7 @@ use super::arbitration::{Notice, Standing, StreamId};
 use super::device::election_message;
 use super::proto::google::rpc::Status as RpcStatus;
 use super::proto::p4::v1 as p4;
+use crate::sync;
 use p4::stream_message_response::Update;
 
 /// Messages that wait for a controller.
@@ -29,7 +30,7 @@ pub struct Streams {
 
 impl Streams {
     fn senders(&self) -> MutexGuard<'_, BTreeMap<StreamId, Sender<Message>>> {
-        self.senders.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.senders)
     }
 
     /// A new stream.

@@ -17,9 +17,6 @@ use p4::entity::Entity as Message;
 use p4::update::Type;
 use step::{Step, keeps_action, step};
 
-/// Members and groups from this number on belong to entries with actions of their own; a controller cannot name them.
-pub use wireyard_tables::selector::OWNED as OWN_IDS;
-
 /// Does the updates of a request. What comes back first is kept, if anything was done, when the ticket says so.
 ///
 /// # Errors

@@ -10,7 +10,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
@@ -23,6 +23,7 @@ use super::transmit::{TxVerdict, drop_all, tx_verdict};
 use super::watch::Watch;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
 use super::{RxFrame, TxDone, TxFrame};
+use crate::sync;
 
 /// An AF_PACKET port.
 pub struct RawPort {
@@ -117,7 +118,7 @@ impl Group {
     /// A socket of the group on this interface. One that is not the first waits until the first has made it.
     fn socket(&mut self, index: u32, options: RxOptions) -> io::Result<OwnedFd> {
         let shared = Arc::clone(&self.shared);
-        let mut known = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = sync::lock(&shared);
         let there = known.filter(|(interface, _)| *interface == index && !self.is_first);
         if !self.is_first && there.is_none() {
             return Err(io::ErrorKind::NotFound.into());
@@ -131,7 +132,7 @@ impl Group {
     /// The group ended with its interface: the first queue makes another, which others do not wait for if it is there already.
     fn leave(&mut self) {
         let joined = self.joined.take();
-        let mut known = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = sync::lock(&self.shared);
         known.take_if(|(_, group)| Some(*group) == joined);
     }
 }

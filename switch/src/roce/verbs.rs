@@ -122,6 +122,24 @@ pub enum Status {
     RnrRetryExceeded,
 }
 
+impl Status {
+    /// Its name in reports and in the session of `host`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Success => "success",
+            Status::LocalLength => "local_length",
+            Status::LocalProtection => "local_protection",
+            Status::WorkRequestFlushed => "flushed",
+            Status::BadResponse => "bad_response",
+            Status::RemoteInvalidRequest => "remote_invalid_request",
+            Status::RemoteAccess => "remote_access",
+            Status::RemoteOperation => "remote_operation",
+            Status::RetryExceeded => "retry_exceeded",
+            Status::RnrRetryExceeded => "rnr_retry_exceeded",
+        }
+    }
+}
+
 /// What completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionOp {

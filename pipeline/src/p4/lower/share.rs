@@ -220,6 +220,10 @@ impl Order {
                 }
             }
             StmtKind::Exit => self.written = None,
+            StmtKind::Update { body, .. } => {
+                self.reads_of(statement);
+                self.list(unit, body);
+            }
             StmtKind::Call(name, _) => {
                 self.reads_of(statement);
                 self.action(unit, &name.value, true);

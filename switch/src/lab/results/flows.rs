@@ -276,10 +276,9 @@ fn failures(report: &mut Report, flows: &[Measured<'_>]) {
     let why = match status {
         Status::RetryExceeded => {
             "it sent again after timeouts and NAKs until no retry was left, and nothing more was acknowledged"
-                .to_owned()
         }
-        Status::RnrRetryExceeded => "its receiver was not ready again and again".to_owned(),
-        other => format!("{other:?}"),
+        Status::RnrRetryExceeded => "its receiver was not ready again and again",
+        other => other.name(),
     };
     report.fact("failures", format!("{count} of {} flows, first {name}: {why}", flows.len()));
 }

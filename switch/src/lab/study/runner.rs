@@ -17,6 +17,7 @@ use crate::lab::results::About;
 use crate::lab::{Outcome, scenario, sweep};
 use crate::library::LIBRARIES;
 use crate::program::EngineKind;
+use crate::sync;
 
 /// What one needs to run points.
 #[derive(Clone, Debug)]
@@ -122,7 +123,7 @@ impl Runner<'_> {
     ) -> Result<(), E> {
         let next = AtomicUsize::new(0);
         let take = Mutex::new((take, None));
-        let locked = || take.lock().unwrap_or_else(PoisonError::into_inner);
+        let locked = || sync::lock(&take);
         let work = || {
             while !stop.load(Ordering::Relaxed)
                 && let Some((number, point, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed))

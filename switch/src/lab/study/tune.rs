@@ -69,12 +69,14 @@ pub enum TuneError {
 /// Values of the goal's figure by condition and seed.
 type Measured = BTreeMap<(usize, u64), f64>;
 
-/// A study as a search sees it.
+/// A study as a search sees it: the keys with lists come first.
 struct Search<'r> {
     runner: &'r Runner<'r>,
     goal: &'r Goal,
+    /// Keys with lists.
+    lists: &'r [Key],
     /// Keys that are searched.
-    keys: Vec<Key>,
+    keys: &'r [Key],
     /// Values of the keys with lists; one without values where there is no such key.
     conditions: Vec<Point>,
     jobs: usize,
@@ -103,23 +105,24 @@ pub fn tune(
     jobs: usize,
     stop: &AtomicBool,
 ) -> Result<Report, TuneError> {
-    let study = runner.study;
-    let goal = study.goal.as_ref().ok_or(TuneError::NoGoal)?;
-    let is_list = |axis: &&Key| matches!(axis.values, Values::List(_));
-    let (lists, keys): (Vec<&Key>, Vec<&Key>) = study.axes.iter().partition(is_list);
+    let goal = runner.study.goal.as_ref().ok_or(TuneError::NoGoal)?;
+    let is_list = |axis: &Key| matches!(axis.values, Values::List(_));
+    let (lists, keys): (Vec<Key>, Vec<Key>) = runner.study.axes.iter().cloned().partition(is_list);
     if keys.is_empty() {
         return Err(TuneError::NoRange);
     }
-    let lists: Vec<Key> = lists.into_iter().cloned().collect();
-    let conditions = points::all(&lists, Sample::Grid, study.seed);
-    let keys = keys.into_iter().cloned().collect();
-    let search = Search { runner, goal, keys, conditions, jobs, stop };
+    let axes = [lists.as_slice(), &keys].concat();
+    let study = &Study { axes, ..runner.study.clone() };
+    let runner = &Runner { study, ..runner.clone() };
+    let (lists, keys) = study.axes.split_at(lists.len());
+    let conditions = points::all(lists, Sample::Grid, study.seed);
+    let search = Search { runner, goal, lists, keys, conditions, jobs, stop };
     let shares = search.shares(budget)?;
     let (tried, mut spent) = search.rounds(&shares)?;
     let winner = best(&tried, goal).cloned().ok_or(TuneError::NothingMeasured)?;
     let unseen: Vec<u64> =
         (0..u64::from(shares.last)).map(|n| study.seed.wrapping_add(UNSEEN + n)).collect();
-    let point = points::point(&search.keys, &winner.parts);
+    let point = points::point(search.keys, &winner.parts);
     let tuned = search.values(&[point], &unseen)?.remove(0);
     let written = search.written(&unseen)?;
     spent += 2 * shares.last * search.conditions.len() as u32;
@@ -162,7 +165,7 @@ impl Search<'_> {
             let parts: Vec<Vec<f64>> =
                 drawn.iter().map(|parts| around(parts, centre.as_deref(), width)).collect();
             let settings: Vec<Point> =
-                parts.iter().map(|parts| points::point(&self.keys, parts)).collect();
+                parts.iter().map(|parts| points::point(self.keys, parts)).collect();
             let values = self.values(&settings, &study.seeds)?;
             spent += count * shares.runs;
             for ((parts, point), values) in parts.into_iter().zip(settings).zip(values) {
@@ -197,9 +200,7 @@ impl Search<'_> {
 
     /// The scenario as it is written, under each condition.
     fn written(&self, seeds: &[u64]) -> Result<Measured, TuneError> {
-        let is_list = |axis: &&Key| matches!(axis.values, Values::List(_));
-        let axes = self.runner.study.axes.iter().filter(is_list).cloned().collect();
-        let study = Study { axes, ..self.runner.study.clone() };
+        let study = Study { axes: self.lists.to_vec(), ..self.runner.study.clone() };
         let runner = Runner { study: &study, ..self.runner.clone() };
         Ok(self.measure(&runner, &self.conditions, seeds)?.remove(0))
     }
@@ -207,29 +208,14 @@ impl Search<'_> {
     /// The goal's figure of each setting.
     fn values(&self, settings: &[Point], seeds: &[u64]) -> Result<Vec<Measured>, TuneError> {
         let under = |setting: &Point| {
-            let of = |condition| self.point(setting, condition);
+            let of = |condition: &Point| Point {
+                labels: [condition.labels.as_slice(), &setting.labels].concat(),
+                nodes: [condition.nodes.as_slice(), &setting.nodes].concat(),
+            };
             self.conditions.iter().map(of).collect::<Vec<_>>()
         };
         let points: Vec<Point> = settings.iter().flat_map(under).collect();
         self.measure(self.runner, &points, seeds)
-    }
-
-    /// A setting under a condition, in the order of the study's keys.
-    fn point(&self, setting: &Point, condition: &Point) -> Point {
-        let pairs = |of: &Point| of.labels.iter().cloned().zip(of.nodes.iter().cloned()).collect();
-        let (mut searched, mut listed): (Vec<_>, Vec<_>) = (pairs(setting), pairs(condition));
-        let (mut searched, mut listed) = (searched.drain(..), listed.drain(..));
-        let (labels, nodes) = self
-            .runner
-            .study
-            .axes
-            .iter()
-            .filter_map(|axis| match axis.values {
-                Values::List(_) => listed.next(),
-                Values::Range(_) => searched.next(),
-            })
-            .unzip();
-        Point { labels, nodes }
     }
 
     /// Runs points, as many for each setting as there are conditions.
@@ -349,8 +335,7 @@ fn both(a: &Measured, b: &Measured) -> (Vec<f64>, Vec<f64>) {
 
 /// The last comparison under each condition.
 fn conditions(search: &Search<'_>, written: &Measured, tuned: &Measured) -> Table {
-    let lists =
-        search.runner.study.axes.iter().filter(|axis| matches!(axis.values, Values::List(_)));
+    let lists = search.lists.iter();
     let mut columns: Vec<Column> = lists.map(|axis| Column::words(&axis.key)).collect();
     columns.extend(["as written", "tuned"].map(|name| Column::numbers(name, Unit::Plain)));
     columns.push(Column::numbers("change", Unit::Share));

@@ -2,9 +2,10 @@
 //! let them go with it.
 
 use wireyard_pipeline::ids::{Id, TableId};
+use wireyard_tables::selector::FIRST_OWNED_ID;
 
 use super::step::{Context, Step};
-use super::{OWN_IDS, Pending, Result};
+use super::{Pending, Result};
 use crate::control::{ControlError, Entity, Query, TableEntry, Target, Update};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::translate::action;
@@ -17,10 +18,10 @@ use p4::entity::Entity as Message;
 /// # Errors
 /// [`ControlError::OutOfRange`].
 pub(super) fn not_own(id: u32) -> Result<()> {
-    match id < OWN_IDS {
+    match id < FIRST_OWNED_ID {
         true => Ok(()),
         false => Err(ControlError::OutOfRange(format!(
-            "numbers of members and groups are below {OWN_IDS}; those above belong to entries with action sets"
+            "numbers of members and groups are below {FIRST_OWNED_ID}; those above belong to entries with action sets"
         ))),
     }
 }
@@ -72,8 +73,8 @@ fn free_ids(
     taken: &mut u32,
 ) -> Result<Vec<u32>> {
     let needed = taken.saturating_add(count as u32);
-    let used = context.control.profile_numbers(table)?.filter(|used| *used.end() >= OWN_IDS);
-    let above = used.map_or(OWN_IDS, |used| used.end().saturating_add(1));
+    let used = context.control.profile_numbers(table)?.filter(|used| *used.end() >= FIRST_OWNED_ID);
+    let above = used.map_or(FIRST_OWNED_ID, |used| used.end().saturating_add(1));
     let first = match u32::MAX - above >= needed {
         true => above,
         false => gap(context, table, needed)?,
@@ -95,8 +96,8 @@ fn gap(context: &Context<'_>, table: TableId, needed: u32) -> Result<u32> {
             _ => {}
         })?;
     }
-    let mut first = OWN_IDS;
-    for id in used.into_iter().filter(|id| *id >= OWN_IDS) {
+    let mut first = FIRST_OWNED_ID;
+    for id in used.into_iter().filter(|id| *id >= FIRST_OWNED_ID) {
         if id - first >= needed {
             return Ok(first);
         }

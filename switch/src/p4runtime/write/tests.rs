@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use wireyard_pipeline::ir::ActionCall;
+use wireyard_tables::selector::FIRST_OWNED_ID;
 
 use super::*;
 use crate::control::{Entity, EntryKey, Query, TableEntry, Target};
@@ -127,7 +128,7 @@ fn numbers_of_action_sets_begin_anew_behind_the_last_one() {
         Entity::Group { id, .. } => *id,
         other => panic!("{other:?}"),
     });
-    assert_eq!(ids.collect::<Vec<_>>(), [OWN_IDS, group]);
+    assert_eq!(ids.collect::<Vec<_>>(), [FIRST_OWNED_ID, group]);
 }
 
 #[test]

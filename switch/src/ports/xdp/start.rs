@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::ports::sys::netns::is_in_first_user_namespace;
 use crate::ports::sys::packet;
 use crate::ports::sys::xsk::{Xsk, XskConfig};
 use crate::ports::watch::{Watch, failed};
+use crate::sync;
 
 /// The program on an interface, which feeds the sockets of all queues of a port.
 pub(super) struct Program {
@@ -71,12 +72,12 @@ impl Queue {
     }
 
     fn share(&self, program: Option<Arc<Program>>) {
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = program;
+        *sync::lock(&self.shared) = program;
     }
 
     /// The program on this interface, if it is there.
     fn program(&self, index: u32) -> Option<Arc<Program>> {
-        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = sync::lock(&self.shared);
         shared.clone().filter(|program| program.index == index)
     }
 
