@@ -18,7 +18,7 @@ ingress: [ std.egress_port = std.ingress_port ]
 
 /// A port with frames to receive that breaks the contract of [`Port`] where a test asks for it.
 #[derive(Clone, Copy, Default)]
-struct Liar {
+struct FaultyPort {
     frames: usize,
     /// Gives all frames at once, whatever it is asked for.
     gives_too_many: bool,
@@ -26,9 +26,9 @@ struct Liar {
     only_says_sent: bool,
 }
 
-impl Port for Liar {
+impl Port for FaultyPort {
     fn name(&self) -> &str {
-        "liar"
+        "faulty"
     }
 
     fn caps(&self) -> PortCaps {
@@ -75,7 +75,7 @@ impl Port for Liar {
     }
 }
 
-fn polled(port: Liar) -> Core {
+fn polled(port: FaultyPort) -> Core {
     let loaded = from_text("echo.yaml", ECHO).unwrap();
     let mut core = loaded.device(DeviceOptions::small()).unwrap();
     core.add_port(1, Box::new(port)).unwrap();
@@ -85,16 +85,19 @@ fn polled(port: Liar) -> Core {
 
 #[test]
 fn frames_over_the_burst_are_refused_by_name() {
-    let mut core = polled(Liar { frames: 200, gives_too_many: true, ..Liar::default() });
-    let said: Vec<String> = core.take_messages().iter().map(|said| said.to_string()).collect();
-    assert!(said.iter().any(|said| said.contains("gave 136 frames more than the 64")), "{said:?}");
+    let mut core =
+        polled(FaultyPort { frames: 200, gives_too_many: true, ..FaultyPort::default() });
+    let messages = core.take_messages();
+    let texts: Vec<String> = messages.iter().map(|message| message.to_string()).collect();
+    let surplus = "gave 136 frames more than the 64";
+    assert!(texts.iter().any(|text| text.contains(surplus)), "{texts:?}");
     let total = core.statistics().total;
     assert_eq!((total.received, total.sent, total.balanced), (64, 64, true));
 }
 
 #[test]
 fn a_port_that_only_says_that_it_sent_has_no_room() {
-    let mut core = polled(Liar { frames: 3, only_says_sent: true, ..Liar::default() });
+    let mut core = polled(FaultyPort { frames: 3, only_says_sent: true, ..FaultyPort::default() });
     let total = core.statistics().total;
     assert_eq!((total.received, total.sent, total.queued, total.balanced), (3, 0, 3, true));
 }
@@ -104,7 +107,7 @@ fn a_configuration_by_its_text_gives_queues_or_says_what_is_wrong() {
     let text = "ports: { 1: { rate: 1 Gbit/s } }\nqos: { preset: plain }\n";
     let loaded = from_text("echo.yaml", ECHO).unwrap().with_config("queues.yaml", text).unwrap();
     let mut core = loaded.device(DeviceOptions::small()).unwrap();
-    core.add_port(1, Box::new(Liar { frames: 2, ..Liar::default() })).unwrap();
+    core.add_port(1, Box::new(FaultyPort { frames: 2, ..FaultyPort::default() })).unwrap();
     loaded.set_queues(&mut core, &[1]).unwrap();
     core.poll(Time::from_ns(1), None);
     let total = core.statistics().total;
@@ -143,7 +146,7 @@ digests: { seen: { port: std.ingress_port } }
 ingress: [ digest(seen), drop ]
 ";
     let mut core = from_text("talk.yaml", program).unwrap().device(DeviceOptions::small()).unwrap();
-    core.add_port(1, Box::new(Liar { frames: 1, ..Liar::default() })).unwrap();
+    core.add_port(1, Box::new(FaultyPort { frames: 1, ..FaultyPort::default() })).unwrap();
     let control = core.control().unwrap().clone();
     let mut stream = control.subscribe(Interest::ALL, 16).unwrap();
     core.poll(Time::from_ns(1), None);

@@ -306,17 +306,22 @@ fn an_indexed_job_is_a_manifest() {
     assert!(first.starts_with(merge) && first.ends_with(out), "{first}");
 }
 
+/// A study of an incast: marks are many, and only marking is by chance.
+fn place_incast(study: &str) -> tempfile::TempDir {
+    let folder = place(study);
+    let loads = "{ load: 15 %, sizes: ali_storage, from: senders, to: sink, until: 300 us }";
+    let busy = SCENARIO.replace(loads, "{ from: senders, to: sink, size: 300 KB }");
+    let busy = busy.replace("duration: 400 us", "duration: 800 us");
+    fs::write(folder.path().join("marks.yaml"), busy).expect("writes");
+    folder
+}
+
 #[test]
 fn a_search_keeps_its_budget_and_is_judged_by_seeds_that_it_did_not_see() {
     let study = "study: search\nscenario: marks.yaml\nvary:\n  \
                  switch.qos.wred_profiles.ROCE.green.kmax: { from: 50 KB, to: 800 KB, scale: log }\n  \
                  switch.qos.wred_profiles.ROCE.green.pmax: { from: 1 %, to: 50 %, scale: log }\ngoal: min flows.cnps\n";
-    let folder = place(study);
-    // An incast: marks are many, and only marking is by chance.
-    let loads = "{ load: 15 %, sizes: ali_storage, from: senders, to: sink, until: 300 us }";
-    let busy = SCENARIO.replace(loads, "{ from: senders, to: sink, size: 300 KB }");
-    let busy = busy.replace("duration: 400 us", "duration: 800 us");
-    fs::write(folder.path().join("marks.yaml"), busy).expect("writes");
+    let folder = place_incast(study);
     let (path, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
     let tune =
         |budget: &str| run(&["lab", "tune", name(&path), "--budget", budget, "-o", name(&out)]);
@@ -347,11 +352,7 @@ fn a_setting_is_searched_that_is_good_under_every_condition() {
                  flows.0.size: [200 KB, 400 KB]\n  \
                  switch.qos.wred_profiles.ROCE.green.kmax: { from: 50 KB, to: 800 KB, scale: log }\n\
                  goal: min flows.cnps\n";
-    let folder = place(study);
-    let loads = "{ load: 15 %, sizes: ali_storage, from: senders, to: sink, until: 300 us }";
-    let busy = SCENARIO.replace(loads, "{ from: senders, to: sink, size: 300 KB }");
-    let busy = busy.replace("duration: 400 us", "duration: 800 us");
-    fs::write(folder.path().join("marks.yaml"), busy).expect("writes");
+    let folder = place_incast(study);
     let (path, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
     let tune = || run(&["lab", "tune", name(&path), "--budget", "72", "-o", name(&out)]);
     let ended = tune();

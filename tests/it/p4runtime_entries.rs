@@ -263,7 +263,8 @@ fn member(controller: &Controller, profile: &str, member_id: u32) -> Message {
     })
 }
 
-fn choice(
+/// A group of members with weights.
+pub(crate) fn choice(
     controller: &Controller,
     profile: &str,
     members: &[(u32, i32)],

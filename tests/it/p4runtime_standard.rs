@@ -7,6 +7,7 @@ use wireyard_switch::p4runtime::proto::p4::v1 as p4;
 use wireyard_tests::p4client::{Controller, codes, insert, update};
 
 use crate::p4runtime::{Rig, frame, rig};
+use crate::p4runtime_entries::choice;
 use crate::rig::private_network;
 use p4::entity::Entity as Message;
 use p4::field_match::{Exact, FieldMatchType, Ternary};
@@ -65,17 +66,8 @@ fn member(controller: &Controller, profile: &str, action: &str) -> Message {
 }
 
 fn group(controller: &Controller, profile: &str, members: &[u32], max_size: i32) -> Message {
-    let one = |member_id: &u32| p4::action_profile_group::Member {
-        member_id: *member_id,
-        weight: 1,
-        watch_kind: None,
-    };
-    Message::ActionProfileGroup(p4::ActionProfileGroup {
-        action_profile_id: controller.id(profile),
-        group_id: 1,
-        members: members.iter().map(one).collect(),
-        max_size,
-    })
+    let members: Vec<(u32, i32)> = members.iter().map(|id| (*id, 1)).collect();
+    choice(controller, profile, &members, max_size)
 }
 
 /// An entry of the table with const ones.

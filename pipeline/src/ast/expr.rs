@@ -97,7 +97,41 @@ pub enum AstBin {
     Concat,
 }
 
+impl Ast {
+    /// Every path in it, each before those of its indices.
+    pub(crate) fn paths<'a>(&'a self, found: &mut dyn FnMut(&'a Path)) {
+        match self {
+            Ast::Path(path) => path.paths(found),
+            Ast::Unary(_, value)
+            | Ast::Named(_, value)
+            | Ast::Cast(_, value)
+            | Ast::Signed(value) => value.value.paths(found),
+            Ast::Slice { value, high, low } => {
+                [value, high, low].into_iter().for_each(|part| part.value.paths(found));
+            }
+            Ast::Binary(_, left, right) => {
+                [left, right].into_iter().for_each(|part| part.value.paths(found));
+            }
+            Ast::Mux(condition, then, other) => {
+                [condition, then, other].into_iter().for_each(|part| part.value.paths(found));
+            }
+            Ast::Call(_, args) => args.iter().for_each(|arg| arg.value.paths(found)),
+            Ast::Number { .. } | Ast::Bool(_) => {}
+        }
+    }
+}
+
 impl Path {
+    /// This one, and those of its indices.
+    pub(crate) fn paths<'a>(&'a self, found: &mut dyn FnMut(&'a Path)) {
+        found(self);
+        for part in &self.parts {
+            if let PathPart::Index(index) = part {
+                index.value.paths(found);
+            }
+        }
+    }
+
     /// The whole path as one name, when it is only names: `ipv4.ttl`.
     pub fn plain(&self) -> Option<String> {
         let mut text = String::new();

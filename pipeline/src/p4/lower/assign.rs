@@ -213,24 +213,25 @@ fn is_nowhere(place: &AstExpr) -> bool {
 /// Storage that a value is made of: the first names of paths, of metadata the second too.
 pub(super) fn roots(value: &Val, found: &mut Vec<String>) {
     match value {
-        Val::Scalar(scalar) => in_expr(scalar, found),
+        Val::Scalar(scalar) => scalar.value.paths(&mut |path| root(path, found)),
         Val::Struct(fields) | Val::Union(fields) | Val::Literal(Some(fields)) => {
             fields.iter().for_each(|(_, value)| roots(value, found));
         }
-        Val::Header(header) => in_path(&header.path, found),
+        Val::Header(header) => header.path.paths(&mut |path| root(path, found)),
         Val::Stack(stack) => {
             found.push(stack.name.clone());
             stack.elements.iter().for_each(|value| roots(value, found));
         }
         Val::Choice(choice) => {
-            in_expr(&choice.at, found);
+            choice.at.value.paths(&mut |path| root(path, found));
             choice.elements.iter().for_each(|value| roots(value, found));
         }
         _ => {}
     }
 }
 
-fn in_path(path: &Path, found: &mut Vec<String>) {
+/// The storage that a path is in.
+fn root(path: &Path, found: &mut Vec<String>) {
     let name = |at: usize| match path.parts.get(at) {
         Some(PathPart::Name(name)) => name.value.as_str(),
         _ => "",
@@ -240,32 +241,5 @@ fn in_path(path: &Path, found: &mut Vec<String>) {
         // Numbers with names.
         "path" | "error" => {}
         first => found.push(first.to_owned()),
-    }
-    for part in &path.parts {
-        if let PathPart::Index(index) = part {
-            in_expr(index, found);
-        }
-    }
-}
-
-fn in_expr(expr: &AstExpr, found: &mut Vec<String>) {
-    match &expr.value {
-        Ast::Path(path) => in_path(path, found),
-        Ast::Unary(_, value)
-        | Ast::Named(_, value)
-        | Ast::Cast(_, value)
-        | Ast::Signed(value)
-        | Ast::Slice { value, .. } => {
-            in_expr(value, found);
-        }
-        Ast::Binary(_, left, right) => {
-            in_expr(left, found);
-            in_expr(right, found);
-        }
-        Ast::Mux(condition, then, other) => {
-            [condition, then, other].into_iter().for_each(|part| in_expr(part, found));
-        }
-        Ast::Call(_, args) => args.iter().for_each(|arg| in_expr(arg, found)),
-        Ast::Number { .. } | Ast::Bool(_) => {}
     }
 }

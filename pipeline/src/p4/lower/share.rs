@@ -175,7 +175,7 @@ impl Order {
 
     fn read(&mut self, expr: &AstExpr) {
         let mut fields = Vec::new();
-        rewrite::in_expr(&mut expr.clone(), &mut |path| fields.extend(self.field(path)));
+        expr.value.paths(&mut |path| fields.extend(self.field(path)));
         for field in fields {
             self.mention(field, !self.is_written(field));
         }
