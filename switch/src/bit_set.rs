@@ -1,6 +1,6 @@
 //! A set of small numbers as bits, walked in their order: ports with something to send.
 //!
-//! It knows its size only as "empty or not", which is asked for every packet. Memory is one bit for each number that there is room for.
+//! Whether it is empty is read for every packet; its size is not kept beyond that. Memory is one bit for each number that there is room for.
 
 /// A set of the numbers that [`BitSet::grow`] made room for.
 #[derive(Clone, Debug, Default)]

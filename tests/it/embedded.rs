@@ -1,4 +1,4 @@
-//! The crates in a program of somebody else's: ports that break the contract of [`Port`], configurations and entries by their text.
+//! The crates as a program outside of this repository uses them: ports that break the contract of [`Port`], configurations and entries by their text.
 
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_switch::control::{Entity, Interest, Query, TableEntry};
@@ -18,7 +18,7 @@ ingress: [ std.egress_port = std.ingress_port ]
 
 /// A port with frames to receive that breaks the contract of [`Port`] where a test asks for it.
 #[derive(Clone, Copy, Default)]
-struct FaultyPort {
+struct BrokenPort {
     frames: usize,
     /// Gives all frames at once, whatever it is asked for.
     gives_too_many: bool,
@@ -26,9 +26,9 @@ struct FaultyPort {
     only_says_sent: bool,
 }
 
-impl Port for FaultyPort {
+impl Port for BrokenPort {
     fn name(&self) -> &str {
-        "faulty"
+        "broken"
     }
 
     fn caps(&self) -> PortCaps {
@@ -75,7 +75,7 @@ impl Port for FaultyPort {
     }
 }
 
-fn polled(port: FaultyPort) -> Core {
+fn polled(port: BrokenPort) -> Core {
     let loaded = from_text("echo.yaml", ECHO).unwrap();
     let mut core = loaded.device(DeviceOptions::small()).unwrap();
     core.add_port(1, Box::new(port)).unwrap();
@@ -86,7 +86,7 @@ fn polled(port: FaultyPort) -> Core {
 #[test]
 fn frames_over_the_burst_are_refused_by_name() {
     let mut core =
-        polled(FaultyPort { frames: 200, gives_too_many: true, ..FaultyPort::default() });
+        polled(BrokenPort { frames: 200, gives_too_many: true, ..BrokenPort::default() });
     let messages = core.take_messages();
     let texts: Vec<String> = messages.iter().map(|message| message.to_string()).collect();
     let surplus = "gave 136 frames more than the 64";
@@ -97,7 +97,7 @@ fn frames_over_the_burst_are_refused_by_name() {
 
 #[test]
 fn a_port_that_only_says_that_it_sent_has_no_room() {
-    let mut core = polled(FaultyPort { frames: 3, only_says_sent: true, ..FaultyPort::default() });
+    let mut core = polled(BrokenPort { frames: 3, only_says_sent: true, ..BrokenPort::default() });
     let total = core.statistics().total;
     assert_eq!((total.received, total.sent, total.queued, total.balanced), (3, 0, 3, true));
 }
@@ -107,7 +107,7 @@ fn a_configuration_by_its_text_gives_queues_or_says_what_is_wrong() {
     let text = "ports: { 1: { rate: 1 Gbit/s } }\nqos: { preset: plain }\n";
     let loaded = from_text("echo.yaml", ECHO).unwrap().with_config("queues.yaml", text).unwrap();
     let mut core = loaded.device(DeviceOptions::small()).unwrap();
-    core.add_port(1, Box::new(FaultyPort { frames: 2, ..FaultyPort::default() })).unwrap();
+    core.add_port(1, Box::new(BrokenPort { frames: 2, ..BrokenPort::default() })).unwrap();
     loaded.set_queues(&mut core, &[1]).unwrap();
     core.poll(Time::from_ns(1), None);
     let total = core.statistics().total;
@@ -146,7 +146,7 @@ digests: { seen: { port: std.ingress_port } }
 ingress: [ digest(seen), drop ]
 ";
     let mut core = from_text("talk.yaml", program).unwrap().device(DeviceOptions::small()).unwrap();
-    core.add_port(1, Box::new(FaultyPort { frames: 1, ..FaultyPort::default() })).unwrap();
+    core.add_port(1, Box::new(BrokenPort { frames: 1, ..BrokenPort::default() })).unwrap();
     let control = core.control().unwrap().clone();
     let mut stream = control.subscribe(Interest::ALL, 16).unwrap();
     core.poll(Time::from_ns(1), None);

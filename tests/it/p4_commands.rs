@@ -72,20 +72,20 @@ fn macros_and_folders_reach_a_p4_program() {
 
 /// The error for a program of another architecture or of P4-14 says what to do with it.
 #[test]
-fn a_program_that_is_not_for_here_is_told_what_to_do() {
+fn a_program_that_is_not_for_here_gets_a_way_out() {
     let folder = tempfile::tempdir().expect("a folder");
-    let refused = |text: &str, told: &str| {
-        fs::write(folder.path().join("other.p4"), text).expect("writes");
-        let (code, said) = run(folder.path(), &["check", "other.p4"]);
-        assert!(code == Some(1) && said.contains(told), "{said}");
-        said
+    let refused = |source: &str, help: &str| {
+        fs::write(folder.path().join("other.p4"), source).expect("writes");
+        let (code, text) = run(folder.path(), &["check", "other.p4"]);
+        assert!(code == Some(1) && text.contains(help), "{text}");
+        text
     };
-    let said = refused("#include <tna.p4>\n", "the architecture of another target");
-    assert!(!said.contains("did you mean"), "{said}");
+    let text = refused("#include <tna.p4>\n", "the architecture of another target");
+    assert!(!text.contains("did you mean"), "{text}");
     refused("#include \"v1modle.p4\"\n", "+ #include \"v1model.p4\"");
     refused("header_type h_t { fields { a : 8; } }\n", "p4c --std p4-14");
-    let text = "bit<8> f(in bit<8> n) { return 8w1 | (1 << n); }\n";
-    refused(text, "give the number on the left a width");
+    let source = "bit<8> f(in bit<8> n) { return 8w1 | (1 << n); }\n";
+    refused(source, "give the number on the left a width");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use tonic::Code;
 use wireyard_switch::p4runtime::proto::p4::v1 as p4;
 use wireyard_tests::p4client::{Controller, codes, insert, update};
+use wireyard_tests::workspace_root;
 
 use crate::p4runtime::{Rig, frame, rig};
 use crate::p4runtime_entries::choice;
@@ -17,6 +18,7 @@ use p4::update::Type::{Delete, Insert, Modify};
 use p4::write_request::Atomicity::DataplaneAtomic;
 
 const PROGRAM: &str = "tests/data/p4runtime/entries.p4";
+const EMPTY_GROUP: &str = "tests/data/p4runtime/empty_group.p4";
 const A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 
 fn start(program: &str) -> (Rig, Controller) {
@@ -246,16 +248,40 @@ fn requests_between_save_and_commit_are_of_the_new_program() {
 #[test]
 fn an_empty_group_runs_the_action_that_psa_gives_it() {
     let Some(_network) = private_network("empty groups") else { return };
-    let (mut rig, mut controller) = start("tests/data/p4runtime/empty_group.p4");
+    let (mut rig, mut controller) = start(EMPTY_GROUP);
     let packet = frame(A, A, 0x1234);
     rig.wires[0].send(std::slice::from_ref(&packet));
     assert!(rig.wires[1].receive_unexpected().is_empty(), "a miss drops");
-    let choice = group(&controller, "In.ways", &[], 0);
-    let named = entry(&controller, "In.chosen", Some(Does::ActionProfileGroupId(1)));
-    let batch = vec![insert(choice), insert(Message::TableEntry(named))];
-    assert_eq!(done(&mut controller, batch), []);
+    insert_empty_group(&mut controller);
     assert_eq!(rig.passes(&packet).len(), 1, "its group is empty");
     rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// PSA 1.1, section 7.12: without the property it is `NoAction`, not the default action.
+#[test]
+fn an_empty_group_does_nothing_where_psa_names_no_action() {
+    let Some(_network) = private_network("empty groups without an action") else { return };
+    let text = std::fs::read_to_string(workspace_root().join(EMPTY_GROUP)).expect("the program");
+    let text = text.replace("        psa_empty_group_action = leave(2);\n", "");
+    let text = text.replace("default_action = stop();", "default_action = leave(2);");
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("empty_group.p4");
+    std::fs::write(&program, text).expect("writes");
+    let (mut rig, mut controller) = start(program.to_str().expect("a name"));
+    let packet = frame(A, A, 0x1234);
+    assert_eq!(rig.passes(&packet).len(), 1, "a miss leaves");
+    insert_empty_group(&mut controller);
+    rig.wires[0].send(std::slice::from_ref(&packet));
+    assert!(rig.wires[1].receive_unexpected().is_empty(), "its group is empty");
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// An entry for `A` with a group without members.
+fn insert_empty_group(controller: &mut Controller) {
+    let choice = group(controller, "In.ways", &[], 0);
+    let named = entry(controller, "In.chosen", Some(Does::ActionProfileGroupId(1)));
+    let batch = vec![insert(choice), insert(Message::TableEntry(named))];
+    assert_eq!(done(controller, batch), []);
 }
 
 #[test]

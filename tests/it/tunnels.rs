@@ -32,8 +32,8 @@ fn tunnel(rig: &Rig, what: &'static str) -> bool {
     true
 }
 
-/// TCP in a tunnel had 0.2 Mbit/s by `raw:` and `pnet:`, and no connection by `xdp:`. Port 1234 is a tunnel only by the word of the kernel,
-/// which a packet socket has.
+/// TCP in a tunnel had 0.2 Mbit/s by `raw:` and `pnet:`, and no connection by `xdp:`. That port 1234 is a tunnel
+/// only the kernel says, beside a frame of a packet socket.
 #[test]
 fn tcp_in_a_tunnel_runs_at_speed() {
     let test = "tcp_in_a_tunnel_runs_at_speed";

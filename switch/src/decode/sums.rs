@@ -79,7 +79,7 @@ impl Decoded<'_> {
                 None => unchecked(&known.crc, why.unwrap_or("none is declared for this packet")),
             }
         }
-        // The first that is expected is the innermost: where its header was not reached, nobody knows.
+        // The first that is expected is the innermost: where its header was not reached, that cannot be known.
         let innermost = self.summary.expected.first();
         let is_reached = innermost.is_some_and(|known| self.parsed.is_valid(known.header));
         if let Some(error) = self.parsed.error()

@@ -64,7 +64,7 @@ const WRONG_PAYLEN: &str = concat!(
 );
 
 #[test]
-fn a_crc_that_the_parser_did_not_reach_is_told_beside_one_that_is_right() {
+fn a_crc_that_the_parser_did_not_reach_is_listed_beside_one_that_is_right() {
     let mut dissector = Dissector::new(None).unwrap();
     let packet = bytes(WRONG_PAYLEN);
     let frame = Frame { link: LinkType::Infiniband, ..frame(&packet) };

@@ -16,6 +16,8 @@ pub(crate) struct ScriptedPort {
     pub(crate) longest: u32,
     pub(crate) mac: Option<[u8; 6]>,
     pub(crate) poll_fd: Option<RawFd>,
+    /// Set when it is flushed.
+    pub(crate) is_flushed: Arc<AtomicBool>,
     /// Set when it is closed.
     pub(crate) is_closed: Arc<AtomicBool>,
 }
@@ -54,6 +56,11 @@ impl Port for ScriptedPort {
         let dropped = usize::from(sent < frames.len());
         frames.drain(..sent + dropped).for_each(|frame| mem.free(frame.buf));
         Ok(TxDone { sent, dropped })
+    }
+
+    fn flush(&mut self, _: &mut PacketMemory) -> Result<(), PortError> {
+        self.is_flushed.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn poll_fd(&self) -> Option<RawFd> {

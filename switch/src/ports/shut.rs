@@ -113,6 +113,10 @@ impl Port for ShutPort {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use wireyard_pipeline::packet::MemoryConfig;
     use wireyard_tables::time::Span;
 
     use super::super::faults::FaultyPort;
@@ -124,11 +128,23 @@ mod tests {
     fn what_a_decorator_does_not_change_is_that_of_the_port_below() {
         let mac = Some([2, 0, 0, 0, 0, 7]);
         let setup = FaultSetup { delay: Span::from_ms(1), ..FaultSetup::NONE };
-        let cable =
-            FaultyPort::new(Box::new(ScriptedPort { mac, ..ScriptedPort::default() }), setup);
-        let mut port = ShutPort::new(Box::new(cable));
-        assert_eq!(port.interface_mac(), mac);
+        let (is_flushed, is_closed) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let lowest = ScriptedPort {
+            mac,
+            poll_fd: Some(5),
+            is_flushed: Arc::clone(&is_flushed),
+            is_closed: Arc::clone(&is_closed),
+            ..ScriptedPort::default()
+        };
+        let mut port = ShutPort::new(Box::new(FaultyPort::new(Box::new(lowest), setup)));
+        assert_eq!((port.interface_mac(), port.poll_fd()), (mac, Some(5)));
+        let config = MemoryConfig { chunks: 4, chunk_bytes: 2048, headroom_bytes: 256 };
+        let mut mem = PacketMemory::new(config).unwrap();
+        port.flush(&mut mem).unwrap();
+        assert!(is_flushed.load(Ordering::Relaxed));
         assert!(port.is_always_polled() && port.faults().is_some());
         assert!(port.set_faults(FaultSetup::NONE) && port.fault_setup().is_none());
+        port.close(&mut mem);
+        assert!(is_closed.load(Ordering::Relaxed));
     }
 }

@@ -158,12 +158,13 @@ fn storms(window: &Window<'_>, edges: &mut BTreeMap<Sender, Edge>) {
         let Some((node, port)) = far_end(window, (host, 1)) else { continue };
         let edge = edges.entry((host, 1)).or_default();
         edge.is_storm = true;
-        let heard = window.lab.cores[node].traffic().received_pauses().iter();
-        let heard = heard.filter(|of| window.lab.linked_port(node, of.port) == Some(port));
-        let mut heard = heard.filter(|of| of.at >= fault.at && of.stopped >> priority & 1 == 1);
-        let Some(first) = heard.next() else { continue };
+        let received = window.lab.cores[node].traffic().received_pauses().iter();
+        let received = received.filter(|of| window.lab.linked_port(node, of.port) == Some(port));
+        let mut received =
+            received.filter(|of| of.at >= fault.at && of.stopped >> priority & 1 == 1);
+        let Some(first) = received.next() else { continue };
         let mut pause = (first.at, first.at + first.lasts);
-        for next in heard {
+        for next in received {
             if next.at > pause.1 {
                 edge.add((pause.0, pause.1.min(end)), from, Some((OUTSIDE, false)));
                 pause.0 = next.at;
