@@ -6,7 +6,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use wireyard_tests::binary::run;
@@ -32,6 +33,20 @@ fn threads(pid: u32) -> Vec<(String, Vec<(String, String)>)> {
     };
     let all = tasks.map(|task| lines(status(&task.unwrap().path())));
     all.filter(|lines| !lines.is_empty()).map(|lines| (lines[0].1.clone(), lines)).collect()
+}
+
+/// The threads of a switch once each has its own name: a thread that has just begun has that of its parent (clone(2)).
+fn named_threads(pid: u32) -> Vec<(String, Vec<(String, String)>)> {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let threads = threads(pid);
+        let unnamed = threads.iter().filter(|(name, _)| name == "wireyard").count() - 1;
+        if unnamed == 0 {
+            return threads;
+        }
+        assert!(Instant::now() < deadline, "{unnamed} threads have no name of their own");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn value<'a>(lines: &'a [(String, String)], name: &str) -> &'a str {
@@ -84,7 +99,7 @@ fn realtime_is_for_workers_alone() {
     cables();
     let more = ["--realtime", "--workers", "2", "--p4runtime", "127.0.0.1:0"];
     let switch = Switch::start(&[&["programs/l2_switch"], &PORTS[..], &more].concat());
-    for (name, lines) in threads(switch.pid()) {
+    for (name, lines) in named_threads(switch.pid()) {
         let stat = fs::read_to_string(format!("/proc/{}/stat", value(&lines, "Pid"))).unwrap();
         // After the name: fields 40 and 41, priority and policy (proc_pid_stat(5)).
         let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
