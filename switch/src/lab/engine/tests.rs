@@ -120,7 +120,7 @@ pub(in crate::lab) fn scenario(text: &str) -> Arc<Scenario> {
     Arc::new(scenario::read(path, &loader).expect("the scenario reads").0)
 }
 
-fn lab(text: &str, seed: u64) -> Lab {
+pub(in crate::lab) fn lab(text: &str, seed: u64) -> Lab {
     let options = Options { seed: Some(seed), ..Options::default() };
     Lab::new(scenario(text), options).expect("the lab builds")
 }
