@@ -31,6 +31,7 @@ use super::compiled::{Facts, Tables};
 use super::error::{Budget, CompileError, OPERATIONS_MAX, internal};
 use super::plan::Control;
 use super::plan::tables::Search;
+use super::plan::validity::KnownValidity;
 use super::runtime::Helper;
 use super::vm_context::{VALUE_BYTES, VALUES_MAX};
 use crate::ids::*;
@@ -75,6 +76,8 @@ pub(super) struct Emit<'g> {
     is_burst: bool,
     /// The control, as the analyses see it.
     pub(super) control: Control<'g>,
+    /// In generic code, what is known about the headers of the packet.
+    known_validity: KnownValidity,
     /// In path-specialised code, the packet and what is known about it.
     on_path: Option<path::OnPath>,
     /// There, what ingress decides.
@@ -162,6 +165,7 @@ impl<'g> Emit<'g> {
             inside_byte: false,
             is_burst: false,
             control,
+            known_validity: KnownValidity::default(),
             on_path: None,
             decisions: None,
             following: None,
@@ -490,9 +494,12 @@ impl<'g> Emit<'g> {
         self.b.ins().icmp(cc, a, b)
     }
 
-    /// On a path, whether a header is valid where that is known.
+    /// Whether a header is valid where that is known.
     pub(super) fn is_valid(&self, instance: InstanceId) -> Option<bool> {
-        self.on_path.as_ref()?.path.is_valid(instance)
+        match &self.on_path {
+            Some(on) => on.path.is_valid(instance),
+            None => self.known_validity.of(instance),
+        }
     }
 
     /// A condition whose value is known on this path.

@@ -38,6 +38,9 @@ impl Emit<'_> {
 
     /// All zeros, unless it is valid already.
     fn make_zero(&mut self, instance: InstanceId) {
+        if self.is_valid(instance) == Some(true) {
+            return;
+        }
         let (make, done) = (self.b.create_block(), self.b.create_block());
         let (valid, this) = (self.b.use_var(self.valid), self.num(bit(instance)));
         let there = self.b.ins().band(valid, this);

@@ -16,6 +16,15 @@ use wireyard_tables::raw::RawTable;
 
 impl Emit<'_> {
     pub(super) fn op(&mut self, op: &Op) -> Result<(), CompileError> {
+        self.operation(op)?;
+        if self.on_path.is_none() {
+            let program = self.program;
+            self.known_validity.step(program, op);
+        }
+        Ok(())
+    }
+
+    fn operation(&mut self, op: &Op) -> Result<(), CompileError> {
         self.spend(1)?;
         let shape = if self.on_path.is_some() { Shape::PathSpecialised } else { Shape::Generic };
         if operations::step(self.program, self.facts, op, shape).is_some() {

@@ -6,6 +6,7 @@ use crate::ids::*;
 use crate::interp::bridge::end;
 use crate::ir::{BuiltinError, Case, ExprKind, ParserOp, Pattern, Target, Transition};
 use crate::jit::plan::path::outcomes;
+use crate::jit::plan::validity::KnownValidity;
 use crate::jit::runtime::Helper;
 use crate::jit::vm_context::Members;
 use crate::phv::{Slot, bit};
@@ -51,6 +52,7 @@ impl Emit<'_> {
         };
         for (id, state) in parser.states.entries() {
             self.b.switch_to_block(states[id.index()]);
+            self.known_validity = KnownValidity::default();
             self.at(state.span);
             self.count_state(visited, parser.max_states);
             self.inside_byte = state.ops.iter().any(|op| matches!(op, ParserOp::Advance(_)));
@@ -65,6 +67,7 @@ impl Emit<'_> {
                 Ok(())
             })?;
         }
+        self.known_validity = KnownValidity::default();
         self.in_parser = false;
         Ok(())
     }
@@ -112,9 +115,11 @@ impl Emit<'_> {
                     self.must_be_whole_bytes();
                 }
                 self.extract(*instance);
+                self.known_validity.set(*instance, true);
                 Ok(())
             }
             ParserOp::SetInvalid(instance) => {
+                self.known_validity.set(*instance, false);
                 let mask = self.num(!bit(*instance));
                 for set in [self.valid, self.received] {
                     let now = self.b.use_var(set);
@@ -142,6 +147,7 @@ impl Emit<'_> {
                 self.lists.parser_ops.push(op.clone());
                 let code = self.call(Helper::ParserOp, &[index]);
                 self.sync_in(true);
+                self.known_validity = KnownValidity::default();
                 self.leave_unless_zero(code);
                 Ok(())
             }
