@@ -127,7 +127,7 @@ impl Emit<'_> {
         }
         let index = self.num(index as u64);
         let code = self.call(Helper::Op, &[index]);
-        self.sync_in(true);
+        self.sync_in();
         self.leave_unless_zero(code);
         Ok(())
     }
