@@ -54,7 +54,7 @@ pub const PASSES: &[Pass] = &[
     },
     Pass {
         name: "dead-blocks",
-        summary: "remove blocks that nothing reaches, go around those that only jump",
+        summary: "remove blocks that nothing reaches and decisions between ways that are one, go around blocks that only jump",
         level: 1,
         run: dead_blocks::run,
     },

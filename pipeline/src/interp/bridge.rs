@@ -37,17 +37,17 @@ pub(crate) struct Scalars {
     /// Parse again.
     pub(crate) resubmit: Again,
     /// The lock of a register update under way, or [`NO_LOCK`].
-    lock: u32,
+    pub(crate) lock: u32,
 }
 
 /// No lock is held.
-const NO_LOCK: u32 = u32::MAX;
+pub(crate) const NO_LOCK: u32 = u32::MAX;
 
 /// A step of a pass.
 #[derive(Clone, Copy)]
 pub(crate) enum Step<'a> {
-    /// Decisions at their defaults, nothing parsed.
-    Begin,
+    /// Metadata that came with the packet.
+    CarriedIn,
     /// An operation of a parser state.
     ParserOp(&'a ParserOp),
     /// The parser stopped, with this end: body, trailers, checksums.
@@ -73,6 +73,8 @@ pub(crate) mod end {
     pub(crate) const PUNT: u64 = 3 << 32;
     /// A parser error.
     pub(crate) const REJECT: u64 = 4 << 32;
+    /// The pass is concluded: there is no step left.
+    pub(crate) const CONCLUDED: u64 = 5 << 32;
 }
 
 fn encode(result: Result<(), End>) -> u64 {
@@ -153,10 +155,6 @@ impl Interp {
     pub(crate) fn step(&self, cx: &mut Context<'_>, work: Work<'_>, step: Step<'_>) -> u64 {
         let Work { tables, packet, meta, half, scalars, locals } = work;
         let scratch = &mut cx.worker.scratch;
-        if let Step::Begin = step {
-            scratch.phv.reset();
-            *scalars = Scalars::new(packet.len);
-        }
         (scratch.phv.valid, scratch.phv.received) = (scalars.valid, scalars.received);
         // The other steps are between two bodies.
         let has_locals = matches!(step, Step::ParserOp(_) | Step::Op(_) | Step::Eval(_));
@@ -194,14 +192,18 @@ impl<'a> Pass<'a> {
     #[inline(always)]
     fn step(&mut self, step: Step<'a>) -> Result<(), End> {
         match step {
-            Step::Begin => self.start(),
+            Step::CarriedIn => self.carried_in(),
             Step::ParserOp(op) => self.parser_op(op)?,
             Step::Parsed(code) => {
+                self.scratch.phv.tail.fill(Default::default());
                 let framed = self.find_body();
                 let parsed = decode(code).and(framed);
                 self.after_parse(parsed)?;
             }
-            Step::Resume => self.before_egress()?,
+            Step::Resume => {
+                self.scratch.phv.reset();
+                self.before_egress()?;
+            }
             Step::Op(op) => self.op(op, None)?,
             Step::Eval(expr) => {
                 let value = self.eval(expr)?;

@@ -16,7 +16,7 @@ use super::vm_context::{CounterBase, VmContext};
 use super::{Options, Text};
 use crate::exec::{Descriptor, Intrinsic};
 use crate::ids::*;
-use crate::interp::bridge::Step;
+use crate::interp::bridge::{Step, end};
 use crate::ir::{Half, Op, ParserOp, Program};
 use crate::state::State;
 use cranelift_codegen::ir::types::{I32, I64};
@@ -231,10 +231,11 @@ impl Compiled {
     pub(super) unsafe fn run_generic(&self, vm: *mut VmContext) {
         // SAFETY: the caller's promise is what code and helpers rely on.
         unsafe {
-            step(vm, Step::Begin);
             let half = (*vm).half;
             let code = (self.entries(half).generic)(vm);
-            step(vm, Step::Conclude(code));
+            if code != end::CONCLUDED {
+                step(vm, Step::Conclude(code));
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 //! written to where it has them, and read back behind it. Two shapes of code are generated:
 //!
 //! * **Generic**: headers are copied into the worker's header vector as the interpreter does, and
-//!   the interpreter puts the packet together in the end.
+//!   written back in the end. See [`generic`].
 //! * **Path-specialised**: one copy of the control for each path through the parser, so that
 //!   validity and offsets are constants; fields are read and written in the packet. See [`path`].
 
@@ -16,6 +16,7 @@ mod control;
 mod expr;
 mod field;
 pub(super) mod fused;
+mod generic;
 mod hash;
 mod header_edits;
 pub(super) mod headers;
@@ -31,10 +32,11 @@ use super::compiled::{Facts, Tables};
 use super::error::{Budget, CompileError, OPERATIONS_MAX, internal};
 use super::plan::Control;
 use super::plan::tables::Search;
+use super::plan::validity::KnownValidity;
 use super::runtime::Helper;
 use super::vm_context::{VALUE_BYTES, VALUES_MAX};
 use crate::ids::*;
-use crate::ir::{Half, Program, SourceSpan};
+use crate::ir::{Program, SourceSpan};
 use crate::phv::bit;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64, I128};
@@ -75,6 +77,8 @@ pub(super) struct Emit<'g> {
     is_burst: bool,
     /// The control, as the analyses see it.
     pub(super) control: Control<'g>,
+    /// In generic code, what is known about the headers of the packet.
+    known_validity: KnownValidity,
     /// In path-specialised code, the packet and what is known about it.
     on_path: Option<path::OnPath>,
     /// There, what ingress decides.
@@ -162,6 +166,7 @@ impl<'g> Emit<'g> {
             inside_byte: false,
             is_burst: false,
             control,
+            known_validity: KnownValidity::default(),
             on_path: None,
             decisions: None,
             following: None,
@@ -174,59 +179,6 @@ impl<'g> Emit<'g> {
             emit.b.def_var(var, zero);
         }
         emit
-    }
-
-    /// Generic code for one packet: parser and control; returns how the pass ended.
-    pub(super) fn generic(mut self) -> Result<(), CompileError> {
-        self.packet = self.load64(self.vm, vm_offset!(packet));
-        self.meta = self.load64(self.vm, vm_offset!(intrinsic));
-        self.phv = self.load64(self.vm, vm_offset!(phv_bytes));
-        let zero = self.num(0);
-        for (var, bits) in self.metas.clone() {
-            let zero = self.resize(zero, 64, bits);
-            self.b.def_var(var, zero);
-        }
-        if self.control.half == Half::Ingress && self.program.brings_metadata() {
-            self.metas_in();
-        }
-        let parsed = self.b.create_block();
-        self.b.append_block_param(parsed, I64);
-        if self.control.half == Half::Egress {
-            let code = self.call(Helper::Resume, &[]);
-            self.b.ins().jump(parsed, &[code.into()]);
-        } else {
-            let (accept, stopped) = (self.b.create_block(), self.fail);
-            self.parser(accept)?;
-            self.b.switch_to_block(accept);
-            self.b.ins().jump(stopped, &[zero.into()]);
-            self.b.switch_to_block(stopped);
-            let code = self.b.block_params(stopped)[0];
-            self.in_parser = true;
-            self.locals.clear();
-            self.sync_out()?;
-            self.in_parser = false;
-            let code = self.call(Helper::Parsed, &[code]);
-            self.b.ins().jump(parsed, &[code.into()]);
-            self.fail = self.b.create_block();
-            self.b.append_block_param(self.fail, I64);
-        }
-        self.b.switch_to_block(parsed);
-        let code = self.b.block_params(parsed)[0];
-        self.sync_in(false);
-        self.leave_unless_zero(code);
-        let program = self.program;
-        let done = self.b.create_block();
-        self.body(program.control(self.control.half), &[], done)?;
-        self.b.switch_to_block(done);
-        let fail = self.fail;
-        self.b.ins().jump(fail, &[zero.into()]);
-        self.b.switch_to_block(fail);
-        let code = self.b.block_params(fail)[0];
-        self.locals.clear();
-        self.sync_out()?;
-        self.b.ins().return_(&[code]);
-        self.finish();
-        Ok(())
     }
 
     fn finish(mut self) {
@@ -417,31 +369,38 @@ impl<'g> Emit<'g> {
     }
 
     /// Memory to variables, behind a step of the interpreter.
-    pub(super) fn sync_in(&mut self, locals: bool) {
-        let valid = self.load64(self.vm, scalar_offset!(valid));
-        self.b.def_var(self.valid, valid);
-        let received = self.load64(self.vm, scalar_offset!(received));
-        self.b.def_var(self.received, received);
+    pub(super) fn sync_in(&mut self) {
+        self.validity_in();
         if self.in_parser {
             let cursor = self.load64(self.vm, scalar_offset!(cursor_bits));
             self.b.def_var(self.cursor_bits, cursor);
         }
-        self.metas_in();
-        if locals {
-            for (n, (var, bits)) in self.locals.clone().into_iter().enumerate() {
-                let value = self.get_value(n, bits);
-                self.b.def_var(var, value);
-            }
+        self.metas_in(false);
+        for (n, (var, bits)) in self.locals.clone().into_iter().enumerate() {
+            let value = self.get_value(n, bits);
+            self.b.def_var(var, value);
         }
     }
 
-    /// Metadata as the interpreter has it.
-    fn metas_in(&mut self) {
+    /// Which headers are valid, as the interpreter has it.
+    fn validity_in(&mut self) {
+        let valid = self.load64(self.vm, scalar_offset!(valid));
+        self.b.def_var(self.valid, valid);
+        let received = self.load64(self.vm, scalar_offset!(received));
+        self.b.def_var(self.received, received);
+    }
+
+    /// Metadata as the interpreter has it, all or what is `carried`.
+    fn metas_in(&mut self, carried: bool) {
+        let program = self.program;
         let words = self.load64(self.vm, vm_offset!(meta_words));
-        for (n, (var, bits)) in self.metas.clone().into_iter().enumerate() {
-            let at = n as i32 * VALUE_BYTES;
+        for (id, meta) in program.metadata.entries() {
+            if carried && meta.carried_at.is_none() {
+                continue;
+            }
+            let (var, at) = (self.metas[id.index()].0, id.index() as i32 * VALUE_BYTES);
             let mut value = self.load64(words, at);
-            if bits > 64 {
+            if meta.bits > 64 {
                 let high = self.load64(words, at + 8);
                 value = self.b.ins().iconcat(value, high);
             }
@@ -490,9 +449,12 @@ impl<'g> Emit<'g> {
         self.b.ins().icmp(cc, a, b)
     }
 
-    /// On a path, whether a header is valid where that is known.
+    /// Whether a header is valid where that is known.
     pub(super) fn is_valid(&self, instance: InstanceId) -> Option<bool> {
-        self.on_path.as_ref()?.path.is_valid(instance)
+        match &self.on_path {
+            Some(on) => on.path.is_valid(instance),
+            None => self.known_validity.of(instance),
+        }
     }
 
     /// A condition whose value is known on this path.

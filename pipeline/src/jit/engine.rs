@@ -10,7 +10,9 @@ use crate::exec::{Decision, Descriptor, Intrinsic, OpenPorts};
 use crate::interp::Interp;
 use crate::ir::{Half, Program};
 use crate::state::{State, Worker};
+use std::ptr::null;
 use std::sync::Arc;
+use wireyard_tables::time::Time;
 
 /// The compiled engine of one program and one state.
 #[derive(Debug)]
@@ -226,9 +228,32 @@ impl Jit {
         if which.half == Half::Ingress {
             self.prefetch.ahead(cx, packets);
         }
+        if !self.compiled.is_specialised(which.half) && which.open.is_none() {
+            return self.generic(cx, packets, meta, which);
+        }
         let part = self.specialised(cx, packets, meta, which);
         if !part.is_all(cx, packets) {
             self.finish(cx, packets, meta, which, part);
+        }
+    }
+
+    /// A burst of a control that has no path-specialised code, where no pass follows behind a packet: the context stays as it is until
+    /// tables learn.
+    #[inline(never)]
+    fn generic(
+        &self,
+        cx: &mut Context<'_>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        which: Passes<'_>,
+    ) {
+        let mut vm = self.context(cx, which);
+        for (packet, meta) in packets.iter_mut().zip(meta) {
+            self.one(cx, vm, packet, meta);
+            if cx.worker.scratch.wants_to_learn() {
+                cx.worker.apply_learns(cx.state, Time::from_ns(meta.now_ns));
+                vm = self.context(cx, which);
+            }
         }
     }
 
@@ -296,8 +321,7 @@ impl Jit {
         if cx.worker.scratch.wants_to_learn() {
             let last = if stopped { done } else { done.saturating_sub(1) };
             let now = meta.get(last).map_or(0, |meta| meta.now_ns);
-            let now = wireyard_tables::time::Time::from_ns(now);
-            cx.worker.apply_learns(cx.state, now);
+            cx.worker.apply_learns(cx.state, Time::from_ns(now));
         }
         if stopped {
             self.go_on(cx, &mut packets[done..=done], &mut meta[done..=done], which);
@@ -315,10 +339,13 @@ impl Jit {
         meta: &mut Intrinsic,
     ) {
         let buf = packet.buf.as_ref();
+        let chunk = buf.map_or(&[][..], |b| cx.memory.bytes(b));
         let bytes = buf.map_or(&[][..], |b| cx.memory.frame(b, packet.data_off, packet.len));
         let (data, len) = (bytes.as_ptr().cast_mut(), bytes.len() as u64);
-        // SAFETY: the context is the worker's own, and alive; the code reads the packet's bytes only.
+        // SAFETY: the context is the worker's own, and alive; the code reads the bytes of the packet's chunk, and writes them where the
+        // packet is the only one there.
         unsafe {
+            (*vm).chunk = if chunk.is_empty() { null() } else { chunk.as_ptr() };
             ((*vm).data, (*vm).data_len) = (data, len);
             ((*vm).packet, (*vm).intrinsic) = (packet, meta);
             self.compiled.run_generic(vm);

@@ -3,7 +3,7 @@
 //! A program has generic code, for any packet, and where it can be, path-specialised code: one copy of a control for each
 //! path through the parser, with headers at constant offsets of the packet. The analyses here decide which, in this order:
 //!
-//! * [`operations`]: what has code, and what is a step of the interpreter;
+//! * [`operations`]: what has code, and what is a step of the interpreter; [`generic`]: the same of the start and the end of a pass;
 //! * [`selection`]: whether a control has path-specialised code, and how many stack elements a path may have;
 //! * [`path`]: each path through the parser, with [`facts`] that its comparisons establish;
 //! * [`edits`]: which headers may leave on a path, and how the packet is put together then;
@@ -18,6 +18,7 @@ pub(super) mod checksums;
 pub(super) mod edits;
 pub(super) mod facts;
 mod fusing;
+mod generic;
 pub(super) mod operations;
 pub(super) mod path;
 mod print;

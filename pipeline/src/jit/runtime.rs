@@ -31,6 +31,7 @@ macro_rules! helpers {
 
 helpers! {
     ParserOp = parser_op(u64);
+    CarriedIn = carried_in();
     Parsed = parsed(u64);
     Resume = resume();
     Op = op(u64);
@@ -82,6 +83,12 @@ unsafe extern "C" fn parser_op(vm: *mut VmContext, index: u64) -> u64 {
             None => 0,
         }
     }
+}
+
+/// Start of ingress of a packet that was there before.
+unsafe extern "C" fn carried_in(vm: *mut VmContext) -> u64 {
+    // SAFETY: as for `step`.
+    unsafe { step(vm, Step::CarriedIn) }
 }
 
 /// The parser stopped.

@@ -308,6 +308,25 @@ fn a_frame_at_the_end_of_its_chunk_stays_in_it() {
     }
 }
 
+/// A copy that shares its chunk is written to another one, also where it could stay in its place.
+#[test]
+fn what_shares_a_chunk_is_not_written_there() {
+    for level in 0..=2 {
+        let mut pair = Pair::new(pop_then_push(8), level);
+        let mut packets = (pair.interp.packet(&[5; 30]), pair.jit.packet(&[5; 30]));
+        let rigs = [(&pair.interp, &mut packets.0), (&pair.jit, &mut packets.1)];
+        let kept = rigs.map(|(rig, after)| {
+            let buf = after.packet.buf.as_ref().expect("a chunk");
+            rig.memory.share(buf).expect("another reference")
+        });
+        pair.both(packets, false);
+        for (rig, buf) in [&mut pair.interp, &mut pair.jit].into_iter().zip(kept) {
+            assert_eq!(rig.memory.frame(&buf, 128, 30), [5; 30], "level {level}");
+            rig.memory.free(buf);
+        }
+    }
+}
+
 /// The offset of a packet has 16 bits, also in chunks that are longer.
 #[test]
 fn headers_are_taken_off_where_the_offset_would_not_fit() {

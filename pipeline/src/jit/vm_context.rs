@@ -36,6 +36,8 @@ pub(super) struct VmContext {
     pub(super) locals: u64,
     /// The pass, for helpers.
     pub(super) scalars: Scalars,
+    /// First byte of the chunk of the packet, in generic code; null where it has none.
+    pub(super) chunk: *const u8,
     /// First byte of the packet.
     pub(super) data: *mut u8,
     /// Bytes there.
@@ -258,6 +260,7 @@ impl VmContext {
             values: [0; VALUES_MAX],
             locals: 0,
             scalars: Scalars::new(0),
+            chunk: null(),
             data: null_mut(),
             data_len: 0,
             phv_bytes: null_mut(),

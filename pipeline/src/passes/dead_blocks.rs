@@ -1,14 +1,45 @@
-//! Removes blocks that nothing reaches, and goes around blocks that only jump.
+//! Removes blocks that nothing reaches, decisions between ways that are one, and goes around blocks that only jump.
 
 use crate::ids::*;
-use crate::ir::{Block, Body, Program, Term};
+use crate::ir::eval::may_end;
+use crate::ir::{Block, Body, Expr, Program, Term};
 
 /// Runs on every body; true when something changed.
 pub(super) fn run(program: &mut Program) -> bool {
-    let mut changed = prune(&mut program.ingress);
-    changed |= prune(&mut program.egress);
+    let exprs = &program.exprs;
+    let mut changed = clear(exprs, &mut program.ingress);
+    changed |= clear(exprs, &mut program.egress);
     for action in program.actions.iter_mut() {
-        changed |= prune(&mut action.body);
+        changed |= clear(exprs, &mut action.body);
+    }
+    changed
+}
+
+/// A decision that goes may leave a block that only jumps, and that one another decision of one way.
+fn clear(exprs: &IdVec<ExprId, Expr>, body: &mut Body) -> bool {
+    let mut changed = prune(body);
+    while undecided(exprs, body) {
+        prune(body);
+        changed = true;
+    }
+    changed
+}
+
+/// Makes jumps of decisions whose ways are one, unless their value may end the pass.
+fn undecided(exprs: &IdVec<ExprId, Expr>, body: &mut Body) -> bool {
+    let mut changed = false;
+    for block in body.blocks.iter_mut() {
+        let (value, to) = match &block.term {
+            Term::Branch { cond, then, otherwise } if then == otherwise => (*cond, *then),
+            Term::Switch { value, cases, default } if cases.iter().all(|(_, to)| to == default) => {
+                (*value, *default)
+            }
+            _ => continue,
+        };
+        if !may_end(exprs, value) {
+            block.term = Term::Jump(to);
+            changed = true;
+        }
     }
     changed
 }

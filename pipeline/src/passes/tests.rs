@@ -94,6 +94,14 @@ fn a_local_is_assigned_only_where_it_is_read_later() {
 fn an_assignment_that_may_end_the_pass_stays() {
     let mut b = Build::new();
     let (_, _) = ethernet_ipv4(&mut b);
+    let meta = b.meta("unread", 8, None);
+    let value = element(&mut b);
+    b.program.ingress = body(vec![block(vec![Op::Set(LValue::Meta(meta), value)], Term::Return)]);
+    assert!(run(&mut b.program, &only("dead-code")).is_empty());
+}
+
+/// A value that may end the pass: an element of an array, of 8 bits.
+fn element(b: &mut Build) -> ExprId {
     let array = b.header("array", &[("index", 8)]);
     let ty = b.type_of(array);
     let layout = FieldLayout::Array { bit: 8, bits: 8, count: 4 };
@@ -101,11 +109,35 @@ fn an_assignment_that_may_end_the_pass_stays() {
     let field = b.program.headers[ty].fields.push(element);
     b.program.headers[ty].fixed_bytes = 5;
     b.program.headers[ty].max_bytes = 5;
-    let meta = b.meta("unread", 8, None);
     let index = b.num(9, 32);
-    let value = b.expr(ExprKind::Element { instance: array, field, index }, 8);
-    b.program.ingress = body(vec![block(vec![Op::Set(LValue::Meta(meta), value)], Term::Return)]);
-    assert!(run(&mut b.program, &only("dead-code")).is_empty());
+    b.expr(ExprKind::Element { instance: array, field, index }, 8)
+}
+
+#[test]
+fn a_decision_of_one_way_goes_unless_its_value_may_end_the_pass() {
+    let mut b = Build::new();
+    let (_, ipv4) = ethernet_ipv4(&mut b);
+    let (valid, ttl, element) = (b.valid(ipv4), b.field(ipv4, "ttl"), element(&mut b));
+    let to_last = |value| Term::Switch { value, cases: vec![(1, BlockId(3))], default: BlockId(3) };
+    let one_way = Term::Branch { cond: valid, then: BlockId(3), otherwise: BlockId(3) };
+    // The first block is left with one way when the two others go.
+    let control = |b1| {
+        let first = Term::Branch { cond: valid, then: BlockId(1), otherwise: BlockId(2) };
+        let last = block(vec![Op::Set(LValue::Std(StdField::Ect), valid)], Term::Return);
+        let middle = [first, b1, one_way.clone()].map(|term| block(vec![], term));
+        body(middle.into_iter().chain([last]).collect())
+    };
+    b.program.ingress = control(to_last(ttl));
+    b.program.egress = control(to_last(element));
+    assert_eq!(run(&mut b.program, &only("dead-blocks")), ["dead-blocks"]);
+    let terms = |body: &Body| body.blocks.iter().map(|b| b.term.clone()).collect::<Vec<_>>();
+    assert_eq!(terms(&b.program.ingress), [Term::Jump(BlockId(1)), Term::Return]);
+    let [Term::Branch { then, .. }, Term::Switch { value, .. }, Term::Return] =
+        terms(&b.program.egress)[..]
+    else {
+        panic!("{:?}", b.program.egress)
+    };
+    assert_eq!((then, value), (BlockId(1), element));
 }
 
 /// A table of two constant entries in front of a block for hits, one for misses, one for an action.

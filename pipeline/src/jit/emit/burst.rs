@@ -155,7 +155,7 @@ impl<'g> Emit<'g> {
     }
 
     /// Address and length of a packet that is ours alone.
-    fn packet_bytes(&mut self) -> Packet {
+    pub(super) fn packet_bytes(&mut self) -> Packet {
         let (packet, vm) = (self.packet, self.vm);
         let buf = self.load_word(packet, descriptor!(buf), 4);
         let first = self.fixed64(vm, vm_offset!(chunk_first));
@@ -187,15 +187,8 @@ impl<'g> Emit<'g> {
 
     /// Every decision at its default: forward, unless something else is decided.
     fn defaults(&mut self) {
-        let meta = self.meta;
+        self.default_metadata();
         let zero = self.num(0);
-        self.store_word(zero, meta, intrinsic!(not_before_ns), 8);
-        self.store_word(zero, meta, intrinsic!(hold_timeout_ns), 8);
-        self.store_word(zero, meta, intrinsic!(checksum_error), 8);
-        self.store_word(zero, meta, intrinsic!(multicast_group), 8);
-        let no_reason = u64::from(BuiltinReason::None.id().0);
-        let none = self.num(no_reason | NO_CLASS << 32);
-        self.store_word(none, meta, intrinsic!(reason), 8);
         if self.control.half == Half::Ingress {
             let undecided = self.num(NO_PORT.into());
             let mut var = |value| {
@@ -211,6 +204,19 @@ impl<'g> Emit<'g> {
             };
             self.decisions = Some(decisions);
         }
+    }
+
+    /// What the device is asked for beside a port: nothing.
+    pub(super) fn default_metadata(&mut self) {
+        let meta = self.meta;
+        let zero = self.num(0);
+        self.store_word(zero, meta, intrinsic!(not_before_ns), 8);
+        self.store_word(zero, meta, intrinsic!(hold_timeout_ns), 8);
+        self.store_word(zero, meta, intrinsic!(checksum_error), 8);
+        self.store_word(zero, meta, intrinsic!(multicast_group), 8);
+        let no_reason = u64::from(BuiltinReason::None.id().0);
+        let none = self.num(no_reason | NO_CLASS << 32);
+        self.store_word(none, meta, intrinsic!(reason), 8);
     }
 
     /// Writes what was decided to the descriptor.

@@ -10,14 +10,15 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
 impl Emit<'_> {
-    /// On a path, what is known about headers that the control adds or removes.
+    /// What is known about headers: on a path, about those that the control adds or removes.
     pub(super) fn validity_known(&self) -> KnownValidity {
-        self.on_path.as_ref().map_or_else(KnownValidity::default, |on| on.path.validity)
+        self.on_path.as_ref().map_or(self.known_validity, |on| on.path.validity)
     }
 
     pub(super) fn set_validity_known(&mut self, validity: KnownValidity) {
-        if let Some(on) = &mut self.on_path {
-            on.path.validity = validity;
+        match &mut self.on_path {
+            Some(on) => on.path.validity = validity,
+            None => self.known_validity = validity,
         }
     }
 
@@ -42,7 +43,7 @@ impl Emit<'_> {
         let blocks: Vec<Block> = body.blocks.iter().map(|_| self.b.create_block()).collect();
         let first = blocks.first().copied().unwrap_or(done);
         self.b.ins().jump(first, &[]);
-        let changes = self.on_path.as_ref().is_some_and(|on| on.path.mutable != 0);
+        let changes = self.on_path.as_ref().is_none_or(|on| on.path.mutable != 0);
         let flow = changes.then(|| validity::flow(self.program, body, self.validity_known()));
         for (id, block) in body.blocks.entries() {
             self.b.switch_to_block(blocks[id.index()]);

@@ -247,21 +247,23 @@ impl Emit<'_> {
 
     fn header_length(&mut self, instance: InstanceId) -> Value {
         let header = &self.program.headers[self.program.instances[instance].header];
-        match self.validity(instance) {
-            Validity::Known(false) => self.num(0),
-            // On a path, a header with a variable part is there only with an empty one.
-            Validity::Known(true) => self.num(header.fixed_bytes.into()),
-            Validity::At(valid) if self.on_path.is_some() => {
-                let (fixed, zero) = (self.num(header.fixed_bytes.into()), self.num(0));
-                self.b.ins().select(valid, fixed, zero)
-            }
+        let validity = self.validity(instance);
+        if let Validity::Known(false) = validity {
+            return self.num(0);
+        }
+        // On a path, a header with a variable part is there only with an empty one.
+        let len = if self.on_path.is_some() || header.fixed_bytes == header.max_bytes {
+            self.num(header.fixed_bytes.into())
+        } else {
+            let slots = self.load64(self.vm, vm_offset!(slots));
+            self.load64(slots, super::parser::slot_len(instance))
+        };
+        match validity {
             Validity::At(valid) => {
-                let slots = self.load64(self.vm, vm_offset!(slots));
-                let at = super::parser::slot_len(instance);
-                let len = self.load64(slots, at);
                 let zero = self.num(0);
                 self.b.ins().select(valid, len, zero)
             }
+            Validity::Known(_) => len,
         }
     }
 

@@ -8,7 +8,7 @@
 
 use super::{CompileError, Emit, flags};
 use crate::ids::*;
-use crate::ir::HashAlgorithm;
+use crate::ir::{ExprKind, FieldLayout, HashAlgorithm};
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -76,6 +76,21 @@ struct Piece {
     word: Option<Value>,
     bytes: usize,
     known: Vec<u8>,
+}
+
+/// Bits of a header that lie side by side.
+#[derive(Clone, Copy)]
+struct Run {
+    instance: InstanceId,
+    bit: u32,
+    bits: u32,
+}
+
+impl Run {
+    fn followed_by(self, next: Run) -> Option<Run> {
+        let is_next = next.instance == self.instance && next.bit == self.bit + self.bits;
+        is_next.then_some(Run { bits: self.bits + next.bits, ..self })
+    }
 }
 
 /// A CRC under way.
@@ -176,7 +191,13 @@ impl Emit<'_> {
     /// The operands one behind the other, each in whole bytes.
     fn stream(&mut self, operands: &[ExprId]) -> Result<Vec<Piece>, CompileError> {
         let mut pieces = vec![Piece::default()];
-        for operand in operands {
+        let mut left = operands;
+        while let Some((operand, behind)) = left.split_first() {
+            left = behind;
+            if let Some(run) = self.bytes_in_memory(*operand) {
+                left = self.append_run(&mut pieces, run, left);
+                continue;
+            }
             let bits = self.bits(*operand);
             let bytes = bits.div_ceil(8) as usize;
             if let Some(known) = self.known_number(*operand) {
@@ -193,6 +214,47 @@ impl Emit<'_> {
             self.append(&mut pieces, low, bytes.min(8));
         }
         Ok(pieces)
+    }
+
+    /// The bytes of a header that an operand is, unless it is known while code is generated.
+    fn bytes_in_memory(&self, operand: ExprId) -> Option<Run> {
+        let run = self.run_of(operand).filter(|run| run.bit % 8 == 0 && run.bits % 8 == 0)?;
+        let there = self.is_valid(run.instance) == Some(true) && !self.is_synthesized(run.instance);
+        (there && self.known_number(operand).is_none()).then_some(run)
+    }
+
+    fn run_of(&self, operand: ExprId) -> Option<Run> {
+        match self.program.exprs[operand].kind {
+            ExprKind::Field(instance, field) => match *self.field_layout(instance, field) {
+                FieldLayout::Run { bit, bits } => Some(Run { instance, bit, bits }),
+                _ => None,
+            },
+            ExprKind::Concat(high, low) => self.run_of(high)?.followed_by(self.run_of(low)?),
+            _ => None,
+        }
+    }
+
+    /// Adds bytes of a header with those of the operands that follow them there; gives the operands that are left.
+    fn append_run<'o>(
+        &mut self,
+        pieces: &mut Vec<Piece>,
+        mut run: Run,
+        mut left: &'o [ExprId],
+    ) -> &'o [ExprId] {
+        while let Some((next, behind)) = left.split_first()
+            && let Some(longer) = self.bytes_in_memory(*next).and_then(|next| run.followed_by(next))
+        {
+            (run, left) = (longer, behind);
+        }
+        let (base, stop) = (self.base(run.instance), (run.bit + run.bits) / 8);
+        let mut at = run.bit / 8;
+        while at < stop {
+            let count = (stop - at).min(8);
+            let word = self.load_be(base, at, count);
+            self.append(pieces, word, count as usize);
+            at += count;
+        }
+        left
     }
 
     /// Adds the low bytes of a word.

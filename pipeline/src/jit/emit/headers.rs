@@ -32,18 +32,18 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn fixed_bytes(&self, instance: InstanceId) -> u32 {
-        self.program.headers[self.program.instances[instance].header].fixed_bytes
-    }
-
     /// All zeros, unless it is valid already.
     fn make_zero(&mut self, instance: InstanceId) {
+        if self.is_valid(instance) == Some(true) {
+            return;
+        }
         let (make, done) = (self.b.create_block(), self.b.create_block());
         let (valid, this) = (self.b.use_var(self.valid), self.num(bit(instance)));
         let there = self.b.ins().band(valid, this);
         self.b.ins().brif(there, done, &[], make, &[]);
         self.b.switch_to_block(make);
-        let (base, zero, bytes) = (self.base(instance), self.num(0), self.fixed_bytes(instance));
+        let (base, zero, bytes) =
+            (self.base(instance), self.num(0), self.control.fixed_bytes(instance));
         for (at, step) in words(bytes) {
             self.store_word(zero, base.address, base.offset + at as i32, step);
         }
@@ -63,7 +63,8 @@ impl Emit<'_> {
     }
 
     fn copy_header(&mut self, to: InstanceId, from: InstanceId) {
-        let (target, source, bytes) = (self.base(to), self.base(from), self.fixed_bytes(to));
+        let (target, source, bytes) =
+            (self.base(to), self.base(from), self.control.fixed_bytes(to));
         for (at, step) in words(bytes) {
             let word = self.load_word(source.address, source.offset + at as i32, step);
             self.store_word(word, target.address, target.offset + at as i32, step);

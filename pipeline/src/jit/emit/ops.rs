@@ -16,6 +16,15 @@ use wireyard_tables::raw::RawTable;
 
 impl Emit<'_> {
     pub(super) fn op(&mut self, op: &Op) -> Result<(), CompileError> {
+        self.operation(op)?;
+        if self.on_path.is_none() {
+            let program = self.program;
+            self.known_validity.step(program, op);
+        }
+        Ok(())
+    }
+
+    fn operation(&mut self, op: &Op) -> Result<(), CompileError> {
         self.spend(1)?;
         let shape = if self.on_path.is_some() { Shape::PathSpecialised } else { Shape::Generic };
         if operations::step(self.program, self.facts, op, shape).is_some() {
@@ -118,7 +127,7 @@ impl Emit<'_> {
         }
         let index = self.num(index as u64);
         let code = self.call(Helper::Op, &[index]);
-        self.sync_in(true);
+        self.sync_in();
         self.leave_unless_zero(code);
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! The parser of generic code: states as blocks, headers copied into the header vector.
 
+use super::header_edits::words;
 use super::select_keys::Wanted;
 use super::{CompileError, Emit, flags, internal, vm_offset};
 use crate::ids::*;
 use crate::interp::bridge::end;
 use crate::ir::{BuiltinError, Case, ExprKind, ParserOp, Pattern, Target, Transition};
 use crate::jit::plan::path::outcomes;
+use crate::jit::plan::validity::KnownValidity;
 use crate::jit::runtime::Helper;
 use crate::jit::vm_context::Members;
 use crate::phv::{Slot, bit};
@@ -51,6 +53,7 @@ impl Emit<'_> {
         };
         for (id, state) in parser.states.entries() {
             self.b.switch_to_block(states[id.index()]);
+            self.known_validity = KnownValidity::default();
             self.at(state.span);
             self.count_state(visited, parser.max_states);
             self.inside_byte = state.ops.iter().any(|op| matches!(op, ParserOp::Advance(_)));
@@ -65,6 +68,7 @@ impl Emit<'_> {
                 Ok(())
             })?;
         }
+        self.known_validity = KnownValidity::default();
         self.in_parser = false;
         Ok(())
     }
@@ -112,9 +116,11 @@ impl Emit<'_> {
                     self.must_be_whole_bytes();
                 }
                 self.extract(*instance);
+                self.known_validity.set(*instance, true);
                 Ok(())
             }
             ParserOp::SetInvalid(instance) => {
+                self.known_validity.set(*instance, false);
                 let mask = self.num(!bit(*instance));
                 for set in [self.valid, self.received] {
                     let now = self.b.use_var(set);
@@ -141,7 +147,8 @@ impl Emit<'_> {
                 let index = self.num(self.lists.parser_ops.len() as u64);
                 self.lists.parser_ops.push(op.clone());
                 let code = self.call(Helper::ParserOp, &[index]);
-                self.sync_in(true);
+                self.sync_in();
+                self.known_validity = KnownValidity::default();
                 self.leave_unless_zero(code);
                 Ok(())
             }
@@ -166,11 +173,7 @@ impl Emit<'_> {
         self.leave_if(short, reject(BuiltinError::PacketTooShort));
         let data = self.load64(self.vm, vm_offset!(data));
         let from = self.b.ins().iadd(data, at);
-        let base = self.base(instance);
-        self.copy(from, 0, base.address, base.offset, len);
-        let len_value = self.num(len.into());
-        self.b.ins().store(flags(), len_value, slots, slot_len(instance));
-        self.b.ins().istore32(flags(), at, slots, slot_at(instance));
+        self.take(instance, from, at, slots);
         let set = self.num(bit(instance));
         let (valid, received) = (self.b.ins().bor(valid, set), self.b.ins().bor(received, set));
         self.b.def_var(self.valid, valid);
@@ -179,14 +182,16 @@ impl Emit<'_> {
         self.b.def_var(self.cursor_bits, moved);
     }
 
-    fn copy(&mut self, from: Value, from_at: i32, to: Value, to_at: i32, len: u32) {
-        let mut done = 0;
-        while done < len {
-            let step = [8, 4, 2].into_iter().find(|step| done + step <= len).unwrap_or(1);
-            let word = self.load_word(from, from_at + done as i32, step);
-            self.store_word(word, to, to_at + done as i32, step);
-            done += step;
+    /// Copies a header of fixed length from an address into its slot, and notes where in the packet that was.
+    pub(super) fn take(&mut self, instance: InstanceId, from: Value, at: Value, slots: Value) {
+        let (base, len) = (self.base(instance), self.control.fixed_bytes(instance));
+        for (at, step) in words(len) {
+            let word = self.load_word(from, at as i32, step);
+            self.store_word(word, base.address, base.offset + at as i32, step);
         }
+        let len = self.num(len.into());
+        self.b.ins().store(flags(), len, slots, slot_len(instance));
+        self.b.ins().istore32(flags(), at, slots, slot_at(instance));
     }
 
     /// Does what `go` does for the target of the first case that matches.

@@ -108,7 +108,7 @@ fn of_body(program: &Program, facts: &Facts, body: &Body, shape: Shape) -> Vec<&
     steps
 }
 
-/// Steps of the interpreter in the generic code of a control, and of the parser in front of ingress.
+/// Steps of the interpreter in the generic code of a control, around it, and of the parser in front of ingress.
 pub(super) fn interpreted(program: &Program, facts: &Facts, half: Half) -> Vec<&'static str> {
     let bodies = bodies(program, half).into_iter();
     let mut steps: Vec<_> =
@@ -129,6 +129,9 @@ pub(super) fn interpreted(program: &Program, facts: &Facts, half: Half) -> Vec<&
             ParserOp::BodyEnd(_) => Some("the end of the body"),
         });
     }
+    let control = Control::generic(program, half);
+    steps.extend((!control.start_has_code()).then_some("the start of a pass"));
+    steps.extend((!control.end_has_code(facts)).then_some("the end of a pass"));
     steps.sort_unstable();
     steps.dedup();
     steps

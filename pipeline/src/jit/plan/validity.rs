@@ -37,6 +37,29 @@ impl KnownValidity {
         }
     }
 
+    /// Nothing is known any more about these headers.
+    fn forget(&mut self, headers: u64) {
+        (self.mask, self.valid) = (self.mask & !headers, self.valid & !headers);
+    }
+
+    /// An operation is done, which is no call.
+    pub(in crate::jit) fn step(&mut self, program: &Program, op: &Op) {
+        match op {
+            Op::SetValid(instance) => self.set(*instance, true),
+            Op::SetInvalid(instance) => self.set(*instance, false),
+            Op::CopyHeader { to, from } => match self.of(*from) {
+                Some(valid) => self.set(*to, valid),
+                None => self.forget(bit(*to)),
+            },
+            Op::PushFront(stack, _) | Op::PopFront(stack, _) => {
+                let stack = &program.stacks[*stack];
+                let elements = (stack.first.0..stack.first.0 + stack.len).map(InstanceId);
+                self.forget(elements.fold(0, |mask, element| mask | bit(element)));
+            }
+            _ => {}
+        }
+    }
+
     fn meet(self, other: KnownValidity) -> KnownValidity {
         let mask = self.mask & other.mask & !(self.valid ^ other.valid);
         KnownValidity { mask, valid: self.valid & mask }
@@ -75,15 +98,13 @@ pub(in crate::jit) fn flow(program: &Program, body: &Body, entry: KnownValidity)
         let mut ends = false;
         for op in &block.ops {
             match &op.op {
-                Op::SetValid(instance) => validity.set(*instance, true),
-                Op::SetInvalid(instance) => validity.set(*instance, false),
                 Op::Call(action, _) => {
                     match self::flow(program, &program.actions[*action].body, validity).returns {
                         Some(after) => validity = after,
                         None => ends = true,
                     }
                 }
-                _ => {}
+                op => validity.step(program, op),
             }
         }
         if ends {

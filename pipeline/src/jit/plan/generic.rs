@@ -1,0 +1,48 @@
+//! The start and the end of a pass in generic code: whether they have code, or are steps of the interpreter.
+//!
+//! That code is for packets as nearly all are, of programs whose deparser is a list of headers of one length each. What else a packet may be, or
+//! may have been asked for, is tested where it is there ([`crate::jit::emit::generic`]).
+
+use super::Control;
+use crate::ir::{Half, Op, ParserOp, Program, Update, Verify};
+use crate::jit::compiled::Facts;
+
+/// Only headers of one length stand in front of the body, and nothing behind it.
+fn is_list_of_headers(program: &Program) -> bool {
+    let of_one_length = |instance| {
+        let declared = &program.instances[instance];
+        let header = &program.headers[declared.header];
+        declared.variable_bits.is_none() && header.fixed_bytes == header.max_bytes
+    };
+    program.deparser.after.is_empty() && program.deparser.emit.iter().all(|i| of_one_length(*i))
+}
+
+impl Control<'_> {
+    /// What is done between the parser and the control of ingress, or in front of the control of egress.
+    pub(in crate::jit) fn start_has_code(&self) -> bool {
+        let (program, ingress) = (self.program, self.half == Half::Ingress);
+        let mut ops = program.parser.states.iter().flat_map(|state| &state.ops);
+        let sums = program
+            .checksums
+            .iter()
+            .any(|sum| sum.update == Update::Incremental || ingress && sum.verify != Verify::Off);
+        let crcs = program.crcs.iter().any(|crc| ingress && crc.verify != Verify::Off);
+        let parses = match self.half {
+            Half::Ingress => ops.any(|op| matches!(op, ParserOp::BodyEnd(_))),
+            Half::Egress => program.parser.egress.is_some(),
+        };
+        is_list_of_headers(program) && !sums && !crcs && !parses
+    }
+
+    /// What is done behind the control with a packet that goes on.
+    pub(in crate::jit) fn end_has_code(&self, facts: &Facts) -> bool {
+        let program = self.program;
+        let sums = program.checksums.iter().any(|sum| sum.update != Update::Never);
+        let crcs = program.crcs.iter().any(|crc| crc.update != Update::Never);
+        let maps =
+            self.half == Half::Ingress && (program.qos.dscp.is_some() || program.qos.pcp.is_some());
+        let locks = facts.several_workers
+            && program.uses(|op| matches!(op, Op::RegisterLoad { locked: true, .. }));
+        is_list_of_headers(program) && !sums && !crcs && !maps && !locks
+    }
+}
