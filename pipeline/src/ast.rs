@@ -210,15 +210,35 @@ pub struct MetaDecl {
     pub carried: bool,
 }
 
-/// A value set: `{ bits: 16, size: 8, values: [0x8915] }`.
+/// A value set: `{ bits: 16, size: 8, values: [0x8915] }`, or with keys: `{ key: { a: 8, b: { bits: 16, kind: range } }, size: 8 }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueSetDecl {
-    /// Width of a member.
-    pub ty: TypeRef,
+    /// `key:`; one without a name for `bits:` and `kind:`.
+    pub keys: Vec<SetKeyDecl>,
     /// Most members.
     pub size: Size,
     /// Members at load.
-    pub values: Vec<AstExpr>,
+    pub values: Vec<MemberDecl>,
+}
+
+/// A key of a value set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetKeyDecl {
+    /// Its name.
+    pub name: Option<Name>,
+    /// Its width.
+    pub ty: TypeRef,
+    /// How it matches; exact when absent.
+    pub kind: Option<Name>,
+}
+
+/// A member of a value set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberDecl {
+    /// Of a set of one key: `80`, `8000..8999`.
+    One(Sp<PatternDecl>),
+    /// Keys and patterns: `{ a: 1, b: 80..443 }`.
+    Keys(Sp<Named<Sp<PatternDecl>>>),
 }
 
 /// A parser state. Its keys act in the order of these fields.

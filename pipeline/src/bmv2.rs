@@ -21,6 +21,7 @@ mod operand;
 mod parser;
 mod read;
 mod table;
+mod value_sets;
 
 use std::collections::HashMap;
 
@@ -113,7 +114,7 @@ struct Import<'j, 'r> {
     model: Model,
     actions: Vec<Action<'j>>,
     objects: Objects,
-    value_set_names: HashMap<String, String>,
+    value_sets: HashMap<String, value_sets::ValueSet>,
     /// Structs of digests, by the number of their list.
     digests: HashMap<u32, String>,
     types: Code,
@@ -138,7 +139,7 @@ impl<'j, 'r> Import<'j, 'r> {
             model,
             actions: Vec::new(),
             objects: Objects::default(),
-            value_set_names: HashMap::new(),
+            value_sets: HashMap::new(),
             digests: HashMap::new(),
             types: Code::default(),
             top: Code::default(),

@@ -11,6 +11,7 @@ pub mod entries;
 mod load;
 mod register;
 pub mod size;
+mod value_set;
 mod worker;
 
 #[cfg(test)]
@@ -19,11 +20,12 @@ mod tests;
 pub(crate) use load::action_data_words;
 pub use load::{LoadError, action_args, action_words, group_size_max};
 pub use register::RegisterArray;
+pub(crate) use value_set::Members;
+pub use value_set::ValueSetError;
 pub use worker::{PassScratch, Worker};
 
 use crate::ids::*;
-use crate::ir::Program;
-use arc_swap::ArcSwap;
+use crate::ir::{Program, SetMember};
 use register::Locks;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,7 +80,7 @@ pub struct State {
     registers: IdVec<RegisterId, Arc<RegisterArray>>,
     counters: IdVec<CounterId, Arc<CounterArray>>,
     meters: IdVec<MeterId, Arc<MeterArray>>,
-    value_sets: IdVec<ValueSetId, Arc<ValueSet>>,
+    value_sets: IdVec<ValueSetId, Arc<value_set::Set>>,
     /// Counts changes of value sets.
     value_sets_version: AtomicU64,
     statistics: Statistics,
@@ -115,55 +117,6 @@ pub struct Statistics {
     pub idle_removals: CounterArray,
     /// Clones above [`crate::exec::CLONES_MAX`] in one pass, at index 0.
     pub lost_clones: CounterArray,
-}
-
-/// A set of values, replaced as a whole.
-#[derive(Debug)]
-struct ValueSet {
-    bits: u32,
-    size: u32,
-    members: ArcSwap<Box<[u128]>>,
-}
-
-/// A value set that cannot be set.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ValueSetError {
-    /// There is no such set.
-    #[error("there is no such value set")]
-    NoSuchSet,
-    /// More members than the set holds.
-    #[error("{found} members, but the value set holds {size}; raise its size")]
-    Full {
-        /// Members found.
-        found: usize,
-        /// Most members.
-        size: u32,
-    },
-    /// A member that does not fit.
-    #[error("member {value:#x} does not fit into the {bits} bits of the value set")]
-    TooWide {
-        /// The member.
-        value: u128,
-        /// Width of the set.
-        bits: u32,
-    },
-}
-
-impl ValueSet {
-    fn sorted(&self, members: &[u128]) -> Result<Box<[u128]>, ValueSetError> {
-        let mut sorted = members.to_vec();
-        sorted.sort_unstable();
-        sorted.dedup();
-        if sorted.len() > self.size as usize {
-            return Err(ValueSetError::Full { found: sorted.len(), size: self.size });
-        }
-        match sorted.last() {
-            Some(&value) if value > crate::ir::layout::ones(self.bits) => {
-                Err(ValueSetError::TooWide { value, bits: self.bits })
-            }
-            _ => Ok(sorted.into()),
-        }
-    }
 }
 
 impl State {
@@ -338,33 +291,40 @@ impl State {
         self.locks.unlock(token);
     }
 
-    /// Whether the value set has this member.
+    /// Whether the value set has a member that matches: the keys in a row, the first on the left.
     pub fn value_set_contains(&self, set: ValueSetId, value: u128) -> bool {
-        let set = self.value_sets.get(set);
-        set.is_some_and(|set| set.members.load().binary_search(&value).is_ok())
+        self.value_sets.get(set).is_some_and(|set| set.members.load().contain(value))
     }
 
-    /// Members of a value set, in order.
-    pub fn value_set(&self, set: ValueSetId) -> Option<Vec<u128>> {
-        self.value_sets.get(set).map(|set| set.members.load().to_vec())
+    /// Members of a value set as they were written, in order.
+    pub fn value_set(&self, set: ValueSetId) -> Option<Vec<SetMember>> {
+        self.value_sets.get(set).map(|set| set.written())
     }
 
     /// Whether these could be the members of a value set.
     ///
     /// # Errors
     /// See [`ValueSetError`].
-    pub fn check_value_set(&self, set: ValueSetId, members: &[u128]) -> Result<(), ValueSetError> {
+    pub fn check_value_set(
+        &self,
+        set: ValueSetId,
+        members: &[SetMember],
+    ) -> Result<(), ValueSetError> {
         let set = self.value_sets.get(set).ok_or(ValueSetError::NoSuchSet)?;
-        set.sorted(members).map(|_| ())
+        set.members(members).map(|_| ())
     }
 
     /// Replaces the members of a value set, all at once.
     ///
     /// # Errors
     /// See [`ValueSetError`]; the set is then as it was.
-    pub fn set_value_set(&self, set: ValueSetId, members: &[u128]) -> Result<(), ValueSetError> {
+    pub fn set_value_set(
+        &self,
+        set: ValueSetId,
+        members: &[SetMember],
+    ) -> Result<(), ValueSetError> {
         let set = self.value_sets.get(set).ok_or(ValueSetError::NoSuchSet)?;
-        set.members.store(Arc::new(set.sorted(members)?));
+        set.members.store(Arc::new(set.members(members)?));
         self.value_sets_version.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -374,10 +334,18 @@ impl State {
         self.value_sets_version.load(Ordering::Acquire)
     }
 
-    /// The members of all value sets, each in order, by [`ValueSetId`].
-    pub(crate) fn all_members(&self) -> impl Iterator<Item = Arc<Box<[u128]>>> {
+    /// The members of all value sets, by [`ValueSetId`].
+    pub(crate) fn all_members(&self) -> impl Iterator<Item = Arc<Members>> {
         self.value_sets.iter().map(|set| set.members.load_full())
     }
+}
+
+/// Whether a state can have this set with its members.
+///
+/// # Errors
+/// See [`ValueSetError`].
+pub fn check_value_set(declared: &crate::ir::ValueSet) -> Result<(), ValueSetError> {
+    value_set::Set::new(declared).map(|_| ())
 }
 
 /// The colour of a number; above red is red.

@@ -37,7 +37,7 @@ pub struct FieldSpec {
 /// `Exact` is accepted for every kind (a full prefix, a full mask, a range of one value), `Any` for
 /// every kind but exact. What is stored and read back is canonical: a prefix of length 0, a zero
 /// mask and a full range are `Any`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
     /// All bits equal.
     Exact(u128),

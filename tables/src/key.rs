@@ -118,14 +118,51 @@ impl KeyLayout {
 }
 
 /// One field of an entry, checked: a masked value or a range.
-pub(crate) enum Pattern {
-    Masked { value: u128, mask: u128, prefix_len: u32 },
-    Range { lo: u128, hi: u128 },
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Values that are `value` under `mask`.
+    Masked {
+        /// What the bits of the mask are.
+        value: u128,
+        /// The bits that count.
+        mask: u128,
+        /// How many they are.
+        prefix_len: u32,
+    },
+    /// Values from `lo` to `hi`.
+    Range {
+        /// The lowest.
+        lo: u128,
+        /// The highest.
+        hi: u128,
+    },
+}
+
+impl Pattern {
+    /// The one form of a match of this field, which is what is read back.
+    pub fn as_match(self, field: &FieldSpec) -> Match {
+        match (self, field.kind) {
+            (Pattern::Range { lo, hi }, _) if (lo, hi) == (0, ones(field.bits)) => Match::Any,
+            (Pattern::Range { lo, hi }, _) => Match::Range { lo, hi },
+            (Pattern::Masked { mask: 0, .. }, _) => Match::Any,
+            (Pattern::Masked { value, prefix_len, .. }, MatchKind::Lpm) => {
+                Match::Lpm { value, prefix_len }
+            }
+            (Pattern::Masked { value, mask, .. }, MatchKind::Ternary) => {
+                Match::Ternary { value, mask }
+            }
+            (Pattern::Masked { value, .. }, MatchKind::Optional) => Match::Optional(Some(value)),
+            (Pattern::Masked { value, .. }, _) => Match::Exact(value),
+        }
+    }
 }
 
 impl Match {
     /// Checks the match against the field it is meant for.
-    pub(crate) fn check(self, field: &FieldSpec) -> Result<Pattern, FieldError> {
+    ///
+    /// # Errors
+    /// It is of another kind, does not fit, or is not canonical.
+    pub fn check(self, field: &FieldSpec) -> Result<Pattern, FieldError> {
         let bits = field.bits;
         let fits = |value: u128| {
             if value <= ones(bits) { Ok(value) } else { Err(FieldError::TooWide { value, bits }) }

@@ -107,7 +107,7 @@ pub use entry::{
     ProfileId, ProfileSpec, Released, Slot, TableId, TableSpec, Target, Update,
 };
 pub use error::{BatchError, BuildError, EntryError, FieldError, SpecError};
-pub use key::{FieldSpec, KeyLayout, Match, MatchKind, Place};
+pub use key::{FieldSpec, KeyLayout, Match, MatchKind, Pattern, Place};
 pub use shape::{EngineKind, TableShape};
 pub use tables::follow;
 pub use tables::{CopiedEntries, EntriesPart, Options, Reader, Snapshot, Tables};

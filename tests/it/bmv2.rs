@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use wireyard_pipeline::ast::Unit;
+use wireyard_pipeline::ast::{SetKeyDecl, Size, Unit, ValueSetDecl};
 use wireyard_pipeline::ir::ControllerHeader;
 use wireyard_pipeline::p4info::{Info, Param, Preamble};
 use wireyard_pipeline::source::{Loader, parse_bmv2, parse_program};
@@ -21,7 +21,7 @@ use wireyard_tables::time::Time;
 use wireyard_tests::binary::run;
 
 const FOLDER: &str = "data/bmv2";
-const PROGRAMS: [&str; 6] = ["basic", "ways", "state", "stacks", "numbers", "fourteen"];
+const PROGRAMS: [&str; 7] = ["basic", "ways", "state", "stacks", "numbers", "fourteen", "sets"];
 
 fn program(name: &str, language: &str) -> PathBuf {
     fs::canonicalize(Path::new(FOLDER).join(format!("{name}.{language}"))).expect("the program")
@@ -100,6 +100,7 @@ fn json_of_bmv2_does_with_any_packet_what_its_source_does() {
     let kinds: Vec<u8> = (0..22).collect();
     for (name, frames) in [
         ("numbers", frames(&kinds, 14)),
+        ("sets", frames(&[1, 9], 3)),
         ("stacks", frames(&[1, 2, 0x11, 0x1f, 0x21, 0x30, 0x40, 0xee], 16)),
     ] {
         let (source, json) = (outputs(name, "p4", &frames), outputs(name, "json", &frames));
@@ -194,6 +195,36 @@ fn a_p4info_says_what_json_of_bmv2_does_not() {
     info.actions[0].params.push(field((9, ("more", 8))));
     let why = read(Some(&info)).expect_err("another action").to_string();
     assert!(why.contains("other parameters of the action"), "{why}");
+}
+
+/// How the keys of value sets match, and how many members there are, is in the P4Info only too.
+#[test]
+fn a_p4info_says_how_members_of_value_sets_match() {
+    let text = fs::read_to_string(program("sets", "json")).expect("a program");
+    let loader = Loader::in_memory([("sets.json", text.as_str())], &[]);
+    let read = |described: Option<&Info>| {
+        let parsed = parse_bmv2("sets.json".as_ref(), &loader, described);
+        parsed.unwrap_or_else(|why| panic!("{why}")).units[0].clone()
+    };
+    let shape = |unit: &Unit| -> Vec<(u64, Vec<String>)> {
+        let kind = |key: &SetKeyDecl| key.kind.as_ref().expect("a kind").value.clone();
+        let size = |set: &ValueSetDecl| match &set.size {
+            Size::Number(size) => size.value,
+            other => panic!("{other:?}"),
+        };
+        let one = |set: &ValueSetDecl| (size(set), set.keys.iter().map(kind).collect());
+        unit.value_sets.iter().map(|(_, set)| one(set)).collect()
+    };
+    let exact = |count| vec!["exact".to_owned(); count];
+    let own = read(None);
+    assert_eq!(shape(&own), [(1024, exact(2)), (1024, exact(1))]);
+    let mut info = own.origin.expect("names of P4").info;
+    info.value_sets[0].size = 7;
+    info.value_sets[0].fields[1].kind = "range".into();
+    info.value_sets[1].fields[0].kind = "ternary".into();
+    let range = vec!["exact".to_owned(), "range".to_owned()];
+    let described = read(Some(&info));
+    assert_eq!(shape(&described), [(7, range), (1024, vec!["ternary".to_owned()])]);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn tables_arrays_and_sets_change_under_traffic() {
     assert!(matches!(read[..], [Entity::Counter { count, .. }] if count.packets >= 1 << 40));
     // A set of the parser: its members are dropped in ingress.
     let set = control.value_set("refused").unwrap();
-    let members = vec![0x88b5];
+    let members = vec![vec![Match::Exact(0x88b5)]];
     control.write_one(Update::Modify(Entity::ValueSet { set, members })).unwrap();
     wait_until("nothing passes any more", || {
         let now = rig.traffic.received();

@@ -102,6 +102,7 @@ mod through;
 mod tidy;
 mod tunnels;
 mod tutorial;
+mod value_sets;
 mod vectors;
 mod web;
 mod workers;

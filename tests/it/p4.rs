@@ -236,6 +236,7 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/inside.stf",
         "data/p4/small.stf",
         "data/p4/practice.stf",
+        "data/p4/matched.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])

@@ -1,6 +1,6 @@
 //! An entries file as it is written: what fills the tables and the device at the start.
 
-use super::{AstExpr, EntryDecl, MeterRates, Name, Named, PatternDecl, Sp};
+use super::{AstExpr, EntryDecl, MemberDecl, MeterRates, Name, Named, Sp};
 
 /// Things by number, in the order written.
 pub type Numbered<T> = Vec<(Sp<u64>, T)>;
@@ -17,7 +17,7 @@ pub struct EntriesFile {
     /// `groups:` of a selector by number, by table.
     pub groups: Named<Numbered<Vec<GroupMember>>>,
     /// `value_sets:` members by set.
-    pub value_sets: Named<Vec<Sp<PatternDecl>>>,
+    pub value_sets: Named<Vec<MemberDecl>>,
     /// `registers:` cells by index, by register; a plain value is the cell `value`.
     pub registers: Named<Numbered<Named<AstExpr>>>,
     /// `meters:` rates by index, by meter.

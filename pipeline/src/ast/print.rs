@@ -17,7 +17,7 @@ use super::*;
 use crate::diag::{Files, line_columns};
 use crate::ids::FileId;
 use code::statements;
-use expression::{quoted, width};
+use expression::{pattern, quoted, width};
 
 /// The units of a program, one after the other, each under its name.
 pub fn units(units: &[Unit]) -> String {
@@ -147,6 +147,37 @@ fn expression_list(values: &[AstExpr]) -> String {
     format!("[{}]", values.join(", "))
 }
 
+/// The keys of a value set: `bits: 16, kind: range`, or `key: { .. }`.
+fn set_keys(keys: &[SetKeyDecl]) -> String {
+    let one = |key: &SetKeyDecl| {
+        let kind = key.kind.as_ref().map(|kind| format!(", kind: {}", kind.value));
+        format!("bits: {}{}", width(&key.ty), kind.unwrap_or_default())
+    };
+    if let [only @ SetKeyDecl { name: None, .. }] = keys {
+        return one(only);
+    }
+    let named = keys.iter().filter_map(|key| {
+        let name = quoted(&key.name.as_ref()?.value);
+        Some(format!("{name}: {{ {} }}", one(key)))
+    });
+    format!("key: {{ {} }}", named.collect::<Vec<_>>().join(", "))
+}
+
+fn set_member(member: &MemberDecl) -> String {
+    match member {
+        MemberDecl::One(one) => quoted(&pattern(&one.value)),
+        MemberDecl::Keys(all) => format!("{{ {} }}", patterns(&all.value)),
+    }
+}
+
+/// Keys and what is matched: `a: 1, b: 2..3`.
+fn patterns(all: &Named<Sp<PatternDecl>>) -> String {
+    let one = |(key, value): &(Name, Sp<PatternDecl>)| {
+        format!("{}: {}", quoted(&key.value), quoted(&pattern(&value.value)))
+    };
+    all.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
 /// A program or library.
 pub fn unit(unit: &Unit) -> String {
     unit_into(unit, Out::default())
@@ -166,8 +197,9 @@ fn unit_into(unit: &Unit, mut out: Out) -> String {
     });
     out.pairs("metadata", &unit.metadata, meta);
     out.pairs("value_sets", &unit.value_sets, |set| {
-        let values = expression_list(&set.values);
-        format!("{{ bits: {}, size: {}, values: {values} }}", width(&set.ty), size(&set.size))
+        let values: Vec<String> = set.values.iter().map(set_member).collect();
+        let (keys, size, values) = (set_keys(&set.keys), size(&set.size), values.join(", "));
+        format!("{{ {keys}, size: {size}, values: [{values}] }}")
     });
     out.names("errors", &unit.errors);
     out.section("parser", &unit.parser, state);

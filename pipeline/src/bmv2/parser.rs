@@ -9,11 +9,7 @@ use super::code::Code;
 use super::expr::Expr;
 use super::json::Json;
 use super::model::unknown;
-use super::names::quoted;
 use crate::ir::SourceSpan;
-
-/// Members of a value set where no P4Info says how many there may be.
-const VALUE_SET_SIZE: i32 = 1024;
 
 impl<'j> Import<'j, '_> {
     /// The parser of the program.
@@ -42,12 +38,13 @@ impl<'j> Import<'j, '_> {
             "parser ParserImpl(packet_in packet, out Headers hdr, inout Metadata meta, inout standard_metadata_t standard_metadata) {",
             span,
         );
-        self.value_sets(code);
+        self.name_value_sets();
+        let mut body = Code::default();
         match idents.get(first) {
             Some(ident) if ident == "start" => {}
             Some(ident) => {
                 let place = parser.place("init_state");
-                code.put(&format!("state start {{ transition {ident}; }}"), place);
+                body.put(&format!("state start {{ transition {ident}; }}"), place);
             }
             None => {
                 unknown(
@@ -63,31 +60,17 @@ impl<'j> Import<'j, '_> {
             let Some(ident) = state.text_of("name").and_then(|name| idents.get(name)) else {
                 continue;
             };
-            code.put(&format!("state {ident} {{"), state.place("name"));
+            body.put(&format!("state {ident} {{"), state.place("name"));
             for op in self.reader.list(state, "parser_ops") {
-                self.parser_op(op, code);
+                self.parser_op(op, &mut body);
             }
-            self.transitions(state, &idents, code);
-            code.put("}", state.place("name"));
+            self.transitions(state, &idents, &mut body);
+            body.put("}", state.place("name"));
         }
+        // The states have the keys of the sets.
+        self.value_sets(code);
+        code.append(body);
         code.put("}", span);
-    }
-
-    fn value_sets(&mut self, code: &mut Code) {
-        for one in self.reader.list(self.json, "parse_vsets") {
-            let Some(name) = self.reader.text_at(one, "name") else { continue };
-            let Some(bits) = self.reader.count_at(one, "compressed_bitwidth") else { continue };
-            let (ident, span) = (self.model.names.fresh(name), one.place("name"));
-            let sets = self.described.iter().flat_map(|info| &info.value_sets);
-            let mut sets = sets.filter(|one| one.preamble.name == name);
-            let size = sets.next().map_or(VALUE_SET_SIZE, |one| one.size.max(1));
-            let text = format!(
-                "@name({}) value_set<bit<{bits}>>({size}) {ident};",
-                quoted(&format!(".{name}"))
-            );
-            code.put(&text, span);
-            self.value_set_names.insert(name.to_owned(), ident);
-        }
     }
 
     fn parser_op(&mut self, json: &'j Json, code: &mut Code) {
@@ -238,7 +221,10 @@ impl<'j> Import<'j, '_> {
             }
             let Some(value) = value else { continue };
             let set = match one.text_of("type") {
-                Some("parse_vset") => self.value_set(one, value, keys.len()),
+                Some("parse_vset") => {
+                    let widths: Vec<u32> = keys.iter().map(|(_, bits)| *bits).collect();
+                    self.value_set(one, value, &widths)
+                }
                 _ => self.key_values(one, value, &keys),
             };
             if let Some(set) = set {
@@ -259,29 +245,6 @@ impl<'j> Import<'j, '_> {
         code.append(cases);
         code.put(&format!("default: {to};"), place);
         code.put("}", span);
-    }
-
-    fn value_set(&mut self, one: &Json, value: &Json, keys: usize) -> Option<String> {
-        let name = self.reader.text(value)?;
-        if keys != 1 {
-            self.reader.unsupported(value.span, "a value set of several keys is not supported");
-            return None;
-        }
-        if let Some(mask) = one.get("mask") {
-            let mask = self.reader.hex(mask)?;
-            // p4c writes zeros where it means none.
-            if mask != BigInt::ZERO && mask != BigInt::from(-1) {
-                self.reader
-                    .unsupported(one.place("mask"), "a value set with a mask is not supported");
-                return None;
-            }
-        }
-        let found = self.value_set_names.get(name).cloned();
-        if found.is_none() {
-            let known = self.value_set_names.keys().map(String::as_str);
-            unknown(&mut self.reader, value.span, "value set", name, known);
-        }
-        found
     }
 
     /// Values and masks, which stand one behind the other, each in whole bytes.

@@ -6,6 +6,7 @@
 use super::cx::{ConstState, Cx, Env, InstanceRef, Place};
 use super::header::Width;
 use super::scope::{InstanceItem, Item, Symbol};
+use super::table::KINDS;
 use crate::ast::*;
 use crate::diag::codes;
 use crate::ids::*;
@@ -15,7 +16,6 @@ use crate::ir::decl::{
 };
 use crate::ir::*;
 use crate::syntax;
-use std::collections::BTreeSet;
 
 /// Most elements of a header stack.
 pub(crate) const STACK_MAX: u64 = 32;
@@ -25,6 +25,8 @@ const DIGEST_FIELDS_MAX: usize = 32;
 const CELLS_MAX: usize = 16;
 /// Most members of a value set.
 const VALUE_SET_MAX: u64 = 4096;
+/// Most bits of the keys of a value set together: what engines look for is one number.
+const SET_BITS_MAX: u32 = 128;
 /// Most entries of a register, counter or meter array.
 pub(crate) const ARRAY_MAX: u64 = 1 << 24;
 
@@ -349,7 +351,7 @@ impl Cx<'_> {
 
     fn declare_value_set(&mut self, index: usize) -> Option<ValueSetId> {
         let item = self.scope.value_sets.get(index).copied()?;
-        let bits = self.scalar_width(&item.decl.ty)?.bits as u32;
+        let keys = self.set_keys(item)?;
         let size = self.size(&item.decl.size)?;
         if !(1..=VALUE_SET_MAX).contains(&size.value) {
             let text = format!("a value set has 1 to {VALUE_SET_MAX} members, not {}", size.value);
@@ -363,21 +365,36 @@ impl Cx<'_> {
             return None;
         }
         self.env = Env::at(Place::Data);
-        let (mut initial, mut seen) = (Vec::new(), BTreeSet::new());
-        for value in &item.decl.values {
-            if self.is_dashed_range(value) {
-                continue;
-            }
-            let Some(number) = self.const_value(value, Some(bits)) else { continue };
-            if !seen.insert(number) {
-                let text = format!("{number:#x} is in the set already");
-                self.report.error(codes::TWICE, value.span, text);
-                continue;
-            }
-            initial.push(number);
-        }
         let name = item.name.value.clone();
-        Some(self.ir.value_sets.push(ValueSet { name, bits, size: size.value as u32, initial }))
+        let mut set = ValueSet { name, keys, size: size.value as u32, initial: Vec::new() };
+        set.initial = self.set_members(&set, &item.decl.values);
+        Some(self.ir.value_sets.push(set))
+    }
+
+    fn set_keys(&mut self, item: Item<'_, ValueSetDecl>) -> Option<Vec<MatchField>> {
+        let mut keys: Vec<MatchField> = Vec::new();
+        for key in &item.decl.keys {
+            let width = self.scalar_width(&key.ty)?;
+            let name = key.name.as_ref().map_or("", |name| name.value.as_str());
+            if keys.iter().any(|known| known.name == name) {
+                let span = key.name.as_ref().map_or(item.name.span, |name| name.span);
+                self.report.error(codes::TWICE, span, format!("duplicate key `{name}`"));
+                return None;
+            }
+            let written = key.kind.as_ref().map_or("exact", |kind| kind.value.as_str());
+            let (_, kind) = KINDS.into_iter().find(|(known, _)| *known == written)?;
+            let (bits, display) = (width.bits as u32, width.display);
+            keys.push(MatchField { name: name.to_owned(), bits, kind, display });
+        }
+        let bits: u32 = keys.iter().map(|key| key.bits).sum();
+        if !(1..=SET_BITS_MAX).contains(&bits) {
+            let text = format!(
+                "the keys of a value set have 1 to {SET_BITS_MAX} bits together, not {bits}"
+            );
+            self.report.error(codes::LIMITS, item.name.span, text);
+            return None;
+        }
+        Some(keys)
     }
 }
 

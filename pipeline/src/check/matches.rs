@@ -4,7 +4,9 @@ use super::cx::Cx;
 use crate::ast::*;
 use crate::diag::{codes, suggest};
 use crate::ir::layout::ones;
-use crate::ir::{Display, Key, SourceSpan, Table};
+use crate::ir::{Display, MatchField, SetMember, SourceSpan, Table, ValueSet};
+use crate::state::ValueSetError;
+use std::collections::HashSet;
 use wireyard_tables::{Match, MatchKind};
 
 /// Most words of a key, and bits of one: what tables compare.
@@ -62,11 +64,94 @@ impl Cx<'_> {
         table: &Table,
         entry: &EntryDecl,
     ) -> Option<(Vec<Match>, u32)> {
+        let what = format!("table `{}`", table.name);
+        let keys: Vec<&MatchField> = table.keys.iter().map(|key| &key.field).collect();
+        let matches = self.key_matches(&what, &keys, &entry.matches, entry.span);
+        let priority = self.entry_priority(table, entry);
+        Some((matches?, priority?))
+    }
+
+    /// The members of a value set, in order and each in its one form; none of those that are wrong.
+    pub(crate) fn set_members(&mut self, set: &ValueSet, members: &[MemberDecl]) -> Vec<SetMember> {
+        let mut found: Vec<SetMember> = Vec::new();
+        let mut seen = HashSet::new();
+        for member in members {
+            let Some(one) = self.set_member(set, member) else { continue };
+            // As the state gives it back: what nobody changed is the same then.
+            let keys = set.keys.iter().map(MatchField::spec);
+            let one: Option<SetMember> = keys
+                .zip(one)
+                .map(|(key, one)| Some(one.check(&key).ok()?.as_match(&key)))
+                .collect();
+            let Some(one) = one else { continue };
+            if !seen.insert(one.clone()) {
+                let text = match one.as_slice() {
+                    [Match::Exact(value)] => format!("{value:#x} is in the set already"),
+                    _ => "this member is in the set already".to_owned(),
+                };
+                self.report.error(codes::TWICE, span_of(member), text);
+                continue;
+            }
+            found.push(one);
+        }
+        found.sort_unstable();
+        let filled = ValueSet { initial: found, ..set.clone() };
+        if let (Err(error @ ValueSetError::TooManyMasks), Some(last)) =
+            (crate::state::check_value_set(&filled), members.last())
+        {
+            self.report.error(codes::LIMITS, span_of(last), error.to_string());
+        }
+        filled.initial
+    }
+
+    fn set_member(&mut self, set: &ValueSet, member: &MemberDecl) -> Option<SetMember> {
+        let what = format!("value set `{}`", set.name);
+        match (member, set.keys.as_slice()) {
+            (MemberDecl::Keys(all), keys) => {
+                let keys: Vec<&MatchField> = keys.iter().collect();
+                self.key_matches(&what, &keys, &all.value, all.span)
+            }
+            (MemberDecl::One(pattern), [key]) => {
+                let key = match key.name.is_empty() {
+                    true => &MatchField { name: set.name.clone(), ..key.clone() },
+                    false => key,
+                };
+                Some(vec![self.one_match(key, pattern)?])
+            }
+            // One number for all keys, the first on the left.
+            (MemberDecl::One(Sp { value: PatternDecl::Value(value), .. }), keys) => {
+                let mut rest = self.const_value(value, Some(set.bits()))?;
+                let mut one = Vec::with_capacity(keys.len());
+                for key in keys.iter().rev() {
+                    one.push(Match::Exact(rest & ones(key.bits)));
+                    rest = rest.checked_shr(key.bits).unwrap_or(0);
+                }
+                one.reverse();
+                Some(one)
+            }
+            (MemberDecl::One(pattern), keys) => {
+                let text = format!("a member of {what} has {} keys", keys.len());
+                let names: Vec<String> =
+                    keys.iter().map(|key| format!("{}: ..", key.name)).collect();
+                let help = format!("write `{{ {} }}`", names.join(", "));
+                self.report.error(codes::ENTRY, pattern.span, text).help(help);
+                None
+            }
+        }
+    }
+
+    fn key_matches(
+        &mut self,
+        what: &str,
+        keys: &[&MatchField],
+        given: &Named<Sp<PatternDecl>>,
+        span: SourceSpan,
+    ) -> Option<Vec<Match>> {
         let mut good = true;
-        for (position, (name, _)) in entry.matches.iter().enumerate() {
-            if !table.keys.iter().any(|key| key.name == name.value) {
-                let text = format!("table `{}` has no key `{}`", table.name, name.value);
-                let names: Vec<&str> = table.keys.iter().map(|key| key.name.as_str()).collect();
+        for (position, (name, _)) in given.iter().enumerate() {
+            if !keys.iter().any(|key| key.name == name.value) {
+                let text = format!("{what} has no key `{}`", name.value);
+                let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
                 let found = self.report.error(codes::UNKNOWN, name.span, text);
                 match suggest(&name.value, names.iter().copied()) {
                     Some(_) => found.did_you_mean(&name.value, names),
@@ -74,22 +159,22 @@ impl Cx<'_> {
                 };
                 good = false;
             }
-            if entry.matches.iter().take(position).any(|(known, _)| known.value == name.value) {
+            if given.iter().take(position).any(|(known, _)| known.value == name.value) {
                 let text = format!("key `{}` is matched twice", name.value);
                 self.report.error(codes::TWICE, name.span, text);
                 good = false;
             }
         }
-        let mut matches = Vec::with_capacity(table.keys.len());
-        for key in &table.keys {
-            let found = entry.matches.iter().find(|(name, _)| name.value == key.name);
+        let mut matches = Vec::with_capacity(keys.len());
+        for key in keys {
+            let found = given.iter().find(|(name, _)| name.value == key.name);
             let one = match found {
                 Some((_, pattern)) => self.one_match(key, pattern),
                 // A misspelt key was reported; it is not missing as well.
                 None if !good => None,
                 None if key.kind == MatchKind::Exact => {
                     let text = format!("key `{}` is exact and needs a value", key.name);
-                    self.report.error(codes::ENTRY, entry.span, text);
+                    self.report.error(codes::ENTRY, span, text);
                     None
                 }
                 None => Some(Match::Any),
@@ -99,8 +184,7 @@ impl Cx<'_> {
                 None => good = false,
             }
         }
-        let priority = self.entry_priority(table, entry);
-        if good { Some((matches, priority?)) } else { None }
+        good.then_some(matches)
     }
 
     fn entry_priority(&mut self, table: &Table, entry: &EntryDecl) -> Option<u32> {
@@ -131,7 +215,7 @@ impl Cx<'_> {
         }
     }
 
-    fn one_match(&mut self, key: &Key, pattern: &Sp<PatternDecl>) -> Option<Match> {
+    fn one_match(&mut self, key: &MatchField, pattern: &Sp<PatternDecl>) -> Option<Match> {
         let (bits, span) = (key.bits, pattern.span);
         match (&pattern.value, key.kind) {
             (PatternDecl::Any, MatchKind::Exact) => {
@@ -185,7 +269,13 @@ impl Cx<'_> {
         }
     }
 
-    fn wrong_pattern(&mut self, key: &Key, found: &PatternDecl, kind: MatchKind, span: SourceSpan) {
+    fn wrong_pattern(
+        &mut self,
+        key: &MatchField,
+        found: &PatternDecl,
+        kind: MatchKind,
+        span: SourceSpan,
+    ) {
         let form = match kind {
             MatchKind::Exact => "a value",
             MatchKind::Lpm => "a prefix: `10.0.0.0/8`",
@@ -208,7 +298,7 @@ impl Cx<'_> {
     /// A prefix whose bits behind the length are zero.
     fn prefix(
         &mut self,
-        key: &Key,
+        key: &MatchField,
         value: &AstExpr,
         len: &Sp<u64>,
         span: SourceSpan,
@@ -229,6 +319,13 @@ impl Cx<'_> {
             return None;
         }
         Some((number, len))
+    }
+}
+
+fn span_of(member: &MemberDecl) -> SourceSpan {
+    match member {
+        MemberDecl::One(one) => one.span,
+        MemberDecl::Keys(all) => all.span,
     }
 }
 

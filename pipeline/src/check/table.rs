@@ -22,7 +22,7 @@ const ENTRIES_MAX: u64 = 1 << 24;
 /// Most parameters of an action.
 const PARAMS_MAX: usize = 32;
 /// Match kinds by name.
-const KINDS: [(&str, MatchKind); 5] = [
+pub(crate) const KINDS: [(&str, MatchKind); 5] = [
     ("exact", MatchKind::Exact),
     ("lpm", MatchKind::Lpm),
     ("ternary", MatchKind::Ternary),
@@ -198,7 +198,8 @@ impl Cx<'_> {
                 continue;
             }
             let (bits, display) = (self.bits(value), self.display_of(value));
-            keys.push(Key { name, value, bits, kind: *kind, display });
+            let field = MatchField { name, bits, kind: *kind, display };
+            keys.push(Key { value, field });
         }
         (keys, selector)
     }

@@ -5,8 +5,8 @@ use super::code::{Body, Local};
 use super::expr::HashAlgorithm;
 use super::layout::FieldLayout;
 use crate::ids::*;
-use wireyard_tables::MatchKind;
 use wireyard_tables::meter::MeterConfig;
+use wireyard_tables::{FieldSpec, Match, MatchKind};
 
 /// Most metadata that may cross the queue, in bytes.
 pub const CARRIED_BYTES_MAX: u32 = 256;
@@ -146,12 +146,27 @@ pub struct Meta {
 pub struct ValueSet {
     /// Name.
     pub name: String,
-    /// Width of a member.
-    pub bits: u32,
+    /// What a member matches; one without a name is the only one. Together they have at most 128 bits.
+    pub keys: Vec<MatchField>,
     /// Most members.
     pub size: u32,
     /// Members at load.
-    pub initial: Vec<u128>,
+    pub initial: Vec<SetMember>,
+}
+
+/// A member of a value set: a match for each of its keys.
+pub type SetMember = Vec<Match>;
+
+impl ValueSet {
+    /// Width of all keys together.
+    pub fn bits(&self) -> u32 {
+        self.keys.iter().map(|key| key.bits).sum()
+    }
+
+    /// Members are single values, without masks and ranges.
+    pub fn is_exact(&self) -> bool {
+        self.keys.iter().all(|key| key.kind == MatchKind::Exact)
+    }
 }
 
 /// An action.
@@ -214,16 +229,38 @@ pub struct Table {
 /// A match key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Name in entries and for control: the expression's text unless given.
-    pub name: String,
     /// What is looked up.
     pub value: ExprId,
+    /// What entries say about it.
+    pub field: MatchField,
+}
+
+impl std::ops::Deref for Key {
+    type Target = MatchField;
+
+    fn deref(&self) -> &MatchField {
+        &self.field
+    }
+}
+
+/// What entries and members say about a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MatchField {
+    /// Name in entries and for control: the expression's text unless given.
+    pub name: String,
     /// Width.
     pub bits: u32,
     /// How it matches.
     pub kind: MatchKind,
     /// How people want to read it.
     pub display: Display,
+}
+
+impl MatchField {
+    /// What tables have of it.
+    pub fn spec(&self) -> FieldSpec {
+        FieldSpec { name: self.name.clone(), bits: self.bits, kind: self.kind }
+    }
 }
 
 /// An action with its data: one value for each parameter.
@@ -239,7 +276,7 @@ pub struct ActionCall {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableEntry {
     /// One match for each key.
-    pub matches: Vec<wireyard_tables::Match>,
+    pub matches: Vec<Match>,
     /// Higher wins; 0 where the table needs none.
     pub priority: u32,
     /// What it does.

@@ -105,9 +105,7 @@ impl Printer<'_> {
             self.line(0, &format!("metadata {id} {}: {}{carried}", meta.name, meta.bits));
         }
         for (id, set) in program.value_sets.entries() {
-            let values: Vec<String> = set.initial.iter().map(|v| format!("{v:#x}")).collect();
-            let text = format!("{}: {} x {} [{}]", set.name, set.size, set.bits, values.join(", "));
-            self.line(0, &format!("value_set {id} {text}"));
+            self.line(0, &format!("value_set {id} {}", value_set(set)));
         }
         self.state();
     }
@@ -295,6 +293,24 @@ fn layout(layout: &FieldLayout) -> String {
         }
         FieldLayout::Opaque { byte, bytes } => format!("{bytes} bytes at byte {byte}"),
     }
+}
+
+/// `known: 8 x 16 [0x800]`; with several keys or kinds `tunnels: 8 x (port 16 range, vni 24 exact) [(0x50..0x1bb, 0x1)]`.
+fn value_set(set: &ValueSet) -> String {
+    let key = |key: &MatchField| {
+        let kind = format!("{:?}", key.kind).to_lowercase();
+        format!("{} {} {kind}", key.name, key.bits).trim_start().to_owned()
+    };
+    let keys = match set.keys.as_slice() {
+        [only] if set.is_exact() && only.name.is_empty() => only.bits.to_string(),
+        keys => format!("({})", keys.iter().map(key).collect::<Vec<_>>().join(", ")),
+    };
+    let member = |member: &SetMember| {
+        let all: Vec<String> = member.iter().map(matched).collect();
+        if let [one] = all.as_slice() { one.clone() } else { format!("({})", all.join(", ")) }
+    };
+    let members: Vec<String> = set.initial.iter().map(member).collect();
+    format!("{}: {} x {keys} [{}]", set.name, set.size, members.join(", "))
 }
 
 fn matched(one: &wireyard_tables::Match) -> String {

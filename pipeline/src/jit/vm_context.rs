@@ -85,7 +85,7 @@ pub(super) struct VmContext {
     pub(super) snapshot: *const Snapshot,
 }
 
-/// The members of a value set, in order.
+/// The members of a value set of single values, in order.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Members {
@@ -128,7 +128,7 @@ struct Inner {
     registers: Vec<*const AtomicU64>,
     value_sets: Vec<Members>,
     /// What they point to.
-    members: Vec<Arc<Box<[u128]>>>,
+    members: Vec<Arc<crate::state::Members>>,
 }
 
 /// A snapshot by its address and version, and the version of the value sets. No snapshot has the address 0.
@@ -213,6 +213,7 @@ impl Inner {
         self.tables.extend(snapshot.tables().map(|table| table.raw()));
         self.members = state.all_members().collect();
         let members = self.members.iter();
+        let members = members.map(|m| &m.values);
         let members = members.map(|m| Members { first: m.as_ptr(), count: m.len() as u64 });
         self.value_sets = members.collect();
         let vm = &mut self.vm;

@@ -196,7 +196,7 @@ fn a_table_that_may_change_or_counts_stays_a_table() {
         |table| table.const_default = false,
         |table| table.counters = true,
         |table| table.idle_timeout_ms = Some(1),
-        |table| table.keys[0].kind = MatchKind::Ternary,
+        |table| table.keys[0].field.kind = MatchKind::Ternary,
     ];
     for change in changes {
         let program = optimised(&with_table(change), 2);

@@ -2,7 +2,7 @@
 
 use super::decode::Decoder;
 use super::node::{Node, NodeKind};
-use super::program::table;
+use super::program::{header, table};
 use super::shape::{MapShape, Shape, key, needed};
 use crate::ast::entries::{
     CountDecl, EntriesFile, GroupMember, MirrorDecl, MulticastDecl, Numbered, ReplicaDecl,
@@ -31,7 +31,7 @@ pub(crate) static ENTRIES: MapShape = MapShape {
             ]))),
             "Groups of selectors: members, or members and weights, by number, by table.",
         ),
-        key("value_sets", Shape::MapOf(&Shape::OneOrMore(&Shape::Pattern)), "Members by set."),
+        key("value_sets", Shape::MapOf(&Shape::OneOrMore(&header::MEMBER)), "Members by set."),
         key(
             "registers",
             Shape::MapOf(&Shape::MapOf(&Shape::Either(&[
@@ -142,7 +142,7 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntriesFile
     }
     if let Some(node) = fields.get("value_sets") {
         found.value_sets = decoder.named(node, "the value sets", |decoder, _, node| {
-            Some(decoder.each(node, "a pattern", Decoder::pattern))
+            Some(decoder.each(node, "a member", header::member))
         });
     }
     if let Some(node) = fields.get("registers") {

@@ -2,7 +2,7 @@
 
 use super::{Kept, State, ValueSetError};
 use crate::ids::*;
-use crate::ir::{Program, Table};
+use crate::ir::{Program, SetMember, Table};
 use thiserror::Error;
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::{MeterConfig, MeterError};
@@ -60,7 +60,7 @@ pub struct Resolved {
     /// What entries have counted, by their place in `updates`.
     pub entry_counts: Vec<(usize, Count)>,
     /// Members of value sets, instead of those of the program.
-    pub value_sets: Vec<(ValueSetId, Vec<u128>)>,
+    pub value_sets: Vec<(ValueSetId, Vec<SetMember>)>,
     /// Register, index, cell and value.
     pub registers: Vec<(RegisterId, u32, u32, u64)>,
     /// Meter, index and rates.

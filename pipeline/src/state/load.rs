@@ -1,16 +1,16 @@
 //! From a program's declarations to tables, registers, counters and meters.
 
-use super::{RegisterArray, State, ValueSet, ValueSetError, meter_unit};
+use super::value_set::Set;
+use super::{RegisterArray, State, ValueSetError, meter_unit};
 use crate::ids::*;
 use crate::ir::{self, Action, Program};
-use arc_swap::ArcSwap;
 use std::sync::Arc;
 use wireyard_tables::counter::CounterArray;
 use wireyard_tables::meter::MeterArray;
 use wireyard_tables::time::Span;
 use wireyard_tables::{
-    ActionCall, ActionSpec, BatchError, BuildError, Entry, FieldSpec, MAX_CAPACITY, Options,
-    ProfileId, ProfileSpec, TableSpec, Tables, Target, Update,
+    ActionCall, ActionSpec, BatchError, BuildError, Entry, MAX_CAPACITY, Options, ProfileId,
+    ProfileSpec, TableSpec, Tables, Target, Update,
 };
 
 /// Most members of a selector group, weights counted.
@@ -119,9 +119,8 @@ pub(super) fn table_spec(
     table: &ir::Table,
     profile: Option<ProfileId>,
 ) -> Result<TableSpec, LoadError> {
-    let field =
-        |key: &ir::Key| FieldSpec { name: key.name.clone(), bits: key.bits, kind: key.kind };
-    let mut spec = TableSpec::new(&table.name, table.keys.iter().map(field).collect(), table.size);
+    let fields = table.keys.iter().map(|key| key.spec()).collect();
+    let mut spec = TableSpec::new(&table.name, fields, table.size);
     spec.actions = action_specs(program, table);
     spec.default = call(program, table, &table.default)?;
     spec.const_default = table.const_default;
@@ -248,19 +247,14 @@ pub(super) fn meters(program: &Program, old: Option<&State>) -> IdVec<MeterId, A
 pub(super) fn value_sets(
     program: &Program,
     old: Option<&State>,
-) -> Result<IdVec<ValueSetId, Arc<ValueSet>>, LoadError> {
+) -> Result<IdVec<ValueSetId, Arc<Set>>, LoadError> {
     let one = |declared: &ir::ValueSet| {
-        let members = ArcSwap::from_pointee(Box::default());
-        let set = ValueSet { bits: declared.bits, size: declared.size, members };
         let error = |error| LoadError::ValueSet { name: declared.name.clone(), error };
-        let sorted = set.sorted(&declared.initial).map_err(error)?;
-        let same = |id: ValueSetId, _: &ValueSet| {
+        let new = Set::new(declared).map_err(error)?;
+        let same = |id: ValueSetId, _: &Set| {
             old.and_then(|old| old.program.value_sets.get(id)) == Some(declared)
         };
-        Ok(kept(old.map(|old| &old.value_sets), same, || {
-            set.members.store(Arc::new(sorted));
-            set
-        }))
+        Ok(kept(old.map(|old| &old.value_sets), same, || new))
     };
     program.value_sets.iter().map(one).collect()
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, ValueSetId};
-use wireyard_pipeline::ir::{Program, layout};
+use wireyard_pipeline::ir::{Program, SetMember, layout};
+use wireyard_pipeline::state::ValueSetError;
 use wireyard_tables as tables;
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
@@ -28,7 +29,7 @@ enum Later {
     Counter(CounterId, usize, Count),
     Meter(MeterId, usize, Option<MeterConfig>),
     Register(RegisterId, u64, Vec<u64>),
-    ValueSet(ValueSetId, Vec<u128>),
+    ValueSet(ValueSetId, Vec<SetMember>),
 }
 
 /// A batch that was checked as far as that goes without the tables.
@@ -382,7 +383,8 @@ impl<'a> Batch<'a> {
                 Later::Register(*register, *index, cells.clone())
             }
             Entity::ValueSet { set, members } => {
-                state.check_value_set(*set, members).map_err(of_value_set)?;
+                let of_set = |error| of_value_set(&self.generation.program, *set, &error);
+                state.check_value_set(*set, members).map_err(of_set)?;
                 Later::ValueSet(*set, members.clone())
             }
             other => {
@@ -460,7 +462,7 @@ impl<'a> Batch<'a> {
                 }
                 Later::Register(id, index, cells) => registers.push((id, index, cells)),
                 Later::ValueSet(set, members) => {
-                    // Number and width of the members were checked.
+                    // The members were checked.
                     let _ = state.set_value_set(set, &members);
                 }
             }
@@ -520,14 +522,19 @@ impl Batch<'_> {
     }
 }
 
-fn of_value_set(error: wireyard_pipeline::state::ValueSetError) -> ControlError {
-    use wireyard_pipeline::state::ValueSetError;
+fn of_value_set(program: &Program, set: ValueSetId, error: &ValueSetError) -> ControlError {
+    let name = program.value_sets.get(set).map_or("", |set| set.name.as_str());
     let kind = match error {
         ValueSetError::NoSuchSet => ControlError::NotFound,
-        ValueSetError::Full { .. } => ControlError::ResourceExhausted,
-        ValueSetError::TooWide { .. } => ControlError::OutOfRange,
+        ValueSetError::Full { .. } | ValueSetError::TooManyMasks => ControlError::ResourceExhausted,
+        ValueSetError::Field { error, .. }
+            if matches!(**error, tables::FieldError::TooWide { .. }) =>
+        {
+            ControlError::OutOfRange
+        }
+        ValueSetError::Field { .. } | ValueSetError::Keys { .. } => ControlError::InvalidArgument,
     };
-    kind(error.to_string())
+    kind(format!("value set {name}: {error}"))
 }
 
 /// Changes a copy of groups and sessions.

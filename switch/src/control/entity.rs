@@ -1,7 +1,7 @@
 //! What a device has that control reads and writes: one type for writing and for reading back.
 
 use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, TableId, ValueSetId};
-use wireyard_pipeline::ir::ActionCall;
+use wireyard_pipeline::ir::{ActionCall, SetMember};
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
 use wireyard_tables::time::Span;
@@ -164,7 +164,7 @@ pub enum Entity {
         /// The set.
         set: ValueSetId,
         /// Its members.
-        members: Vec<u128>,
+        members: Vec<SetMember>,
     },
     /// A multicast group of the device.
     Multicast {

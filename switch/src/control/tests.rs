@@ -14,6 +14,7 @@ use crate::ports::scripted::ScriptedPort;
 use crate::ports::{Opened, PortSpec};
 use crate::program::{DeviceOptions, from_text};
 use crate::replicate::{Group, Member, Members, Session};
+use wireyard_pipeline::ir::SetMember;
 
 const PROGRAM: &str = "
 pipeline: everything
@@ -102,6 +103,11 @@ fn entries(control: &Control, table: &str) -> Vec<TableEntry> {
     .collect()
 }
 
+/// Members of a set of one exact key.
+fn exact(values: &[u128]) -> Vec<SetMember> {
+    values.iter().map(|value| vec![Match::Exact(*value)]).collect()
+}
+
 #[test]
 fn an_entry_is_read_back_as_it_was_written() {
     let (_core, control) = device();
@@ -165,9 +171,8 @@ fn each_wrong_update_has_its_status() {
     assert!(matches!(status(Update::Modify(cell.clone())), E::OutOfRange(_)));
     assert!(matches!(status(Update::Insert(cell)), E::InvalidArgument(_)));
     let kinds = control.value_set("kinds").unwrap();
-    let set = |members: &[u128]| {
-        Update::Modify(Entity::ValueSet { set: kinds, members: members.to_vec() })
-    };
+    let set =
+        |members: &[u128]| Update::Modify(Entity::ValueSet { set: kinds, members: exact(members) });
     assert!(matches!(status(set(&[1, 2, 3])), E::ResourceExhausted(_)));
     assert!(matches!(status(set(&[1 << 16])), E::OutOfRange(_)));
     assert!(matches!(control.table("none"), Err(E::NotFound(_))));
@@ -268,7 +273,7 @@ fn arrays_and_sets_are_written_and_read() {
             Entity::Meter { meter, index: 2, config },
             Entity::Register { register: seen, index: 599, cells: vec![77] },
             Entity::Register { register: pair, index: 1, cells: vec![255, 65535] },
-            Entity::ValueSet { set, members: vec![3, 9] },
+            Entity::ValueSet { set, members: exact(&[3, 9]) },
         ];
         control.write(&written.clone().map(Update::Modify), Mode::Atomic).unwrap();
         let read = |query| control.read(&query).unwrap();

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use wireyard_pipeline::generation::Generation;
-use wireyard_pipeline::ir::{Display, Key, Program, Table};
+use wireyard_pipeline::ir::{Display, Key, MatchField, Program, Table};
 use wireyard_pipeline::state::action_args;
 use wireyard_pipeline::trace::names::value;
 use wireyard_tables::counter::Count;
@@ -128,7 +128,7 @@ fn most_met(view: &TableView, most: usize, is_there: impl Fn(Slot) -> bool) -> V
 }
 
 /// A match as it is written in an entries file; `None` for one that is left out there.
-pub(crate) fn match_text(key: &Key, one: &Match) -> Option<String> {
+pub(crate) fn match_text(key: &MatchField, one: &Match) -> Option<String> {
     let shown = |number: u128| value(key.display, key.bits, number);
     Some(match *one {
         Match::Exact(value) | Match::Optional(Some(value)) => shown(value),
@@ -170,7 +170,7 @@ fn report(
 }
 
 /// The length of a mask that is written as one: it has all bits, or is the prefix of an address.
-fn prefix_of(mask: u128, key: &Key) -> Option<u32> {
+fn prefix_of(mask: u128, key: &MatchField) -> Option<u32> {
     let len = mask.count_ones();
     let is_address = matches!(key.display, Display::Ipv4 | Display::Ipv6);
     let is_prefix = key.bits > 0 && (mask << (128 - key.bits)).leading_ones() == len;

@@ -1,7 +1,7 @@
 //! What a switch is: its program by name, and its ports.
 
 use serde_json::{Value, json};
-use wireyard_pipeline::ir::{Param, Program, Table};
+use wireyard_pipeline::ir::{MatchField, Param, Program, Table};
 use wireyard_pipeline::trace::names::value;
 use wireyard_tables::MatchKind;
 
@@ -37,7 +37,10 @@ fn program(control: &Control) -> Value {
         json!({ "name": one.name, "size": one.size, "cells": cells })
     });
     let sets = program.value_sets.iter();
-    let sets = sets.map(|one| json!({ "name": one.name, "bits": one.bits, "size": one.size }));
+    let sets = sets.map(|one| {
+        let keys: Value = one.keys.iter().map(key).collect();
+        json!({ "name": one.name, "bits": one.bits(), "size": one.size, "keys": keys })
+    });
     let digests = program.digests.iter();
     let digests = digests.map(|one| json!({ "name": one.name, "fields": params(&one.fields) }));
     json!({
@@ -51,17 +54,19 @@ fn program(control: &Control) -> Value {
     })
 }
 
+fn key(key: &MatchField) -> Value {
+    let kind = match key.kind {
+        MatchKind::Exact => "exact",
+        MatchKind::Lpm => "lpm",
+        MatchKind::Ternary => "ternary",
+        MatchKind::Range => "range",
+        MatchKind::Optional => "optional",
+    };
+    json!({ "name": key.name, "kind": kind, "bits": key.bits })
+}
+
 fn table(program: &Program, table: &Table) -> Value {
-    let keys = table.keys.iter().map(|key| {
-        let kind = match key.kind {
-            MatchKind::Exact => "exact",
-            MatchKind::Lpm => "lpm",
-            MatchKind::Ternary => "ternary",
-            MatchKind::Range => "range",
-            MatchKind::Optional => "optional",
-        };
-        json!({ "name": key.name, "kind": kind, "bits": key.bits })
-    });
+    let keys = table.keys.iter().map(|one| key(&one.field));
     let actions = table.actions.iter().filter_map(|id| program.actions.get(*id));
     let actions =
         actions.map(|action| json!({ "name": action.name, "params": params(&action.params) }));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use wireyard_pipeline::ids::TableId;
-use wireyard_pipeline::ir::{MeterKind, Program, Table};
+use wireyard_pipeline::ir::{MeterKind, Program, SetMember, Table, ValueSet};
 use wireyard_tables::GroupMember;
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
@@ -82,6 +82,19 @@ struct File<'a> {
     program: &'a Program,
     declared: Declared<'a>,
     lines: Vec<String>,
+}
+
+/// A member of a value set.
+fn set_member(set: &ValueSet, member: &SetMember) -> String {
+    let text = |value: &Value| scalar(value.as_str().unwrap_or_default());
+    match show::set_member(set, member) {
+        Value::Object(keys) => {
+            let pairs: Vec<(String, String)> =
+                keys.iter().map(|(key, value)| (scalar(key), text(value))).collect();
+            flow(&pairs)
+        }
+        one => text(&one),
+    }
 }
 
 /// A scalar that reads back as this text.
@@ -346,7 +359,7 @@ impl File<'_> {
     fn value_set(&self, entity: Entity) -> Option<(String, String)> {
         let Entity::ValueSet { set, members } = entity else { return None };
         let declared = self.program.value_sets.get(set)?;
-        let members_of = || list(members.iter().map(|member| format!("{member:#x}")));
+        let members_of = || list(members.iter().map(|member| set_member(declared, member)));
         (members != declared.initial).then(|| (declared.name.clone(), members_of()))
     }
 }

@@ -1,7 +1,7 @@
 //! Objects of a device as JSON, in the words of entries.yaml.
 
 use serde_json::{Map, Value, json};
-use wireyard_pipeline::ir::{ActionCall, MeterKind, Program, Table};
+use wireyard_pipeline::ir::{ActionCall, MeterKind, Program, SetMember, Table, ValueSet};
 use wireyard_pipeline::trace::names::value;
 use wireyard_tables::meter::MeterConfig;
 
@@ -50,6 +50,16 @@ pub fn key(program: &Program, key: &EntryKey) -> String {
         words.push(format!("--priority {}", key.priority));
     }
     words.join(" ")
+}
+
+/// A member of a value set, as an entries file has it: a pattern, or those of keys that do not match everything.
+pub(super) fn set_member(set: &ValueSet, member: &SetMember) -> Value {
+    if let ([key], [one]) = (set.keys.as_slice(), member.as_slice()) {
+        return match_text(key, one).unwrap_or_else(|| "_".to_owned()).into();
+    }
+    let pairs = set.keys.iter().zip(member);
+    let literals = pairs.filter_map(|(key, one)| Some((key.name.clone(), match_text(key, one)?)));
+    literals.map(|(name, text)| (name, Value::from(text))).collect::<Map<_, _>>().into()
 }
 
 fn entry(program: &Program, table: &Table, entry: &TableEntry) -> Value {
@@ -121,9 +131,10 @@ pub fn entity(program: &Program, entity: &Entity) -> Option<Value> {
             json!({ "register": declared.name, "index": index, "cells": cells })
         }
         Entity::ValueSet { set, members } => {
-            let members: Vec<String> =
-                members.iter().map(|member| format!("{member:#x}")).collect();
-            json!({ "value_set": program.value_sets.get(*set)?.name, "members": members })
+            let declared = program.value_sets.get(*set)?;
+            let members: Vec<Value> =
+                members.iter().map(|member| set_member(declared, member)).collect();
+            json!({ "value_set": declared.name, "members": members })
         }
         Entity::Multicast { id, group } => {
             let ports = match &group.members {

@@ -66,8 +66,8 @@ pub struct Forms {
     pub params: Vec<Vec<Field>>,
     /// Fields by header type.
     pub metadata: Vec<Vec<Field>>,
-    /// Fields of the members of each value set, with their widths: together they are the member, the first one on the left.
-    pub members: Vec<Vec<(Field, u32)>>,
+    /// Keys by value set.
+    pub members: Vec<Vec<Field>>,
     digests: Vec<Option<TypeRef>>,
     registers: Vec<Option<TypeRef>>,
     types: BTreeMap<String, NamedType>,
@@ -100,11 +100,7 @@ impl Forms {
             keys: program.tables.iter().map(|table| plain(table.keys.len())).collect(),
             params: program.actions.iter().map(|action| plain(action.params.len())).collect(),
             metadata: program.headers.iter().map(|header| plain(header.fields.len())).collect(),
-            members: program
-                .value_sets
-                .iter()
-                .map(|set| vec![(Field { id: 1, is_text: false }, set.bits)])
-                .collect(),
+            members: program.value_sets.iter().map(|set| plain(set.keys.len())).collect(),
             digests: vec![None; program.digests.len()],
             registers: vec![None; program.registers.len()],
             types: BTreeMap::new(),
@@ -127,11 +123,8 @@ impl Forms {
         for (set, members) in program.value_sets.iter().zip(&mut self.members) {
             let full = origin.value_sets.get(&set.name);
             let known = info.value_sets.iter().find(|one| Some(&one.preamble.name) == full);
-            let Some(known) = known else { continue };
-            let widths: Vec<u32> = known.fields.iter().map(|key| key.field.bits).collect();
-            if widths.len() > 1 && widths.iter().sum::<u32>() == set.bits {
-                let all = fields(info, known.fields.iter().map(|key| &key.field), widths.len());
-                *members = all.into_iter().zip(widths).collect();
+            if let Some(known) = known {
+                *members = fields(info, known.fields.iter().map(|key| &key.field), members.len());
             }
         }
         for (action, params) in program.actions.iter().zip(&mut self.params) {

@@ -170,7 +170,10 @@ pub fn p4info(program: &Program) -> p4::P4Info {
             .map(|(set, id)| p4::ValueSet {
                 preamble: preamble(id, &set.name),
                 // A member without a structure is a field without a name, as p4c writes it.
-                r#match: vec![match_field(1, "", set.bits, MatchType::Exact)],
+                r#match: (1..)
+                    .zip(&set.keys)
+                    .map(|(id, key)| match_field(id, &key.name, key.bits, match_type(key.kind)))
+                    .collect(),
                 size: set.size as i32,
             })
             .collect(),

@@ -355,7 +355,7 @@ fn entries(
     let matched = key
         .as_ref()
         .filter(|_| has_priorities && priority == 0)
-        .map(|key| entry::matches(schema, key));
+        .map(|key| entry::entry_matches(schema, key));
     let query = match key {
         Some(key) if matched.is_none() => Query::Entry(key),
         _ => Query::Entries { table },
@@ -363,7 +363,8 @@ fn entries(
     let mut found = wanted.r#match.is_empty();
     let result = control.visit_of(&schema.program, &query, &mut |entity| {
         let Entity::TableEntry(one) = entity else { return };
-        let is_it = matched.as_ref().is_none_or(|all| *all == entry::matches(schema, &one.key));
+        let is_it =
+            matched.as_ref().is_none_or(|all| *all == entry::entry_matches(schema, &one.key));
         if is_it && (priority == 0 || one.key.priority == priority) {
             found = true;
             answers.extend(each(one));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use wireyard_pipeline::ast::entries::{EntriesFile, GroupMember};
-use wireyard_pipeline::ast::{AstExpr, EntryDecl, MeterRates, Name, PatternDecl, Sp};
+use wireyard_pipeline::ast::{AstExpr, EntryDecl, MemberDecl, MeterRates, Name, PatternDecl, Sp};
 use wireyard_pipeline::diag::{Diagnostics, Files, render};
 use wireyard_pipeline::entries::{Resolved, resolve};
 use wireyard_pipeline::ids::FileId;
@@ -299,9 +299,28 @@ impl<'p> Statement<'p> {
     }
 
     pub(super) fn value_set(mut self, name: &str, values: &[String]) -> Result<Resolved, String> {
-        let values = values.iter().map(|v| self.pattern(v)).collect::<Result<Vec<_>, _>>()?;
+        let set = self.program.value_sets.iter().find(|set| set.name == name);
+        let keys: Vec<&str> =
+            set.iter().flat_map(|set| &set.keys).map(|key| key.name.as_str()).collect();
+        let values = values.iter().map(|v| self.set_member(&keys, v));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
         let name = self.name(name);
         self.resolve(EntriesFile { value_sets: vec![(name, values)], ..EntriesFile::default() })
+    }
+
+    /// `VALUE`, or `KEY:VALUE,KEY:VALUE` where the set has such keys.
+    fn set_member(&mut self, keys: &[&str], text: &str) -> Result<MemberDecl, String> {
+        let is_key = |key: &str| keys.contains(&key) && !key.is_empty();
+        if !text.split_once(':').is_some_and(|(key, _)| is_key(key)) {
+            return self.pattern(text).map(MemberDecl::One);
+        }
+        let one = |pair: &str| {
+            let (key, value) = pair.split_once(':').ok_or("expected `KEY:VALUE,KEY:VALUE`")?;
+            Ok((self.name(key), self.pattern(value)?))
+        };
+        let all = text.split(',').map(one).collect::<Result<Vec<_>, String>>()?;
+        let span = self.name(text).span;
+        Ok(MemberDecl::Keys(Sp::new(all, span)))
     }
 
     /// Rates of one meter of an array, or of all: committed and peak, for a second.

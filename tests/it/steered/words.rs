@@ -98,7 +98,7 @@ fn a_wrong_word_is_refused_with_a_way_out_and_changes_nothing() {
         ),
         (
             "value-set set known_types 10.0.0.1",
-            "16 bits are wanted here, this has 32; write a number without a width",
+            "key `known_types` has 16 bits, and this is an IPv4 address (32 bits); write a number without a width",
         ),
         ("table add acl std.ingress_port=2 drop", "add `--priority 10`"),
         (

@@ -118,6 +118,8 @@ pub struct Gen {
     pub(super) discarded: Vec<String>,
     pub(super) metas: Vec<(String, u32)>,
     pub(super) register: Vec<u32>,
+    /// How the keys of the value sets match: that of `vs`, and those of `pair`.
+    pub(super) set_kinds: [&'static str; 3],
     pub(super) actions: Vec<Action>,
     pub(super) tables: Vec<Table>,
     pub(super) controls: Vec<Control>,
@@ -152,6 +154,7 @@ pub fn case_by(mut random: Random, packets: Option<usize>) -> Case {
         discarded: Vec::new(),
         metas: Vec::new(),
         register: Vec::new(),
+        set_kinds: ["exact"; 3],
         actions: Vec::new(),
         tables: Vec::new(),
         controls: Vec::new(),
@@ -455,11 +458,8 @@ impl Gen {
         let values: Map<String, Value> =
             (0..2).map(|n| (format!("d{n}"), json!(self.leaf_of_any_width(&scope)))).collect();
         top.insert("digests".into(), json!({ "dig": values }));
-        let values: Vec<u64> = (0..self.random.below(3) as u64).collect();
-        top.insert(
-            "value_sets".into(),
-            json!({ "vs": { "bits": 8, "size": 4, "values": values } }),
-        );
+        let sets = self.value_sets();
+        top.insert("value_sets".into(), sets);
         let rates = self.rates(kind == "trtcm", unit == "packets");
         if self.random.chance(60) {
             self.entries.insert("meters".into(), json!({ "mtr": { "0": rates, "1": rates } }));

@@ -176,6 +176,9 @@ impl Gen {
                 continue;
             }
             cases.push(match two {
+                true if bits == 8 && self.random.chance(30) && seen.insert("@pair".into()) => {
+                    json!({ "match": ["@pair"], "next": to })
+                }
                 true => {
                     let port = self.random.pick(&["_", "1", "1..2"]);
                     json!({ "match": [pattern, port], "next": to })

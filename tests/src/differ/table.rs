@@ -299,7 +299,10 @@ impl Gen {
             let mut how = self.random.pick(&[How::Insert, How::Modify, How::Modify, How::Delete]);
             let mut file = Map::new();
             match self.random.below(6) {
-                0 => _ = file.insert("value_sets".into(), json!({ "vs": self.set() })),
+                0 => {
+                    let sets = json!({ "vs": self.set(), "pair": self.pairs() });
+                    file.insert("value_sets".into(), sets);
+                }
                 1 => {
                     let (cell, index) = (self.random.below(2), self.random.below(8));
                     let value = self.random.value(self.register[cell]);
@@ -340,9 +343,35 @@ impl Gen {
         changes
     }
 
-    fn set(&mut self) -> Vec<u64> {
-        let first = self.random.below(4) as u64;
-        (first..first + self.random.below(4) as u64).collect()
+    /// A set of one key, and one of a number and a port.
+    pub(super) fn value_sets(&mut self) -> Value {
+        let kinds = ["exact", "exact", "exact", "ternary", "lpm", "range", "optional"];
+        self.set_kinds = std::array::from_fn(|_| self.random.pick(&kinds));
+        let [only, first, second] = self.set_kinds;
+        let (values, pairs) = (self.set(), self.pairs());
+        let keys = json!({
+            "number": { "bits": 8, "kind": first },
+            "port": { "bits": 16, "kind": second },
+        });
+        json!({
+            "vs": { "bits": 8, "kind": only, "size": 4, "values": values },
+            "pair": { "key": keys, "size": 4, "values": pairs },
+        })
+    }
+
+    fn set(&mut self) -> Vec<String> {
+        let kind = self.set_kinds[0];
+        let count = self.random.below(4);
+        let all: BTreeSet<String> = (0..count).map(|_| self.pattern(kind, 8)).collect();
+        all.into_iter().collect()
+    }
+
+    fn pairs(&mut self) -> Vec<Value> {
+        let [_, first, second] = self.set_kinds;
+        let count = self.random.below(4);
+        let one = |_| (self.pattern(first, 8), self.pattern(second, 16));
+        let all: BTreeSet<(String, String)> = (0..count).map(one).collect();
+        all.into_iter().map(|(number, port)| json!({ "number": number, "port": port })).collect()
     }
 
     /// Entries that are added, or some that are there with other actions.

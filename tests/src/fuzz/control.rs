@@ -25,6 +25,10 @@ use p4::table_action::Type as Does;
 /// Requests of an input.
 const REQUESTS: usize = 40;
 
+/// A value set beside that of the program, with masks and ranges.
+const SET: &str =
+    "sorts: { key: { a: { bits: 8, kind: ternary }, b: { bits: 16, kind: range } }, size: 2 }";
+
 /// How requests ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ended {
@@ -36,6 +40,23 @@ pub struct Ended {
 
 fn bytes(random: &mut Random) -> Vec<u8> {
     (0..random.below(20).min(2) + random.below(20) / 16).map(|_| random.bits() as u8).collect()
+}
+
+/// A member of one value set or of the other.
+fn set_member(random: &mut Random) -> p4::ValueSetMember {
+    use p4::field_match::{Exact, FieldMatchType, Range, Ternary};
+    let one = |field_id, found| p4::FieldMatch { field_id, field_match_type: Some(found) };
+    if random.below(3) == 0 {
+        let exact = FieldMatchType::Exact(Exact { value: bytes(random) });
+        return p4::ValueSetMember { r#match: vec![one(1, exact)] };
+    }
+    let mask = bytes(random);
+    let value = if random.below(4) == 0 { bytes(random) } else { mask.clone() };
+    let masked = FieldMatchType::Ternary(Ternary { value, mask });
+    let range = FieldMatchType::Range(Range { low: bytes(random), high: bytes(random) });
+    let mut r#match = vec![one(1, masked), one(2, range)];
+    r#match.truncate(random.below(4));
+    p4::ValueSetMember { r#match }
 }
 
 /// An entity that could be right, with ids of the program.
@@ -110,8 +131,8 @@ fn entity(device: &Device, random: &mut Random) -> Entity {
             config: Some(p4::digest_entry::Config::default()),
         }),
         12 => Entity::ValueSetEntry(p4::ValueSetEntry {
-            value_set_id: ids.value_sets[0],
-            members: vec![p4::ValueSetMember { r#match: vec![exact(bytes(random))] }],
+            value_set_id: ids.value_sets[random.below(ids.value_sets.len())],
+            members: (0..random.below(4)).map(|_| set_member(random)).collect(),
         }),
         _ => {
             let group = p4::MulticastGroupEntry {
@@ -189,7 +210,10 @@ pub fn run(data: &[u8]) {
 /// A request that was refused changed something.
 pub fn requests(mut random: Random, count: usize) -> Ended {
     let path = crate::workspace_root().join("tests/data/p4runtime/program.yaml");
-    let parsed = parse_program(&path, &Loader::new(Vec::new(), LIBRARIES));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{why}"));
+    let text = text.replace("value_sets:\n", &format!("value_sets:\n  {SET}\n"));
+    let loader = Loader::in_memory([("program.yaml", text.as_str())], LIBRARIES);
+    let parsed = parse_program("program.yaml".as_ref(), &loader);
     let parsed = parsed.unwrap_or_else(|why| panic!("{why}"));
     let loaded = without_entries(parsed.clone()).unwrap_or_else(|why| panic!("{why}"));
     let mut core = loaded.device(DeviceOptions::small()).unwrap_or_else(|why| panic!("{why}"));

@@ -1,7 +1,7 @@
 //! Statements and tables as text.
 
-use super::expression::{expression, path, pattern, quoted};
-use super::{Out, expression_list, name_list};
+use super::expression::{expression, path, quoted};
+use super::{Out, expression_list, name_list, patterns};
 use crate::ast::entries::CountDecl;
 use crate::ast::{
     ApplyStmt, AstExpr, EntryDecl, MeterDecl, MeterRates, Name, Stmt, StmtKind, TableDecl,
@@ -165,12 +165,7 @@ pub(super) fn meter_kind(meter: &MeterDecl) -> String {
 }
 
 fn entry(out: &mut Out, entry: &EntryDecl) {
-    let matches: Vec<String> = entry
-        .matches
-        .iter()
-        .map(|(key, value)| format!("{}: {}", quoted(&key.value), quoted(&pattern(&value.value))))
-        .collect();
-    out.line(format!("- match: {{ {} }}", matches.join(", ")));
+    out.line(format!("- match: {{ {} }}", patterns(&entry.matches)));
     out.deeper(|out| {
         out.expression("action", Some(&entry.action));
         out.count("priority", entry.priority.as_ref());

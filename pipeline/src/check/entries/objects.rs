@@ -16,23 +16,8 @@ impl Resolver<'_> {
             let found = self.named(&program.value_sets, name, "value set", |set| &set.name);
             let Some((id, set)) = found else { continue };
             self.fits(members.len(), set.size as usize, name, "members");
-            let mut values = Vec::new();
-            let mut seen = BTreeSet::new();
-            for member in members {
-                let PatternDecl::Value(value) = &member.value else {
-                    let text = "a value set has single values";
-                    self.cx.report.error(codes::BAD_PATTERN, member.span, text);
-                    continue;
-                };
-                let Some(value) = self.cx.const_value(value, Some(set.bits)) else { continue };
-                if !seen.insert(value) {
-                    let text = format!("{value:#x} is in the set already");
-                    self.cx.report.error(codes::TWICE, member.span, text);
-                    continue;
-                }
-                values.push(value);
-            }
-            self.found.value_sets.push((id, values));
+            let found = self.cx.set_members(set, members);
+            self.found.value_sets.push((id, found));
         }
     }
 

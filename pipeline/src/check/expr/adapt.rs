@@ -5,7 +5,7 @@ use crate::ast::{Ast, AstBin, AstExpr, AstUn};
 use crate::check::cx::Cx;
 use crate::diag::{Diagnostic, codes};
 use crate::ids::*;
-use crate::ir::{BinOp, Display, ExprKind, Key, SourceSpan, UnOp, eval};
+use crate::ir::{BinOp, Display, ExprKind, MatchField, SourceSpan, UnOp, eval};
 
 /// What is written with so many bits: addresses have a width by themselves.
 fn form_of(bits: u32) -> String {
@@ -286,7 +286,7 @@ impl Cx<'_> {
     }
 
     /// The value that an entry has for a key.
-    pub(crate) fn key_value(&mut self, key: &Key, ast: &AstExpr) -> Option<u128> {
+    pub(crate) fn key_value(&mut self, key: &MatchField, ast: &AstExpr) -> Option<u128> {
         let value = self.value(ast);
         match value {
             Val::Typed(id) if self.bits(id) != key.bits => {

@@ -8,7 +8,7 @@ use crate::check::scope::Symbol;
 use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::layout::ones;
-use crate::ir::{BuiltinError, Case, Pattern, Target, Transition};
+use crate::ir::{BuiltinError, Case, ExprKind, Pattern, Target, Transition};
 
 /// Most cases of a state: each is held against those before it.
 const CASES_MAX: usize = 4096;
@@ -34,8 +34,19 @@ impl<'a> Cx<'a> {
             return Transition::To(default);
         }
         let mut lowered: Vec<Case> = Vec::new();
+        // The keys in a row, behind the others, where a set matches all of them.
+        let mut ids = ids;
+        let row = self.row_of_keys(&mut ids, keys, cases);
         for case in cases {
             let to = self.target(scheme, &case.to);
+            if let Some(name) = whole_set(case, keys.len()) {
+                let set = row.and_then(|row| self.set_of_keys(name, row, &ids[..keys.len()]));
+                let Some(set) = set else { continue };
+                let patterns = [vec![Pattern::Any; keys.len()], vec![set]].concat();
+                self.check_covered(&lowered, &patterns, case, &ids);
+                lowered.push(Case { patterns, to, span: Some(case.span) });
+                continue;
+            }
             if case.patterns.len() != keys.len() {
                 let text = format!("{} patterns for {} keys", case.patterns.len(), keys.len());
                 self.report.error(codes::ARGUMENTS, case.span, text);
@@ -47,7 +58,9 @@ impl<'a> Cx<'a> {
                 .zip(&ids)
                 .map(|(pattern, key)| self.pattern(pattern, *key))
                 .collect();
-            let Some(patterns) = patterns.into_iter().collect::<Option<Vec<_>>>() else { continue };
+            let patterns = patterns.into_iter().collect::<Option<Vec<_>>>();
+            let Some(mut patterns) = patterns else { continue };
+            patterns.resize(ids.len(), Pattern::Any);
             self.check_covered(&lowered, &patterns, case, &ids);
             lowered.push(Case { patterns, to, span: Some(case.span) });
         }
@@ -95,13 +108,68 @@ impl<'a> Cx<'a> {
         Some(lowered)
     }
 
-    fn set_pattern(&mut self, name: &Name, bits: Option<u32>) -> Option<Pattern> {
+    fn set_named(&mut self, name: &Name) -> Option<ValueSetId> {
         let Some(Symbol::ValueSet(index)) = self.scope.symbol(&name.value) else {
             self.no_such(name, "a value set", |symbol| matches!(symbol, Symbol::ValueSet(_)));
             return None;
         };
-        let id = self.ids.value_sets.get(index).copied().flatten()?;
-        let width = self.ir.value_sets.get(id)?.bits;
+        self.ids.value_sets.get(index).copied().flatten()
+    }
+
+    /// Adds the keys in a row, the first on the left, where a case is a value set for several.
+    fn row_of_keys(
+        &mut self,
+        ids: &mut Vec<Option<ExprId>>,
+        keys: &[AstExpr],
+        cases: &[CaseDecl],
+    ) -> Option<ExprId> {
+        let case = cases.iter().find(|case| whole_set(case, keys.len()).is_some())?;
+        let known: Vec<ExprId> = ids.iter().copied().collect::<Option<_>>()?;
+        let bits: u32 = known.iter().map(|id| self.bits(*id)).sum();
+        if bits > 128 {
+            let text =
+                format!("keys that a value set matches have at most 128 bits together, not {bits}");
+            self.report.error(codes::LIMITS, case.span, text);
+            return None;
+        }
+        let row = known.into_iter().reduce(|left, right| {
+            let bits = self.bits(left) + self.bits(right);
+            self.node(ExprKind::Concat(left, right), bits, case.span)
+        });
+        ids.push(row);
+        row
+    }
+
+    /// A set whose keys are those of the state.
+    fn set_of_keys(
+        &mut self,
+        name: &Name,
+        row: ExprId,
+        keys: &[Option<ExprId>],
+    ) -> Option<Pattern> {
+        let id = self.set_named(name)?;
+        let widths: Vec<u32> =
+            self.ir.value_sets.get(id)?.keys.iter().map(|key| key.bits).collect();
+        let found: Vec<u32> = keys.iter().flatten().map(|key| self.bits(*key)).collect();
+        if widths != found {
+            let shown = |widths: &[u32]| {
+                widths.iter().map(u32::to_string).collect::<Vec<_>>().join(" and ")
+            };
+            let text = format!(
+                "value set `{}` has keys of {} bits, the state of {}",
+                name.value,
+                shown(&widths),
+                shown(&found)
+            );
+            self.report.error(codes::WIDTHS, name.span, text);
+            return None;
+        }
+        self.set_pattern(name, Some(self.bits(row)))
+    }
+
+    fn set_pattern(&mut self, name: &Name, bits: Option<u32>) -> Option<Pattern> {
+        let id = self.set_named(name)?;
+        let width = self.ir.value_sets.get(id)?.bits();
         if bits.is_some_and(|bits| bits != width) {
             let text = format!(
                 "value set `{}` has {width} bits, the key {}",
@@ -137,6 +205,14 @@ impl<'a> Cx<'a> {
         if let Some(first) = first {
             note.label(first, "this one, before it, takes all of its values");
         }
+    }
+}
+
+/// The set that a case of a state with several keys is, one pattern for all of them.
+fn whole_set(case: &CaseDecl, keys: usize) -> Option<&Name> {
+    match case.patterns.as_slice() {
+        [Sp { value: PatternDecl::Set(name), .. }] if keys > 1 => Some(name),
+        _ => None,
     }
 }
 

@@ -163,11 +163,13 @@ impl Build {
         default: ActionId,
     ) -> TableId {
         let key = |(value, kind): &(ExprId, wireyard_tables::MatchKind)| Key {
-            name: format!("k{value}"),
             value: *value,
-            bits: self.program.exprs[*value].bits,
-            kind: *kind,
-            display: Display::Hex,
+            field: MatchField {
+                name: format!("k{value}"),
+                bits: self.program.exprs[*value].bits,
+                kind: *kind,
+                display: Display::Hex,
+            },
         };
         let keys = keys.iter().map(key).collect();
         self.program.tables.push(Table {

@@ -238,7 +238,9 @@ impl Verifier<'_> {
             Pattern::Value(value) => *value <= most,
             Pattern::Mask { value, mask } => *mask <= most && value & !mask == 0,
             Pattern::Range { low, high } => low <= high && *high <= most,
-            Pattern::Set(set) => self.program.value_sets.get(*set).is_some_and(|s| s.bits == bits),
+            Pattern::Set(set) => {
+                self.program.value_sets.get(*set).is_some_and(|s| s.bits() == bits)
+            }
         }
     }
 

@@ -323,9 +323,10 @@ impl Emit<'_> {
         })
     }
 
-    /// Whether a value set has this member, not zero if so: short sets are searched here.
+    /// Whether a value set has a member that matches, not zero if so: short sets of single values are searched here.
     fn in_value_set(&mut self, set: ValueSetId, key: Value, bits: u32) -> Value {
-        if bits > 64 || self.program.value_sets[set].size > SEARCHED_MAX {
+        let declared = &self.program.value_sets[set];
+        if bits > 64 || declared.size > SEARCHED_MAX || !declared.is_exact() {
             let (low, high) = self.words(key, bits);
             let set = self.num(set.0.into());
             return self.call(Helper::InValueSet, &[set, low, high]);

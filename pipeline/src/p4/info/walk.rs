@@ -443,6 +443,12 @@ impl Walk<'_> {
                     fields.push(Key { field, kind });
                 }
             }
+            Type::Tuple(parts) => {
+                for (id, part) in (1..).zip(parts.iter()) {
+                    let field = self.param(id, String::new(), &[], &[], part);
+                    fields.push(Key { field, kind: kind(&decl.annotations) });
+                }
+            }
             ty => {
                 let field = self.param(1, String::new(), &[], &[], ty);
                 fields.push(Key { field, kind: kind(&decl.annotations) });

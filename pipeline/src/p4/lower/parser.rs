@@ -179,9 +179,6 @@ impl Lower<'_> {
                         cases.push(CaseDecl { patterns, to: target(to), span: set.span });
                     }
                 }
-                if select.cases.iter().any(|(set, _)| self.is_set_of_several(set)) {
-                    self.join_keys(&mut keys, &mut cases, &types);
-                }
                 NextDecl::Select { keys, cases, default }
             }
         }

@@ -1,12 +1,14 @@
 //! Header types, instances, metadata, widths.
 
+use super::table::{key_name, matches};
 use crate::ast::{
-    FieldDecl, HeaderDecl, InstanceDecl, MetaDecl, Size, Sp, TypeRef, ValueSetDecl, WordDecl,
+    FieldDecl, HeaderDecl, InstanceDecl, MemberDecl, MetaDecl, Name, SetKeyDecl, Size, Sp, TypeRef,
+    ValueSetDecl, WordDecl,
 };
 use crate::diag::codes;
 use crate::ir::ControllerHeader;
-use crate::source::decode::Decoder;
-use crate::source::node::{Node, NodeKind};
+use crate::source::decode::{Decoder, Fields};
+use crate::source::node::{Key, Node, NodeKind};
 use crate::source::shape::{MapShape, Shape, key, needed};
 use crate::syntax;
 
@@ -87,11 +89,29 @@ pub(crate) static VALUE_SET: MapShape = MapShape {
     name: "value_set",
     what: "a value set",
     keys: &[
-        needed("bits", WIDTH, "Width of a member."),
+        key("bits", WIDTH, "Width of a member; or give `key`."),
+        key("kind", Shape::Choice(KINDS), "How a member matches; `exact` when absent."),
+        key(
+            "key",
+            Shape::MapOf(&Shape::Either(&[Shape::Count, Shape::Name, Shape::Map(&SET_KEY)])),
+            "Several keys: their widths, and how they match.",
+        ),
         needed("size", SIZE, "Most members."),
-        key("values", Shape::OneOrMore(&Shape::Expression), "Members at the start."),
+        key("values", Shape::OneOrMore(&MEMBER), "Members at the start."),
     ],
 };
+const KINDS: &[&str] = &["exact", "lpm", "ternary", "range", "optional"];
+/// `{ bits: 16, kind: range }`.
+static SET_KEY: MapShape = MapShape {
+    name: "set_key",
+    what: "a key of a value set",
+    keys: &[
+        needed("bits", WIDTH, "Its width."),
+        key("kind", Shape::Choice(KINDS), "How it matches; `exact` when absent."),
+    ],
+};
+/// A member of a value set: a pattern, or one for each key.
+pub(crate) const MEMBER: Shape = Shape::Either(&[Shape::Pattern, Shape::MapOf(&Shape::Pattern)]);
 
 /// A number of bits or the name of a type.
 pub(super) fn width(decoder: &mut Decoder<'_>, node: &Node) -> Option<TypeRef> {
@@ -200,11 +220,51 @@ pub(super) fn meta(decoder: &mut Decoder<'_>, node: &Node) -> Option<MetaDecl> {
 
 pub(super) fn value_set(decoder: &mut Decoder<'_>, node: &Node) -> Option<ValueSetDecl> {
     let fields = decoder.map(node, &VALUE_SET)?;
-    let ty = fields.get("bits").and_then(|node| width(decoder, node));
+    decoder.exclude(&fields, "bits", "key");
+    decoder.exclude(&fields, "kind", "key");
+    let keys = match (fields.get("key"), fields.get("bits")) {
+        (Some(keys), _) => {
+            let pairs = decoder.pairs(keys, "the keys of a value set").unwrap_or_default();
+            let one = |(name, node): &(Key, Node)| named_key(decoder, name, node);
+            pairs.iter().filter_map(one).collect()
+        }
+        (None, Some(_)) => vec![set_key(decoder, &fields, None)?],
+        (None, None) => {
+            let text = "a value set needs `bits`, or `key` with its keys";
+            decoder.diagnostics.error(codes::MISSING_KEY, fields.span, text);
+            return None;
+        }
+    };
     let size = fields.get("size").and_then(|node| size(decoder, node));
-    let values = fields
-        .get("values")
-        .map(|node| decoder.each(node, "a value", Decoder::expression))
-        .unwrap_or_default();
-    Some(ValueSetDecl { ty: ty?, size: size?, values })
+    let values =
+        fields.get("values").map(|node| decoder.each(node, "a value", member)).unwrap_or_default();
+    Some(ValueSetDecl { keys, size: size?, values })
+}
+
+fn set_key(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    name: Option<Name>,
+) -> Option<SetKeyDecl> {
+    let ty = fields.get("bits").and_then(|node| width(decoder, node));
+    let kind = fields.get("kind").and_then(|node| decoder.choice(node, KINDS));
+    Some(SetKeyDecl { name, ty: ty?, kind })
+}
+
+fn named_key(decoder: &mut Decoder<'_>, name: &Key, node: &Node) -> Option<SetKeyDecl> {
+    let name = Some(key_name(name));
+    if matches!(node.kind, NodeKind::Map(_)) {
+        let fields = decoder.map(node, &SET_KEY)?;
+        return set_key(decoder, &fields, name);
+    }
+    Some(SetKeyDecl { name, ty: width(decoder, node)?, kind: None })
+}
+
+/// A member of a value set, of a program or an entries file.
+pub(crate) fn member(decoder: &mut Decoder<'_>, node: &Node) -> Option<MemberDecl> {
+    if !matches!(node.kind, NodeKind::Map(_)) {
+        return decoder.pattern(node).map(MemberDecl::One);
+    }
+    let matches = matches(decoder, node, "a member of a value set");
+    Some(MemberDecl::Keys(Sp::new(matches, node.span)))
 }

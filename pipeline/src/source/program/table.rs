@@ -4,7 +4,7 @@ use super::header::{SIZE, WIDTH, size, width};
 use super::statement::statements;
 use crate::ast::{
     ActionDecl, ControlDecl, ControlParam, CounterDecl, Direction, EntryDecl, KeyDecl, MeterDecl,
-    MeterRates, Name, RegisterDecl, SelectorDecl, Size, Sp, TableDecl,
+    MeterRates, Name, Named, PatternDecl, RegisterDecl, SelectorDecl, Size, Sp, TableDecl,
 };
 use crate::diag::codes;
 use crate::source::decode::{Decoder, Fields};
@@ -259,7 +259,7 @@ fn keys(decoder: &mut Decoder<'_>, node: &Node) -> Vec<KeyDecl> {
 }
 
 /// The text of a key as a name.
-fn key_name(key: &Key) -> Name {
+pub(super) fn key_name(key: &Key) -> Name {
     Sp::new(key.scalar.text.trim().to_owned(), key.span)
 }
 
@@ -272,6 +272,17 @@ fn long_key(decoder: &mut Decoder<'_>, node: &Node) -> Option<KeyDecl> {
     Some(KeyDecl { value: value?, name: name.or(text), kind: kind? })
 }
 
+/// Keys and patterns.
+pub(super) fn matches(
+    decoder: &mut Decoder<'_>,
+    node: &Node,
+    what: &str,
+) -> Named<Sp<PatternDecl>> {
+    let pairs = decoder.pairs(node, what).unwrap_or_default();
+    let one = |(key, pattern): &(Key, Node)| Some((key_name(key), decoder.pattern(pattern)?));
+    pairs.iter().filter_map(one).collect()
+}
+
 /// A list of entries, of a table or of an entries file.
 pub(crate) fn entries(decoder: &mut Decoder<'_>, node: &Node) -> Vec<EntryDecl> {
     let items = decoder.items(node, "entries").unwrap_or_default();
@@ -280,12 +291,8 @@ pub(crate) fn entries(decoder: &mut Decoder<'_>, node: &Node) -> Vec<EntryDecl> 
 
 fn entry(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntryDecl> {
     let fields = decoder.map(node, &ENTRY)?;
-    let mut matches = Vec::new();
-    if let Some(node) = fields.get("match") {
-        for (key, pattern) in decoder.pairs(node, "`match`").unwrap_or_default() {
-            matches.extend(decoder.pattern(pattern).map(|pattern| (key_name(key), pattern)));
-        }
-    }
+    let matches = fields.get("match").map(|node| matches(decoder, node, "`match`"));
+    let matches = matches.unwrap_or_default();
     let action = fields.get("action").and_then(|node| decoder.expression(node));
     let [priority, idle_timeout_ms] = ["priority", "idle_timeout_ms"]
         .map(|key| fields.get(key).and_then(|node| decoder.count(node)));

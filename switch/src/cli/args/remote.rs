@@ -252,7 +252,7 @@ pub enum ValueSetCommand {
         /// The set.
         #[arg(add = ArgValueCandidates::new(complete::arrays))]
         name: String,
-        /// Members; none empties it.
+        /// Members; none empties it. Of several keys: `a=1,b=80..443`.
         values: Vec<String>,
     },
     /// The members that the program declares.

@@ -1,7 +1,7 @@
 //! Table entries.
 
 use wireyard_pipeline::ids::{Id, TableId};
-use wireyard_pipeline::ir::{ActionCall, Key, Table, layout};
+use wireyard_pipeline::ir::{ActionCall, MatchField, Table, layout};
 use wireyard_tables::counter::Count;
 use wireyard_tables::time::Span;
 use wireyard_tables::{Match, MatchKind};
@@ -37,7 +37,7 @@ pub struct OneShot {
 }
 
 /// How a match is written that matches everything; `None` for kinds that have none.
-fn dont_care(key: &Key) -> Option<Match> {
+fn dont_care(key: &MatchField) -> Option<Match> {
     match key.kind {
         MatchKind::Exact => None,
         MatchKind::Lpm => Some(Match::Lpm { value: 0, prefix_len: 0 }),
@@ -54,32 +54,9 @@ pub fn key(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<En
         let name = &declared.name;
         return invalid(format!("table {name}: its default action has no counter and no meter"));
     }
-    let fields = &schema.forms.keys[table.index()];
-    // No field is written as `Any`: it stands for a field that was not given.
-    let mut matches = vec![Match::Any; declared.keys.len()];
-    for field in &entry.r#match {
-        let index = forms::find(fields, field.field_id);
-        let Some(index) = index else {
-            let (name, count) = (&declared.name, declared.keys.len());
-            return invalid(format!(
-                "table {name} has {count} match fields; there is no field {}",
-                field.field_id
-            ));
-        };
-        let found = one_match(declared, (&declared.keys[index], fields[index]), field)?;
-        if std::mem::replace(&mut matches[index], found) != Match::Any {
-            let name = &declared.keys[index].name;
-            return invalid(format!("table {}: match field {name} is given twice", declared.name));
-        }
-    }
-    let absent = matches.iter_mut().zip(&declared.keys).filter(|(found, _)| **found == Match::Any);
-    for (found, key) in absent {
-        let Some(all) = dont_care(key) else {
-            let (table, name) = (&declared.name, &key.name);
-            return invalid(format!("table {table}: exact match field {name} is missing"));
-        };
-        *found = all;
-    }
+    let keys: Vec<&MatchField> = declared.keys.iter().map(|key| &key.field).collect();
+    let what = format!("table {}", declared.name);
+    let matches = matches(&what, &keys, &schema.forms.keys[table.index()], &entry.r#match)?;
     let priority = match u32::try_from(entry.priority) {
         Ok(priority) => priority,
         Err(_) => return invalid(format!("priority is {}; it cannot be negative", entry.priority)),
@@ -87,12 +64,49 @@ pub fn key(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<En
     Ok(EntryKey { table, matches, priority })
 }
 
+/// A match for each key, of a table entry or of a member of a value set.
+pub(super) fn matches(
+    what: &str,
+    keys: &[&MatchField],
+    fields: &[FieldForm],
+    given: &[p4::FieldMatch],
+) -> Result<Vec<Match>> {
+    // No field is written as `Any`: it stands for a field that was not given.
+    let mut matches = vec![Match::Any; keys.len()];
+    for field in given {
+        let Some(index) = forms::find(fields, field.field_id) else {
+            let count = keys.len();
+            return invalid(format!(
+                "{what} has {count} match fields; there is no field {}",
+                field.field_id
+            ));
+        };
+        let found = one_match(what, (keys[index], fields[index]), field)?;
+        if std::mem::replace(&mut matches[index], found) != Match::Any {
+            return invalid(format!("{what}: {} is given twice", field_name(keys[index])));
+        }
+    }
+    let absent = matches.iter_mut().zip(keys).filter(|(found, _)| **found == Match::Any);
+    for (found, key) in absent {
+        let Some(all) = dont_care(key) else {
+            return invalid(format!("{what}: exact {} is missing", field_name(key)));
+        };
+        *found = all;
+    }
+    Ok(matches)
+}
+
+/// The only field of a value set may have no name.
+fn field_name(key: &MatchField) -> String {
+    format!("match field {}", key.name).trim_end().to_owned()
+}
+
 fn one_match(
-    table: &Table,
-    (key, form): (&Key, FieldForm),
+    what: &str,
+    (key, form): (&MatchField, FieldForm),
     field: &p4::FieldMatch,
 ) -> Result<Match> {
-    let what = || format!("table {}, match field {}", table.name, key.name);
+    let what = || format!("{what}, {}", field_name(key));
     let value = |bytes: &[u8]| form.read(bytes, key.bits, what);
     let found = match (&field.field_match_type, key.kind) {
         (Some(Field::Exact(exact)), MatchKind::Exact) => Match::Exact(value(&exact.value)?),
@@ -130,11 +144,19 @@ fn kind_name(kind: MatchKind) -> &'static str {
 }
 
 /// The match fields of a message: those that match everything are left out.
-pub fn matches(schema: &Schema, key: &EntryKey) -> Vec<p4::FieldMatch> {
+pub fn entry_matches(schema: &Schema, key: &EntryKey) -> Vec<p4::FieldMatch> {
+    let keys = schema.declared(key.table).keys.iter().map(|key| &key.field);
+    messages(keys, &schema.forms.keys[key.table.index()], &key.matches)
+}
+
+/// The same for keys and forms of any kind.
+pub(super) fn messages<'k>(
+    keys: impl Iterator<Item = &'k MatchField>,
+    forms: &[FieldForm],
+    matches: &[Match],
+) -> Vec<p4::FieldMatch> {
     use p4::field_match as fm;
-    let declared = schema.declared(key.table);
-    let forms = &schema.forms.keys[key.table.index()];
-    let field = |((form, declared), found): ((&FieldForm, &Key), &Match)| {
+    let field = |((form, declared), found): ((&FieldForm, &MatchField), &Match)| {
         let field_id = form.id;
         if dont_care(declared).as_ref() == Some(found) {
             return None;
@@ -154,7 +176,7 @@ pub fn matches(schema: &Schema, key: &EntryKey) -> Vec<p4::FieldMatch> {
         };
         Some(p4::FieldMatch { field_id, field_match_type: Some(kind) })
     };
-    forms.iter().zip(&declared.keys).zip(&key.matches).filter_map(field).collect()
+    forms.iter().zip(keys).zip(matches).filter_map(field).collect()
 }
 
 /// An update of a table entry or of a default action. Where it is deleted, only its key counts.
@@ -301,7 +323,7 @@ pub fn message(schema: &Schema, entry: &TableEntry, action: Does, parts: Parts) 
     let since = entry.since_hit.filter(|_| parts.since_hit);
     p4::TableEntry {
         table_id: schema.ids.tables[entry.key.table.index()],
-        r#match: matches(schema, &entry.key),
+        r#match: entry_matches(schema, &entry.key),
         action: Some(p4::TableAction { r#type: Some(action) }),
         priority: entry.key.priority as i32,
         meter_config: entry.meter.as_ref().filter(|_| parts.meter).map(objects::meter_message),
@@ -344,7 +366,7 @@ pub fn direct_meter(
 pub fn key_message(schema: &Schema, key: &EntryKey) -> p4::TableEntry {
     p4::TableEntry {
         table_id: schema.ids.tables[key.table.index()],
-        r#match: matches(schema, key),
+        r#match: entry_matches(schema, key),
         priority: key.priority as i32,
         ..Default::default()
     }

@@ -1,7 +1,7 @@
 //! Counters, meters, registers, value sets.
 
 use wireyard_pipeline::ids::{Id, RegisterId, ValueSetId};
-use wireyard_pipeline::ir::MeterKind;
+use wireyard_pipeline::ir::{MatchField, MeterKind, SetMember};
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
 
@@ -117,55 +117,29 @@ pub fn value_set(
     set: ValueSetId,
     members: &[p4::ValueSetMember],
 ) -> Result<Entity> {
-    use p4::field_match::FieldMatchType;
     let declared = &schema.program.value_sets[set];
-    let what = || format!("value set {}", declared.name);
+    let what = format!("value set {}", declared.name);
+    let keys: Vec<&MatchField> = declared.keys.iter().collect();
     let fields = &schema.forms.members[set.index()];
-    let member = |member: &p4::ValueSetMember| {
-        let given = &member.r#match;
-        if given.len() != fields.len() {
-            let (want, have) = (fields.len(), given.len());
-            return invalid(format!(
-                "{}: a member has a match for each field: {want}, not {have}",
-                what()
-            ));
-        }
-        fields.iter().try_fold(0_u128, |value, (field, width)| {
-            let Some(one) = given.iter().find(|one| one.field_id == field.id) else {
-                return invalid(format!("{}: a member has no match of field {}", what(), field.id));
-            };
-            match &one.field_match_type {
-                Some(FieldMatchType::Exact(exact)) => {
-                    let part = field.read(&exact.value, *width, what)?;
-                    Ok(value.checked_shl(*width).unwrap_or(0) | part)
-                }
-                _ => invalid(format!("{}: a member is an exact match", what())),
-            }
-        })
-    };
-    let members = members.iter().map(member).collect::<Result<Vec<u128>>>()?;
-    let mut seen = std::collections::BTreeSet::new();
+    let member = |one: &p4::ValueSetMember| entry::matches(&what, &keys, fields, &one.r#match);
+    let members = members.iter().map(member).collect::<Result<Vec<SetMember>>>()?;
+    let mut seen = std::collections::HashSet::new();
     if !members.iter().all(|member| seen.insert(member)) {
-        return Err(ControlError::AlreadyExists(format!("{}: a member is given twice", what())));
+        return Err(ControlError::AlreadyExists(format!("{what}: a member is given twice")));
     }
     Ok(Entity::ValueSet { set, members })
 }
 
 /// The message of a value set.
-pub fn value_set_message(schema: &Schema, set: ValueSetId, members: &[u128]) -> p4::ValueSetEntry {
-    use p4::field_match::{Exact, FieldMatchType};
-    let member = |value: &u128| {
-        let mut rest = *value;
-        let fields = schema.forms.members[set.index()].iter().rev();
-        let matches = fields.map(|(field, width)| {
-            let part = rest & u128::MAX.checked_shr(128 - width).unwrap_or(0);
-            rest = rest.checked_shr(*width).unwrap_or(0);
-            let exact = FieldMatchType::Exact(Exact { value: field.write(part) });
-            p4::FieldMatch { field_id: field.id, field_match_type: Some(exact) }
-        });
-        let mut r#match: Vec<_> = matches.collect();
-        r#match.reverse();
-        p4::ValueSetMember { r#match }
+pub fn value_set_message(
+    schema: &Schema,
+    set: ValueSetId,
+    members: &[SetMember],
+) -> p4::ValueSetEntry {
+    let keys = &schema.program.value_sets[set].keys;
+    let forms = &schema.forms.members[set.index()];
+    let member = |member: &SetMember| p4::ValueSetMember {
+        r#match: entry::messages(keys.iter(), forms, member),
     };
     p4::ValueSetEntry {
         value_set_id: schema.ids.value_sets[set.index()],
