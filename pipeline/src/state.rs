@@ -42,6 +42,8 @@ pub struct StateOptions {
     /// Seed of the hashes inside tables. Fixed for replay and the laboratory, random for a live device, so that nobody can
     /// choose packets whose keys collide.
     pub hash_seed: u64,
+    /// Seed of choices in groups; 0: the hash of the program chooses as it is.
+    pub selector_seed: u64,
     /// Workers that will forward; at least 1.
     pub workers: usize,
     /// When it is loaded: idle times of declared entries start here.
@@ -177,7 +179,8 @@ impl State {
     ) -> Result<State, LoadError> {
         let lanes = options.workers.max(1);
         let value_sets = load::value_sets(program, old)?;
-        let options_of_tables = Options { seed: options.hash_seed, lanes, now: options.now };
+        let StateOptions { hash_seed: seed, selector_seed, now, .. } = options;
+        let options_of_tables = Options { seed, selector_seed, lanes, now };
         let tables = load::tables(program, options_of_tables)?;
         let tally = |size: usize| CounterArray::new(size, lanes);
         Ok(State {

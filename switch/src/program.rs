@@ -249,6 +249,9 @@ pub struct DeviceOptions {
     pub seed: u64,
     /// Seed of the hashes inside tables: fixed, but in [`DeviceOptions::live`].
     pub hash_seed: u64,
+    /// Seed of choices in groups: of switches behind each other, which choose alike without one, each needs another. 0: the hash of the
+    /// program chooses as it is.
+    pub selector_seed: u64,
     /// Packet memory.
     pub memory: MemoryConfig,
     /// Large chunks of packet memory beside it, of a device that is made with [`Loaded::workers`].
@@ -263,6 +266,7 @@ impl Default for DeviceOptions {
             background: false,
             seed: 1,
             hash_seed: 0,
+            selector_seed: 0,
             memory: MemoryConfig::default(),
             large_chunks: 0,
         }
@@ -518,8 +522,9 @@ impl Loaded {
         workers: usize,
     ) -> Result<Vec<Core>, BuildError> {
         self.check_state(workers)?;
-        let (seed, hash_seed) = (options.seed, options.hash_seed);
-        let state = StateOptions { seed, hash_seed, workers, ..StateOptions::default() };
+        let DeviceOptions { seed, hash_seed, selector_seed, .. } = options;
+        let state =
+            StateOptions { seed, hash_seed, selector_seed, workers, ..StateOptions::default() };
         let make = maker(options, &self.codes);
         let generations = Generations::new(Arc::clone(&self.program), state, make)?;
         let engine = generations.current();

@@ -34,7 +34,7 @@ impl Seed {
 }
 
 /// A bijection that spreads each bit over all (the finish of SplitMix64).
-const fn scramble(value: u64) -> u64 {
+pub(crate) const fn scramble(value: u64) -> u64 {
     let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

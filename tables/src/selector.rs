@@ -5,6 +5,9 @@
 //! declaration, each as often as its weight. The hash comes from the caller. Changing one member of a
 //! group keeps all other buckets; adding or removing one moves flows, as plain ECMP does.
 //!
+//! Devices behind each other that hash alike would all choose alike: what the first one sends to the second has one remainder, and the second
+//! uses one of its ways. So a device can have a seed that its hashes are scrambled with (SAI calls it SAI_SWITCH_ATTR_ECMP_DEFAULT_HASH_SEED).
+//!
 //! Members and groups are published in the same snapshot as the tables that point to them.
 //!
 //! Groups from [`FIRST_OWNED_ID`] on belong to the one entry that points to them: such a group goes with its last reference, and so do its
@@ -18,6 +21,7 @@ use std::sync::Arc;
 use crate::entry::{ActionCall, GroupMember, ProfileSpec, Released, Target};
 use crate::error::{EntryError, SpecError};
 use crate::flat::Records;
+use crate::hash::scramble;
 use crate::replica::{Length, Replay, Replica};
 use crate::shape::check_call;
 
@@ -31,6 +35,8 @@ const GROUP: u64 = 1 << 32;
 #[derive(Clone, Debug)]
 pub struct ProfileView {
     spec: Arc<ProfileSpec>,
+    /// Seed of choices; 0: none.
+    seed: u64,
     members: Records,
     data_words: usize,
     /// Members in use, for judging what a clone costs.
@@ -43,11 +49,12 @@ pub struct ProfileView {
 }
 
 impl ProfileView {
-    fn new(spec: Arc<ProfileSpec>) -> ProfileView {
+    fn new(spec: Arc<ProfileSpec>, seed: u64) -> ProfileView {
         let data_words = spec.actions.iter().map(|a| a.data_words).max().unwrap_or(0);
         let empty_group = call_words(&spec.empty_group, data_words).into();
         ProfileView {
             spec,
+            seed,
             members: Records::new(data_words),
             data_words,
             len: 0,
@@ -78,6 +85,7 @@ impl ProfileView {
         if size == 0 {
             return (self.empty_group[0] as u32, &self.empty_group[1..]);
         }
+        let hash = if self.seed == 0 { hash } else { scramble(hash ^ scramble(self.seed)) };
         let first = index as usize * self.spec.max_group_size as usize;
         self.members.get(self.buckets[first + (hash % size) as usize])
     }
@@ -226,7 +234,7 @@ impl ProfileWriter {
         }
     }
 
-    pub(crate) fn new(spec: ProfileSpec) -> Result<ProfileWriter, SpecError> {
+    pub(crate) fn new(spec: ProfileSpec, seed: u64) -> Result<ProfileWriter, SpecError> {
         check_call(&spec.actions, &spec.empty_group)
             .map_err(|error| SpecError::Entry { entry: None, error })?;
         let buckets = u64::from(spec.max_groups) * u64::from(spec.max_group_size);
@@ -238,7 +246,7 @@ impl ProfileWriter {
         }
         let spec = Arc::new(spec);
         Ok(ProfileWriter {
-            replica: Replica::new(ProfileView::new(spec.clone())),
+            replica: Replica::new(ProfileView::new(spec.clone(), seed)),
             spec,
             log: Vec::new(),
             members: BTreeMap::new(),

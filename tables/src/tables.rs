@@ -33,6 +33,8 @@ pub struct Options {
     /// Seed of all key hashes. Fixed for replay and the laboratory, random for a live device, so that
     /// no sender can choose keys that collide.
     pub seed: u64,
+    /// Seed of choices in groups; 0: the hash of the program chooses as it is.
+    pub selector_seed: u64,
     /// Workers that count: lanes of every direct counter.
     pub lanes: usize,
     /// When the idle time of declared entries starts.
@@ -41,7 +43,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { seed: 0, lanes: 1, now: Time::ZERO }
+        Options { seed: 0, selector_seed: 0, lanes: 1, now: Time::ZERO }
     }
 }
 

@@ -133,7 +133,13 @@ fn assemble(
     };
     let room = loaded.size_memory(&numbers, &holders);
     let (memory, large_chunks) = (room.memory(), room.large_chunks);
-    let options = DeviceOptions { background: true, memory, large_chunks, ..DeviceOptions::live() };
+    let options = DeviceOptions {
+        background: true,
+        selector_seed: args.selector_seed,
+        memory,
+        large_chunks,
+        ..DeviceOptions::live()
+    };
     let specs = room.with_rings(specs);
     for warning in loaded.queue_warnings(&numbers) {
         tracing::warn!("{warning}");

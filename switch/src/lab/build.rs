@@ -75,6 +75,7 @@ pub(super) fn devices(
     let mut adapters = host::Adapters::default();
     let routes = Routes::new(&scenario.fabric);
     let target = Target::new(scenario, &base.program);
+    let tiers = scenario.fabric.tiers();
     if target.telemetry.is_none()
         && scenario.flows.iter().any(|flow| scenario.sender(flow).telemetry())
     {
@@ -96,6 +97,8 @@ pub(super) fn devices(
         let device = DeviceOptions {
             engine: options.engine,
             seed: seed.wrapping_mul(1 << 16).wrapping_add(node as u64),
+            // Tiers that hash alike would use one of the ways between them.
+            selector_seed: tiers[node].into(),
             ..DeviceOptions::default()
         };
         let core = match description.kind {

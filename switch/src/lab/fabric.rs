@@ -176,6 +176,27 @@ impl Fabric {
         hops
     }
 
+    /// By node, switches between it and the nearest host: 0 for hosts and the switches that hosts are at.
+    pub fn tiers(&self) -> Vec<u32> {
+        let mut tiers: Vec<Option<u32>> = vec![None; self.nodes.len()];
+        let mut line: VecDeque<(usize, u32)> = VecDeque::new();
+        for (host, _) in self.nodes.iter().enumerate().filter(|(_, n)| n.kind == NodeKind::Host) {
+            tiers[host] = Some(0);
+            line.push_back((host, 0));
+        }
+        while let Some((node, tier)) = line.pop_front() {
+            let above = if self.nodes[node].kind == NodeKind::Host { tier } else { tier + 1 };
+            for &link in &self.nodes[node].links {
+                let far = self.far(link, node);
+                if tiers[far].is_none() {
+                    tiers[far] = Some(above);
+                    line.push_back((far, above));
+                }
+            }
+        }
+        tiers.into_iter().map(Option::unwrap_or_default).collect()
+    }
+
     /// Links from a node to the host that `hops` is about: all that are first on a shortest way, in the order of ports.
     pub fn leading<'a>(
         &'a self,
@@ -223,6 +244,13 @@ mod tests {
             }
         }
         fabric
+    }
+
+    #[test]
+    fn tiers_are_counted_from_the_hosts() {
+        let fabric = leaf_spine();
+        let tier = |name: &str| fabric.tiers()[fabric.find(name).unwrap()];
+        assert_eq!(["h00", "leaf1", "spine0"].map(tier), [0, 0, 1]);
     }
 
     #[test]

@@ -187,7 +187,8 @@ impl Writer {
             Writer { version: 1, tables: Vec::new(), profiles: Vec::new(), followers: Vec::new() };
         for spec in profiles {
             let named = |error| BuildError { name: spec.name.clone(), error };
-            writer.profiles.push(ProfileWriter::new(spec.clone()).map_err(named)?);
+            let profile = ProfileWriter::new(spec.clone(), options.selector_seed);
+            writer.profiles.push(profile.map_err(named)?);
         }
         for (id, spec) in (0..).zip(tables) {
             let named = |error| BuildError { name: spec.name.clone(), error };

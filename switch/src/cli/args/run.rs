@@ -35,6 +35,10 @@ pub struct RunArgs {
     /// for itself. It takes root, CAP_SYS_NICE, or a limit of real-time priorities (`ulimit -r`) of 1.
     #[arg(long)]
     pub realtime: bool,
+    /// Seed of choices in groups (ECMP). Switches behind each other choose alike without one, and use one of the ways between them: give each
+    /// tier another number. 0: the hash of the program chooses as it is.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub selector_seed: u64,
     /// Packet memory for packets of up to 1791 bytes and for rings, as in 256MiB; default: what ports and queues need.
     #[arg(long, value_name = "SIZE")]
     pub packet_memory: Option<crate::units::Bytes>,

@@ -303,3 +303,29 @@ fn a_full_packet_memory_says_who_holds_it() {
         assert!(violation.what.contains(words), "{words}: {violation:?}");
     }
 }
+
+/// Edge and aggregation hash the same fields: were it the same hash, a switch would use one of its ways to the cores.
+#[test]
+fn all_cores_of_a_fat_tree_are_used() {
+    let text = "
+lab: ways
+duration: 100 us
+link: { rate: 25 Gbit/s, delay: 700 ns }
+topology: { fat_tree: { k: 4 } }
+flows: { pattern: all_to_all, size: 2 KB }
+";
+    let mut lab = lab(text, 1);
+    lab.run(&mut |_| true);
+    let scenario = Arc::clone(&lab.scenario);
+    let is_core = |node: usize| scenario.fabric.nodes[node].name.starts_with("core");
+    let mut ways = 0;
+    for (link, directions) in scenario.fabric.links.iter().zip(&lab.links) {
+        for (to, direction) in [link.ends[1], link.ends[0]].into_iter().zip(directions) {
+            if is_core(to) {
+                ways += 1;
+                assert_ne!(direction.counters().sent, 0, "{:?}", link.ends);
+            }
+        }
+    }
+    assert_eq!(ways, 16);
+}
