@@ -1,4 +1,4 @@
-//! `run --gnmi`: what a client of gNMI reads of the ports, and what it may not do.
+//! `run --gnmi`: what a client of gNMI reads and sets of the ports, and what it may not do.
 //!
 //! finsy reads the same in `p4runtime.rs`. On veth pairs in a private namespace; needs root and skips loudly otherwise.
 
@@ -62,8 +62,64 @@ fn counters_and_states_of_the_ports_are_read_in_every_encoding() {
         assert_eq!(code(read(pkts, Bytes).await), Code::Unimplemented);
         assert_eq!(code(read("interfaces/interface/state/mtu", Proto).await), Code::NotFound);
         assert_eq!(code(read("interfaces/interface[name=c]/name", Proto).await), Code::NotFound);
-        let nothing = client.set(g::SetRequest::default()).await.unwrap_err();
-        assert_eq!(nothing.code(), Code::Unimplemented);
+    });
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn a_port_is_taken_down_and_up_and_nothing_else_is_set() {
+    let Some(_network) = private_network("gNMI settings") else { return };
+    let rig = rig(PROGRAM, &["--gnmi"]);
+    let update = |place: &str, value| g::Update {
+        path: Some(path(place)),
+        val: Some(g::TypedValue { value: Some(value) }),
+        ..Default::default()
+    };
+    let (one, other) = ("interfaces/interface[name=a1]", "interfaces/interface[name=b1]");
+    let enabled = |place: &str| format!("{place}/config/enabled");
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut client = GNmiClient::connect(format!("http://{}", rig.address)).await.unwrap();
+        let mut reading = client.clone();
+        let mut read = async |text: &str| {
+            let answer = reading.get(get(text, g::Encoding::Proto)).await.unwrap();
+            values(answer.into_inner())
+        };
+        let flags = |flags: [bool; 2]| flags.map(Value::BoolVal);
+        let all = "interfaces/interface/config/enabled";
+        assert_eq!(read(all).await, flags([true, true]));
+        let replace = vec![update(&enabled(one), Value::BoolVal(false))];
+        let set = g::SetRequest { replace, ..Default::default() };
+        let done = client.set(set).await.unwrap().into_inner().response;
+        assert_eq!(done[0].op, g::update_result::Operation::Replace as i32);
+        assert_eq!(read(all).await, flags([false, true]));
+        let down = [Value::StringVal("DOWN".into())];
+        assert_eq!(read(&format!("{one}/state/admin-status")).await, down);
+        // What is wrong with the second keeps the first from being done.
+        let no = || Value::BoolVal(false);
+        for (place, value, code) in [
+            (enabled("interfaces/interface[name=c]"), no(), Code::NotFound),
+            (enabled("interfaces/interface[name=*]"), no(), Code::Unimplemented),
+            (enabled("interfaces/interface"), no(), Code::Unimplemented),
+            (format!("{other}/config/name"), no(), Code::Unimplemented),
+            (enabled(one), Value::UintVal(1), Code::InvalidArgument),
+        ] {
+            let both = vec![update(&enabled(other), no()), update(&place, value)];
+            let set = g::SetRequest { update: both, ..Default::default() };
+            assert_eq!(client.set(set).await.unwrap_err().code(), code, "{place}");
+        }
+        let delete = vec![path(&enabled(other))];
+        let set = g::SetRequest { delete, ..Default::default() };
+        assert_eq!(client.set(set).await.unwrap_err().code(), Code::Unimplemented);
+        assert_eq!(read(all).await, flags([false, true]));
+        let json = Value::JsonIetfVal(b"true".to_vec());
+        let set = g::SetRequest {
+            prefix: Some(path(one)),
+            update: vec![update("config/enabled", json)],
+            ..Default::default()
+        };
+        client.set(set).await.unwrap();
+        assert_eq!(read(all).await, flags([true, true]));
     });
     rig.switch.end("TERM").expect(0, &[]);
 }

@@ -22,7 +22,7 @@ use p4::stream_message_response::Update as FromDevice;
 use p4::table_action::Type as Does;
 use p4::update::Type::{Insert, Modify};
 
-const PROGRAM: &str = "tests/data/p4runtime/controlled.p4";
+pub(crate) const PROGRAM: &str = "tests/data/p4runtime/controlled.p4";
 const CPU: [&str; 2] = ["--cpu-port", "255"];
 const A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 const B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];

@@ -71,6 +71,12 @@ fn a_switch_without_a_program_gets_one_from_its_controller() {
     let json =
         controller.push(SetAction::VerifyAndCommit, Some(config(b"{}".to_vec()))).unwrap_err();
     assert!(json.message().contains("no program for bmv2"), "{json}");
+    // What scripts of bmv2 push, which read text.
+    let text = captures.path().join("program.json");
+    run(&["pack", crate::p4_controlled::PROGRAM, "-o", text.to_str().unwrap()]).expect(0, &[]);
+    let text = std::fs::read_to_string(text).expect("a text");
+    controller.push(SetAction::VerifyAndCommit, Some(config(text.into_bytes()))).unwrap();
+    assert_eq!(controller.pipeline().p4info.expect("a P4Info"), info);
     // As controllers of bmv2 wrap it: P4DeviceConfig, whose third field has the data.
     let mut wrapped = vec![8, 1, 0x1a];
     prost::encode_length_delimiter(blob.len(), &mut wrapped).unwrap();

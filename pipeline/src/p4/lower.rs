@@ -32,6 +32,7 @@ mod reparse;
 mod rewrite;
 mod scan;
 mod share;
+mod sink;
 mod standard;
 mod stmt;
 mod storage;

@@ -53,7 +53,12 @@ fn of_source(args: &ProgramArgs) -> Option<proto::p4::config::v1::P4Info> {
 
 pub(super) fn pack(args: &PackArgs) -> Status {
     let Some(loaded) = load(&args.program) else { return Status::Wrong };
-    write(Some(&args.output), &packed::pack(&loaded.parsed), false)
+    match args.output.extension() {
+        Some(end) if end == "json" => {
+            write(Some(&args.output), packed::pack_json(&loaded.parsed).as_bytes(), true)
+        }
+        _ => write(Some(&args.output), &packed::pack(&loaded.parsed), false),
+    }
 }
 
 /// A program in P4 as YAML. It is checked first: what is printed can be run.

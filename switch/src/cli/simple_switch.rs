@@ -55,6 +55,7 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
         grpc_server_addr: behind.grpc_server_addr.or(args.target.grpc_server_addr),
         cpu_port: behind.cpu_port.or(args.target.cpu_port),
         drop_port: behind.drop_port.or(args.target.drop_port),
+        priority_queues: behind.priority_queues.or(args.target.priority_queues),
         ..behind
     };
     if let Some(other) = target.drop_port.filter(|port| *port != DROP_PORT) {
@@ -79,6 +80,11 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
     add("--device-id", args.device_id.to_string());
     if let Some(cpu) = target.cpu_port.filter(|cpu| *cpu != 0) {
         add("--cpu-port", cpu.to_string());
+    }
+    if target.priority_queues.is_some() {
+        notes.push(
+            "--priority-queues: queues and their schedulers are those of a switch.yaml".into(),
+        );
     }
     if args.thrift_port.is_some() {
         notes.push("--thrift-port: there is no Thrift server; `wireyard table`, `counter`, `mirror` and the others do what simple_switch_CLI does".into());
@@ -179,6 +185,11 @@ mod tests {
         assert_eq!(run.p4runtime.unwrap().to_string(), "127.0.0.1:50051");
         assert_eq!((run.device_id, run.cpu_port), (3, Some(255)));
         assert!(matches!(run.start, Start::Nothing));
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        let (_, notes) = translated(
+            "--log-file ss-log --log-flush --dump-packet-data 10000 -i 0@veth0 --no-p4 -- --priority-queues 8",
+        )
+        .unwrap();
         assert_eq!(notes.len(), 2, "{notes:?}");
         let (run, notes) = translated("router.p4 -i 1@veth0").unwrap();
         assert_eq!(run.program.program, Path::new("router.p4"));

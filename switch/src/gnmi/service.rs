@@ -10,9 +10,12 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::set;
 use super::subscribe;
-use super::tree::{self, Entry};
-use crate::control::Control;
+use super::tree::{self, Entry, Seen};
+use crate::control::{Control, ControlError};
+use crate::core::PortReport;
+use crate::management::service::Management;
 use crate::p4runtime::proto::gnmi::g_nmi_server::GNmi;
 use crate::p4runtime::proto::gnmi::typed_value::Value;
 use crate::p4runtime::proto::gnmi::{
@@ -21,6 +24,7 @@ use crate::p4runtime::proto::gnmi::{
     Update,
 };
 use crate::p4runtime::status::status;
+use crate::ports::LinkState;
 
 /// How old an answer may be.
 const FRESH: Duration = Duration::from_millis(50);
@@ -36,7 +40,7 @@ type Tree = Arc<Vec<Entry>>;
 /// The service of one device.
 #[derive(Clone)]
 pub struct Service {
-    pub(super) control: Control,
+    management: Management,
     tree: Arc<Mutex<Option<(Instant, Tree)>>>,
     streams: Arc<AtomicUsize>,
 }
@@ -58,8 +62,8 @@ impl Drop for Counted {
 
 impl Service {
     /// For a device.
-    pub fn new(control: Control) -> Service {
-        Service { control, tree: Arc::default(), streams: Arc::default() }
+    pub fn new(management: Management) -> Service {
+        Service { management, tree: Arc::default(), streams: Arc::default() }
     }
 
     /// The tree, as of now or of a moment ago.
@@ -70,10 +74,9 @@ impl Service {
         {
             return Ok(Arc::clone(tree));
         }
-        let control = self.control.clone();
-        let asked = tokio::task::spawn_blocking(move || control.links());
-        let ports = asked.await.map_err(|error| Status::internal(error.to_string()))?;
-        let tree = Arc::new(tree::of(&ports.map_err(|error| status(&error))?));
+        let control = self.management.control().clone();
+        let ports = elsewhere(move || seen(&control)).await?;
+        let tree = Arc::new(tree::of(&ports));
         *known = Some((Instant::now(), Arc::clone(&tree)));
         Ok(tree)
     }
@@ -87,6 +90,26 @@ impl Service {
             ))),
         }
     }
+}
+
+/// Work that may wait for a worker of the device.
+async fn elsewhere<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ControlError> + Send + 'static,
+) -> Result<T, Status> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Status::internal(error.to_string()))?.map_err(|error| status(&error))
+}
+
+/// The ports of a device.
+fn seen(control: &Control) -> Result<Vec<Seen>, ControlError> {
+    let states = control.ports()?;
+    let shut = |port: u16| states.iter().any(|state| state.port == port && state.shut);
+    let links = control.links()?.into_iter();
+    let one = |(report, link): (PortReport, LinkState)| {
+        let is_shut = shut(report.port);
+        (report, link, is_shut)
+    };
+    Ok(links.map(one).collect())
 }
 
 /// Leaves as a notification.
@@ -115,7 +138,7 @@ pub(super) fn encoding(number: i32) -> Result<Encoding, Status> {
 }
 
 /// A path as people write it.
-fn text(path: &Path) -> String {
+pub(super) fn text(path: &Path) -> String {
     let mut text = String::new();
     for elem in &path.elem {
         text += &format!("/{}", elem.name);
@@ -192,10 +215,17 @@ impl GNmi for Service {
         Ok(Response::new(GetResponse { notification }))
     }
 
-    async fn set(&self, _: Request<SetRequest>) -> Result<Response<SetResponse>, Status> {
-        Err(Status::unimplemented(
-            "nothing is set by gNMI: ports belong to the command line and to --ports FILE",
-        ))
+    async fn set(&self, request: Request<SetRequest>) -> Result<Response<SetResponse>, Status> {
+        // What is older than the request may not be what it is checked against, nor be read after it.
+        let mut known = self.tree.lock().await;
+        *known = None;
+        let request = request.into_inner();
+        let control = self.management.control().clone();
+        let tree = tree::of(&elsewhere(move || seen(&control)).await?);
+        let (changes, response) = set::changes(&tree, &request)?;
+        self.management.do_it(move |device| set::make(device, &tree, &changes)).await?;
+        let timestamp = crate::time_of_day::signed_ns();
+        Ok(Response::new(SetResponse { prefix: request.prefix, response, timestamp }))
     }
 
     async fn subscribe(

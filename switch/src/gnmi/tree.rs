@@ -18,6 +18,7 @@ use crate::ports::LinkState;
 pub(super) enum Leaf {
     Text(String),
     Number(u64),
+    Flag(bool),
 }
 
 impl Leaf {
@@ -32,8 +33,12 @@ impl Leaf {
             (Encoding::JsonIetf, Leaf::Text(text)) => {
                 Value::JsonIetfVal(json!(text).to_string().into_bytes())
             }
+            (Encoding::JsonIetf, Leaf::Flag(flag)) => {
+                Value::JsonIetfVal(json!(flag).to_string().into_bytes())
+            }
             (_, Leaf::Text(text)) => Value::StringVal(text.clone()),
             (_, Leaf::Number(number)) => Value::UintVal(*number),
+            (_, Leaf::Flag(flag)) => Value::BoolVal(*flag),
         };
         TypedValue { value: Some(value) }
     }
@@ -48,6 +53,8 @@ pub(super) struct Entry {
     pub(super) names: &'static [&'static str],
     /// The value.
     pub(super) leaf: Leaf,
+    /// The port.
+    pub(super) port: u16,
 }
 
 /// Where a leaf is: its interface, and the names below it.
@@ -81,10 +88,14 @@ fn short_name(report: &PortReport) -> &str {
     report.name.split_once(':').map_or(report.name.as_str(), |(_, name)| name)
 }
 
+/// The leaf that can be set: whether the port is up, but for its link.
+const ENABLED: &[&str] = &["config", "enabled"];
+
 /// What each interface has.
-const LEAVES: [&[&str]; 15] = [
+const LEAVES: [&[&str]; 16] = [
     &["name"],
     &["config", "name"],
+    ENABLED,
     &["state", "name"],
     &["state", "ifindex"],
     &["state", "id"],
@@ -100,10 +111,13 @@ const LEAVES: [&[&str]; 15] = [
     &["state", "counters", "out-errors"],
 ];
 
+/// A port: what it counted, its link, and whether it is shut.
+pub(super) type Seen = (PortReport, LinkState, bool);
+
 /// The values of a port, in the order of [`LEAVES`].
-fn values(report: &PortReport, link: LinkState, name: &str) -> [Leaf; LEAVES.len()] {
+fn values((report, link, is_shut): &Seen, name: &str) -> [Leaf; LEAVES.len()] {
     let text = |text: &str| Leaf::Text(text.to_owned());
-    let (oper, admin) = match link {
+    let (oper, admin) = match *link {
         LinkState::Up => ("UP", "UP"),
         LinkState::NoCarrier => ("LOWER_LAYER_DOWN", "UP"),
         LinkState::Down => ("DOWN", "DOWN"),
@@ -115,6 +129,7 @@ fn values(report: &PortReport, link: LinkState, name: &str) -> [Leaf; LEAVES.len
     [
         text(name),
         text(name),
+        Leaf::Flag(!is_shut),
         text(name),
         number.clone(),
         number,
@@ -132,20 +147,22 @@ fn values(report: &PortReport, link: LinkState, name: &str) -> [Leaf; LEAVES.len
 }
 
 /// The tree of these ports. An interface has the short name of its port, with the port's number where several share the name.
-pub(super) fn of(ports: &[(PortReport, LinkState)]) -> Vec<Entry> {
+pub(super) fn of(ports: &[Seen]) -> Vec<Entry> {
     let mut uses = HashMap::new();
-    for (report, _) in ports {
+    for (report, ..) in ports {
         *uses.entry(short_name(report)).or_insert(0) += 1;
     }
     let mut all = Vec::new();
-    for (report, link) in ports {
+    for seen in ports {
+        let report = &seen.0;
         let short = short_name(report);
         let name = match uses.get(short) {
             Some(1) => short.to_owned(),
             _ => format!("{short}.{}", report.port),
         };
-        let leaves = LEAVES.into_iter().zip(values(report, *link, &name));
-        let entry = |(names, leaf)| Entry { interface: name.clone(), names, leaf };
+        let leaves = LEAVES.into_iter().zip(values(seen, &name));
+        let port = report.port;
+        let entry = |(names, leaf)| Entry { interface: name.clone(), names, leaf, port };
         all.extend(leaves.map(entry));
     }
     all
@@ -176,8 +193,16 @@ pub(super) fn is_known(path: &Path) -> bool {
     let mut any = path.clone();
     let keys = any.elem.iter_mut().flat_map(|elem| elem.key.iter_mut());
     keys.for_each(|(_, value)| *value = "*".to_owned());
-    let entry = |names| Entry { interface: String::new(), names, leaf: Leaf::Number(0) };
+    let entry = |names| Entry { interface: String::new(), names, leaf: Leaf::Number(0), port: 0 };
     LEAVES.into_iter().any(|names| is_under(&any, &entry(names)))
+}
+
+/// The one leaf that a path names, if it can be set. What a path names with `*`, or without the interface, is not set.
+pub(super) fn settable<'a>(path: &Path, tree: &'a [Entry]) -> Option<&'a Entry> {
+    let is_whole = path.elem.len() == ENABLED.len() + 2
+        && path.elem[1].key.len() == 1
+        && path.elem.iter().all(|elem| elem.name != "*" && elem.key.values().all(|key| key != "*"));
+    tree.iter().find(|entry| is_whole && entry.names == ENABLED && is_under(path, entry))
 }
 
 /// Whether a request of this kind wants the leaf: 0 all, 1 configuration, others state.
@@ -205,6 +230,7 @@ pub(super) fn document(entries: &[&Entry]) -> Vec<u8> {
         }
         let value = match &entry.leaf {
             Leaf::Text(text) => json!(text),
+            Leaf::Flag(flag) => json!(flag),
             // ifindex has 32 bits; counters have 64, which RFC 7951 writes as texts.
             Leaf::Number(number) if entry.is_counter() => json!(number.to_string()),
             Leaf::Number(number) => json!(number),

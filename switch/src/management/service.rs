@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 use wireyard_pipeline::entries::{Purpose, Setting};
 
 use super::{change, describe, ports, queues, restore, save, show, statistics, swap, trace, watch};
-use crate::control::{ControlError, Entity, Mode, Query, Unit};
+use crate::control::{Control, ControlError, Entity, Mode, Query, Unit};
 use crate::p4runtime::device::Device;
 use crate::p4runtime::persist::settings::SHUT;
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -68,7 +68,10 @@ impl Management {
     }
 
     /// Work that may wait for a worker of the device.
-    async fn do_it<T: Send + 'static>(
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub async fn do_it<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Management) -> Result<T> + Send + 'static,
     ) -> std::result::Result<T, Status> {
@@ -162,6 +165,22 @@ impl Management {
         let done = ports::change(control, request)?;
         self.keep(unit, ports::number(request.port)?, None, &[shut])?;
         Ok(done)
+    }
+
+    /// Takes a port down or up, and keeps that.
+    ///
+    /// # Errors
+    /// There is no such port, or it cannot be kept.
+    pub fn shut_port(&self, port: u16, is_shut: bool) -> Result<()> {
+        use wire::port_request::Kind;
+        let kind = if is_shut { Kind::Down } else { Kind::Up } as i32;
+        self.change_port(&wire::PortRequest { kind, port: port.into(), ..Default::default() })?;
+        Ok(())
+    }
+
+    /// The device.
+    pub fn control(&self) -> &Control {
+        &self.device.control
     }
 
     /// Restores a file, and keeps its settings.

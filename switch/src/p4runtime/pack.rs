@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use prost::Message;
+use serde_json::{Value, json};
 use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::source::{
@@ -26,6 +27,8 @@ const FORMAT_P4: u32 = 2;
 const FILES_MAX_P4: usize = 256;
 /// Where P4 finds the declarations of its architectures.
 const EMBEDDED_P4: &str = "<embedded>";
+/// What a blob in the form of JSON has its program under.
+const AS_JSON: &str = "wireyard.v1.PackedProgram";
 /// Where the program lies among the files of a blob.
 const PROGRAM: &str = "program.yaml";
 
@@ -39,7 +42,7 @@ pub enum PackError {
     NotPacked,
     /// It is JSON, and not that of bmv2.
     #[error(
-        "the device configuration is JSON, and no program for bmv2: those that p4c makes have `header_types`, `parsers` and `pipelines`"
+        "the device configuration is JSON, and no program for bmv2, nor what `wireyard pack -o X.json` makes: those have `header_types`, `parsers` and `pipelines`, these `{AS_JSON}`"
     )]
     Json,
     /// It is of another version.
@@ -57,32 +60,76 @@ pub enum PackError {
 
 /// Packs a program that could be read.
 pub fn pack(parsed: &Parsed) -> Vec<u8> {
+    match pack_or_bmv2(parsed) {
+        Ok(packed) => packed.encode_to_vec(),
+        Err(bmv2) => bmv2.into_bytes(),
+    }
+}
+
+/// The same as a JSON document, for controllers that push text, as those of bmv2 do.
+pub fn pack_json(parsed: &Parsed) -> String {
+    let PackedProgram { format, program, libraries, path, folders, defines } =
+        match pack_or_bmv2(parsed) {
+            Ok(packed) => packed,
+            Err(bmv2) => return bmv2,
+        };
+    let libraries: BTreeMap<_, _> = libraries.into_iter().collect();
+    let packed = json!({
+        "format": format, "path": path, "folders": folders, "defines": defines, "program": program, "libraries": libraries,
+    });
+    format!("{:#}\n", json!({ AS_JSON: packed }))
+}
+
+/// A blob that was made by [`pack_json`]; `None` where it is no such JSON.
+fn from_json(bytes: &[u8]) -> Option<PackedProgram> {
+    let mut document: Value = serde_json::from_slice(bytes).ok()?;
+    let Value::Object(packed) = document.get_mut(AS_JSON)?.take() else { return None };
+    let text = |name: &str| Some(packed.get(name)?.as_str()?.to_owned());
+    let texts = |name: &str| -> Option<Vec<String>> {
+        packed.get(name)?.as_array()?.iter().map(|one| one.as_str().map(str::to_owned)).collect()
+    };
+    let library = |(name, text): (&String, &Value)| Some((name.clone(), text.as_str()?.to_owned()));
+    Some(PackedProgram {
+        format: packed.get("format")?.as_u64()?.try_into().ok()?,
+        program: text("program")?,
+        libraries: packed
+            .get("libraries")?
+            .as_object()?
+            .iter()
+            .map(library)
+            .collect::<Option<_>>()?,
+        path: text("path")?,
+        folders: texts("folders")?,
+        defines: texts("defines")?,
+    })
+}
+
+/// The message; or the text of a program for bmv2, which includes nothing and is its own blob.
+fn pack_or_bmv2(parsed: &Parsed) -> Result<PackedProgram, String> {
     let mut files = parsed.files.iter();
     let first = files.next();
     let program = first.map(|file| file.text.clone()).unwrap_or_default();
     if is_bmv2(&program) {
-        // It includes nothing: it is its own blob.
-        return program.into_bytes();
+        return Err(program);
     }
     if let Some(file) = first.filter(|file| is_p4(file.name.as_ref())) {
         // What the binary has itself is read from there again.
         let included = files.filter(|file| !file.name.starts_with(EMBEDDED_P4));
         let Searched { folders, defines } = &parsed.searched;
-        return PackedProgram {
+        return Ok(PackedProgram {
             format: FORMAT_P4,
             program,
             libraries: included.map(|file| (file.name.clone(), file.text.clone())).collect(),
             path: file.name.clone(),
             folders: folders.iter().map(|folder| folder.to_string_lossy().into()).collect(),
             defines: defines.iter().map(|(name, text)| format!("{name}={text}")).collect(),
-        }
-        .encode_to_vec();
+        });
     }
     let stem = |name: &str| Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into());
     let libraries: BTreeMap<String, String> =
         files.filter_map(|file| Some((stem(&file.name)?, file.text.clone()))).collect();
     let libraries = libraries.into_iter().collect();
-    PackedProgram { format: FORMAT, program, libraries, ..Default::default() }.encode_to_vec()
+    Ok(PackedProgram { format: FORMAT, program, libraries, ..Default::default() })
 }
 
 /// Reads a packed program, or the JSON that p4c makes for bmv2; [`wireyard_pipeline::check::compile_within`] comes next. `given` is the
@@ -96,10 +143,16 @@ pub fn unpack(blob: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> 
     let inner = wrapped.unwrap_or_default();
     for bytes in [blob, &inner] {
         if bytes.trim_ascii_start().starts_with(b"{") {
-            return json(bytes, given);
+            return match from_json(bytes) {
+                Some(packed) => unpack_message(packed),
+                None => bmv2(bytes, given),
+            };
         }
     }
-    let packed = packed(blob).or_else(|| packed(&inner)).ok_or(PackError::NotPacked)?;
+    unpack_message(packed(blob).or_else(|| packed(&inner)).ok_or(PackError::NotPacked)?)
+}
+
+fn unpack_message(packed: PackedProgram) -> Result<Parsed, PackError> {
     if packed.format == FORMAT_P4 && is_p4(packed.path.as_ref()) {
         return unpack_p4(packed);
     }
@@ -125,7 +178,7 @@ pub fn is_json(blob: &[u8]) -> bool {
 /// Where the JSON lies, for messages.
 const JSON: &str = "device_config.json";
 
-fn json(bytes: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> {
+fn bmv2(bytes: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> {
     if !std::str::from_utf8(bytes).is_ok_and(is_bmv2) {
         return Err(PackError::Json);
     }
@@ -181,9 +234,11 @@ mod tests {
         let parsed = parsed.unwrap();
         let blob = pack(&parsed);
         assert_eq!(blob, pack(&parsed), "the same program gives the same bytes");
-        let unpacked = unpack(&blob, None).unwrap();
-        assert_eq!(unpacked.units.len(), 2);
-        assert_eq!(unpacked.files.iter().nth(1).unwrap().text, files[1].1);
+        for blob in [blob, pack_json(&parsed).into_bytes()] {
+            let unpacked = unpack(&blob, None).unwrap();
+            assert_eq!(unpacked.units.len(), 2);
+            assert_eq!(unpacked.files.iter().nth(1).unwrap().text, files[1].1);
+        }
     }
 
     #[test]
@@ -212,10 +267,13 @@ V1Switch(P(), C(), I(), E(), C(), D()) main;
             .with_defines(defines)
             .with_folders(vec!["inc".into()]);
         let parsed = parse_program(Path::new("p/main.p4"), &loader).unwrap();
-        let unpacked = unpack(&pack(&parsed), None).unwrap();
-        assert_eq!(print::units(&unpacked.units), print::units(&parsed.units));
         let origin = |parsed: &Parsed| parsed.units[0].origin.clone().expect("names of P4");
-        assert_eq!(origin(&unpacked), origin(&parsed));
+        for blob in [pack(&parsed), pack_json(&parsed).into_bytes()] {
+            let unpacked = unpack(&blob, None).unwrap();
+            assert_eq!(print::units(&unpacked.units), print::units(&parsed.units));
+            assert_eq!(origin(&unpacked), origin(&parsed));
+            assert!(!is_json(&blob), "it is no program for bmv2");
+        }
     }
 
     #[test]

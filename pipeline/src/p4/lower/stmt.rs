@@ -1,5 +1,6 @@
 //! Statements.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::super::tree::*;
@@ -28,6 +29,11 @@ pub(super) fn returns(statements: &[Stmt]) -> bool {
 impl Lower<'_> {
     /// Statements in a scope.
     pub(super) fn block(&mut self, statements: &[Stmt]) {
+        let statements = match self.place {
+            Place::Parser => Cow::Borrowed(statements),
+            _ => super::sink::behind_reads(statements),
+        };
+        let statements = &*statements;
         for (at, statement) in statements.iter().enumerate() {
             self.span = statement.span;
             self.statement(statement);

@@ -156,7 +156,7 @@ pub struct PackArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,
-    /// Where to write; `-` is standard output.
+    /// Where to write; `-` is standard output. NAME.json is the same as text, for controllers that push the JSON of bmv2.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 }

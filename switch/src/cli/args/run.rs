@@ -75,7 +75,7 @@ pub struct RunArgs {
     /// Serve addresses that other machines reach without TLS: who reaches --p4runtime steers the switch.
     #[arg(long)]
     pub insecure: bool,
-    /// Serve gNMI on the address of --p4runtime: names, states and counters of the ports.
+    /// Serve gNMI on the address of --p4runtime: names, states and counters of the ports, which it takes down and up.
     #[arg(long, requires = "p4runtime")]
     pub gnmi: bool,
     /// The number of this device in P4Runtime.

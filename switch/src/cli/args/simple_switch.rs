@@ -44,6 +44,9 @@ pub struct SimpleSwitchArgs {
     /// Taken for the sake of scripts.
     #[arg(long, value_name = "ADDRESS")]
     pub notifications_addr: Option<String>,
+    /// Taken for the sake of scripts: `wireyard trace` shows packets.
+    #[arg(long, value_name = "BYTES")]
+    pub dump_packet_data: Option<u64>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub target: TargetArgs,
@@ -64,6 +67,9 @@ pub struct TargetArgs {
     /// The number that means drop: 511, as v1model.p4 has it.
     #[arg(long, value_name = "N")]
     pub drop_port: Option<u16>,
+    /// Taken for the sake of scripts: queues are those of a switch.yaml.
+    #[arg(long, value_name = "N")]
+    pub priority_queues: Option<u16>,
     /// Taken for the sake of scripts.
     #[arg(long)]
     pub enable_swap: bool,

@@ -71,16 +71,16 @@ pub(super) fn serve(
     }
     let name = socket.as_ref().and_then(|socket| socket.path().file_stem());
     let name = name.map_or(loaded.program.name.clone(), |name| name.to_string_lossy().into_owned());
-    let gnmi = args.gnmi.then(|| GNmiServer::new(gnmi::Service::new(control.clone())));
     let device = Device::new(args.device_id, control, &loaded.parsed, begun);
     if matches!(args.start, Start::Nothing) {
         device.set_absent();
     }
     let device = Arc::new(device);
     device.follow_writes();
-    let mut services = Management::new(Arc::clone(&device), &name).routes();
-    if let Some(gnmi) = gnmi {
-        services = services.add_service(gnmi);
+    let management = Management::new(Arc::clone(&device), &name);
+    let mut services = management.clone().routes();
+    if args.gnmi {
+        services = services.add_service(GNmiServer::new(gnmi::Service::new(management)));
     }
     let place = address.as_ref().map(Bound::address);
     let (listener, file) = socket.map(Socket::split).unzip();
