@@ -18,7 +18,7 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("pipeline/src/ir/verify/code.rs", "op"),
     ("pipeline/src/jit/emit/burst.rs", "path_specialised"),
     ("pipeline/src/jit/emit/expr.rs", "expr"),
-    ("pipeline/src/jit/emit/ops.rs", "op"),
+    ("pipeline/src/jit/emit/ops.rs", "operation"),
     ("switch/src/lab/scenario/read.rs", "scenario"),
 ];
 
