@@ -21,6 +21,28 @@ pub enum MatchKind {
     Optional,
 }
 
+impl MatchKind {
+    /// Their names in P4-16, in the order of declaration.
+    pub const NAMES: [&'static str; 5] = ["exact", "lpm", "ternary", "range", "optional"];
+    const ALL: [MatchKind; 5] = [
+        MatchKind::Exact,
+        MatchKind::Lpm,
+        MatchKind::Ternary,
+        MatchKind::Range,
+        MatchKind::Optional,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        MatchKind::NAMES[self as usize]
+    }
+
+    /// The kind of a name.
+    pub fn named(name: &str) -> Option<MatchKind> {
+        MatchKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
 /// A match field of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldSpec {

@@ -201,18 +201,15 @@ impl TableShape {
                 }
                 _ => place.ones(),
             };
-            match field.kind {
-                MatchKind::Exact => Match::Exact(value),
+            let pattern = match field.kind {
                 MatchKind::Range => {
                     let (lo, hi) = bounds(row, at, place);
                     at += 2 * bound_words(place);
-                    if (lo, hi) == (0, place.ones()) { Match::Any } else { Match::Range { lo, hi } }
+                    Pattern::Range { lo, hi }
                 }
-                _ if mask == 0 => Match::Any,
-                MatchKind::Lpm => Match::Lpm { value, prefix_len: mask.count_ones() },
-                MatchKind::Ternary => Match::Ternary { value, mask },
-                MatchKind::Optional => Match::Optional(Some(value)),
-            }
+                _ => Pattern::Masked { value, mask, prefix_len: mask.count_ones() },
+            };
+            pattern.as_match(field)
         });
         let matches = matches.collect();
         (matches, self.priority(row))

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use num_bigint::BigInt;
 
+use wireyard_tables::MatchKind;
+
 use super::Import;
 use super::code::Code;
 use super::json::{Json, Value};
@@ -230,7 +232,7 @@ impl<'j> Import<'j, '_> {
                 of: Of::Bool,
             });
         }
-        if !matches!(kind, "exact" | "lpm" | "ternary" | "range" | "optional") {
+        if MatchKind::named(kind).is_none() {
             let text = format!("the match kind `{}` is not supported", crate::syntax::shown(kind));
             self.reader.unsupported(one.place("match_type"), text);
             return None;

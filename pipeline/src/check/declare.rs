@@ -6,7 +6,6 @@
 use super::cx::{ConstState, Cx, Env, InstanceRef, Place};
 use super::header::Width;
 use super::scope::{InstanceItem, Item, Symbol};
-use super::table::KINDS;
 use crate::ast::*;
 use crate::diag::codes;
 use crate::ids::*;
@@ -16,6 +15,7 @@ use crate::ir::decl::{
 };
 use crate::ir::*;
 use crate::syntax;
+use wireyard_tables::MatchKind;
 
 /// Most elements of a header stack.
 pub(crate) const STACK_MAX: u64 = 32;
@@ -382,7 +382,7 @@ impl Cx<'_> {
                 return None;
             }
             let written = key.kind.as_ref().map_or("exact", |kind| kind.value.as_str());
-            let (_, kind) = KINDS.into_iter().find(|(known, _)| *known == written)?;
+            let kind = MatchKind::named(written)?;
             let (bits, display) = (width.bits as u32, width.display);
             keys.push(MatchField { name: name.to_owned(), bits, kind, display });
         }

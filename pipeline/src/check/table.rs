@@ -21,14 +21,6 @@ const KEYS_MAX: usize = 256;
 const ENTRIES_MAX: u64 = 1 << 24;
 /// Most parameters of an action.
 const PARAMS_MAX: usize = 32;
-/// Match kinds by name.
-pub(crate) const KINDS: [(&str, MatchKind); 5] = [
-    ("exact", MatchKind::Exact),
-    ("lpm", MatchKind::Lpm),
-    ("ternary", MatchKind::Ternary),
-    ("range", MatchKind::Range),
-    ("optional", MatchKind::Optional),
-];
 
 impl Cx<'_> {
     /// Ids and parameters of the actions in use; `nop` and `drop` come first.
@@ -171,15 +163,15 @@ impl Cx<'_> {
                 selector.extend(value);
                 continue;
             }
-            let Some((_, kind)) = KINDS.iter().find(|(name, _)| *name == key.kind.value) else {
+            let Some(kind) = MatchKind::named(&key.kind.value) else {
                 let text = format!("there is no match kind `{}`", key.kind.value);
-                let names = KINDS.iter().map(|(name, _)| *name).chain(["selector"]);
+                let names = MatchKind::NAMES.into_iter().chain(["selector"]);
                 let note = self.report.error(codes::UNKNOWN, key.kind.span, text);
                 note.did_you_mean(&key.kind.value, names)
                     .note("kinds: exact, lpm, ternary, range, optional, selector");
                 continue;
             };
-            if *kind == MatchKind::Lpm {
+            if kind == MatchKind::Lpm {
                 if let Some(first) = lpm {
                     let text = "a table has one lpm key";
                     self.report
@@ -198,7 +190,7 @@ impl Cx<'_> {
                 continue;
             }
             let (bits, display) = (self.bits(value), self.display_of(value));
-            let field = MatchField { name, bits, kind: *kind, display };
+            let field = MatchField { name, bits, kind, display };
             keys.push(Key { value, field });
         }
         (keys, selector)

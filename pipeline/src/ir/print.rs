@@ -163,7 +163,7 @@ impl Printer<'_> {
             self.line(0, &text);
             for key in &table.keys {
                 let value = self.expr(key.value, &Self::none());
-                let kind = format!("{:?}", key.kind).to_lowercase();
+                let kind = key.kind.name();
                 self.line(1, &format!("key {}: {value}, {} bits, {kind}", key.name, key.bits));
             }
             if let Some(selector) = &table.selector {
@@ -298,7 +298,7 @@ fn layout(layout: &FieldLayout) -> String {
 /// `known: 8 x 16 [0x800]`; with several keys or kinds `tunnels: 8 x (port 16 range, vni 24 exact) [(0x50..0x1bb, 0x1)]`.
 fn value_set(set: &ValueSet) -> String {
     let key = |key: &MatchField| {
-        let kind = format!("{:?}", key.kind).to_lowercase();
+        let kind = key.kind.name();
         format!("{} {} {kind}", key.name, key.bits).trim_start().to_owned()
     };
     let keys = match set.keys.as_slice() {

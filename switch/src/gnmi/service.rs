@@ -23,7 +23,6 @@ use crate::p4runtime::proto::gnmi::{
     Notification, Path, SetRequest, SetResponse, SubscribeRequest, SubscribeResponse, TypedValue,
     Update,
 };
-use crate::p4runtime::status::status;
 use crate::ports::LinkState;
 
 /// How old an answer may be.
@@ -74,8 +73,7 @@ impl Service {
         {
             return Ok(Arc::clone(tree));
         }
-        let control = self.management.control().clone();
-        let ports = elsewhere(move || seen(&control)).await?;
+        let ports = self.management.do_it(|device| seen(device.control())).await?;
         let tree = Arc::new(tree::of(&ports));
         *known = Some((Instant::now(), Arc::clone(&tree)));
         Ok(tree)
@@ -90,14 +88,6 @@ impl Service {
             ))),
         }
     }
-}
-
-/// Work that may wait for a worker of the device.
-async fn elsewhere<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ControlError> + Send + 'static,
-) -> Result<T, Status> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Status::internal(error.to_string()))?.map_err(|error| status(&error))
 }
 
 /// The ports of a device.
@@ -220,8 +210,8 @@ impl GNmi for Service {
         let mut known = self.tree.lock().await;
         *known = None;
         let request = request.into_inner();
-        let control = self.management.control().clone();
-        let tree = tree::of(&elsewhere(move || seen(&control)).await?);
+        let ports = self.management.do_it(|device| seen(device.control())).await?;
+        let tree = tree::of(&ports);
         let (changes, response) = set::changes(&tree, &request)?;
         self.management.do_it(move |device| set::make(device, &tree, &changes)).await?;
         let timestamp = crate::time_of_day::signed_ns();

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 use wireyard_pipeline::ir::{MatchField, Param, Program, Table};
 use wireyard_pipeline::trace::names::value;
-use wireyard_tables::MatchKind;
 
 use crate::control::{Control, ControlError};
 
@@ -55,14 +54,7 @@ fn program(control: &Control) -> Value {
 }
 
 fn key(key: &MatchField) -> Value {
-    let kind = match key.kind {
-        MatchKind::Exact => "exact",
-        MatchKind::Lpm => "lpm",
-        MatchKind::Ternary => "ternary",
-        MatchKind::Range => "range",
-        MatchKind::Optional => "optional",
-    };
-    json!({ "name": key.name, "kind": kind, "bits": key.bits })
+    json!({ "name": key.name, "kind": key.kind.name(), "bits": key.bits })
 }
 
 fn table(program: &Program, table: &Table) -> Value {

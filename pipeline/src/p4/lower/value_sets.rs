@@ -9,9 +9,7 @@ use super::Lower;
 use super::env::Val;
 use crate::ast::{self, Sp};
 use crate::ir::SourceSpan;
-
-/// Kinds that keys of a value set have.
-const KINDS: [&str; 5] = ["exact", "lpm", "ternary", "range", "optional"];
+use wireyard_tables::MatchKind;
 
 /// A key: its name, which a number alone has none of, its type, and how it matches.
 struct Key {
@@ -38,7 +36,7 @@ impl Lower<'_> {
     }
 
     fn set_key(&mut self, key: &Key, span: SourceSpan) -> Option<ast::SetKeyDecl> {
-        if !KINDS.contains(&&*key.kind) {
+        if MatchKind::named(&key.kind).is_none() {
             let text = format!("a value set does not match by `{}`", key.kind);
             self.unsupported(span, text);
             return None;

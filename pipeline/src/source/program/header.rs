@@ -11,6 +11,7 @@ use crate::source::decode::{Decoder, Fields};
 use crate::source::node::{Key, Node, NodeKind};
 use crate::source::shape::{MapShape, Shape, key, needed};
 use crate::syntax;
+use wireyard_tables::MatchKind;
 
 /// A width: bits, or the name of a type.
 pub(crate) const WIDTH: Shape = Shape::Either(&[Shape::Count, Shape::Name]);
@@ -90,7 +91,7 @@ pub(crate) static VALUE_SET: MapShape = MapShape {
     what: "a value set",
     keys: &[
         key("bits", WIDTH, "Width of a member; or give `key`."),
-        key("kind", Shape::Choice(KINDS), "How a member matches; `exact` when absent."),
+        key("kind", Shape::Choice(&MatchKind::NAMES), "How a member matches; `exact` when absent."),
         key(
             "key",
             Shape::MapOf(&Shape::Either(&[Shape::Count, Shape::Name, Shape::Map(&SET_KEY)])),
@@ -100,14 +101,13 @@ pub(crate) static VALUE_SET: MapShape = MapShape {
         key("values", Shape::OneOrMore(&MEMBER), "Members at the start."),
     ],
 };
-const KINDS: &[&str] = &["exact", "lpm", "ternary", "range", "optional"];
 /// `{ bits: 16, kind: range }`.
 static SET_KEY: MapShape = MapShape {
     name: "set_key",
     what: "a key of a value set",
     keys: &[
         needed("bits", WIDTH, "Its width."),
-        key("kind", Shape::Choice(KINDS), "How it matches; `exact` when absent."),
+        key("kind", Shape::Choice(&MatchKind::NAMES), "How it matches; `exact` when absent."),
     ],
 };
 /// A member of a value set: a pattern, or one for each key.
@@ -247,7 +247,7 @@ fn set_key(
     name: Option<Name>,
 ) -> Option<SetKeyDecl> {
     let ty = fields.get("bits").and_then(|node| width(decoder, node));
-    let kind = fields.get("kind").and_then(|node| decoder.choice(node, KINDS));
+    let kind = fields.get("kind").and_then(|node| decoder.choice(node, &MatchKind::NAMES));
     Some(SetKeyDecl { name, ty: ty?, kind })
 }
 

@@ -125,22 +125,12 @@ fn one_match(
         (Some(Field::Range(range)), MatchKind::Range) => {
             Match::Range { lo: value(&range.low)?, hi: value(&range.high)? }
         }
-        _ => return invalid(format!("{}: the match is not {}", what(), kind_name(key.kind))),
+        _ => return invalid(format!("{}: the match is not {}", what(), key.kind.name())),
     };
     if dont_care(key).is_some_and(|all| all == found) {
         return invalid(format!("{}: leave out a field that matches everything", what()));
     }
     Ok(found)
-}
-
-fn kind_name(kind: MatchKind) -> &'static str {
-    match kind {
-        MatchKind::Exact => "exact",
-        MatchKind::Lpm => "lpm",
-        MatchKind::Ternary => "ternary",
-        MatchKind::Range => "range",
-        MatchKind::Optional => "optional",
-    }
 }
 
 /// The match fields of a message: those that match everything are left out.
