@@ -79,12 +79,13 @@ impl Rig {
 
     /// Sends so many bytes by TCP from host 1 to host 2, who sees them unharmed; bits a second.
     fn transfer(&self, bytes: usize) -> f64 {
-        self.transfer_to("192.0.2.2:5001", bytes)
+        self.transfer_to("192.0.2.2", bytes)
     }
 
     /// The same to another address of host 2.
     pub(crate) fn transfer_to(&self, address: &'static str, bytes: usize) -> f64 {
-        let listener = self.at_host_2(move || TcpListener::bind(address).expect("a port"));
+        let listener = self.at_host_2(move || TcpListener::bind((address, 0)).expect("a port"));
+        let port = listener.local_addr().expect("an address").port();
         let got = self.start_at_host_2(move || {
             let (mut stream, _) = listener.accept().expect("a caller");
             stream.set_read_timeout(Some(LATEST)).unwrap();
@@ -100,7 +101,7 @@ impl Rig {
             }
         });
         let began = Instant::now();
-        let mut stream = TcpStream::connect(address).expect("the switch bridges");
+        let mut stream = TcpStream::connect((address, port)).expect("the switch bridges");
         stream.set_write_timeout(Some(LATEST)).unwrap();
         let block: Vec<u8> = (0..251 * 1024).map(|i| (i % 251) as u8).collect();
         let mut left = bytes;

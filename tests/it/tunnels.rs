@@ -61,8 +61,8 @@ fn tcp_in_a_tunnel_runs_at_speed() {
             }
             continue;
         }
-        rig.transfer_to("198.51.100.2:5001", 1 << 20);
-        let rate = rig.transfer_to("198.51.100.2:5001", 32 << 20);
+        rig.transfer_to("198.51.100.2", 1 << 20);
+        let rate = rig.transfer_to("198.51.100.2", 32 << 20);
         println!("{kind} {what}: {:.0} Mbit/s", rate / 1e6);
         let (report, err) = rig.end();
         assert!(rate > least, "{kind} {what}: {:.1} Mbit/s: {report:#}", rate / 1e6);
@@ -93,7 +93,7 @@ fn segments_in_a_tunnel_are_right_to_tshark() {
         if !tunnel(&rig, "vxlan id 9 local HERE remote THERE dstport 4789 udpcsum") {
             return skip(test, "this kernel has no VXLAN");
         }
-        rig.transfer_to("198.51.100.2:5001", 2 << 20);
+        rig.transfer_to("198.51.100.2", 2 << 20);
         drop(rig.end());
         let data = tshark(&file, "vxlan && tcp.len > 1000 && udp.checksum.status == 1");
         assert!(data.len() > 1400, "{kind}: {} segments", data.len());
@@ -114,12 +114,12 @@ fn packets_of_every_tunnel_are_right_to_tshark() {
         let Some(rig) = Rig::new(test, kind, &["--capture", file.to_str().unwrap()]) else {
             return;
         };
-        rig.transfer_to("192.0.2.2:5001", 1000);
+        rig.transfer_to("192.0.2.2", 1000);
         let script = workspace_root().join("tests/data/tunnels/send.py");
         let sent = Command::new("python3").arg(script).arg("host1").status();
         assert!(sent.expect("python3 runs").success());
         // Behind them, so that they have passed.
-        rig.transfer_to("192.0.2.2:5001", 1000);
+        rig.transfer_to("192.0.2.2", 1000);
         let (report, _) = rig.end();
         for port in 7001..=7009 {
             let filter = match port {
