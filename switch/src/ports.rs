@@ -9,6 +9,7 @@
 
 pub mod absent;
 pub mod capture;
+pub mod discipline;
 pub mod faults;
 pub mod files;
 mod layers;

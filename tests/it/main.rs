@@ -91,6 +91,7 @@ mod schemas;
 mod seeds;
 mod semantics;
 mod served;
+mod shaped;
 mod simple_switch;
 mod simulation;
 mod site;

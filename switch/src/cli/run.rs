@@ -1,6 +1,7 @@
 //! `run`: the software switch.
 
 mod confined;
+mod shaped;
 mod steer;
 
 use std::net::SocketAddr;
@@ -51,10 +52,11 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     live::give_memory_back();
     let place = Place { config: args.config.clone(), ..place(&args.program) };
     let Some(mut loaded) = first(args, &place)? else { return Ok(Status::Wrong) };
+    let (mut file, specs) = ports(args, &loaded)?;
+    loaded = shaped::queues(args, loaded, &specs)?;
     if let Some(config) = &mut loaded.config {
         config.live = Some(delay::of_a_process());
     }
-    let (mut file, specs) = ports(args, &loaded)?;
     let duration = duration(args.duration)?;
     // Before anything is opened: a reader of the line that it runs can end it.
     let signals = Signals::catch(true).map_err(|e| format!("signals: {e}"))?;

@@ -72,7 +72,8 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
     let mut add = |name: &str, value: String| words.extend([name.into(), value.into()]);
     for (number, interface) in &args.interfaces {
         let capture = pcap.as_ref().map_or(String::new(), |folder| {
-            format!(",capture={}", folder.join(format!("{interface}.pcapng")).display())
+            let name = interface.rsplit(':').next().unwrap_or(interface);
+            format!(",capture={}", folder.join(format!("{name}.pcapng")).display())
         });
         add("--port", format!("{number}={interface}{capture}"));
     }
@@ -94,7 +95,7 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
     }
     let cli = Cli::try_parse_from(words).map_err(|error| text_of(&error))?;
     match cli.command {
-        Command::Run(run) => Ok((RunArgs { start, ..*run }, notes)),
+        Command::Run(run) => Ok((RunArgs { start, rates_of_interfaces: true, ..*run }, notes)),
         _ => Err("`run` takes these arguments".into()),
     }
 }

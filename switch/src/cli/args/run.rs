@@ -123,6 +123,9 @@ pub struct RunArgs {
     /// What runs first.
     #[arg(skip)]
     pub start: Start,
+    /// Ports take the rates that tc(8) gave their interfaces, where there is no configuration.
+    #[arg(skip)]
+    pub rates_of_interfaces: bool,
 }
 
 /// What a switch begins with.

@@ -1,0 +1,87 @@
+//! Interfaces whose administrator gave them a queueing discipline (tc(8)), which frames of a port bypass.
+//!
+//! `simple-switch-grpc` gives such a port the discipline's rate and a queue as long as bmv2's: bmv2 sends through the discipline and its
+//! queue fills behind it, which the exercises about ECN and queue depths measure. `run` warns, and names what to write.
+
+use std::fmt::Write;
+
+use super::super::Failure;
+use super::Numbered;
+use crate::cli::args::RunArgs;
+use crate::ports::PortKind;
+use crate::ports::discipline::{self, Discipline};
+use crate::program::Loaded;
+use crate::units::BitsPerSec;
+
+/// Queues as long as 64 packets of 1500 bytes, which is what a queue of bmv2 holds.
+const QUEUES: &str = "\
+qos:
+  buffer_pools:
+    in: { direction: ingress, size: 12 MB }
+    out: { direction: egress, size: 12 MB }
+  buffer_profiles:
+    ingress_lossy: { pool: in, dynamic_th: 3 }
+    egress_lossy: { pool: out, static_th: 96 KB }
+ports:
+";
+
+/// The program with queues for ports on shaped interfaces, where the switch takes them from there.
+pub(super) fn queues(
+    args: &RunArgs,
+    loaded: Loaded,
+    specs: &[Numbered],
+) -> Result<Loaded, Failure> {
+    let shaped: Vec<(u16, &str, Discipline)> = specs.iter().filter_map(discipline_of).collect();
+    let takes_rates = args.rates_of_interfaces && loaded.config.is_none();
+    let mut text = QUEUES.to_owned();
+    for (number, _) in specs {
+        let found = shaped.iter().find(|(port, ..)| port == number);
+        match found.and_then(|(.., discipline)| discipline.rate).filter(|_| takes_rates) {
+            Some(rate) => writeln!(text, "  {number}: {{ rate: {rate} }}")?,
+            None => writeln!(text, "  {number}: {{}}")?,
+        }
+    }
+    let mut is_shaped = false;
+    for (number, interface, Discipline { kind, rate }) in &shaped {
+        match rate {
+            Some(rate) if takes_rates => {
+                is_shaped = true;
+                tracing::info!(
+                    "port {number}: {rate} with a queue of 96 KB, the rate of {kind} at {interface}"
+                );
+            }
+            _ if has_rate(&loaded, *number) => {}
+            _ => tracing::warn!("{}", bypassed(*number, interface, kind, *rate)),
+        }
+    }
+    if !is_shaped {
+        return Ok(loaded);
+    }
+    let rejected = |why| format!("queues of the shaped interfaces:\n{why}");
+    Ok(loaded.with_config("shaped_interfaces.yaml", &text).map_err(rejected)?)
+}
+
+/// The discipline that frames of a port bypass. What cannot be read is not reported: the port itself reports what is wrong with it.
+fn discipline_of((number, spec): &Numbered) -> Option<(u16, &str, Discipline)> {
+    let is_interface =
+        matches!(spec.kind, PortKind::Auto | PortKind::Xdp | PortKind::Raw | PortKind::Pnet);
+    let found = is_interface.then(|| discipline::of(&spec.target).ok().flatten())??;
+    Some((*number, &spec.target, found))
+}
+
+/// Whether the configuration has a rate for a port.
+fn has_rate(loaded: &Loaded, number: u16) -> bool {
+    let queues = loaded.config.as_ref().and_then(|config| config.queues(&[number])?.ok());
+    let mut ports = queues.iter().flat_map(|queues| &queues.ports);
+    ports.any(|port| port.number.0 == number && port.tm.rate.is_some())
+}
+
+fn bypassed(number: u16, interface: &str, kind: &str, rate: Option<BitsPerSec>) -> String {
+    let remedy = match rate {
+        Some(rate) => format!("write `rate: {rate}` for port {number} in switch.yaml"),
+        None => "put it on the other end of the link".to_owned(),
+    };
+    format!(
+        "port {number}: frames bypass the queueing discipline of {interface} ({kind}), which neither shapes nor delays them: {remedy}"
+    )
+}
