@@ -1,7 +1,8 @@
 //! A worker's part of the control of its device: commands arrive in a bounded ring, which the worker empties between
 //! two bursts, and its notices leave by one ring for each reader.
 //!
-//! The other ends are in [`control`](crate::control). The worker does not use the handle: it keeps one for those outside who take it from the device.
+//! The other ends are in [`control`](crate::control). The worker does not use the handle: it stores one for callers
+//! that get it from the device.
 
 use std::any::Any;
 use std::fmt;
