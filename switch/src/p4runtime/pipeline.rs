@@ -152,7 +152,7 @@ pub fn exchange(device: &Device, swap: Swap, pipeline: Arc<Pipeline>, keep: Keep
     let old = device.control.program();
     swap.commit()?;
     {
-        // Held until controllers see the program: a digest has the number that it has there.
+        // Locked until controllers see the new program, in which the digests have their new ids.
         let mut digests = device.digests();
         match keep {
             Keep::Nothing => digests.clear(),
