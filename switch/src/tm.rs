@@ -6,8 +6,8 @@
 //!
 //! # The path of a packet
 //!
-//! [`Tm::offer`] is the only way in, for packets, copies, held packets and control frames ([`Terms`]). It checks the
-//! egress queue, then charges the ingress priority group (which may ask the peer to stop, [`Event::FlowControl`]), then
+//! [`Tm::offer`] is the only entry, for packets, copies, held packets and control frames ([`Terms`]). It checks the
+//! egress queue, then charges the ingress priority group (which may send XOFF to the peer, [`Event::FlowControl`]), then
 //! queues the packet, or lets it depart at once where its port is idle. [`Tm::begin`] lets the scheduler choose among
 //! what is queued, takes the packet out, and decides about its mark with the queue as it is *without* the packet.
 //! Either way the packet goes through egress processing, and [`Tm::commit`] takes its length after egress: link, shaper
@@ -20,7 +20,7 @@
 //!   bytes held by (port, priority group)
 //!   |
 //!   |=========================== xoff + headroom     drop: headroom_exhausted
-//!   |  headroom: what is in flight when XOFF is sent: our frame before the PFC frame, the PFC
+//!   |  headroom: bytes in transit when XOFF is sent: the port's own frame before the PFC frame, the PFC
 //!   |  frame, cable twice, the peer's response, its frame (config/qos/headroom.rs)
 //!   |=========================== xoff                XOFF sent, refreshed at half its time
 //!   |  shared: threshold static, or pool_alpha x free shared bytes of the pool (moves!)

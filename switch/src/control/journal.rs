@@ -34,8 +34,8 @@ pub struct Changes {
 /// Converts an update that was done into changes to store.
 pub type Record = Box<dyn Fn(&Control, &Update, &mut Vec<Change>) + Send + Sync>;
 
-/// Called with each update done by a writer other than a controller ([`Control::write_of`]); returns the changes to
-/// store for its consequences.
+/// Called with each update done by a writer other than a controller ([`Control::write_of`]); adds the changes to store
+/// for its consequences.
 pub type Written = Box<dyn Fn(&Update, &mut Vec<Change>) + Send + Sync>;
 
 #[derive(Debug, Default)]

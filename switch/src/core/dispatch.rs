@@ -19,7 +19,7 @@ use crate::tm::{Arrival, Charge, Departure, Offered, Terms};
 /// Which ingress pass the packets of a burst are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// Just received; egress may follow at once.
+    /// Just received; egress may follow at once, if nothing prevents it.
     First {
         /// No other packet is received at this instant.
         last: bool,

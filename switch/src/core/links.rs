@@ -116,8 +116,8 @@ impl Core {
         self.recording.check(&mut self.ports.messages);
     }
 
-    /// Reports to the traffic manager about a link that went down or came back: what was queued for it is dropped,
-    /// others lose nothing. Without `qos:` the port itself reports what it could not send.
+    /// Reports a link that went down or up to the traffic manager: packets queued for it are dropped, other ports lose
+    /// nothing. Without `qos:` the port itself reports what it could not send.
     pub(super) fn report_link(&mut self, slot: usize) {
         let is_down = self.manager.configured && self.ports[slot].link_is_down();
         let is_mine = self.ports[slot].present && self.ports.is_here(slot);

@@ -12,7 +12,7 @@ use wireyard_pipeline::packet::PacketMemory;
 
 use crate::stats::{DeviceReason, ReasonIndex, Reasons, device_reasons};
 
-/// A packet that went to the control plane.
+/// A packet for the control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PuntedPacket {
     /// The reason.

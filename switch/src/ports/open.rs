@@ -107,7 +107,7 @@ fn decorate(spec: &PortSpec, port: Box<dyn Port>, queue: u64) -> Box<dyn Port> {
     }
 }
 
-/// Like [`decorate`], for a queue that was in use: replaces all its decorators.
+/// Replaces all decorators of a queue that was in use by those of the specification.
 pub fn decorate_again(
     spec: &PortSpec,
     mut port: Box<dyn Port>,
@@ -195,8 +195,8 @@ fn open_fastest(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<O
         Err(error @ (PortError::Gone { .. } | PortError::Taken { .. })) => {
             return Err(renamed(error, spec));
         }
-        // If our own packet socket cannot be opened, pnet's cannot either, except on a kernel without an option that
-        // ours needs.
+        // If a packet socket cannot be opened, pnet's cannot either, unless the kernel lacks only an option that the
+        // former needs.
         Err(error) => open_kind(&of(PortKind::Pnet), mem, Spread::ONE).map_err(|_| error)?,
         Ok(opened) => opened,
     };

@@ -42,7 +42,7 @@ pub enum PortKind {
     Auto,
     /// AF_XDP.
     Xdp,
-    /// AF_PACKET with our own socket.
+    /// AF_PACKET.
     Raw,
     /// pnet's data link channel.
     Pnet,

@@ -11,7 +11,7 @@ use crate::units::Quanta;
 /// Maximum number of events kept.
 const EVENTS_MAX: usize = 1 << 20;
 
-/// A change of the priorities that a peer is asked to stop.
+/// A change of the priorities in XOFF at a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseEvent {
     /// The time.

@@ -5,8 +5,8 @@
 //! effect at the next frame boundary, that is, after at most one maximum frame, well inside the response
 //! time of 802.3 31B.3.7. A response time can be configured to model a slower peer.
 //!
-//! Sending: `PauseSender` has the priorities that the peer was asked to stop, and when to repeat that: at half of the
-//! announced time, so that a lost frame does not resume the peer.
+//! Sending: `PauseSender` has the priorities in XOFF at the peer, and when to repeat that: at half of the announced
+//! time, so that a lost frame does not resume the peer.
 //!
 //! When PFC is on, PAUSE is ignored and counted, and the reverse (802.3 Annex 31D).
 
@@ -222,7 +222,7 @@ impl PauseReceiver {
 /// Pauses sent by one port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PauseSender {
-    /// Priorities the peer was asked to stop.
+    /// Priorities in XOFF at the peer.
     pub(crate) stopped: u8,
     /// When to repeat the frame.
     pub(crate) refresh_at: Deadline,
@@ -293,13 +293,13 @@ pub enum FlowControlFrame {
 
 /// A wait between ports: an ingress group that paused its peer, and a paused queue with its bytes.
 ///
-/// `ingress`/`priorities` were asked to stop, because bytes wait in `queue` of `egress`, which is stopped by its own
-/// peer. A cycle of such edges through several switches is a PFC deadlock.
+/// `ingress`/`priorities` are in XOFF, because bytes wait in `queue` of `egress`, which is stopped by its own peer. A
+/// cycle of such edges through several switches is a PFC deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitEdge {
     /// Port whose peer is stopped.
     pub ingress: PortId,
-    /// Priorities asked to stop there: all of them by 802.3 PAUSE.
+    /// Priorities in XOFF there: all of them by 802.3 PAUSE.
     pub priorities: u8,
     /// The stop is by 802.3 PAUSE, for the whole link.
     pub whole_link: bool,

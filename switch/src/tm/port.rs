@@ -310,7 +310,7 @@ impl Port {
         self.update_passes();
     }
 
-    /// Priorities that the peer should be asked to stop, by the state of the groups.
+    /// Priorities that should be in XOFF at the peer, by the state of the groups.
     pub(crate) fn wanted_xoff(&self) -> u8 {
         let flow = &self.config.flow_control;
         match flow.mode {
