@@ -9,7 +9,8 @@
 //!
 //! * Tables, members and groups of one batch are published as one version: each worker uses all of it or none of it,
 //!   from its next burst on.
-//! * Multicast groups and mirror sessions are published the same way, as one version of their own; so is each value set.
+//! * Multicast groups and mirror sessions are published the same way, as one version of their own; so is each value
+//!   set.
 //! * Counters and meters are written at once. A read of a counter takes its packets first, then its bytes, while
 //!   packets are counted: the two may differ by the packets in between.
 //! * Registers are read and written by a worker between two bursts, at the request of [`Control::write`] and

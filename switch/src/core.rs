@@ -10,8 +10,8 @@
 //!          -> egress -> ports tx
 //! ```
 //!
-//! Each part owns its fields and has a file of its name: ports, ingress (`receive`), dispatch, manager, egress, outcomes. The core
-//! decides nothing about headers (the program does) and nothing about marking or pausing (the
+//! Each part owns its fields and has a file of its name: ports, ingress (`receive`), dispatch, manager, egress,
+//! outcomes. The core decides nothing about headers (the program does) and nothing about marking or pausing (the
 //! traffic manager does). Every packet it owns is counted in the [`stats`](crate::stats) ledger.
 
 mod bounds;
@@ -126,7 +126,8 @@ pub enum MacControlPolicy {
     Pass,
 }
 
-/// A device with one worker, or one worker of a device ([`Core::join`]): parts that own their fields, and the order in which they work.
+/// A device with one worker, or one worker of a device ([`Core::join`]): parts that own their fields, and the order in
+/// which they work.
 ///
 /// Fields that every packet uses come first, together: where many devices share a thread, little of each stays in the
 /// cache.
@@ -206,8 +207,8 @@ impl Core {
         &mut self.mem
     }
 
-    /// Moves everything that is there now, at most one burst from each port. `now` is counted from the start of the device, and does
-    /// not go back from one call to the next. Errors of ports are among [`Core::take_messages`].
+    /// Moves everything that is there now, at most one burst from each port. `now` is counted from the start of the
+    /// device, and does not go back from one call to the next. Errors of ports are among [`Core::take_messages`].
     pub fn poll(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) -> Progress {
         self.serve_control(now);
         let mut progress = self.begin_poll(now);

@@ -7,9 +7,9 @@
 //! # The path of a packet
 //!
 //! [`Tm::offer`] is the only entry, for packets, copies, held packets and control frames ([`Terms`]). It checks the
-//! egress queue, then charges the ingress priority group (which may send XOFF to the peer, [`Event::FlowControl`]), then
-//! queues the packet, or lets it depart at once where its port is idle. [`Tm::begin`] lets the scheduler choose among
-//! what is queued, takes the packet out, and decides about its mark with the queue as it is *without* the packet.
+//! egress queue, then charges the ingress priority group (which may send XOFF to the peer, [`Event::FlowControl`]),
+//! then queues the packet, or lets it depart at once where its port is idle. [`Tm::begin`] lets the scheduler choose
+//! among what is queued, takes the packet out, and decides about its mark with the queue as it is *without* the packet.
 //! Either way the packet goes through egress processing, and [`Tm::commit`] takes its length after egress: link, shaper
 //! and DWRR are charged those bytes, and the buffer is released when the last bit has left. [`Tm::abort`] gives the
 //! link time back instead. [`Tm::advance`] runs timers; [`Tm::next_deadline`] returns when that is needed next.

@@ -186,7 +186,8 @@ impl Control {
     /// Changes the marking of a queue at run time.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`]: no such port or queue; [`ControlError::FailedPrecondition`]: the queue has no curve to be changed.
+    /// [`ControlError::NotFound`]: no such port or queue; [`ControlError::FailedPrecondition`]: the queue has no curve
+    /// to be changed.
     pub fn set_wred(&self, port: u16, queue: u8, config: WredConfig) -> Result<()> {
         self.ask_owner(port, move |core, _| {
             let id = queue_of(core, port, queue)?;

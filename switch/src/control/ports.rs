@@ -107,8 +107,8 @@ impl Control {
     /// does not name has no rate and sends no pauses.
     ///
     /// # Errors
-    /// [`ControlError::AlreadyExists`]: the number is taken; [`ControlError::FailedPrecondition`]: it cannot be opened, or a file of its own
-    /// cannot be written.
+    /// [`ControlError::AlreadyExists`]: the number is taken; [`ControlError::FailedPrecondition`]: it cannot be opened,
+    /// or a file of its own cannot be written.
     pub fn add_port(&self, number: u16, spec: &PortSpec) -> Result<Vec<String>> {
         let memory = self.ask(0, move |core, _| match core.worker_of(number) {
             Some(_) => Err(ControlError::AlreadyExists(format!("port {number} exists already"))),
@@ -169,7 +169,8 @@ impl Control {
     /// Removes ports and adds others. On failure, all ports without a place are closed.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`]: an old port; [`ControlError::AlreadyExists`]: a new one; [`ControlError::Unavailable`].
+    /// [`ControlError::NotFound`]: an old port; [`ControlError::AlreadyExists`]: a new one;
+    /// [`ControlError::Unavailable`].
     pub(crate) fn exchange_ports(&self, old: &[u16], new: Vec<NewPort>) -> Result<PortChanges> {
         let _one_at_a_time = lock(&self.shared.exchanging);
         let taken = |one: &&NewPort| !old.contains(&one.number) && self.owner(one.number).is_ok();

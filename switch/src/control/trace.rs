@@ -86,7 +86,8 @@ impl Control {
     /// new samples. A trace ends it.
     ///
     /// # Errors
-    /// [`ControlError::FailedPrecondition`]: packets are traced, or the program was replaced meanwhile; [`ControlError::Unavailable`].
+    /// [`ControlError::FailedPrecondition`]: packets are traced, or the program was replaced meanwhile;
+    /// [`ControlError::Unavailable`].
     pub fn sample(&self, known: Option<Arc<Samples>>) -> Result<Arc<Samples>, ControlError> {
         let (source, program) = self.program_forms();
         let known = known.filter(|known| Arc::ptr_eq(known.source(), &source));

@@ -394,8 +394,8 @@ impl Core {
         None
     }
 
-    /// Offers a packet to the traffic manager of its port's owner. Without queues each worker sends by its own transmit queue of the
-    /// port, where it has one.
+    /// Offers a packet to the traffic manager of its port's owner. Without queues each worker sends by its own transmit
+    /// queue of the port, where it has one.
     #[inline]
     pub(super) fn offer(
         &mut self,

@@ -119,8 +119,8 @@ impl Mesh {
         self.others().any(|peer| peer.packets.slots().min(peer.served.slots()) < BURST_MAX)
     }
 
-    /// True while a ring to the worker of an egress port has no room for another burst. The receiving worker always empties those
-    /// rings, so two workers cannot wait for each other.
+    /// True while a ring to the worker of an egress port has no room for another burst. The receiving worker always
+    /// empties those rings, so two workers cannot wait for each other.
     #[inline]
     pub(super) fn handover_is_crowded(&self) -> bool {
         self.others().any(|peer| peer.packets.slots() < BURST_MAX)

@@ -1,4 +1,5 @@
-//! Reasons of drops and of consumed packets by number, and copies of dropped and punted packets for callers that enabled them.
+//! Reasons of drops and of consumed packets by number, and copies of dropped and punted packets for callers that
+//! enabled them.
 //!
 //! The counts are in the ledgers of the [`ports`](super::ports); here are the names. Those of a program are added when
 //! a packet of its generation first needs one.

@@ -1,7 +1,8 @@
 //! Wakes a reader that waits for notices of a worker; while none waits, the worker takes no lock.
 //!
-//! A reader sets a flag and then reads its ring; a worker writes to the ring and then reads the flag. A fence between the two steps of each
-//! makes sure that one of them sees what the other wrote. `tests/models` runs this file through every order of their steps.
+//! A reader sets a flag and then reads its ring; a worker writes to the ring and then reads the flag. A fence between
+//! the two steps of each makes sure that one of them sees what the other wrote. `tests/models` runs this file through
+//! every order of their steps.
 
 use std::task::Waker;
 

@@ -76,7 +76,8 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// A subscription to these kinds, with room for `capacity` notices, and the other end of its ring. Notices without room are counted in `lost`.
+    /// A subscription to these kinds, with room for `capacity` notices, and the other end of its ring. Notices without
+    /// room are counted in `lost`.
     pub(crate) fn new(
         interest: Interest,
         capacity: usize,

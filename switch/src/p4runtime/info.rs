@@ -1,8 +1,9 @@
 //! P4Info: the objects of a program that are visible to controllers, with their ids.
 //!
-//! Names are those of the program; all names of a program share one space, so an alias is the name. Objects that belong to a
-//! table are named after it: `fib.profile`, `fib.counter`, `fib.meter`. Keys, parameters and fields are numbered from 1 in the
-//! order of their declaration. A program that came from P4 has the names, ids and types of its source ([`super::p4_source`]).
+//! Names are those of the program; all names of a program share one space, so an alias is the name. Objects that belong
+//! to a table are named after it: `fib.profile`, `fib.counter`, `fib.meter`. Keys, parameters and fields are numbered
+//! from 1 in the order of their declaration. A program that came from P4 has the names, ids and types of its source
+//! ([`super::p4_source`]).
 
 use std::collections::BTreeMap;
 

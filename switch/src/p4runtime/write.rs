@@ -109,7 +109,8 @@ impl<'a> Pending<'a> {
         Pending { watch, changed: Vec::new(), at: 0, taken: 0 }
     }
 
-    /// The `max_size` of a group after earlier updates and requests; `None` if the group may not exist with this one.
+    /// The `max_size` of a group after earlier updates and requests; `None` if none is stored though `group` has one:
+    /// it has none in the device, or does not exist.
     fn max_size(&self, group: &p4::ActionProfileGroup) -> Option<i32> {
         let name = Name::Group(group.action_profile_id, group.group_id);
         let earlier = self.changed.iter().rev().find(|(_, of, _)| *of == name);

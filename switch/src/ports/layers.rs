@@ -83,7 +83,8 @@ impl Network {
     /// Skips hop-by-hop, routing and destination options (RFC 8200, 4). While a routing header is in use, the
     /// pseudo-header contains the last address of its list.
     fn of_v6(frame: &[u8], ip: usize) -> Option<Network> {
-        /// Mobility (RFC 6275, 6.4) and segment routing (RFC 8754): the first address of the list is the last destination.
+        /// Mobility (RFC 6275, 6.4) and segment routing (RFC 8754): the first address of the list is the last
+        /// destination.
         const FIRST_IS_LAST: [u8; 2] = [2, 4];
         let (mut at, mut next) = (ip + 40, *frame.get(ip + 6)?);
         let mut destination = ip + 24;

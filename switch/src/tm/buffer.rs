@@ -32,8 +32,8 @@ impl Limit {
         }
     }
 
-    /// Bytes an account can hold before its threshold while its pool of `shared` bytes is otherwise empty: for a dynamic
-    /// threshold x = alpha (S - x), so x = S alpha / (1 + alpha).
+    /// Bytes an account can hold before its threshold while its pool of `shared` bytes is otherwise empty: for a
+    /// dynamic threshold x = alpha (S - x), so x = S alpha / (1 + alpha).
     pub fn alone(self, shared: u64) -> u64 {
         match self {
             Limit::Static(bytes) => bytes.min(shared),

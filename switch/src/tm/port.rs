@@ -81,7 +81,8 @@ pub struct QueueCounters {
     pub refused: Count,
     /// Passed through a port without a rate, never queued.
     pub passed: Count,
-    /// Not admitted, and offered to the queue for trimmed packets (SAI `QUEUE_STAT_TRIM_PACKETS`); bytes are those of the whole packets.
+    /// Not admitted, and offered to the queue for trimmed packets (SAI `QUEUE_STAT_TRIM_PACKETS`); bytes are those of
+    /// the whole packets.
     pub trimmed: Count,
     /// Of these, refused by that queue too (SAI `QUEUE_STAT_DROPPED_TRIM_PACKETS`); bytes are those of the trimmed
     /// packets.

@@ -54,8 +54,8 @@ pub enum Charge {
     /// Its own ingress group; also for a copy that is held.
     #[default]
     Own,
-    /// It is a copy: the memory was charged ([`Tm::charge_shared`](super::Tm::charge_shared)); its ingress port and group are those of the
-    /// charge.
+    /// It is a copy: the memory was charged ([`Tm::charge_shared`](super::Tm::charge_shared)); its ingress port and
+    /// group are those of the charge.
     Shared(SharedCharge),
     /// It is a copy whose memory was refused.
     Refused(DropReason),

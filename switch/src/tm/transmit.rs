@@ -75,7 +75,8 @@ impl<P: Default> Tm<P> {
 
     /// Takes the next packet of a port whose link is free and hands it to egress processing.
     ///
-    /// Every departure without a time on the wire is followed by [`Tm::commit`] or [`Tm::abort`]; until then the port sends nothing else.
+    /// Every departure without a time on the wire is followed by [`Tm::commit`] or [`Tm::abort`]; until then the port
+    /// sends nothing else.
     #[inline]
     pub fn begin(&mut self, now: Time, id: PortId) -> Option<(P, Departure)> {
         let (index, departure) = self.take_next(now, id)?;
