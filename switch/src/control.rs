@@ -1,37 +1,40 @@
-//! Control of a running device: the one thing that code outside the forwarding path holds on it.
+//! Control of a running device: the handle by which all code outside of the forwarding path uses it.
 //!
-//! [`Control`] is a handle: clones mean the same device, and any thread may use it while the workers forward. What it reads and
-//! writes are [`Entity`]s: table entries, default actions, members and groups, counters, meters, registers, value sets,
-//! multicast groups and mirror sessions. No network protocol is here: servers and the command line stand on this.
+//! [`Control`] is a handle: clones refer to the same device, and any thread may use it while the workers forward. It
+//! reads and writes [`Entity`]s: table entries, default actions, members and groups, counters, meters, registers, value
+//! sets, multicast groups and mirror sessions. It has no network protocol: servers and the command line are built on
+//! it.
 //!
-//! # Who sees what, and when
+//! # Visibility of writes
 //!
-//! * Tables, members and groups of one batch are published as one version: every worker sees all of it or nothing of it, with its
-//!   next burst.
-//! * Multicast groups and mirror sessions are published the same way, as one version of their own; so is each value set.
-//! * Counters and meters are written at once. A counter is read packets first, then bytes, while packets are counted: they may differ
-//!   by the packets in between.
-//! * Registers belong to the packets: they are read and written by a worker between two bursts ([`Control::write`] and
-//!   [`Control::read`] ask it). With one worker, up to 256 entries that are read together are of one instant; with several, each entry is
-//!   read and written under its lock, so that its cells belong together.
+//! * Tables, members and groups of one batch are published as one version: each worker uses all of it or none of it,
+//!   from its next burst on.
+//! * Multicast groups and mirror sessions are published the same way, as one version of their own; so is each value
+//!   set.
+//! * Counters and meters are written at once. A read of a counter takes its packets first, then its bytes, while
+//!   packets are counted: the two may differ by the packets in between.
+//! * Registers are read and written by a worker between two bursts, at the request of [`Control::write`] and
+//!   [`Control::read`]. With one worker, up to 256 entries that are read together are of one instant; with several,
+//!   each entry is read and written under its lock, so that its cells belong together.
 //!
-//! # What a device says
+//! # Notices of a device
 //!
-//! [`Control::subscribe`] gives digests, packets to the CPU port, idle entries and events of all workers as one bounded [`Stream`].
-//! [`Control::follow_tables`] gives what is in the tables and every change of them, so that a copy elsewhere can follow.
+//! [`Control::subscribe`] returns digests, packets to the CPU port, idle entries and events of all workers as one
+//! bounded [`Stream`]. [`Control::follow_tables`] returns the contents of the tables and every change of them, so that
+//! a copy elsewhere can follow.
 //!
 //! # Programs
 //!
-//! [`Control::prepare`] checks and compiles another program beside the one that runs and reports what it would keep;
-//! [`Swap::commit`] puts it in its place. Each worker goes over between two bursts, and a packet is done by one program
-//! from ingress to egress. Ids of tables and actions are of a program: ask again after a swap.
+//! [`Control::prepare`] checks and compiles another program beside the running one and reports what it would keep;
+//! [`Swap::commit`] replaces the running one by it. Each worker changes between two bursts, and one program handles a
+//! packet from ingress to egress. Ids of tables and actions are valid for one program: look them up again after a swap.
 //!
 //! # Workers
 //!
-//! Each worker has one bounded ring of commands, which it looks at when it is polled ([`Core::poll`],
-//! [`Core::poll_readable`]): one load where there is none. The caller waits for the answer, for two seconds at most, and then gets the error that
-//! nothing was done; so the thread that polls must not be the one that asks for what belongs to workers. Tables, counters,
-//! meters, groups and sessions need no worker.
+//! Each worker has one bounded ring of commands, which it checks when it is polled ([`Core::poll`],
+//! [`Core::poll_readable`]): one load where there is none. The caller waits for the result, for two seconds at most,
+//! and then gets the error that nothing was done; so the thread that polls must not call what needs workers. Tables,
+//! counters, meters, groups and sessions need no worker.
 //!
 //! # Example
 //!
@@ -54,14 +57,14 @@
 //! deparser: { emit: [ethernet] }
 //! ";
 //!
-//! // A device with two ports, whose far ends are ours.
+//! // A device with two ports; the example uses their far ends.
 //! let mut core = from_text("wire.yaml", PROGRAM)?.device(DeviceOptions::small())?;
 //! let (one, mut far_one) = memory::pair(core.memory(), ("1", "far1"), LinkType::Ethernet, 16);
 //! let (two, mut far_two) = memory::pair(core.memory(), ("2", "far2"), LinkType::Ethernet, 16);
 //! core.add_port(1, Box::new(one))?;
 //! core.add_port(2, Box::new(two))?;
 //!
-//! // What comes in by port 1 leaves by port 2.
+//! // Packets received by port 1 leave by port 2.
 //! let control = core.control().ok_or("a device that was loaded has a handle")?.clone();
 //! let ways = control.table("ways")?;
 //! let to_two = control.call("out", &[2])?;
@@ -75,7 +78,7 @@
 //! let [Entity::TableEntry(entry)] = &entries[..] else { panic!("{entries:?}") };
 //! assert_eq!(entry.counter.map(|count| (count.packets, count.bytes)), Some((1, 60)));
 //!
-//! // It goes again.
+//! // Delete the entry again.
 //! control.delete(entry.key.clone())?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -132,17 +135,17 @@ pub struct Control {
 }
 
 struct Shared {
-    /// Read by all who work on the program that runs; written while it is replaced.
+    /// Read-locked by users of the running program; write-locked while it is replaced.
     loader: RwLock<Loader>,
     replication: SharedReplication,
-    /// Held by who changes groups and sessions.
+    /// Locked while groups and sessions are changed.
     replicating: Mutex<()>,
-    /// Held by who takes ports out and puts others in: a number is one port at all workers.
+    /// Locked while ports are exchanged, so that a number is the same port at all workers.
     exchanging: Mutex<()>,
     workers: Vec<WorkerEnd>,
-    /// Where writes are kept beyond the end of the process.
+    /// Receives writes that are to be stored beyond the end of the process.
     journal: OnceLock<Journal>,
-    /// What follows from writes of others than controllers.
+    /// Receives the updates of writers other than controllers.
     written: OnceLock<Written>,
 }
 
@@ -159,7 +162,7 @@ impl Shared {
     }
 }
 
-/// The id of an object of the program by its name.
+/// The id of an object of the program, by name.
 fn find<I: Id, T>(
     objects: &IdVec<I, T>,
     kind: &str,
@@ -183,14 +186,14 @@ fn find<I: Id, T>(
 }
 
 impl Core {
-    /// The handle on this device, which other threads may hold; `None` for a device that was made without one ([`Core::new`]).
+    /// The handle on this device, for use by any thread; `None` for a device made without one ([`Core::new`]).
     pub fn control(&self) -> Option<&Control> {
         self.control_handle()?.downcast_ref()
     }
 }
 
 impl Control {
-    /// A handle on the device of these workers, and the part of each worker.
+    /// A handle on the device of `workers` workers, and the part of each worker.
     pub(crate) fn new(
         loader: Loader,
         replication: SharedReplication,
@@ -211,22 +214,22 @@ impl Control {
         (control, links)
     }
 
-    /// The program that new packets meet.
+    /// The program that new packets run.
     pub fn program(&self) -> Arc<Program> {
         Arc::clone(&self.shared.loader().current().program)
     }
 
-    /// How many workers the device has.
+    /// Number of workers of the device.
     pub fn workers(&self) -> usize {
         self.shared.workers.len()
     }
 
-    /// The time of the device when a worker was polled last.
+    /// The time of the device at the latest poll of a worker.
     pub fn now(&self) -> Time {
         self.shared.workers.iter().map(WorkerEnd::now).max().unwrap_or(Time::ZERO)
     }
 
-    /// Asks a worker, which does `work` between two bursts, and waits for what it returns.
+    /// Runs `work` in a worker between two bursts and waits for its result.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`]: it was not done.
@@ -239,7 +242,7 @@ impl Control {
         self.shared.workers.get(worker).ok_or_else(no_worker)?.ask(worker, work)
     }
 
-    /// Lets a worker do `work` between two bursts, without waiting for it.
+    /// Runs `work` in a worker between two bursts, without waiting for it.
     fn post(
         &self,
         worker: usize,
@@ -249,8 +252,8 @@ impl Control {
         ends.map_or(Ok(()), |end| end.push(worker, Box::new(work)))
     }
 
-    /// What is in the tables now, and every change after that: see [`follow`](wireyard_tables::follow). It ends when the program is
-    /// replaced.
+    /// The contents of the tables now, and every change from then on: see [`follow`](wireyard_tables::follow). It ends
+    /// when the program is replaced.
     pub fn follow_tables(&self, capacity: usize) -> (Contents, Follower) {
         self.shared.loader().current().state.tables().follow(capacity)
     }
@@ -311,15 +314,15 @@ impl Control {
         find(&self.program().digests, "digest", name, |digest| &digest.name)
     }
 
-    /// An action by its name, with its arguments.
+    /// A call of an action by its name, with arguments.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`]; whether the arguments fit is checked when it is written.
+    /// [`ControlError::NotFound`]. Whether the arguments fit is checked when the call is written.
     pub fn call(&self, action: &str, args: &[u128]) -> Result<ActionCall, ControlError> {
         Ok(ActionCall { action: self.action(action)?, args: args.to_vec() })
     }
 
-    /// Makes one new entry.
+    /// Inserts a new entry.
     ///
     /// # Errors
     /// As [`Control::write`].
@@ -327,7 +330,7 @@ impl Control {
         self.write_one(Update::Insert(Entity::TableEntry(entry)))
     }
 
-    /// Gives one entry another action, timeout and rates.
+    /// Changes action, timeout and rates of an entry.
     ///
     /// # Errors
     /// As [`Control::write`].
@@ -335,7 +338,7 @@ impl Control {
         self.write_one(Update::Modify(Entity::TableEntry(entry)))
     }
 
-    /// Deletes one entry.
+    /// Deletes an entry.
     ///
     /// # Errors
     /// As [`Control::write`].
@@ -343,7 +346,7 @@ impl Control {
         self.write_one(Update::Delete(Entity::TableEntry(TableEntry::of_key(key))))
     }
 
-    /// Does one update.
+    /// Writes one update.
     ///
     /// # Errors
     /// As [`Control::write`].

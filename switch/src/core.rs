@@ -1,7 +1,7 @@
 //! The device: the one place that orders receive, ingress, replication, queue, egress and transmit.
 //!
-//! [`Core::poll`] moves what is there now and returns; it never waits and reads no clock. A live
-//! switch calls it in a loop with the time of day, the laboratory with virtual time. A packet's way:
+//! [`Core::poll`] moves what is there now and returns; it never waits and reads no clock. A live switch calls it in a
+//! loop with the time of day, the laboratory with virtual time. The path of a packet:
 //!
 //! ```text
 //! ports rx -> receive (MAC control ends here, pause) -> ingress -> verdict
@@ -10,8 +10,8 @@
 //!          -> egress -> ports tx
 //! ```
 //!
-//! Each part owns its fields and has a file of its name: ports, ingress (`receive`), dispatch, manager, egress, outcomes. The core
-//! decides nothing about headers (the program does) and nothing about marking or pausing (the
+//! Each part owns its fields and has a file of its name: ports, ingress (`receive`), dispatch, manager, egress,
+//! outcomes. The core decides nothing about headers (the program does) and nothing about marking or pausing (the
 //! traffic manager does). Every packet it owns is counted in the [`stats`](crate::stats) ledger.
 
 mod bounds;
@@ -45,7 +45,7 @@ mod statistics;
 mod trim;
 pub(crate) mod worker_link;
 
-/// What `signal` is made of: `tests/models` gives it others.
+/// Synchronisation types of `signal`; `tests/models` substitutes others.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, Ordering, fence};
     pub(super) use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -97,7 +97,7 @@ pub use statistics::Statistics;
 pub use trim::StandIn;
 use worker_link::WorkerLink;
 
-/// The same sink for a shorter time.
+/// Reborrows the sink for a shorter lifetime.
 fn reborrow<'a>(trace: &'a mut Option<&mut dyn TraceSink>) -> Option<&'a mut dyn TraceSink> {
     match trace {
         Some(sink) => Some(&mut **sink),
@@ -105,40 +105,42 @@ fn reborrow<'a>(trace: &'a mut Option<&mut dyn TraceSink>) -> Option<&'a mut dyn
     }
 }
 
-/// What happened in one [`Core::poll`].
+/// Counts of one [`Core::poll`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Frames received.
     pub received: usize,
-    /// Packets that other workers gave to ports of this one.
+    /// Packets taken from the rings of other workers.
     pub handed: usize,
     /// Frames sent.
     pub sent: usize,
 }
 
-/// What becomes of PAUSE and PFC frames.
+/// Handling of received PAUSE and PFC frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MacControlPolicy {
-    /// They end at the port.
+    /// The device obeys and consumes them; the program does not receive them.
     #[default]
     Consume,
-    /// The program sees them.
+    /// They enter ingress like other frames.
     Pass,
 }
 
-/// A device with one worker, or one worker of a device ([`Core::join`]): parts that own their fields, and the order in which they work.
+/// A device with one worker, or one worker of a device ([`Core::join`]): parts that own their fields, and the order in
+/// which they work.
 ///
-/// What every packet touches stands together, first: where many devices share a thread, each finds little of itself in the cache.
+/// Fields that every packet uses come first, together: where many devices share a thread, little of each stays in the
+/// cache.
 #[repr(C, align(64))]
 pub struct Core {
-    /// The time of this call.
+    /// Time of the current call.
     now: Time,
-    /// What becomes of PAUSE and PFC frames.
+    /// Handling of received PAUSE and PFC frames.
     pub mac_control: MacControlPolicy,
-    /// A second number of the CPU port, where a program has one (`--cpu-port`): packets to it are for the control plane, and those from
-    /// there come in by it.
+    /// A second number of the CPU port (`--cpu-port`), where a program defines one: packets sent to it go to the
+    /// control plane, and packets from the control plane have it as their ingress port.
     pub cpu_port: u16,
-    /// Decisions about packets in front of egress beside those of the traffic manager.
+    /// Marks and trims that a test applies before egress in place of the traffic manager.
     pub stand_in: StandIn,
     ports: Ports,
     ingress: Ingress,
@@ -151,23 +153,23 @@ pub struct Core {
     egress: Egress,
     /// The other workers, if there are any.
     mesh: Option<Mesh>,
-    /// What control asks of this worker.
+    /// Commands from the control handle, and notices to it.
     control: Option<Box<WorkerLink>>,
     copies: Copies,
-    /// Copies that groups and sessions make.
+    /// Multicast groups and mirror sessions.
     pub replication: ReplicationReader,
     /// Builders and readers of the device's own frames.
     frames: Arc<Frames>,
     outcomes: Outcomes,
     /// Capture files.
     recording: Recording,
-    /// A trace or samples of packets that pass, that control asked for.
+    /// A live trace or packet sampling that control requested.
     live_trace: Option<Box<Look>>,
     idle: IdleWatch,
 }
 
 impl Core {
-    /// A device without ports that runs what `executor` has.
+    /// A device without ports; `executor` runs its program.
     pub fn new(mem: PacketMemory, executor: Executor) -> Core {
         let mut outcomes = Outcomes::default();
         let manager = Manager::plain(mem.config().chunks, &mut outcomes.reasons);
@@ -195,18 +197,18 @@ impl Core {
         }
     }
 
-    /// The program that new packets meet.
+    /// The generation that runs new packets.
     pub fn generation(&self) -> Option<&Arc<Generation>> {
         self.executor.current()
     }
 
-    /// The packet memory, for ports that are fed by hand.
+    /// The packet memory, for ports whose frames the caller provides.
     pub fn memory(&mut self) -> &mut PacketMemory {
         &mut self.mem
     }
 
-    /// Moves everything that is there now, at most one burst from each port. `now` is counted from the start of the device, and does
-    /// not go back from one call to the next. Errors of ports are among [`Core::take_messages`].
+    /// Moves everything that is there now, at most one burst from each port. `now` is counted from the start of the
+    /// device, and does not go back from one call to the next. Errors of ports are among [`Core::take_messages`].
     pub fn poll(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) -> Progress {
         self.serve_control(now);
         let mut progress = self.begin_poll(now);
@@ -219,8 +221,8 @@ impl Core {
         progress
     }
 
-    /// The same, but a port with a descriptor is asked only if it is one of `readable`, has frames that it holds itself, or wants
-    /// to be asked always.
+    /// Like [`Core::poll`], but polls a port with a descriptor only if it is in `readable`, holds frames itself, or
+    /// must be polled always.
     pub fn poll_readable(&mut self, now: Time, readable: &[u16]) -> Progress {
         self.serve_control(now);
         match self.live_trace.is_none() {
@@ -253,7 +255,8 @@ impl Core {
         progress
     }
 
-    /// The same, but looks for frames only on this port: for a caller who knows where one arrived.
+    /// Like [`Core::poll`], but receives on this port only and serves no commands: for a caller that has determined
+    /// where a frame arrived.
     pub fn poll_port(
         &mut self,
         now: Time,
@@ -263,7 +266,7 @@ impl Core {
         self.poll_ports(now, &[number], trace)
     }
 
-    /// The same on these ports, in this order.
+    /// Like [`Core::poll_port`], on these ports in this order.
     #[inline]
     pub fn poll_ports(
         &mut self,
@@ -281,7 +284,7 @@ impl Core {
         self.end_poll(progress, trace)
     }
 
-    /// The same without a look at any port: for a caller who knows that only a timer is due.
+    /// Does only what timers make due and receives on no port.
     pub fn poll_timers(&mut self, now: Time, trace: Option<&mut dyn TraceSink>) -> Progress {
         self.poll_ports(now, &[], trace)
     }
@@ -300,14 +303,14 @@ impl Core {
         Progress { handed, ..Progress::default() }
     }
 
-    /// Packets that go again, and what leaves.
+    /// Runs packets that go through ingress again, then transmits.
     #[inline]
     fn end_poll(
         &mut self,
         mut progress: Progress,
         mut trace: Option<&mut dyn TraceSink>,
     ) -> Progress {
-        // What recirculates in egress goes on in the next poll, as what is more than these bursts.
+        // Packets that egress recirculates wait for the next poll, as do those beyond these bursts.
         let has_departed = std::mem::take(&mut self.ingress.has_departed);
         for _ in 0..BURSTS_AGAIN {
             if has_departed || self.ingress.again.is_empty() {
@@ -320,7 +323,7 @@ impl Core {
         progress
     }
 
-    /// What has to be done after packets passed the program or the buffer.
+    /// Handles events of the traffic manager and sends due notices, after packets passed the program or the buffer.
     #[inline(always)]
     fn after_pass(&mut self) {
         self.handle_events();
@@ -331,31 +334,32 @@ impl Core {
         }
     }
 
-    /// When the device has something to do by itself, ports aside: a packet that may leave, a timer of the buffer.
+    /// When the device has work that no frame from a port causes: a packet that may leave, a timer of the buffer.
     pub fn next_timer(&mut self) -> Deadline {
         let buffer = self.manager.next_deadline();
         self.next_but(buffer)
     }
 
-    /// The same without the instants at which nothing happens but that the memory of a frame that has left is free again.
+    /// Like [`Core::next_timer`], without the instants that only free the memory of frames already sent.
     pub fn next_effect(&mut self) -> Deadline {
         let buffer = self.manager.next_effect();
         self.next_but(buffer)
     }
 
-    /// The time of the last call.
+    /// Time of the last call.
     pub fn time(&self) -> Time {
         self.now
     }
 
-    /// Does what is due by `now` in the buffer and nowhere else: memory of frames that have left is free, pauses end.
+    /// Does what is due by `now` in the buffer and nowhere else: frees the memory of frames that have left, ends
+    /// pauses.
     pub fn sync(&mut self, now: Time) {
         self.now = now;
         self.manager.tm.view(now);
         self.handle_events();
     }
 
-    /// The earliest of the buffer's instant and what else there is to do.
+    /// The earliest of `buffer` and the device's other deadlines.
     #[inline]
     fn next_but(&self, buffer: Deadline) -> Deadline {
         let waits = !self.ingress.again.is_empty() || !self.egress.departing.is_empty();
@@ -369,14 +373,13 @@ impl Core {
         next.min(self.ingress.generators.next().into())
     }
 
-    /// True while a port has not taken all that was ready for it.
+    /// True while a port has not accepted all frames that are ready for it.
     pub fn waits_for_room(&self) -> bool {
         self.ports.active.next(0).is_some()
     }
 
-    /// The earliest time at which [`Core::poll`] has something to do: [`Core::next_timer`], or the
-    /// next frame of an input with its own time. Not before `now`. `None`: only a new frame of a
-    /// live port can change anything.
+    /// The earliest time at which [`Core::poll`] has work: [`Core::next_timer`], or the next frame of an input with its
+    /// own time. Not before `now`. `None`: only a new frame of a live port can change anything.
     pub fn next_event_at(&mut self, now: Time) -> Option<Time> {
         let next = self.next_timer().min(self.ports.next_arrival().into());
         next.not_before(now).instant()
@@ -388,24 +391,24 @@ impl Core {
         self.recording.flush();
     }
 
-    /// Lets a generator run from now on. Frames for a port that is not there are not made.
+    /// Starts a generator. Frames for a port that does not exist are not generated.
     pub fn add_generator(&mut self, generator: Generator) {
         self.ingress.generators.add(generator);
     }
 
-    /// Ends generators: all of them, or those that would never end.
+    /// Stops all generators, or only those without a frame limit.
     pub fn end_generators(&mut self, only_endless: bool) {
         self.ingress.generators.end(only_endless);
     }
 
-    /// True while a generator that ends has frames to come.
+    /// True while a generator with a frame limit has frames left.
     pub fn generates(&self) -> bool {
         self.ingress.generators.have_frames()
     }
 
-    /// Looks for idle entries, at a bounded number of slots of each table, and removes those of tables that ask for it. Returns
-    /// what it found, for the control plane: an entry that stays is returned once, until it was hit and is idle again. The first
-    /// one of a table that stays is also a message.
+    /// Looks for idle entries, at a bounded number of slots of each table, and removes those of tables with `on_idle:
+    /// remove`. Returns the idle entries, for the control plane: an entry that stays is returned once, until it is hit
+    /// and becomes idle again. The first one of a table that stays is also a message.
     pub fn age(&mut self, now: Time) -> Vec<IdleEntry> {
         self.refresh_program();
         let Some(generation) = self.executor.current().map(Arc::clone) else { return Vec::new() };
@@ -425,7 +428,7 @@ impl Core {
         added.map_err(|source| DeviceError::Capture { port: number, source })
     }
 
-    /// The time of day, in nanoseconds since 1970, that is [`Time::ZERO`]: capture files say it.
+    /// Sets the time of day of [`Time::ZERO`], in nanoseconds since 1970, for the timestamps in capture files.
     pub fn set_time_of_day(&mut self, origin_ns: u64) {
         self.recording.set_origin(origin_ns);
     }

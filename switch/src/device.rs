@@ -1,7 +1,7 @@
-//! What a program may ask of the device in the middle of a pass: digests and externs.
+//! Calls of a program to the device during a pass: digests and externs.
 //!
-//! `pipeline` checks the call against [`externs`] and never knows what it does; this is where it is
-//! done. Digests wait here for control, up to a limit; what finds no room is counted.
+//! `pipeline` checks a call against [`externs`]; this module executes it. Digests wait here for control, up to a limit;
+//! more are lost and counted.
 
 pub mod notify;
 
@@ -17,7 +17,7 @@ use wireyard_tables::time::Time;
 
 use notify::Notifier;
 
-/// Digests that wait at most.
+/// Maximum number of digests that wait.
 const DIGESTS_MAX: usize = 4096;
 
 /// A digest that a program sent.
@@ -38,7 +38,7 @@ impl DigestMessage {
     }
 }
 
-/// Names and values: the program would be pages.
+/// Name and values; the whole program would fill pages.
 impl std::fmt::Debug for DigestMessage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("DigestMessage");
@@ -47,22 +47,22 @@ impl std::fmt::Debug for DigestMessage {
     }
 }
 
-/// Digests and externs of one worker; what every packet touches stands together, first.
+/// Digests and externs of one worker. Fields that every packet uses come first, together.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct DeviceState {
-    /// Which half of the program runs.
+    /// The half of the program that runs.
     pub half: Half,
     listening: bool,
-    /// The notification point; without one, reported congestion is not answered.
+    /// The notification point; without one, reported congestion is ignored.
     pub notifier: Option<Notifier>,
     digests: VecDeque<DigestMessage>,
-    /// Digests that found no room, because their reader is slow. Without a reader none is counted.
+    /// Digests for which there was no room, because their reader is slow. Without a reader none is counted.
     pub digests_lost: u64,
 }
 
-/// Parameters of `notify_congestion`: addresses as a FlowKey has them, the BTH's DestQP and opcode, the
-/// kind of mark (0 IP CE, 1 FECN), and the sender's queue pair (0 is unknown).
+/// Parameters of `notify_congestion`: addresses as in a FlowKey, the BTH's DestQP and opcode, the kind of mark (0 IP
+/// CE, 1 FECN), and the sender's queue pair (0 if unknown).
 const NOTIFY: [(&str, u32); 6] =
     [("src", 128), ("dst", 128), ("dest_qp", 24), ("opcode", 8), ("mark", 1), ("sender_qp", 24)];
 
@@ -84,12 +84,12 @@ pub fn externs() -> ExternRegistry {
 }
 
 impl DeviceState {
-    /// Keep digests from now on.
+    /// Collects digests from now on.
     pub fn listen(&mut self) {
         self.listening = true;
     }
 
-    /// Keep no digests any more.
+    /// Stops collecting digests.
     pub(crate) fn stop_listening(&mut self) {
         self.listening = false;
         self.digests.clear();

@@ -1,15 +1,15 @@
-//! Frames that this device itself originates and ends: flow control, CNPs, transport, neighbours.
+//! Frames that this device itself sends and receives: flow control, CNPs, transport, neighbours.
 //!
-//! The only builder of frames of our own. Every offset comes from the YAML header libraries through
-//! [`layout`], resolved once; per packet there are shifts and masks. What a frame means is decided
-//! elsewhere: flow control by the traffic manager, CNPs and transport by `roce`.
+//! The only builder of the device's own frames. Every offset comes from the YAML header libraries through [`layout`],
+//! resolved once; per packet there are shifts and masks. The meaning of a frame is not here: the traffic manager
+//! decides about flow control, `roce` about CNPs and transport.
 //!
 //! * [`flow_control`]: PFC and PAUSE.
 //! * [`envelope`]: the headers in front of a BTH in every encapsulation, lengths, checksum, ICRC and VCRC.
 //! * [`transport`]: RoCE and InfiniBand packets to and from the transport's values.
 //! * [`cnp`]: congestion notification packets.
 //! * [`neighbour`]: ARP and neighbour discovery.
-//! * `words`: big-endian words, and the way past VLAN tags, for code that looks into frames of others.
+//! * `words`: big-endian words, and the offset behind VLAN tags, for code that parses frames of others.
 
 pub mod cnp;
 mod crc;
@@ -58,7 +58,7 @@ impl fmt::Display for Mac {
     }
 }
 
-/// Text that is no MAC address.
+/// Text that is not a MAC address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no MAC address: 02:00:00:00:00:01")]
 pub struct NoMac(pub String);
@@ -79,7 +79,7 @@ impl FromStr for Mac {
     }
 }
 
-/// Builders and readers of every frame of our own.
+/// Builders and parsers of all frames of the device's own.
 #[derive(Debug)]
 pub struct Frames {
     /// PFC and PAUSE.
@@ -94,7 +94,7 @@ impl Frames {
     /// Resolves the layouts of the embedded libraries.
     ///
     /// # Errors
-    /// What is wrong in them: a build that passed its tests has nothing wrong.
+    /// An error in the libraries, which a tested build does not have.
     pub fn new() -> Result<Frames, LayoutError> {
         let layouts = Layouts::new()?;
         Ok(Frames {
@@ -104,7 +104,7 @@ impl Frames {
         })
     }
 
-    /// The same for the whole process: the libraries are embedded and do not change.
+    /// Like [`Frames::new`], once for the whole process: the libraries are embedded and do not change.
     ///
     /// # Errors
     /// As [`Frames::new`].
@@ -114,12 +114,12 @@ impl Frames {
     }
 }
 
-/// True for any frame with the EtherType of MAC control, whatever its address.
+/// True for any frame with the EtherType of MAC control, regardless of its address.
 pub fn has_mac_control_type(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&MAC_CONTROL_TYPE)
 }
 
-/// True for a MAC control frame (PAUSE, PFC): it ends at the port that received it.
+/// True for a MAC control frame (PAUSE, PFC), which is not forwarded.
 pub fn is_mac_control(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&MAC_CONTROL_TYPE) && frame.get(..6) == Some(&MAC_CONTROL_ADDRESS)
 }

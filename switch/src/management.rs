@@ -1,12 +1,14 @@
-//! The device service: a running switch by the names of its program, on a unix socket of its own and beside P4Runtime.
+//! The device service: access to a running switch by the names of its program, on a unix socket of its own and beside
+//! P4Runtime.
 //!
-//! It is what `wireyard table`, `port`, `stats` and the other commands for a running switch talk to (`switch/proto/wireyard/v1/device.proto`).
-//! Matches, actions and rates are texts of entries.yaml, resolved by the same code against the program that runs, so that there is one
-//! grammar of literals; answers are JSON in the same words. All of it is done by the control handle ([`crate::control`]): nothing here
-//! touches a packet, and a client that reads nothing keeps its own stream waiting only.
+//! The server of `wireyard table`, `port`, `stats` and the other commands for a running switch
+//! (`switch/proto/wireyard/v1/device.proto`). Matches, actions and rates are texts of entries.yaml, resolved by the
+//! same code against the running program, so that there is one grammar of literals; answers are JSON in the same
+//! notation. The control handle executes all requests ([`crate::control`]): this service processes no packet, and a
+//! client that does not read blocks only its own stream.
 //!
-//! Whoever may open the socket may do everything: its mode is the permission. P4Runtime's arbitration is among controllers; a person at
-//! the socket writes beside them.
+//! A process that may open the socket has all rights: the mode of the socket is the permission. P4Runtime's arbitration
+//! is between controllers only; a user of the socket writes independently of them.
 
 pub mod change;
 pub mod client;

@@ -1,7 +1,7 @@
-//! P4Runtime v1: what a controller sees of a program, and the service by which it steers a running switch.
+//! P4Runtime v1: the view of a program that controllers get, and the service by which they control a running switch.
 //!
-//! The wire is gRPC (tonic); messages have the names and numbers of the standard (`switch/proto`). What a request means is
-//! decided here, what it does is done by the control handle of the device ([`crate::control`]): nothing here touches a packet.
+//! The wire is gRPC (tonic); messages have the names and numbers of the standard (`switch/proto`). This module
+//! translates requests; the control handle of the device ([`crate::control`]) executes them. It processes no packet.
 
 pub mod arbitration;
 pub mod counts;

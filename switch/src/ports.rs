@@ -1,8 +1,8 @@
 //! Ports: where frames enter and leave a device.
 //!
-//! One trait for all kinds, in bursts, on packet memory: a port fills chunks and gives the handles to
-//! its caller, and takes handles back when it sends. A port has no forwarding rule and decides
-//! nothing; what it could not do is a number in [`PortStats`] under a name.
+//! One trait for all kinds, in bursts, on packet memory: a port fills chunks and gives the handles to its caller, and
+//! takes handles back when it sends. A port makes no forwarding decision; what it could not do is counted by name in
+//! [`PortStats`].
 //!
 //! A live port does not loop, sleep or read a clock: the run loop passes `now`, and sleeps on
 //! [`Port::poll_fd`]. System calls are in [`sys`], the only part with `unsafe`.
@@ -46,13 +46,13 @@ pub use stats::PortStats;
 pub use crate::link_type::LinkType;
 use crate::pcap::PcapError;
 
-/// What the port did to a transport checksum that the sender had left to its network card.
+/// What the port did to a transport checksum that the sender left to its network card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChecksumStatus {
-    /// Nothing: the frame is as it was sent.
+    /// The frame is as it was sent.
     #[default]
     AsReceived,
-    /// The sender (a veth peer, a virtual machine) left it unfinished; the port computed it.
+    /// The sender (a veth peer, a virtual machine) left it unfinished, and the port computed it.
     FinishedByPort,
 }
 
@@ -65,7 +65,7 @@ pub struct RxFrame {
     pub data_off: u16,
     /// Bytes of the frame in the chunk.
     pub len: u32,
-    /// Bytes on the wire: other than `len` only for a capture record that was cut (or lies).
+    /// Bytes on the wire: other than `len` only for a capture record that was truncated (or whose length is wrong).
     pub wire_len: u32,
     /// Arrival: the `now` of the call, or the record's time.
     pub timestamp: Time,
@@ -76,23 +76,23 @@ pub struct RxFrame {
 /// A frame to be sent; the port takes over `buf`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TxFrame {
-    /// The chunk; it may be shared, a port only reads it.
+    /// The chunk; it may be shared, as a port only reads it.
     pub buf: Buf,
     /// Where the frame starts in the chunk.
     pub data_off: u16,
     /// Bytes of the frame.
     pub len: u32,
-    /// Bytes on the wire, for capture records that were cut; `len` for all other frames.
+    /// Bytes on the wire, for truncated capture records; `len` for all other frames.
     pub wire_len: u32,
-    /// When its first bit goes on the wire: the time of the call where a port has no rate.
+    /// When its first bit is sent: the time of the call if a port has no rate.
     pub start: Time,
-    /// When the link is free again: last bit and inter-frame gap are over. In virtual time a frame
-    /// arrives at the far end of its link at this time plus the link's delay.
+    /// When the link is free again, after the last bit and the inter-frame gap. In virtual time a frame arrives at the
+    /// far end of its link at this time plus the link's delay.
     pub end: Time,
 }
 
 impl TxFrame {
-    /// A whole frame that leaves at `now` and takes no time.
+    /// A whole frame that leaves at `now` and occupies the link for no time.
     pub fn at_once(buf: Buf, data_off: u16, len: u32, now: Time) -> TxFrame {
         TxFrame { buf, data_off, len, wire_len: len, start: now, end: now }
     }
@@ -101,13 +101,14 @@ impl TxFrame {
 /// What a port can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortCaps {
-    /// What the frames are.
+    /// The link type of the frames.
     pub link: LinkType,
-    /// The interface's MTU: bytes behind the Ethernet header and one VLAN tag. `None`: no interface.
+    /// The interface's MTU: bytes after the Ethernet header and one VLAN tag. `None` without an interface.
     pub mtu_bytes: Option<u32>,
 }
 
-/// What came of a transmit burst, from its front: first frames that were sent, then frames that were given up. The others stay with the caller.
+/// The result of a transmit burst, counted from its front: first the frames that were sent, then those that were given
+/// up. The others stay with the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxDone {
     /// Frames handed to the medium.
@@ -119,7 +120,7 @@ pub struct TxDone {
 /// Whether a port can carry frames now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    /// Yes.
+    /// It can.
     Up,
     /// The interface is up, its peer or cable is not.
     NoCarrier,
@@ -127,12 +128,12 @@ pub enum LinkState {
     Down,
     /// The interface does not exist (any more).
     Gone,
-    /// No input will come (again): a capture file was read to its end, or is only written.
+    /// There is no more input: a capture file was read to its end, or the port only writes.
     Ended,
 }
 
 impl LinkState {
-    /// In a word or two.
+    /// Its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             LinkState::Up => "up",
@@ -144,7 +145,7 @@ impl LinkState {
     }
 }
 
-/// What went wrong on a port, with the way out. The message names the port.
+/// An error of a port, with the remedy. The message names the port.
 #[derive(Debug)]
 pub enum PortError {
     /// The interface does not exist (any more).
@@ -154,11 +155,11 @@ pub enum PortError {
         /// What to do.
         help: String,
     },
-    /// Another switch has the interface.
+    /// Another switch uses the interface.
     Taken {
         /// The port, as in its specification.
         port: String,
-        /// Who, and what to do.
+        /// Which one, and what to do.
         help: String,
     },
     /// The interface is down.
@@ -172,25 +173,25 @@ pub enum PortError {
     Io {
         /// The port, as in its specification.
         port: String,
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// The system's answer.
+        /// The operating system's error.
         source: io::Error,
-        /// What to do; empty if nothing is known.
+        /// What to do; empty if there is no advice.
         help: String,
     },
     /// A capture file cannot be read or written.
     Capture {
         /// The port, as in its specification.
         port: String,
-        /// Why.
+        /// The reason.
         source: PcapError,
     },
-    /// The port can not be what was asked.
+    /// The port does not support what was requested.
     Unsupported {
         /// The port, as in its specification.
         port: String,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: String,
     },
 }
@@ -223,20 +224,21 @@ impl std::error::Error for PortError {
     }
 }
 
-/// A port of any kind. One worker uses it; it may be moved to another.
+/// A port of any kind. One worker uses it at a time; it may be moved to another.
 ///
 /// Every method that moves frames takes the worker's handle on the one packet memory that the port
 /// was opened with.
 ///
-/// A decorator (a bad cable, a port that is down by command) names the port below it in [`Port::inner`] and [`Port::inner_mut`]. Methods
-/// with a body then ask that port, so a decorator writes only those that it changes; the others it cannot forget, because they have none.
+/// A decorator (a cable with faults, a port that is shut down) returns the port below it from [`Port::inner`] and
+/// [`Port::inner_mut`]. Provided methods call that port, so a decorator writes only those that it changes, and the
+/// required ones.
 pub trait Port: Send {
-    /// The port below a decorator; `None` for a port that decorates none.
+    /// The port below a decorator; `None` for any other port.
     fn inner(&self) -> Option<&dyn Port> {
         None
     }
 
-    /// The same, to be changed.
+    /// Like [`Port::inner`], mutable.
     fn inner_mut(&mut self) -> Option<&mut dyn Port> {
         None
     }
@@ -252,12 +254,12 @@ pub trait Port: Send {
         self.inner()?.interface_mac()
     }
 
-    /// Receives up to `max` frames that are there now, appends them to `out` and returns how many. What is in `out` counts; more than
-    /// `max` is freed, and reported.
-    /// Without a free chunk it stops early and counts that; the frames wait where they are.
+    /// Receives up to `max` frames that have arrived, appends them to `out` and returns their number. The caller goes
+    /// by the frames in `out`; those beyond `max` are freed, and reported. Without a free chunk it stops early and
+    /// counts that; the frames wait in the medium.
     ///
     /// # Errors
-    /// A change for the worse is reported once; then the port is silent (0 frames) until it recovers.
+    /// A failure is reported once; then the port returns 0 frames until it recovers.
     fn rx_burst(
         &mut self,
         mem: &mut PacketMemory,
@@ -266,12 +268,14 @@ pub trait Port: Send {
         max: usize,
     ) -> Result<usize, PortError>;
 
-    /// Sends `frames` in order, frees their chunks when they are no longer needed, and takes from the front of the vector what it sent and, behind it, what it gave up. Where it gave up none,
-    /// what stays found no room now: the caller keeps it, or drops it under its own reason. Otherwise the burst goes on with another call.
+    /// Sends `frames` in order, frees their chunks when they are no longer needed, and removes from the front of the
+    /// vector the frames that it sent and, after them, those that it gave up. If it gave up none, the port has no room
+    /// for the rest now: the caller keeps those frames, or drops them under its own reason. Otherwise the burst
+    /// continues with another call.
     ///
     /// # Errors
-    /// As [`Port::rx_burst`]; none of the frames that it took was sent, they are given up and counted. What fails when some were sent is
-    /// reported by a later call.
+    /// As [`Port::rx_burst`]; none of the frames that it took was sent, they are given up and counted. A failure after
+    /// some were sent is reported by a later call.
     fn tx_burst(
         &mut self,
         mem: &mut PacketMemory,
@@ -279,7 +283,7 @@ pub trait Port: Send {
         frames: &mut Vec<TxFrame>,
     ) -> Result<TxDone, PortError>;
 
-    /// Pushes out what is under way and frees the chunks of completed frames.
+    /// Sends buffered frames and frees the chunks of completed ones.
     ///
     /// # Errors
     /// As [`Port::tx_burst`].
@@ -287,70 +291,70 @@ pub trait Port: Send {
         self.inner_mut().map_or(Ok(()), |port| port.flush(mem))
     }
 
-    /// When the next frame of an input with its own time is due; `None` when none will come.
+    /// When the next frame of an input with its own timing is due; `None` when there is none.
     fn next_arrival(&mut self) -> Option<Time> {
         self.inner_mut()?.next_arrival()
     }
 
-    /// A descriptor that becomes readable when frames wait; `None` if there is nothing to sleep on, and the port is to be asked
-    /// in every poll.
+    /// A descriptor that becomes readable when frames wait; `None` if there is none to wait on, and the port must be
+    /// polled in every poll.
     fn poll_fd(&self) -> Option<RawFd> {
         self.inner()?.poll_fd()
     }
 
-    /// True for a port with a descriptor that is to be asked in every poll nevertheless: asking it takes no system call, or it
-    /// has to do more than its descriptor shows.
+    /// True for a port with a descriptor that must be polled in every poll nevertheless: its poll needs no system call,
+    /// or it has work that its descriptor does not show.
     fn is_always_polled(&self) -> bool {
         self.inner().is_some_and(Port::is_always_polled)
     }
 
-    /// The counters, the kernel's included.
+    /// The counters, including those of the kernel.
     fn stats(&mut self) -> PortStats;
 
-    /// What happened to frames by chance; `None` for a port on which nothing can.
+    /// Counts of faults; `None` for a port without fault injection.
     fn faults(&self) -> Option<faults::FaultReport> {
         self.inner()?.faults()
     }
 
-    /// What may happen to its frames by chance; `None` for a cable that is good.
+    /// The faults configured for its cable; `None` without fault injection.
     fn fault_setup(&self) -> Option<faults::chance::FaultSetup> {
         self.inner()?.fault_setup()
     }
 
-    /// Looks at the link (a system call for an interface) and tries to recover a lost one.
+    /// Reads the state of the link (a system call for an interface) and tries to reopen a lost one.
     fn link_state(&mut self, now: Time) -> LinkState;
 
-    /// What a user should know, said once after opening: a fallback, a limit of this kind.
+    /// Messages for the user, returned once after opening: a fallback, a limit of this kind.
     fn notices(&mut self) -> Vec<String> {
         self.inner_mut().map_or_else(Vec::new, Port::notices)
     }
 
-    /// Gives its cable other faults; false for a port that has none ([`faults::FaultyPort`]).
+    /// Changes the faults of its cable; false for a port without fault injection ([`faults::FaultyPort`]).
     fn set_faults(&mut self, setup: faults::chance::FaultSetup) -> bool {
         self.inner_mut().is_some_and(|port| port.set_faults(setup))
     }
 
-    /// True for a port that is down by command.
+    /// True for a port that was shut down by command.
     fn is_shut(&self) -> bool {
         self.inner().is_some_and(Port::is_shut)
     }
 
-    /// Takes the port down, or up again; false for a port that cannot be ([`shut::ShutPort`]).
+    /// Shuts the port down, or brings it up again; false for a port that does not support it ([`shut::ShutPort`]).
     fn shut(&mut self, is_shut: bool) -> bool {
         self.inner_mut().is_some_and(|port| port.shut(is_shut))
     }
 
-    /// Takes the port below a decorator out of it, which is empty from then on; `None` for a port that decorates none.
+    /// Takes the port below out of a decorator, which is empty from then on; `None` for any other port.
     fn take_inner(&mut self, _mem: &mut PacketMemory) -> Option<Box<dyn Port>> {
         None
     }
 
-    /// The port as what it is, for owners that know its kind; `None` for all other kinds.
+    /// The port as its concrete type, for owners that need its kind; `None` where the kind does not offer it.
     fn as_any_mut(&mut self) -> Option<&mut dyn std::any::Any> {
         self.inner_mut()?.as_any_mut()
     }
 
-    /// Stops, and gives back every chunk that the port holds. After it the port moves no frames.
+    /// Stops, and returns every chunk of the port to the memory. Afterwards the port moves no frames.
     fn close(&mut self, mem: &mut PacketMemory) {
         if let Some(port) = self.inner_mut() {
             port.close(mem);

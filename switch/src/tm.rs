@@ -1,18 +1,18 @@
 //! The traffic manager: shared buffer, queues, scheduler, congestion point, priority flow control.
 //!
-//! What it is: everything between ingress and egress processing that decides *when* and *whether* a
-//! packet leaves. What it is not: it reads no header, opens no socket, asks no clock. Time is an argument,
-//! a packet is a `P` it never looks into, and what the world must do is returned as [`Event`]s.
+//! What it is: everything between ingress and egress processing that decides *when* and *whether* a packet leaves. What
+//! it is not: it reads no header, opens no socket and reads no clock. Time is an argument, a packet is an opaque `P`,
+//! and actions for the caller are returned as [`Event`]s.
 //!
-//! # A packet's way
+//! # The path of a packet
 //!
-//! [`Tm::offer`] is the only way in, for packets, copies, held packets and control frames ([`Terms`]). It checks the egress queue, then
-//! charges the ingress priority group (which may ask the peer to stop, [`Event::FlowControl`]), then queues the packet, or lets it depart
-//! at once where its port is idle. [`Tm::begin`] lets the scheduler choose among what is queued, takes the packet out, and decides about its
-//! mark with the queue as it is *without* the packet. Either way the packet goes through egress processing, and
-//! [`Tm::commit`] takes the length egress made of it: link, shaper and DWRR pay for those bytes, and
-//! the buffer is released when the last bit has left. [`Tm::abort`] gives the link time back instead.
-//! [`Tm::advance`] runs timers; [`Tm::next_deadline`] says when that is needed next.
+//! [`Tm::offer`] is the only entry, for packets, copies, held packets and control frames ([`Terms`]). It checks the
+//! egress queue, then charges the ingress priority group (which may send XOFF to the peer, [`Event::FlowControl`]),
+//! then queues the packet, or lets it depart at once where its port is idle. [`Tm::begin`] lets the scheduler choose
+//! among what is queued, takes the packet out, and decides about its mark with the queue as it is *without* the packet.
+//! Either way the packet goes through egress processing, and [`Tm::commit`] takes its length after egress: link, shaper
+//! and DWRR are charged those bytes, and the buffer is released when the last bit has left. [`Tm::abort`] gives the
+//! link time back instead. [`Tm::advance`] runs timers; [`Tm::next_deadline`] returns when that is needed next.
 //!
 //! # Thresholds of a lossless priority group
 //!
@@ -20,7 +20,7 @@
 //!   bytes held by (port, priority group)
 //!   |
 //!   |=========================== xoff + headroom     drop: headroom_exhausted
-//!   |  headroom: what is in flight when XOFF is sent: our frame before the PFC frame, the PFC
+//!   |  headroom: bytes in transit when XOFF is sent: the port's own frame before the PFC frame, the PFC
 //!   |  frame, cable twice, the peer's response, its frame (config/qos/headroom.rs)
 //!   |=========================== xoff                XOFF sent, refreshed at half its time
 //!   |  shared: threshold static, or pool_alpha x free shared bytes of the pool (moves!)
@@ -100,18 +100,18 @@ pub use pause_log::{PauseEvent, ReceivedPause};
 use port::Port;
 use queue::Slab;
 
-/// Events that wait for the caller without an allocation.
+/// Capacity of the event queue before it allocates again.
 const EVENTS: usize = 64;
 
-/// The traffic manager's own sizes.
+/// Sizes of the traffic manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Seed of all randomness.
     pub seed: u64,
-    /// Packets it can hold at once.
+    /// Number of packets it can hold at once.
     pub packet_slots: u32,
-    /// Of these, how many may be in use before lossless groups stop their peers and others are turned away, so that what comes
-    /// after XOFF finds a slot; `u32::MAX` keeps none for them.
+    /// Of these, how many may be in use before lossless groups stop their peers and other groups are refused, so that
+    /// packets after XOFF find a slot; `u32::MAX` reserves none for them.
     pub stop_at_slots: u32,
     /// Of these, how many may be delayed or held.
     pub hold_slots: u32,
@@ -121,46 +121,46 @@ pub struct Config {
     pub pools: Vec<PoolConfig>,
 }
 
-/// What the world has to do or to know.
+/// An action for the caller, or a change to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<P> {
     /// Send this flow control frame from this port: build it, then offer it as [`Charge::Control`].
     FlowControl {
         /// Sending port.
         port: PortId,
-        /// What it says.
+        /// Content of the frame.
         frame: FlowControlFrame,
     },
-    /// A packet that had been accepted is dropped; its memory may be freed.
+    /// A packet that had been queued or held is dropped; its memory may be freed.
     Drop {
         /// The packet.
         packet: P,
-        /// Why.
+        /// The reason.
         reason: DropReason,
-        /// Port it would have left by.
+        /// Its egress port.
         port: PortId,
         /// Queue of that port.
         queue: u8,
     },
-    /// The watchdog found a storm on this queue.
+    /// The watchdog detected a storm on this queue.
     StormDetected {
         /// Port.
         port: PortId,
         /// Queue.
         queue: u8,
-        /// What is done about it.
+        /// What the watchdog does with the queue.
         action: StormAction,
     },
-    /// The storm is over.
+    /// The storm has ended.
     StormRestored {
         /// Port.
         port: PortId,
         /// Queue.
         queue: u8,
     },
-    /// The last holder of a memory of another worker ([`Tm::borrow_shared`]) let go of it.
+    /// The last reference to a memory of another worker ([`Tm::borrow_shared`]) was released.
     Returned {
-        /// Its owner.
+        /// The worker that owns the charge.
         worker: u8,
         /// Its charge, for [`Tm::release_shared`] there.
         charge: SharedCharge,
@@ -178,21 +178,21 @@ pub(crate) struct SharedMemory {
     pub(crate) group: u8,
     pub(crate) charged: u32,
     pub(crate) bytes: u32,
-    /// Holders; 0 marks a free entry, whose `charged` then links to the next free one.
+    /// Number of references; 0 marks a free entry, whose `charged` is then the index of the next free one.
     pub(crate) references: u32,
 }
 
-/// The traffic manager of one worker; what every packet touches stands together, first.
+/// The traffic manager of one worker. Fields that every packet uses come first, together.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Tm<P> {
-    /// When it was last advanced.
+    /// Time of the last advance.
     pub(crate) now: Time,
-    /// A group may be in XOFF: memory that is given back may let a peer resume.
+    /// A group may be in XOFF: released memory may let a peer resume.
     pub(crate) stops: bool,
-    /// What departed while nothing else was inside, and is not accounted.
+    /// Frames that departed while nothing else was inside and are not accounted yet.
     pub(crate) deferred: Deferred,
-    /// When each port has something to do by itself.
+    /// The next timer of each port.
     pub(crate) deadlines: Deadlines,
     pub(crate) wires: WireEnds,
     /// Ports that may send now.
@@ -206,7 +206,7 @@ pub struct Tm<P> {
     pub(crate) shared_free: u32,
     pub(crate) released: Vec<u32>,
     pub(crate) config: Config,
-    /// Pauses that were sent, where they are recorded.
+    /// Pauses sent, while recorded.
     pub(crate) pause_log: Option<Vec<PauseEvent>>,
     pub(crate) received_pauses: Option<Vec<ReceivedPause>>,
 }
@@ -240,7 +240,7 @@ impl std::fmt::Display for PortError {
 impl std::error::Error for PortError {}
 
 impl<P: Default> Tm<P> {
-    /// What a packet that waits costs beside its frame: the packet itself, and what is kept of it.
+    /// Memory in bytes of a waiting packet apart from its frame: the packet itself, and its slot.
     pub const BYTES_PER_PACKET: usize = size_of::<P>() + size_of::<queue::Slot>();
 
     /// A traffic manager without ports; allocates all packet slots.
@@ -280,8 +280,8 @@ impl<P: Default> Tm<P> {
         Ok(PortId(number))
     }
 
-    /// Gives a removed port's number to a new port. Bytes that came in through the old one and are
-    /// still queued elsewhere stay charged to the same groups.
+    /// Gives a removed port's number to a new port. Bytes received through the old one and are still queued elsewhere
+    /// stay charged to the same groups.
     pub fn restore_port(&mut self, id: PortId, config: PortConfig) -> Result<(), PortError> {
         self.check_port(&config)?;
         self.flush(self.now);
@@ -301,7 +301,8 @@ impl<P: Default> Tm<P> {
         }
         fresh.take_counters(port);
         *port = fresh;
-        // What came in by the port before may still fill its groups: the peer stops before it sends, as after a link that was down.
+        // Bytes received by the port before may still fill its groups: the peer is stopped before it sends, as after a
+        // link that was down.
         self.send_flow_control(self.now, id);
         Ok(())
     }
@@ -322,18 +323,18 @@ impl<P: Default> Tm<P> {
         Ok(())
     }
 
-    /// True if [`Tm::next_event`] has one.
+    /// True if [`Tm::next_event`] returns one.
     #[inline]
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// Takes the next event, oldest first. Drain after every call that changes something.
+    /// Takes the next event, oldest first. Take all after every call that changes something.
     pub fn next_event(&mut self) -> Option<Event<P>> {
         self.events.pop_front()
     }
 
-    /// When [`Tm::advance`] and [`Tm::next_ready`] have something to do; now if a port may send already.
+    /// When [`Tm::advance`] or [`Tm::next_ready`] has work; now if a port may send already.
     #[inline]
     pub fn next_deadline(&mut self) -> Deadline {
         self.flush(self.now);
@@ -343,13 +344,13 @@ impl<P: Default> Tm<P> {
         self.deadlines.first().0.min(self.holds.first()).min(self.wires.first())
     }
 
-    /// The same without the instants at which nothing happens but that the memory of a frame that has left is free again.
+    /// Like [`Tm::next_deadline`], without the instants that only free the memory of frames already sent.
     #[inline]
     pub fn next_effect(&mut self) -> Deadline {
         if !self.ready.is_empty() {
             return Deadline::NOW;
         }
-        // The end of a frame is seen if a packet waits for it, or if memory that is free lets a peer resume.
+        // The end of a frame has a visible effect if a packet waits for it, or if released memory lets a peer resume.
         let is_seen = |(_, port): &(Time, u16)| {
             self.stops || self.ports.get(usize::from(*port)).is_some_and(port::Port::has_work)
         };

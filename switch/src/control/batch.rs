@@ -1,4 +1,4 @@
-//! Writing: a batch is checked whole, then tables are published, then the rest follows.
+//! Writing: a batch is checked completely, then tables are published, then other objects are written.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -19,10 +19,10 @@ use super::{Control, ControlError, Entity, EntryKey, Mode, Update, WriteError};
 use crate::replicate::{Replication, ReplicationError};
 use crate::sync::lock;
 
-/// Updates that [`Mode::Continue`] publishes together at most.
+/// Maximum number of updates that [`Mode::Continue`] publishes together.
 const TOGETHER: usize = 1024;
 
-/// What follows when the tables are published; it was checked, so it cannot be refused.
+/// A write after the tables are published; it was checked, so it cannot be refused.
 enum Later {
     DirectCounter(EntryKey, Count),
     DirectMeter(EntryKey, Option<MeterConfig>),
@@ -32,18 +32,18 @@ enum Later {
     ValueSet(ValueSetId, Vec<SetMember>),
 }
 
-/// A batch that was checked as far as that goes without the tables.
+/// A batch, with all checks done that need no lookup in the tables.
 struct Plan {
     tables: Vec<tables::Update>,
-    /// Of each of these, its place in the batch.
+    /// The place in the batch of each of these.
     places: Vec<usize>,
     later: Vec<Later>,
 }
 
-/// The entries that a batch inserts: looked for by their keys, because a batch may write the counter of each.
+/// The entries that a batch inserts, found by their keys: a batch may write the counter of each.
 struct Inserted<'a> {
     updates: &'a [Update],
-    /// The place in the batch of the first update that inserts a key.
+    /// For each key, the place in the batch of the first update that inserts it.
     first: OnceCell<HashMap<&'a EntryKey, usize>>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Inserted<'a> {
         Inserted { updates, first: OnceCell::new() }
     }
 
-    /// True if an update in front of place `at` inserts an entry with this key.
+    /// True if an update before place `at` inserts an entry with this key.
     fn before(&self, at: usize, key: &EntryKey) -> bool {
         let first = self.first.get_or_init(|| {
             let inserts = self.updates.iter().enumerate().rev();
@@ -70,7 +70,7 @@ fn invalid<T>(text: impl ToString) -> Result<T> {
     Err(ControlError::InvalidArgument(text.to_string()))
 }
 
-/// True for what tables publish as one version.
+/// True for an update that the tables publish as part of a version.
 fn is_of_tables(update: &Update) -> bool {
     matches!(
         update.entity(),
@@ -81,7 +81,7 @@ fn is_of_tables(update: &Update) -> bool {
     )
 }
 
-/// The counter that an entry is written with.
+/// The write of the counter that an entry is written with.
 fn counted(update: &Update) -> Option<Later> {
     let (Update::Insert(Entity::TableEntry(entry)) | Update::Modify(Entity::TableEntry(entry))) =
         update
@@ -91,7 +91,7 @@ fn counted(update: &Update) -> Option<Later> {
     Some(Later::DirectCounter(entry.key.clone(), entry.counter?))
 }
 
-/// What is written, for messages.
+/// The error for an object that can only be modified; `what` is its name in the message.
 fn only_modify<T>(update: &Update, what: &str) -> Result<T> {
     match update {
         Update::Insert(_) => invalid(format!("{what} cannot be inserted: modify it")),
@@ -100,19 +100,21 @@ fn only_modify<T>(update: &Update, what: &str) -> Result<T> {
 }
 
 impl Control {
-    /// Does a batch of updates, in order. A batch that writes registers needs a worker that is polled meanwhile.
+    /// Writes a batch of updates, in order. A batch that writes registers needs a worker that is polled meanwhile.
     ///
     /// # Errors
-    /// What became of each update. A device with a journal answers when the batch is kept. With [`Mode::Atomic`] nothing has changed
-    /// then; there is one exception: if no worker can be asked for registers ([`ControlError::Unavailable`]), the other updates of the batch are done.
+    /// The result of each update. A device with a journal returns when the batch is stored. With [`Mode::Atomic`]
+    /// nothing has changed, with one exception: if no worker can write registers ([`ControlError::Unavailable`]), the
+    /// other updates of the batch are done.
     pub fn write(&self, updates: &[Update], mode: Mode) -> std::result::Result<(), WriteError> {
         self.write_in_unit(None, updates, mode)
     }
 
-    /// The same for updates whose ids are of this program.
+    /// Like [`Control::write`], for updates with ids of this program.
     ///
     /// # Errors
-    /// The same, and [`ControlError::FailedPrecondition`] for every update where another program was loaded meanwhile.
+    /// Those of [`Control::write`], and [`ControlError::FailedPrecondition`] for every update if another program was
+    /// loaded meanwhile.
     pub fn write_of(
         &self,
         program: &Arc<Program>,
@@ -136,8 +138,8 @@ impl Control {
         done
     }
 
-    /// The same, without a journal. What went with entries that were changed or deleted is added to `released`: their groups, and the members
-    /// of these.
+    /// Like [`Control::write_of`], without a journal. Objects removed together with changed or deleted entries are
+    /// added to `released`: their groups, and the members of these.
     pub(super) fn apply(
         &self,
         program: Option<&Arc<Program>>,
@@ -170,12 +172,12 @@ impl Control {
     }
 }
 
-/// Where a batch is done.
+/// The context of a batch.
 struct Batch<'a> {
     control: &'a Control,
     generation: &'a Arc<Generation>,
     now: Time,
-    /// What went with entries.
+    /// Objects removed together with entries.
     released: RefCell<Vec<Update>>,
 }
 
@@ -194,7 +196,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Does each on its own; those of tables that follow each other are published together.
+    /// Writes each update on its own; adjacent updates of tables are published together.
     fn each(&self, updates: &[Update], results: &mut [Result<()>]) {
         let mut at = 0;
         while at < updates.len() {
@@ -212,7 +214,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Does updates of tables, each on its own.
+    /// Writes updates of tables, each on its own.
     fn run(&self, updates: &[Update], results: &mut [Result<()>]) {
         let (mut changes, mut places) = (Vec::new(), Vec::new());
         for (at, update) in updates.iter().enumerate() {
@@ -227,7 +229,7 @@ impl<'a> Batch<'a> {
         self.publish(updates, &changes, &places, results);
     }
 
-    /// Publishes those of these changes that the tables take; each belongs to the update at its place.
+    /// Publishes the changes that the tables accept; each belongs to the update at its place.
     fn publish(
         &self,
         updates: &[Update],
@@ -238,19 +240,20 @@ impl<'a> Batch<'a> {
         while !changes.is_empty() {
             let Err(error) = self.write(changes) else {
                 let counted = places.iter().filter_map(|at| counted(&updates[*at]));
-                // Counters of entries are not refused.
+                // Counters of entries cannot be refused.
                 let _ = self.follow(counted.collect());
                 return;
             };
             let refused = error.index;
             results[places[refused]] = Err(of_batch(&error));
-            // Those before it are done now; a packet may have learned into their table meanwhile.
+            // The changes before it are published now; a packet may have learned into their table meanwhile.
             self.publish(updates, &changes[..refused], &places[..refused], results);
             (changes, places) = (&changes[refused + 1..], &places[refused + 1..]);
         }
     }
 
-    /// Does all; or nothing, and gives the place of the update that is wrong, and why. What no worker wrote into registers is in `results`.
+    /// Writes all updates, or none, and returns the place and error of the wrong one. Registers that no worker wrote
+    /// are reported in `results`.
     fn all(
         &self,
         updates: &[Update],
@@ -304,7 +307,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// The update of the tables, if it is one.
+    /// The update for the tables; `None` for another object.
     fn table_update(&self, update: &Update) -> Result<Option<tables::Update>> {
         use tables::Update as To;
         let program = &self.generation.program;
@@ -348,7 +351,7 @@ impl<'a> Batch<'a> {
         }))
     }
 
-    /// What follows the tables.
+    /// Checks an update that is written after the tables.
     fn later(&self, at: usize, inserted: &Inserted<'_>, update: &Update) -> Result<Later> {
         let (program, state) = (&self.generation.program, &self.generation.state);
         let Update::Modify(entity) = update else {
@@ -393,7 +396,7 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// The entry is there, or comes with the same batch, and its table has what is written.
+    /// Checks that the entry exists or is inserted by the same batch, and that its table has what is to be written.
     fn check_entry(
         &self,
         at: usize,
@@ -434,10 +437,10 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Does what follows.
+    /// Executes the writes that follow the tables.
     ///
     /// # Errors
-    /// No worker wrote the registers; all else is done.
+    /// No worker wrote the registers; all others are done.
     fn follow(&self, all: Vec<Later>) -> Result<()> {
         let state = &self.generation.state;
         let mut registers = Vec::new();
@@ -470,7 +473,7 @@ impl<'a> Batch<'a> {
         if registers.is_empty() { Ok(()) } else { self.set_registers(registers) }
     }
 
-    /// Changes what is kept beside an entry, which a packet or the clock may have removed meanwhile.
+    /// Changes the counter or meter of an entry, unless a packet or the idle timeout removed the entry meanwhile.
     fn beside(&self, key: &EntryKey, change: impl FnOnce(&tables::TableView, usize)) {
         let snapshot = self.generation.state.tables().snapshot();
         if let (Ok(slot), Some(view)) =
@@ -537,7 +540,7 @@ fn of_value_set(program: &Program, set: ValueSetId, error: &ValueSetError) -> Co
     kind(format!("value set {name}: {error}"))
 }
 
-/// Changes a copy of groups and sessions.
+/// Applies an update to a copy of groups and sessions.
 fn replicate(all: &mut Replication, update: &Update) -> Result<()> {
     let (kind, id, is_there) = match update.entity() {
         Entity::Multicast { id, .. } => ("multicast group", *id, all.group(*id).is_some()),

@@ -1,6 +1,8 @@
-//! How control reaches a worker: commands in its ring ([`worker_link`](crate::core::worker_link)), which it does between two bursts.
+//! Commands from control to a worker: they wait in its ring ([`worker_link`](crate::core::worker_link)), and the worker
+//! executes them between two bursts.
 //!
-//! A command is done by exactly one side: either the worker begins it in time, or the caller withdraws it and it is not done.
+//! A command has exactly one outcome: either the worker begins it in time, or the caller withdraws it and it is not
+//! done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +17,7 @@ use crate::core::Core;
 use crate::core::worker_link::{Command, RING, Sender};
 use crate::sync::lock;
 
-/// How long a worker may take to begin.
+/// Time within which a worker must begin a command.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Control's end of the ring to a worker.
@@ -37,7 +39,7 @@ impl WorkerEnd {
         let claim = Arc::clone(&claimed);
         let command = Box::new(move |core: &mut Core, now| {
             if !claim.swap(true, Ordering::AcqRel) {
-                // The caller waits for it, as it was claimed.
+                // The caller waits for the result, as the command was claimed.
                 let _ = answer.send(work(core, now));
             }
         });
@@ -50,7 +52,7 @@ impl WorkerEnd {
                     BEGIN_TIMEOUT.as_secs()
                 )))
             }
-            // It has begun.
+            // The worker has begun it.
             Err(RecvTimeoutError::Timeout) => outcome.recv().map_err(|_| ended()),
             Err(RecvTimeoutError::Disconnected) => Err(ended()),
         }

@@ -1,4 +1,4 @@
-//! What belongs to workers: packets in, ports, queues and thresholds.
+//! Requests that workers execute: packets in, ports, queues and thresholds.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,12 @@ pub(super) fn no_port(port: u16) -> ControlError {
 }
 
 impl Control {
-    /// The worker that has a port.
+    /// The worker that owns a port.
     pub(super) fn owner(&self, port: u16) -> Result<usize> {
         self.ask(0, move |core, _| core.worker_of(port))?.ok_or_else(|| no_port(port))
     }
 
-    /// Asks the worker that has the port.
+    /// Runs `work` in the worker that owns the port.
     pub(super) fn ask_owner<R: Send + 'static>(
         &self,
         port: u16,
@@ -35,17 +35,19 @@ impl Control {
         self.ask(self.owner(port)?, work)
     }
 
-    /// A packet from the control plane: ingress sees it on the CPU port, with the headers in front that the program reads there.
+    /// Sends a packet of the control plane into ingress by the CPU port. It must begin with the headers that the
+    /// program parses there.
     ///
     /// # Errors
-    /// [`ControlError::InvalidArgument`]: it is longer than packets may be; [`ControlError::ResourceExhausted`]: no packet memory is free, which
-    /// the ledger counts; [`ControlError::Unavailable`].
+    /// [`ControlError::InvalidArgument`]: it exceeds the maximum length of a packet;
+    /// [`ControlError::ResourceExhausted`]: no packet memory is free, which the ledger counts;
+    /// [`ControlError::Unavailable`].
     pub fn packet_out(&self, frame: &[u8]) -> Result<()> {
         let frame = frame.to_vec();
         self.ask(0, move |core, now| taken(core, &frame, |core| core.inject(&frame, now)))?
     }
 
-    /// A packet that ingress sees as if it had come in by this port; the ledger counts it as generated there.
+    /// Sends a packet into ingress as if this port had received it; the ledger counts it as generated there.
     ///
     /// # Errors
     /// [`ControlError::NotFound`], and as [`Control::packet_out`].
@@ -59,7 +61,8 @@ impl Control {
         })?
     }
 
-    /// A packet that leaves by this port as it is: the program does not see it; it has its class by the port's maps and waits in its queue.
+    /// Sends a packet out of this port unchanged: it skips the program, gets its class from the port's maps and waits
+    /// in its queue.
     ///
     /// # Errors
     /// As [`Control::inject`].
@@ -70,7 +73,7 @@ impl Control {
         })?
     }
 
-    /// Packets that leave by this port of a worker as they are, in this traffic class; how many were taken.
+    /// Sends packets out of this port of a worker unchanged, in this traffic class; returns how many were accepted.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`].
@@ -88,7 +91,7 @@ impl Control {
         self.ask(worker, send)
     }
 
-    /// The ports that there are, with their workers.
+    /// All ports with their workers.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`].
@@ -100,7 +103,7 @@ impl Control {
         Ok(all)
     }
 
-    /// The ports, by number.
+    /// The state of all ports, by number.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`].
@@ -119,7 +122,8 @@ impl Control {
         Ok(all)
     }
 
-    /// Takes a port down, as if its link were, or up again: it carries no frame in either direction meanwhile.
+    /// Shuts a port down, as if its link were down, or brings it up again: while shut it carries no frame in either
+    /// direction.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
@@ -132,8 +136,8 @@ impl Control {
         })
     }
 
-    /// Gives the cable of a port other faults from now on; [`FaultSetup::NONE`] ends them. Its counters go on. Each queue of the port has chances of
-    /// its own.
+    /// Changes the faults on the cable of a port; [`FaultSetup::NONE`] ends them. Its counters continue. Each queue of
+    /// the port draws independently.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
@@ -147,7 +151,8 @@ impl Control {
         })
     }
 
-    /// Puts another port in the place of one, at each worker that serves a queue of it; `make` has the number of the queue.
+    /// Replaces a port by what `make` returns, at each worker that serves a queue of it; `make` gets the number of the
+    /// queue.
     fn exchange_port(
         &self,
         port: u16,
@@ -167,7 +172,7 @@ impl Control {
         Ok(())
     }
 
-    /// Stops or resumes transmission on a port; what is for it waits in its queues meanwhile.
+    /// Stops or resumes transmission on a port; packets for it wait in its queues meanwhile.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
@@ -181,7 +186,8 @@ impl Control {
     /// Changes the marking of a queue at run time.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`]: no such port or queue; [`ControlError::FailedPrecondition`]: the queue has no curve to be changed.
+    /// [`ControlError::NotFound`]: no such port or queue; [`ControlError::FailedPrecondition`]: the queue has no curve
+    /// to be changed.
     pub fn set_wred(&self, port: u16, queue: u8, config: WredConfig) -> Result<()> {
         self.ask_owner(port, move |core, _| {
             let id = queue_of(core, port, queue)?;
@@ -194,8 +200,8 @@ impl Control {
         })?
     }
 
-    /// Changes how much of its pool a priority group may take at run time. With several workers it is a limit on the part of the pool that
-    /// belongs to the port's worker.
+    /// Changes at run time the part of its pool that a priority group may use. With several workers the limit refers to
+    /// the part of the pool of the port's worker.
     ///
     /// # Errors
     /// [`ControlError::NotFound`]: no such port or group.
@@ -207,7 +213,7 @@ impl Control {
         })?
     }
 
-    /// Changes when a lossless priority group lets its peer go on.
+    /// Changes the XON of a lossless priority group.
     ///
     /// # Errors
     /// [`ControlError::NotFound`]: no such port or group.
@@ -219,10 +225,11 @@ impl Control {
         })?
     }
 
-    /// Changes which priorities of a port that speaks PFC have it, bit n for priority n.
+    /// Sets the priorities with PFC of a port whose flow control is PFC, bit n for priority n.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`]: no such port; [`ControlError::FailedPrecondition`]: it speaks none, or the group of a priority is lossy.
+    /// [`ControlError::NotFound`]: no such port; [`ControlError::FailedPrecondition`]: its flow control is not PFC, or
+    /// the group of a priority is lossy.
     pub fn set_pfc_enabled(&self, port: u16, enabled: u8) -> Result<()> {
         self.ask_owner(port, move |core, now| {
             let id = core.traffic_port(port).ok_or_else(|| no_port(port))?;
@@ -250,8 +257,8 @@ impl Control {
         })?
     }
 
-    /// The counters of each worker, taken by it between two bursts, and merged: they are not of one instant where there are several. What the
-    /// program counted is read by the caller's thread.
+    /// The counters of all workers, merged. Each worker reads its own between two bursts, so several are not of one
+    /// instant. The caller's thread reads the counts of the program.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`].
@@ -264,19 +271,19 @@ impl Control {
         Ok(all)
     }
 
-    /// What the program counted; no worker is asked.
+    /// The counts of the program; needs no worker.
     pub fn program_report(&self) -> ProgramReport {
         let current = self.shared.loader().current();
         ProgramReport::of(&current)
     }
 
-    /// What the entries of tables with counters or meters counted; no worker is asked.
+    /// The counts of the entries of tables with counters or meters; needs no worker.
     pub fn entry_counters(&self, shown: EntriesShown) -> Vec<TableEntries> {
         let current = self.shared.loader().current();
         entries_of(&current, shown)
     }
 
-    /// Sets all watermarks to what there is now.
+    /// Sets all watermarks to the current occupancy.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`].
@@ -287,7 +294,7 @@ impl Control {
 }
 
 impl Control {
-    /// The ports with their counters, and their links as they were looked at last.
+    /// The ports with their counters, and the state of their links at the last check.
     ///
     /// # Errors
     /// As [`Control::statistics`].
@@ -308,7 +315,7 @@ impl Control {
     }
 }
 
-/// Lets a worker take a frame, which has to fit a packet's memory.
+/// Gives a worker a frame that fits into a packet's memory; `take` sends it, and returns false without packet memory.
 fn taken(core: &mut Core, frame: &[u8], take: impl FnOnce(&mut Core) -> bool) -> Result<()> {
     let (bytes, longest) = (frame.len(), core.longest_frame());
     match bytes > longest {
@@ -320,7 +327,7 @@ fn taken(core: &mut Core, frame: &[u8], take: impl FnOnce(&mut Core) -> bool) ->
     }
 }
 
-/// A port for the traffic manager, which has this queue or group.
+/// The traffic manager's number of a port; checks that this queue or group exists.
 fn queue_of(core: &Core, port: u16, queue: u8) -> Result<PortId> {
     let id = core.traffic_port(port).ok_or_else(|| no_port(port))?;
     match usize::from(queue) < crate::tm::CLASSES {

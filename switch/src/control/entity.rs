@@ -1,4 +1,4 @@
-//! What a device has that control reads and writes: one type for writing and for reading back.
+//! Objects of a device that control reads and writes: one type for both.
 
 use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, TableId, ValueSetId};
 use wireyard_pipeline::ir::{ActionCall, SetMember};
@@ -9,7 +9,7 @@ use wireyard_tables::{GroupMember, Match};
 
 use crate::replicate::{Group, Session};
 
-/// What an entry does when it is hit.
+/// The effect of an entry when it is hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Runs this action, with one value for each of its parameters.
@@ -20,7 +20,7 @@ pub enum Target {
     Group(u32),
 }
 
-/// What distinguishes an entry from others of its table.
+/// The key of an entry: what distinguishes it from others of its table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EntryKey {
     /// The table.
@@ -36,19 +36,20 @@ pub struct EntryKey {
 pub struct TableEntry {
     /// Table, matches and priority.
     pub key: EntryKey,
-    /// What it does.
+    /// Its effect.
     pub target: Target,
     /// Idle after this long without a hit; `None` for never.
     pub idle_timeout: Option<Span>,
-    /// Rates of its meter, where the table has direct meters. Written as `None`: a new entry colours everything green, and
-    /// a modified one keeps its meter.
+    /// Rates of its meter, where the table has direct meters. In a write, `None` colours everything green for a new
+    /// entry, and keeps the meter of a modified one.
     pub meter: Option<MeterConfig>,
-    /// Packets and bytes that hit it, where the table counts them. Written as `None`: a new entry starts at zero, and a
-    /// modified one goes on.
+    /// Packets and bytes that hit it, where the table counts them. In a write, `None` starts a new entry at zero, and
+    /// leaves the counter of a modified one unchanged.
     pub counter: Option<Count>,
-    /// How long ago it was hit, or inserted, where the table supports idle timeouts. Read only: ignored in a write.
+    /// Time since the last hit, or since insertion, where the table supports idle timeouts. Read only: ignored in a
+    /// write.
     pub since_hit: Option<Span>,
-    /// The program declares it, and it cannot be changed. Read only: ignored in a write.
+    /// The program declares the entry, and it cannot be changed. Read only: ignored in a write.
     pub is_const: bool,
 }
 
@@ -66,7 +67,7 @@ impl TableEntry {
         }
     }
 
-    /// What names an entry, for a deletion, which looks at nothing else.
+    /// An entry with this key, for a deletion, which reads nothing else.
     pub(crate) fn of_key(key: EntryKey) -> TableEntry {
         TableEntry {
             key,
@@ -79,7 +80,7 @@ impl TableEntry {
         }
     }
 
-    /// The same with a priority.
+    /// Sets the priority.
     #[must_use]
     pub fn with_priority(mut self, priority: u32) -> TableEntry {
         self.key.priority = priority;
@@ -87,13 +88,14 @@ impl TableEntry {
     }
 }
 
-/// What a device has. A table with a selector has a profile of members and groups; it is named by its table.
+/// An object of a device. A table with a selector has a profile of members and groups; the id of the table names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Entity {
     /// An entry of a table.
     TableEntry(TableEntry),
-    /// What a miss in a table does. Modify only; `None` is what the program declares. Read back as it is.
+    /// The action of a table for a miss. Modify only; in a write, `None` restores what the program declares. A read
+    /// returns the current one.
     DefaultAction {
         /// The table.
         table: TableId,
@@ -106,10 +108,10 @@ pub enum Entity {
         table: TableId,
         /// Number of the member in the profile.
         id: u32,
-        /// What it does; may be empty to delete it.
+        /// Its action; in a deletion its contents are ignored.
         action: ActionCall,
     },
-    /// A group of the profile of a table: members with weights, one of which a hash picks.
+    /// A group of the profile of a table: members with weights; a hash picks one.
     Group {
         /// The table.
         table: TableId,
@@ -122,14 +124,14 @@ pub enum Entity {
     DirectCounter {
         /// The entry.
         key: EntryKey,
-        /// What it reads from now on.
+        /// The new value.
         count: Count,
     },
     /// The direct meter of an entry. Modify only; it is read in [`Entity::TableEntry`].
     DirectMeter {
         /// The entry.
         key: EntryKey,
-        /// Rates; `None` colours everything green.
+        /// Rates; with `None` everything is green.
         config: Option<MeterConfig>,
     },
     /// A cell of a counter array. Modify only.
@@ -147,7 +149,7 @@ pub enum Entity {
         meter: MeterId,
         /// The cell.
         index: u64,
-        /// Rates; `None` leaves the colour as it was.
+        /// Rates; with `None` the colour is unchanged.
         config: Option<MeterConfig>,
     },
     /// An entry of a register. Modify only.
@@ -177,24 +179,24 @@ pub enum Entity {
     Mirror {
         /// Its number.
         id: u16,
-        /// Where copies go.
+        /// Destinations of copies.
         session: Session,
     },
 }
 
-/// What is done with an [`Entity`]. Of an entity that is deleted only what names it is looked at.
+/// A write of an [`Entity`]. Of an entity that is deleted only its identity is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// It is new.
+    /// Creates an entity; it must not exist.
     Insert(Entity),
-    /// It is there, and changes.
+    /// Changes an existing entity.
     Modify(Entity),
-    /// It is there, and goes.
+    /// Deletes an existing entity.
     Delete(Entity),
 }
 
 impl Update {
-    /// What it is about.
+    /// The entity that it refers to.
     pub fn entity(&self) -> &Entity {
         match self {
             Update::Insert(entity) | Update::Modify(entity) | Update::Delete(entity) => entity,
@@ -202,18 +204,18 @@ impl Update {
     }
 }
 
-/// What a batch does when one of its updates is refused.
+/// Handling of a batch of which an update is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// All is done, or nothing. Updates of tables, members and groups are seen by packets as one version; then those of
-    /// other things follow, each at once.
+    /// All updates are done, or none. Packets see the updates of tables, members and groups as one version; then the
+    /// others follow, each at once.
     #[default]
     Atomic,
-    /// Each is done on its own, in order.
+    /// Each update is done on its own, in order.
     Continue,
 }
 
-/// What to read; `None` is every one.
+/// Objects to read; `None` for all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Query {
@@ -243,14 +245,14 @@ pub enum Query {
         /// The group.
         id: Option<u32>,
     },
-    /// Counters that are no table's.
+    /// Counters that belong to no table.
     Counters {
         /// The array.
         counter: Option<CounterId>,
         /// The cell.
         index: Option<u64>,
     },
-    /// Meters that are no table's.
+    /// Meters that belong to no table.
     Meters {
         /// The array.
         meter: Option<MeterId>,

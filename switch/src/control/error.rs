@@ -1,26 +1,27 @@
-//! What can be wrong with a request to a running device, one kind for each status that P4Runtime has for it.
+//! Errors of requests to a running device, one kind for each status that P4Runtime has for them.
 
 use thiserror::Error;
 use wireyard_tables::{BatchError, EntryError, FieldError};
 
-/// Why a request was refused. Nothing has changed, where the function that returns it does not say otherwise. Each kind is a
-/// status code of P4Runtime with the same name ([`ControlError::NoEntry`] is NOT_FOUND, [`ControlError::EntryExists`] ALREADY_EXISTS); the text is for people and says what was found and what would work.
+/// Why a request was refused. Nothing has changed, unless the documentation of the function states otherwise. Each kind
+/// is a status code of P4Runtime with the same name ([`ControlError::NoEntry`] is NOT_FOUND,
+/// [`ControlError::EntryExists`] ALREADY_EXISTS); the text is for people: what was found, and what would work.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// There is no such object: table, session, port, or one that an entry refers to.
+    /// An object does not exist: table, session, port, or one that an entry refers to.
     #[error("{0}")]
     NotFound(String),
-    /// An object that is made already exists: a port, a session, a multicast group.
+    /// An object to be created already exists: a port, a session, a multicast group.
     #[error("{0}")]
     AlreadyExists(String),
-    /// The entry, member or group that is changed, deleted or read is not there. The text names its table only.
+    /// The entry, member or group to be changed, deleted or read does not exist. The text names its table only.
     #[error("{0}")]
     NoEntry(String),
-    /// The entry, member or group that is inserted already exists. The text names its table only.
+    /// The entry, member or group to be inserted already exists. The text names its table only.
     #[error("{0}")]
     EntryExists(String),
-    /// The request means nothing, whatever the state of the device is.
+    /// The request is invalid, independent of the state of the device.
     #[error("{0}")]
     InvalidArgument(String),
     /// A value is wider than its field, or an index beyond the end of its array.
@@ -32,13 +33,14 @@ pub enum ControlError {
     /// The program does not allow it: a constant table, an action that is for the default only.
     #[error("{0}")]
     PermissionDenied(String),
-    /// The device is not in a state for it: a member that is in use, no queues, a program that was replaced meanwhile.
+    /// The state of the device does not allow it: a member that is in use, no queues, a program that was replaced
+    /// meanwhile.
     #[error("{0}")]
     FailedPrecondition(String),
     /// Another update of the same atomic batch was refused, so this one was not done.
     #[error("{0}")]
     Aborted(String),
-    /// This device cannot do it.
+    /// This device does not support it.
     #[error("{0}")]
     Unimplemented(String),
     /// A worker did not answer in time, or the device has ended.
@@ -49,17 +51,17 @@ pub enum ControlError {
     Internal(String),
 }
 
-/// A batch of which not all was done.
+/// A batch of which at least one update was not done.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", first_of(.results))]
 pub struct WriteError {
-    /// What became of each update of the batch, in its order. After an atomic batch none was done: those that were not
+    /// The result of each update of the batch, in order. After an atomic batch none was done: those that were not
     /// refused are [`ControlError::Aborted`].
     pub results: Vec<Result<(), ControlError>>,
 }
 
 impl WriteError {
-    /// The first update that was refused for its own sake: its place in the batch and why.
+    /// The first update that was itself refused: its place in the batch and the error.
     pub fn first(&self) -> Option<(usize, &ControlError)> {
         let errors = self.results.iter().enumerate();
         let mut errors = errors.filter_map(|(at, result)| Some((at, result.as_ref().err()?)));
@@ -85,7 +87,7 @@ impl From<WriteError> for ControlError {
     }
 }
 
-/// The error of a table or profile of this name.
+/// The error of a table or profile; `name` is its name, if known.
 pub(super) fn of_entry(name: &str, error: &EntryError) -> ControlError {
     let text = match name {
         "" => error.to_string(),

@@ -1,8 +1,10 @@
-//! The journal: what control changed, for a store that keeps it beyond the end of the process ([`crate::p4runtime::persist`]).
+//! The journal: changes made by control, for a store that keeps them beyond the end of the process
+//! ([`crate::p4runtime::persist`]).
 //!
-//! Changes of one request are one unit, which is kept whole or not at all. Units are handed over in the order in which the device was
-//! changed: who writes holds the journal for as long. Whether a unit is kept is known later; who acknowledges a request waits for it. When
-//! keeping fails, no more is written: what would be acknowledged would be lost. A device without a journal has none of this.
+//! The changes of one request are one unit, which is stored completely or not at all. Units are handed over in the
+//! order in which the device was changed: a writer locks the journal meanwhile. Whether a unit is stored is known
+//! later; a server waits for that before it acknowledges a request. When storing fails, further writes are refused:
+//! they would be acknowledged and lost. A device without a journal has no such delay.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +17,7 @@ use wireyard_pipeline::ir::Program;
 use super::{Control, ControlError, Mode, Update, WriteError};
 use crate::sync::{self, lock};
 
-/// A key and what belongs to it from now on; `None`: nothing.
+/// A key and its new value; `None` deletes it.
 pub type Change = (Vec<u8>, Option<Vec<u8>>);
 
 /// The changes of one unit, with its number.
@@ -23,16 +25,17 @@ pub type Change = (Vec<u8>, Option<Vec<u8>>);
 pub struct Changes {
     /// Units are numbered from 1.
     pub number: u64,
-    /// What is kept from now on.
+    /// Keys and values to store.
     pub changes: Vec<Change>,
-    /// Of what was kept before, keys with a first byte below this are not kept any more.
+    /// Keys stored before whose first byte is below this are deleted.
     pub replaces: Option<u8>,
 }
 
-/// How an update that was done is kept.
+/// Converts an update that was done into changes to store.
 pub type Record = Box<dyn Fn(&Control, &Update, &mut Vec<Change>) + Send + Sync>;
 
-/// What follows from an update that was done by a writer that is no controller ([`Control::write_of`]), and how that is kept.
+/// Called with each update done by a writer other than a controller ([`Control::write_of`]); adds the changes to store
+/// for its consequences.
 pub type Written = Box<dyn Fn(&Update, &mut Vec<Change>) + Send + Sync>;
 
 #[derive(Debug, Default)]
@@ -41,7 +44,7 @@ struct Progress {
     failed: Option<String>,
 }
 
-/// What is known of units: for those that wait for them, and for the store.
+/// Progress of storing, for callers that wait for units, and for the store.
 #[derive(Debug, Default)]
 pub struct Kept {
     progress: Mutex<Progress>,
@@ -50,13 +53,13 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// All units up to this one are kept.
+    /// Records that all units up to `number` are stored.
     pub fn up_to(&self, number: u64) {
         lock(&self.progress).kept = number;
         self.wake();
     }
 
-    /// Keeping has failed, for good.
+    /// Records that storing has failed permanently.
     pub fn fail(&self, why: String) {
         lock(&self.progress).failed.get_or_insert(why);
         self.wake();
@@ -67,12 +70,12 @@ impl Kept {
         self.notify.notify_waiters();
     }
 
-    /// Why nothing is kept any more.
+    /// Why nothing is stored any more; `None` while storing works.
     pub fn failure(&self) -> Option<String> {
         lock(&self.progress).failed.clone()
     }
 
-    /// `None`: not known yet.
+    /// The outcome of a unit; `None` if it is not known yet.
     fn outcome(progress: &Progress, number: u64) -> Option<Result<(), ControlError>> {
         match &progress.failed {
             _ if progress.kept >= number => Some(Ok(())),
@@ -84,9 +87,9 @@ impl Kept {
     }
 }
 
-/// A journal of one device.
+/// The journal of a device.
 pub struct Journal {
-    /// Held by who writes.
+    /// Locked during a write.
     writing: Mutex<()>,
     record: Record,
     changes: Mutex<Sender<Changes>>,
@@ -101,21 +104,21 @@ impl fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// One that hands its units over to this channel.
+    /// A journal that sends its units to this channel.
     pub fn new(record: Record, changes: Sender<Changes>, kept: Arc<Kept>) -> Journal {
         let (writing, changes) = (Mutex::default(), Mutex::new(changes));
         Journal { writing, record, changes, units: AtomicU64::new(0), kept }
     }
 }
 
-/// Changes that belong together.
+/// Changes that are stored together.
 #[derive(Debug)]
 pub struct Unit<'a> {
     control: &'a Control,
     open: Option<(&'a Journal, MutexGuard<'a, ()>)>,
     changes: Vec<Change>,
     replaces: Option<u8>,
-    /// What went with entries that were changed or deleted.
+    /// Objects removed together with changed or deleted entries.
     released: Vec<Update>,
 }
 
@@ -125,10 +128,10 @@ pub struct Unit<'a> {
 pub struct Ticket(Option<(u64, Arc<Kept>)>);
 
 impl Control {
-    /// Begins a unit; others who write wait for its end.
+    /// Begins a unit; other writers wait for its end.
     ///
     /// # Errors
-    /// [`ControlError::Unavailable`]: nothing is kept any more.
+    /// [`ControlError::Unavailable`]: storing has failed.
     pub fn unit(&self) -> Result<Unit<'_>, ControlError> {
         let (changes, released) = (Vec::new(), Vec::new());
         let mut unit = Unit { control: self, open: None, changes, replaces: None, released };
@@ -144,27 +147,28 @@ impl Control {
         Ok(unit)
     }
 
-    /// Writes go to this journal from now on; false where there is one already.
+    /// Sends writes to this journal from now on; false if there is one already.
     pub fn keep(&self, journal: Journal) -> bool {
         self.shared.journal.set(journal).is_ok()
     }
 
-    /// Updates of writers that are no controllers are given to `written` from now on; false where that is so already.
+    /// Calls `written` with the updates of writers other than controllers from now on; false if a function is set
+    /// already.
     pub fn on_write(&self, written: Written) -> bool {
         self.shared.written.set(written).is_ok()
     }
 
-    /// Whether there is a journal.
+    /// True if there is a journal.
     pub fn is_kept(&self) -> bool {
         self.shared.journal.get().is_some()
     }
 }
 
 impl Unit<'_> {
-    /// As [`Control::write_of`], where there is a program, without waiting until it is kept.
+    /// Like [`Control::write_of`] (or [`Control::write`] without a program), without waiting until the unit is stored.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Control::write_of`].
     pub fn write_of(
         &mut self,
         program: Option<&Arc<Program>>,
@@ -186,12 +190,13 @@ impl Unit<'_> {
         done
     }
 
-    /// What went with entries that were changed or deleted: their groups, and the members of these.
+    /// Objects removed together with changed or deleted entries: their groups, and the members of these. Empties the
+    /// list.
     pub fn released(&mut self) -> Vec<Update> {
         std::mem::take(&mut self.released)
     }
 
-    /// What follows from those of these updates that were done, where their writer is no controller.
+    /// Calls `written` with those of these updates that were done, for a writer other than a controller.
     pub(super) fn follow(&mut self, updates: &[Update], done: &Result<(), WriteError>) {
         let Some(written) = self.control.shared.written.get() else { return };
         let mut changes = Vec::new();
@@ -206,19 +211,19 @@ impl Unit<'_> {
         changes.into_iter().for_each(|change| self.note(change));
     }
 
-    /// Something of the caller's own to be kept.
+    /// Adds a change of the caller's own to the unit.
     pub fn note(&mut self, change: Change) {
         if self.open.is_some() {
             self.changes.push(change);
         }
     }
 
-    /// These are kept in the place of all keys with a first byte below this.
+    /// Replaces all stored keys with a first byte below `below` by these changes.
     pub fn replace(&mut self, changes: Vec<Change>, below: u8) {
         (self.changes, self.replaces) = (changes, Some(below));
     }
 
-    /// Hands the unit over.
+    /// Ends the unit and hands it over.
     pub fn end(self) -> Ticket {
         let Some((journal, _guard)) = self.open else { return Ticket(None) };
         if self.changes.is_empty() && self.replaces.is_none() {
@@ -234,10 +239,10 @@ impl Unit<'_> {
 }
 
 impl Ticket {
-    /// Waits until the unit is kept.
+    /// Waits until the unit is stored.
     ///
     /// # Errors
-    /// [`ControlError::Unavailable`]: it was done and is not kept.
+    /// [`ControlError::Unavailable`]: it was done but not stored.
     pub fn wait(&self) -> Result<(), ControlError> {
         let Some((number, kept)) = &self.0 else { return Ok(()) };
         let mut progress = lock(&kept.progress);
@@ -249,14 +254,14 @@ impl Ticket {
         }
     }
 
-    /// The same for a task.
+    /// Like [`Ticket::wait`], for an asynchronous task.
     ///
     /// # Errors
     /// As [`Ticket::wait`].
     pub async fn kept(&self) -> Result<(), ControlError> {
         let Some((number, kept)) = &self.0 else { return Ok(()) };
         loop {
-            // Made before it is looked, so that nothing that happens meanwhile is missed.
+            // Created before the check, so that no notification is missed.
             let moved = kept.notify.notified();
             if let Some(outcome) = Kept::outcome(&lock(&kept.progress), *number) {
                 return outcome;

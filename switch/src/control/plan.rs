@@ -1,4 +1,4 @@
-//! From updates of control to updates of tables, and back: everything that can be checked before anything changes.
+//! Conversion between updates of control and updates of tables, with all checks that are possible before a change.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{ControlError, Entity, EntryKey, TableEntry, Target, Update};
 
 pub(super) type Result<T> = std::result::Result<T, ControlError>;
 
-/// Whether ids of this program are those of what runs.
+/// Checks that `program` is the running one, so that its ids are valid.
 pub(super) fn is_of(running: &Generation, program: &Arc<Program>) -> Result<()> {
     if Arc::ptr_eq(program, &running.program) {
         return Ok(());
@@ -24,18 +24,18 @@ pub(super) fn is_of(running: &Generation, program: &Arc<Program>) -> Result<()> 
     Err(ControlError::FailedPrecondition(text.to_owned()))
 }
 
-/// A table of the program.
+/// A table of the program, by id.
 pub(super) fn table(program: &Program, id: TableId) -> Result<&Table> {
     let no_table = || ControlError::NotFound(format!("there is no table {}", id.0));
     program.tables.get(id).ok_or_else(no_table)
 }
 
-/// The id that the tables have for it.
+/// The id of a table in `wireyard_tables`.
 pub(super) fn table_id(id: TableId) -> tables::TableId {
     tables::TableId(id.0)
 }
 
-/// The profile of a table with a selector: they are numbered in the order of their tables.
+/// The profile of a table with a selector: profiles are numbered in the order of their tables.
 pub(super) fn profile(program: &Program, id: TableId) -> Result<tables::ProfileId> {
     let declared = table(program, id)?;
     if declared.selector.is_none() {
@@ -52,7 +52,7 @@ fn with_profile(program: &Program, id: tables::ProfileId) -> Option<TableId> {
     with.map(|(id, _)| id).nth(id.0 as usize)
 }
 
-/// What went with an entry, as updates: its group, and the members of that.
+/// Objects removed together with an entry, as updates: its group, and the members of that.
 pub(super) fn released(
     program: &Program,
     profile: tables::ProfileId,
@@ -71,7 +71,7 @@ fn fits(param: &Param, value: u128) -> bool {
     value <= layout::ones(param.bits)
 }
 
-/// An action and its arguments as the table has them.
+/// An action and its arguments in the form of the tables.
 pub(super) fn call(
     program: &Program,
     id: TableId,
@@ -125,7 +125,7 @@ fn target(program: &Program, id: TableId, target: &Target) -> Result<tables::Tar
     })
 }
 
-/// An entry as the tables have it.
+/// An entry in the form of the tables.
 pub(super) fn entry(program: &Program, entry: &TableEntry) -> Result<tables::Entry> {
     let EntryKey { table: id, matches, priority } = &entry.key;
     let declared = table(program, *id)?;
@@ -142,7 +142,7 @@ pub(super) fn entry(program: &Program, entry: &TableEntry) -> Result<tables::Ent
     })
 }
 
-/// An entry of a table as control has it, with what is kept beside it.
+/// An entry of a table in the form of control, with its counter, meter and time since the last hit.
 pub(super) fn entry_of(
     generation: &Generation,
     id: TableId,
@@ -165,7 +165,7 @@ pub(super) fn entry_of(
     })
 }
 
-/// An entry that is idle, without what is kept beside it.
+/// An idle entry in the form of control, without counter and meter.
 pub(super) fn idle_entry(program: &Program, id: TableId, entry: tables::Entry) -> TableEntry {
     let declared = &program.tables[id];
     TableEntry {
@@ -187,7 +187,7 @@ fn target_of(program: &Program, declared: &Table, target: tables::Target) -> Tar
     }
 }
 
-/// Where the entry with this key is.
+/// The slot of the entry with this key.
 pub(super) fn slot(generation: &Generation, key: &EntryKey) -> Result<usize> {
     let declared = table(&generation.program, key.table)?;
     let tables = generation.state.tables();
@@ -196,7 +196,7 @@ pub(super) fn slot(generation: &Generation, key: &EntryKey) -> Result<usize> {
     Ok(slot.0 as usize)
 }
 
-/// An index of an array of this name and size.
+/// Checks an index against the size of an array; `kind` and `name` are for the message.
 pub(super) fn index(kind: &str, name: &str, index: u64, size: usize) -> Result<usize> {
     let known = usize::try_from(index).ok().filter(|index| *index < size);
     known.ok_or_else(|| {
@@ -204,7 +204,7 @@ pub(super) fn index(kind: &str, name: &str, index: u64, size: usize) -> Result<u
     })
 }
 
-/// Rates that mean something.
+/// Checks that rates are valid.
 pub(super) fn rates(name: &str, config: Option<MeterConfig>) -> Result<()> {
     let wrong = |error| ControlError::InvalidArgument(format!("{name}: {error}"));
     config.map_or(Ok(()), |config| Meter::new(config, Time::ZERO).map(|_| ()).map_err(wrong))

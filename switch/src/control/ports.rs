@@ -1,8 +1,9 @@
-//! Ports that come and go, on the workers that they belong to or that serve queues of them.
+//! Adding and removing ports, at the workers that own them or serve queues of them.
 //!
-//! All changes are one exchange: some ports go, others come in their place. The workers that do not own a port take their entry of it out first, so that they
-//! give its owner nothing more for it; each owner takes out and puts in all of its own between two bursts; then the others see
-//! what is new. Opening and closing is done by the caller, not by the workers, which would wait for the kernel.
+//! All changes are one exchange: some ports are removed, others added in their place. Workers that do not own a port
+//! first remove their entry of it, so that they send its owner no more packets for it; each owner then removes and adds
+//! all of its ports between two bursts; then the other workers add the new ones. The caller opens and closes ports, not
+//! the workers, which would wait for the kernel.
 
 use std::collections::BTreeMap;
 
@@ -17,35 +18,35 @@ use wireyard_tables::time::Time;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-/// A port that comes.
+/// A port to be added.
 pub(crate) struct NewPort {
     pub(crate) number: u16,
     pub(crate) spec: PortSpec,
     pub(crate) source: PortSource,
 }
 
-/// Where it comes from.
+/// Source of a port.
 pub(crate) enum PortSource {
-    /// It was opened.
+    /// It was opened for this exchange.
     Opened(Opened),
-    /// It is the port with this number, which goes.
+    /// It is the removed port with this number.
     Kept(u16),
 }
 
-/// What came of an exchange.
+/// The result of an exchange.
 #[derive(Default)]
 pub(crate) struct PortChanges {
-    /// Ports that went, and their queues: to be closed.
+    /// Ports that were removed, and their queues: to be closed.
     pub(crate) closing: Vec<Box<dyn Port>>,
-    /// What those that went said about their last frames.
+    /// Errors of removed ports about their last frames.
     pub(crate) errors: BTreeMap<u16, String>,
-    /// What those that came want to be known, or why one could not come.
+    /// Messages of the ports that were added, or the error of one that could not be.
     pub(crate) added: BTreeMap<u16, std::result::Result<Vec<String>, DeviceError>>,
-    /// Places of those that came, for the other workers.
+    /// Properties of the added ports, for the other workers.
     places: BTreeMap<u16, AbsentPort>,
 }
 
-/// What a worker does with ports of its own.
+/// Changes of the ports that a worker owns.
 #[derive(Default)]
 struct OwnChange {
     old: Vec<u16>,
@@ -96,24 +97,24 @@ struct Queue {
 }
 
 impl Control {
-    /// How many queues a port gets that comes while the device runs, and does not say it.
+    /// Default number of queues of a port that is added while the device runs.
     pub(crate) fn spread(&self) -> Spread {
         Spread { each: 1, ..Spread::of(1, self.workers()) }
     }
 
-    /// Opens a port and adds it to the device; what the user should know about it comes back. It belongs to the worker that its number belonged
-    /// to before, or to the one with the fewest ports. With queues (`qos:`), a port that the configuration does not name has no rate
-    /// and sends no pauses.
+    /// Opens a port and adds it to the device; returns messages for the user about it. Its owner is the worker that
+    /// owned its number before, or the one with the fewest ports. With queues (`qos:`), a port that the configuration
+    /// does not name has no rate and sends no pauses.
     ///
     /// # Errors
-    /// [`ControlError::AlreadyExists`]: the number is taken; [`ControlError::FailedPrecondition`]: it cannot be opened, or a file of its own
-    /// cannot be written.
+    /// [`ControlError::AlreadyExists`]: the number is taken; [`ControlError::FailedPrecondition`]: it cannot be opened,
+    /// or a file of its own cannot be written.
     pub fn add_port(&self, number: u16, spec: &PortSpec) -> Result<Vec<String>> {
         let memory = self.ask(0, move |core, _| match core.worker_of(number) {
             Some(_) => Err(ControlError::AlreadyExists(format!("port {number} exists already"))),
             None => Ok(core.memory().worker()),
         })??;
-        // A port opens its file with its first frame.
+        // Checked here because a port opens its file only with its first frame.
         files::check(&[(number, spec.clone())], &[]).map_err(|error| {
             let advice = error.refused().map_or(String::new(), confine::advice);
             ControlError::FailedPrecondition(error.to_string() + &advice)
@@ -127,8 +128,8 @@ impl Control {
         added.map_err(|error| ControlError::InvalidArgument(error.to_string()))
     }
 
-    /// The same for a port that is open, on the packet memory of the device, at worker 0: a port in memory, or of another kind that this crate
-    /// does not know.
+    /// Like [`Control::add_port`] for a port that is open already, on the packet memory of the device, at worker 0: a
+    /// port in memory, or of a kind outside of this crate.
     ///
     /// # Errors
     /// As [`Control::add_port`].
@@ -144,8 +145,8 @@ impl Control {
         Ok(())
     }
 
-    /// Takes a port out of the device and closes it: what waits for it is dropped, others lose nothing. What could not be written at its end
-    /// comes back.
+    /// Removes a port from the device and closes it: packets queued for it are dropped, other ports lose nothing.
+    /// Returns errors about its last frames.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
@@ -165,10 +166,11 @@ impl Control {
         Ok(())
     }
 
-    /// Takes ports out and puts others in. Where that fails, all that has no place any more is closed.
+    /// Removes ports and adds others. On failure, all ports without a place are closed.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`]: an old port; [`ControlError::AlreadyExists`]: a new one; [`ControlError::Unavailable`].
+    /// [`ControlError::NotFound`]: an old port; [`ControlError::AlreadyExists`]: a new one;
+    /// [`ControlError::Unavailable`].
     pub(crate) fn exchange_ports(&self, old: &[u16], new: Vec<NewPort>) -> Result<PortChanges> {
         let _one_at_a_time = lock(&self.shared.exchanging);
         let taken = |one: &&NewPort| !old.contains(&one.number) && self.owner(one.number).is_ok();
@@ -196,10 +198,11 @@ impl Control {
         }
     }
 
-    /// The workers of the ports that go, by number, and of those that come, in their order.
+    /// The workers of the removed ports, by number, and of the added ones, in their order.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`]: a port that goes, or that shall stay under another number; [`ControlError::Unavailable`].
+    /// [`ControlError::NotFound`]: a port to be removed, or to be kept under another number;
+    /// [`ControlError::Unavailable`].
     fn owners(&self, old: &[u16], new: &[NewPort]) -> Result<(BTreeMap<u16, usize>, Vec<usize>)> {
         let owners = old.iter().map(|number| Ok((*number, self.owner(*number)?)));
         let owners = owners.collect::<Result<BTreeMap<u16, usize>>>()?;
@@ -212,7 +215,7 @@ impl Control {
         Ok((owners, places))
     }
 
-    /// What each worker has to do with ports of its own, and with those of others; of `queues` stay those of ports that go.
+    /// The changes of each worker to its own ports, and to those of others; leaves in `queues` those of removed ports.
     fn deal(
         &self,
         owners: &BTreeMap<u16, usize>,
@@ -246,7 +249,8 @@ impl Control {
         (own, beside)
     }
 
-    /// Lets the workers make the change. From the first failure on, `taken` for one, what was opened or taken out is only gathered in `all.closing`.
+    /// Executes the change in the workers. From the first failure on, which may be `taken` itself, opened and removed
+    /// ports are only collected in `all.closing`.
     fn make(
         &self,
         taken: Result<()>,
@@ -279,12 +283,12 @@ impl Control {
         done
     }
 
-    /// Closes ports that were opened and do not come.
+    /// Closes opened ports that are not added.
     fn close_opened(&self, new: Vec<NewPort>) -> Result<()> {
         self.close(opened(new).collect())
     }
 
-    /// Takes these ports out of the workers that do not own them; their queues go into `queues`.
+    /// Removes these ports from the workers that do not own them; their queues are added to `queues`.
     fn take_queues(&self, owners: &BTreeMap<u16, usize>, queues: &mut Vec<Queue>) -> Result<()> {
         for worker in 0..self.workers() {
             let others = owners.iter().filter(|(_, owner)| **owner != worker);
@@ -302,10 +306,10 @@ impl Control {
         Ok(())
     }
 
-    /// Gives the workers that do not own a port their queues of it, or its place.
+    /// Adds a port to the workers that do not own it: with their queue of it, or only its properties.
     fn show_to_others(&self, one: Beside, changes: &mut PortChanges) -> Result<()> {
         let Beside { number, owner, spec, mut queues } = one;
-        // It could not come.
+        // The owner could not add the port.
         let Some(place) = changes.places.get(&number) else {
             changes.closing.extend(queues.into_iter().map(|queue| queue.port));
             return Ok(());
@@ -332,13 +336,13 @@ impl Control {
         Ok(())
     }
 
-    /// Ports of each worker.
+    /// Number of ports of each worker.
     fn owned(&self) -> Result<Vec<usize>> {
         let count = |core: &mut Core, _| core.owned_ports();
         (0..self.workers()).map(|worker| self.ask(worker, count)).collect()
     }
 
-    /// The worker that a port shall belong to which comes: `owned` are the ports that each worker has.
+    /// The worker that is to own a new port; `owned` has the number of ports of each worker.
     fn owner_for(&self, number: u16, owned: &mut [usize]) -> Result<usize> {
         let former = self.ask(0, move |core, _| core.former_worker_of(number))?;
         let fewest = owned.iter().enumerate().min_by_key(|(_, ports)| **ports);
@@ -357,11 +361,11 @@ fn opened(new: Vec<NewPort>) -> impl Iterator<Item = Box<dyn Port>> {
     opened.flat_map(|one| std::iter::once(one.port).chain(one.queues))
 }
 
-/// Entries of a port at the workers that do not own it.
+/// The entries of a port at the workers that do not own it.
 struct Beside {
     number: u16,
     owner: usize,
-    /// Of a port that was open before: what its cable shall be.
+    /// For a port that was open before, the specification of its cable.
     spec: Option<PortSpec>,
     queues: Vec<Queue>,
 }

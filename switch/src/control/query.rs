@@ -1,4 +1,4 @@
-//! Reading what a device has.
+//! Reading the objects of a device.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -12,22 +12,23 @@ use super::error::of_entry;
 use super::plan::{self, Result};
 use super::{Control, ControlError, Entity, EntryKey, Query, TableEntry, find};
 
-/// Entries of a register that a worker reads between two bursts.
+/// Maximum number of register entries that a worker reads between two bursts.
 const REGISTERS_TOGETHER: u64 = 256;
 
 impl Control {
-    /// What a query finds, as one list; see [`Control::visit`].
+    /// The results of a query, as a list; see [`Control::visit`].
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] for a single object that is not there, [`ControlError::OutOfRange`] for an index beyond the
-    /// end of its array, [`ControlError::Unavailable`] where a worker is asked for registers and none is polled.
+    /// [`ControlError::NotFound`] for a single object that does not exist, [`ControlError::OutOfRange`] for an index
+    /// beyond the end of its array, [`ControlError::Unavailable`] for registers, if no worker is polled.
     pub fn read(&self, query: &Query) -> Result<Vec<Entity>> {
         let mut all = Vec::new();
         self.visit(query, &mut |entity| all.push(entity))?;
         Ok(all)
     }
 
-    /// Gives everything that a query finds to `each`, in the order of ids and indices, entries of a table oldest first.
+    /// Calls `each` with everything that a query finds, in the order of ids and indices; entries of a table oldest
+    /// first.
     ///
     /// # Errors
     /// As [`Control::read`].
@@ -36,10 +37,10 @@ impl Control {
         self.visit_in(&loader.current(), query, each)
     }
 
-    /// The same for a query whose ids are of this program.
+    /// Like [`Control::visit`], for a query with ids of this program.
     ///
     /// # Errors
-    /// The same, and [`ControlError::FailedPrecondition`] where another program was loaded meanwhile.
+    /// Those of [`Control::visit`], and [`ControlError::FailedPrecondition`] if another program was loaded meanwhile.
     pub fn visit_of(
         &self,
         program: &Arc<Program>,
@@ -52,7 +53,7 @@ impl Control {
         self.visit_in(&generation, query, each)
     }
 
-    /// The least and the greatest number that a member or group of a table has; `None` where there is neither.
+    /// The lowest and the highest number of a member or group of a table; `None` if it has neither.
     ///
     /// # Errors
     /// [`ControlError::InvalidArgument`]: the table has no action profile.
@@ -112,19 +113,19 @@ impl Control {
 /// Some entries of a table.
 #[derive(Clone, Debug)]
 pub struct EntriesPart {
-    /// The program that they are of.
+    /// Their program.
     pub program: Arc<Program>,
-    /// Slots and entries, in their order.
+    /// Slots and entries, in order of slots.
     pub entries: Vec<(u32, TableEntry)>,
-    /// The slot to go on with; `None` at the end.
+    /// The slot to continue with; `None` at the end.
     pub next: Option<u32>,
-    /// Entries of the whole table.
+    /// Number of entries of the whole table.
     pub all: u32,
 }
 
 impl Control {
-    /// Entries of a table in `slots` slots from one on, so that a large table is read in parts, between which others write: an entry has one slot
-    /// for its life.
+    /// Entries of a table in `slots` slots starting with `from`, so that a large table can be read in parts with writes
+    /// in between: an entry keeps its slot.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
@@ -148,7 +149,7 @@ impl Control {
     }
 }
 
-/// Gives all, of which there is one at least where it was named.
+/// Calls `each` with all objects found; it is an error if a named one is not.
 fn give(
     found: impl Iterator<Item = Entity>,
     id: Option<u16>,
@@ -162,7 +163,7 @@ fn give(
     }
 }
 
-/// One id, or all.
+/// The given id if it exists, or all ids.
 fn ids<I: Id, T>(objects: &IdVec<I, T>, kind: &str, id: Option<I>) -> Result<Vec<I>> {
     match id {
         None => Ok(objects.ids().collect()),
@@ -171,7 +172,7 @@ fn ids<I: Id, T>(objects: &IdVec<I, T>, kind: &str, id: Option<I>) -> Result<Vec
     }
 }
 
-/// Each cell of these arrays, or the one that is wanted; `shape` is the name and size of an array.
+/// Calls `each` with every cell of these arrays, or the selected ones; `shape` returns name and size of an array.
 fn each_cell<I: Id, T>(
     arrays: &IdVec<I, T>,
     wanted: (Option<I>, Option<u64>),
@@ -277,7 +278,7 @@ impl Reading<'_> {
         Ok(Entity::DefaultAction { table, action })
     }
 
-    /// Tables with a profile; the one that was named must have one.
+    /// Tables with a profile; a named table must have one.
     fn profiles(&self, table: Option<TableId>) -> Result<Vec<TableId>> {
         let program = &self.generation.program;
         if let Some(table) = table {

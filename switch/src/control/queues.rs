@@ -1,4 +1,4 @@
-//! Rates, marking, thresholds and captures of ports at run time, and who waits for whom.
+//! Rates, marking, thresholds and captures of ports at run time, and waits between ports.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -14,24 +14,24 @@ use crate::units::BitsPerSec;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-/// What is in force for a queue, and for the priority group of the same number.
+/// The current settings of a queue, and of the priority group of the same number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueSettings {
     /// The port.
     pub port: u16,
     /// Traffic class, 0 to 7.
     pub queue: u8,
-    /// Rate of the port's link; `None` sends at once.
+    /// Rate of the port's link; `None` if it has none.
     pub rate: Option<BitsPerSec>,
     /// Marking of the queue, if it has any.
     pub wred: Option<WredConfig>,
-    /// How much of its pool the priority group may take.
+    /// The part of its pool that the priority group may use.
     pub limit: Option<Limit>,
     /// The priority group is lossless.
     pub lossless: bool,
-    /// When it lets its peer go on.
+    /// The XON of a lossless group.
     pub xon: Option<Xon>,
-    /// Bytes of the group's own.
+    /// Bytes reserved for the group.
     pub reserved_bytes: u64,
     /// Shared bytes of its pool.
     pub pool_bytes: u64,
@@ -39,18 +39,18 @@ pub struct QueueSettings {
     pub flow_control: FlowControlConfig,
 }
 
-/// A peer that was asked to stop, because of a port that cannot send.
+/// A peer that is stopped because another port cannot send.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Wait {
-    /// The port whose peer waits.
+    /// The port whose peer is stopped.
     pub port: u16,
-    /// The priorities that were asked to stop there; `None`: the whole link, by 802.3 PAUSE.
+    /// The priorities that are stopped there; `None` for the whole link, by 802.3 PAUSE.
     pub priorities: Option<Vec<u8>>,
     /// The port whose queue is paused.
     pub waits_for: u16,
     /// That queue.
     pub queue: u8,
-    /// Bytes in it that came in by the first port.
+    /// Bytes in it that the first port received.
     pub bytes: u64,
 }
 
@@ -103,7 +103,7 @@ impl Control {
         Ok(all)
     }
 
-    /// What is in force for every queue of every port, in the order of their numbers; none without `qos:`.
+    /// The current settings of every queue of every port, in the order of their numbers; none without `qos:`.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`].
@@ -113,7 +113,7 @@ impl Control {
         Ok(all)
     }
 
-    /// Who pauses whom now, of each worker.
+    /// The current waits between ports, of each worker.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`].
@@ -124,25 +124,26 @@ impl Control {
     /// Changes the rate of a port that has one, from its next frame on.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`]; [`ControlError::FailedPrecondition`]: it has none, or a lossless class whose headroom is for less.
+    /// [`ControlError::NotFound`]; [`ControlError::FailedPrecondition`]: it has none, or a lossless class whose
+    /// headroom is for a lower rate.
     pub fn set_rate(&self, port: u16, rate: BitsPerSec) -> Result<()> {
         let set = self.ask_owner(port, move |core, now| core.set_rate(now, port, rate))?;
         set.map_err(|error| ControlError::FailedPrecondition(error.to_string()))
     }
 
-    /// Records a port, or all ports, into a new pcapng file: everything, or what is kept. Each port has three interfaces of the file: in, out and
-    /// dropped, in the order of [`Control::recorded_ports`].
+    /// Records a port, or all ports, into a new pcapng file: everything, or the part that `keep` selects. Each port has
+    /// three interfaces in the file: in, out and dropped, in the order of [`Control::recorded_ports`].
     ///
     /// # Errors
-    /// [`ControlError::AlreadyExists`]: the file is there; [`ControlError::NotFound`]: no such port; [`ControlError::FailedPrecondition`]:
-    /// the ports belong to several workers, or the file cannot be made.
+    /// [`ControlError::AlreadyExists`]: the file exists; [`ControlError::NotFound`]: no such port;
+    /// [`ControlError::FailedPrecondition`]: the ports belong to several workers, or the file cannot be made.
     pub fn record(&self, port: Option<u16>, file: &Path, keep: Option<Keep>) -> Result<()> {
         let (worker, numbers) = self.recorded(port)?;
         let wanted = numbers.clone();
-        // Before the file is made, which would be left over.
+        // Checked before the file is created, which would otherwise be left over.
         self.ask(worker, move |core, _| core.check_recorded(&wanted))?
             .map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
-        // The file is made here and not in the worker.
+        // This thread creates the file, not the worker.
         let new = File::create_new(file).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 let text = format!("{} already exists: name a new file", file.display());
@@ -161,13 +162,13 @@ impl Control {
             done.map_err(|error| failed(&error))
         });
         if begun.is_err() {
-            // It is empty, and in the way of another try.
+            // The empty file would prevent another try.
             let _ = std::fs::remove_file(file);
         }
         begun
     }
 
-    /// Ends the captures of a port, or of all; how many ports were recorded.
+    /// Ends the captures of a port, or of all; returns the number of ports that were recorded.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
@@ -182,7 +183,7 @@ impl Control {
         Ok(stopped)
     }
 
-    /// The ports that a capture of a port, or of all, has, in their order.
+    /// The ports that a capture of a port, or of all, contains, in their order.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
@@ -192,7 +193,7 @@ impl Control {
         Ok(ports)
     }
 
-    /// The worker that records a port, or all, and the ports.
+    /// The worker that records a port, or all, and the numbers of the ports.
     fn recorded(&self, port: Option<u16>) -> Result<(usize, Vec<u16>)> {
         let wanted = self.recorded_ports(port)?;
         let Some(first) = wanted.first() else { return Err(no_port(port.unwrap_or(0))) };

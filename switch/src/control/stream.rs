@@ -1,7 +1,8 @@
-//! What a device says by itself: digests, punted packets, idle entries and events of all its workers.
+//! Notices of a device: digests, punted packets, idle entries and events of all its workers.
 //!
-//! Each subscription has a bounded ring from each worker. A worker that finds no room counts what is lost and goes on, so a
-//! slow reader delays no packet. What one worker says comes in its order; between workers there is none.
+//! Each subscription has a bounded ring from each worker. A worker that finds no room counts the lost notices and
+//! continues, so a slow reader delays no packet. The notices of one worker are in order; between workers there is no
+//! order.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,11 +19,11 @@ use crate::core::signal::Signal;
 use crate::core::worker_link::Subscriber;
 use crate::sync::lock;
 
-/// What a device says from now on, of all its workers. Read it with [`Stream::next`] in a thread, or with
-/// [`Stream::poll_next`] in a task.
+/// The notices of a device from the subscription on, of all its workers. Read it with [`Stream::next`] in a thread, or
+/// with [`Stream::poll_next`] in a task.
 pub struct Stream {
     rings: Vec<Consumer<Notice>>,
-    /// The ring that is looked at first.
+    /// The ring that is read first.
     first: usize,
     lost: Arc<AtomicU64>,
     signal: Arc<Signal>,
@@ -49,7 +50,7 @@ impl Wake for WakeFlag {
 }
 
 impl WakeFlag {
-    /// Waits until it is set; false: it was not set within `timeout`.
+    /// Waits until the flag is set, and clears it; false if it was not set within `timeout`.
     fn wait(&self, timeout: Duration) -> bool {
         let is_set = lock(&self.is_set);
         let waited = self.changed.wait_timeout_while(is_set, timeout, |is_set| !*is_set);
@@ -58,11 +59,11 @@ impl WakeFlag {
     }
 }
 
-/// The longest that a reader sleeps before it looks whether the device has ended.
+/// Longest sleep of a reader before it checks whether the device has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 impl Stream {
-    /// A notice that was not read yet.
+    /// The next notice, without waiting; `None` if there is none.
     pub fn try_next(&mut self) -> Option<Notice> {
         let rings = self.rings.len();
         for n in 0..rings {
@@ -75,7 +76,7 @@ impl Stream {
         None
     }
 
-    /// The next notice; `None` if none comes within `timeout`, or the device has ended.
+    /// The next notice; `None` if none arrives within `timeout`, or the device has ended.
     pub fn next(&mut self, timeout: Duration) -> Option<Notice> {
         let flag = Arc::<WakeFlag>::default();
         let waker = Waker::from(Arc::clone(&flag));
@@ -106,26 +107,27 @@ impl Stream {
         }
     }
 
-    /// How much was lost because this was not read in time.
+    /// Number of notices lost because they were not read in time.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// No worker will say anything more.
+    /// True if no more notices will come.
     pub fn has_ended(&self) -> bool {
         self.rings.iter().all(|ring| ring.is_abandoned() && ring.is_empty())
     }
 }
 
 impl IdleNotice {
-    /// The entry, without what is counted beside it.
+    /// The entry, without its counter and meter.
     pub fn entry(&self) -> TableEntry {
         plan::idle_entry(&self.program, self.idle.table, self.idle.entry.clone())
     }
 }
 
 impl Control {
-    /// What the device says from now on, of which `capacity` of each worker wait at most. It begins when the workers are polled next.
+    /// Subscribes to notices of the device, of which at most `capacity` of each worker wait. They begin with the next
+    /// poll of the workers.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`]: the device has ended.

@@ -1,5 +1,5 @@
-//! Program replacement: everything that can fail is done beside the running program; then packets that arrive meet the new one,
-//! and those inside leave by the one that let them in.
+//! Program replacement: everything that can fail is done beside the running program; then packets that arrive run the
+//! new one, and packets inside leave by the program that they entered with.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,47 +14,47 @@ use super::{Control, ControlError};
 use crate::replicate::Replication;
 use crate::sync::{self, lock};
 
-/// What a program keeps of the state of the one that it replaces.
+/// State that a program takes over from the one it replaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
     /// Tables, registers, counters, meters and value sets that have the same name and shape, groups and sessions.
     #[default]
     WhatFits,
-    /// Nothing: it begins with what its files say.
+    /// Nothing: it begins with the contents of its own files.
     Nothing,
 }
 
-/// What becomes of an object of either program.
+/// What happens to an object of either program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It keeps its contents.
     Kept,
-    /// Both programs have one of this name, with different shapes: it begins anew, and what was in it is lost.
+    /// Both programs have one of this name, with different shapes: it begins anew, and the old contents are lost.
     Changed,
     /// Only the new program has it.
     New,
-    /// Only the old program has it: what is in it is lost.
+    /// Only the old program has it: its contents are lost.
     Lost,
 }
 
-/// An object and what becomes of it.
+/// An object and what happens to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectFate {
     /// `table`, `register`, `counter`, `meter`, `value set`.
     pub kind: &'static str,
     /// Its name.
     pub name: String,
-    /// What becomes of it.
+    /// What happens to it.
     pub fate: Fate,
-    /// Entries that are in it now, of tables of the old program.
+    /// Current number of entries, of tables of the old program.
     pub entries: Option<u32>,
 }
 
-/// A program that is checked, compiled and filled, and waits to replace the one that runs.
+/// A program that is checked, compiled and filled, ready to replace the running one.
 pub struct Swap {
     control: Control,
     prepared: Prepared,
-    /// The program that it was made to replace.
+    /// Number of the generation that it was prepared to replace.
     replaces: u16,
     keep: Keep,
     /// Groups and sessions of its entries file.
@@ -69,7 +69,7 @@ impl fmt::Debug for Swap {
 }
 
 impl Control {
-    /// Makes a program ready to replace the one that runs: compiles it, and fills its tables with these entries.
+    /// Prepares a program to replace the running one: compiles it, and fills its tables with these entries.
     pub(crate) fn prepare_program(
         &self,
         program: &Arc<Program>,
@@ -117,15 +117,15 @@ impl Control {
         Ok(Swap { control, prepared, replaces: old.id, keep, replication, report })
     }
 
-    /// How many programs are loaded: the current one, and those whose packets are still inside or that a worker has not left. What is
-    /// done with is freed by this call, or with the next swap.
+    /// Number of loaded programs: the current one, and those with packets still inside or that a worker has not left.
+    /// Programs without either are freed by this call, or with the next swap.
     pub fn programs(&self) -> usize {
         self.shared.loader().alive()
     }
 }
 
 impl Swap {
-    /// What becomes of the objects of both programs.
+    /// What happens to the objects of both programs.
     pub fn report(&self) -> &[ObjectFate] {
         &self.report
     }
@@ -135,9 +135,9 @@ impl Swap {
         self.prepared.program()
     }
 
-    /// Puts the program in the place of the one that runs. Each worker goes over between two bursts; a packet is done by one program
-    /// from ingress to egress. Groups and sessions of the device stay with [`Keep::WhatFits`], and those of its entries
-    /// file that are not there are added.
+    /// Replaces the running program. Each worker changes between two bursts; one program handles a packet from ingress
+    /// to egress. With [`Keep::WhatFits`] the groups and sessions of the device stay, and those of its entries file
+    /// that do not exist are added.
     ///
     /// # Errors
     /// [`ControlError::FailedPrecondition`]: another program was loaded meanwhile; nothing has changed.
@@ -168,14 +168,15 @@ impl Swap {
             "{program} runs in the place of {before}"
         );
         for worker in 0..control.workers() {
-            // One that is not polled goes over with its next packet.
+            // A worker that is not polled changes with its next packet.
             let _ = control.post(worker, |core, _| core.refresh_program());
         }
         Ok(())
     }
 }
 
-/// The fates of one kind of object: those of the new program in its order, then those that only the old one has.
+/// What happens to the objects of one kind: those of the new program in its order, then those that only the old one
+/// has.
 fn fates<I: Id, T>(
     kind: &'static str,
     new: &IdVec<I, T>,

@@ -1,4 +1,4 @@
-//! Updates and queries on a device of one worker: what is read back, and which status each wrong request has.
+//! Updates and queries on a device of one worker: what is read back, and the status of each wrong request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +72,7 @@ fn device() -> (Core, Control) {
     (core, control)
 }
 
-/// Polls the device as long as `work` takes.
+/// Polls the device while `work` runs.
 fn while_polled(mut core: Core, work: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -122,7 +122,7 @@ fn an_entry_is_read_back_as_it_was_written() {
         control.read(&Query::Entry(written.key.clone())).unwrap(),
         [Entity::TableEntry(written.clone())]
     );
-    // What is not said stays.
+    // Values that the update does not set stay.
     control.modify(entry(&control, 1, 3)).unwrap();
     let changed = entries(&control, "ways").remove(0);
     assert_eq!((changed.counter, changed.meter), (written.counter, written.meter));
@@ -291,7 +291,7 @@ fn arrays_and_sets_are_written_and_read() {
     });
     let ended = control.read(&Query::Registers { register: None, index: Some(0) }).unwrap_err();
     assert!(matches!(ended, ControlError::Unavailable(_)), "{ended}");
-    // Without a worker a batch is done but for its registers, and says so.
+    // Without a worker a batch is done except for its registers, and an error reports those.
     let insert = Update::Insert(Entity::TableEntry(entry(&control, 1, 2)));
     let seen = control.register("seen").unwrap();
     let cell = Update::Modify(Entity::Register { register: seen, index: 0, cells: vec![1] });
@@ -300,7 +300,7 @@ fn arrays_and_sets_are_written_and_read() {
     assert_eq!(entries(&control, "ways").len(), 1);
 }
 
-/// Ids of a program that was replaced are refused: in the new one they may be of another table.
+/// Ids of a program that was replaced are refused: in the new one they may refer to another table.
 #[test]
 fn ids_of_a_program_that_is_gone_write_and_read_nothing() {
     let (_core, control) = device();
@@ -333,7 +333,7 @@ fn ports_that_cannot_come_are_closed() {
     let is_closed = Arc::clone(&port.is_closed);
     let opened = Opened { port: Box::new(port), queues: Vec::new(), notices: Vec::new() };
     let new = |number, source| NewPort { number, spec: PortSpec::parse("raw:x").unwrap(), source };
-    // There is no port 3 that could be port 4.
+    // There is no port 3 to be kept as port 4.
     let new = vec![new(4, PortSource::Kept(3)), new(2, PortSource::Opened(opened))];
     while_polled(core, || {
         let refused = control.exchange_ports(&[1], new).map(drop);

@@ -1,4 +1,4 @@
-//! Traces and samples of packets that pass.
+//! Traces and samples of packets.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,10 +13,10 @@ use crate::core::{DeviceError, PassTrace, Samples, TraceRequest, TraceShared};
 
 /// Passes that wait for the reader; more are lost.
 const WAITING_MAX: usize = 256;
-/// The longest that a trace may take.
+/// Maximum duration of a trace.
 const LONGEST: Span = Span::from_ms(3_600_000);
 
-/// A trace that goes on until this is dropped, its time is over, or the program is replaced.
+/// A trace that continues until this is dropped, its time is over, or the program is replaced.
 #[derive(Debug)]
 pub struct LiveTrace {
     passes: Receiver<PassTrace>,
@@ -24,12 +24,12 @@ pub struct LiveTrace {
 }
 
 impl LiveTrace {
-    /// Where the passes come.
+    /// The receiver of the passes.
     pub fn passes(&self) -> &Receiver<PassTrace> {
         &self.passes
     }
 
-    /// Packets that were not looked at, because more than the rate had to be.
+    /// Packets that were not examined, because the rate was reached.
     pub fn skipped(&self) -> u64 {
         self.shared.skipped.load(Ordering::Relaxed)
     }
@@ -47,11 +47,12 @@ impl Drop for LiveTrace {
 }
 
 impl Control {
-    /// Traces packets that pass from now on, for `duration` at most: see [`TraceRequest`]. Those that are looked at are done by the interpreter, all others as ever.
-    /// `None`: packets are traced already.
+    /// Traces packets from now on, for at most `duration`: see [`TraceRequest`]. Packets that are examined are run by
+    /// the interpreter, all others as usual. `None`: another trace is in progress.
     ///
     /// # Errors
-    /// [`ControlError::FailedPrecondition`]: the program is another one; [`ControlError::Unavailable`]: a worker does not answer.
+    /// [`ControlError::FailedPrecondition`]: the program was replaced; [`ControlError::Unavailable`]: a worker does not
+    /// respond.
     pub fn trace(
         &self,
         request: TraceRequest,
@@ -65,7 +66,7 @@ impl Control {
         for worker in 0..self.workers() {
             let task = task.clone();
             let begun = self.ask(worker, move |core, now| core.start_trace(task, now))?;
-            // Those that began end with `trace`.
+            // Traces begun at other workers end when `trace` is dropped.
             match begun {
                 Ok(()) => {}
                 Err(DeviceError::Traced) => return Ok(None),
@@ -75,17 +76,18 @@ impl Control {
         Ok(Some(trace))
     }
 
-    /// The program that new packets meet, as it was loaded and as the engine runs it.
+    /// The program that new packets run, as it was loaded and as the engine runs it.
     pub fn program_forms(&self) -> (Arc<Program>, Arc<Program>) {
         let current = self.shared.loader().current();
         (Arc::clone(&current.program), Arc::clone(current.engine.program()))
     }
 
-    /// Goes on sampling where packets go, for some seconds, into `known`, if these are of the program that runs; else into new ones. A trace
-    /// that begins ends it.
+    /// Samples the paths of packets for some more seconds: into `known` if that is of the running program, or else into
+    /// new samples. A trace ends it.
     ///
     /// # Errors
-    /// [`ControlError::FailedPrecondition`]: packets are traced, or the program was replaced meanwhile; [`ControlError::Unavailable`].
+    /// [`ControlError::FailedPrecondition`]: packets are traced, or the program was replaced meanwhile;
+    /// [`ControlError::Unavailable`].
     pub fn sample(&self, known: Option<Arc<Samples>>) -> Result<Arc<Samples>, ControlError> {
         let (source, program) = self.program_forms();
         let known = known.filter(|known| Arc::ptr_eq(known.source(), &source));

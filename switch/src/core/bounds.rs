@@ -1,13 +1,13 @@
 //! What one received packet can become: a bound on its passes through ingress and on the packets made of it.
 //!
-//! A program can let copies be copied again: an egress clone whose copy is cloned, a multicast group whose members recirculate.
-//! Each descriptor therefore carries its share of a budget of [`COPIES_MAX`] packets per received packet, all descendants together. Where a
-//! packet becomes `n` packets, each of them has an `n`-th of the share, so nothing is counted in common and a packet may
-//! wait in any queue of any worker. Shares are powers of two: [`Descriptor::bounds`] holds how often the budget was halved, in its
-//! upper five bits, and the passes so far in its lower three.
+//! A program can copy copies again: an egress clone whose copy is cloned, a multicast group whose members recirculate.
+//! Each descriptor therefore carries its share of a budget of [`COPIES_MAX`] packets per received packet, all
+//! descendants together. Where a packet becomes `n` packets, each of them has an `n`-th of the share, so no counter is
+//! shared and a packet may wait in any queue of any worker. Shares are powers of two: [`Descriptor::bounds`] holds how
+//! often the budget was halved, in its upper five bits, and the passes so far in its lower three.
 //!
-//! This is no rate limit: how many packets come is not decided here. [`Copies::are_enough`] keeps a poll short, so that the loop
-//! around it looks at signals and time.
+//! This is no rate limit: the number of received packets is not bounded here. [`Copies::are_enough`] keeps a poll
+//! short, so that the loop around it can check signals and time.
 
 use wireyard_pipeline::exec::Descriptor;
 
@@ -19,20 +19,20 @@ const HALVINGS_MAX: u8 = COPIES_MAX.ilog2() as u8;
 const PASS_BITS: u8 = 3;
 const _: () = assert!(PASSES_MAX == 1 << PASS_BITS && HALVINGS_MAX < 1 << (8 - PASS_BITS));
 
-/// Packets that go again in one poll, in bursts; the rest waits for the next.
+/// Bursts of one poll for packets that go through ingress again; the rest waits for the next poll.
 pub(super) const BURSTS_AGAIN: usize = 16;
-/// Packets that wait for another pass, or copies that one poll made, above which it receives no more.
+/// If more packets than this wait for another pass, or a poll made more copies than this, it receives no more.
 const BUSY_ABOVE: usize = 1024;
 const COPIES_ABOVE: usize = 16_384;
 
-/// One pass more; `None` when there were too many.
+/// The bounds after one more pass; `None` above [`PASSES_MAX`] passes.
 #[inline]
 fn next_pass(bounds: u8) -> Option<u8> {
     let last = PASSES_MAX - 1;
     (bounds & last != last).then(|| bounds + 1)
 }
 
-/// The bounds of each of `packets` packets that a packet becomes; `None` when its share does not suffice.
+/// The bounds of each of the `packets` packets that a packet becomes; `None` if its share does not suffice.
 #[inline]
 fn share(bounds: u8, packets: usize) -> Option<u8> {
     let halvings = packets.max(1).next_power_of_two().trailing_zeros();
@@ -41,24 +41,24 @@ fn share(bounds: u8, packets: usize) -> Option<u8> {
     (halvings <= HALVINGS_MAX.into()).then_some((halvings as u8) << PASS_BITS | passes)
 }
 
-/// Counts a pass of a packet; false when it had too many.
+/// Counts a pass of a packet; false above [`PASSES_MAX`] passes.
 pub(super) fn begin_pass(packet: &mut Descriptor) -> bool {
     let next = next_pass(packet.bounds);
     packet.bounds = next.unwrap_or(packet.bounds);
     next.is_some()
 }
 
-/// Copies that a device makes: their list, and how many there are.
+/// Copies that a device makes: a list of members, and the number made.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    /// Those of one packet.
+    /// The copies of one packet.
     pub(super) members: Vec<Member>,
-    /// Made in this poll.
+    /// Copies made in this poll.
     pub(super) made: usize,
 }
 
 impl Copies {
-    /// Shares the budget of a packet among so many, itself among them; false where it does not suffice.
+    /// Divides the budget of a packet among `packets` packets, including itself; false where it does not suffice.
     pub(super) fn share(&mut self, packet: &mut Descriptor, packets: usize) -> bool {
         let shared = share(packet.bounds, packets);
         packet.bounds = shared.unwrap_or(packet.bounds);
@@ -66,7 +66,8 @@ impl Copies {
         shared.is_some()
     }
 
-    /// True while this poll has done enough: nothing more is received, and generators wait. `again` packets wait for another pass.
+    /// True if this poll must stop receiving and generating: too many copies were made, or `again`, the number of
+    /// packets that wait for another pass, is too high.
     #[inline]
     pub(super) fn are_enough(&self, again: usize) -> bool {
         again > BUSY_ABOVE || self.made > COPIES_ABOVE

@@ -16,33 +16,33 @@ use super::{Core, IdleEntry, Mesh};
 use crate::ports::LinkState;
 use crate::tm::{PortId, Terms};
 
-/// A port and what a client outside needs to stand in its place.
+/// A port, with what a client outside of the device needs to send and receive in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortPlace {
     /// Its number.
     pub number: u16,
     /// Source address of its own frames.
     pub mac: [u8; 6],
-    /// Bytes behind the Ethernet header, where that is known.
+    /// MTU in bytes, without the Ethernet header; `None` if unknown.
     pub mtu_bytes: Option<u32>,
     /// Its link is up.
     pub up: bool,
-    /// The worker that has it.
+    /// The worker that owns it.
     pub worker: usize,
 }
 
 impl Core {
-    /// The handle on this device that [`control`](crate::control) made.
+    /// The handle on this device, made by [`control`](crate::control).
     pub(crate) fn control_handle(&self) -> Option<&dyn Any> {
         self.control.as_ref().map(|link| link.handle())
     }
 
-    /// Makes this device one that `link` reaches.
+    /// Connects this device to the control handle through `link`.
     pub(crate) fn set_control(&mut self, link: WorkerLink) {
         self.control = Some(Box::new(link));
     }
 
-    /// What wakes the loop that polls this device.
+    /// Sets the function that wakes the loop that polls this device.
     pub(crate) fn wake_by(&self, wake: Box<dyn Fn() + Send + Sync>) {
         if let Some(link) = &self.control {
             link.wake_by(wake);
@@ -54,7 +54,7 @@ impl Core {
         self.control.as_ref().is_some_and(|link| link.has_commands())
     }
 
-    /// Does what control asks for. [`Core::poll`] and [`Core::poll_readable`] do this first.
+    /// Executes pending commands of control. [`Core::poll`] and [`Core::poll_readable`] do this first.
     #[inline]
     pub fn serve_control(&mut self, now: Time) {
         if self.control.as_ref().is_some_and(|link| link.polled(now)) {
@@ -72,7 +72,7 @@ impl Core {
         }
     }
 
-    /// Takes a new program at once, if there is one.
+    /// Changes to a new program now, if there is one.
     pub(crate) fn refresh_program(&mut self) {
         let known = self.executor.current().map(|generation| generation.id);
         self.executor.refresh();
@@ -89,7 +89,7 @@ impl Core {
         self.listen_for_control();
     }
 
-    /// Keeps digests and punted packets while a subscription includes them.
+    /// Collects digests and punted packets while a subscription includes them.
     fn listen_for_control(&mut self) {
         let Some(link) = &self.control else { return };
         let wanted = link.interest();
@@ -131,7 +131,7 @@ impl Core {
         }
     }
 
-    /// Passes on the notices since the last call.
+    /// Passes the digests and punted packets since the last call to the subscribers.
     #[inline]
     pub(super) fn pass_on_to_control(&mut self) {
         if self.control.as_ref().is_some_and(|link| link.has_subscribers()) {
@@ -155,38 +155,38 @@ impl Core {
         }
     }
 
-    /// The worker of a port.
+    /// The worker that owns a port.
     pub(crate) fn worker_of(&self, port: u16) -> Option<usize> {
         let slot = self.ports.find(port)?;
         let mine = self.mesh.as_ref().map_or(0, Mesh::me);
         Some(self.ports[slot].worker.map_or(mine, usize::from))
     }
 
-    /// The worker that a port belonged to which was removed.
+    /// The worker that owned a port before it was removed.
     pub(crate) fn former_worker_of(&self, port: u16) -> Option<usize> {
         let slot = self.ports.removed(port)?;
         let mine = self.mesh.as_ref().map_or(0, Mesh::me);
         Some(self.ports[slot].worker.map_or(mine, usize::from))
     }
 
-    /// How many ports belong to this worker.
+    /// Number of ports that belong to this worker.
     pub(crate) fn owned_ports(&self) -> usize {
         self.ports.iter().filter(|slot| slot.present && slot.worker.is_none()).count()
     }
 
-    /// Ports of other workers of which this one serves a queue.
+    /// Ports of other workers of which this worker serves a queue.
     pub(crate) fn served(&self) -> Vec<u16> {
         let served = self.ports.iter().filter(|slot| slot.present && slot.has_queue);
         served.map(|slot| slot.number).collect()
     }
 
-    /// The links of the ports of this worker, as they were looked at last.
+    /// Link states of the ports of this worker, as of the last check.
     pub(crate) fn link_states(&self) -> Vec<(u16, LinkState)> {
         let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
         mine.map(|slot| (slot.number, slot.last_state())).collect()
     }
 
-    /// A packet that ingress sees as if it had come in by this port. False where no packet memory is free.
+    /// Injects a packet into ingress as if it had been received by this port. False where no packet memory is free.
     pub(crate) fn inject_at(&mut self, port: u16, frame: &[u8], now: Time) -> bool {
         let Some(slot) = self.ports.find(port) else { return false };
         let before = self.ingress.again.len();
@@ -207,7 +207,8 @@ impl Core {
         own.filter(|slot| slot.is_ethernet()).map(place).collect()
     }
 
-    /// A packet that leaves by this port as it is, in this class or that of the port's maps. False where no packet memory is free.
+    /// Sends a packet out of this port unchanged, in `class` or else the class of the port's maps. False where no
+    /// packet memory is free.
     pub(crate) fn send_out(
         &mut self,
         port: u16,

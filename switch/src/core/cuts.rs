@@ -1,21 +1,22 @@
-//! Capture records that were cut: how many bytes of a packet are missing.
+//! Truncated capture records: how many bytes of a packet are missing.
 //!
-//! A descriptor has room for a number only ([`Descriptor::cut`]): the index of how many, and 1.
+//! A descriptor has room for a 16-bit number only ([`Descriptor::cut`]): 1 plus the index of the length that is
+//! missing; 0 for none.
 
 use std::collections::BTreeMap;
 
 use wireyard_pipeline::exec::Descriptor;
 
-/// How many bytes are missing, by number.
+/// Numbers of bytes missing, by index.
 #[derive(Debug, Default)]
 pub(super) struct CutRecords {
     missing: Vec<u32>,
-    /// Number of each of them.
+    /// The number of each of them.
     numbers: BTreeMap<u32, u16>,
 }
 
 impl CutRecords {
-    /// The number for so many missing bytes; 0 for none, and from the 65,536th different length on.
+    /// The number for `missing` bytes; 0 for none, and from the 65,536th different length on.
     #[inline]
     pub(super) fn number(&mut self, missing: u32) -> u16 {
         if missing == 0 { 0 } else { self.learn(missing) }
@@ -41,8 +42,8 @@ impl CutRecords {
         descriptor.len.wrapping_add(missing)
     }
 
-    /// Bytes that a packet costs in buffers and on links: those of a capture record that was cut too,
-    /// unless they are more than any frame has.
+    /// Bytes that a packet occupies in buffers and on links: its length on the wire, also of a truncated capture
+    /// record, unless that is more than any frame has.
     #[inline]
     pub(super) fn frame_bytes(&self, descriptor: &Descriptor) -> u32 {
         let wire = self.wire_len(descriptor);

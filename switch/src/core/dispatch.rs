@@ -1,4 +1,4 @@
-//! Ingress, and what follows from its verdict: drop, punt, another pass, copies, the traffic manager.
+//! Ingress, and what follows its verdict: drop, punt, another pass, copies, the traffic manager.
 
 use wireyard_pipeline::exec::{
     Decision, Descriptor, Intrinsic, NO_PORT, PacketPath, TRIMMED, flags,
@@ -16,15 +16,15 @@ use crate::replicate::Member;
 use crate::stats::{DeviceReason, ReasonIndex};
 use crate::tm::{Arrival, Charge, Departure, Offered, Terms};
 
-/// Which pass of its packets a burst is.
+/// Which ingress pass the packets of a burst are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// They were received just now; egress may follow at once where nothing stops them.
+    /// Just received; egress may follow at once, if nothing prevents it.
     First {
-        /// Nothing else is received at this instant.
+        /// No other packet is received at this instant.
         last: bool,
     },
-    /// They were in ingress before, or did not come by a port.
+    /// They were in ingress before, or were not received by a port.
     Again,
 }
 
@@ -35,7 +35,7 @@ impl Pass {
 }
 
 impl Core {
-    /// Runs ingress on the burst and sends every packet on.
+    /// Runs ingress on the burst and dispatches every packet.
     #[inline]
     pub(super) fn run_ingress(&mut self, pass: Pass, mut trace: Option<&mut dyn TraceSink>) {
         let packets = self.ingress.burst.len();
@@ -94,7 +94,7 @@ impl Core {
         }
     }
 
-    /// Packets wait for another pass, for egress or for a port: what comes now does not overtake them.
+    /// True while packets wait for another pass, for egress or for a port: packets received now must not overtake them.
     #[inline]
     fn is_waiting(&self) -> bool {
         !self.ingress.again.is_empty()
@@ -102,8 +102,8 @@ impl Core {
             || !self.ports.active.is_empty()
     }
 
-    /// Does what ingress decided about a packet that has its class. `Some`: it departs by this slot now; in all other cases the packet was
-    /// taken.
+    /// Executes the decision of ingress about a packet that has its class. `Some`: it departs by this slot now;
+    /// otherwise the packet was taken.
     #[inline]
     pub(super) fn after_ingress(
         &mut self,
@@ -120,8 +120,8 @@ impl Core {
         }
     }
 
-    /// Packets may do egress right behind ingress: there are no queues, no mark is given in front of egress,
-    /// and the program asks nothing of the device that depends on which pass it is.
+    /// True if egress may directly follow ingress: there are no queues, no mark is set before egress, and the program
+    /// uses no extern of the device, whose result may depend on the pass.
     #[inline]
     fn may_fuse(&self) -> bool {
         let program = self.executor.current().map(|generation| &generation.program);
@@ -130,7 +130,7 @@ impl Core {
             && program.is_some_and(|program| program.externs.is_empty())
     }
 
-    /// The ports by which a packet leaves at once.
+    /// Lists the ports by which a packet leaves at once.
     fn list_open(&mut self) {
         for (n, slot) in self.ports.iter().enumerate() {
             let is_open = slot.present
@@ -140,7 +140,7 @@ impl Core {
         }
     }
 
-    /// A packet that has done egress behind ingress. What came before it to the same port leaves first.
+    /// Sends a packet that has done egress right after ingress. Earlier packets for the same port leave first.
     fn leave(
         &mut self,
         mut packet: Descriptor,
@@ -163,8 +163,8 @@ impl Core {
         (std::mem::take(&mut self.ingress.burst), std::mem::take(&mut self.ingress.meta))
     }
 
-    /// The packet and copies of it as it was received, to every session that ingress named. Together
-    /// they are charged once.
+    /// Dispatches the packet, and sends a copy of it as received to each session that ingress named. Together they are
+    /// charged once.
     fn dispatch_with_clones(
         &mut self,
         original: Buf,
@@ -190,7 +190,7 @@ impl Core {
         self.manager.charge_copies(self.now, packet, from, bytes)
     }
 
-    /// Copies of a packet to mirror sessions; none where its budget does not suffice for all of them.
+    /// Copies a packet to mirror sessions; makes no copy if its budget does not suffice for all.
     pub(super) fn mirror_all(
         &mut self,
         packet: &mut Descriptor,
@@ -199,7 +199,7 @@ impl Core {
         charge: Charge,
     ) {
         let replication = self.replication.get();
-        // A session that is not there counts as one, which is dropped.
+        // A session that does not exist counts as one copy, which is dropped.
         let copies = |id: &u16| replication.session(*id).map_or(1, |found| found.replicas.len());
         let all: usize = sessions.iter().map(copies).sum();
         let suffices = self.copies.share(packet, all + 1);
@@ -222,7 +222,7 @@ impl Core {
         self.replication.get().session(session).is_some_and(|found| at < found.replicas.len())
     }
 
-    /// One of the copies of a packet to a mirror session.
+    /// Makes one of the copies of a packet to a mirror session.
     fn mirror(
         &mut self,
         packet: &Descriptor,
@@ -254,7 +254,7 @@ impl Core {
         self.enqueue(&mut copy, member.port, Terms { charge, ..Terms::default() });
     }
 
-    /// Does what a pass decided. `Some`: the packet departs by this slot now; in all other cases it was taken.
+    /// Executes the decision of a pass. `Some`: the packet departs by this slot now; otherwise it was taken.
     #[inline]
     fn dispatch(
         &mut self,
@@ -284,26 +284,26 @@ impl Core {
         None
     }
 
-    /// Drops a packet for a reason of its program.
+    /// Drops a packet for a reason that its program defines.
     pub(super) fn drop_for(&mut self, packet: Descriptor, reason: ReasonId) {
         let reason = self.outcomes.program_reason(&self.executor, packet.generation, reason);
         self.drop_packet(packet, reason);
     }
 
-    /// Punts a packet for a reason of its program.
+    /// Punts a packet for a reason that its program defines.
     pub(super) fn punt_for(&mut self, packet: Descriptor, reason: ReasonId) {
         let reason = self.outcomes.program_reason(&self.executor, packet.generation, reason);
         self.punt(packet, reason);
     }
 
-    /// So many more packets of this generation wait for egress than ingress let through.
+    /// Counts `packets` more packets of this generation that wait for egress than ingress let through.
     pub(super) fn will_leave(&self, packet: &Descriptor, packets: u64) {
         if let Some(generation) = self.executor.generation(packet.generation) {
             generation.copied(packets);
         }
     }
 
-    /// A packet that ingress let through will not see egress.
+    /// Counts a packet that ingress let through and that will not enter egress.
     pub(super) fn will_not_leave(&self, packet: &Descriptor) {
         if packet.flags & DEVICE_ORIGINATED != 0 {
             return;
@@ -313,7 +313,7 @@ impl Core {
         }
     }
 
-    /// Drops a packet that ingress let through, in front of egress.
+    /// Drops, before egress, a packet that ingress let through.
     pub(super) fn refuse(&mut self, packet: Descriptor, reason: ReasonIndex) {
         self.will_not_leave(&packet);
         self.drop_packet(packet, reason);
@@ -330,7 +330,7 @@ impl Core {
         self.ingress.again.push_back(packet);
     }
 
-    /// One packet becomes a copy for each member; the last copy is the packet itself.
+    /// Makes a copy for each member of a group; the last copy is the packet itself.
     fn multicast(&mut self, mut packet: Descriptor, group: u16, terms: Terms) {
         let from = packet.ingress_port;
         let mut copies = std::mem::take(&mut self.copies.members);
@@ -339,7 +339,7 @@ impl Core {
         } else if !self.copies.share(&mut packet, copies.len().max(1)) {
             self.refuse(packet, DeviceReason::TooManyCopies.index());
         } else if let Some((last, others)) = copies.split_last() {
-            // Clones of this packet may have charged it already.
+            // Clones may have charged the memory of this packet already.
             let charges = terms.charge == Charge::Own && !others.is_empty();
             let charge = if charges { self.charge_copies(&packet) } else { terms.charge };
             let terms = Terms { charge, ..terms };
@@ -369,12 +369,12 @@ impl Core {
         self.enqueue(&mut packet, member.port, terms);
     }
 
-    /// Whether this is the number of the control plane.
+    /// True for the numbers of the CPU port.
     pub(super) fn is_cpu(&self, port: u16) -> bool {
         port == CPU_PORT || port == self.cpu_port
     }
 
-    /// A packet for a port. `Some`: it departs by this slot now; in all other cases it was taken.
+    /// Sends a packet to a port. `Some`: it departs by this slot now; otherwise it was taken.
     #[inline]
     pub(super) fn enqueue(
         &mut self,
@@ -394,8 +394,8 @@ impl Core {
         None
     }
 
-    /// Offers a packet to the traffic manager of its port's owner. Without queues each worker sends by its own transmit queue of the
-    /// port, where it has one.
+    /// Offers a packet to the traffic manager of its port's owner. Without queues each worker sends by its own transmit
+    /// queue of the port, where it has one.
     #[inline]
     pub(super) fn offer(
         &mut self,
@@ -415,7 +415,7 @@ impl Core {
         self.offer_as(slot, packet, &arrival)
     }
 
-    /// Offers a packet as this arrival.
+    /// Offers a packet to this worker's traffic manager as `arrival`.
     #[inline]
     pub(super) fn offer_as(
         &mut self,
@@ -474,7 +474,7 @@ impl Core {
     }
 }
 
-/// In egress the path says how the packet got there: one that was resubmitted or recirculated before is a normal one (PSA
+/// The path of a packet in egress: one that was resubmitted or recirculated before is a normal one (PSA
 /// NORMAL_UNICAST).
 fn normal_path(path: u8) -> u8 {
     const RESUBMIT: u8 = PacketPath::Resubmit as u8;

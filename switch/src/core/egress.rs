@@ -1,8 +1,8 @@
-//! The way out: egress passes for what leaves, and the hand-over to ports.
+//! Egress passes for packets that leave, and their hand-over to ports.
 //!
-//! What needs no time on a link (ports without a rate, the control plane) does egress in bursts. A port with a rate sends one packet
-//! after the other, as the traffic manager lets them depart, because the link time of the next depends on the length that egress made of
-//! this one.
+//! Packets that need no link time (ports without a rate, the control plane) do egress in bursts. A port with a rate
+//! sends one packet after the other, as the traffic manager lets them depart, because the link time of the next depends
+//! on the length of this one after egress.
 
 use std::slice;
 
@@ -17,19 +17,19 @@ use crate::ports::TxFrame;
 use crate::stats::DeviceReason;
 use crate::tm::{CONTROL_QUEUE, Charge, Departure, DropReason, PortId};
 
-/// Packets that depart and need no time on a link, and the lists of an egress pass.
+/// Packets that depart and need no link time, and the lists of an egress pass.
 #[derive(Default)]
 pub(super) struct Egress {
-    /// They have not done egress.
+    /// Packets that have not done egress.
     pub(super) departing: Vec<Descriptor>,
-    /// Those whose egress is under way, while others may come.
+    /// Packets whose egress is in progress, while others may be added to `departing`.
     waiting: Vec<Descriptor>,
     burst: Vec<Descriptor>,
     meta: Vec<Intrinsic>,
 }
 
 impl Core {
-    /// Sends what can leave now. Returns the frames that ports took.
+    /// Sends what can leave now. Returns the number of frames that ports took.
     #[inline]
     pub(super) fn transmit(&mut self, mut trace: Option<&mut dyn TraceSink>) -> usize {
         let mut sent = 0;
@@ -46,7 +46,7 @@ impl Core {
         sent
     }
 
-    /// A port that had no room before is asked again.
+    /// Tries again to send on ports that had no room before.
     fn send_blocked(&mut self) -> usize {
         let (mut sent, mut next) = (0, 0);
         while let Some(slot) = self.ports.active.next(next) {
@@ -58,11 +58,12 @@ impl Core {
         sent
     }
 
-    /// Egress for what departs and needs no time on a link. What egress itself sends so by copies waits for the next poll.
+    /// Egress for departing packets that need no link time. Copies that egress itself adds to them wait for the next
+    /// poll.
     pub(super) fn egress_departing(&mut self, mut trace: Option<&mut dyn TraceSink>) {
         let now_ns = self.now.as_ns();
         let Egress { departing, waiting, burst, meta } = &mut self.egress;
-        // The lists go back: no packet costs an allocation.
+        // The lists are reused, so that no packet costs an allocation.
         let mut waiting = std::mem::replace(departing, std::mem::take(waiting));
         let (mut burst, mut meta) = (std::mem::take(burst), std::mem::take(meta));
         let mut packets = waiting.drain(..);
@@ -114,7 +115,7 @@ impl Core {
         sent
     }
 
-    /// Serves the ports that the traffic manager says may send.
+    /// Serves the ports whose queues may send now, by the traffic manager.
     #[inline]
     fn serve(&mut self, mut trace: Option<&mut dyn TraceSink>) -> usize {
         let mut sent = 0;
@@ -123,7 +124,7 @@ impl Core {
                 self.prefetch_behind(id, &departure);
                 self.depart(id, &mut packet, &departure, reborrow(&mut trace));
             }
-            // A drop by WRED, an XON, a packet that was held and now leaves.
+            // Events of a WRED drop, an XON, or a held packet that now leaves.
             self.handle_events();
             let Some(slot) = slot_of(id) else { continue };
             if self.ports[slot].backlog.len() >= BURST_MAX {
@@ -133,7 +134,7 @@ impl Core {
         sent
     }
 
-    /// Asks for the header of the packet that leaves next by a queue: in a long one it was touched long ago.
+    /// Prefetches the header of the packet that leaves next by a queue: in a long queue it was last accessed long ago.
     #[inline]
     fn prefetch_behind(&self, id: PortId, departure: &Departure) {
         if let Some(Descriptor { buf: Some(buf), data_off, .. }) =
@@ -176,7 +177,7 @@ impl Core {
         }
     }
 
-    /// True if the packet leaves; otherwise it was taken.
+    /// Egress of one packet. True if the packet leaves; otherwise it was taken.
     #[inline]
     fn egress_one(
         &mut self,
@@ -207,7 +208,7 @@ impl Core {
         leaves
     }
 
-    /// Does what egress decided. True if the packet leaves; otherwise it was taken.
+    /// Executes the decision of egress. True if the packet leaves; otherwise it was taken.
     #[inline]
     pub(super) fn after_egress(&mut self, packet: &mut Descriptor, intrinsic: &Intrinsic) -> bool {
         if intrinsic.clone_count > 0 {
@@ -232,7 +233,7 @@ impl Core {
         true
     }
 
-    /// The frame of a packet for a port, with its time on the wire.
+    /// Puts the frame of a packet into the backlog of a port, with its time on the wire.
     #[inline]
     pub(super) fn hand_over(
         &mut self,
@@ -249,8 +250,8 @@ impl Core {
         self.ports.active.insert(slot);
     }
 
-    /// Hands the backlog to the port. What finds no room stays; the traffic manager then sends
-    /// nothing more, and a port without a configuration drops what is over a limit.
+    /// Hands the backlog to the port. Frames for which it has no room stay; the traffic manager then sends nothing
+    /// more, and a device without `qos:` drops what exceeds a limit.
     #[inline]
     fn send(&mut self, slot: usize) -> usize {
         let mut all = 0;
@@ -265,7 +266,7 @@ impl Core {
             let result = port.port.tx_burst(&mut self.mem, self.now, &mut port.backlog);
             let gone = before.saturating_sub(self.ports[slot].backlog.len());
             match result {
-                // A port cannot have sent what it did not take.
+                // A port cannot have sent more than it took.
                 Ok(done) => sent = done.sent.min(gone),
                 Err(error) => self.ports.report_error(slot, &error),
             }
@@ -274,7 +275,7 @@ impl Core {
                 self.recording.given(place, &mut self.mem, gone, sent);
             }
             all += sent;
-            // It stopped behind what it gave up; otherwise it has no room.
+            // The port stopped behind frames that it gave up; otherwise it has no room.
             if gone == sent {
                 break;
             }

@@ -1,8 +1,8 @@
-//! What each entry of a table counted, for the tables that count (`counters: true`) or have meters.
+//! Counts of the entries of a table, for tables that count (`counters: true`) or have meters.
 //!
-//! The sums are in [`super::ProgramReport`]. An entry is shown as it is written in an entries file. A meter keeps no count of
-//! its colours, so its rates are shown: what came of a colour is what the program counts. Not for every packet: with all
-//! entries of a large table the caller stands still meanwhile.
+//! The sums are in [`super::ProgramReport`]. An entry is formatted as in an entries file. A meter has no count of its
+//! colours, so its rates are shown; a program counts colours itself where it needs them. Not for use with every packet:
+//! with all entries of a large table the caller is blocked for long.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,10 +16,10 @@ use wireyard_pipeline::trace::names::value;
 use wireyard_tables::counter::Count;
 use wireyard_tables::{Entry, Match, Slot, TableId, TableView, Target};
 
-/// How many entries of each table are shown.
+/// Number of entries shown for each table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntriesShown {
-    /// Those that most packets met.
+    /// Those with the highest packet count.
     Most(usize),
     /// All, oldest first.
     All,
@@ -58,26 +58,26 @@ pub struct TableEntries {
 /// An entry and what it counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EntryReport {
-    /// Keys that it asks for, by name, as they are written in an entries file.
+    /// Its keys by name, in the notation of an entries file.
     #[serde(rename = "match")]
     pub matches: Map<String, Value>,
     /// Its priority, where the table has priorities.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
-    /// What it does.
+    /// Its action, in the notation of an entries file.
     pub action: String,
-    /// Packets that met it, where the table counts.
+    /// Packets that hit it, where the table counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
-    /// Bytes of these.
+    /// Bytes of these packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Rates and bursts of its meter, if it has one; bytes or packets, as the table says.
+    /// Rates and bursts of its meter, if it has one; in bytes or packets, as the table declares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meter: Option<String>,
 }
 
-/// What the entries of the tables of a generation counted.
+/// The counts of the entries of a generation's tables.
 pub(crate) fn entries_of(generation: &Generation, shown: EntriesShown) -> Vec<TableEntries> {
     let program = &generation.program;
     let tables = generation.state.tables();
@@ -104,7 +104,7 @@ pub(crate) fn entries_of(generation: &Generation, shown: EntriesShown) -> Vec<Ta
     all
 }
 
-/// Slots of the entries that most packets met; among equals the lowest slot first.
+/// Slots of the entries with the highest packet counts; among equals the lowest slot first.
 fn most_met(view: &TableView, most: usize, is_there: impl Fn(Slot) -> bool) -> Vec<Slot> {
     let Some(counters) = view.counters() else {
         let slots = 0..view.meters().map_or(0, |meters| meters.size() as u32);
@@ -127,7 +127,7 @@ fn most_met(view: &TableView, most: usize, is_there: impl Fn(Slot) -> bool) -> V
     ranks.map(|Reverse((_, Reverse(index)))| Slot(index as u32)).collect()
 }
 
-/// A match as it is written in an entries file; `None` for one that is left out there.
+/// A match in the notation of an entries file; `None` for a match that is omitted there.
 pub(crate) fn match_text(key: &MatchField, one: &Match) -> Option<String> {
     let shown = |number: u128| value(key.display, key.bits, number);
     Some(match *one {
@@ -139,7 +139,7 @@ pub(crate) fn match_text(key: &MatchField, one: &Match) -> Option<String> {
             None => format!("{} &&& {mask:#x}", shown(value)),
         },
         Match::Range { lo, hi } if lo == hi => shown(lo),
-        // Bounds are counted, not read by their bits.
+        // Bounds are numbers, so they are decimal where other matches are hexadecimal.
         Match::Range { lo, hi } if key.display == Display::Hex => format!("{lo}..{hi}"),
         Match::Range { lo, hi } => format!("{}..{}", shown(lo), shown(hi)),
         Match::Optional(None) | Match::Any => return None,
@@ -169,7 +169,7 @@ fn report(
     }
 }
 
-/// The length of a mask that is written as one: it has all bits, or is the prefix of an address.
+/// The length of a mask that is written as a prefix: it has all bits, or is the prefix of an address.
 fn prefix_of(mask: u128, key: &MatchField) -> Option<u32> {
     let len = mask.count_ones();
     let is_address = matches!(key.display, Display::Ipv4 | Display::Ipv6);

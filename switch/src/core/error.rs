@@ -1,4 +1,4 @@
-//! What a device refuses: ports, queues, captures and traces that cannot be. Nothing has changed then.
+//! Errors of a device about ports, queues, captures and traces. A refused request has changed nothing.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use crate::folder::FileError;
 use crate::tm;
 use crate::units::BitsPerSec;
 
-/// Why a device refuses what it was asked for.
+/// Why a device refuses a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// A number above 65532: those are reserved.
+    /// A number above 65532, which are reserved.
     #[error("port {0}: use 0 to {PORT_MAX}")]
     PortNumber(u16),
     /// Another port has the number.
@@ -36,7 +36,7 @@ pub enum DeviceError {
         /// Its configured rate.
         most: BitsPerSec,
     },
-    /// A port that sends at once, without a rate.
+    /// The port has no rate that could be changed.
     #[error("port {0} has no rate to be changed: give it one in switch.yaml")]
     NoRate(u16),
     /// A capture file that cannot be written.
@@ -44,10 +44,10 @@ pub enum DeviceError {
     Capture {
         /// The port.
         port: u16,
-        /// The file, and what the system says.
+        /// The file, and the operating system's error.
         source: FileError,
     },
-    /// A port that is in one capture file is not moved to another silently.
+    /// A port that is recorded into one file is not moved to another silently.
     #[error("port {port} is being recorded into {}: `wireyard capture stop {port}` first", file.display())]
     Recorded {
         /// The port.
@@ -55,13 +55,13 @@ pub enum DeviceError {
         /// Its file.
         file: PathBuf,
     },
-    /// Two captures of one file.
+    /// The file is already used by another capture.
     #[error("{} is being written already", .0.display())]
     CaptureTaken(PathBuf),
-    /// The program is another one than it was when this was asked.
+    /// The program is not the one that the request was made for.
     #[error("the program was replaced meanwhile: begin again")]
     ProgramReplaced,
-    /// One trace at a time, and no samples beside it.
+    /// Only one trace at a time, and no sampling during it.
     #[error("packets are traced already: wait for its end")]
     Traced,
 }

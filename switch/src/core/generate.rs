@@ -1,27 +1,27 @@
-//! Packet generators: frames that enter ingress by themselves, on time.
+//! Packet generators: frames that the device itself sends into ingress, at given times.
 //!
-//! A frame enters as if its port had received it at the moment it was due, with `path.generated`, and is counted as generated
-//! there. In virtual time that moment is exact; a live loop that comes late sends what it missed in order, a burst in each
-//! poll. A generator is no port: it waits for nothing and is not held back by a pause.
+//! A frame enters as if its port had received it when it was due, with `path.generated`, and is counted as generated
+//! there. In virtual time that instant is exact; a live loop that is late sends the missed frames in order, one burst
+//! in each poll. A generator is no port: it is not held back by a pause.
 
 use wireyard_tables::time::{Span, Time};
 
 use crate::config::generators::GeneratorSection;
 use crate::units::Interval;
 
-/// A frame, and when it comes.
+/// A frame, and its times.
 #[derive(Clone, Debug)]
 pub struct Generator {
     port: u16,
     frame: Box<[u8]>,
     next: Time,
     period: Span,
-    /// Frames to come; `None` never ends.
+    /// Frames left; `None` for no limit.
     left: Option<u64>,
 }
 
 impl Generator {
-    /// `count` frames (`None`: without end) into `port`, the first at `first`, one in each `period` above zero.
+    /// Sends `count` frames (`None`: no limit) into `port`, the first at `first`, one in each `period` above zero.
     pub fn new(
         port: u16,
         frame: Box<[u8]>,
@@ -59,12 +59,12 @@ impl Generators {
         self.0.push(generator);
     }
 
-    /// Ends all of them, or those that would never end.
+    /// Stops all of them, or only those without a frame limit.
     pub(super) fn end(&mut self, only_endless: bool) {
         self.0.retain(|generator| only_endless && generator.left.is_some());
     }
 
-    /// True while one that ends has frames to come.
+    /// True while a generator with a frame limit has frames left.
     pub(super) fn have_frames(&self) -> bool {
         self.0.iter().any(|generator| generator.left.is_some_and(|left| left > 0))
     }
@@ -74,7 +74,7 @@ impl Generators {
         self.0.iter().filter_map(Generator::due).min()
     }
 
-    /// The next frame that is due, its port and its time: in order of time, at one time in the order of the generators.
+    /// The next frame that is due, its port and its time: in order of time, then in the order of the generators.
     pub(super) fn take(&mut self, now: Time) -> Option<(&[u8], u16, Time)> {
         let dues = self.0.iter().enumerate();
         let next = dues.filter_map(|(n, generator)| Some((generator.due()?, n))).min();

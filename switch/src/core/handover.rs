@@ -1,15 +1,15 @@
 //! Several workers on one device: packets that leave by another worker's port.
 //!
-//! Every worker has a [`Core`] of its own on the same packet memory, program and tables. Each port belongs to
-//! one of them, its owner: its priority groups are charged and its pauses decided there, and its queues, egress and transmission are there. It
-//! is received there too, unless several workers serve the port ([`super::served`]).
-//! What ingress sends to a port of another worker goes through a single-producer ring and is offered to that
-//! worker's traffic manager. The charge of its priority group stays with the worker of its ingress port and
-//! comes back through a second ring when the packet has left ([`crate::tm`], borrow).
+//! Every worker has a [`Core`] of its own on the same packet memory, program and tables. Each port belongs to one of
+//! them, its owner: its priority groups are charged and its pauses decided there, and its queues, egress and
+//! transmission are there. It is received there too, unless several workers serve the port ([`super::served`]). A
+//! packet that ingress sends to a port of another worker goes through a single-producer ring and is offered to that
+//! worker's traffic manager. The charge of its priority group stays with the worker of its ingress port and comes back
+//! through a second ring when the packet has left ([`crate::tm`], borrow).
 //!
-//! Packets of one flow come in by one queue of a port and go through the same rings, so their order is kept. A worker
-//! whose ring to another is nearly full takes nothing from its ports: what waits, waits in front of the
-//! switch. This is not a thread: who runs the workers, wakes and stops them, is [`crate::live`].
+//! Packets of one flow are received on one queue of a port and go through the same rings, so their order is kept. A
+//! worker whose ring to another is nearly full receives nothing from its ports: packets then wait outside of the
+//! switch. This module has no threads: [`crate::live`] runs, wakes and stops the workers.
 
 use std::collections::VecDeque;
 
@@ -23,9 +23,9 @@ use crate::ports::absent::AbsentPort;
 use crate::stats::DeviceReason;
 use crate::tm::{Charge, DropReason, PortId, SharedCharge, Terms};
 
-/// Most workers of one device.
+/// Maximum number of workers of a device.
 pub const WORKERS_MAX: usize = 64;
-/// Packets, and charges on their way back, in a ring between two workers.
+/// Capacity of a ring between two workers, in packets or in charges to return.
 const RING: usize = 1024;
 /// Packets that one poll takes from each of the other workers.
 pub(super) const TAKE_MAX: usize = 4 * BURST_MAX;
@@ -33,23 +33,24 @@ pub(super) const TAKE_MAX: usize = 4 * BURST_MAX;
 /// A packet on its way to the worker of its egress port.
 struct Handed {
     packet: Descriptor,
-    /// Bytes missing from a cut capture record; the number in the descriptor is of the sender.
+    /// Bytes missing from a truncated capture record; the number in the descriptor is valid for the sender only.
     missing: u32,
     terms: Terms,
     /// The charge of its priority group, where groups are charged.
     charge: Option<SharedCharge>,
 }
 
-/// Both ends of what one worker and another exchange.
+/// This worker's ends of the rings that it shares with another worker.
 pub(super) struct Peer {
     packets: Producer<Handed>,
     handed: Consumer<Handed>,
-    /// What was received on queues of the other's ports. A ring of its own: packets of `handed` are always taken, so both rings get empty.
+    /// Packets received on queues of the other worker's ports. A separate ring: the packets of `handed` are always
+    /// taken, so both rings empty.
     pub(super) served: Producer<Served>,
-    /// What the other received on queues of this worker's ports.
+    /// Packets that the other worker received on queues of this worker's ports.
     pub(super) received: Consumer<Served>,
     charges: Producer<SharedCharge>,
-    /// Charges that found no room in the ring: one copy of a packet is one charge, and copies are many.
+    /// Charges for which the ring had no room: each copy of a packet has a charge, and copies can be many.
     to_return: VecDeque<SharedCharge>,
     returned: Consumer<SharedCharge>,
 }
@@ -64,9 +65,9 @@ impl Peer {
 /// One worker's rings to and from the others.
 pub struct Mesh {
     me: usize,
-    /// By worker; none for oneself.
+    /// By worker number; `None` at this worker's own.
     peers: Vec<Option<Peer>>,
-    /// Workers, bit by number, that were given something since [`Core::take_wakes`].
+    /// Workers, one bit each by number, that packets or charges were sent to since [`Core::take_wakes`].
     wakes: u64,
 }
 
@@ -77,7 +78,7 @@ impl std::fmt::Debug for Mesh {
 }
 
 impl Mesh {
-    /// The places of `workers` workers, in order.
+    /// One `Mesh` for each of `workers` workers, in order of their numbers.
     pub fn of(workers: usize) -> Vec<Mesh> {
         let place = |me| Mesh { me, peers: Vec::new(), wakes: 0 };
         let mut meshes: Vec<Mesh> = (0..workers).map(place).collect();
@@ -94,7 +95,7 @@ impl Mesh {
         meshes
     }
 
-    /// Its number.
+    /// The number of this worker.
     pub fn me(&self) -> usize {
         self.me
     }
@@ -103,7 +104,7 @@ impl Mesh {
         self.peers.get_mut(usize::from(worker))?.as_mut()
     }
 
-    /// True while another worker's packets or charges wait here, or a charge is to be returned to one.
+    /// True while packets or charges of other workers wait here, or a charge is to be returned.
     pub(super) fn has_pending(&self) -> bool {
         let waits = |peer: &Peer| {
             peer.handed.slots() + peer.received.slots() + peer.returned.slots() > 0
@@ -118,14 +119,14 @@ impl Mesh {
         self.others().any(|peer| peer.packets.slots().min(peer.served.slots()) < BURST_MAX)
     }
 
-    /// True while a ring to the worker of an egress port has no room for another burst. The receiving worker always empties those
-    /// rings, so two workers cannot wait for each other.
+    /// True while a ring to the worker of an egress port has no room for another burst. The receiving worker always
+    /// empties those rings, so two workers cannot wait for each other.
     #[inline]
     pub(super) fn handover_is_crowded(&self) -> bool {
         self.others().any(|peer| peer.packets.slots() < BURST_MAX)
     }
 
-    /// Ingress ports of the packets in rings to this worker.
+    /// Calls `add` with the ingress port of each packet in the rings to this worker.
     pub(super) fn count_handed(&mut self, add: &mut dyn FnMut(u16)) {
         for peer in self.peers.iter_mut().flatten() {
             let waiting = peer.handed.slots();
@@ -145,12 +146,12 @@ impl Mesh {
         self.peers.iter().flatten()
     }
 
-    /// Packets from other workers that were not taken yet.
+    /// Number of packets from other workers that were not taken yet.
     pub(super) fn waiting(&self) -> usize {
         self.others().map(|peer| peer.handed.slots() + peer.received.slots()).sum()
     }
 
-    /// Another worker was given something.
+    /// Notes that `worker` has something to do.
     pub(super) fn wake(&mut self, worker: u8) {
         self.wakes |= 1 << worker;
     }
@@ -185,12 +186,12 @@ fn pair() -> (Peer, Peer) {
 }
 
 impl Core {
-    /// Makes this device one worker of several. Before ports are added.
+    /// Makes this device one worker of several. To be called before ports are added.
     pub fn join(&mut self, mesh: Mesh) {
         self.mesh = Some(mesh);
     }
 
-    /// Adds the place of a port that belongs to another worker.
+    /// Adds a port that belongs to another worker, with `place` in its stead.
     ///
     /// # Errors
     /// As [`Core::add_port`].
@@ -207,17 +208,17 @@ impl Core {
         Ok(())
     }
 
-    /// Workers, bit by number, that have something to do since the last call: wake them.
+    /// Workers, one bit each by number, that got something to do since the last call and have to be woken.
     pub fn take_wakes(&mut self) -> u64 {
         self.mesh.as_mut().map_or(0, |mesh| std::mem::take(&mut mesh.wakes))
     }
 
-    /// True while another worker's packets or charges wait here, or a charge is to be returned to one.
+    /// True while packets or charges of other workers wait here, or a charge is to be returned.
     pub fn has_pending(&self) -> bool {
         self.mesh.as_ref().is_some_and(Mesh::has_pending)
     }
 
-    /// Gives a packet to the worker of its egress port.
+    /// Sends a packet to the worker that owns its egress port.
     pub(super) fn hand_to(&mut self, worker: u8, packet: Descriptor, terms: Terms) {
         let charge = match self.charge_remote(&packet, terms.charge) {
             Ok(charge) => charge,
@@ -244,7 +245,7 @@ impl Core {
         }
     }
 
-    /// Charges the group of a packet that will wait elsewhere; copies that are charged together have
+    /// Charges the priority group of a packet that will wait at another worker; copies that are charged together have
     /// one charge.
     fn charge_remote(
         &mut self,
@@ -267,7 +268,8 @@ impl Core {
         }
     }
 
-    /// Counts a packet that its priority group refused at the queue that it was for, here: the queue's numbers are those of all workers together.
+    /// Counts a packet that its priority group refused at the egress queue it was for, in this worker: a queue's
+    /// counters are the sum over all workers.
     fn count_refused(&mut self, packet: &Descriptor, terms: Terms, reason: DropReason) {
         let Some(to) = self.ports.find(packet.egress_port) else { return };
         // Copies that were refused together are not counted at queues.
@@ -280,8 +282,8 @@ impl Core {
         self.manager.tm.count_refusal(&arrival, reason);
     }
 
-    /// Takes what other workers gave: charges that came back, packets for ports of this one, and what they received on queues of these.
-    /// Returns the number of packets.
+    /// Takes from the other workers: returned charges, packets for ports of this worker, and packets that they received
+    /// on queues of its ports. Returns the number of packets.
     pub(super) fn take_handed(&mut self) -> usize {
         self.copies.made = 0;
         let workers = self.mesh.as_ref().map_or(0, |mesh| mesh.peers.len());
@@ -327,7 +329,7 @@ impl Core {
         self.manager.release_copies(self.now, charge);
     }
 
-    /// Gives a charge back to the worker whose charge it is.
+    /// Returns a charge to the worker that made it.
     pub(super) fn give_back(&mut self, worker: u8, charge: SharedCharge) {
         let Some(mesh) = &mut self.mesh else { return };
         if let Some(peer) = mesh.peer(worker)

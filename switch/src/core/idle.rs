@@ -1,6 +1,6 @@
-//! Idle entries: notices of them, and their removal where the table asks for it.
+//! Idle entries: notices of them, and their removal where the table declares it.
 //!
-//! An entry is idle when no packet hit it for its idle timeout. As PSA has it, the entry stays and the control plane gets a
+//! An entry is idle when no packet hit it for its idle timeout. As in PSA, the entry stays and the control plane gets a
 //! notification, which may remove it; with `on_idle: remove` the device does so itself, as a bridge ages addresses.
 
 use super::message::{Message, Topic};
@@ -9,7 +9,7 @@ use wireyard_pipeline::ids::{Id, TableId};
 use wireyard_tables::Entry;
 use wireyard_tables::time::Time;
 
-/// Slots of a table that one [`super::Core::age`] looks at.
+/// Slots of a table that one [`super::Core::age`] checks.
 const SLOTS_MAX: usize = 65_536;
 
 /// An entry that no packet hit for its idle timeout.
@@ -19,28 +19,28 @@ pub struct IdleEntry {
     pub table: TableId,
     /// The entry.
     pub entry: Entry,
-    /// It is gone.
+    /// It was removed.
     pub removed: bool,
 }
 
-/// Looks for idle entries.
+/// Finds idle entries.
 #[derive(Debug, Default)]
 pub(super) struct IdleWatch {
-    /// Tables whose idle entries a message named: generation and table.
+    /// Tables, with their generation, for which a message was already written.
     reported: Vec<(u16, TableId)>,
 }
 
 impl IdleWatch {
-    /// Looks for idle entries, at a bounded number of slots of each table, and removes those of tables that ask for it. Returns
-    /// what it found, for the control plane: an entry that stays is returned once in each timeout. The first
-    /// one of a table that stays is also a message.
+    /// Finds idle entries, at a bounded number of slots of each table, and removes those of tables with `on_idle:
+    /// remove`. Returns them for the control plane: an entry that stays is returned once in each timeout. The first one
+    /// of a table that stays is also a message.
     pub(super) fn age(
         &mut self,
         generation: &Generation,
         now: Time,
         messages: &mut Vec<Message>,
     ) -> Vec<IdleEntry> {
-        // Numbers of programs are used again.
+        // Generation numbers are reused.
         self.reported.retain(|(id, _)| *id == generation.id);
         let mut all = Vec::new();
         for (table, declared) in generation.program.tables.entries() {
@@ -53,7 +53,7 @@ impl IdleWatch {
                 true => tables.age_out(id, now, SLOTS_MAX),
                 false => tables.newly_idle(id, now, SLOTS_MAX),
             };
-            // A table that moved to the next program is looked at there.
+            // A table that moved to the next program is checked there.
             let found = found.unwrap_or_default();
             self.count(generation, table, found.len(), messages);
             all.extend(found.into_iter().map(|(_, entry)| IdleEntry { table, entry, removed }));

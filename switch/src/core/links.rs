@@ -1,8 +1,8 @@
-//! Ports that come and go, and their links: which are up, who may send, when frames arrive by themselves, and their end.
+//! Adding and removing ports, the state of their links, and the end of their input.
 //!
-//! What a port does is in [`ports`](crate::ports). Here a link that went down or is blocked
-//! is reported to the traffic manager, so that what waits for it has a fate and others lose nothing. What waits for a port that is removed is
-//! dropped as `port_removed`, its pauses end, and its number is unknown to the program from then on.
+//! What a port does is in [`ports`](crate::ports). Here a link that went down or is blocked is reported to the traffic
+//! manager, which drops or keeps what is queued for it, without loss for other ports. What is queued for a port that is
+//! removed is dropped as `port_removed`, its pauses end, and its number no longer exists for the program.
 
 use std::os::fd::RawFd;
 
@@ -18,7 +18,8 @@ use crate::recorder::Recorder;
 use crate::stats::DeviceReason;
 
 impl Core {
-    /// Adds a port, also while packets flow. A number that was removed goes on with its counters. A port that cannot be added is closed.
+    /// Adds a port, also while packets flow. A number that was removed before keeps its counters. A port that cannot be
+    /// added is closed.
     ///
     /// # Errors
     /// The number is taken, or reserved ([`DeviceError::PortNumber`]).
@@ -32,7 +33,7 @@ impl Core {
         Ok(())
     }
 
-    /// Makes a place in the traffic manager for a port that comes.
+    /// Makes a traffic manager port for a port that is to be added.
     fn add_queues_of(&mut self, number: u16) -> Result<(), DeviceError> {
         self.ports.check_number(number)?;
         match self.ports.removed(number) {
@@ -41,8 +42,8 @@ impl Core {
         }
     }
 
-    /// Adds a port that was opened by this specification, and begins its capture file if it has one; what the user should know about it
-    /// comes back.
+    /// Adds a port opened from this specification, and begins its capture file if it has one; returns messages for the
+    /// user about it.
     ///
     /// # Errors
     /// The number is taken, or the capture file cannot be written.
@@ -62,18 +63,16 @@ impl Core {
         Ok(opened.notices)
     }
 
-    /// Begins the capture file of a port that the device has, if its specification names one.
+    /// Begins the capture file of an existing port, if its specification names one.
     pub(crate) fn record_as(&mut self, number: u16, spec: &PortSpec) -> Result<(), DeviceError> {
         let Some(file) = &spec.capture else { return Ok(()) };
         self.record(number, file)
     }
 
-    /// Gives the device real queues: class maps, buffers, schedulers, flow control. Ports are named by
-    /// their numbers; one that `qos` does not name has no rate and sends no pauses. Ports may be added
-    /// before and after.
+    /// Configures the device with queues: class maps, buffers, schedulers, flow control. Ports are identified by their
+    /// numbers; one that `qos` does not name has no rate and sends no pauses. Ports may be added before and after.
     ///
-    /// # Errors
-    /// Packets are inside, or `qos` was not made by its own checks.
+    /// Packets are queued, or `qos` did not pass its own checks.
     pub fn set_qos(&mut self, qos: &Qos) -> Result<(), DeviceError> {
         if self.queued() > 0 {
             return Err(DeviceError::PacketsInside);
@@ -93,7 +92,7 @@ impl Core {
         Ok(())
     }
 
-    /// The source address of the frames that a port itself sends; ports may be added later.
+    /// Sets the source address of the frames that a port itself sends; the port may be added later.
     pub fn set_mac(&mut self, number: u16, mac: [u8; 6]) {
         self.ports.set_mac(number, mac);
     }
@@ -104,7 +103,7 @@ impl Core {
         Some(self.ports[slot].port.as_mut())
     }
 
-    /// Looks at the links; messages say what changed, and what ports found out since they were opened.
+    /// Checks the links. Messages report changes, and what ports have found out since they were opened.
     pub fn check_links(&mut self, now: Time) {
         self.now = now;
         for index in 0..self.ports.len() {
@@ -117,8 +116,8 @@ impl Core {
         self.recording.check(&mut self.ports.messages);
     }
 
-    /// Reports to the traffic manager about a link that went down or came back: what was queued for it is
-    /// dropped, others lose nothing. Without a configuration the port itself says what it could not send.
+    /// Reports a link that went down or up to the traffic manager: packets queued for it are dropped, other ports lose
+    /// nothing. Without `qos:` the port itself reports what it could not send.
     pub(super) fn report_link(&mut self, slot: usize) {
         let is_down = self.manager.configured && self.ports[slot].link_is_down();
         let is_mine = self.ports[slot].present && self.ports.is_here(slot);
@@ -132,7 +131,7 @@ impl Core {
         }
     }
 
-    /// Stops or resumes transmission on a port; what is for it waits in its queues meanwhile.
+    /// Stops or resumes transmission on a port; packets for it wait in its queues meanwhile.
     pub fn block(&mut self, now: Time, number: u16, is_blocked: bool) {
         let Some(slot) = self.ports.find(number) else { return };
         self.now = now;
@@ -140,18 +139,18 @@ impl Core {
         self.report_blocked(slot);
     }
 
-    /// True when every port has come to the end of its input, generators that end have ended, and nothing waits. Not while
-    /// all ports are removed: they may come back.
+    /// True when the input of every port has ended, generators with a frame limit are done, and nothing is queued.
+    /// False while all ports are removed: they may be added again.
     pub fn is_finished(&mut self, now: Time) -> bool {
         self.queued() == 0 && !self.generates() && self.ports.have_ended(now)
     }
 
-    /// When the next frame of an input with its own time arrives; `None` when none will.
+    /// Arrival time of the next frame of an input with its own timing; `None` when there is none.
     pub fn next_arrival(&mut self) -> Option<Time> {
         self.ports.next_arrival()
     }
 
-    /// The same for one port.
+    /// Like [`Core::next_arrival`], for one port.
     pub fn next_arrival_at(&mut self, number: u16) -> Option<Time> {
         let slot = self.ports.find(number)?;
         self.ports[slot].port.next_arrival()
@@ -162,17 +161,18 @@ impl Core {
         self.ports.poll_fds()
     }
 
-    /// True if every port is asked in every poll, whatever its descriptor says.
+    /// True if every port must be polled in every poll, regardless of its descriptor.
     pub fn polls_always(&self) -> bool {
         self.ports.are_always_polled()
     }
 
-    /// How often ports came or went: who waits on their descriptors has to look again.
+    /// Number of changes of the set of ports: a caller that waits on their descriptors must read them again when it
+    /// changes.
     pub fn port_changes(&self) -> u64 {
         self.ports.changes
     }
 
-    /// Sends what waits and closes the ports.
+    /// Sends what is queued and closes the ports.
     pub fn drain(&mut self, now: Time) -> Vec<PortError> {
         for _ in 0..PASSES_MAX {
             if self.queued() == 0 {
@@ -183,7 +183,7 @@ impl Core {
         self.close()
     }
 
-    /// Pushes out what is under way, closes the ports and capture files, and gives the chunks back.
+    /// Flushes and closes the ports and capture files, and returns their chunks.
     pub fn close(&mut self) -> Vec<PortError> {
         let mut errors = Vec::new();
         for slot in self.ports.iter_mut() {
@@ -196,12 +196,13 @@ impl Core {
         errors
     }
 
-    /// True while the link of a port is up but has no carrier: where that is new, the system takes up to a second to see it.
+    /// True while the link of a port is up without carrier: after a link comes up, the operating system takes up to a
+    /// second to detect the carrier.
     pub fn waits_for_carrier(&mut self, now: Time) -> bool {
         self.ports.wait_for_carrier(now)
     }
 
-    /// Takes a port out of the device and closes it. An error is what the port said about its last frames.
+    /// Removes a port from the device and closes it. The returned error is the port's, about its last frames.
     ///
     /// # Errors
     /// There is no such port.
@@ -215,8 +216,9 @@ impl Core {
         Ok(error)
     }
 
-    /// Takes a port out of the device and leaves it open. An error is what the port said about its last frames. Of several workers
-    /// each takes it out, its own last: what the others have given that one by then is dropped there.
+    /// Removes a port from the device and leaves it open. The returned error is the port's, about its last frames. Each
+    /// of several workers removes it, its owner last: packets that the others have sent to the owner by then are
+    /// dropped there.
     ///
     /// # Errors
     /// There is no such port.
@@ -241,16 +243,16 @@ impl Core {
         Ok((port, error))
     }
 
-    /// Takes a port of another worker out of the device, where it is there; its queue here comes back, if there is one.
+    /// Removes a port of another worker from the device, if it exists here; returns its queue here, if there is one.
     pub(crate) fn detach_queue(&mut self, now: Time, number: u16) -> Option<Box<dyn Port>> {
         let slot = self.ports.find(number)?;
         let has_queue = self.ports[slot].has_queue;
-        // What is wrong with its link is reported by its owner.
+        // Errors of its link are reported by its owner.
         let (port, _) = self.detach_port(now, number).ok()?;
         has_queue.then_some(port)
     }
 
-    /// Puts another port in the place of one, made of it. False: there is no such port here.
+    /// Replaces a port by another that `make` builds from it. False: there is no such port here.
     pub(crate) fn exchange_port(
         &mut self,
         now: Time,
@@ -271,10 +273,10 @@ impl Core {
         true
     }
 
-    /// Whether these ports can be recorded: none of them is.
+    /// Checks that none of these ports is recorded.
     ///
     /// # Errors
-    /// One is recorded already: its file would end, and nothing would say so.
+    /// One is recorded already: its file would end without a message.
     pub(crate) fn check_recorded(&self, numbers: &[u16]) -> Result<(), DeviceError> {
         for number in numbers {
             let slot = self.ports.find(*number).map(|slot| &self.ports[slot]);
@@ -306,7 +308,8 @@ impl Core {
         Ok(())
     }
 
-    /// Records a port, or all, no more; files that no port is recorded in end. How many ports were recorded.
+    /// Stops recording a port, or all; files that record no port any more are ended. Returns the number of ports that
+    /// were recorded.
     pub(crate) fn stop_recording(&mut self, number: Option<u16>) -> usize {
         let slots = 0..self.ports.len();
         let slots = slots.filter(|slot| number.is_none_or(|it| it == self.ports[*slot].number));
@@ -318,7 +321,8 @@ impl Core {
         stopped
     }
 
-    /// Records the port in this slot no more, because it `goes` or by command; false: it was not recorded.
+    /// Stops recording the port in this slot, because the port is removed (`goes`) or by command; false: it was not
+    /// recorded.
     fn leave_recording(&mut self, slot: usize, goes: bool) -> bool {
         let Some(place) = self.ports[slot].recorded.take() else { return false };
         let is_used = |slot: &Slot| slot.recorded.is_some_and(|one| one.file == place.file);
@@ -329,7 +333,7 @@ impl Core {
         true
     }
 
-    /// Drops what the port was about to be given.
+    /// Drops packets that were about to be given to the port.
     fn drop_waiting(&mut self, slot: usize) {
         let number = self.ports[slot].number;
         for packet in std::mem::take(&mut self.egress.departing) {

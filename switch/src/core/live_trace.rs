@@ -1,10 +1,11 @@
-//! Traces of packets that pass a live device: which packets, how many, and where their events go.
+//! Traces of packets in a live device: which packets, how many, and where their events are sent.
 //!
-//! A packet that is looked at is done by the interpreter; all others are done as ever. How many are looked at is bounded for each second and
-//! worker, so that a trace that waits for a rare packet does not slow down a busy device: a packet is looked at if it came in by the right
-//! port and has the bytes of every field that the filter compares for equality. Whether the filter is met is decided from the events
-//! of its ingress pass. Later passes of a packet that met it are traced too, whichever worker does them: a packet is recognised by its ingress
-//! port and time and its chunk of packet memory. A reader that takes nothing loses traces; no worker waits for it.
+//! A packet that is examined is run by the interpreter; all others are run as usual. The number examined is bounded for
+//! each second and worker, so that a trace that waits for a rare packet does not slow down a busy device: a packet is
+//! examined if it was received by the right port and has the bytes of every field that the filter compares for
+//! equality. Whether the packet meets the filter is decided from the events of its ingress pass. Later passes of a
+//! packet that met it are traced too, by whichever worker runs them: a packet is recognised by its ingress port and
+//! time and its chunk of packet memory. A reader that is too slow loses traces; no worker waits for it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,65 +21,65 @@ use super::sampler::Sampler;
 use super::{Core, DeviceError, Progress};
 use crate::sync;
 
-/// Bytes of a packet in which the fields of a filter are searched.
+/// Bytes at the start of a packet in which the fields of a filter are searched.
 const SEARCHED_BYTES: usize = 256;
-/// Events of a pass that are kept.
+/// Maximum number of events kept of a pass.
 const EVENTS_MAX: usize = 4096;
-/// Packets that met the filter and whose later passes are traced.
+/// Number of packets that met the filter and whose later passes are traced, at most.
 const FOLLOWED_MAX: usize = 64;
-/// Chunks that the copies of such a packet are recognised by.
+/// Chunks by which copies of such a packet are recognised, at most.
 const CHUNKS_MAX: usize = 16;
 
-/// Decides from the events of an ingress pass.
+/// Decides from the events of an ingress pass whether a packet meets the filter.
 pub type EventFilter = Arc<dyn Fn(&[Event]) -> bool + Send + Sync>;
 
 /// A pass of a packet that met the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassTrace {
-    /// Which packet of this trace, from 1 on: all passes of a packet have one number.
+    /// Number of the packet in this trace, from 1; all passes of a packet have the same.
     pub packet: u32,
     /// Ingress or egress.
     pub half: Half,
-    /// What happened.
+    /// Events of the pass.
     pub events: Vec<Event>,
 }
 
 /// Which packets are traced.
 #[derive(Clone)]
 pub struct TraceRequest {
-    /// The program that the filter is of; the trace ends with it.
+    /// The program that the filter refers to; the trace ends with it.
     pub program: Arc<Program>,
-    /// Packets of this port only.
+    /// Ports whose packets are traced.
     pub scope: Scope,
     /// Byte strings that a packet must contain.
     pub needles: Vec<Vec<u8>>,
-    /// Decides from the events of an ingress pass.
+    /// Decides from the events of an ingress pass whether a packet is traced.
     pub filter: EventFilter,
-    /// Packets, by all workers together, at most.
+    /// Maximum number of packets, of all workers together.
     pub count: u32,
-    /// Packets that a worker looks at in a second, at most.
+    /// Maximum number of packets that a worker examines in a second.
     pub rate: u32,
 }
 
-/// A trace of all workers: what is traced, how long, and where it goes.
+/// A trace of all workers: what is traced, until when, and the receiver.
 #[derive(Clone)]
 pub(crate) struct TraceTask {
-    /// Which packets.
+    /// Which packets are traced.
     pub(crate) request: TraceRequest,
-    /// The end, in the device's time.
+    /// End of the trace, in the device's time.
     pub(crate) until: Time,
-    /// Where the passes go.
+    /// Receiver of the passes.
     pub(crate) to: SyncSender<PassTrace>,
-    /// What the workers share.
+    /// State shared by the workers.
     pub(crate) shared: Arc<TraceShared>,
 }
 
-/// What the workers of a trace share.
+/// State shared by the workers of a trace.
 #[derive(Debug, Default)]
 pub struct TraceShared {
-    /// The reader is gone.
+    /// Tracing is over: the reader was dropped.
     pub over: AtomicBool,
-    /// Packets that were not looked at, because more than the rate had to be.
+    /// Packets that were not examined, because the rate was reached.
     pub skipped: AtomicU64,
     /// Passes for which the reader had no room.
     pub lost: AtomicU64,
@@ -94,7 +95,7 @@ impl TraceShared {
 /// Packets that met the filter.
 #[derive(Debug, Default)]
 struct Followed {
-    /// All of them.
+    /// Their number so far.
     count: u32,
     /// The latest of them.
     packets: VecDeque<FollowedPacket>,
@@ -113,7 +114,7 @@ impl Followed {
         self.packets.iter_mut().find(|one| one.received == received && one.chunks.contains(&chunk))
     }
 
-    /// One more packet; its number.
+    /// Adds a packet; returns its number.
     fn add(&mut self, packet: &Descriptor, chunks: Vec<u32>) -> u32 {
         self.count += 1;
         if self.packets.len() == FOLLOWED_MAX {
@@ -133,16 +134,16 @@ fn chunk(packet: &Descriptor) -> Option<u32> {
     packet.buf.as_ref().map(|buf| buf.index())
 }
 
-/// What looks at packets that pass a worker.
+/// Where the events of packets on a worker are sent.
 pub(super) enum Look {
     /// A trace.
     Trace(LiveTrace),
-    /// Samples, until a trace begins.
+    /// Sampling, until a trace begins.
     Samples(Sampler),
 }
 
 impl Look {
-    /// Another poll begins; false if nothing looks any more.
+    /// Begins another poll; false if tracing has ended.
     fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
         match self {
             Look::Trace(trace) => trace.begin(now, generation),
@@ -158,25 +159,25 @@ impl Look {
     }
 }
 
-/// A worker's part of a trace that is going on.
+/// A worker's part of a trace.
 pub(super) struct LiveTrace {
     task: TraceTask,
-    /// The program's number in packets.
+    /// The generation number that packets carry.
     generation: u16,
     is_over: bool,
-    /// Looks that are left of this second, and when it began.
+    /// Packets that may still be examined in this second, and when it began.
     looks: u32,
     since: Time,
     pass: TracedPass,
 }
 
-/// The pass that goes on.
+/// The pass in progress.
 #[derive(Default)]
 struct TracedPass {
     half: Half,
-    /// The chunk that it began with.
+    /// The packet's chunk when the pass began.
     chunk: Option<u32>,
-    /// Of a packet that met the filter before.
+    /// The packet's number, if it met the filter before.
     number: Option<u32>,
     events: Vec<Event>,
 }
@@ -187,7 +188,7 @@ impl LiveTrace {
         LiveTrace { task, generation, is_over: false, looks, since: now, pass }
     }
 
-    /// Another poll begins; false if nothing is to be traced any more.
+    /// Begins another poll; false if the trace has ended.
     fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
         if now.since(self.since) >= Span::from_ms(1000) {
             (self.since, self.looks) = (now, self.task.request.rate);
@@ -203,7 +204,7 @@ impl LiveTrace {
         self.task.request.needles.iter().all(has)
     }
 
-    /// Whether there is a look left for a packet that was not traced before.
+    /// True if a packet that was not traced before is to be examined.
     fn looks_at(&mut self, bytes: &[u8]) -> bool {
         let shared = &self.task.shared;
         if !self.has_needles(bytes) || shared.followed().count >= self.task.request.count {
@@ -217,7 +218,7 @@ impl LiveTrace {
         true
     }
 
-    /// The number of the packet whose pass is over, if it is wanted.
+    /// The number of the packet whose pass ended, if it is traced.
     fn number(&self, packet: &Descriptor) -> Option<u32> {
         let mut followed = self.task.shared.followed();
         let chunks = || self.pass.chunk.into_iter().chain(chunk(packet));
@@ -278,7 +279,7 @@ impl Core {
     /// Begins a trace.
     ///
     /// # Errors
-    /// One is going on, or the program is another one.
+    /// Another trace is in progress, or the program was replaced.
     pub(crate) fn start_trace(&mut self, task: TraceTask, now: Time) -> Result<(), DeviceError> {
         self.refresh_program();
         let current = self.generation().map(|current| (current.id, &current.program));
@@ -294,7 +295,7 @@ impl Core {
         Ok(())
     }
 
-    /// A trace is going on.
+    /// True while a trace is in progress.
     pub(super) fn is_traced(&mut self, now: Time) -> bool {
         let id = self.generation().map(|current| current.id);
         match self.live_trace.as_deref_mut() {

@@ -1,10 +1,10 @@
-//! The traffic manager as the core sees it: with port numbers, class maps and named reasons.
+//! The core's interface to the traffic manager: port numbers, class maps and named reasons.
 //!
-//! Every core has one. Without a configuration it is [`Preset::Plain`](crate::config::qos::Preset)
-//! and all ports are without a rate: then packets go out at once without classification, and only
-//! what a program delays or holds waits in it.
+//! Every core has one. Without a configuration it is [`Preset::Plain`](crate::config::qos::Preset) and all ports are
+//! without a rate: then packets leave at once without classification, and only packets that a program delays or holds
+//! wait in it.
 //!
-//! Port 0 of the traffic manager is the CPU port, and the place of whatever has no port; port n + 1 is
+//! Port 0 of the traffic manager is the CPU port, and stands for the ingress of packets without a port; port n + 1 is
 //! slot n of the core.
 
 use wireyard_pipeline::exec::{Descriptor, Intrinsic, flags};
@@ -20,11 +20,11 @@ use crate::tm::{
 };
 use crate::units::BitsPerSec;
 
-/// A packet that the device made itself: it sees no egress processing. A bit of
-/// [`Descriptor::flags`] that programs do not have.
+/// Set in a packet that the device itself made: it skips egress processing. A bit of [`Descriptor::flags`] that
+/// programs do not have.
 pub(super) const DEVICE_ORIGINATED: u8 = 1 << 7;
 
-/// When a packet may enter its queue, as ingress decided.
+/// When a packet may enter its queue, by the decision of ingress.
 pub(super) fn release_of(intrinsic: &Intrinsic, now: Time) -> Release {
     if intrinsic.hold_packets > 0 {
         let timeout = Span::from_ns(intrinsic.hold_timeout_ns);
@@ -34,35 +34,35 @@ pub(super) fn release_of(intrinsic: &Intrinsic, now: Time) -> Release {
     if at > now { Release::At(at) } else { Release::Immediate }
 }
 
-/// The traffic manager with its maps; what every packet touches stands together, first.
+/// The traffic manager with its maps. Fields that every packet uses come first, together.
 #[repr(C)]
 pub(super) struct Manager {
-    /// A configuration was given; otherwise packets have no class but what a program assigns.
+    /// True with `qos:`; otherwise packets have no class but one that a program assigns.
     pub(super) configured: bool,
-    /// By traffic manager port.
+    /// By number of the traffic manager's port.
     maps: Vec<Classifier>,
     pub(super) tm: Tm<Descriptor>,
     /// By [`DropReason`].
     reasons: [ReasonIndex; DropReason::ALL.len()],
-    /// What ports get.
+    /// The configuration of ports.
     qos: Qos,
-    /// A port that no configuration names.
+    /// The configuration of ports that `qos` does not name.
     template: QosPort,
 }
 
-/// The traffic manager's port of a slot.
+/// The traffic manager's port number of a slot.
 #[inline]
 pub(super) fn port_id(slot: usize) -> PortId {
     PortId(u16::try_from(slot + 1).unwrap_or(u16::MAX))
 }
 
-/// The slot of a traffic manager's port; `None` is the CPU port.
+/// The slot of a traffic manager's port; `None` for the CPU port.
 #[inline]
 pub(super) fn slot_of(port: PortId) -> Option<usize> {
     usize::from(port.0).checked_sub(1)
 }
 
-/// A port that has no rate, sends no pauses and reserves nothing, in the pools of `like`.
+/// A port without rate, pauses and reserved bytes, in the pools of `like`.
 fn unnamed(like: &QosPort) -> QosPort {
     let mut port = like.clone();
     port.tm = PortConfig {
@@ -88,7 +88,7 @@ fn plain() -> Option<Qos> {
 }
 
 impl Manager {
-    /// Without a configuration, for as many packets as there are chunks.
+    /// Without `qos:`, for as many packets as there are chunks.
     pub(super) fn plain(chunks: u32, reasons: &mut Reasons) -> Manager {
         let mut qos = plain().unwrap_or_else(|| unreachable!("the plain preset is tested"));
         qos.tm.packet_slots = chunks;
@@ -96,7 +96,7 @@ impl Manager {
         Manager::new(qos, false, reasons)
     }
 
-    /// With a configuration.
+    /// With `qos:`.
     pub(super) fn configured(qos: &Qos, reasons: &mut Reasons) -> Manager {
         Manager::new(qos.clone(), true, reasons)
     }
@@ -112,7 +112,7 @@ impl Manager {
             qos,
             reasons: DropReason::ALL.map(|reason| reasons.intern(reason.name())),
         };
-        // A pool that the template names is there: it comes from the same configuration.
+        // A pool that the template names exists: it is from the same configuration.
         let cpu = manager.template.clone();
         let _ = manager.add(&cpu);
         manager
@@ -124,32 +124,33 @@ impl Manager {
         Ok(())
     }
 
-    /// What the configuration says about port `number`.
+    /// The configuration of port `number`.
     fn configuration(&self, number: u16) -> QosPort {
         let mut ports = self.qos.ports.iter();
         let named = ports.find(|port| self.configured && port.number.0 == number);
         named.unwrap_or(&self.template).clone()
     }
 
-    /// The next slot is port `number`.
+    /// Adds port `number`, in the next slot.
     pub(super) fn add_port(&mut self, number: u16) -> Result<(), DeviceError> {
         let port = self.configuration(number);
         self.add(&port)
     }
 
-    /// A slot whose port was removed is port `number` again.
+    /// Adds port `number` again in its slot, after it was removed.
     pub(super) fn restore_port(&mut self, slot: usize, number: u16) -> Result<(), DeviceError> {
         let (id, port) = (port_id(slot), self.configuration(number));
         Ok(self.tm.restore_port(id, port.tm)?)
     }
 
-    /// True if egress of a packet for this slot may follow its ingress at once: there is no class to look at, and nothing keeps it.
+    /// True if egress of a packet for this slot may directly follow its ingress: no class is needed, and the packet
+    /// does not wait.
     #[inline]
     pub(super) fn is_open(&self, slot: usize) -> bool {
         !self.configured && self.tm.passes(port_id(slot)) && !self.tm.is_counting()
     }
 
-    /// Decides class and group of a packet, where its program did not.
+    /// Sets class and group of a packet, unless its program did.
     #[inline]
     pub(super) fn classify(
         &self,
@@ -176,7 +177,7 @@ impl Manager {
         map.map_or(0, |map| map.queue(traffic_class))
     }
 
-    /// What the traffic manager needs to know about a packet of `bytes`.
+    /// What the traffic manager needs about a packet of `bytes`.
     #[inline]
     pub(super) fn arrival(
         &self,
@@ -199,7 +200,7 @@ impl Manager {
         }
     }
 
-    /// Charges the memory of a packet once for the copies that follow; without a configuration each pays for itself.
+    /// Charges the memory of a packet once for the copies that follow; without `qos:` each copy is charged itself.
     /// [`Manager::release_copies`] follows when all were offered.
     pub(super) fn charge_copies(
         &mut self,
@@ -216,20 +217,20 @@ impl Manager {
         charged.map_or_else(Charge::Refused, Charge::Shared)
     }
 
-    /// All copies were offered.
+    /// Ends [`Manager::charge_copies`]: all copies were offered.
     pub(super) fn release_copies(&mut self, now: Time, charge: Charge) {
         if let Charge::Shared(memory) = charge {
             self.tm.release_shared(now, memory);
         }
     }
 
-    /// The ledger's reason.
+    /// The reason of the ledger.
     #[inline]
     pub(super) fn reason(&self, reason: DropReason) -> ReasonIndex {
         self.reasons[reason as usize]
     }
 
-    /// Packets in it.
+    /// Number of packets in it.
     #[inline]
     pub(super) fn queued(&self) -> usize {
         self.tm.slots().0 as usize
@@ -240,8 +241,8 @@ impl Manager {
         self.qos.report.pools.iter().map(|pool| pool.name.as_str())
     }
 
-    /// Changes the rate of port `number` in this slot, which has one. With a lossless class it can only be lower than configured: the
-    /// headroom was computed for that rate.
+    /// Changes the rate of port `number` in this slot, which must have a rate. With a lossless class the new rate is at
+    /// most the configured one: the headroom was computed for that.
     pub(super) fn set_rate(
         &mut self,
         now: Time,
@@ -265,7 +266,7 @@ impl Manager {
         self.tm.rate(port_id(slot)).map(BitsPerSec::get)
     }
 
-    /// True for a slot whose port is stopped by received pauses.
+    /// True for a slot whose port stops on received pauses.
     pub(super) fn obeys_pauses(&self, slot: usize) -> bool {
         self.flow_control(slot) != FlowControl::Off
     }
@@ -275,13 +276,13 @@ impl Manager {
         self.tm.flow_control(port_id(slot)).map(|flow| flow.mode).unwrap_or_default()
     }
 
-    /// When it has something to do.
+    /// When the traffic manager has work.
     #[inline]
     pub(super) fn next_deadline(&mut self) -> Deadline {
         self.tm.next_deadline()
     }
 
-    /// When it has something to do that can be seen.
+    /// When the traffic manager has work whose effect is visible outside of it.
     #[inline]
     pub(super) fn next_effect(&mut self) -> Deadline {
         self.tm.next_effect()

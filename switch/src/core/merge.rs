@@ -1,15 +1,16 @@
 //! The statistics of several workers as those of one switch.
 //!
-//! A queue and a group are at one worker only, but what a queue refused is counted where the packet came in; ledgers, a port's own counters, pools and notices are
-//! sums. What the program counted is the same for all workers, who share its state. Peaks of pools are
-//! sums of the peaks of their parts, which may have been at different times.
+//! A queue and a group are at one worker only, but packets that a queue refused are counted at the worker that received
+//! them; ledgers, a port's own counters, pools and notices are sums. The counts of the program are the same for all
+//! workers, which share its state. Peaks of pools are sums of the peaks of their parts, which may have been at
+//! different times.
 
 use super::{
     NotificationReport, PoolReport, PortQueues, PortReport, QueueReport, QueueingReport, Statistics,
 };
 
 impl Statistics {
-    /// Adds what another worker of the same switch counted.
+    /// Adds the counts of another worker of the same switch.
     pub fn merge(&mut self, other: &Statistics) {
         self.total.merge(&other.total);
         self.cpu.merge(&other.cpu);
@@ -39,7 +40,7 @@ impl Statistics {
 impl PortReport {
     fn merge(&mut self, other: &PortReport) {
         self.ledger.merge(&other.ledger);
-        // Each worker has the numbers of its own queues of the link.
+        // Each worker counts for its own queues of the link.
         self.medium.add(&other.medium);
         self.faults = match (self.faults, other.faults) {
             (Some(mine), Some(theirs)) => Some(mine.and(&theirs)),
@@ -92,7 +93,7 @@ impl PortQueues {
 }
 
 impl QueueReport {
-    /// One of both is of a worker that has no packet of the queue.
+    /// At most one of the two workers has packets of the queue; the other has only refused some.
     fn merge(&mut self, other: &QueueReport) {
         let refused = self.refused + other.refused;
         if other.admitted + other.passed > 0 || other.paused {

@@ -4,14 +4,14 @@ use std::fmt;
 
 use super::notice::DeviceEvent;
 
-/// What a message is about.
+/// The subject of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// An event, which subscribers of the control handle get too.
+    /// An event, which is also sent to subscribers of the control handle.
     Event(DeviceEvent),
-    /// Something that a port found out.
+    /// A finding of a port.
     Port(u16),
-    /// Something is wrong with a port: it cannot send, receive or write.
+    /// An error of a port: it cannot send, receive or write.
     PortError(u16),
     /// A capture cannot be written.
     Capture,
@@ -22,7 +22,7 @@ pub enum Topic {
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it is about.
+    /// Its subject.
     pub topic: Topic,
     /// The text.
     pub text: String,

@@ -1,4 +1,4 @@
-//! Notices of a worker to its subscribers: digests, punted packets, idle entries and events. How they are read is in
+//! Notices of a worker to its subscribers: digests, punted packets, idle entries and events. Readers are in
 //! [`control`](crate::control::Stream).
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Interest {
     /// Everything.
     pub const ALL: Interest = Interest { digests: true, packets: true, idle: true, events: true };
 
-    /// The kinds of either.
+    /// The kinds in either.
     pub(super) fn or(self, other: Interest) -> Interest {
         Interest {
             digests: self.digests || other.digests,
@@ -52,11 +52,11 @@ impl Interest {
 pub struct IdleNotice {
     /// The program with the table.
     pub program: Arc<Program>,
-    /// The entry as its table has it, and whether the device has removed it (`on_idle: remove`).
+    /// The entry as its table contains it, and whether the device has removed it (`on_idle: remove`).
     pub idle: IdleEntry,
 }
 
-/// Something that happened to the device.
+/// An event of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeviceEvent {
@@ -64,19 +64,19 @@ pub enum DeviceEvent {
     Link {
         /// Its port.
         port: u16,
-        /// What it is now.
+        /// Its new state.
         state: LinkState,
     },
-    /// A peer keeps a queue paused for longer than its watchdog allows, or does so no more.
+    /// A peer keeps a queue paused for longer than its watchdog allows, or has ended that.
     PauseStorm {
         /// The port; `None` is the CPU port.
         port: Option<u16>,
         /// The queue.
         queue: u8,
-        /// It is over.
+        /// The storm has ended.
         over: bool,
     },
-    /// New packets of this worker meet another program from now on.
+    /// New packets of this worker run another program from now on.
     Program {
         /// Its name.
         name: String,
@@ -89,11 +89,11 @@ pub enum DeviceEvent {
 pub enum NoticeKind {
     /// A digest, with the program that its id is of.
     Digest(DigestMessage),
-    /// A packet to the CPU port, as egress left it: with the headers that the program put in front for control.
+    /// A packet to the CPU port, after egress: with the headers that the program added for the control plane.
     Packet(PuntedPacket),
     /// An entry is idle.
     Idle(IdleNotice),
-    /// Something happened.
+    /// An event.
     Event(DeviceEvent),
 }
 
@@ -104,6 +104,6 @@ pub struct Notice {
     pub worker: usize,
     /// The device's time.
     pub time: Time,
-    /// What it is about.
+    /// Its content.
     pub kind: NoticeKind,
 }

@@ -1,5 +1,5 @@
-//! Frames that the device consumes and makes itself: pauses in both directions, CNPs, generated frames; and what the traffic manager
-//! asks for.
+//! Frames that the device consumes and makes itself: pauses in both directions, CNPs, generated frames; and the events
+//! of the traffic manager.
 
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, NO_PORT, PacketPath, flags};
 
@@ -15,7 +15,7 @@ use crate::stats::DeviceReason;
 use crate::tm::{Arrival, CONTROL_QUEUE, Charge, Event, FlowControlFrame, PortId, Terms};
 
 impl Core {
-    /// True for a MAC control frame, whatever is wrong with it: it ends at the port (802.3 clause 31).
+    /// True for a MAC control frame, malformed or not: the device consumes it (802.3 clause 31).
     #[inline]
     pub(super) fn is_mac_control(&self, slot: usize, frame: &RxFrame) -> bool {
         self.mac_control == MacControlPolicy::Consume
@@ -35,7 +35,7 @@ impl Core {
         let bytes = self.mem.frame(&frame.buf, frame.data_off, frame.len);
         let said = match frame.wire_len == frame.len {
             true => self.frames.flow_control.parse(bytes),
-            // A capture record that was cut does not have all that it says.
+            // A truncated capture record does not contain all fields.
             false => Err(FlowControlError::Length { bytes: bytes.len() }),
         };
         self.mem.free(frame.buf);
@@ -65,7 +65,7 @@ impl Core {
         self.send_control(slot, &bytes);
     }
 
-    /// Does what the traffic manager asks for.
+    /// Handles the events of the traffic manager.
     #[inline]
     pub(super) fn handle_events(&mut self) {
         if self.manager.tm.has_events() {
@@ -102,7 +102,7 @@ impl Core {
         }
     }
 
-    /// Sends a MAC control frame of the port's own: before all others, never paused.
+    /// Sends a MAC control frame out of the port: before all other frames, and regardless of pauses.
     pub(super) fn send_control(&mut self, slot: usize, frame: &[u8]) {
         let Some(mut packet) = self.own_packet(slot, frame) else { return };
         let (port, bytes) = (port_id(slot), self.ingress.cuts.frame_bytes(&packet));
@@ -112,7 +112,8 @@ impl Core {
         self.offer_as(slot, &mut packet, &arrival);
     }
 
-    /// A packet that the device makes, counted as generated on the port it leaves by.
+    /// Makes a packet of the device's own, counted as generated on the port it leaves by. `None` when packet memory is
+    /// exhausted.
     pub(super) fn own_packet(&mut self, slot: usize, frame: &[u8]) -> Option<Descriptor> {
         let number = self.ports[slot].number;
         self.ports[slot].ledger.generated += 1;
@@ -129,7 +130,7 @@ impl Core {
         Some(packet)
     }
 
-    /// A frame of the device's own enters ingress as if a port had received it.
+    /// Sends a frame of the device's own into ingress as if a port had received it.
     pub(super) fn enter(&mut self, slot: usize, frame: &[u8], at: Time) {
         let Some(mut packet) = self.own_packet(slot, frame) else { return };
         packet.flags &= !DEVICE_ORIGINATED;
@@ -138,7 +139,7 @@ impl Core {
         self.ingress.again.push_back(Descriptor { egress_port: NO_PORT, ..packet });
     }
 
-    /// Puts the frames of generators that are due on the work list.
+    /// Sends the due frames of generators into ingress.
     pub(super) fn generate(&mut self) {
         let mut generators = std::mem::take(&mut self.ingress.generators);
         for _ in 0..BURST_MAX {
@@ -163,7 +164,7 @@ impl Core {
 
     fn send_notice(&mut self, notice: &Notice) {
         let (Via::Out(number) | Via::In(number)) = notice.via;
-        // The port may be gone, or the mark was on a packet of the CPU port.
+        // The port may have been removed, or the marked packet came from the CPU port.
         let Some(slot) = self.ports.find(number) else { return };
         if let Via::In(_) = notice.via {
             return self.enter(slot, notice.frame(), self.now);
@@ -181,13 +182,13 @@ impl Core {
         self.offer(slot, &mut packet, Terms::default());
     }
 
-    /// Bytes of the longest packet that is made here.
+    /// Maximum length in bytes of a packet made here.
     pub fn longest_frame(&self) -> usize {
         (self.mem.max_chunk_bytes() - self.mem.config().headroom_bytes) as usize
     }
 
-    /// A packet from the control plane: ingress sees it on the CPU port, at the next poll. False when
-    /// packet memory is exhausted; that is counted.
+    /// A packet from the control plane: it enters ingress by the CPU port, at the next poll. False when packet memory
+    /// is exhausted, which is counted.
     pub fn inject(&mut self, frame: &[u8], now: Time) -> bool {
         self.ports.cpu.received += 1;
         let Some(buf) = self.mem.alloc_frame(frame) else {

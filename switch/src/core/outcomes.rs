@@ -1,7 +1,8 @@
-//! Reasons of drops and of consumed packets by number, and copies of dropped and punted packets for callers that enabled them.
+//! Reasons of drops and of consumed packets by number, and copies of dropped and punted packets for callers that
+//! enabled them.
 //!
-//! The counts are in the ledgers of the [`ports`](super::ports); here are the names, those of programs learned when their generation is
-//! first met.
+//! The counts are in the ledgers of the [`ports`](super::ports); here are the names. Those of a program are added when
+//! a packet of its generation first needs one.
 
 use std::sync::Arc;
 
@@ -12,12 +13,12 @@ use wireyard_pipeline::packet::PacketMemory;
 
 use crate::stats::{DeviceReason, ReasonIndex, Reasons, device_reasons};
 
-/// A packet that went to the control plane.
+/// A packet for the control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PuntedPacket {
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Port it came in by.
+    /// Its ingress port.
     pub ingress_port: u16,
     /// Its bytes.
     pub bytes: Vec<u8>,
@@ -26,22 +27,22 @@ pub struct PuntedPacket {
 /// A packet that was dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedPacket {
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Port it came in by.
+    /// Its ingress port.
     pub ingress_port: u16,
-    /// Its bytes, as they were then.
+    /// Its bytes when it was dropped.
     pub bytes: Vec<u8>,
 }
 
 /// Reasons, and packets kept for subscribers.
 pub(super) struct Outcomes {
     pub(super) reasons: Reasons,
-    /// By generation, the index in `reasons` of each reason of its program.
+    /// For each generation, the index in `reasons` of each reason of its program.
     of_programs: Vec<(u16, Vec<ReasonIndex>)>,
-    /// Packets for the control plane, while it has subscribed.
+    /// Packets for the control plane, while collected.
     pub(super) punted: Option<Vec<PuntedPacket>>,
-    /// Packets that were dropped, where they are kept.
+    /// Dropped packets, while collected.
     pub(super) dropped: Option<Vec<DroppedPacket>>,
 }
 
@@ -64,7 +65,7 @@ impl Outcomes {
             let program = executor.generation(generation).map(|g| Arc::clone(&g.program));
             let names = program.iter().flat_map(|p| p.reasons.iter());
             let indices = names.map(|name| self.reasons.intern(name)).collect();
-            // Numbers of programs are used again.
+            // Generation numbers are reused.
             self.of_programs.retain(|(id, _)| executor.generation(*id).is_some());
             self.of_programs.push((generation, indices));
             self.of_programs.len() - 1
@@ -73,7 +74,7 @@ impl Outcomes {
         index.unwrap_or(DeviceReason::NoSuchPort.index())
     }
 
-    /// Keeps a packet for the control plane, if it has subscribed.
+    /// Stores a packet for the control plane, if these are collected.
     pub(super) fn keep_punted(
         &mut self,
         mem: &PacketMemory,
@@ -89,7 +90,7 @@ impl Outcomes {
         }
     }
 
-    /// Keeps a packet that is dropped, where that was asked for.
+    /// Stores a dropped packet, if these are collected.
     pub(super) fn keep_dropped(
         &mut self,
         mem: &PacketMemory,

@@ -1,7 +1,7 @@
 //! The ports of a device: their numbers, ledgers, backlogs and links.
 //!
-//! A port has a slot, which stays when the port is removed: packets that came in by it may still be inside, and its ledger goes on. What a
-//! port does with frames is in [`ports`](crate::ports); what waits for it in queues is the traffic manager's.
+//! A port has a slot, which stays when the port is removed: packets received by it may still be inside, and its ledger
+//! continues. What a port does with frames is in [`ports`](crate::ports); its queues are in the traffic manager.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
@@ -18,32 +18,31 @@ use crate::config::is_port;
 use crate::ports::{LinkState, Port, PortError};
 use crate::stats::{Ledger, ReasonIndex};
 
-/// Frames that wait for a port that finds no room; more are dropped as `tx_full`. Fewer where packet memory has less for each port,
-/// so that ports that take nothing do not take the memory of the others.
+/// Frames that wait for a port without room; more are dropped as `tx_full`. The limit is lower where packet memory has
+/// less for each port, so that ports that accept nothing do not use up the memory of the others.
 const BACKLOG_MAX: usize = 1024;
 const BACKLOG_LEAST: usize = 16;
 
-/// The ports, by slot; what every packet touches stands together, first.
+/// The ports, by slot. Fields that every packet uses come first, together.
 #[repr(C)]
 pub(super) struct Ports {
     slots: Vec<Slot>,
-    /// Slot of a port number; `u16::MAX` is none.
+    /// Slot by port number; `u16::MAX` for none.
     slot_of: Vec<u16>,
     /// Ports with a backlog.
     pub(super) active: BitSet,
-    /// Ports whose descriptors are readable, while [`super::Core::poll_readable`] asks them.
+    /// Ports whose descriptors are readable, during [`super::Core::poll_readable`].
     pub(super) readable: BitSet,
     /// Packets of the control plane.
     pub(super) cpu: Ledger,
-    /// Frames that may wait for each port.
+    /// Maximum number of frames that wait for each port.
     pub(super) backlog_max: usize,
-    /// Numbers of the ports that are there, in slot order.
+    /// Numbers of the present ports, in slot order.
     numbers: Vec<u16>,
-    /// How often ports came or went.
+    /// How often the set of ports changed.
     pub(super) changes: u64,
-    /// Source addresses of ports' own frames, where they were given.
+    /// Configured source addresses of the ports' own frames.
     macs: BTreeMap<u16, [u8; 6]>,
-    /// Messages for people.
     pub(super) messages: Vec<Message>,
 }
 
@@ -80,14 +79,14 @@ impl IndexMut<usize> for Ports {
     }
 }
 
-/// The address of a port that has none of its own: locally administered, by its number.
+/// The address of a port without a configured one: locally administered, derived from its number.
 fn own_mac(number: u16) -> [u8; 6] {
     let [high, low] = number.to_be_bytes();
     [0x02, b'w', b'y', 0, high, low]
 }
 
 impl Ports {
-    /// Slots, those of removed ports among them.
+    /// Number of slots, with those of removed ports.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -100,47 +99,47 @@ impl Ports {
         self.slots.iter_mut()
     }
 
-    /// The slot of a port that is there.
+    /// The slot of a present port.
     #[inline]
     pub(super) fn find(&self, number: u16) -> Option<usize> {
         let slot = *self.slot_of.get(number as usize)?;
         (slot != u16::MAX).then_some(slot as usize)
     }
 
-    /// The slot of a number that was removed.
+    /// The slot of a removed port.
     pub(super) fn removed(&self, number: u16) -> Option<usize> {
         self.slots.iter().position(|slot| slot.number == number && !slot.present)
     }
 
-    /// The slot whose ledger has the packets that came in by a port; `None` is the control plane.
+    /// The slot whose ledger counts the packets received by a port; `None` for the control plane.
     pub(super) fn ledger_of(&self, number: u16) -> Option<usize> {
         self.find(number).or_else(|| self.removed(number))
     }
 
-    /// Numbers of the ports that are there, in slot order.
+    /// Numbers of the present ports, in slot order.
     pub(super) fn numbers(&self) -> &[u16] {
         &self.numbers
     }
 
-    /// True for a port of this worker.
+    /// True for a port that this worker owns.
     #[inline]
     pub(super) fn is_here(&self, slot: usize) -> bool {
         self.slots[slot].worker.is_none()
     }
 
-    /// True for a port of which this worker has a queue at least.
+    /// True for a port that this worker owns or serves a queue of.
     pub(super) fn is_served_here(&self, slot: usize) -> bool {
         self.slots[slot].worker.is_none() || self.slots[slot].has_queue
     }
 
-    /// The slot that is charged in this worker's buffer for a packet of this ingress port; `None`, the CPU port, for ports of other
-    /// workers, whose groups are charged there.
+    /// The slot that is charged in this worker's buffer for a packet of this ingress port; `None`, for the CPU port,
+    /// also for ports of other workers, whose groups are charged there.
     #[inline]
     pub(super) fn charged_slot(&self, ingress_port: u16) -> Option<usize> {
         self.find(ingress_port).filter(|slot| self.is_here(*slot))
     }
 
-    /// Whether a port may have this number.
+    /// Checks that a new port may have this number.
     pub(super) fn check_number(&self, number: u16) -> Result<(), DeviceError> {
         if !is_port(number) {
             return Err(DeviceError::PortNumber(number));
@@ -151,7 +150,8 @@ impl Ports {
         Ok(())
     }
 
-    /// Adds a port whose number was checked, in the slot that its number had or in a new one; `chunks` are what all backlogs may hold.
+    /// Adds a port whose number was checked, in the former slot of its number or in a new one; `chunks` is the number
+    /// of chunks for all backlogs.
     pub(super) fn add(&mut self, number: u16, port: Box<dyn Port>, chunks: usize) -> usize {
         let slot = match self.removed(number) {
             Some(slot) => {
@@ -173,7 +173,7 @@ impl Ports {
         slot
     }
 
-    /// A port is there no more; its slot stays.
+    /// Removes a port; its slot stays.
     pub(super) fn remove(&mut self, slot: usize, chunks: usize) {
         self.slots[slot].present = false;
         let number = self.slots[slot].number;
@@ -181,7 +181,7 @@ impl Ports {
         self.list_numbers(chunks);
     }
 
-    /// Lists the ports that are there again.
+    /// Updates the list of present ports, and the limit of their backlogs.
     fn list_numbers(&mut self, chunks: usize) {
         self.changes += 1;
         self.numbers.clear();
@@ -191,7 +191,7 @@ impl Ports {
         self.backlog_max = each.clamp(BACKLOG_LEAST, BACKLOG_MAX);
     }
 
-    /// Counts something of a packet that came in by this port.
+    /// Updates the ledger for a packet received by this port.
     #[inline]
     pub(super) fn account(&mut self, number: u16, entry: impl FnOnce(&mut Ledger)) {
         match self.ledger_of(number) {
@@ -200,12 +200,12 @@ impl Ports {
         }
     }
 
-    /// Counts the end of a packet that came in by this port.
+    /// Counts the drop of a packet received by this port.
     pub(super) fn account_drop(&mut self, number: u16, reason: ReasonIndex) {
         self.account(number, |ledger| ledger.drop(reason));
     }
 
-    /// Counts the first `gone` frames of a backlog: `sent` of them left, the others were given up for `reason`.
+    /// Counts the first `gone` frames of a backlog: `sent` of them were sent, the others were given up for `reason`.
     #[inline]
     pub(super) fn account_sent(
         &mut self,
@@ -227,14 +227,14 @@ impl Ports {
         if gone == from.len() { from.clear() } else { from.drain(..gone).for_each(drop) }
     }
 
-    /// The ledger of everything.
+    /// The sum of all ledgers.
     pub(super) fn ledger(&self) -> Ledger {
         let mut total = self.cpu.clone();
         self.slots.iter().for_each(|slot| total.merge(&slot.ledger));
         total
     }
 
-    /// Frames that wait for room.
+    /// Number of frames that wait for room in a port.
     pub(super) fn waiting(&self) -> usize {
         self.active.iter().map(|slot| self.slots[slot].backlog.len()).sum()
     }
@@ -243,8 +243,9 @@ impl Ports {
         self.macs.insert(number, mac);
     }
 
-    /// The address of a router's interface at this port: the configured one, or one that no other switch on its link has. That of the
-    /// interface below would do, but then its kernel takes what is for the router for its own.
+    /// The address of a router's interface at this port: the configured one, or one derived from that of the interface
+    /// below, so that no other switch on its link has it. The interface's own address cannot be used: its kernel would
+    /// take packets for the router as its own.
     pub(super) fn own_address(&self, slot: &Slot) -> [u8; 6] {
         let derived = |[first, rest @ ..]: [u8; 6]| {
             let [a, b, c, d, e] = rest;
@@ -255,12 +256,12 @@ impl Ports {
         configured.or(below).unwrap_or_else(|| own_mac(slot.number))
     }
 
-    /// The source address of a port's own frames.
+    /// The source address of the frames that a port itself sends.
     pub(super) fn mac(&self, number: u16) -> [u8; 6] {
         self.macs.get(&number).copied().unwrap_or_else(|| own_mac(number))
     }
 
-    /// A slot for messages.
+    /// The name of a slot in messages.
     pub(super) fn name(&self, slot: Option<usize>) -> String {
         match slot.and_then(|slot| self.slots.get(slot)) {
             Some(slot) => format!("port {} ({})", slot.number, slot.port.name()),
@@ -268,7 +269,7 @@ impl Ports {
         }
     }
 
-    /// True for a port that is polled although it reported no frames.
+    /// True for a port that has to be polled although its descriptor may not be readable.
     pub(super) fn is_polled(&mut self, slot: usize, now: Time) -> bool {
         let place = &mut self.slots[slot];
         place.is_always_polled
@@ -276,11 +277,11 @@ impl Ports {
             || place.port.next_arrival().is_some_and(|at| at <= now)
     }
 
-    /// Looks at the link of a slot; messages say what changed, and what the port found out since it was opened. A change of the link
-    /// is returned.
+    /// Checks the link of a slot. Messages report a change, and what the port has found out since it was opened.
+    /// Returns a change of the link.
     pub(super) fn check_link(&mut self, slot: usize, now: Time) -> Option<DeviceEvent> {
         let place = &mut self.slots[slot];
-        // A link that several workers serve is reported by its owner only.
+        // The owner of a link that several workers serve reports it; the others do not.
         let text = place.check_link(now).filter(|_| place.worker.is_none());
         let (number, state) = (place.number, place.last_state());
         let event = text.is_some().then_some(DeviceEvent::Link { port: number, state });
@@ -292,7 +293,7 @@ impl Ports {
         event
     }
 
-    /// Keeps the message of a port error. That the link does not work is reported by its owner only.
+    /// Adds the message of a port error. Errors of the link itself are reported by the owner only.
     #[cold]
     pub(super) fn report_error(&mut self, slot: usize, error: &PortError) {
         let is_of_link = matches!(error, PortError::Gone { .. } | PortError::Down { .. });
@@ -302,13 +303,13 @@ impl Ports {
         }
     }
 
-    /// True when a port is there and all have come to the end of their input.
+    /// True when there is a port and the input of all has ended.
     pub(super) fn have_ended(&mut self, now: Time) -> bool {
         self.slots.iter().any(|slot| slot.present)
             && self.slots.iter_mut().all(|slot| slot.port.link_state(now) == LinkState::Ended)
     }
 
-    /// When the next frame of an input with its own time arrives; `None` when none will.
+    /// Arrival time of the next frame of an input with its own timing; `None` when there is none.
     pub(super) fn next_arrival(&mut self) -> Option<Time> {
         self.slots.iter_mut().filter_map(|slot| slot.port.next_arrival()).min()
     }
@@ -318,7 +319,7 @@ impl Ports {
         self.slots.iter().filter_map(|slot| Some((slot.number, slot.port.poll_fd()?)))
     }
 
-    /// True if every port is asked in every poll, whatever its descriptor says.
+    /// True if every port must be polled in every poll, regardless of its descriptor.
     pub(super) fn are_always_polled(&self) -> bool {
         self.slots.iter().all(|slot| slot.is_always_polled)
     }

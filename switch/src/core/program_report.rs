@@ -1,29 +1,29 @@
-//! What the program counts itself: its counters, its tables, and what its parser and checks found wrong.
+//! Counts of the program itself: its counters and tables, and errors that its parser and checks found.
 //!
-//! Read from the state of the program that new packets meet, which all workers share. What is zero is left out, and of a
-//! counter no more than [`CELLS_MAX`] cells are shown: an array of 65,536 is not a report. Not here: what became of packets;
-//! that is the ledger.
+//! Read from the state of the program that new packets run, which all workers share. Zeros are left out, and of a
+//! counter no more than [`CELLS_MAX`] cells are shown: an array of 65,536 is not a report. Drops and other outcomes of
+//! packets are not here but in the ledger.
 
 use serde::Serialize;
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{Id, IdVec};
 use wireyard_tables::counter::{Count, CounterArray};
 
-/// Cells of a counter that are shown, those with the lowest index first.
+/// Cells of a counter that are shown, by ascending index.
 const CELLS_MAX: usize = 256;
 
-/// What a program counted.
+/// Counts of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProgramReport {
     /// Its name.
     pub name: String,
-    /// What runs its packets now ([`Engine::name`](wireyard_pipeline::engine::Engine::name)).
+    /// The engine that runs its packets now ([`Engine::name`](wireyard_pipeline::engine::Engine::name)).
     pub engine: &'static str,
     /// Its counters.
     pub counters: Vec<CellReport>,
     /// Cells above zero that are not shown, by counter.
     pub more_cells: Vec<(String, u64)>,
-    /// Counts at an index that the counter does not have.
+    /// Counts at an index outside of the counter.
     pub stray_counts: Vec<(String, u64)>,
     /// Its tables.
     pub tables: Vec<TableReport>,
@@ -35,7 +35,7 @@ pub struct ProgramReport {
     pub idle_notices: Vec<(String, u64)>,
     /// Idle entries that were removed, by table.
     pub idle_removals: Vec<(String, u64)>,
-    /// Packets by what their parser found.
+    /// Packets by the error of their parser.
     pub parser_errors: Vec<(String, u64)>,
     /// Packets whose checksum was wrong, by field.
     pub checksum_errors: Vec<(String, u64)>,
@@ -48,7 +48,7 @@ pub struct ProgramReport {
 /// A counter that is not zero.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CellReport {
-    /// The counter.
+    /// Name of the counter.
     pub counter: String,
     /// Index in it.
     pub index: u32,
@@ -65,18 +65,18 @@ pub struct TableReport {
     pub table: String,
     /// Entries in it.
     pub entries: u32,
-    /// Most entries.
+    /// Maximum number of entries.
     pub size: u32,
-    /// Packets that met an entry, where the table counts them (`counters: true`).
+    /// Packets that hit an entry, where the table counts them (`counters: true`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hit_packets: Option<u64>,
-    /// Bytes of these.
+    /// Bytes of these packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hit_bytes: Option<u64>,
 }
 
 impl ProgramReport {
-    /// What the program of a generation counted so far. No worker is asked.
+    /// The counts so far of a generation's program. Needs no worker.
     pub(crate) fn of(generation: &Generation) -> ProgramReport {
         let (program, state) = (&generation.program, &generation.state);
         let (counters, more_cells) = cells(generation);
@@ -108,13 +108,13 @@ fn strings<I: Id>(names: &IdVec<I, String>) -> impl Iterator<Item = &str> {
     names.iter().map(String::as_str)
 }
 
-/// Cells above zero of an array, in their order.
+/// Cells above zero of an array, in order.
 fn counted(array: &CounterArray) -> impl Iterator<Item = (usize, Count)> {
     let read = |index| array.read(index).map(|count| (index, count));
     (0..array.size()).filter_map(read).filter(|(_, count)| count.packets > 0)
 }
 
-/// Packets of each cell above zero, by its name.
+/// Packets of each cell above zero, with the name of the cell.
 fn named<'n>(array: &CounterArray, names: impl Iterator<Item = &'n str>) -> Vec<(String, u64)> {
     let names: Vec<&str> = names.collect();
     let name = |index: usize| names.get(index).copied().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Queues, groups, pools and pauses as numbers with names, for people and programs.
+//! Queues, groups, pools and pauses as serializable reports with names.
 
 use serde::Serialize;
 use wireyard_tables::time::Time;
@@ -10,7 +10,7 @@ use crate::tm::{
     CLASSES, DropReason, FlowControl, GroupStatus, PoolId, PoolUse, PortStatus, QueueStatus,
 };
 
-/// Everything the traffic manager counted.
+/// All counts of the traffic manager.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueueingReport {
     /// Buffer pools, in the order of their names.
@@ -35,28 +35,28 @@ pub struct PoolReport {
 pub struct PortQueues {
     /// Port number.
     pub port: u16,
-    /// Bits per second; `None` sends at once.
+    /// Bits per second; `None` for a port without a rate.
     pub rate_bps: Option<u64>,
-    /// Queues that packets were in.
+    /// Queues that packets were in, or that were kept from sending.
     pub queues: Vec<QueueReport>,
     /// Priority groups that packets were in.
     pub groups: Vec<GroupReport>,
-    /// Priorities with pauses.
+    /// Priorities with pauses; one without a number for 802.3 PAUSE.
     pub pauses: Vec<PauseReport>,
     /// Received pauses for a priority, or of a kind, that this port does not honour.
     pub pauses_ignored: u64,
     /// MAC control frames sent.
     pub control_sent: u64,
-    /// Drops by reason, where there are any.
+    /// Drops by reason, where not zero.
     pub drops: Vec<(&'static str, u64)>,
 }
 
-/// A figure that only some configurations have.
+/// Omits a figure that only some configurations have.
 pub(super) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// A report, with each figure and where it is read in one line.
+/// Defines a report, with each figure and its source in one line.
 macro_rules! report {
     (
         $(#[$meta:meta])* $report:ident: $number:ident of $status:ident: $source:ty {
@@ -80,7 +80,7 @@ macro_rules! report {
 }
 
 report! {
-    /// One queue; packets unless named otherwise.
+    /// A queue; counts are packets unless named otherwise.
     QueueReport: queue of of: QueueStatus {
         waiting: u32 = of.packets,
         waiting_bytes: u64 = of.bytes,
@@ -88,45 +88,45 @@ report! {
         admitted: u64 = of.counters.admitted.packets,
         sent: u64 = of.counters.departed.packets,
         sent_bytes: u64 = of.counters.departed.bytes,
-        /// Sent at once, without waiting here.
+        /// Sent at once, without waiting in the queue.
         passed: u64 = of.counters.passed.packets,
         /// Dropped after they were queued.
         dropped: u64 = of.counters.dropped.packets,
         /// Not admitted.
         refused: u64 = of.counters.refused.packets,
-        /// ECN-capable packets that the congestion point looked at.
+        /// ECN-capable packets that the congestion point examined.
         eligible: u64 = of.wred.unwrap_or_default().eligible,
-        /// Of these, marked: the program wrote it, and they left.
+        /// Of `eligible`, sent with a mark that the program has written.
         marked: u64 = of.wred.unwrap_or_default().written,
-        /// Of these, chosen by the curve to be marked.
+        /// Of `eligible`, chosen by the WRED curve to be marked.
         mark_decisions: u64 = of.wred.unwrap_or_default().marked,
         wred_dropped: u64 = of.wred.unwrap_or_default().dropped,
-        /// Of `refused` none: cut to their headers, and offered to the queue for trimmed packets.
+        /// Cut to their headers and offered to the queue for trimmed packets; not part of `refused`.
         #[serde(skip_serializing_if = "is_zero")]
         trimmed: u64 = of.counters.trimmed.packets,
-        /// Of these, what that queue had no room for; it counts them as refused.
+        /// Of `trimmed`, those for which that queue had no room; it counts them as refused.
         #[serde(skip_serializing_if = "is_zero")]
         trim_dropped: u64 = of.counters.trim_dropped.packets,
         paused: bool = of.paused,
-        /// Storms that the watchdog found.
+        /// Storms that the watchdog detected.
         storms: u64 = of.watchdog.detected,
     }
 }
 
 report! {
-    /// One priority group.
+    /// A priority group.
     GroupReport: group of of: GroupStatus {
         bytes: u64 = of.account.total(),
         peak_bytes: u64 = of.account.peak,
         peak_headroom_bytes: u64 = of.account.peak_headroom,
         xoff_at_bytes: u64 = of.xoff_at_bytes,
-        /// The peer is asked to stop.
+        /// XOFF is in effect towards the peer.
         stopped: bool = of.xoff,
         admitted: u64 = of.counters.admitted.packets,
         refused: u64 = of.counters.refused.packets,
         xoff: u64 = of.counters.xoff,
         xon: u64 = of.counters.xon,
-        /// Packets that came later after XOFF than a peer that honours it would send.
+        /// Packets that arrived later after XOFF than a peer that honours it would send them.
         not_honoured: u64 = of.counters.not_honoured,
     }
 }
@@ -135,40 +135,40 @@ report! {
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct PauseReport {
-    /// `None`: the whole link, by 802.3 PAUSE.
+    /// `None` for the whole link, by 802.3 PAUSE.
     pub priority: Option<u8>,
-    /// Frames with a time, refreshes included.
+    /// Frames with a non-zero time, refreshes included.
     pub sent: u64,
     /// Frames with time zero.
     pub resumes_sent: u64,
     pub received: u64,
     pub resumes_received: u64,
-    /// Time spent paused, up to now.
+    /// Time spent paused so far.
     pub paused_ns: u64,
 }
 
-/// What became of reported congestion.
+/// Outcomes of reported congestion.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct NotificationReport {
     /// Marked packets that programs reported.
     pub reported: u64,
     pub cnp_sent: u64,
-    /// Never answered: in an interval that was answered already, beside the one that is answered at its end.
+    /// Not sent: in an interval in which one was sent already, apart from the one sent at its end.
     pub cnp_suppressed: u64,
-    /// The sender's queue pair is not known.
+    /// The sender's queue pair is unknown.
     pub cnp_no_qp_pair: u64,
-    /// CNPs, acknowledgements and multicast: never answered.
+    /// CNPs, acknowledgements and multicast, for which no CNP is sent.
     pub ignored: u64,
     /// Intervals ended early because too many flows were marked.
     pub evicted: u64,
-    /// Packets that are no RoCE or InfiniBand transport.
+    /// Packets that are not RoCE or InfiniBand transport.
     pub not_transport: u64,
     pub unbuildable: u64,
 }
 
 impl QueueingReport {
-    /// Queues, groups, pools and pauses; `None` without a configuration of queues.
+    /// Queues, groups, pools and pauses; `None` without `qos:`.
     pub(super) fn of(ports: &Ports, manager: &mut Manager, now: Time) -> Option<QueueingReport> {
         if !manager.configured {
             return None;
@@ -179,7 +179,7 @@ impl QueueingReport {
         let of_ports: Vec<(usize, u16, PortStatus)> = there
             .filter_map(|(slot, port)| {
                 let mut status = view.port(port_id(slot))?;
-                // A pause that lasts counts up to now.
+                // A pause in progress counts up to now.
                 status.pauses.paused = view.paused_time(port_id(slot))?;
                 Some((slot, port.number, status))
             })
@@ -200,7 +200,7 @@ impl QueueingReport {
 }
 
 impl NotificationReport {
-    /// What became of reported congestion; `None` when none was reported.
+    /// Outcomes of reported congestion; `None` when none was reported.
     pub(super) fn of(notifier: Option<&Notifier>) -> Option<NotificationReport> {
         let counters = notifier?.counters();
         let (np, not_transport) = (counters.np, counters.not_transport);

@@ -1,4 +1,4 @@
-//! The way in: what a port received becomes a packet, or ends here.
+//! Received frames: bursts from a port become packets and enter ingress, or end here.
 
 use std::collections::VecDeque;
 
@@ -11,23 +11,25 @@ use crate::ports::{PortError, RxFrame};
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, OpenPorts};
 use wireyard_pipeline::trace::TraceSink;
 
-/// Bursts that one poll receives from a port that honours pauses: as many frames as wait at once in a switch at its defaults.
+/// Bursts that one poll receives from a port that honours pauses: as many frames as a switch with default settings can
+/// queue.
 const BURSTS_MAX: usize = 128;
 
-/// What is on its way into ingress; what every packet touches stands together, first.
+/// The packets on their way into ingress, and their state. Fields that every packet uses come first, together.
 #[repr(C)]
 pub(super) struct Ingress {
-    /// Frames of a port that are no packets so far.
+    /// Received frames that are not packets yet.
     rx: Vec<RxFrame>,
     /// The packets of a pass.
     pub(super) burst: Vec<Descriptor>,
-    /// Of each of them: the engine sets what a pass decides anew each time.
+    /// One for each of them: the engine sets what a pass decides anew each time.
     pub(super) meta: Vec<Intrinsic>,
     /// Packets for another pass.
     pub(super) again: VecDeque<Descriptor>,
-    /// A packet did egress in this poll before the others: what recirculated there waits for the next poll, as always.
+    /// True when a packet did egress in this poll before the others: packets that recirculate there wait for the next
+    /// poll, as always.
     pub(super) has_departed: bool,
-    /// Ports by which a packet leaves at once, as they were at the last burst.
+    /// Ports by which a packet leaves at once, as of the last burst.
     pub(super) open: OpenPorts,
     pub(super) generators: Generators,
     pub(super) cuts: CutRecords,
@@ -49,8 +51,8 @@ impl Default for Ingress {
 }
 
 impl Core {
-    /// One burst of a port, through ingress; nothing while there is no room. No port is asked after the last one. Returns how many
-    /// frames came.
+    /// Receives a burst of a port and runs ingress on it; receives nothing while there is no room. `is_last_port`: no
+    /// port is polled after this one. Returns the number of frames.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -74,8 +76,9 @@ impl Core {
         received
     }
 
-    /// The same for a port that honours pauses, on while bursts are full: what waits in its ring is charged to the buffer, which stops the
-    /// peer in time, and a pause that waits behind it is obeyed before more is sent. Pauses of the device's own leave between two bursts.
+    /// Like [`Core::receive`], repeated while bursts are full from a port that honours pauses: frames in its ring are
+    /// charged to the buffer, which stops the peer in time, and a pause behind them is obeyed before more is sent. The
+    /// device's own pauses are sent between two bursts.
     #[inline]
     pub(super) fn receive_all(
         &mut self,
@@ -95,7 +98,7 @@ impl Core {
         }
     }
 
-    /// Takes one burst from a port. Returns how many frames came.
+    /// Takes one burst from a port. Returns the number of frames.
     #[inline]
     fn rx_burst(&mut self, slot: usize) -> usize {
         let (port, rx) = (&mut self.ports[slot], &mut self.ingress.rx);
@@ -115,7 +118,7 @@ impl Core {
         received
     }
 
-    /// A port gave more frames than it was asked for: there is no place for them.
+    /// Drops the frames that a port returned beyond the requested number: there is no room for them.
     #[cold]
     fn refuse_surplus(&mut self, slot: usize) {
         let surplus = self.ingress.rx.drain(BURST_MAX..);
@@ -128,7 +131,7 @@ impl Core {
         self.ports.report_error(slot, &PortError::Unsupported { port, why });
     }
 
-    /// Takes what came into the work list.
+    /// Moves received frames into the burst, as packets.
     #[inline]
     fn list_received(&mut self, slot: usize) {
         let mut rx = std::mem::take(&mut self.ingress.rx);
@@ -155,7 +158,7 @@ impl Core {
         descriptor
     }
 
-    /// Packets for another pass go to the work list.
+    /// Moves packets for another pass into the burst.
     pub(super) fn take_again(&mut self) {
         let count = self.ingress.again.len().min(BURST_MAX);
         let Ingress { burst, again, .. } = &mut self.ingress;

@@ -1,8 +1,8 @@
-//! Capture files of a device: what arrived, what left, and what was dropped with its reason.
+//! Capture files of a device: frames received, sent, and dropped with the reason.
 //!
-//! A port that is recorded has three interfaces in its file: in, out and dropped. A dropped packet stands at the port it came in
-//! by, and in the file of the port it would have left by if that is another one. Writing is the
-//! [`recorder`](crate::recorder)'s; without one a burst costs a look at an `Option`.
+//! A recorded port has three interfaces in its file: in, out and dropped. A dropped packet is recorded with its ingress
+//! port, and also in the file of its egress port if that is another file. [`recorder`](crate::recorder) does the
+//! writing; a port without a recording costs a test of an `Option` for each burst.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -22,12 +22,12 @@ use crate::ports::capture::number_of;
 use crate::ports::{PortError, RxFrame, TxFrame};
 use crate::recorder::{Recorder, RecorderReport};
 
-/// Interfaces of a port in its file, from its first one on.
+/// Interfaces of a port in its file, counted from the port's first one.
 const IN: u32 = 0;
 const OUT: u32 = 1;
 const DROPPED: u32 = 2;
 
-/// Files that have ended and are still reported.
+/// Number of ended files that are still reported.
 const ENDED_MAX: usize = 64;
 
 /// Where a port is recorded.
@@ -41,14 +41,14 @@ pub(super) struct Place {
 /// The capture files of a device.
 #[derive(Debug, Default)]
 pub(super) struct Recording {
-    /// By the order in which they began: those that are written, and the last of those that have ended.
+    /// By order of their beginning: files being written, and the last of those that have ended.
     files: BTreeMap<usize, File>,
-    /// How many have begun.
+    /// Number of files begun so far.
     begun: usize,
     /// Nanoseconds since 1970 at [`Time::ZERO`].
     origin_ns: u64,
     comment: String,
-    /// Frames that a port was given, kept until it is known what became of them.
+    /// Frames given to a port, kept until their outcome is known.
     given: Vec<(Buf, Given)>,
 }
 
@@ -56,13 +56,13 @@ pub(super) struct Recording {
 #[derive(Debug)]
 struct File {
     recorder: Recorder,
-    /// Its ports name it when they are opened, so it goes on with the next one that does.
+    /// Specifications of ports name the file, so it stays open for the next port that names it.
     waits: bool,
-    /// A message said that nothing more can be written.
+    /// A message has reported that nothing more can be written.
     is_reported: bool,
 }
 
-/// What a record needs of a frame that the port has freed.
+/// Data for the record of a frame that the port frees.
 #[derive(Clone, Copy, Debug)]
 struct Given {
     data_off: u16,
@@ -85,19 +85,20 @@ impl Recording {
         Ok(())
     }
 
-    /// The file of this name that is being written.
+    /// The index of the file at this path, if it is being written.
     pub(super) fn find(&self, file: &Path) -> Option<usize> {
         let is_it = |one: &File| !one.recorder.has_ended() && one.recorder.path() == file;
         self.files.iter().find(|(_, one)| is_it(one)).map(|(index, _)| *index)
     }
 
-    /// The file of a place.
+    /// The path of the file of a place.
     pub(super) fn path(&self, place: Place) -> PathBuf {
         self.files.get(&place.file).map_or(PathBuf::new(), |file| file.recorder.path().to_owned())
     }
 
-    /// One more file; its index. It takes the place of an ended one of the same name, and of the oldest ended one where there are many.
-    /// `waits`: it goes on where its last port is removed, because a port that comes may name it.
+    /// Adds a file and returns its index. It replaces an ended one of the same path, and the oldest ended one where
+    /// there are many. `waits`: it stays open when its last port is removed, because the specification of a new port
+    /// may name it.
     pub(super) fn begin(&mut self, mut recorder: Recorder, waits: bool) -> usize {
         recorder.set_origin_ns(self.origin_ns);
         let has_ended = |file: &File| file.recorder.has_ended();
@@ -116,25 +117,25 @@ impl Recording {
         self.begun - 1
     }
 
-    /// Ends a file, which another thread writes to its end.
+    /// Ends a file; another thread writes the rest of it.
     pub(super) fn end(&mut self, place: Place) {
         if let Some(file) = self.files.get_mut(&place.file) {
             file.recorder.end();
         }
     }
 
-    /// Whether a file goes on without ports.
+    /// True if a file stays open without ports.
     pub(super) fn waits(&self, place: Place) -> bool {
         self.files.get(&place.file).is_some_and(|file| file.waits)
     }
 
-    /// Ends the files that have no port and wait for one.
+    /// Ends the files that are open without a port.
     pub(super) fn end_waiting(&mut self) {
         let waiting = self.files.values_mut().filter(|file| !file.recorder.has_ports());
         waiting.for_each(|file| file.recorder.end());
     }
 
-    /// A port is not in this file any more, which goes on.
+    /// Removes a port from this file, which stays open.
     pub(super) fn leave(&mut self, place: Place, number: u16) {
         if let Some(file) = self.files.get_mut(&place.file) {
             file.recorder.remove_port(number);
@@ -156,18 +157,18 @@ impl Recording {
         port.recorded = Some(Place { file: index, first });
     }
 
-    /// The time of day, in nanoseconds since 1970, at [`Time::ZERO`].
+    /// Sets the time of day, in nanoseconds since 1970, of [`Time::ZERO`].
     pub(super) fn set_origin(&mut self, origin_ns: u64) {
         self.origin_ns = origin_ns;
         self.files.values_mut().for_each(|file| file.recorder.set_origin_ns(origin_ns));
     }
 
-    /// How far the files are.
+    /// The state of the files.
     pub(super) fn reports(&self) -> Vec<RecorderReport> {
         self.files.values().map(|file| file.recorder.report()).collect()
     }
 
-    /// Passes on what was recorded: before a sleep.
+    /// Passes buffered records to the writing thread, before the worker sleeps.
     pub(super) fn flush(&mut self) {
         self.files.values_mut().for_each(|file| file.recorder.flush());
     }
@@ -184,7 +185,7 @@ impl Recording {
         failed.map(error).collect()
     }
 
-    /// Says once which files cannot be written any more.
+    /// Reports, once for each, files that cannot be written any more.
     pub(super) fn check(&mut self, messages: &mut Vec<Message>) {
         for File { recorder, is_reported, .. } in self.files.values_mut() {
             let report = recorder.report();
@@ -204,7 +205,7 @@ impl Recording {
         }
     }
 
-    /// Holds on to the frames that a port is about to be given.
+    /// Keeps a reference to the frames that a port is about to be given.
     pub(super) fn hold(&mut self, mem: &mut PacketMemory, frames: &[TxFrame]) {
         for frame in frames {
             let TxFrame { data_off, len, wire_len, start, .. } = *frame;
@@ -213,7 +214,7 @@ impl Recording {
         }
     }
 
-    /// Records the frames that were given: the first `sent` left, others to `gone` were given up.
+    /// Records the frames that the port was given: the first `sent` were sent, the others up to `gone` were given up.
     pub(super) fn given(&mut self, place: Place, mem: &mut PacketMemory, gone: usize, sent: usize) {
         for (index, (buf, given)) in self.given.drain(..).enumerate() {
             if let Some(file) = self.files.get_mut(&place.file).filter(|_| index < gone) {
@@ -234,7 +235,7 @@ impl Recording {
         }
     }
 
-    /// Records a packet that is dropped; `queue` has number and bytes of the queue that it was for.
+    /// Records a dropped packet; `queue` is number and bytes of the queue it was for.
     pub(super) fn dropped(
         &mut self,
         places: [Option<Place>; 2],
@@ -263,7 +264,7 @@ impl Recording {
         }
     }
 
-    /// Records a frame that its port was not given, and says why.
+    /// Records a frame that was not given to its port; `why` is the comment.
     pub(super) fn shed(
         &mut self,
         places: [Option<Place>; 2],
@@ -281,7 +282,7 @@ impl Recording {
     }
 }
 
-/// A packet that is dropped, as a record has it.
+/// A dropped packet, for its record.
 pub(super) struct Dropped<'a> {
     pub(super) now: Time,
     pub(super) mem: &'a PacketMemory,
@@ -291,7 +292,7 @@ pub(super) struct Dropped<'a> {
 }
 
 impl Ports {
-    /// Where a drop is recorded: with its ingress port, and in the file of its egress port if that is another.
+    /// Where a drop is recorded: in the file of its ingress port, and in that of its egress port if that is another.
     pub(super) fn drop_places(&self, from: Option<usize>, to: Option<usize>) -> [Option<Place>; 2] {
         let place = |slot: Option<usize>| slot.and_then(|slot| self[slot].recorded);
         let (from, to) = (place(from), place(to));

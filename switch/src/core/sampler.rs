@@ -1,9 +1,10 @@
-//! Samples of packets that pass a live device: which parser states and blocks of its controls they go through.
+//! Samples of packets in a live device: which parser states and control blocks they go through.
 //!
-//! Machine code counts nothing of this, so a few packets are done by the interpreter, which says where it goes; all others are done as ever. It is
-//! for pictures of a program, while one is shown: it ends by itself a moment after the last call for it. Every pass has the same
-//! chance, whatever came before it: the number of passes between two samples is random, with a mean that follows the load. So shares are those of all
-//! packets, and while few packets pass, all are in the sample.
+//! Machine code counts none of this, so the interpreter runs a few packets and traces them; all others are run as
+//! usual. It is for pictures of a program, while one is shown: sampling ends by itself a few seconds after the last
+//! request. Every pass has the same chance, whatever came before it: the number of passes between two samples is
+//! random, with a mean that follows the load. So shares are those of all packets, and while few packets pass, all are
+//! sampled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,19 +18,20 @@ use wireyard_tables::time::{Span, Time};
 use super::live_trace::Look;
 use super::{Core, DeviceError};
 
-/// Samples of a worker in a second, of ingress and of egress, at most twice as many: each costs some microseconds.
+/// Target of samples per second of a worker, for ingress and for egress each; the maximum is twice as many: each costs
+/// some microseconds.
 const RATE: u64 = 500;
-/// How often the mean follows the load.
+/// Interval at which the mean is adjusted to the load.
 const WINDOW: Span = Span::from_ms(100);
 /// Windows in a second.
 const WINDOWS: u64 = 10;
-/// How long samples are taken after the last call for them.
+/// How long sampling continues after the last request.
 const LEASE: Span = Span::from_ms(3_000);
 
-/// What was sampled of a program, by all workers.
+/// Samples of a program, from all workers.
 #[derive(Debug)]
 pub struct Samples {
-    /// The program as it was loaded.
+    /// The program as loaded.
     source: Arc<Program>,
     /// The program as the engine runs it, whose states and blocks are counted.
     program: Arc<Program>,
@@ -60,7 +62,7 @@ fn read(counts: &Counts, at: usize) -> u64 {
 }
 
 impl Samples {
-    /// None yet, of a program as it was loaded and as its engine runs it.
+    /// Zero samples of a program as loaded, and as its engine runs it.
     pub(crate) fn new(source: Arc<Program>, program: Arc<Program>) -> Samples {
         let tables = program.tables.len();
         Samples {
@@ -77,12 +79,12 @@ impl Samples {
         }
     }
 
-    /// The program that was loaded.
+    /// The program as loaded.
     pub fn source(&self) -> &Arc<Program> {
         &self.source
     }
 
-    /// The program as the engine runs it: states and blocks are its.
+    /// The program as the engine runs it: states and blocks refer to it.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
     }
@@ -92,22 +94,22 @@ impl Samples {
         self.passes[half as usize].load(Ordering::Relaxed)
     }
 
-    /// Of these, sampled. Of the two, read this one first: passes that are counted later are as many at least.
+    /// Of these, the sampled ones. To be read before [`Samples::passes`], which is then not lower.
     pub fn sampled(&self, half: Half) -> u64 {
         self.sampled[half as usize].load(Ordering::Acquire)
     }
 
-    /// Sampled packets that the parser of ingress brought into a state.
+    /// Sampled packets that reached this state of the ingress parser.
     pub fn state(&self, state: StateId) -> u64 {
         read(&self.states, state.index())
     }
 
-    /// Sampled packets that this parser accepted.
+    /// Sampled packets that the ingress parser accepted.
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Sampled packets that this parser refused for a reason.
+    /// Sampled packets that the ingress parser refused for a reason.
     pub fn refused(&self, error: ErrorId) -> u64 {
         read(&self.errors, error.index())
     }
@@ -117,7 +119,7 @@ impl Samples {
         read(&self.blocks[half as usize], block.index())
     }
 
-    /// Sampled packets that met an entry of a table, and that met none.
+    /// Sampled packets that hit an entry of a table, and that missed.
     pub fn table(&self, table: TableId) -> (u64, u64) {
         (read(&self.hits, table.index()), read(&self.misses, table.index()))
     }
@@ -128,20 +130,20 @@ impl Samples {
 struct PassSampler {
     /// Passes until the next sample.
     skip: u64,
-    /// The mean of that, and one.
+    /// One more than the mean of `skip`.
     mean: u64,
-    /// Passes of this window.
+    /// Passes in this window.
     passes: u64,
-    /// Those of them that the samples have.
+    /// Of `passes`, those already added to the samples.
     counted: u64,
-    /// Samples of this window.
+    /// Samples in this window.
     samples: u64,
 }
 
 impl PassSampler {
     const NEW: PassSampler = PassSampler { skip: 0, mean: 1, passes: 0, counted: 0, samples: 0 };
 
-    /// Whether this pass is a sample; the draw is of 64 even bits.
+    /// True if this pass is to be sampled; `draw` returns 64 uniform random bits.
     fn takes(&mut self, draw: impl FnOnce() -> u64) -> bool {
         self.passes += 1;
         if self.skip > 0 {
@@ -149,7 +151,8 @@ impl PassSampler {
             return false;
         }
         if self.samples >= 2 * RATE / WINDOWS {
-            // More load than the window before had: the mean doubles, so that a window takes a bounded number of samples.
+            // The load is higher than in the previous window: the mean doubles, so that a window has a bounded number
+            // of samples.
             self.mean = (self.mean * 2).min(1 << 32);
         }
         self.skip = draw() % (2 * self.mean - 1);
@@ -171,31 +174,31 @@ impl PassSampler {
     }
 }
 
-/// A worker's part.
+/// A worker's part of the sampling.
 #[derive(Debug)]
 pub(super) struct Sampler {
     samples: Arc<Samples>,
-    /// The program's number in packets.
+    /// The generation number that packets carry.
     generation: u16,
     until: Time,
     since: Time,
     halves: [PassSampler; 2],
     random: u64,
-    /// The pass that goes on.
+    /// The pass in progress.
     half: Half,
     is_refused: bool,
 }
 
 impl Sampler {
     fn new(samples: Arc<Samples>, generation: u16, now: Time) -> Sampler {
-        // Any seed that is not zero: no result depends on it.
+        // Any seed other than zero: no result depends on it.
         let random = now.as_ns() | 1;
         let (until, halves) = (now + LEASE, [PassSampler::NEW, PassSampler::NEW]);
         let (half, is_refused) = (Half::Ingress, false);
         Sampler { samples, generation, until, since: now, halves, random, half, is_refused }
     }
 
-    /// Another poll begins; false if nothing is to be sampled any more.
+    /// Begins another poll; false if sampling has ended.
     pub(super) fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
         if now.since(self.since) >= WINDOW {
             self.since = now;
@@ -232,7 +235,7 @@ impl TraceSink for Sampler {
     fn event(&mut self, event: Event) {
         let samples = &*self.samples;
         match event {
-            // Egress finds the headers of copies again; the picture is of how packets come in.
+            // Egress parses the headers of copies again; the picture is of packets as received.
             Event::State(state) if self.half == Half::Ingress => {
                 add(&samples.states, state.index())
             }
@@ -263,10 +266,10 @@ impl TraceSink for Sampler {
 }
 
 impl Core {
-    /// Takes samples for some seconds from now on, into these, or goes on doing so.
+    /// Samples into `samples` for some seconds from now on, or extends that.
     ///
     /// # Errors
-    /// A trace is going on, or the program is another one.
+    /// A trace is in progress, or the program was replaced.
     pub(crate) fn sample(&mut self, samples: &Arc<Samples>, now: Time) -> Result<(), DeviceError> {
         self.refresh_program();
         let current = self.generation().map(|current| (current.id, &current.program));
@@ -302,7 +305,7 @@ mod tests {
             assert_eq!((0..40).filter(|_| take(&mut half)).count(), 40);
             half.end_window();
         }
-        // A million a second: 500 of them, and as many of the one half of a pattern as of the other.
+        // A million passes a second: 500 samples, as many in one half of a pattern as in the other.
         let (mut halves, mut all) = ([0u64; 2], 0);
         for window in 0..60 {
             let before = halves;

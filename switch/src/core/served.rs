@@ -1,17 +1,20 @@
-//! Ports that several workers serve: what is received on a queue of a port that belongs to another worker.
+//! Ports that several workers serve: frames received on a queue of a port that belongs to another worker.
 //!
-//! A port belongs to one worker, its owner, with its accounts, its pauses, its queues in the traffic manager and its shaper. Other workers may
-//! have a receive queue and a transmit queue of the link; a frame does ingress where it was received.
+//! A port belongs to one worker, its owner, with its accounts, its pauses, its queues in the traffic manager and its
+//! shaper. Other workers may have a receive queue and a transmit queue of the link; the worker that receives a frame
+//! runs its ingress.
 //!
-//! With queues (`qos:`) what ingress let through goes to the owner of its ingress port, through a ring of its own, and the owner goes on as if
-//! it had received it: class, copies, another pass, the charge of the priority group, the queue. PAUSE and PFC frames go there
-//! too. So every account and every pause has one place. At most [`RING`] frames of each other worker are received and not charged yet; what
-//! ingress dropped or punted ends where it was received.
+//! With queues (`qos:`), packets that ingress let through go to the owner of their ingress port, through a ring of its
+//! own, and the owner continues as if it had received them: class, copies, another pass, the charge of the priority
+//! group, the queue. PAUSE and PFC frames go there too. So every account and every pause is at one worker. At most
+//! [`RING`] frames of each other worker are received and not charged yet; packets that ingress dropped or punted end at
+//! the worker that received them.
 //!
-//! Without queues nothing is charged: the worker goes on by itself, and sends by its own transmit queue of the egress port, where it has one.
+//! Without queues nothing is charged: the worker itself continues, and sends by its own transmit queue of the egress
+//! port, where it has one.
 //!
-//! The order inside a flow is that of its receive queue: what spreads frames over queues (the kernel, the card, the sender) takes the same
-//! one for a flow, and from there on all frames of it take the same rings.
+//! The order inside a flow is that of its receive queue: the kernel, the network card or the sender assigns all frames
+//! of a flow to one queue, and from there on all take the same rings.
 
 use rtrb::PushError;
 use wireyard_pipeline::exec::{Decision, Descriptor, Intrinsic};
@@ -24,16 +27,16 @@ use crate::ports::{Port, RxFrame};
 use crate::stats::DeviceReason;
 use crate::tm::Terms;
 
-/// Frames in a ring to the owner of their port, which has not charged them yet.
+/// Capacity in frames of a ring to the owner of their port, which has not charged them yet.
 pub(crate) const RING: usize = 512;
 
-/// What a worker received on a queue of another worker's port.
+/// A frame that a worker received on a queue of another worker's port.
 pub(super) enum Served {
-    /// A packet that did ingress, and what ingress decided.
+    /// A packet after ingress, with the decision of ingress.
     Packet {
         packet: Descriptor,
         intrinsic: Intrinsic,
-        /// Bytes missing from a cut record; the number in the descriptor is of the sender.
+        /// Bytes missing from a truncated record; the number in the descriptor is valid for the sender only.
         missing: u32,
     },
     /// A PAUSE or PFC frame.
@@ -41,7 +44,7 @@ pub(super) enum Served {
 }
 
 impl Served {
-    /// The port that it came in by.
+    /// Its ingress port.
     pub(super) fn ingress_port(&self) -> u16 {
         match self {
             Served::Packet { packet, .. } => packet.ingress_port,
@@ -51,7 +54,8 @@ impl Served {
 }
 
 impl Core {
-    /// Adds a queue of a port that belongs to another worker: frames of it are received, and without `qos:` sent, by this worker.
+    /// Adds a queue of a port that belongs to another worker: this worker receives from it, and without `qos:` sends by
+    /// it.
     ///
     /// # Errors
     /// As [`Core::add_port`].
@@ -69,13 +73,13 @@ impl Core {
         Ok(())
     }
 
-    /// The worker that has the accounts of a slot's port, where that is another one.
+    /// The other worker that keeps the accounts of a slot's port; `None` if this worker keeps them.
     #[inline]
     pub(super) fn owner_elsewhere(&self, slot: usize) -> Option<u8> {
         self.ports[slot].worker.filter(|_| self.manager.configured)
     }
 
-    /// Ingress of the burst, and its packets to the owner of the port that they came in by.
+    /// Runs ingress on the burst and sends its packets to the owner of their ingress port.
     pub(super) fn ingress_for(&mut self, owner: u8, trace: Option<&mut dyn TraceSink>) {
         let packets = self.ingress.burst.len();
         if packets == 0 {
@@ -98,7 +102,7 @@ impl Core {
                 _ => {}
             }
         }
-        // Whatever becomes of it there: its program is there for so long.
+        // Keeps the packet's program until the owner has handled it.
         self.will_leave(&packet, 1);
         let missing = self.ingress.cuts.wire_len(&packet).wrapping_sub(packet.len);
         let served = Served::Packet { packet, intrinsic, missing };
@@ -115,7 +119,7 @@ impl Core {
         }
     }
 
-    /// A PAUSE or PFC frame, to the worker whose queues it stops.
+    /// Sends a PAUSE or PFC frame to the worker whose queues it stops.
     pub(super) fn mac_control_for(&mut self, owner: u8, slot: usize, frame: RxFrame) {
         let port = self.ports[slot].number;
         let served = Served::MacControl { port, frame };
@@ -125,7 +129,7 @@ impl Core {
         }
     }
 
-    /// Nothing is received unless there is room for a burst ([`Mesh::is_crowded`]).
+    /// There is room: nothing is received unless the ring has space for a burst ([`Mesh::is_crowded`]).
     #[expect(clippy::result_large_err, reason = "a frame that finds no room comes back")]
     fn push_served(&mut self, owner: u8, served: Served) -> Result<(), Served> {
         let Some(mesh) = &mut self.mesh else { return Err(served) };
@@ -135,11 +139,12 @@ impl Core {
         Ok(())
     }
 
-    /// Takes what another worker received on queues of this worker's ports, while there is room for what becomes of it. Returns the
-    /// number of frames.
+    /// Takes frames that another worker received on queues of this worker's ports, while there is room for their
+    /// results. Returns the number of frames.
     pub(super) fn take_served(&mut self, worker: u8) -> usize {
         for taken in 0..TAKE_MAX {
-            // Not the rings to owners: nothing of this goes there, and two workers that serve each other's ports would wait for each other.
+            // The rings to owners do not count: nothing goes there from here, and two workers that serve each other's
+            // ports would block each other.
             let is_crowded = self.mesh.as_ref().is_some_and(Mesh::handover_is_crowded);
             if is_crowded || self.copies.are_enough(self.ingress.again.len()) {
                 return taken;
@@ -163,14 +168,14 @@ impl Core {
         TAKE_MAX
     }
 
-    /// Does what ingress at another worker decided.
+    /// Executes the decision of ingress at another worker.
     fn go_on_with(&mut self, mut packet: Descriptor, mut intrinsic: Intrinsic, missing: u32) {
         let generation = packet.generation;
         self.executor.join(generation);
         packet.cut = self.ingress.cuts.number(missing);
         let from = self.ports.find(packet.ingress_port);
         self.manager.classify(from, &mut packet, &intrinsic);
-        // It is not the last of its instant, so it does not depart here.
+        // It is not the last packet of its instant, so it does not depart here.
         self.after_ingress(&mut packet, &mut intrinsic, Terms::default());
         if let Some(generation) = self.executor.generation(generation) {
             generation.gone(1);

@@ -1,7 +1,8 @@
-//! Wakes a reader that waits for notices of a worker; where none waits, the worker takes no lock.
+//! Wakes a reader that waits for notices of a worker; while none waits, the worker takes no lock.
 //!
-//! A reader sets a flag and then reads its ring; a worker writes to the ring and then reads the flag. A fence between the two steps of each
-//! makes sure that one of them sees what the other wrote. `tests/models` runs this file through every order of their steps.
+//! A reader sets a flag and then reads its ring; a worker writes to the ring and then reads the flag. A fence between
+//! the two steps of each makes sure that one of them sees what the other wrote. `tests/models` runs this file through
+//! every order of their steps.
 
 use std::task::Waker;
 
@@ -19,7 +20,7 @@ impl Signal {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The reader waits from now on, and looks once more before it sleeps.
+    /// Registers the reader's waker; the reader must check its ring once more before it sleeps.
     pub(crate) fn wait_by(&self, waker: &Waker) {
         *self.waker() = Some(waker.clone());
         self.waits.store(true, Ordering::Relaxed);

@@ -8,34 +8,33 @@ use crate::ports::faults::FaultReport;
 use crate::ports::{LinkState, LinkType, Port, PortStats, TxFrame};
 use crate::stats::{Ledger, LedgerReport, Reasons};
 
-/// A port of the device; what every packet touches stands together, first.
+/// A port of the device. Fields that every packet uses come first, together.
 #[repr(C, align(64))]
 pub(super) struct Slot {
-    /// The port.
     pub(super) port: Box<dyn Port>,
     /// Its number.
     pub(super) number: u16,
-    /// The worker it belongs to, its owner, where that is another one.
+    /// The worker that owns it; `None` for this worker.
     pub(super) worker: Option<u8>,
-    /// A receive queue and a transmit queue of it are here, although it belongs to another worker.
+    /// This worker has a receive queue and a transmit queue of it, although another worker owns it.
     pub(super) has_queue: bool,
     link: LinkType,
-    /// It is asked in every poll, whatever its descriptor says.
+    /// It must be polled in every poll, regardless of its descriptor.
     pub(super) is_always_polled: bool,
-    /// False once it was removed.
+    /// False after its removal.
     pub(super) present: bool,
-    /// It was reported to the traffic manager that the port takes no more.
+    /// The traffic manager was notified that the port accepts no frames.
     pub(super) blocked: bool,
     /// Its transmission is stopped ([`super::Core::block`]).
     pub(super) held: bool,
-    /// It was reported to the traffic manager that the link is down.
+    /// The traffic manager was notified that the link is down.
     pub(super) down: bool,
     last_state: LinkState,
     /// Where it is recorded.
     pub(super) recorded: Option<Place>,
-    /// Packets that came in by it.
+    /// Counts of packets received by it.
     pub(super) ledger: Ledger,
-    /// Frames after egress that the port had no room for, and their ingress ports.
+    /// Frames after egress that wait for room in the port.
     pub(super) backlog: Vec<TxFrame>,
     /// Ingress port of each frame of the backlog.
     pub(super) backlog_from: Vec<u16>,
@@ -48,11 +47,11 @@ pub struct PortReport {
     pub port: u16,
     /// The port as in its specification.
     pub name: String,
-    /// Where the packets that came in by it went.
+    /// Outcomes of the packets received by it.
     pub ledger: LedgerReport,
     /// The port's own counters.
     pub medium: PortStats,
-    /// What happened to frames by chance, where that was asked for.
+    /// Injected faults, where configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<FaultReport>,
 }
@@ -66,16 +65,16 @@ pub struct PortState {
     pub name: String,
     /// `up`, `no carrier`, `down`, `gone` or `ended`.
     pub link: &'static str,
-    /// It is down by command.
+    /// It was shut down by command.
     pub shut: bool,
-    /// What its frames are.
+    /// The link type of its frames.
     pub frames: &'static str,
-    /// The worker it belongs to.
+    /// The worker that owns it.
     pub worker: usize,
     /// Other workers that serve queues of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<usize>,
-    /// Faults on its cable, as `--port` has them.
+    /// Faults on its cable, in the notation of `--port`.
     pub faults: Option<String>,
 }
 
@@ -114,7 +113,7 @@ impl Slot {
         }
     }
 
-    /// The number of a removed port has one again; the ledger goes on.
+    /// Puts a port into the slot of a removed one with its number; the ledger continues.
     pub(super) fn put_back(&mut self, port: Box<dyn Port>) {
         let ledger = std::mem::take(&mut self.ledger);
         *self = Slot { ledger, ..Slot::new(self.number, port) };
@@ -124,7 +123,7 @@ impl Slot {
         self.link == LinkType::Ethernet
     }
 
-    /// What the program reads in `std.ingress_link`.
+    /// The value of `std.ingress_link` in the program.
     #[inline]
     pub(super) fn link_code(&self) -> u8 {
         match self.link {
@@ -135,12 +134,12 @@ impl Slot {
         }
     }
 
-    /// The link cannot carry frames now. A capture that was read to its end still takes frames.
+    /// True if the link cannot carry frames now. A capture whose input has ended still takes frames.
     pub(super) fn link_is_down(&self) -> bool {
         !matches!(self.last_state, LinkState::Up | LinkState::Ended)
     }
 
-    /// The link is up, but nothing is at its other end.
+    /// True if the link is up without a peer.
     pub(super) fn has_no_carrier(&self) -> bool {
         self.last_state == LinkState::NoCarrier
     }
@@ -155,12 +154,12 @@ impl Slot {
         }
     }
 
-    /// The link when it was looked at last.
+    /// The state of the link at the last check.
     pub(super) fn last_state(&self) -> LinkState {
         self.last_state
     }
 
-    /// Looks at the link; a message when it changed.
+    /// Checks the link; returns a message if its state changed.
     pub(super) fn check_link(&mut self, now: Time) -> Option<String> {
         let state = self.port.link_state(now);
         if state == self.last_state {

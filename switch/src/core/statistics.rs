@@ -1,5 +1,5 @@
-//! What is read of a device: everything that it counted as one value (the table, JSON and metrics print this and nothing else), its
-//! queues, and packets and messages for subscribers.
+//! Access to the state of a device: a snapshot of all its counters (the only source of the table, JSON and metrics),
+//! its queues, and packets and messages for subscribers.
 
 use serde::Serialize;
 use wireyard_pipeline::exec::Descriptor;
@@ -18,34 +18,34 @@ use crate::units::BitsPerSec;
 /// A snapshot of all counters of a device.
 #[derive(Clone, Debug, Serialize)]
 pub struct Statistics {
-    /// Where all packets went.
+    /// Outcomes of all packets.
     pub total: LedgerReport,
-    /// The part of it that no port has: packets of the control plane.
+    /// The part of the control plane's packets, which belong to no port.
     pub cpu: LedgerReport,
-    /// The part of ports that were removed, where there were any.
+    /// The part of removed ports, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<LedgerReport>,
     /// The part of each port, with the port's own counters.
     pub ports: Vec<PortReport>,
-    /// What the program counted itself.
+    /// Counts of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramReport>,
-    /// Queues, groups, pools and pauses, where a configuration of queues was given.
+    /// Queues, groups, pools and pauses; `None` without `qos:`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queueing: Option<QueueingReport>,
-    /// What became of reported congestion, where any was.
+    /// Outcomes of reported congestion; `None` when none was reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notification: Option<NotificationReport>,
-    /// Digests that found no room in front of their readers.
+    /// Digests lost because their readers had no room.
     #[serde(skip_serializing_if = "super::queues::is_zero")]
     pub lost_digests: u64,
-    /// The kernel on top of it, where there is one.
+    /// Synchronisation with the kernel, where it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub linux: Option<LinuxReport>,
     /// P4Runtime controllers, where the server runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controllers: Option<ControllersReport>,
-    /// The store of what they wrote, where there is one.
+    /// The store of the controllers' writes, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageReport>,
     /// Capture files, where there are any.
@@ -54,18 +54,18 @@ pub struct Statistics {
 }
 
 impl Core {
-    /// All counters now. Walks the queues and tables and asks the system; not for every packet.
+    /// All counters now. Walks the queues and tables and makes system calls; not for every packet.
     pub fn statistics(&mut self) -> Statistics {
         Statistics { program: self.program_report(), ..self.own_statistics() }
     }
 
-    /// What the program counted.
+    /// The counts of the program.
     pub(crate) fn program_report(&self) -> Option<ProgramReport> {
         self.generation().map(|generation| ProgramReport::of(generation))
     }
 
-    /// The same without what the program counted, which any thread can read while packets pass ([`ProgramReport::of`]): tables and counters
-    /// may be large.
+    /// Like [`Core::statistics`] without the counts of the program, which any thread can read while packets pass
+    /// ([`ProgramReport::of`]): tables and counters may be large.
     pub(crate) fn own_statistics(&mut self) -> Statistics {
         self.sync(self.now);
         let ports = self.port_reports();
@@ -90,12 +90,12 @@ impl Core {
         }
     }
 
-    /// The ledger of everything.
+    /// The sum of all ledgers.
     pub fn ledger(&self) -> Ledger {
         self.ports.ledger()
     }
 
-    /// The ledger with names, and whether it balances.
+    /// The ledger with names of reasons, and whether it balances.
     pub fn report(&self) -> LedgerReport {
         LedgerReport::new(&self.ledger(), &self.outcomes.reasons, self.queued() as u64)
     }
@@ -108,14 +108,14 @@ impl Core {
         there.map(|(slot, n)| slot.report(reasons, n)).collect()
     }
 
-    /// The ports of this worker as they are.
+    /// The state of the ports that this worker owns.
     pub fn port_states(&self) -> Vec<PortState> {
         let worker = self.mesh.as_ref().map_or(0, Mesh::me);
         let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
         mine.map(|slot| slot.state(worker)).collect()
     }
 
-    /// Packets inside by the port they came in by, in slot order.
+    /// Packets inside by ingress port, in slot order.
     pub(super) fn queued_by_ingress(&mut self) -> Vec<u64> {
         let mut waiting = Vec::new();
         for slot in self.ports.iter() {
@@ -136,7 +136,7 @@ impl Core {
         counts
     }
 
-    /// The part of the ledger that ports had which were removed; `None` when there is none.
+    /// The sum of the ledgers of removed ports; `None` when there are none.
     fn removed_report(&mut self) -> Option<LedgerReport> {
         let queued = self.queued_by_ingress();
         let gone = self.ports.iter().zip(queued).filter(|(slot, _)| !slot.present);
@@ -149,12 +149,12 @@ impl Core {
         some.then(|| LedgerReport::new(&ledger, &self.outcomes.reasons, waiting))
     }
 
-    /// Queues, groups, pools and pauses; `None` without a configuration of queues.
+    /// Queues, groups, pools and pauses; `None` without `qos:`.
     pub fn queueing_report(&mut self) -> Option<QueueingReport> {
         QueueingReport::of(&self.ports, &mut self.manager, self.now)
     }
 
-    /// What became of reported congestion; `None` when none was reported.
+    /// Outcomes of reported congestion; `None` when none was reported.
     pub fn notification_report(&self) -> Option<NotificationReport> {
         NotificationReport::of(self.device.notifier.as_ref())
     }
@@ -170,25 +170,25 @@ impl Core {
         self.view(self.now).port(id)
     }
 
-    /// Checks every identity of the traffic manager; slow.
+    /// Checks all invariants of the traffic manager's accounts; slow.
     ///
     /// # Errors
-    /// A number that does not add up.
+    /// An account that does not add up.
     pub fn audit_queues(&mut self) -> Result<(), crate::tm::AuditError> {
         self.view(self.now).audit()
     }
 
-    /// What the entries of the program's tables counted.
+    /// The counts of the entries of the program's tables.
     pub fn entry_counters(&self, shown: EntriesShown) -> Vec<TableEntries> {
         self.generation().map_or_else(Vec::new, |generation| entries_of(generation, shown))
     }
 
-    /// Drops counted so far for a reason.
+    /// Drops so far for a reason.
     pub fn drops(&self, reason: &str) -> u64 {
         self.ledger().dropped_for(&self.outcomes.reasons, reason)
     }
 
-    /// Every reason that something was or may be dropped or consumed for; those of a program when its first packet came.
+    /// All reasons for which packets were or may be dropped or consumed; those of a program from its first use on.
     pub fn reasons(&self) -> impl Iterator<Item = &str> {
         self.outcomes.reasons.names()
     }
@@ -198,18 +198,18 @@ impl Core {
         self.ledger().consumed_for(&self.outcomes.reasons, reason)
     }
 
-    /// The traffic manager at `now`: counters, watermarks, who waits for whom.
+    /// The traffic manager at `now`: counters, watermarks, waits between ports.
     pub fn view(&mut self, now: Time) -> View<'_, Descriptor> {
         self.sync(now);
         self.manager.tm.view(now)
     }
 
-    /// The traffic manager: its settings, and what waits in it.
+    /// The traffic manager: its settings and its queued packets.
     pub fn traffic(&self) -> &Tm<Descriptor> {
         &self.manager.tm
     }
 
-    /// The traffic manager, for who observes or changes its congestion points.
+    /// The traffic manager, for callers that observe or change its congestion points.
     pub fn traffic_mut(&mut self) -> &mut Tm<Descriptor> {
         &mut self.manager.tm
     }
@@ -231,18 +231,18 @@ impl Core {
         mine.filter(|_| self.manager.configured).map(|slot| slot.number).collect()
     }
 
-    /// A port as the traffic manager numbers it.
+    /// The traffic manager's number of a port.
     pub fn traffic_port(&self, number: u16) -> Option<PortId> {
         self.ports.find(number).map(port_id)
     }
 
-    /// The port behind a number of the traffic manager; `None` is the CPU port.
+    /// The port with this number in the traffic manager; `None` for the CPU port.
     pub fn port_of_traffic(&self, id: PortId) -> Option<u16> {
         let slot = slot_of(id)?;
         (slot < self.ports.len()).then(|| self.ports[slot].number)
     }
 
-    /// Keep packets for the control plane from now on; [`Core::take_punted`] gives them.
+    /// Collects packets for the control plane from now on; [`Core::take_punted`] returns them.
     pub fn listen_to_punts(&mut self) {
         self.outcomes.punted.get_or_insert_with(Vec::new);
     }
@@ -252,8 +252,8 @@ impl Core {
         self.outcomes.punted.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Keep packets that are dropped from now on; [`Core::take_dropped`] gives them. They show which packets those were: the
-    /// ledger counts without it.
+    /// Collects dropped packets from now on; [`Core::take_dropped`] returns them. Only to show which packets they were:
+    /// the ledger counts without it.
     pub fn listen_to_drops(&mut self) {
         self.outcomes.dropped.get_or_insert_with(Vec::new);
     }
@@ -263,12 +263,12 @@ impl Core {
         self.outcomes.dropped.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Messages about ports since the last call: an interface went down, vanished, came back.
+    /// Messages about ports since the last call: an interface went down, disappeared, came back.
     pub fn take_messages(&mut self) -> Vec<Message> {
         std::mem::take(&mut self.ports.messages)
     }
 
-    /// Packets inside: in queues, held, waiting for a port, or for another pass.
+    /// Number of packets inside: in queues, held, waiting for a port, or for another pass.
     pub fn queued(&self) -> usize {
         let handed = self.mesh.as_ref().map_or(0, Mesh::waiting);
         let passes = self.ingress.again.len() + self.egress.departing.len();

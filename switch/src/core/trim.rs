@@ -1,7 +1,8 @@
-//! Trimming: cuts a packet that its queue refused, and offers what is left to the queue for trimmed packets.
+//! Trimming: cuts a packet that its queue refused, and offers the rest to the queue for trimmed packets.
 //!
-//! Headers stay whole, whatever the size: egress finds them by the validity mask. What was behind the body (an ICRC, padding) is gone; a
-//! program that keeps such a trailer as a header does not see it. Frames of the device's own go whole: no program looks at them.
+//! Headers stay complete, whatever the size: egress finds them by the validity mask. Bytes behind the body (an ICRC,
+//! padding) are removed; a trailer that a program declares as a header is then not there. Frames of the device's own
+//! are not cut, as no program processes them.
 
 use wireyard_pipeline::exec::{Descriptor, flags};
 
@@ -9,23 +10,23 @@ use super::Core;
 use super::manager::DEVICE_ORIGINATED;
 use crate::tm::{Arrival, Offered, Terms, Trim};
 
-/// Decisions of the traffic manager that a test makes in its place.
+/// Decisions that a test makes in place of the traffic manager.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StandIn {
-    /// There is one.
+    /// Any decision is set.
     pub(super) is_on: bool,
     mark: bool,
     trim_bytes: Option<u32>,
 }
 
 impl StandIn {
-    /// Egress sees a congestion mark on every packet that may be marked.
+    /// Sets a congestion mark before egress on every ECN-capable packet.
     pub fn mark(&mut self, on: bool) {
         self.mark = on;
         self.is_on = on || self.trim_bytes.is_some();
     }
 
-    /// Every packet is trimmed to so many bytes in front of egress.
+    /// Trims every packet to `bytes` before egress; `None` trims none.
     pub fn trim(&mut self, bytes: Option<u32>) {
         self.trim_bytes = bytes;
         self.is_on = self.mark || bytes.is_some();
@@ -33,7 +34,7 @@ impl StandIn {
 }
 
 impl Core {
-    /// What a test decides about a packet in front of egress; true marks it.
+    /// Applies the decisions of a test before egress; true marks the packet.
     #[cold]
     pub(super) fn stand_in(&mut self, packet: &mut Descriptor) -> bool {
         let StandIn { mark, trim_bytes, .. } = self.stand_in;
@@ -43,7 +44,7 @@ impl Core {
         mark && packet.flags & flags::ECT != 0
     }
 
-    /// A packet for this slot's port that was refused as `arrival`.
+    /// Trims and offers again a packet for this slot's port that was refused as `arrival`.
     #[cold]
     pub(super) fn trim(
         &mut self,
@@ -56,7 +57,7 @@ impl Core {
         if !is_own {
             self.cut(packet, trim.bytes);
         }
-        // Of a burst it is none that departs by itself: egress follows with those that need no time on a link.
+        // It never departs by itself as the last of a burst: it does egress with those that need no link time.
         let terms = Terms { last: false, unchanged: false, ..arrival.terms };
         let bytes = self.ingress.cuts.frame_bytes(packet);
         let again = Arrival { queue: trim.queue, bytes, terms, ..*arrival };
@@ -78,7 +79,7 @@ impl Core {
         }
         let generation = self.executor.generation(packet.generation);
         packet.trim(bytes, generation.map_or(0, |known| known.program.trailers()));
-        // Of a capture record that has less than that, the rest of it is missing still.
+        // A capture record that has fewer bytes is still missing the rest.
         let missing = bytes.saturating_sub(packet.len);
         packet.cut = self.ingress.cuts.number(missing);
     }

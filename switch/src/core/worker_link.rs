@@ -1,7 +1,8 @@
-//! A worker's part of the control of its device: commands come in by a bounded ring, which the worker empties between two bursts, and
-//! its notices go out by one ring for each reader.
+//! A worker's part of the control of its device: commands arrive in a bounded ring, which the worker empties between
+//! two bursts, and its notices leave by one ring for each reader.
 //!
-//! The other ends are in [`control`](crate::control). The worker does not use the handle: it keeps one for those outside who take it from the device.
+//! The other ends are in [`control`](crate::control). The worker does not use the handle: it stores one for callers
+//! that get it from the device.
 
 use std::any::Any;
 use std::fmt;
@@ -15,24 +16,24 @@ use super::Core;
 use super::notice::{Interest, Notice, NoticeKind};
 use super::signal::Signal;
 
-/// Commands that wait for a worker at most.
+/// Maximum number of commands that wait for a worker.
 pub(crate) const RING: usize = 64;
-/// Commands that a worker does between two bursts.
+/// Maximum number of commands that a worker executes between two bursts.
 pub(super) const BETWEEN_BURSTS: usize = 4;
 
-/// What a worker does between two bursts.
+/// A call that a worker executes between two bursts.
 pub(crate) type Command = Box<dyn FnOnce(&mut Core, Time) + Send>;
 type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// The worker's end of its ring.
 pub(crate) struct Ring {
     commands: Consumer<Command>,
-    /// The device's time when the worker was polled last, in picoseconds.
+    /// The device's time at the worker's last poll, in picoseconds.
     polled_ps: Arc<AtomicU64>,
     wake: Arc<OnceLock<Wake>>,
 }
 
-/// The other end.
+/// The sender's end of a worker's ring.
 pub(crate) struct Sender {
     pub(crate) commands: Mutex<Producer<Command>>,
     polled_ps: Arc<AtomicU64>,
@@ -53,12 +54,12 @@ pub(crate) fn ring() -> (Sender, Ring) {
 }
 
 impl Sender {
-    /// The time of the device when the worker was polled last.
+    /// The time of the device at the worker's last poll.
     pub(crate) fn now(&self) -> Time {
         Time::from_ps(self.polled_ps.load(Ordering::Relaxed))
     }
 
-    /// Lets the worker look.
+    /// Wakes the worker so that it checks its ring.
     pub(crate) fn wake(&self) {
         if let Some(wake) = self.wake.get() {
             wake();
@@ -75,7 +76,8 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// A subscription to these kinds, with room for `capacity` notices, and the other end of its ring. Notices without room are counted in `lost`.
+    /// A subscription to these kinds, with room for `capacity` notices, and the other end of its ring. Notices without
+    /// room are counted in `lost`.
     pub(crate) fn new(
         interest: Interest,
         capacity: usize,
@@ -90,7 +92,7 @@ impl Subscriber {
         self.ring.is_abandoned()
     }
 
-    /// Passes on the notices that this subscription includes, and wakes its reader.
+    /// Sends the notices that this subscription includes, and wakes its reader.
     fn deliver(&mut self, notices: &[Notice]) {
         let interest = self.interest;
         let mut wanted = notices.iter().filter(|notice| interest.includes(&notice.kind)).peekable();
@@ -108,19 +110,20 @@ impl Subscriber {
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        // The reader may wait for what never comes. The ring is abandoned when this is dropped: the reader looks again in a while.
+        // Wakes a reader that would wait for ever. The ring is abandoned only when it is dropped after this: the reader
+        // checks again periodically.
         self.signal.wake();
     }
 }
 
 /// A worker's part of the control of its device.
 pub(crate) struct WorkerLink {
-    /// The handle on the device, for users that ask the device for it.
+    /// The handle on the device, for callers that request it from the device.
     handle: Box<dyn Any + Send + Sync>,
     me: usize,
     ring: Ring,
     subscribers: Vec<Subscriber>,
-    /// Notices that they have not got yet.
+    /// Notices that were not delivered yet.
     notices: Vec<Notice>,
 }
 
@@ -135,18 +138,17 @@ impl WorkerLink {
         WorkerLink { handle, me, ring, subscribers: Vec::new(), notices: Vec::new() }
     }
 
-    /// The handle.
     pub(super) fn handle(&self) -> &dyn Any {
         &*self.handle
     }
 
-    /// What wakes this worker from now on.
+    /// Sets the function that wakes this worker.
     pub(super) fn wake_by(&self, wake: Wake) {
-        // A worker begins once.
+        // A worker is started once.
         let _ = self.ring.wake.set(wake);
     }
 
-    /// Notes the time, and returns whether there is something to do.
+    /// Stores the time, and returns whether commands wait.
     #[inline]
     pub(super) fn polled(&self, now: Time) -> bool {
         self.ring.polled_ps.store(now.as_ps(), Ordering::Relaxed);
@@ -181,14 +183,14 @@ impl WorkerLink {
         all.fold(Interest::default(), Interest::or)
     }
 
-    /// Keeps a notice for the subscribers, if there are any.
+    /// Stores a notice for the subscribers, if there are any.
     pub(super) fn notify(&mut self, time: Time, kind: NoticeKind) {
         if self.has_subscribers() {
             self.notices.push(Notice { worker: self.me, time, kind });
         }
     }
 
-    /// Gives the notices to the subscribers; true if one has gone.
+    /// Delivers the notices to the subscribers; true if a subscription has ended.
     pub(super) fn pass_on(&mut self) -> bool {
         if !self.notices.is_empty() {
             self.subscribers.iter_mut().for_each(|subscriber| subscriber.deliver(&self.notices));

@@ -1,11 +1,11 @@
-//! Congestion that programs report, and the CNPs that follow.
+//! Congestion reported by programs, and the resulting CNPs.
 //!
-//! A program only says what it saw ([`Notifier::report`]); the notification point alone decides whether
-//! and when a CNP goes out, and `frames` builds it. The link addresses of the marked packet wait with its CNP.
+//! A program only reports a mark ([`Notifier::report`]); the notification point alone decides whether and when a CNP is
+//! sent, and `frames` builds it. The link addresses of the marked packet are stored with its CNP.
 //!
-//! A mark seen by ingress (an end point, or a switch that is notified) is answered straight out of the port that the
-//! packet came in by, to its sender. A mark that egress writes is answered as if the receiver had
-//! sent the CNP: it enters ingress by the port that the marked packet leaves by, and the program routes it.
+//! For a mark seen by ingress (at an end point, or in a switch whose program reports it), the CNP leaves directly by
+//! the port that received the packet, to its sender. For a mark written by egress, the CNP enters ingress as if the
+//! receiver had sent it: by the port that the marked packet leaves by, and the program routes it.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ use crate::roce::np::{Cnp, Congestion, FlowKey, Mark, NotificationPoint, NpCount
 /// How a CNP leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// Straight out of this port.
+    /// Directly, out of this port.
     Out(u16),
-    /// Into ingress, as if it had come in by this port.
+    /// Into ingress, as if this port had received it.
     In(u16),
 }
 
-/// Link addresses and way of a flow's CNPs.
+/// Link addresses and path of a flow's CNPs.
 #[derive(Clone, Copy, Debug)]
 struct Reply {
     link: CnpLink,
@@ -48,10 +48,10 @@ pub struct Notice {
     pub class: NoticeClass,
 }
 
-/// What decides the traffic class of a CNP.
+/// The input for the traffic class of a CNP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeClass {
-    /// The port's maps, from these.
+    /// The port's maps, applied to these values.
     Maps(Class),
     /// The virtual lane, on InfiniBand.
     Lane(u8),
@@ -64,18 +64,18 @@ impl Notice {
     }
 }
 
-/// What became of reported congestion.
+/// Outcomes of reported congestion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NotifyCounters {
     /// The notification point's own.
     pub np: NpCounters,
-    /// Reports of packets that are no RoCE or InfiniBand transport.
+    /// Reports of packets that are not RoCE or InfiniBand transport.
     pub not_transport: u64,
     /// CNPs that could not be built.
     pub unbuildable: u64,
 }
 
-/// The notification point with the ways back.
+/// The notification point with the return path of each flow.
 #[derive(Debug)]
 pub struct Notifier {
     np: NotificationPoint<Reply>,
@@ -100,7 +100,7 @@ impl Notifier {
         })
     }
 
-    /// What the arguments of `notify_congestion` say, about a packet with these bytes.
+    /// Reports a mark with the arguments of `notify_congestion`, of a packet with these bytes.
     pub fn report(
         &mut self,
         args: &[u128],
@@ -134,12 +134,12 @@ impl Notifier {
         self.np.on_congestion(now, &seen, Reply { link: CnpLink::back(&address), via });
     }
 
-    /// When [`Notifier::poll`] next has something to do.
+    /// When [`Notifier::poll`] next has work.
     pub fn next_deadline(&self) -> Deadline {
         self.np.next_deadline()
     }
 
-    /// The next CNP that is due.
+    /// The next due CNP.
     pub fn poll(&mut self, now: Time) -> Option<Notice> {
         while let Some((cnp, reply)) = self.np.poll(now) {
             match self.build(&cnp, &reply) {
@@ -162,7 +162,7 @@ impl Notifier {
         Some(Notice { bytes, len, via: reply.via, class })
     }
 
-    /// What it counted.
+    /// Its counters.
     pub fn counters(&self) -> NotifyCounters {
         let (not_transport, unbuildable) = (self.not_transport, self.unbuildable);
         NotifyCounters { np: self.np.counters(), not_transport, unbuildable }

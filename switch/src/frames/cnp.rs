@@ -1,8 +1,8 @@
 //! Congestion notification packets: the notification point's decision as a frame.
 //!
-//! A RoCE CNP is a BTH with opcode 0x81 and 16 reserved zero bytes (IBTA A17), an InfiniBand one a BTH with opcode
-//! 0x80 and nothing behind it (IBTA A10). BECN is set, PSN 0, the partition key is that of the marked packet. A CNP over RoCEv1 is an extension: that generation has
-//! no marking, and the notification point asks for none.
+//! A RoCE CNP is a BTH with opcode 0x81 and 16 reserved zero bytes (IBTA A17), an InfiniBand one is a BTH with opcode
+//! 0x80 and nothing after it (IBTA A10). BECN is set, PSN 0, the partition key is that of the marked packet. A CNP over
+//! RoCEv1 is an extension: RoCEv1 has no marking, and the notification point requests none.
 
 use std::fmt;
 
@@ -15,15 +15,15 @@ use super::Mac;
 use super::envelope::{Address, AddressError, Class, Encap, Envelope};
 use super::transport::{BuildError, TransportFrames};
 
-/// Longest CNP: tagged Ethernet, IPv6, UDP, BTH, reserved bytes, ICRC.
+/// Maximum length of a CNP: tagged Ethernet, IPv6, UDP, BTH, reserved bytes, ICRC.
 pub const FRAME_BYTES_MAX: usize = 14 + 4 + 40 + 8 + 12 + 16 + 4;
 
-/// What a CNP looks like, where that is a choice.
+/// The configurable fields of a CNP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CnpConfig {
     /// DSCP and ECN, and PCP on Ethernet.
     pub class: Class,
-    /// Service level on InfiniBand; `None` takes that of the marked packet.
+    /// Service level on InfiniBand; `None` for that of the marked packet.
     pub sl: Option<u8>,
     /// Virtual lane of each service level.
     pub sl_to_vl: SlToVl,
@@ -38,7 +38,7 @@ pub struct CnpConfig {
 pub struct SlToVl(pub [u8; 16]);
 
 impl Default for SlToVl {
-    /// Data lanes 0 to 7, as most links have them: the low three bits of the service level.
+    /// Data lanes 0 to 7, as on most links: the low three bits of the service level.
     fn default() -> SlToVl {
         SlToVl(std::array::from_fn(|sl| sl as u8 & 7))
     }
@@ -54,7 +54,7 @@ impl Default for CnpConfig {
 }
 
 impl CnpConfig {
-    /// The class of the CNP that answers this mark.
+    /// The class of the CNP for this mark.
     pub fn class_of(&self, mark: Mark, marked: &Marked) -> Class {
         match mark {
             Mark::IpCe => self.class,
@@ -66,21 +66,21 @@ impl CnpConfig {
     }
 }
 
-/// The link of a CNP: what the notification point does not know.
+/// The link addresses of a CNP, which the notification point does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CnpLink {
     /// Ethernet: addresses of the CNP itself, and its VLAN.
     Ethernet {
-        /// Who sends the CNP.
+        /// The sender of the CNP.
         src: Mac,
         /// The next hop to the sender of the flow.
         dst: Mac,
-        /// VLAN; `None` sends untagged.
+        /// VLAN; `None` for untagged.
         vlan: Option<u16>,
     },
     /// InfiniBand: LIDs of the CNP itself.
     Infiniband {
-        /// Who sends the CNP.
+        /// The sender of the CNP.
         slid: u16,
         /// The sender of the flow.
         dlid: u16,
@@ -90,9 +90,9 @@ pub enum CnpLink {
 /// Why a CNP could not be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CnpError {
-    /// Its addresses cannot be written.
+    /// Its addresses are invalid.
     Address(AddressError),
-    /// A mark of one kind of network on a link of the other.
+    /// A mark of one kind of network with a link of the other.
     Link,
     /// The frame could not be built.
     Build(BuildError),
@@ -111,7 +111,7 @@ impl fmt::Display for CnpError {
 impl std::error::Error for CnpError {}
 
 impl CnpLink {
-    /// The way back of a marked packet: its link addresses exchanged.
+    /// The return link of a marked packet: its link addresses exchanged.
     pub fn back(marked: &Address) -> CnpLink {
         match marked.encap.is_infiniband() {
             true => CnpLink::Infiniband { slid: marked.dlid, dlid: marked.slid },
@@ -137,7 +137,7 @@ pub fn headers(encap: Encap, sender_qp: u32, pkey: u16) -> Headers {
     })
 }
 
-/// Where a CNP goes: back from the receiver of the flow to its sender.
+/// The addresses of a CNP: back from the receiver of the flow to its sender.
 ///
 /// # Errors
 /// The link is of the other kind of network.
@@ -160,10 +160,10 @@ pub fn address(cnp: &Cnp, link: &CnpLink, config: &CnpConfig) -> Result<Address,
 }
 
 impl TransportFrames {
-    /// Builds the frame of a CNP into `out` ([`FRAME_BYTES_MAX`] is always enough) and says how long it is.
+    /// Builds the frame of a CNP into `out` ([`FRAME_BYTES_MAX`] is always enough) and returns its length.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason.
     pub fn build_cnp(
         &self,
         cnp: &Cnp,
@@ -177,10 +177,10 @@ impl TransportFrames {
         self.build_cnp_in(&envelope, cnp.sender_qp, cnp.marked.pkey, out).map_err(CnpError::Build)
     }
 
-    /// Builds a CNP in headers that are there already.
+    /// Builds a CNP behind finished headers.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason.
     pub fn build_cnp_in(
         &self,
         envelope: &Envelope,

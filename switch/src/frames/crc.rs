@@ -1,7 +1,7 @@
-//! The CRCs of our own frames: the declared coverage, turned into one mask at start.
+//! The CRCs of the device's own frames: the declared coverage, converted to one mask at start.
 //!
-//! A declaration lists headers with masked fields, then the rest of the packet. For a fixed stack of
-//! headers that is a run of bytes with a mask of ones over it, and the bytes behind it as they are.
+//! A declaration lists headers with masked fields, then the rest of the packet. For a fixed stack of headers that is a
+//! run of bytes with a mask of ones over it, followed by unmasked bytes.
 
 use std::ops::Range;
 
@@ -10,20 +10,20 @@ use wireyard_pipeline::ir::Covered;
 
 use super::layout::{LayoutError, Layouts, Stack};
 
-/// Ones in front, and the headers of the longest frame that it covers, with the BTH: whole registers.
+/// Length of the leading ones and the longest headers covered, with the BTH, rounded up to whole registers.
 const HEAD_BYTES_MAX: usize = 80;
 
 /// A CRC over frames that begin with one stack of headers.
 #[derive(Debug)]
 pub(super) struct CrcPlan {
     engine: CrcEngine,
-    /// Bytes of ones in front.
+    /// Number of leading bytes of ones.
     ones: usize,
-    /// Covered bytes of the frame that have a mask.
+    /// Covered bytes of the frame to which the mask applies.
     masked: Range<usize>,
-    /// Bytes in the middle of the masked ones that are not covered: where they begin in the frame, and how many there are.
+    /// Bytes among the masked ones that are not covered: their offset in the frame, and their number.
     gap: Option<(usize, usize)>,
-    /// ORed over the ones and the masked bytes behind them.
+    /// ORed over the leading ones and the masked bytes.
     mask: [u8; HEAD_BYTES_MAX],
 }
 
@@ -31,7 +31,7 @@ impl CrcPlan {
     /// The plan of the CRC called `name` for frames that begin with `stack`.
     ///
     /// # Errors
-    /// The declaration covers something that is not a run of headers and the rest.
+    /// The declaration covers something other than a run of headers and the rest.
     pub(super) fn new(
         layouts: &Layouts,
         name: &str,
@@ -66,13 +66,13 @@ impl CrcPlan {
         Ok(CrcPlan { engine: CrcEngine::new(crc.params), ones, masked, gap: None, mask: whole })
     }
 
-    /// The plan for frames that have so many bytes more at this place, which are not covered.
+    /// The plan for frames with `bytes` additional bytes at `at`, which are not covered.
     pub(super) fn around(self, at: usize, bytes: usize) -> CrcPlan {
         CrcPlan { gap: (bytes > 0).then_some((at, bytes)), ..self }
     }
 
-    /// The covered bytes behind the place of the ones, and what follows: a copy of fixed length, where the frame has room for it
-    /// on both sides, as a full packet behind an Ethernet header has.
+    /// The covered bytes with the bytes before and after them, as a copy of fixed length; `None` unless the frame has
+    /// enough bytes on both sides, as a full packet behind an Ethernet header has.
     #[inline]
     fn fixed_head(&self, frame: &[u8]) -> Option<[u8; HEAD_BYTES_MAX]> {
         let from = self.masked.start.checked_sub(self.ones)?;
@@ -96,7 +96,8 @@ impl CrcPlan {
         self.engine.field_value(&[&head[..end], body])
     }
 
-    /// The same without the bytes of the gap; `None` for a frame that ends before it is covered.
+    /// Like [`Self::value`], without the bytes of the gap; `None` for a frame that ends before the end of the masked
+    /// bytes.
     fn value_around(&self, frame: &[u8], at: usize, bytes: usize) -> Option<u64> {
         let front = frame.get(self.masked.start..at)?;
         let behind = frame.get(at + bytes..)?;

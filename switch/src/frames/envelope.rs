@@ -1,11 +1,11 @@
-//! What stands in front of a BTH and behind the payload, in every encapsulation.
+//! The headers in front of a BTH and the trailers behind the payload, in every encapsulation.
 //!
-//! RoCEv2 over IPv4 and IPv6, RoCEv1, and InfiniBand with and without a GRH; the Ethernet ones with and
-//! without a VLAN tag. An [`Envelope`] is the finished headers of one [`Address`] and [`Class`]; a packet
-//! copies it and writes lengths, checksum and CRCs. Received frames are checked for the same things.
+//! RoCEv2 over IPv4 and IPv6, RoCEv1, and InfiniBand with and without a GRH; the Ethernet ones with and without a VLAN
+//! tag. An [`Envelope`] is the finished headers of one [`Address`] and [`Class`]; a packet copies it and writes
+//! lengths, checksum and CRCs. Received frames are checked for the same.
 //!
-//! Choices: IPv4 has DF set and identification 0 (RFC 6864), UDP has checksum 0, as Linux rxe sends them.
-//! A received UDP checksum is not looked at: the ICRC covers what it covers.
+//! Choices: IPv4 has DF set and identification 0 (RFC 6864), UDP has checksum 0, as Linux rxe sends them. A received
+//! UDP checksum is ignored: the ICRC covers the same bytes.
 
 mod shape;
 mod slots;
@@ -17,7 +17,7 @@ use super::Mac;
 pub(super) use shape::{Shape, shapes};
 pub(super) use slots::{BthSlots, EthernetSlots, Ipv6Slots, TagSlots, slots};
 
-/// Longest headers up to and with the BTH: Ethernet, tag, IPv6, UDP, BTH.
+/// Maximum length of the headers up to and including the BTH: Ethernet, tag, IPv6, UDP, BTH.
 pub(super) const HEAD_BYTES_MAX: usize = 80;
 /// UDP port of RoCEv2 (IANA).
 pub(super) const ROCE_UDP_PORT: u16 = 4791;
@@ -40,7 +40,7 @@ pub(super) const LNH_GLOBAL: u64 = 3;
 /// IPv4 flag "do not fragment".
 const DO_NOT_FRAGMENT: u64 = 0b010;
 
-/// How a BTH is carried.
+/// The encapsulation of a BTH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encap {
     /// UDP over IPv4 over Ethernet.
@@ -71,7 +71,7 @@ impl Encap {
         }
     }
 
-    /// True for the two that run on an InfiniBand link.
+    /// True for the two used on an InfiniBand link.
     pub const fn is_infiniband(self) -> bool {
         matches!(self, Encap::IbLocal | Encap::IbGlobal)
     }
@@ -91,16 +91,16 @@ impl Encap {
     }
 }
 
-/// Who sends to whom.
+/// Sender and receiver of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// How.
+    /// The encapsulation.
     pub encap: Encap,
     /// Sender on Ethernet.
     pub src_mac: Mac,
     /// Next hop on Ethernet.
     pub dst_mac: Mac,
-    /// VLAN; `None` sends untagged.
+    /// VLAN; `None` for untagged.
     pub vlan: Option<u16>,
     /// Sender: IPv6, IPv4-mapped, GID, or LID for [`Encap::IbLocal`].
     pub src: u128,
@@ -110,7 +110,7 @@ pub struct Address {
     pub slid: u16,
     /// LID of the receiver, with a GRH on InfiniBand.
     pub dlid: u16,
-    /// UDP source port: what ECMP hashes (0xc000 to 0xffff by custom).
+    /// UDP source port, the input of ECMP hashes (by convention 0xc000 to 0xffff).
     pub udp_src_port: u16,
     /// IPv6 or GRH flow label, 20 bits.
     pub flow_label: u32,
@@ -123,13 +123,13 @@ pub fn mapped(address: Ipv4Addr) -> u128 {
     address.to_ipv6_mapped().to_bits()
 }
 
-/// The IPv4 address in an IPv4-mapped one.
+/// The IPv4 address in an IPv4-mapped one; `None` for any other.
 pub fn unmapped(address: u128) -> Option<Ipv4Addr> {
     Ipv6Addr::from_bits(address).to_ipv4_mapped()
 }
 
 /// The UDP source port of a connection (Linux `rdma_flow_label_to_udp_sport` of the flow label that
-/// `rdma_calc_flow_label` makes of the two queue pair numbers).
+/// `rdma_calc_flow_label` computes from the two queue pair numbers).
 pub fn udp_src_port(local_qp: u32, remote_qp: u32) -> u16 {
     let mut v = u64::from(local_qp).wrapping_mul(u64::from(remote_qp));
     v ^= v >> 20;
@@ -139,7 +139,7 @@ pub fn udp_src_port(local_qp: u32, remote_qp: u32) -> u16 {
 }
 
 impl Address {
-    /// RoCEv2 between two IP addresses of one family; the rest is usual: untagged, hop limit 64.
+    /// RoCEv2 between two IP addresses of one family, with default values otherwise: untagged, hop limit 64.
     ///
     /// # Errors
     /// One is IPv4 and the other IPv6.
@@ -157,7 +157,7 @@ impl Address {
         Ok(Address::new(encap, src_mac, dst_mac, src, dst))
     }
 
-    /// An address with everything else at its usual value.
+    /// An address with default values for everything else.
     pub fn new(encap: Encap, src_mac: Mac, dst_mac: Mac, src: u128, dst: u128) -> Address {
         Address {
             encap,
@@ -174,7 +174,7 @@ impl Address {
         }
     }
 
-    /// The way back: sender and receiver exchanged.
+    /// The return address: sender and receiver exchanged.
     pub fn reversed(&self) -> Address {
         Address {
             src_mac: self.dst_mac,
@@ -213,7 +213,7 @@ impl Address {
     }
 }
 
-/// How the network is to treat a packet.
+/// The treatment of a packet by the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
     /// DSCP of the IP header or upper bits of the GRH's traffic class.
@@ -222,7 +222,7 @@ pub struct Class {
     pub ecn: u8,
     /// PCP of the VLAN tag, or SL of the LRH.
     pub pcp: u8,
-    /// VL of the LRH; Ethernet has none.
+    /// VL of the LRH; not used on Ethernet.
     pub vl: u8,
 }
 
@@ -236,7 +236,7 @@ impl Class {
 /// Why an address or class cannot be written into headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressError {
-    /// IPv4 headers need IPv4-mapped addresses, both of them.
+    /// Both addresses must be IPv4-mapped for IPv4 headers, or neither.
     Family,
     /// A LID has 16 bits.
     Lid,
@@ -246,7 +246,7 @@ pub enum AddressError {
     FlowLabel,
     /// DSCP at most 63, ECN at most 3, PCP at most 7 (SL and VL at most 15).
     Class,
-    /// Only RoCEv2 has telemetry.
+    /// Only RoCEv2 can have telemetry.
     Telemetry,
 }
 
@@ -276,13 +276,13 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// How it carries.
+    /// The encapsulation.
     pub fn encap(&self) -> Encap {
         self.encap
     }
 }
 
-/// Why a received frame is no transport packet for us. The names are for counters.
+/// Why a received frame is not a transport packet for this device. The names are for counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Not RoCE or InfiniBand transport at all.
@@ -291,25 +291,25 @@ pub enum Refused {
     TooShort,
     /// The IP version or header length is wrong, or there are IP options or fragments.
     BadIp,
-    /// The IP length is more than is there, or less than a RoCE packet.
+    /// The IP length is more than the frame has, or less than a RoCE packet.
     BadIpLength,
     /// The IPv4 header checksum is wrong.
     BadIpChecksum,
-    /// The UDP length does not fit the IP length.
+    /// The UDP length does not match the IP length.
     BadUdpLength,
     /// GRH version or next header is wrong.
     BadGrh,
-    /// The GRH's length does not fit.
+    /// The GRH's length does not match the frame.
     BadGrhLength,
     /// LRH version is wrong.
     BadLrh,
-    /// The LRH's length does not fit the frame.
+    /// The LRH's length does not match the frame.
     BadPktLen,
     /// The BTH's transport version is not 0.
     BadVersion,
-    /// The pad count is larger than what there is to pad.
+    /// The pad count is larger than the body.
     BadPadCount,
-    /// An opcode that is not spoken here.
+    /// An unsupported opcode.
     UnknownOpcode,
     /// The ICRC is wrong.
     BadIcrc,
@@ -318,7 +318,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Every one, in the order of the enum.
+    /// All of them, in the order of the enum.
     pub const ALL: [Refused; 15] = [
         Refused::NotTransport,
         Refused::TooShort,

@@ -1,4 +1,4 @@
-//! The extended headers behind a BTH: which an opcode has, as the library's parser says, and their fields.
+//! The extended headers after a BTH: those of each opcode, according to the library's parser, and their fields.
 
 use crate::roce::opcode::{CNP_NATIVE, CNP_ROCEV2};
 use crate::roce::packet::{Aeth, AtomicEth, Deth, Headers, Leading, Reth, Trailing};
@@ -23,7 +23,7 @@ slots! {
     IethSlots { rkey }
 }
 
-/// Where each extended header of an opcode begins behind the BTH.
+/// The offset after the BTH of each extended header of an opcode.
 #[derive(Clone, Copy, Debug, Default)]
 struct Plan {
     bytes: u8,
@@ -68,13 +68,13 @@ impl Extensions {
         self.plans.get(usize::from(opcode))?.as_ref()
     }
 
-    /// Bytes of the extended headers of an opcode; `None` if it is not spoken here.
+    /// Length of the extended headers of an opcode; `None` for an unsupported one.
     pub(super) fn bytes(&self, opcode: u8) -> Option<usize> {
         self.plan(opcode).map(|plan| plan.bytes.into())
     }
 
-    /// Writes the extended headers and gives what is behind them. `None`: the opcode is not spoken, or `headers` are not those
-    /// it has.
+    /// Writes the extended headers and returns the bytes after them. `None`: the opcode is not supported, or `headers`
+    /// are not those of the opcode.
     pub(super) fn write<'o>(&self, headers: &Headers, out: &'o mut [u8]) -> Option<&'o mut [u8]> {
         let opcode = headers.bth.opcode;
         let plan = self.plan(opcode)?;
@@ -87,7 +87,7 @@ impl Extensions {
         }
         let (out, behind) = out.split_at_mut_checked(plan.bytes.into())?;
         out.fill(0);
-        // All that is there has a place, and as many bytes as there are places for: so no place is left.
+        // Every header present has an offset, and their total length is that of the plan: so all offsets are used.
         match headers.leading {
             Leading::None => {}
             Leading::Reth(reth) => {
@@ -115,7 +115,7 @@ impl Extensions {
             }
         }
         match headers.trailing {
-            // Bits of a selective acknowledgement are payload.
+            // Bits of a selective acknowledgement are part of the payload.
             Trailing::None | Trailing::Sack(_) => {}
             Trailing::AtomicAck(original) => {
                 self.atomic_ack.original.write(out.get_mut(plan.atomic_ack?.into()..)?, original);
@@ -130,7 +130,7 @@ impl Extensions {
         Some(behind)
     }
 
-    /// Reads the extended headers behind a BTH to where they belong, and gives what is behind them.
+    /// Parses the extended headers after a BTH into `headers`, and returns the bytes after them.
     pub(super) fn read<'a>(
         &self,
         headers: &mut Headers,
@@ -182,7 +182,8 @@ impl Extensions {
     }
 }
 
-/// The plan of an opcode; `None` if the library does not know it, or it has headers that the transport does not.
+/// The plan of an opcode; `None` if the library does not define it, or it has headers that the transport does not
+/// support.
 fn plan(layouts: &Layouts, opcode: u8) -> Option<Plan> {
     let mut plan = Plan::default();
     for (name, at) in layouts.extensions(opcode)? {
@@ -207,7 +208,7 @@ fn plan(layouts: &Layouts, opcode: u8) -> Option<Plan> {
     if leading > 1 || count(&[plan.atomic_ack, plan.imm, plan.ieth]) > 1 {
         return None;
     }
-    // The transport's services, and CNPs.
+    // The services of the transport, and CNPs.
     let spoken = matches!(opcode >> 5, 0 | 1 | 3) || opcode == CNP_NATIVE || opcode == CNP_ROCEV2;
     spoken.then_some(plan)
 }

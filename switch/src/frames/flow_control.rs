@@ -1,6 +1,6 @@
 //! PFC and PAUSE frames on the wire (IEEE 802.1Qbb, IEEE 802.3 Annex 31B), both directions.
 //!
-//! The traffic manager decides when one is sent and what a received one does; here is only its form.
+//! The traffic manager decides when to send a frame and what a received one does; this module has only their format.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use crate::units::Quanta;
 use super::layout::{LayoutError, Layouts, Slot};
 use super::{MAC_CONTROL_ADDRESS, MAC_CONTROL_TYPE, Mac};
 
-/// Bytes of a MAC control frame without FCS: always the minimum frame (802.3 clause 31.4.1).
+/// Length in bytes of a MAC control frame without FCS: always the minimum frame (802.3 clause 31.4.1).
 pub const FRAME_BYTES: usize = 60;
-/// Bytes of an FCS that a port may have left on.
+/// Length in bytes of an FCS that a port may deliver with the frame.
 const FCS_BYTES: usize = 4;
 /// Opcode of PAUSE (802.3 Annex 31B).
 const OPCODE_PAUSE: u16 = 0x0001;
@@ -21,10 +21,10 @@ const OPCODE_PFC: u16 = 0x0101;
 /// Priorities in the class-enable vector.
 const PRIORITIES: usize = 8;
 
-/// Why a MAC control frame is no flow control.
+/// Why a MAC control frame is not flow control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControlError {
-    /// It is not as long as a MAC control frame is.
+    /// It does not have the length of a MAC control frame.
     Length {
         /// Bytes found.
         bytes: usize,
@@ -88,7 +88,7 @@ impl fmt::Display for FlowControlError {
 
 impl std::error::Error for FlowControlError {}
 
-/// Builds and reads flow control frames.
+/// Builds and parses flow control frames.
 #[derive(Clone, Debug)]
 pub struct FlowControlFrames {
     dst: Slot,
@@ -102,7 +102,7 @@ pub struct FlowControlFrames {
 }
 
 impl FlowControlFrames {
-    /// Takes the layouts.
+    /// Resolves the fields in the layouts.
     ///
     /// # Errors
     /// The libraries lack a field.
@@ -125,7 +125,7 @@ impl FlowControlFrames {
         })
     }
 
-    /// The frame that says so, from a port with this address.
+    /// Builds the frame, with the source address `from`.
     pub fn build(&self, from: Mac, frame: &FlowControlFrame) -> [u8; FRAME_BYTES] {
         let mut out = [0; FRAME_BYTES];
         self.dst.write(&mut out, Mac(MAC_CONTROL_ADDRESS).into());
@@ -147,10 +147,10 @@ impl FlowControlFrames {
         out
     }
 
-    /// What a received MAC control frame says. Times outside the vector mean nothing and are zero in the answer.
+    /// Parses a received MAC control frame. Times outside the vector are ignored, and zero in the result.
     ///
     /// # Errors
-    /// It is no flow control frame, or not a right one.
+    /// It is not a flow control frame, or not a valid one.
     pub fn parse(&self, frame: &[u8]) -> Result<FlowControlFrame, FlowControlError> {
         let bytes = frame.len();
         if !(FRAME_BYTES..=FRAME_BYTES + FCS_BYTES).contains(&bytes) {

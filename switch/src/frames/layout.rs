@@ -1,10 +1,10 @@
-//! Where the fields of our own frames are: the YAML header libraries, resolved once at start.
+//! Positions of the fields in the device's own frames: the YAML header libraries, resolved once at start.
 //!
-//! A [`Stack`] is a list of headers, one behind the other. It turns `"ipv4.total_len"` into a [`Slot`],
-//! which is a shift and a mask at a known byte, so that nothing is looked up by name for a packet. Which
-//! extended headers follow an opcode is asked of the library's own parser, once for each opcode.
+//! A [`Stack`] is a list of headers, one behind the other. It turns `"ipv4.total_len"` into a [`Slot`], which is a
+//! shift and a mask at a known byte, so that no packet needs a lookup by name. The library's own parser determines the
+//! extended headers of an opcode, once for each opcode.
 //!
-//! Not here: what the values are. That is said by the builders beside this module.
+//! The values of fields are not here but in the builders beside this module.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use wireyard_pipeline::source::{Loader, parse_program};
 use crate::library::LIBRARIES;
 use crate::link_type::link_types;
 
-/// Takes from the libraries what this device builds and reads itself. It forwards nothing.
+/// Uses from the libraries the headers that this device builds and parses itself. It forwards nothing.
 const PROGRAM: &str = "
 pipeline: frames
 include: [ethernet, arp, ip, l4, icmp, infiniband, roce]
@@ -50,17 +50,17 @@ deparser:
   after: [icrc, vcrc]
 ";
 
-/// The link code (`std.ingress_link`) by which the program above reads a BTH and what its opcode calls for.
+/// The link code (`std.ingress_link`) for which the program above parses a BTH and the headers of its opcode.
 const LINK_PROBE: u8 = 2;
 
 /// More than a BTH with any extended headers.
 const PROBE_BYTES: usize = 128;
 
-/// What the header libraries do not have as this device needs it. A build that passed its tests never says it.
+/// What this device needs and the header libraries do not have. A tested build does not return it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// The libraries are wrong: with the places.
+    /// The libraries have errors, which the text lists with their places.
     #[error("the embedded header libraries: {0}")]
     Library(String),
     /// No library has this header.
@@ -69,10 +69,10 @@ pub enum LayoutError {
     /// A header or a field that the frame does not have.
     #[error("no `{0}` in this frame")]
     NotInFrame(String),
-    /// A field with gaps, or in another order.
+    /// A field in several pieces, or in another byte order.
     #[error("`{0}` is not one piece in network order")]
     NotOnePiece(String),
-    /// A field that no word of 8 bytes holds.
+    /// A field that does not fit into a word of 8 bytes.
     #[error("`{0}` is spread over more than 8 bytes")]
     TooWide(String),
     /// An array that ends before this element.
@@ -91,7 +91,7 @@ pub enum LayoutError {
     Crc {
         /// Its name.
         crc: String,
-        /// What it covers that cannot be.
+        /// The unsupported part of its coverage.
         problem: &'static str,
     },
     /// Headers of an encapsulation that are longer than this device builds.
@@ -100,7 +100,7 @@ pub enum LayoutError {
     /// A BTH of another length, or with a field across its two words (IBTA 9.2).
     #[error("the base transport header has another form than two words of its fields")]
     Bth,
-    /// The bytes that ask which headers follow an opcode are longer than a packet.
+    /// The packet for the probe of extended headers is longer than a packet may be.
     #[error("the probe of extended headers is too long")]
     Probe,
 }
@@ -111,14 +111,14 @@ impl LayoutError {
     }
 }
 
-/// Headers behind a BTH and where they begin behind it.
+/// Headers after a BTH, with their offsets after it.
 type Extension = Vec<(InstanceId, u32)>;
 
 /// The header libraries, compiled.
 #[derive(Debug)]
 pub struct Layouts {
     program: Arc<Program>,
-    /// By opcode; `None` where the library knows none.
+    /// By opcode; `None` for an opcode that the library does not define.
     extensions: Vec<Option<Extension>>,
 }
 
@@ -130,8 +130,8 @@ pub struct Stack<'l> {
     bytes: u32,
 }
 
-/// A field of at most 64 bits at a known place: `(window >> shift) & mask` of the 8 bytes from its first one. It is read and
-/// written as a part of these, and only near the end of the frame as what it is.
+/// A field of at most 64 bits at a known place: `(window >> shift) & mask` of the 8 bytes from its first one. It is
+/// read and written as a part of these 8 bytes, and only near the end of the frame as its own bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     byte: u16,
@@ -140,7 +140,7 @@ pub struct Slot {
     mask: u64,
 }
 
-/// A field of a word of 8 bytes, in network order: headers that are worked on as a few such words.
+/// A field of a word of 8 bytes, in network order: for headers that are processed as a few such words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
     shift: u8,
@@ -148,13 +148,13 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// The word with this field and nothing else in it.
+    /// The word with this field set and all other bits zero.
     #[inline]
     pub fn of(self, value: u64) -> u64 {
         (value & self.mask) << self.shift
     }
 
-    /// The field of a word.
+    /// The value of the field in a word.
     #[inline]
     pub fn read(self, word: u64) -> u64 {
         word >> self.shift & self.mask
@@ -174,7 +174,7 @@ impl Slot {
         })
     }
 
-    /// The same field in the word that these bytes are, at most 8 of them; `None` where it is not inside.
+    /// The same field in the word of these bytes, at most 8; `None` if it is not inside.
     pub fn packed(self, word: Range<usize>) -> Option<Packed> {
         let (first, bytes) = (usize::from(self.byte), usize::from(self.bytes));
         let behind = word.end.checked_sub(first + bytes)?;
@@ -183,22 +183,22 @@ impl Slot {
         inside.then_some(Packed { shift: shift as u8, mask: self.mask })
     }
 
-    /// The field of its lowest bits, at least one.
+    /// The field of its lowest `bits` bits, at least one.
     pub fn low_bits(self, bits: u32) -> Slot {
         Slot { mask: self.mask & u64::MAX >> (64 - bits), ..self }
     }
 
-    /// True for a field that is all of so many bytes, and the first ones.
+    /// True for a field that is all of the first `bytes` bytes.
     pub fn is_all_of(self, bytes: usize) -> bool {
         Slot::new(0, 8 * bytes as u32) == Some(self)
     }
 
-    /// How far the field is from the low end of its own bytes.
+    /// Distance in bits of the field from the low end of its own bytes.
     fn shift_at_end(self) -> u32 {
         u32::from(self.shift) + 8 * u32::from(self.bytes) - 64
     }
 
-    /// Reads the field; zero when the bytes end before it.
+    /// Reads the field; zero if the bytes end before it.
     #[inline]
     pub fn read(self, bytes: &[u8]) -> u64 {
         let at = usize::from(self.byte);
@@ -214,7 +214,7 @@ impl Slot {
         load(word) >> self.shift_at_end() & self.mask
     }
 
-    /// Writes the field; nothing when the bytes end before it.
+    /// Writes the field; nothing if the bytes end before it.
     #[inline]
     pub fn write(self, bytes: &mut [u8], value: u64) {
         let at = usize::from(self.byte);
@@ -242,7 +242,7 @@ impl Slot {
     }
 }
 
-/// Up to 8 bytes in network order.
+/// The number in up to 8 bytes in network order.
 #[inline]
 fn load(word: &[u8]) -> u64 {
     match *word {
@@ -258,7 +258,7 @@ impl Layouts {
     /// Compiles the embedded libraries.
     ///
     /// # Errors
-    /// What is wrong in them.
+    /// The errors in them.
     pub fn new() -> Result<Layouts, LayoutError> {
         let loader = Loader::in_memory([("frames.yaml", PROGRAM)], LIBRARIES);
         let parsed =
@@ -271,7 +271,7 @@ impl Layouts {
         Ok(layouts)
     }
 
-    /// Parses a BTH of every opcode, and notes which headers are found where behind it.
+    /// Parses a BTH of every opcode, and stores which headers follow it, with their offsets.
     fn ask_for_extensions(&self) -> Result<Vec<Option<Extension>>, LayoutError> {
         let stack = self.stack(&["bth"])?;
         let (bth, opcode) = (stack.instance("bth")?, stack.slot("bth.opcode")?);
@@ -289,17 +289,17 @@ impl Layouts {
         Ok(all)
     }
 
-    /// The headers behind a BTH with this opcode and where they begin behind it; `None` for an opcode
-    /// that the library does not know.
+    /// The headers after a BTH with this opcode, with their offsets after it; `None` for an opcode that the library
+    /// does not define.
     pub fn extensions(&self, opcode: u8) -> Option<impl Iterator<Item = (&str, u32)>> {
         let list = self.extensions.get(usize::from(opcode))?.as_ref()?;
         Some(list.iter().map(|(id, at)| (self.program.instances[*id].name.as_str(), *at)))
     }
 
-    /// Headers one behind the other, by the names of their instances.
+    /// A stack of headers, by the names of their instances.
     ///
     /// # Errors
-    /// A name that no library has.
+    /// No library has a header of this name.
     pub fn stack(&self, names: &[&str]) -> Result<Stack<'_>, LayoutError> {
         let mut stack = Stack { layouts: self, headers: Vec::new(), bytes: 0 };
         for name in names {
@@ -323,12 +323,12 @@ impl Layouts {
 }
 
 impl Stack<'_> {
-    /// Bytes of all of it.
+    /// Total length in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes as usize
     }
 
-    /// The bytes of a header, if the frame has it.
+    /// The bytes of a header; `None` if the frame does not have it.
     pub(super) fn place_of(&self, instance: InstanceId) -> Option<Range<usize>> {
         let index = self.headers.iter().position(|(id, _)| *id == instance)?;
         let end = self.headers.get(index + 1).map_or(self.bytes, |next| next.1);
@@ -345,7 +345,7 @@ impl Stack<'_> {
         found.copied().ok_or_else(|| LayoutError::NotInFrame(header.to_owned()))
     }
 
-    /// Where a header begins.
+    /// The offset of a header.
     ///
     /// # Errors
     /// The frame does not have it.
@@ -362,7 +362,7 @@ impl Stack<'_> {
         Ok((field.ok_or_else(missing)?, at))
     }
 
-    /// First bit and width of a field of one piece.
+    /// First bit and width of a field that is one piece.
     fn run(&self, path: &str) -> Result<(u32, u32), LayoutError> {
         let (field, at) = self.field(path)?;
         match field.layout {
@@ -371,19 +371,19 @@ impl Stack<'_> {
         }
     }
 
-    /// The place of a field of at most 64 bits.
+    /// The position of a field of at most 64 bits.
     ///
     /// # Errors
-    /// The frame does not have it, or it is no such field.
+    /// The frame does not have it, or it is not such a field.
     pub fn slot(&self, path: &str) -> Result<Slot, LayoutError> {
         let (bit, bits) = self.run(path)?;
         Slot::new(bit, bits).ok_or_else(|| LayoutError::TooWide(path.to_owned()))
     }
 
-    /// The place of an element of an array.
+    /// The position of an element of an array.
     ///
     /// # Errors
-    /// The frame does not have it, or it is no such field.
+    /// The frame does not have it, or it is not such a field.
     pub fn element(&self, path: &str, index: u32) -> Result<Slot, LayoutError> {
         let (field, at) = self.field(path)?;
         match field.layout {
@@ -395,7 +395,7 @@ impl Stack<'_> {
         }
     }
 
-    /// Writes a field of any width: for start and for rare frames.
+    /// Writes a field of any width: for use at start and for rare frames.
     ///
     /// # Errors
     /// The frame does not have it, or it is not one piece.
@@ -405,7 +405,7 @@ impl Stack<'_> {
         Ok(())
     }
 
-    /// The place of a field of any width.
+    /// The position of a field of any width.
     ///
     /// # Errors
     /// The frame does not have it, or it is not one piece.
@@ -415,7 +415,7 @@ impl Stack<'_> {
     }
 }
 
-/// A field of any width at a known place: addresses.
+/// A field of any width at a known position: addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wide {
     bit: u32,
@@ -423,7 +423,7 @@ pub struct Wide {
 }
 
 impl Wide {
-    /// Reads the field; bits behind the end are zero.
+    /// Reads the field; bits beyond the end are zero.
     pub fn read(self, bytes: &[u8]) -> u128 {
         let at = (self.bit / 8) as usize;
         if self.bits == 128
@@ -435,7 +435,7 @@ impl Wide {
         read_run(bytes, self.bit, self.bits)
     }
 
-    /// Writes the field; bits behind the end are left out.
+    /// Writes the field; bits beyond the end are ignored.
     pub fn write(self, bytes: &mut [u8], value: u128) {
         wireyard_pipeline::ir::layout::write_run(bytes, self.bit, self.bits, value);
     }

@@ -1,6 +1,7 @@
-//! Who has this address: ARP (RFC 826) and IPv6 neighbour discovery (RFC 4861), the part an end point needs.
+//! Address resolution: ARP (RFC 826) and IPv6 neighbour discovery (RFC 4861), as far as an end point needs them.
 //!
-//! Questions and answers are one value, [`Message`], whatever the protocol. Not here: a cache, and when to ask.
+//! Requests and replies are one value, [`Message`], for both protocols. A cache, and the times of requests, are not
+//! here.
 
 use std::net::Ipv4Addr;
 
@@ -12,12 +13,12 @@ use super::envelope::{
 };
 use super::layout::{LayoutError, Layouts, Slot, Wide};
 
-/// Longest frame built here: tagged Ethernet, IPv6, ICMPv6, neighbour message, one option.
+/// Maximum length of a frame built here: tagged Ethernet, IPv6, ICMPv6, neighbour message, one option.
 pub const FRAME_BYTES_MAX: usize = 14 + 4 + 40 + 4 + 20 + 8;
-/// Shortest Ethernet frame without FCS.
+/// Minimum length of an Ethernet frame without FCS.
 const FRAME_BYTES_MIN: usize = 60;
 const ETHER_TYPE_ARP: u16 = 0x0806;
-/// ARP hardware type and address length of Ethernet, protocol type and address length of IPv4.
+/// ARP hardware type, protocol type, and their address lengths, for IPv4 over Ethernet.
 const ARP_KIND: [u64; 4] = [1, 0x0800, 6, 4];
 const PROTOCOL_ICMPV6: u64 = 58;
 const SOLICITATION: u64 = 135;
@@ -37,37 +38,37 @@ const SOLICITED_NODE: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
 /// Request or reply (RFC 826 `ar$op`, RFC 4861 4.3 and 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Who has `target`?
+    /// Requests the MAC address of `target`.
     Request,
-    /// `sender` has it.
+    /// The MAC address of `sender` is `sender_mac`.
     Reply,
 }
 
-/// A question about an address, or its answer.
+/// A request for an address, or a reply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Which.
+    /// Request or reply.
     pub kind: Kind,
-    /// VLAN it travels in.
+    /// VLAN of the frame.
     pub vlan: Option<u16>,
-    /// The sender; in an answer, the owner of the address asked for.
+    /// The sender; in a reply, the owner of the requested address.
     pub sender_mac: Mac,
-    /// Address of the sender; in an answer, the address asked for. 0 while a host tests its own IPv6 address.
+    /// Address of the sender; in a reply, the requested address. 0 while a host tests its own IPv6 address.
     pub sender: u128,
-    /// Receiver of an answer; zero in a question.
+    /// Receiver of a reply; zero in a request.
     pub target_mac: Mac,
-    /// The address asked for; in an answer, that of the questioner.
+    /// The requested address; in a reply, that of the requester.
     pub target: u128,
 }
 
 impl Message {
-    /// A question.
+    /// A request.
     pub fn ask(sender_mac: Mac, sender: u128, target: u128, vlan: Option<u16>) -> Message {
         let target_mac = Mac::default();
         Message { kind: Kind::Request, vlan, sender_mac, sender, target_mac, target }
     }
 
-    /// The answer to a question: the address asked for is at `mac`.
+    /// The reply to a request: the requested address is at `mac`.
     pub fn answer(&self, mac: Mac) -> Message {
         Message {
             kind: Kind::Reply,
@@ -97,12 +98,12 @@ struct NdSlots {
     option: Slot,
     option_len: Slot,
     mac: Slot,
-    /// Where the ICMPv6 message begins, and where it ends with one option.
+    /// Offset of the ICMPv6 message, and its end with one option.
     at: usize,
     end: usize,
 }
 
-/// The two protocols behind an Ethernet header, tagged or not.
+/// The two protocols after an Ethernet header, tagged or not.
 #[derive(Debug)]
 struct Form {
     ethernet: EthernetSlots,
@@ -114,7 +115,7 @@ struct Form {
     nd: NdSlots,
 }
 
-/// Builds and reads ARP and neighbour discovery frames.
+/// Builds and parses ARP and neighbour discovery frames.
 #[derive(Debug)]
 pub struct NeighbourFrames {
     plain: Form,
@@ -122,7 +123,7 @@ pub struct NeighbourFrames {
 }
 
 impl NeighbourFrames {
-    /// Takes the layouts.
+    /// Resolves the fields in the layouts.
     ///
     /// # Errors
     /// The libraries lack a field.
@@ -133,8 +134,8 @@ impl NeighbourFrames {
         })
     }
 
-    /// Builds a message into `out` ([`FRAME_BYTES_MAX`] is always enough) and says how long it is; `None` when
-    /// there is no room or one address is IPv4 and the other IPv6.
+    /// Builds a message into `out` ([`FRAME_BYTES_MAX`] is always enough) and returns its length; `None` if there is no
+    /// room or one address is IPv4 and the other IPv6.
     pub fn build(&self, message: &Message, out: &mut [u8]) -> Option<usize> {
         let form = if message.vlan.is_some() { &self.tagged } else { &self.plain };
         match (unmapped(message.sender), unmapped(message.target)) {
@@ -144,7 +145,7 @@ impl NeighbourFrames {
         }
     }
 
-    /// Reads a frame; `None` if it is no question and no answer, or not a right one.
+    /// Parses a frame; `None` if it is neither a request nor a reply, or not a valid one.
     pub fn parse(&self, frame: &[u8]) -> Option<Message> {
         let tagged = self.plain.ethernet.ether_type.read(frame) == u64::from(ETHER_TYPE_VLAN);
         let form = if tagged { &self.tagged } else { &self.plain };
@@ -255,7 +256,7 @@ impl Form {
         let (nd, ip) = (&self.nd, &self.ipv6);
         let out = out.get_mut(..nd.end)?;
         out.fill(0);
-        // An answer to a host that tests its own address goes to everybody.
+        // The reply to a host that tests its own address is sent to all nodes.
         let (dst_mac, dst, kind, flags, asked, option) = match message.kind {
             Kind::Request => {
                 let dst = SOLICITED_NODE | message.target & 0xff_ffff;
@@ -288,7 +289,7 @@ impl Form {
         Some(nd.end)
     }
 
-    /// The sum over pseudo header and message (RFC 8200 8.1).
+    /// The sum over pseudo-header and message (RFC 8200 8.1).
     fn icmp_sum(&self, frame: &[u8], end: usize) -> Sum {
         let mut sum = Sum::default();
         for address in [self.ipv6.src, self.ipv6.dst] {

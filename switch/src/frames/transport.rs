@@ -1,7 +1,7 @@
-//! Transport packets on the wire: `roce`'s values to bytes and back.
+//! Transport packets on the wire: conversion of `roce`'s values to bytes and back.
 //!
-//! Building copies an [`Envelope`], writes BTH, extended headers, payload and pad, then lengths and CRCs. Reading
-//! checks everything that building writes; what passes is a packet as the sender meant it.
+//! Building copies an [`Envelope`], writes BTH, extended headers, payload and pad, then lengths and CRCs. Parsing
+//! checks everything that building writes, so a packet that passes is as its sender built it.
 
 use std::fmt;
 
@@ -19,23 +19,23 @@ use super::envelope::{
 use super::extension::Extensions;
 use super::layout::{LayoutError, Layouts, Packed, Slot};
 
-/// A transport packet that was received and is right.
+/// A received transport packet that is valid.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// Headers, and payload without pad. Its path is 0: who sent it is known to [`TransportFrames::address_of`].
+    /// Headers, and payload without pad. Its path is 0: [`TransportFrames::address_of`] returns the sender.
     pub packet: InPacket<'a>,
     /// The receiver, in the form of [`Address::dst`].
     pub dst: u128,
-    /// The congestion mark it carries: CE in IP, FECN on InfiniBand. RoCEv1 has none.
+    /// The congestion mark: CE in IP, FECN on InfiniBand. RoCEv1 has none.
     pub mark: Option<Mark>,
 }
 
 /// Why a packet could not be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuildError {
-    /// The opcode is not spoken here, or the headers are not those that it has.
+    /// The opcode is not supported, or the headers are not those of the opcode.
     Headers,
-    /// The pad count is not that of the payload.
+    /// The pad count does not match the payload.
     PadCount,
     /// The frame does not fit its buffer.
     NoRoom,
@@ -56,11 +56,11 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Bytes of a BTH, and of the first of the two words that it is.
+/// Length of a BTH, and of the first of its two words, in bytes.
 const BTH_BYTES: usize = 12;
 const FRONT_BYTES: usize = 8;
 
-/// The fields of a BTH, which is written and read as two words: the last two are in the second.
+/// The fields of a BTH, which is written and read as two words: the last two fields are in the second.
 #[derive(Debug)]
 struct BthFields {
     opcode: Packed,
@@ -101,7 +101,7 @@ impl BthFields {
         })
     }
 
-    /// A BTH on the wire.
+    /// Writes a BTH.
     fn write(&self, bth: &Bth, to: &mut [u8; BTH_BYTES]) {
         let front = self.opcode.of(bth.opcode.into())
             | self.solicited.of(bth.solicited.into())
@@ -117,13 +117,13 @@ impl BthFields {
         to[FRONT_BYTES..].copy_from_slice(&(back as u32).to_be_bytes());
     }
 
-    /// The partition key of a BTH on the wire.
+    /// The partition key of a BTH.
     fn pkey(&self, bytes: &[u8; BTH_BYTES]) -> u16 {
         let [a, b, c, d, e, f, g, h, ..] = *bytes;
         self.pkey.read(u64::from_be_bytes([a, b, c, d, e, f, g, h])) as u16
     }
 
-    /// A BTH from the wire; `None` for another version than 0.
+    /// Parses a BTH; `None` for a version other than 0.
     fn read(&self, bytes: &[u8; BTH_BYTES]) -> Option<Bth> {
         let [a, b, c, d, e, f, g, h, back @ ..] = *bytes;
         let front = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
@@ -142,7 +142,7 @@ impl BthFields {
     }
 }
 
-/// Builds and reads transport packets.
+/// Builds and parses transport packets.
 #[derive(Debug)]
 pub struct TransportFrames {
     shapes: Vec<Shape>,
@@ -151,7 +151,7 @@ pub struct TransportFrames {
 }
 
 impl TransportFrames {
-    /// Takes the layouts.
+    /// Resolves the fields in the layouts.
     ///
     /// # Errors
     /// The libraries lack a field.
@@ -166,15 +166,15 @@ impl TransportFrames {
     /// The finished headers of an address and class.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// Why they cannot be built.
     pub fn envelope(&self, to: &Address, class: &Class) -> Result<Envelope, AddressError> {
         self.envelope_of(to, class, false)
     }
 
-    /// The same with room for the telemetry of HPCC between UDP and BTH.
+    /// Like [`Self::envelope`], with room for the telemetry of HPCC between UDP and BTH.
     ///
     /// # Errors
-    /// What cannot be written: telemetry is only in RoCEv2.
+    /// Why they cannot be built: telemetry is only in RoCEv2.
     pub fn envelope_with_telemetry(
         &self,
         to: &Address,
@@ -202,7 +202,7 @@ impl TransportFrames {
         Ok(Envelope { shape: index as u8, head, ip_sum: shape.ip_sum(&head), encap: to.encap })
     }
 
-    /// Bytes of the frame of a packet with these headers and so much payload; `None` for an unknown opcode.
+    /// Length of the frame of a packet with these headers and `payload` bytes of payload; `None` for an unknown opcode.
     pub fn frame_bytes(
         &self,
         envelope: &Envelope,
@@ -215,10 +215,10 @@ impl TransportFrames {
         Some(shape.head_bytes + extended + body + shape.trailer_bytes)
     }
 
-    /// Builds a packet of the transport into `out` and says how long it is.
+    /// Builds a packet of the transport into `out` and returns its length.
     ///
     /// # Errors
-    /// Why not; `out` then has undefined content.
+    /// The reason; the content of `out` is then undefined.
     pub fn build(
         &self,
         envelope: &Envelope,
@@ -257,7 +257,7 @@ impl TransportFrames {
         if shape.front_bytes < shape.bth_at {
             frame[shape.front_bytes..shape.bth_at].fill(0);
         }
-        // The headers first: the CRC reads them in wide words, which do not wait for narrow stores of long ago.
+        // The headers first: the CRC reads them as wide words, which must not wait for recent narrow stores.
         shape.measure(frame, envelope.ip_sum);
         let behind = &mut frame[shape.bth_at..];
         let (bth, rest) = behind.split_first_chunk_mut().ok_or(BuildError::NoRoom)?;
@@ -308,10 +308,10 @@ impl TransportFrames {
         }
     }
 
-    /// Who sends a frame to whom, without a look at its CRCs: for packets on their way.
+    /// Sender and receiver of a frame, without a check of its CRCs: for packets in transit.
     ///
     /// # Errors
-    /// It is no transport packet, or too short for one.
+    /// It is not a transport packet, or too short for one.
     pub fn address_of(&self, link: LinkType, frame: &[u8]) -> Result<Address, Refused> {
         let shape = self.shape_of(link, frame)?;
         if frame.len() < shape.head_bytes {
@@ -320,7 +320,7 @@ impl TransportFrames {
         Ok(shape.address(frame))
     }
 
-    /// The same, with what a CNP takes over.
+    /// Like [`Self::address_of`], with the values that a CNP takes over.
     ///
     /// # Errors
     /// As [`Self::address_of`].
@@ -331,7 +331,8 @@ impl TransportFrames {
         Ok((shape.address(frame), Marked { pkey, sl: shape.sl_of(frame) }))
     }
 
-    /// Receiver, DSCP and BTH of a frame that was cut behind its headers: nothing else of it is right. `None` where not even those are there.
+    /// Receiver, DSCP and BTH of a frame that was trimmed after its headers, whose lengths and CRCs are therefore
+    /// wrong. `None` if even the headers are incomplete.
     pub fn trimmed(&self, link: LinkType, frame: &[u8]) -> Option<(u128, u8, Bth)> {
         let shape = self.shape_of(link, frame).ok()?;
         if frame.len() < shape.head_bytes {
@@ -341,12 +342,12 @@ impl TransportFrames {
         Some((shape.address(frame).dst, shape.dscp_of(frame)?, self.bth.read(bth)?))
     }
 
-    /// Gives a finished head another UDP source port; the packet's lengths and sums do not depend on it.
+    /// Changes the UDP source port of finished headers; the packet's lengths and sums do not depend on it.
     pub fn set_udp_source(&self, envelope: &mut Envelope, port: u16) {
         self.shapes[usize::from(envelope.shape)].set_udp_source(&mut envelope.head, port);
     }
 
-    /// The shape of a received frame that is right as far as all frames of a shape are the same.
+    /// The shape of a received frame whose fixed fields are valid.
     fn right_shape_of(&self, link: LinkType, frame: &[u8]) -> Result<&Shape, Refused> {
         if let Some(shape) = self.shapes.iter().find(|shape| shape.holds(link, frame)) {
             return Ok(shape);
@@ -356,10 +357,10 @@ impl TransportFrames {
         Ok(shape)
     }
 
-    /// Reads and checks a received frame.
+    /// Parses and checks a received frame.
     ///
     /// # Errors
-    /// Why it is no transport packet, or not a right one.
+    /// Why it is not a transport packet, or not a valid one.
     pub fn parse<'a>(&self, link: LinkType, frame: &'a [u8]) -> Result<Received<'a>, Refused> {
         let shape = self.right_shape_of(link, frame)?;
         let network = shape.network(frame)?;

@@ -1,20 +1,21 @@
-//! Big-endian words of a frame at an offset, and where its network header starts.
+//! Big-endian words of a frame at an offset, and the offset of its network header.
 
 /// EtherTypes of a VLAN tag: 802.1Q clause 9.6, customer and service.
 const TAG_TYPES: [u16; 2] = [0x8100, 0x88a8];
-/// Where the first EtherType of an Ethernet frame is.
+/// Offset of the first EtherType of an Ethernet frame.
 const ETHER_TYPE_AT: usize = 12;
 const TAG_BYTES: usize = 4;
-/// Tags that are looked behind: what 802.1ad has.
+/// Maximum number of tags that are skipped: two, as in 802.1ad.
 const TAGS_MAX: usize = 2;
 
-/// The 16 bits at `at`; `None` if they are not all there.
+/// The 16 bits at `at`; `None` if the bytes end before.
 #[inline]
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|pair| u16::from_be_bytes(*pair))
 }
 
-/// Where the network header of an Ethernet frame starts, behind up to two VLAN tags. Its EtherType is in the two bytes before.
+/// The offset of the network header of an Ethernet frame, behind up to two VLAN tags. Its EtherType is in the two bytes
+/// before.
 #[inline]
 pub(crate) fn network_header_at(frame: &[u8]) -> Option<usize> {
     let mut at = ETHER_TYPE_AT;

@@ -1,4 +1,4 @@
-//! The service: what a request asks of the tree.
+//! The service: requests to read and to set the tree.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use crate::p4runtime::proto::gnmi::{
 };
 use crate::ports::LinkState;
 
-/// How old an answer may be.
+/// Maximum age of an answer.
 const FRESH: Duration = Duration::from_millis(50);
-/// Subscriptions that are served at once.
+/// Maximum number of subscriptions at a time.
 const STREAMS_MAX: usize = 64;
-/// Messages that wait for a client that does not read.
+/// Maximum number of messages that wait for a client that does not read.
 const WAITING_MAX: usize = 64;
-/// Paths of one request.
+/// Maximum number of paths of one request.
 pub(super) const PATHS_MAX: usize = 4096;
 
 type Tree = Arc<Vec<Entry>>;
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Service {
     }
 }
 
-/// A stream that is counted while it lives.
+/// A stream, counted while this exists.
 pub(super) struct Counted(Arc<AtomicUsize>);
 
 impl Drop for Counted {
@@ -60,12 +60,12 @@ impl Drop for Counted {
 }
 
 impl Service {
-    /// For a device.
+    /// The service of a device.
     pub fn new(management: Management) -> Service {
         Service { management, tree: Arc::default(), streams: Arc::default() }
     }
 
-    /// The tree, as of now or of a moment ago.
+    /// The tree, at most [`FRESH`] old.
     pub(super) async fn tree(&self) -> Result<Tree, Status> {
         let mut known = self.tree.lock().await;
         if let Some((at, tree)) = known.as_ref()
@@ -90,7 +90,7 @@ impl Service {
     }
 }
 
-/// The ports of a device.
+/// The ports of a device, with their links.
 fn seen(control: &Control) -> Result<Vec<Seen>, ControlError> {
     let states = control.ports()?;
     let shut = |port: u16| states.iter().any(|state| state.port == port && state.shut);
@@ -102,7 +102,7 @@ fn seen(control: &Control) -> Result<Vec<Seen>, ControlError> {
     Ok(links.map(one).collect())
 }
 
-/// Leaves as a notification.
+/// Makes a notification from leaves.
 pub(super) fn notification<'a>(
     entries: impl Iterator<Item = &'a Entry>,
     encoding: Encoding,
@@ -119,7 +119,7 @@ pub(super) fn notification<'a>(
     }
 }
 
-/// An encoding that is served.
+/// Checks that an encoding is supported.
 pub(super) fn encoding(number: i32) -> Result<Encoding, Status> {
     match Encoding::try_from(number) {
         Ok(encoding @ (Encoding::Json | Encoding::JsonIetf | Encoding::Proto)) => Ok(encoding),
@@ -127,7 +127,7 @@ pub(super) fn encoding(number: i32) -> Result<Encoding, Status> {
     }
 }
 
-/// A path as people write it.
+/// A path in its text form.
 pub(super) fn text(path: &Path) -> String {
     let mut text = String::new();
     for elem in &path.elem {
@@ -137,7 +137,7 @@ pub(super) fn text(path: &Path) -> String {
     if text.is_empty() { "/".to_owned() } else { text }
 }
 
-/// A path that names something of the model.
+/// Checks that a path is one of the model.
 pub(super) fn known(path: Path) -> Result<Path, Status> {
     match tree::is_known(&path) {
         true => Ok(path),
@@ -191,7 +191,7 @@ impl GNmi for Service {
             if !path.elem.is_empty() {
                 return Ok(notification(found.into_iter(), encoding));
             }
-            // The whole tree is no scalar: it is one document.
+            // The whole tree is not a scalar: it is one document.
             let value = Value::JsonIetfVal(tree::document(&found));
             let val = Some(TypedValue { value: Some(value) });
             let update = vec![Update { path: Some(path), val, duplicates: 0 }];
@@ -206,7 +206,8 @@ impl GNmi for Service {
     }
 
     async fn set(&self, request: Request<SetRequest>) -> Result<Response<SetResponse>, Status> {
-        // What is older than the request may not be what it is checked against, nor be read after it.
+        // The cached tree may be older than the request: it must not be used for the check, nor be read after the
+        // request.
         let mut known = self.tree.lock().await;
         *known = None;
         let request = request.into_inner();

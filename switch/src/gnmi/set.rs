@@ -1,6 +1,6 @@
-//! What a request sets: ports that are taken down or up. All of it, or nothing.
+//! The Set request: ports that are shut down or brought up, all of them or none.
 //!
-//! What shuts a port and keeps that is [`Management`], for `wireyard port` too; here it is checked against the tree.
+//! [`Management`] shuts ports and stores that, as for `wireyard port`; here requests are checked against the tree.
 
 use tonic::Status;
 
@@ -15,7 +15,7 @@ use crate::p4runtime::proto::gnmi::{Path, SetRequest, Update, UpdateResult};
 /// A port, and whether it is to be up.
 pub(super) type Change = (u16, bool);
 
-/// What a request says, in the order of gNMI: first what it replaces, then what it updates; and the answer to each.
+/// The changes of a request in the order of gNMI, first `replace`, then `update`; and the result of each.
 pub(super) fn changes(
     tree: &[Entry],
     request: &SetRequest,
@@ -38,7 +38,7 @@ pub(super) fn changes(
     all.map(one).collect()
 }
 
-/// What an update means.
+/// The change that an update requests.
 fn change(prefix: Option<&Path>, update: &Update, tree: &[Entry]) -> Result<Change, Status> {
     let path = tree::join(prefix, update.path.as_ref().unwrap_or(&Path::default()));
     let place = text(&path);
@@ -62,7 +62,7 @@ fn change(prefix: Option<&Path>, update: &Update, tree: &[Entry]) -> Result<Chan
     })
 }
 
-/// Makes the changes; where one fails, ports are again as they were.
+/// Makes the changes; if one fails, the ports are set back to their previous state.
 pub(super) fn make(
     management: &Management,
     tree: &[Entry],
@@ -74,7 +74,7 @@ pub(super) fn make(
                 tree.iter().any(|entry| entry.port == port && entry.leaf == Leaf::Flag(true))
             };
             for (port, _) in &changes[..done] {
-                // What went wrong is reported already.
+                // The first error is reported already.
                 let _ = management.shut_port(*port, !was_up(*port));
             }
             return Err(error);

@@ -1,6 +1,7 @@
-//! Subscriptions: the values now, then those that change, or all of them in intervals.
+//! Subscriptions: the current values, then changed ones, or all of them at intervals.
 //!
-//! A client that does not read is waited for; meanwhile only the last values of its subscription are kept, so it misses what came in between.
+//! The sender waits for a client that does not read; meanwhile only the last values of its subscription are kept, so it
+//! misses values in between.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,24 +19,24 @@ use crate::p4runtime::proto::gnmi::{
     Encoding, Path, SubscribeRequest, SubscribeResponse, SubscriptionList, SubscriptionMode,
 };
 
-/// How soon a change is seen.
+/// Interval at which changes are detected.
 const LOOK: Duration = Duration::from_millis(100);
-/// Samples where the client leaves the interval to the device.
+/// Interval of samples if the client leaves it to the device.
 const SAMPLE: Duration = Duration::from_secs(10);
 
 /// One path of a subscription.
 struct Watch {
     path: Path,
-    /// Sends all its values so often; `None`: those that change, when they do.
+    /// Interval at which all its values are sent; `None` to send changed values as they change.
     interval: Option<Duration>,
-    /// Of a sample, only what has changed.
+    /// A sample contains only changed values.
     only_changes: bool,
     due: Instant,
-    /// What was sent last.
+    /// The values sent last.
     sent: Vec<Entry>,
 }
 
-/// Leaves by their places, so that a look at many ports takes time in proportion to them.
+/// Leaves by their places, so that a check of many ports takes time in proportion to their number.
 fn by_place(entries: &[Entry]) -> HashMap<Place<'_>, &Leaf> {
     entries.iter().map(|entry| (entry.place(), &entry.leaf)).collect()
 }
@@ -47,7 +48,7 @@ struct Subscription {
     outgoing: Sender<Result<SubscribeResponse, Status>>,
 }
 
-/// Whether the stream goes on.
+/// `Err` ends the stream.
 type Goes = Result<(), Option<Status>>;
 
 /// Serves one stream to its end.
@@ -58,7 +59,7 @@ pub(super) async fn serve(
     counted: Counted,
 ) {
     if let Err(Some(status)) = stream(&service, &mut incoming, &outgoing).await {
-        // A client that has gone needs no reason.
+        // A client that has disconnected needs no reason.
         let _ = outgoing.send(Err(status)).await;
     }
     drop(counted);
@@ -77,7 +78,7 @@ async fn stream(
     let mode = list.mode();
     let mut subscription = subscription(&list, outgoing.clone())?;
     subscription.begin(service, !list.updates_only).await?;
-    // Until the client has ended its half of the stream; its subscription goes on.
+    // False once the client has ended its half of the stream; its subscription continues.
     let mut listens = true;
     loop {
         match mode {
@@ -145,7 +146,7 @@ impl Subscription {
         sent.map_err(|_| None)
     }
 
-    /// All values, and the word that these were all.
+    /// Sends all values, and the message that marks their end.
     async fn begin(&mut self, service: &Service, values: bool) -> Goes {
         let all = service.tree().await?;
         for at in 0..self.watches.len() {
@@ -160,7 +161,7 @@ impl Subscription {
         self.send(Answer::SyncResponse(true)).await
     }
 
-    /// What is due.
+    /// Sends the values that are due.
     async fn look(&mut self, service: &Service) -> Goes {
         let now = Instant::now();
         let all = service.tree().await?;
@@ -178,7 +179,7 @@ impl Subscription {
             let new: Vec<&Entry> =
                 found.iter().filter(|entry| all_of_them || is_new(entry)).collect();
             let mut message = notification(new.into_iter(), self.encoding);
-            // What is there no more: a port that was removed.
+            // Leaves that no longer exist: those of a removed port.
             let gone = watch.sent.iter().filter(|entry| !there.contains_key(&entry.place()));
             message.delete = gone.map(Entry::path).collect();
             watch.sent = found;

@@ -1,8 +1,9 @@
-//! The tree: one leaf after the other, in the order of ports, and what of it a path names.
+//! The tree: a list of leaves in the order of ports, and the resolution of paths.
 //!
-//! Paths are those of `openconfig-interfaces`, with the interface as key: `interfaces/interface[name=veth1]/state/oper-status`.
-//! A path names a leaf or what is above leaves; a key that is left out, or `*`, is every interface; `*` instead of a name is any name.
-//! `ifindex` and `id` are the port's number, by which P4Runtime knows it.
+//! Paths are those of `openconfig-interfaces`, with the interface as key:
+//! `interfaces/interface[name=veth1]/state/oper-status`. A path selects a leaf or all leaves below a node; a key that
+//! is omitted, or `*`, selects every interface; `*` in place of a name matches any name. `ifindex` and `id` are the
+//! port's number, as in P4Runtime.
 
 use std::collections::HashMap;
 
@@ -22,11 +23,11 @@ pub(super) enum Leaf {
 }
 
 impl Leaf {
-    /// As the message wants it. Encoding 0, JSON, is also what a client has that names none, and those want scalars (finsy; Stratum
-    /// answers so): JSON is given where `JSON_IETF` is asked for.
+    /// The value for a message. A client that sets no encoding has encoding 0, JSON, and expects scalars (finsy;
+    /// Stratum answers so): JSON is returned only for `JSON_IETF`.
     pub(super) fn typed(&self, encoding: Encoding) -> TypedValue {
         let value = match (encoding, self) {
-            // RFC 7951: numbers of 64 bits are texts.
+            // RFC 7951: 64-bit numbers are strings.
             (Encoding::JsonIetf, Leaf::Number(number)) => {
                 Value::JsonIetfVal(json!(number.to_string()).to_string().into_bytes())
             }
@@ -47,7 +48,7 @@ impl Leaf {
 /// A leaf with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The interface.
+    /// Name of the interface.
     pub(super) interface: String,
     /// Names below it: `state`, `counters`, `in-octets`.
     pub(super) names: &'static [&'static str],
@@ -57,7 +58,7 @@ pub(super) struct Entry {
     pub(super) port: u16,
 }
 
-/// Where a leaf is: its interface, and the names below it.
+/// The place of a leaf: its interface, and the names below it.
 pub(super) type Place<'a> = (&'a str, &'static [&'static str]);
 
 impl Entry {
@@ -73,7 +74,7 @@ impl Entry {
         Path { elem: front.into_iter().chain(names).collect(), ..Path::default() }
     }
 
-    /// True for what counts, which changes with each packet.
+    /// True for a counter, which changes with each packet.
     fn is_counter(&self) -> bool {
         self.names.contains(&"counters")
     }
@@ -83,15 +84,15 @@ impl Entry {
     }
 }
 
-/// A port as the command line has it, without the kind in front.
+/// The name of a port on the command line, without its kind.
 fn short_name(report: &PortReport) -> &str {
     report.name.split_once(':').map_or(report.name.as_str(), |(_, name)| name)
 }
 
-/// The leaf that can be set: whether the port is up, but for its link.
+/// The leaf that can be set: false if the port is shut down, whatever its link.
 const ENABLED: &[&str] = &["config", "enabled"];
 
-/// What each interface has.
+/// The leaves of each interface.
 const LEAVES: [&[&str]; 16] = [
     &["name"],
     &["config", "name"],
@@ -111,7 +112,7 @@ const LEAVES: [&[&str]; 16] = [
     &["state", "counters", "out-errors"],
 ];
 
-/// A port: what it counted, its link, and whether it is shut.
+/// A port: its counters, its link, and whether it is shut down.
 pub(super) type Seen = (PortReport, LinkState, bool);
 
 /// The values of a port, in the order of [`LEAVES`].
@@ -146,7 +147,8 @@ fn values((report, link, is_shut): &Seen, name: &str) -> [Leaf; LEAVES.len()] {
     ]
 }
 
-/// The tree of these ports. An interface has the short name of its port, with the port's number where several share the name.
+/// The tree of these ports. The name of an interface is the short name of its port, followed by the port's number if
+/// several share the name.
 pub(super) fn of(ports: &[Seen]) -> Vec<Entry> {
     let mut uses = HashMap::new();
     for (report, ..) in ports {
@@ -168,13 +170,13 @@ pub(super) fn of(ports: &[Seen]) -> Vec<Entry> {
     all
 }
 
-/// A prefix and a path, as one path.
+/// A prefix and a path, joined.
 pub(super) fn join(prefix: Option<&Path>, path: &Path) -> Path {
     let elem = prefix.iter().flat_map(|prefix| &prefix.elem).chain(&path.elem).cloned().collect();
     Path { elem, ..path.clone() }
 }
 
-/// True if the leaf is the path, or below it.
+/// True if the leaf is at the path, or below it.
 pub(super) fn is_under(path: &Path, entry: &Entry) -> bool {
     let front = [("interfaces", None), ("interface", Some(entry.interface.as_str()))];
     let mut place = front.into_iter().chain(entry.names.iter().map(|name| (*name, None)));
@@ -188,7 +190,7 @@ pub(super) fn is_under(path: &Path, entry: &Entry) -> bool {
     })
 }
 
-/// True if the path could name something of the model, whatever interfaces there are.
+/// True if the path can select something in the model, whatever interfaces exist.
 pub(super) fn is_known(path: &Path) -> bool {
     let mut any = path.clone();
     let keys = any.elem.iter_mut().flat_map(|elem| elem.key.iter_mut());
@@ -197,7 +199,7 @@ pub(super) fn is_known(path: &Path) -> bool {
     LEAVES.into_iter().any(|names| is_under(&any, &entry(names)))
 }
 
-/// The one leaf that a path names, if it can be set. What a path names with `*`, or without the interface, is not set.
+/// The one leaf that a path selects, if it can be set. A path with `*`, or without the interface, cannot be set.
 pub(super) fn settable<'a>(path: &Path, tree: &'a [Entry]) -> Option<&'a Entry> {
     let is_whole = path.elem.len() == ENABLED.len() + 2
         && path.elem[1].key.len() == 1
@@ -205,7 +207,7 @@ pub(super) fn settable<'a>(path: &Path, tree: &'a [Entry]) -> Option<&'a Entry> 
     tree.iter().find(|entry| is_whole && entry.names == ENABLED && is_under(path, entry))
 }
 
-/// Whether a request of this kind wants the leaf: 0 all, 1 configuration, others state.
+/// True if a request of this type includes the leaf: 0 all, 1 configuration, others state.
 pub(super) fn is_of_type(entry: &Entry, kind: i32) -> bool {
     match kind {
         0 => true,
@@ -231,7 +233,7 @@ pub(super) fn document(entries: &[&Entry]) -> Vec<u8> {
         let value = match &entry.leaf {
             Leaf::Text(text) => json!(text),
             Leaf::Flag(flag) => json!(flag),
-            // ifindex has 32 bits; counters have 64, which RFC 7951 writes as texts.
+            // ifindex has 32 bits; counters have 64, which are strings in RFC 7951.
             Leaf::Number(number) if entry.is_counter() => json!(number.to_string()),
             Leaf::Number(number) => json!(number),
         };

@@ -1,4 +1,4 @@
-//! Changes as texts of entries.yaml, resolved against the program that runs, to updates of control.
+//! Changes in the notation of entries.yaml, resolved against the running program into updates of control.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,16 +22,16 @@ use wire::change::Kind;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-/// Bytes of diagnostics in one answer: with line feeds they take a little more on their way.
+/// Maximum bytes of diagnostics in one answer: with encoded line feeds they take a little more in the header.
 const ERRORS_BYTES: usize = 4 << 10;
-/// Entries that CLEAR deletes together.
+/// Number of entries that CLEAR deletes together.
 const CLEAR_TOGETHER: usize = 4096;
 
 fn invalid(text: impl ToString) -> ControlError {
     ControlError::InvalidArgument(text.to_string())
 }
 
-/// What is wrong, in one line each: of a text that the user did not write as a file.
+/// The errors, one line each, for a text that the user did not write as a file.
 fn brief(found: &Diagnostics) -> String {
     let (shown, more) = found.shown();
     let mut lines: Vec<String> = shown
@@ -40,7 +40,7 @@ fn brief(found: &Diagnostics) -> String {
             let fixes = one.fixes.iter().map(|fix| &fix.title);
             let hints: Vec<&str> = fixes.chain(&one.helps).map(String::as_str).collect();
             let hints = if hints.is_empty() { String::new() } else { hints.join("; ") };
-            // What a file has as a key is an option of a command.
+            // A key of a file is an option of a command.
             let hints = hints.replace("add `priority: 10`", "add `--priority 10`");
             if hints.is_empty() { one.message.clone() } else { format!("{}; {hints}", one.message) }
         })
@@ -51,7 +51,7 @@ fn brief(found: &Diagnostics) -> String {
     lines.join("\n")
 }
 
-/// As many whole diagnostics of a file as an answer takes, and how many more there are.
+/// As many whole diagnostics of a file as fit into an answer, and the number of further ones.
 fn shown(text: &str, name: &str) -> String {
     let all: Vec<&str> = text.trim_end().split("\n\n").collect();
     let mut bytes = 0;
@@ -59,7 +59,7 @@ fn shown(text: &str, name: &str) -> String {
         bytes += one.len() + 2;
         bytes <= ERRORS_BYTES
     });
-    // One that is longer than all is cut where it is sent.
+    // One that is longer than the limit is truncated when it is sent.
     let count = fitting.count().max(1);
     let mut shown = all[..count].join("\n\n");
     if count < all.len() {
@@ -71,10 +71,10 @@ fn shown(text: &str, name: &str) -> String {
     shown
 }
 
-/// A text of entries.yaml, against a program.
+/// Resolves a text of entries.yaml against a program.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The errors in the text.
 pub fn resolve(program: &Program, text: &str, name: &str, purpose: Purpose) -> Result<Resolved> {
     let path = Path::new(if name.is_empty() { "entries.yaml" } else { name });
     let loader = Loader::in_memory([(path, text)], &[]);
@@ -87,7 +87,7 @@ pub fn resolve(program: &Program, text: &str, name: &str, purpose: Purpose) -> R
     }
 }
 
-/// What is refused because it is there, or is not, by its name: tables have none for it.
+/// Adds the object's name to an error about its existence, for which tables have no name.
 pub(super) fn named(program: &Program, entity: &Entity, error: ControlError) -> ControlError {
     let table = |id: &TableId| program.tables.get(*id).map_or("", |table| table.name.as_str());
     let (table, what, command) = match entity {
@@ -113,7 +113,7 @@ pub(super) fn named(program: &Program, entity: &Entity, error: ControlError) -> 
     }
 }
 
-/// The same of an entry that is only read.
+/// Like [`named`], for an entry that is only read.
 pub(super) fn no_entry(program: &Program, key: &EntryKey, error: ControlError) -> ControlError {
     let table = program.tables.get(key.table).map_or("", |table| table.name.as_str());
     match error {
@@ -125,27 +125,27 @@ pub(super) fn no_entry(program: &Program, key: &EntryKey, error: ControlError) -
     }
 }
 
-/// Whether the entry with this key has a group of its own, which goes with it.
+/// True if the entry with this key has a group of its own, which is deleted with it.
 pub(super) fn has_own(control: &Control, key: &EntryKey) -> bool {
     let found = control.read(&Query::Entry(key.clone()));
     matches!(found.as_deref(), Ok([Entity::TableEntry(entry)])
         if matches!(entry.target, Target::Group(id) if id >= FIRST_OWNED_ID))
 }
 
-/// Where changes are made.
+/// The context of changes.
 struct Changes<'a> {
     control: &'a Control,
     program: &'a Arc<Program>,
     kind: Kind,
-    /// Registers that are written keep the cells that are not.
+    /// Cells of a register that a change does not write keep their values.
     keeps_cells: bool,
     updates: Vec<Update>,
 }
 
-/// The updates that make what a file has, whatever is there: cells of a register that it leaves out become blank.
+/// The updates that set the contents of a file, whatever exists: cells of a register that it omits become blank.
 ///
 /// # Errors
-/// An object is not there.
+/// An object does not exist.
 pub(super) fn replacement(
     control: &Control,
     program: &Arc<Program>,
@@ -159,10 +159,10 @@ pub(super) fn replacement(
     Ok(all.updates)
 }
 
-/// The updates that changes ask for, of this program.
+/// The updates of these changes, for this program.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The errors in the changes.
 pub fn updates(
     control: &Control,
     program: &Arc<Program>,
@@ -196,14 +196,14 @@ impl Changes<'_> {
         self.replication(&resolved)?;
         self.arrays(&resolved)?;
         if self.kind == Kind::Delete {
-            // Entries before the groups that they name, groups before their members.
+            // Entries before the groups that they refer to, groups before their members.
             self.updates[first..].reverse();
         }
         change.cells.iter().try_for_each(|cells| self.clear_cells(cells))?;
         change.counters.iter().try_for_each(|counter| self.counter(counter))
     }
 
-    /// Adds an update of this kind; `is_there` is asked where that decides it.
+    /// Adds an update of the current kind; `is_there` is called only where the result depends on it.
     fn add(&mut self, entity: Entity, is_there: impl FnOnce(&Control) -> bool) {
         self.updates.push(match self.kind {
             Kind::Delete => Update::Delete(entity),
@@ -213,7 +213,7 @@ impl Changes<'_> {
         });
     }
 
-    /// Of what is there always.
+    /// Adds an update of an object that always exists.
     fn modify(&mut self, entity: Entity) {
         self.updates.push(Update::Modify(entity));
     }
@@ -265,11 +265,11 @@ impl Changes<'_> {
             tables::Target::Group(group) => Target::Group(*group),
         };
         let key = EntryKey { table, matches: entry.matches.clone(), priority: entry.priority };
-        // One with actions of its own is taken out first, where all is replaced.
+        // An entry with actions of its own is deleted first when everything is replaced.
         let is_gone = !self.keeps_cells && has_own(self.control, &key);
         let (idle_timeout, meter) = (entry.idle_timeout, entry.meter);
         let there = Query::Entry(key.clone());
-        // A file in the place of what is there says what every entry has counted.
+        // A file that replaces everything determines the counts of every entry.
         let has_counters = self.program.tables.get(table).is_some_and(|table| table.counters);
         let is_all = !self.keeps_cells && has_counters;
         let counter = count.or(is_all.then(Count::default));
@@ -288,7 +288,7 @@ impl Changes<'_> {
         Ok(ActionCall { action: id, args: action_args(action, &call.data).collect() })
     }
 
-    /// Profiles are numbered like the tables that have one.
+    /// The table of a profile: profiles are numbered in the order of the tables that have one.
     fn table_of(&self, profile: tables::ProfileId) -> Result<TableId> {
         let with = self.program.tables.entries().filter(|(_, table)| table.selector.is_some());
         let found = with.map(|(id, _)| id).nth(profile.0 as usize);
@@ -346,7 +346,7 @@ impl Changes<'_> {
         Ok(())
     }
 
-    /// Cells that are not written keep what is in them.
+    /// The current cells of a register entry, for those that a change does not write.
     fn cells(&self, register: RegisterId, index: u64) -> Result<Vec<u64>> {
         let query = Query::Registers { register: Some(register), index: Some(index) };
         match self.control.read(&query)?.pop() {
@@ -362,9 +362,9 @@ impl Changes<'_> {
         Ok(())
     }
 
-    /// Cells of whatever has this name become blank.
+    /// Clears the cells of the array or register of this name.
     fn clear_cells(&mut self, wanted: &wire::Cells) -> Result<()> {
-        // All by this program: the one that runs may be another one by now, whose numbers mean other objects.
+        // All ids are of this program: the running one may have been replaced, and its ids may refer to other objects.
         let (program, name) = (Arc::clone(self.program), wanted.name.as_str());
         if self.kind != Kind::Delete {
             return Err(invalid("cells become blank by DELETE"));
@@ -411,7 +411,7 @@ fn no_array(program: &Program, name: &str) -> String {
     format!("there is no counter, meter, register or table with counters called {name}{near}")
 }
 
-/// Deletes every entry of a table, or of all whose entries are not constant; how many there were.
+/// Deletes every entry of a table, or of all tables whose entries are not constant; returns their number.
 ///
 /// # Errors
 /// There is no such table, or its entries are constant.
@@ -436,7 +436,7 @@ pub fn clear(control: &Control, name: &str) -> Result<usize> {
                 Ok(()) => Vec::new(),
                 Err(error) => error.results,
             };
-            // One that is gone by itself meanwhile is no error.
+            // An entry that was removed meanwhile is not an error.
             let failed = |result: &Result<()>| match result {
                 Err(ControlError::NoEntry(_)) | Ok(()) => None,
                 Err(error) => Some(error.clone()),

@@ -1,4 +1,4 @@
-//! The other end: a client of the device service, for commands that wait for each answer.
+//! A client of the device service, for commands that wait for each answer.
 
 mod error;
 
@@ -22,23 +22,24 @@ use wireyard_pipeline::diag::suggest;
 /// The calls.
 pub type Calls = wire::device_client::DeviceClient<Channel>;
 
-/// How long a switch may take to accept a connection.
+/// Time limit for a switch to accept a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A switch that runs.
+/// A connection to a running switch.
 #[derive(Debug)]
 pub struct Remote {
     runtime: Runtime,
     calls: Calls,
     name: String,
-    /// What may be missing where the connection fails.
+    /// The option that may be missing if the connection fails.
     hint: &'static str,
 }
 
-/// The socket, or the address, of the switch that is meant: its name, its path or ADDRESS:PORT; without one, the only one that runs.
+/// The socket or address of the selected switch, which is given by its name, its path or ADDRESS:PORT; by default the
+/// only running one.
 ///
 /// # Errors
-/// There is none, or there are several; the text says how to start or name one.
+/// There is none, or there are several; the text describes how to start or select one.
 fn find(switch: Option<&str>) -> Result<String, RemoteError> {
     let unix = |path: &Path| format!("unix:{}", path.display());
     let running = socket::running();
@@ -69,7 +70,7 @@ fn find(switch: Option<&str>) -> Result<String, RemoteError> {
     Err(RemoteError::Unknown { name: wanted.to_owned(), running, similar })
 }
 
-/// Whether the system refused the connection.
+/// True if the operating system refused the connection.
 fn is_denied(error: &dyn std::error::Error) -> bool {
     let mut next = error.source();
     while let Some(error) = next {
@@ -87,7 +88,7 @@ fn names(running: &[(String, PathBuf)]) -> Vec<String> {
 }
 
 impl Remote {
-    /// Connects with the switch that is meant, by TLS where its files are given.
+    /// Connects to the selected switch, by TLS if its files are given.
     ///
     /// # Errors
     /// There is none, it cannot be reached, or it is not trusted.
@@ -132,18 +133,18 @@ impl Remote {
         Ok(Remote { runtime, calls, name, hint })
     }
 
-    /// Ctrl-C from now on ends what [`Interrupts::within`] waits for, and not the process.
+    /// From now on Ctrl-C ends the wait of [`Interrupts::within`], and not the process.
     ///
     /// # Errors
-    /// The system takes no handler.
+    /// The operating system refuses the handler.
     pub fn interrupts(&self) -> Result<Interrupts<'_>, RemoteError> {
         let _inside = self.runtime.enter();
         let signal = signal(SignalKind::interrupt()).map_err(RemoteError::Interrupts)?;
         Ok(Interrupts { runtime: &self.runtime, signal })
     }
 
-    /// With the option that may be missing where the connection failed. A switch with TLS takes the connection and ends it with the first
-    /// request.
+    /// The error for a status, with the option that may be missing if the connection failed. A switch with TLS accepts
+    /// a connection without TLS and closes it at the first request.
     fn refused(&self, status: Status) -> RemoteError {
         let hint = std::error::Error::source(&status).map_or("", |_| self.hint);
         RemoteError::Refused { status: Box::new(status), hint }
@@ -154,15 +155,15 @@ impl Remote {
         read.map_err(|source| RemoteError::Answer { name: self.name.clone(), source })
     }
 
-    /// Where the switch was found.
+    /// The address of the switch.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Makes a call whose answer is a document.
+    /// Makes a call that returns a document.
     ///
     /// # Errors
-    /// What the switch says.
+    /// The error of the switch.
     pub fn document<F>(&self, call: impl FnOnce(Calls) -> F) -> Result<Value, RemoteError>
     where
         F: Future<Output = Result<Response<wire::Document>, Status>>,
@@ -172,10 +173,10 @@ impl Remote {
         self.read(&document.json)
     }
 
-    /// Makes a call whose answer is a list, and gives each document to `each` until that says false.
+    /// Makes a call that returns a list, and calls `each` with each document until that returns false.
     ///
     /// # Errors
-    /// What the switch says.
+    /// The error of the switch.
     pub fn list<F>(
         &self,
         call: impl FnOnce(Calls) -> F,
@@ -187,10 +188,10 @@ impl Remote {
         self.list_for(None, call, each)
     }
 
-    /// The same for so long at most.
+    /// Like [`Remote::list`], for a limited time.
     ///
     /// # Errors
-    /// What the switch says.
+    /// The error of the switch.
     pub fn list_for<F>(
         &self,
         most: Option<Duration>,
@@ -216,7 +217,7 @@ impl Remote {
         };
         self.runtime.block_on(async {
             match most {
-                // The end of the time is the end that was asked for, and so is Ctrl-C.
+                // The end of the time is the regular end, and so is Ctrl-C.
                 Some(most) => {
                     tokio::time::timeout(most, or_interrupted(listed)).await.unwrap_or(Ok(()))
                 }
@@ -226,7 +227,7 @@ impl Remote {
     }
 }
 
-/// Ctrl-C between two looks.
+/// Detects Ctrl-C between two polls.
 #[derive(Debug)]
 pub struct Interrupts<'r> {
     runtime: &'r Runtime,
@@ -234,14 +235,14 @@ pub struct Interrupts<'r> {
 }
 
 impl Interrupts<'_> {
-    /// Waits so long; true where the user pressed Ctrl-C, before or meanwhile.
+    /// Waits for this time; true if the user pressed Ctrl-C, before or meanwhile.
     pub fn within(&mut self, time: Duration) -> bool {
         let pressed = async { tokio::time::timeout(time, self.signal.recv()).await.is_ok() };
         self.runtime.block_on(pressed)
     }
 }
 
-/// The same, or its end by SIGINT.
+/// Waits for the list, or ends it at SIGINT.
 async fn or_interrupted(
     listed: impl Future<Output = Result<(), RemoteError>>,
 ) -> Result<(), RemoteError> {

@@ -1,4 +1,4 @@
-//! What a switch is: its program by name, and its ports.
+//! The description of a switch: its program by name, and its ports.
 
 use serde_json::{Value, json};
 use wireyard_pipeline::ir::{MatchField, Param, Program, Table};
@@ -6,10 +6,10 @@ use wireyard_pipeline::trace::names::value;
 
 use crate::control::{Control, ControlError};
 
-/// The switch in one document.
+/// The description as a document.
 ///
 /// # Errors
-/// A worker does not answer.
+/// A worker does not respond.
 pub fn describe(control: &Control, name: &str) -> Result<Value, ControlError> {
     let ports = control.ports()?;
     Ok(json!({

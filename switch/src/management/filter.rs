@@ -1,8 +1,9 @@
-//! Filters of packets, for traces and captures: an expression of the language over the headers of a packet, decided from the events of its ingress
-//! pass, or by parsing a record.
+//! Filters of packets, for traces and captures: an expression of the language over the headers of a packet, evaluated
+//! on the events of its ingress pass, or by parsing a record.
 //!
-//! `std.ingress_port == 1 && ipv4.dst == 10.1.0.2 && !tcp.valid`. A comparison with a field of a header that the packet does not have is
-//! false. Which packets can be meant at all is known before anything is parsed: their port, and bytes that they must have.
+//! `std.ingress_port == 1 && ipv4.dst == 10.1.0.2 && !tcp.valid`. A comparison with a field of a header that the packet
+//! does not have is false. Necessary conditions are available before a packet is parsed: its port, and bytes that it
+//! must contain.
 
 use wireyard_pipeline::ast::{Ast, AstBin, AstExpr, AstUn};
 use wireyard_pipeline::decode::{Decoder, Parsed};
@@ -42,10 +43,10 @@ fn invalid(text: String) -> ControlError {
 }
 
 impl Filter {
-    /// Reads a filter; an empty one is met by every packet.
+    /// Parses a filter; every packet meets an empty one.
     ///
     /// # Errors
-    /// What is wrong with it, with the nearest name for one that is not known.
+    /// The error in the text; for an unknown name with the nearest known one.
     pub fn read(text: &str, program: &Program) -> Result<Filter> {
         if text.trim().is_empty() {
             return Ok(Filter { node: None });
@@ -56,7 +57,7 @@ impl Filter {
         Ok(Filter { node: Some(node(program, &parsed)?) })
     }
 
-    /// Whether a packet with these events meets it.
+    /// True if a packet with these events meets the filter.
     pub fn is_met(&self, events: &[Event]) -> bool {
         self.is_met_by(&Traced(events))
     }
@@ -65,16 +66,16 @@ impl Filter {
         self.node.as_ref().is_none_or(|node| value(node, packet).is_some_and(|value| value != 0))
     }
 
-    /// The same for records of a capture of these ports, of which each has three interfaces.
+    /// The filter as a function of the records in a capture of these ports, each of which has three interfaces.
     ///
     /// # Errors
-    /// There is no memory for a parser.
+    /// There is not enough memory for a parser.
     pub fn keep(self, program: &Program, ports: Vec<PortState>) -> Result<Keep> {
         let decoder = Decoder::of_parser(program);
         let mut decoder = decoder.map_err(|error| ControlError::Internal(error.to_string()))?;
         Ok(Box::new(move |interface: u32, bytes: &[u8], wire_len: u32| {
             let port = ports.get(interface as usize / 3);
-            // In the order of their codes for programs (`std.ingress_link`).
+            // The index is the code of the link type in programs (`std.ingress_link`).
             let link = LinkType::ALL
                 .iter()
                 .position(|link| port.is_some_and(|it| it.frames == link.name()));
@@ -84,7 +85,7 @@ impl Filter {
         }))
     }
 
-    /// The port that every packet came in by that meets it.
+    /// The ingress port of all packets that can meet the filter.
     pub fn scope(&self) -> Scope {
         let mut all = Vec::new();
         self.node.iter().for_each(|node| equalities(node, &mut all));
@@ -95,7 +96,7 @@ impl Filter {
         port.map_or(Scope::All, Scope::IngressPort)
     }
 
-    /// Bytes that are in every packet that meets it.
+    /// Byte strings that every packet that meets the filter contains.
     pub fn needles(&self) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         self.node.iter().for_each(|node| equalities(node, &mut all));
@@ -112,7 +113,7 @@ impl Filter {
     }
 }
 
-/// Terms that every packet meets: `field == number`, joined by `&&`.
+/// Collects the terms that every packet must meet: `field == number`, joined by `&&`.
 fn equalities(node: &Node, all: &mut Vec<(Node, u128)>) {
     match node {
         Node::Both(AstBin::LogicalAnd, one, other) => {
@@ -127,7 +128,7 @@ fn equalities(node: &Node, all: &mut Vec<(Node, u128)>) {
     }
 }
 
-/// Refuses a comparison of a field with what it cannot be: it would never be met, or always.
+/// Refuses the comparison of a field with a number that it cannot have: it would be always or never true.
 fn check_widths(operator: AstBin, one: &AstExpr, other: &AstExpr, program: &Program) -> Result<()> {
     use AstBin::{Eq, Ge, Gt, Le, Lt, Ne};
     if ![Eq, Ge, Gt, Le, Lt, Ne].contains(&operator) {
@@ -154,7 +155,7 @@ fn check_widths(operator: AstBin, one: &AstExpr, other: &AstExpr, program: &Prog
     Ok(())
 }
 
-/// The width of a field by its name, if it is a number.
+/// The width of a field by its name; `None` if it is not a number.
 fn bits_of(program: &Program, name: &str) -> Option<u32> {
     let (header, field) = name.rsplit_once('.')?;
     let instance = program.instances.iter().find(|instance| instance.name == header)?;
@@ -185,7 +186,7 @@ fn node(program: &Program, expr: &AstExpr) -> Result<Node> {
     })
 }
 
-/// `vlan[0].vid` as text.
+/// A path like `vlan[0].vid` as text.
 fn path_text(path: &wireyard_pipeline::ast::Path) -> Option<String> {
     use wireyard_pipeline::ast::PathPart;
     let mut text = String::new();
@@ -236,11 +237,11 @@ fn named(program: &Program, name: &str) -> Result<Node> {
     Ok(Node::Field { instance, layout: known.layout.clone() })
 }
 
-/// What a filter asks about a packet.
+/// The properties of a packet that a filter evaluates.
 trait Packet {
-    /// The bytes of a header, if it has that.
+    /// The bytes of a header; `None` if the packet does not have it.
     fn header(&self, wanted: InstanceId) -> Option<&[u8]>;
-    /// The port that it came in by, and its length.
+    /// Its ingress port and length.
     fn start(&self) -> Option<(u16, usize)>;
 }
 
@@ -281,7 +282,7 @@ impl Packet for Recorded<'_> {
     }
 }
 
-/// The value of a filter for a packet; `None` where it has no such header.
+/// The value of a filter for a packet; `None` if a header is missing.
 fn value(node: &Node, packet: &dyn Packet) -> Option<u128> {
     Some(match node {
         Node::Number(value) => *value,

@@ -1,4 +1,4 @@
-//! Ports at run time: added, removed, taken down and up, with faults on their cables.
+//! Ports at run time: added, removed, shut down and brought up, with faults on their cables.
 
 use serde_json::{Value, json};
 use wireyard_pipeline::diag::suggest;
@@ -15,10 +15,10 @@ fn invalid(text: impl ToString) -> ControlError {
     ControlError::InvalidArgument(text.to_string())
 }
 
-/// A port's number.
+/// Checks a port's number.
 ///
 /// # Errors
-/// No port can have it.
+/// It is outside the range of ports.
 pub fn number(port: u32) -> Result<u16, ControlError> {
     let number = u16::try_from(port).ok().filter(|number| crate::config::is_port(*number));
     number.ok_or_else(|| {
@@ -37,7 +37,7 @@ fn faults(text: &str) -> Result<FaultSetup, ControlError> {
         let all = FAULT_OPTIONS.join(", ");
         return Err(invalid(format!("faults: there is no `{unknown}`; there are: {all}{near}")));
     }
-    // The options of a port's specification, on a port that is not opened.
+    // Parsed as options of a port's specification; the port is not opened.
     let spec = PortSpec::parse(&format!("raw:any,{text}"));
     let spec = spec.map_err(|error| match error {
         SpecError::Form { why, .. } => invalid(format!("faults: {why}")),
@@ -89,7 +89,7 @@ pub fn send(control: &Control, request: &wire::PacketRequest) -> Result<Value, C
     Ok(json!({ "sent": request.packet.len() }))
 }
 
-/// Does what is asked for; what the user should know comes back.
+/// Executes a request; returns it with messages for the user.
 ///
 /// # Errors
 /// Nothing has changed.

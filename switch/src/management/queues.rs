@@ -16,7 +16,7 @@ use wireyard_pipeline::entries::Setting;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-/// What can be set, as in `qos:`.
+/// Names of settings, as in `qos:`.
 const NAMES: [&str; 9] =
     ["rate", "pfc", "kmin", "kmax", "pmax", "alpha", "limit", "xon_at", "xon_below_xoff"];
 
@@ -24,7 +24,7 @@ fn invalid(text: String) -> ControlError {
     ControlError::InvalidArgument(text)
 }
 
-/// What is asked for.
+/// The requested settings.
 #[derive(Debug, Default)]
 struct Wanted {
     rate: Option<BitsPerSec>,
@@ -85,7 +85,7 @@ fn parse(settings: &[String]) -> Result<Wanted> {
     Ok(wanted)
 }
 
-/// One queue as a document.
+/// A queue as a document.
 pub fn shown(one: &QueueSettings) -> Value {
     let mut value = json!({ "port": one.port, "queue": one.queue });
     value["rate"] = one.rate.map(|rate| rate.to_string()).into();
@@ -115,7 +115,8 @@ pub fn shown(one: &QueueSettings) -> Value {
     value
 }
 
-/// Changes what is asked for: all of it, or nothing. Without settings nothing changes; the queue, or those of the port, come back.
+/// Changes the requested settings: all of them, or none. Without settings nothing changes. Returns the queue, or those
+/// of the port.
 ///
 /// # Errors
 /// Nothing has changed.
@@ -135,7 +136,7 @@ pub fn change(control: &Control, request: &wire::QueueRequest) -> Result<Value> 
     let before = found()?;
     if let Some(port) = port.filter(|_| before.is_empty()) {
         let is_there = control.ports()?.iter().any(|state| state.port == port);
-        // A switch without queues has none to list.
+        // A switch without queues has an empty list.
         if !is_there || queue.is_some() || !request.settings.is_empty() {
             return Err(none_of(is_there, port, queue));
         }
@@ -163,10 +164,10 @@ fn without_shut(settings: &[String]) -> Result<(bool, Vec<String>)> {
     Ok((is_shut, rest))
 }
 
-/// Settings that could not be made.
+/// Settings that could not be applied.
 #[derive(Debug)]
 pub struct NotMade {
-    /// Which.
+    /// The settings.
     pub settings: OfPlace,
     why: ControlError,
 }
@@ -178,7 +179,7 @@ impl fmt::Display for NotMade {
     }
 }
 
-/// Makes settings that were kept, when the workers are polled; those that cannot be made come back.
+/// Applies stored settings, once the workers are polled; returns those that could not be applied.
 pub fn restore(control: &Control, kept: &[OfPlace]) -> Vec<NotMade> {
     let mut wrong = Vec::new();
     for (port, queue, settings) in kept {
@@ -206,7 +207,7 @@ pub fn restore(control: &Control, kept: &[OfPlace]) -> Vec<NotMade> {
     wrong
 }
 
-/// What was set before a file of settings.
+/// The settings before those of a file are applied.
 #[derive(Debug)]
 pub struct Before {
     queues: Vec<QueueSettings>,
@@ -214,7 +215,7 @@ pub struct Before {
 }
 
 impl Before {
-    /// What is set now.
+    /// The current settings.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`].
@@ -222,10 +223,10 @@ impl Before {
         Ok(Before { queues: control.queue_settings()?, ports: control.ports()? })
     }
 
-    /// Makes it again, on the ports of these settings.
+    /// Restores them, on the ports of these settings.
     ///
     /// # Errors
-    /// What could not be made again: all else is.
+    /// What could not be restored: everything else is.
     pub fn put_back(&self, control: &Control, settings: &[Setting]) -> Result<()> {
         let is_of = |port: u16| settings.iter().any(|other| other.port == port);
         let mut failed = Ok(());
@@ -248,7 +249,7 @@ impl Before {
         failed
     }
 
-    /// The same, for the text of an error.
+    /// Like [`Before::put_back`]; returns the result for the text of an error.
     pub fn undone(&self, control: &Control, settings: &[Setting]) -> String {
         match self.put_back(control, settings) {
             Ok(()) => "nothing is restored".into(),
@@ -257,13 +258,13 @@ impl Before {
     }
 }
 
-/// Makes settings of a file: all of them, or none.
+/// Applies the settings of a file: all of them, or none.
 ///
 /// # Errors
-/// What is wrong with the first that is; and whether anything has changed.
+/// The first error; and whether anything has changed.
 pub fn make(control: &Control, settings: &[Setting], before: &Before) -> Result<()> {
     let kept: Vec<_> = settings.iter().map(|one| (one.port, one.queue, one.set.clone())).collect();
-    // What no device takes is found before anything is done.
+    // Invalid settings are detected before anything is changed.
     for (port, _, set) in &kept {
         let parsed = without_shut(set).and_then(|(_, rest)| parse(&rest));
         parsed.map_err(|error| invalid(format!("settings: port {port}: {error}")))?;
@@ -277,7 +278,7 @@ pub fn make(control: &Control, settings: &[Setting], before: &Before) -> Result<
     }
 }
 
-/// Why there is no such queue; `is_there` says that there is the port.
+/// The error for a queue that does not exist; `is_there` is true if its port exists.
 fn none_of(is_there: bool, port: u16, queue: Option<u8>) -> ControlError {
     ControlError::NotFound(match queue {
         _ if !is_there => {
@@ -290,7 +291,7 @@ fn none_of(is_there: bool, port: u16, queue: Option<u8>) -> ControlError {
     })
 }
 
-/// Checks all, then sets all.
+/// Checks all settings, then sets them.
 fn set(
     control: &Control,
     port: u16,
@@ -316,7 +317,7 @@ fn set(
     if let Some(rate) = wanted.rate
         && let Err(error) = control.set_rate(port, rate)
     {
-        // All or nothing.
+        // All settings or none.
         if let (Some(_), Some(one)) = (wanted.pfc, before.first()) {
             control.set_pfc_enabled(port, one.flow_control.enabled)?;
         }
@@ -361,7 +362,7 @@ fn set(
     Ok(())
 }
 
-/// What `check` says of a configuration with these thresholds.
+/// The check of a configuration with these thresholds.
 fn check_thresholds(one: &QueueSettings, wanted: &Wanted) -> Result<()> {
     if wanted.xon.is_some() && !one.lossless {
         let text = format!(

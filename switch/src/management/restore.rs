@@ -1,5 +1,6 @@
-//! An entries file in the place of all that was written at run time, as one batch: what the file has is made or changed, what it has not goes. Settings
-//! of ports and queues that the file has are made; others stay, because what they were before is known to nobody.
+//! Replaces all that was written at run time by an entries file, as one batch: objects in the file are inserted or
+//! changed, others are deleted. Settings of ports and queues in the file are applied; others stay, because their
+//! previous values are not stored.
 
 use std::collections::HashSet;
 
@@ -18,7 +19,7 @@ use crate::control::{Control, ControlError, Entity, EntryKey, Mode, Query, Targe
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-/// What names an object.
+/// The identity of an object.
 #[derive(PartialEq, Eq, Hash)]
 enum Name {
     Entry(TableId, Vec<Match>, u32),
@@ -33,7 +34,7 @@ enum Name {
     Mirror(u16),
 }
 
-/// The same of what a file has, which may write a key in another way than the device.
+/// The identity of an object in a file, which may write a key in another form than the device.
 fn name_of_wanted(control: &Control, entity: &Entity) -> Option<Name> {
     let Entity::TableEntry(entry) = entity else { return name(entity) };
     let EntryKey { table, matches, priority } = save::as_read(control, entry.key.clone());
@@ -58,10 +59,10 @@ fn name(entity: &Entity) -> Option<Name> {
     })
 }
 
-/// Does it: all, or nothing.
+/// Restores a file: all of it, or nothing.
 ///
 /// # Errors
-/// What is wrong with the file, with its lines; or what the device refuses.
+/// The errors of the file, with its lines; or the refusal of the device.
 pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<Setting>)> {
     if says_nothing(text) {
         return Err(ControlError::InvalidArgument(format!(
@@ -76,7 +77,8 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
     let declared = Declared::of(control, &program);
     let is_wanted = |entity: &Entity| name(entity).is_some_and(|name| names.contains(&name));
     let mut updates = Vec::new();
-    // Entries go before what they name, and give room to others; what they named goes when others do not name it any more.
+    // Entries are deleted before the objects that they refer to, and make room for others; the objects they referred to
+    // are deleted when no entry refers to them any more.
     for query in [Query::Entries { table: None }, Query::DefaultActions { table: None }] {
         control.visit(&query, &mut |entity| {
             let stays = is_wanted(&entity) && !is_own(&entity);
@@ -96,7 +98,7 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
         Query::Mirrors { id: None },
     ] {
         control.visit(&query, &mut |entity| {
-            // Those of entries have gone with them.
+            // Those of entries were deleted with the entries.
             let stays = is_wanted(&entity) || is_own(&entity);
             updates.extend((!stays).then(|| gone(&program, &declared, entity)).flatten());
         })?;
@@ -117,7 +119,7 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
     Ok((json!({ "restored": restored, "removed": removed, "settings": set }), resolved.settings))
 }
 
-/// An entry with actions of its own, or a member or group of one.
+/// True for an entry with actions of its own, and for a member or group of one.
 fn is_own(entity: &Entity) -> bool {
     match entity {
         Entity::TableEntry(entry) => {
@@ -128,12 +130,12 @@ fn is_own(entity: &Entity) -> bool {
     }
 }
 
-/// Whether a file has no key at all: an empty one, one of comments, and `{}`.
+/// True if a file has no key at all: an empty one, one of comments, and `{}`.
 fn says_nothing(text: &str) -> bool {
     !text.lines().any(|line| line.split('#').next().is_some_and(|line| line.contains(':')))
 }
 
-/// The end of something that the file does not have; `None` for what is as the program declares it.
+/// The deletion of an object that is not in the file; `None` for one that is as the program declares it.
 fn gone(program: &Program, declared: &Declared<'_>, entity: Entity) -> Option<Update> {
     match entity {
         Entity::TableEntry(ref entry) => {

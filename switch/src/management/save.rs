@@ -1,7 +1,8 @@
-//! What was written at run time, as an entries file: the same words in the same order for the same state.
+//! Writes the state set at run time as an entries file: the same text for the same state.
 //!
-//! Constant entries and those that the program declares are left out, because they are there without a file; so are defaults and value sets that
-//! are the program's, and blank cells. Entries are in the order of their text, not of their making.
+//! Constant entries and those that the program declares are omitted, because they exist without a file; so are default
+//! actions and value sets that are the program's, and blank cells. Entries are sorted by their text, not by their
+//! creation.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -22,10 +23,10 @@ use crate::replicate::{Group, Member, Members, Session};
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-/// The lines of an entries file that makes what is there, and the name of its program.
+/// The lines of an entries file that restores the current state, with the name of its program.
 ///
 /// # Errors
-/// A worker does not answer, which registers are asked of.
+/// A worker that registers need does not respond.
 pub fn lines(control: &Control, settings: &Settings) -> Result<Vec<String>> {
     loop {
         let program = control.program();
@@ -42,7 +43,7 @@ pub fn lines(control: &Control, settings: &Settings) -> Result<Vec<String>> {
     }
 }
 
-/// Entries that are there without a file.
+/// Entries that exist without a file.
 pub(super) struct Declared<'a> {
     program: &'a Program,
     keys: HashSet<EntryKey>,
@@ -62,14 +63,14 @@ impl<'a> Declared<'a> {
         Declared { program, keys: keys.collect() }
     }
 
-    /// Whether the program declares this entry.
+    /// True if the program declares this entry.
     pub(super) fn has(&self, key: &EntryKey) -> bool {
         let is_constant = |table: &Table| table.const_entries;
         self.program.tables.get(key.table).is_some_and(is_constant) || self.keys.contains(key)
     }
 }
 
-/// The key as the device reads it back, where it has the entry: one match can be written in several ways.
+/// The key in the form that the device reads back, if it has the entry: one match can be written in several forms.
 pub(super) fn as_read(control: &Control, key: EntryKey) -> EntryKey {
     match control.read(&Query::Entry(key.clone())).ok().and_then(|found| found.into_iter().next()) {
         Some(Entity::TableEntry(entry)) => entry.key,
@@ -84,7 +85,7 @@ struct File<'a> {
     lines: Vec<String>,
 }
 
-/// A member of a value set.
+/// A member of a value set as text.
 fn set_member(set: &ValueSet, member: &SetMember) -> String {
     let text = |value: &Value| scalar(value.as_str().unwrap_or_default());
     match show::set_member(set, member) {
@@ -97,7 +98,7 @@ fn set_member(set: &ValueSet, member: &SetMember) -> String {
     }
 }
 
-/// A scalar that reads back as this text.
+/// A YAML scalar that reads back as this text.
 fn scalar(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./()".contains(c);
     match text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_plain) {
@@ -138,7 +139,7 @@ fn rates(config: MeterConfig, kind: MeterKind) -> String {
     })
 }
 
-/// A list of members where all weigh the same, or one is in the group twice; else members and weights.
+/// A list of members if all weigh the same, or one is in the group twice; otherwise members and weights.
 fn group(members: &[GroupMember]) -> String {
     let is_twice = |(n, one): (usize, &GroupMember)| {
         members[..n].iter().any(|other| other.member == one.member)
@@ -225,14 +226,14 @@ impl File<'_> {
         Ok(())
     }
 
-    /// A file without any key may be one that was cut off: where nothing was written, this says so.
+    /// A file without any key could be a truncated one, so an empty state is written explicitly.
     fn nothing(&mut self) {
         if self.lines.len() == 1 {
             self.lines.push("entries: {}".to_owned());
         }
     }
 
-    /// Settings that are kept and not in force: this switch would refuse a file with them.
+    /// Lists, as comments, stored settings that are not in force: this switch would refuse a file with them.
     fn left_out(&mut self, all: &[OfPlace]) {
         self.lines.extend(all.iter().map(|(port, queue, set)| {
             let queue = queue.map_or(String::new(), |queue| format!(" queue {queue}"));
@@ -260,7 +261,7 @@ impl File<'_> {
         Ok(all)
     }
 
-    /// A map of maps or lists, those that have something.
+    /// Adds a map of maps or lists, without empty ones.
     fn part(&mut self, name: &str, parts: Vec<(String, Vec<String>)>) {
         let mut parts = parts.into_iter().filter(|(_, lines)| !lines.is_empty()).peekable();
         if parts.peek().is_some() {
@@ -324,7 +325,7 @@ impl File<'_> {
         is_written.then(|| (declared.name.clone(), scalar(&show::call(self.program, &action))))
     }
 
-    /// What has a number, with the name of what it belongs to.
+    /// The text of an object with a number, with the name of the object that it belongs to.
     fn numbered(&self, entity: Entity) -> Option<(String, String)> {
         if show::is_blank(&entity) {
             return None;

@@ -1,4 +1,4 @@
-//! The service: what a request means is in the modules beside this one; here are threads, streams and limits.
+//! The service: threads, streams and limits. The modules beside this one execute requests.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::p4runtime::status::status_within;
 use wire::device_server::{Device as DeviceService, DeviceServer};
 
-/// Longest request: entries files and packed programs.
+/// Maximum length of a request: entries files and packed programs.
 pub const REQUEST_BYTES_MAX: usize = 64 << 20;
-/// Longest text of an error, which travels in a header: clients take 8 KiB of these at least.
+/// Maximum length of the text of an error, which is sent in a header: clients accept at least 8 KiB of headers.
 const MESSAGE_BYTES_MAX: usize = 5 << 10;
-/// Documents of a list in one message.
+/// Number of documents of a list in one message.
 const TOGETHER: usize = 256;
-/// Messages that wait for a client.
+/// Maximum number of messages that wait for a client.
 const WAITING_MAX: usize = 4;
-/// A client that takes nothing of a list or of what it watches for so long has gone.
+/// Time after which a client that reads nothing of a list or of notices is disconnected.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Lists that are read at once: each is as long as what it lists.
+/// Maximum number of lists that are read at a time: each uses memory for all of its objects.
 const READS_MAX: usize = 8;
-/// Clients that listen to digests, packets or events.
+/// Maximum number of clients that watch digests, packets or events.
 const WATCHES_MAX: usize = 32;
-/// Time between two takings of all statistics, for which workers stop forwarding a moment.
+/// Minimum time between two reads of all statistics, for which workers stop forwarding for a moment.
 const STATISTICS_APART: Duration = Duration::from_millis(5);
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -53,7 +53,7 @@ pub struct Management {
 }
 
 impl Management {
-    /// For a device of this name.
+    /// The service of a device of this name.
     pub fn new(device: Arc<Device>, name: &str) -> Management {
         let (reads, statistics) = (Semaphore::new(READS_MAX), Semaphore::new(1));
         let (reads, statistics) = (Arc::new(reads), Arc::new(statistics));
@@ -61,16 +61,16 @@ impl Management {
         Management { device, name: name.into(), reads, statistics, swaps, watches }
     }
 
-    /// As a service of a server.
+    /// The service as routes of a server.
     pub fn routes(self) -> Routes {
         let service = DeviceServer::new(self).max_decoding_message_size(REQUEST_BYTES_MAX);
         Routes::new(service)
     }
 
-    /// Work that may wait for a worker of the device.
+    /// Executes work that may wait for a worker of the device.
     ///
     /// # Errors
-    /// Those of the work.
+    /// The errors of the work.
     pub async fn do_it<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Management) -> Result<T> + Send + 'static,
@@ -93,7 +93,7 @@ impl Management {
         Ok(Response::new(wire::Document { json: value.to_string() }))
     }
 
-    /// A list in pieces. At most [`READS_MAX`] are held at once; others wait.
+    /// Sends a list in pieces. At most [`READS_MAX`] lists are in memory at once; others wait.
     async fn list(
         &self,
         work: impl FnOnce(&Management) -> Result<Vec<String>> + Send + 'static,
@@ -132,7 +132,7 @@ impl Management {
         Ok(json!({ "changed": updates.len() }))
     }
 
-    /// Changes settings of queues, and keeps them where the state is kept.
+    /// Changes settings of queues, and stores them if there is a store.
     fn change_queue(&self, request: &wire::QueueRequest) -> Result<Value> {
         let control = &self.device.control;
         if request.settings.is_empty() {
@@ -146,7 +146,7 @@ impl Management {
         Ok(done)
     }
 
-    /// Changes a port, and keeps whether it is shut.
+    /// Changes a port, and stores whether it is shut down.
     fn change_port(&self, request: &wire::PortRequest) -> Result<Value> {
         use wire::port_request::Kind;
         let control = &self.device.control;
@@ -167,10 +167,10 @@ impl Management {
         Ok(done)
     }
 
-    /// Takes a port down or up, and keeps that.
+    /// Shuts a port down or brings it up, and stores that.
     ///
     /// # Errors
-    /// There is no such port, or it cannot be kept.
+    /// There is no such port, or it cannot be stored.
     pub fn shut_port(&self, port: u16, is_shut: bool) -> Result<()> {
         use wire::port_request::Kind;
         let kind = if is_shut { Kind::Down } else { Kind::Up } as i32;
@@ -183,7 +183,7 @@ impl Management {
         &self.device.control
     }
 
-    /// Restores a file, and keeps its settings.
+    /// Restores a file, and stores its settings.
     fn restore(&self, entries: &str, name: &str) -> Result<Value> {
         let control = &self.device.control;
         let (done, settings) = restore::restore(control, entries, name)?;
@@ -204,7 +204,8 @@ impl Management {
         unit.end().wait()
     }
 
-    /// The objects that a request asks for, with their program, each as the text that is sent, which is smaller than a tree of values.
+    /// The objects that a request selects, with their program, each as the text that is sent, which is smaller than a
+    /// tree of values.
     fn read_all(&self, request: &wire::ReadRequest) -> Result<Vec<String>> {
         let control = &self.device.control;
         loop {
@@ -274,7 +275,7 @@ impl Management {
         }])
     }
 
-    /// Queries for the entries that a text names.
+    /// Queries for the entries that a text selects.
     fn entries(&self, text: &str) -> Result<Vec<Query>> {
         use wireyard_tables::Update;
         let resolved = change::resolve(&self.device.control.program(), text, "", Purpose::Remove)?;
@@ -290,7 +291,7 @@ impl Management {
     }
 }
 
-/// Sends a list in pieces, as fast as the client takes them; one that takes nothing is given up.
+/// Sends a list in pieces, as fast as the client reads; gives up if it reads nothing for [`PATIENCE`].
 async fn send(all: Vec<String>, to: mpsc::Sender<std::result::Result<wire::Documents, Status>>) {
     let mut all = all.into_iter().peekable();
     while all.peek().is_some() {

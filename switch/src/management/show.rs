@@ -1,4 +1,4 @@
-//! Objects of a device as JSON, in the words of entries.yaml.
+//! Objects of a device as JSON, in the notation of entries.yaml.
 
 use serde_json::{Map, Value, json};
 use wireyard_pipeline::ir::{ActionCall, MeterKind, Program, SetMember, Table, ValueSet};
@@ -23,7 +23,7 @@ pub fn call(program: &Program, call: &ActionCall) -> String {
     }
 }
 
-/// Rates of a meter in bytes or packets, and their number a second.
+/// The rates of a meter, and their unit.
 fn rates(config: MeterConfig, kind: Option<MeterKind>) -> Value {
     let mut rates = match config {
         MeterConfig::SingleRate { cir, cbs, ebs } => json!({ "cir": cir, "cbs": cbs, "ebs": ebs }),
@@ -36,7 +36,7 @@ fn rates(config: MeterConfig, kind: Option<MeterKind>) -> Value {
     rates
 }
 
-/// The keys of an entry, as a command names it.
+/// The keys of an entry in the notation of commands.
 pub fn key(program: &Program, key: &EntryKey) -> String {
     let keys = program.tables.get(key.table).into_iter().flat_map(|table| &table.keys);
     let written = keys.zip(&key.matches);
@@ -52,7 +52,7 @@ pub fn key(program: &Program, key: &EntryKey) -> String {
     words.join(" ")
 }
 
-/// A member of a value set, as an entries file has it: a pattern, or those of keys that do not match everything.
+/// A member of a value set in the notation of entries files: a pattern, or those of keys that do not match everything.
 pub(super) fn set_member(set: &ValueSet, member: &SetMember) -> Value {
     if let ([key], [one]) = (set.keys.as_slice(), member.as_slice()) {
         return match_text(key, one).unwrap_or_else(|| "_".to_owned()).into();
@@ -164,13 +164,13 @@ pub fn entity(program: &Program, entity: &Entity) -> Option<Value> {
     })
 }
 
-/// Where copies go.
+/// The destinations of copies.
 fn copies(members: &[Member]) -> Value {
     let copy = |one: &Member| json!({ "port": one.port, "instance": one.instance });
     members.iter().map(copy).collect()
 }
 
-/// Whether nothing was counted or set in a cell of an array.
+/// True if a cell of an array has its initial value.
 pub fn is_blank(entity: &Entity) -> bool {
     match entity {
         Entity::Counter { count, .. } => count.packets == 0 && count.bytes == 0,

@@ -1,9 +1,9 @@
-//! Where the unix sockets of running switches are: made, found, removed.
+//! The unix sockets of running switches: creates, finds and removes them.
 //!
-//! A switch listens at `DIR/NAME.sock`, where NAME is that of its program, or that with a number behind where another switch has it. DIR is
-//! `$WIREYARD_RUN_DIR`; else /run/wireyard for root; else `$XDG_RUNTIME_DIR/wireyard`; else a folder of the user's in /tmp. A file that
-//! nobody listens at, left by a switch that was killed, is replaced. The socket has its mode before it has its name, so that there is
-//! no moment in which others could open it.
+//! A switch listens at `DIR/NAME.sock`, where NAME is the name of its program, followed by a number if another switch
+//! uses that name. DIR is `$WIREYARD_RUN_DIR`; else /run/wireyard for root; else `$XDG_RUNTIME_DIR/wireyard`; else a
+//! folder of the user's in /tmp. A socket without a listener, left by a switch that was killed, is replaced. The socket
+//! gets its mode before its name, so that other users can open it at no moment.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -16,27 +16,27 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::folder::FileError;
 
-/// Switches with one program, at most.
+/// Maximum number of switches with one program.
 const NAMES_MAX: usize = 1000;
-/// Bytes of a path that a socket can have (sockaddr_un), less the closing zero.
+/// Maximum length in bytes of the path of a socket (sockaddr_un), without the closing zero.
 const PATH_BYTES_MAX: usize = 107;
 
-/// Bits of a mode: the group or others may write.
+/// Bits of a mode: writable by the group or others.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Where `run` shall listen.
+/// Where `run` listens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// In the folder, under the name of the program, if that can be.
+    /// In the folder, under the name of the program, if possible.
     #[default]
     Default,
-    /// Here, or nowhere.
+    /// At this path; otherwise it is an error.
     Path(PathBuf),
-    /// Nowhere.
+    /// No socket.
     Nowhere,
 }
 
-/// Text that is no choice: it is empty.
+/// An empty text, which is not a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write a path for the socket, or `none`")]
 pub struct NoChoice;
@@ -57,54 +57,54 @@ impl std::str::FromStr for Choice {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SocketError {
-    /// The system refuses the folder or the socket.
+    /// The operating system refuses the folder or the socket.
     #[error(transparent)]
     Refused(#[from] FileError),
-    /// The folder of the switches belongs to another user, who could replace sockets in it.
+    /// The folder of the sockets belongs to another user, who could replace sockets in it.
     #[error("{}: the folder belongs to another user", .0.display())]
     ForeignFolder(PathBuf),
-    /// Others could replace sockets in the folder of the switches.
+    /// Other users could replace sockets in the folder.
     #[error("{}: others can write into the folder: `chmod go-w` it", .0.display())]
     OpenFolder(PathBuf),
-    /// All names for switches with this program are taken.
+    /// All names for switches with this program are in use.
     #[error("{}: {NAMES_MAX} switches are called {name} already", .folder.display())]
     NamesTaken {
-        /// The folder of the switches.
+        /// The folder of the sockets.
         folder: PathBuf,
         /// The name of the program.
         name: String,
     },
-    /// A path that no socket can have.
+    /// A path that is too long for a socket.
     #[error("{}: a socket's path has at most {PATH_BYTES_MAX} bytes", .0.display())]
     LongPath(PathBuf),
-    /// Something is there that is not replaced.
+    /// There is a file at the path that is not a socket.
     #[error("{}: a file is there that is no socket", .0.display())]
     NoSocket(PathBuf),
-    /// Another switch has the path.
+    /// Another switch listens at the path.
     #[error("{}: another switch listens there", .0.display())]
     InUse(PathBuf),
-    /// A group that nobody knows.
+    /// An unknown group.
     #[error("--control-group {0}: there is no such group in /etc/group")]
     NoGroup(String),
 }
 
-/// A socket that is listened at; its file goes when this is dropped.
+/// A listening socket; its file is removed when this is dropped.
 #[derive(Debug)]
 pub struct Socket {
     listener: Option<UnixListener>,
     file: SocketFile,
 }
 
-/// The file of a socket, which goes when this is dropped.
+/// The file of a socket, removed when this is dropped.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Device and inode: the file is not removed if it is another one by then.
+    /// Device and inode: another file at the path is not removed.
     id: (u64, u64),
 }
 
 impl SocketFile {
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -119,10 +119,10 @@ impl Drop for SocketFile {
 }
 
 impl Socket {
-    /// Begins to listen under this name in the folder of the switches.
+    /// Starts to listen under this name in the folder of the sockets.
     ///
     /// # Errors
-    /// The folder or the socket cannot be made, or is somebody else's.
+    /// The folder or the socket cannot be created, or belongs to another user.
     pub fn named(name: &str, group: Option<u32>) -> Result<Socket, SocketError> {
         let folder = folder();
         let failed = |source| FileError { path: folder.clone(), source };
@@ -146,17 +146,17 @@ impl Socket {
         Err(SocketError::NamesTaken { folder, name: name.to_owned() })
     }
 
-    /// Begins to listen at this path; a socket there that nobody listens at is replaced.
+    /// Starts to listen at this path; a socket there without a listener is replaced.
     ///
     /// # Errors
-    /// It cannot be made, is in use, or is a file of another kind.
+    /// It cannot be created, is in use, or is a file of another kind.
     pub fn at(path: &Path, group: Option<u32>) -> Result<Socket, SocketError> {
         let failed = |source| FileError { path: path.to_owned(), source };
         let _lock = locked(folder_of(path)).map_err(failed)?;
         Socket::place(path, group)
     }
 
-    /// The same, for who has the lock of the folder.
+    /// Like [`Socket::at`], for a caller that has locked the folder.
     fn place(path: &Path, group: Option<u32>) -> Result<Socket, SocketError> {
         if path.as_os_str().len() > PATH_BYTES_MAX {
             return Err(SocketError::LongPath(path.to_owned()));
@@ -176,18 +176,19 @@ impl Socket {
         Ok(Socket { listener: Some(listener), file })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// The socket, to be served, and its file, which is to be kept as long.
+    /// The socket, to be served, and its file, which must be kept as long.
     pub fn split(self) -> (Option<UnixListener>, SocketFile) {
         (self.listener, self.file)
     }
 }
 
-/// Binds beside the path, in a folder that nobody else can enter, and moves the socket to its place when it has its mode.
+/// Binds beside the path, in a folder that no other user can enter, and moves the socket to its place once it has its
+/// mode.
 fn bind(path: &Path, group: Option<u32>) -> io::Result<(UnixListener, (u64, u64))> {
     let private = folder_of(path).join(format!(".{}", std::process::id()));
     let _ = fs::remove_dir_all(&private);
@@ -221,16 +222,16 @@ fn is_socket(found: &fs::Metadata) -> bool {
     std::os::unix::fs::FileTypeExt::is_socket(&found.file_type())
 }
 
-/// Whether somebody listens at this path.
+/// True if there is a listener at this path.
 fn is_served(path: &Path) -> bool {
     match UnixStream::connect(path) {
         Ok(_) => true,
-        // There is somebody, who is busy, or whom this user may not reach.
+        // There is a listener that is busy, or that this user may not connect to.
         Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::PermissionDenied),
     }
 }
 
-/// Two switches that start together do not take one name.
+/// Locks a folder, so that two switches that start at the same time use different names.
 fn locked(folder: &Path) -> io::Result<File> {
     let folder = File::open(folder)?;
     flock(&folder, FlockOperation::LockExclusive)?;
@@ -241,12 +242,12 @@ fn of_environment(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The effective user of this process, whom its folder in /proc belongs to; who cannot be found out is nobody in particular.
+/// The effective user of this process, the owner of its folder in /proc; `u32::MAX` if that cannot be read.
 fn user() -> u32 {
     fs::metadata("/proc/self").map_or(u32::MAX, |found| found.uid())
 }
 
-/// Where the sockets of this user's switches are.
+/// The folder for the sockets of this user's switches.
 pub fn folder() -> PathBuf {
     let user = user();
     if let Some(folder) = of_environment("WIREYARD_RUN_DIR") {
@@ -261,8 +262,8 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// Folders in which a client looks: the chosen one; else its own, and that of root, whose switches may be open to a group. One that
-/// belongs to somebody else, as another user can make it in /tmp, is left alone.
+/// Folders that a client searches: the configured one; otherwise its own, and that of root, whose switches may be open
+/// to a group. A folder of another user, as anyone can create in /tmp, is skipped.
 fn folders() -> Vec<PathBuf> {
     let own = folder();
     if of_environment("WIREYARD_RUN_DIR").is_some() {
@@ -275,7 +276,7 @@ fn folders() -> Vec<PathBuf> {
     all
 }
 
-/// The switches that run: names and sockets.
+/// The running switches: names and sockets.
 pub fn running() -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for folder in folders() {

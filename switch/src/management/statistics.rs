@@ -1,4 +1,4 @@
-//! What a switch counted, in one document.
+//! The counters of a switch, in one document.
 
 use serde_json::Value;
 
@@ -7,11 +7,11 @@ use crate::core::EntriesShown;
 use crate::p4runtime::device::Device;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 
-/// Everything that was counted, as `run --json` prints it, but for the kernel on top (`linux`); with a device also what its controllers and store
-/// have counted.
+/// All counters, as `run --json` prints them, except those of the kernel synchronisation (`linux`); with a device also
+/// those of its controllers and store.
 ///
 /// # Errors
-/// A worker does not answer.
+/// A worker does not respond.
 pub fn read(
     control: &Control,
     device: Option<&Device>,

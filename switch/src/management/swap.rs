@@ -13,7 +13,7 @@ use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::p4runtime::schema::Schema;
 use crate::program;
 
-/// What becomes of an object, in a word.
+/// The name of what happens to an object.
 fn word(fate: Fate) -> &'static str {
     match fate {
         Fate::Kept => "kept",
@@ -23,12 +23,13 @@ fn word(fate: Fate) -> &'static str {
     }
 }
 
-/// Whether something is lost that is in it.
+/// True if the contents of an object are lost.
 fn loses(one: &ObjectFate) -> bool {
     matches!(one.fate, Fate::Changed | Fate::Lost) && one.entries != Some(0)
 }
 
-/// Compiles the program beside the one that runs, says what survives, and puts it in its place unless only that is asked for.
+/// Compiles the program beside the running one, reports what survives, and replaces the running one unless only the
+/// report is requested.
 ///
 /// # Errors
 /// Nothing has changed.

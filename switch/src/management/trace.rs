@@ -1,4 +1,4 @@
-//! Traces of packets that pass, as documents.
+//! Traces of packets, as documents.
 
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
@@ -17,22 +17,22 @@ use crate::control::{Control, ControlError, LiveTrace};
 use crate::core::{DeviceError, PassTrace, TraceRequest};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 
-/// Packets of one trace, at most.
+/// Maximum number of packets of one trace.
 const PACKETS_MAX: u32 = 10_000;
-/// Packets that a worker looks at in a second, unless the request says otherwise.
+/// Default number of packets that a worker examines in a second.
 const RATE: u32 = 1000;
-/// The same at most: each costs some microseconds, which all others wait.
+/// Maximum of that: each packet costs some microseconds, for which all others wait.
 const RATE_MAX: u32 = 20_000;
-/// The longest trace, in milliseconds.
+/// Maximum duration of a trace, in milliseconds.
 const LONGEST_MS: u32 = 3_600_000;
-/// How often it is looked whether a client has gone.
+/// Interval at which the trace checks whether its client has disconnected.
 const LOOK: Duration = Duration::from_millis(100);
-/// How many such looks egress of the last packet is waited for.
+/// Number of such intervals that egress of the last packet may take.
 const LAST_LOOKS: u32 = 3;
 
 type Sender = mpsc::Sender<Result<wire::Documents, Status>>;
 
-/// A trace that has begun.
+/// A trace in progress.
 #[derive(Debug)]
 pub struct Traced {
     trace: LiveTrace,
@@ -40,14 +40,14 @@ pub struct Traced {
     program: Arc<Program>,
     count: u32,
     until: Time,
-    /// A client that takes nothing for so long has gone.
+    /// Time after which a client that reads nothing is disconnected.
     patience: Duration,
 }
 
 /// Begins a trace.
 ///
 /// # Errors
-/// The filter is wrong, a number is out of range, or packets are traced already.
+/// The filter is wrong, a number is out of range, or another trace is in progress.
 pub fn begin(
     control: &Control,
     request: &wire::TraceRequest,
@@ -72,7 +72,7 @@ pub fn begin(
     let of = Arc::clone(&program);
     let request = TraceRequest { program: of, scope, needles, filter, count, rate };
     let mut begun = control.trace(request.clone(), most)?;
-    // One whose reader has gone ends with the next look for that.
+    // A trace whose reader was dropped ends with its next check.
     for _ in 0..LAST_LOOKS {
         if begun.is_none() {
             std::thread::sleep(LOOK);
@@ -85,8 +85,8 @@ pub fn begin(
 }
 
 impl Traced {
-    /// Passes on what is traced until there were enough, the time is over, the program is replaced or the client is gone. Waits: for a thread of
-    /// its own.
+    /// Passes on the trace until there were enough packets, the time is over, the program is replaced or the client has
+    /// disconnected. Blocks, so it needs a thread of its own.
     pub fn pass_on(&self, to: &Sender) {
         let (mut packets, mut quiet) = (0, 0);
         while packets < self.count || quiet < LAST_LOOKS {
@@ -100,7 +100,7 @@ impl Traced {
                         return;
                     }
                 }
-                // All workers have ended it: the time is over, or the program is another one.
+                // All workers have ended it: the time is over, or the program was replaced.
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) if self.control.now() >= self.until => break,
                 Err(RecvTimeoutError::Timeout) => quiet += 1,

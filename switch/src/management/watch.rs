@@ -1,4 +1,4 @@
-//! What a switch says by itself, as documents: digests, packets to the CPU port, idle entries and events.
+//! Notices of a switch as documents: digests, packets to the CPU port, idle entries and events.
 
 #[cfg(test)]
 mod tests;
@@ -17,15 +17,15 @@ use crate::control::{
 };
 use crate::p4runtime::proto::wireyard::v1 as wire;
 
-/// Notices of each worker that wait for a client; more are lost and counted.
+/// Maximum number of notices of each worker that wait for a client; more are lost and counted.
 const WAITING_MAX: usize = 4096;
-/// Documents of one message.
+/// Number of documents in one message.
 const TOGETHER: usize = 256;
 
-/// Begins to listen.
+/// Subscribes to notices.
 ///
 /// # Errors
-/// Nothing is asked for, or the device has ended.
+/// The request selects nothing, or the device has ended.
 pub fn listen(control: &Control, wanted: &wire::WatchRequest) -> Result<Stream, ControlError> {
     let wire::WatchRequest { events, digests, packets, idle } = *wanted;
     let interest = Interest { digests, packets, idle, events };
@@ -81,7 +81,8 @@ fn event(shown: &mut Value, event: &DeviceEvent) {
     }
 }
 
-/// Passes on notices, until the client or the device is gone, or the client has taken none of those that wait for `patience`.
+/// Passes on notices until the client disconnects, the device ends, or the client reads none of the waiting ones for
+/// `patience`.
 pub async fn pass_on(
     mut stream: Stream,
     to: mpsc::Sender<Result<wire::Documents, Status>>,

@@ -1,45 +1,45 @@
 //! Which controller may write: primaries and backups, by role (P4Runtime specification 1.5, section 5).
 //!
-//! A state machine without streams and clocks: what happens to a stream goes in, the notices for streams come out. Among
-//! the live streams of a role, the one with the highest election id ever seen is primary; all others are backups. A controller
-//! without an election id is a backup.
+//! A state machine without streams and clocks: its input is events of streams, its output notices for streams. Among
+//! the live streams of a role, the one with the highest election id so far is primary; all others are backups. A
+//! controller without an election id is a backup.
 
 use std::collections::BTreeMap;
 
 use crate::control::ControlError;
 
-/// The most streams that are open at once.
+/// Maximum number of open streams.
 pub const STREAMS_MAX: usize = 64;
-/// Roles that have had an election id, which is kept for as long as the device runs.
+/// Maximum number of roles that have had an election id, which is kept for as long as the device runs.
 const ROLES_MAX: usize = 1024;
-/// Longest name of a role.
+/// Maximum length in bytes of the name of a role.
 const ROLE_BYTES_MAX: usize = 256;
 
 /// A stream of messages with a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StreamId(pub u64);
 
-/// What a controller is.
+/// The standing of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It may write.
     Primary,
-    /// Another one may.
+    /// Another controller may write.
     Backup,
-    /// Nobody may.
+    /// No controller may write.
     BackupWithoutPrimary,
 }
 
 /// A notice for a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Which stream.
+    /// The stream.
     pub stream: StreamId,
     /// Its role.
     pub role: String,
-    /// The highest election id that the role has seen.
+    /// The highest election id of the role so far.
     pub election: Option<u128>,
-    /// What it is now.
+    /// Its new standing.
     pub standing: Standing,
 }
 
@@ -53,13 +53,13 @@ struct Stream {
 #[derive(Debug, Default)]
 pub struct Arbitration {
     streams: BTreeMap<StreamId, Stream>,
-    /// The highest election id of a role, ever.
+    /// The highest election id so far of each role.
     highest: BTreeMap<String, u128>,
     next: u64,
 }
 
 impl Arbitration {
-    /// A new stream, which has said nothing yet.
+    /// Opens a new stream, without role and election id yet.
     ///
     /// # Errors
     /// [`ControlError::ResourceExhausted`]: too many are open.
@@ -75,7 +75,7 @@ impl Arbitration {
         Ok(id)
     }
 
-    /// A controller said who it is. Notices come back, that of the new primary last.
+    /// Sets role and election id of a stream. Returns notices, that of the new primary last.
     ///
     /// # Errors
     /// The stream is to be closed: its election id is in use, it changed its role, or there is no room for its role
@@ -118,7 +118,7 @@ impl Arbitration {
         })
     }
 
-    /// Whether a role can be kept, whose highest election id is kept if it has one.
+    /// Checks that there is room for a role; one with an election id is stored with it.
     fn has_room_for(&self, role: &str, is_elected: bool) -> Result<(), ControlError> {
         if role.len() > ROLE_BYTES_MAX {
             return Err(ControlError::ResourceExhausted(format!(
@@ -134,7 +134,7 @@ impl Arbitration {
         Ok(())
     }
 
-    /// A stream ended. Notices come back.
+    /// Closes a stream. Returns notices.
     pub fn close(&mut self, id: StreamId) -> Vec<Notice> {
         let role = self.streams.get(&id).and_then(|stream| stream.role.clone());
         let was_primary = role.as_deref().is_some_and(|role| self.primary(role) == Some(id));
@@ -145,7 +145,7 @@ impl Arbitration {
         }
     }
 
-    /// The primary of a role: the live stream with the highest election id that there ever was.
+    /// The primary of a role: the live stream with the highest election id so far.
     pub fn primary(&self, role: &str) -> Option<StreamId> {
         let highest = self.highest.get(role)?;
         let mut streams = self.streams.iter();
@@ -155,22 +155,22 @@ impl Arbitration {
         found.map(|(id, _)| *id)
     }
 
-    /// Every primary.
+    /// All primaries.
     pub fn primaries(&self) -> impl Iterator<Item = StreamId> + '_ {
         self.highest.keys().filter_map(|role| self.primary(role))
     }
 
-    /// Roles that have a primary, and which stream that is.
+    /// Roles with a primary, and its stream.
     pub fn by_role(&self) -> impl Iterator<Item = (String, StreamId)> + '_ {
         self.highest.keys().filter_map(|role| Some((role.clone(), self.primary(role)?)))
     }
 
-    /// How many streams are open.
+    /// Number of open streams.
     pub fn streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Whether requests with this election id may write.
+    /// Checks that requests with this role and election id may write.
     ///
     /// # Errors
     /// [`ControlError::PermissionDenied`].
@@ -197,7 +197,7 @@ impl Arbitration {
         Some(Notice { stream: id, role, election, standing })
     }
 
-    /// For every stream of a role; the primary comes last.
+    /// A notice for every stream of a role; that of the primary is last.
     fn notices(&self, role: &str) -> Vec<Notice> {
         let of_role =
             self.streams.iter().filter(|(_, stream)| stream.role.as_deref() == Some(role));

@@ -1,6 +1,6 @@
-//! What the server counts: streams, requests by kind and status, packets, digests.
+//! Counters of the server: streams, requests by kind and status, packets, digests.
 //!
-//! Read without the locks of the device, which a long write holds: whoever reads may be the thread that forwards.
+//! They are read without the locks of the device, which a long write holds: the reader may be the thread that forwards.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -30,7 +30,7 @@ pub enum Kind {
 const KINDS: [&str; 6] =
     ["write", "read", "set_pipeline", "get_pipeline", "stream", "capabilities"];
 
-/// By number of the code.
+/// By the number of the status code.
 const STATUSES: [&str; 17] = [
     "ok",
     "cancelled",
@@ -57,47 +57,47 @@ pub struct Counts {
     requests: [[AtomicU64; STATUSES.len()]; KINDS.len()],
     streams: AtomicU64,
     primaries: AtomicU64,
-    /// Times that a role got another primary, or lost it.
+    /// Times that a role got another primary or lost its primary.
     pub primary_changes: AtomicU64,
-    /// Updates of the writes that were answered.
+    /// Updates of the writes that were completed.
     pub updates: AtomicU64,
-    /// Packets that controllers were sent.
+    /// Packets sent to controllers.
     pub packets_in: AtomicU64,
-    /// Packets that found no primary that reads.
+    /// Packets dropped because no primary reads them.
     pub packets_in_dropped: AtomicU64,
-    /// Packets of controllers that the device has.
+    /// Packets of controllers that the device accepted.
     pub packets_out: AtomicU64,
     /// Packets of controllers that were refused.
     pub packets_out_refused: AtomicU64,
-    /// What the device said faster than it was passed on.
+    /// Notices of the device lost because they were not passed on in time.
     pub notices_lost: AtomicU64,
     digests: Mutex<BTreeMap<DigestId, DigestCounts>>,
 }
 
-/// One more, or some.
+/// Adds to a counter.
 pub(super) fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Relaxed);
 }
 
 impl Counts {
-    /// A request ended.
+    /// Counts a completed request by kind and status.
     pub fn request<T>(&self, kind: Kind, answer: &Result<T, Status>) {
         let code = answer.as_ref().map_or_else(Status::code, |_| Code::Ok);
         add(&self.requests[kind as usize][(code as i32 as usize).min(STATUSES.len() - 1)], 1);
     }
 
-    /// Streams came, went or changed what they are.
+    /// Updates the counts of streams and primaries, after one of them changed.
     pub fn arbitration(&self, now: &Arbitration) {
         self.streams.store(now.streams() as u64, Relaxed);
         self.primaries.store(now.primaries().count() as u64, Relaxed);
     }
 
-    /// Digests were sent or acknowledged.
+    /// Sets the counts of digests, after a list was sent or acknowledged.
     pub fn digests(&self, counts: BTreeMap<DigestId, DigestCounts>) {
         *sync::lock(&self.digests) = counts;
     }
 
-    /// Everything so far, with the names of this program.
+    /// All counts so far, with the names of this program.
     pub fn report(&self, program: &Program) -> ControllersReport {
         let digests = sync::lock(&self.digests).clone();
         let digest = |(id, c): (DigestId, DigestCounts)| DigestReport {

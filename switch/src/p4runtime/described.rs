@@ -1,7 +1,7 @@
-//! A P4Info that came with a program, as the program keeps it: [`super::p4_source`] the other way round.
+//! Converts a P4Info that was given with a program to the program's own form: the inverse of [`super::p4_source`].
 //!
-//! The JSON of bmv2 has the names of its objects and nothing else that a controller asks for: ids that `@id` gave, types with a name, the fields of
-//! packets in and out are in the P4Info that p4c made beside it.
+//! The JSON of bmv2 contains the names of its objects only. What controllers need beyond them (ids set by `@id`, named
+//! types, the fields of packets in and out) is in the P4Info that p4c writes beside it.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use wireyard_pipeline::p4info::{
 
 use super::proto::p4::config::v1 as p4;
 
-/// What a P4Info lists.
+/// The contents of a P4Info.
 pub(super) fn info(given: &p4::P4Info) -> Info {
     let mut made = Info::default();
     if let Some(package) = &given.pkg_info {
@@ -206,7 +206,7 @@ fn table(given: &p4::Table, actions: &HashMap<u32, usize>, objects: &HashMap<u32
     }
 }
 
-/// Objects with state, in the order that P4Info is made of them again; their places by id.
+/// Objects with state, in the order in which P4Info is generated from them; returns their places by id.
 fn objects(given: &p4::P4Info, made: &mut Info) -> HashMap<u32, usize> {
     let mut places = HashMap::new();
     let mut add = |names: &Option<p4::Preamble>, kind: ObjectKind| {
@@ -278,7 +278,7 @@ fn bitstring(spec: &p4::P4BitstringLikeTypeSpec) -> Option<TypeRef> {
     })
 }
 
-/// A type; `None` for those that no data of a program has.
+/// A type; `None` for one that no data of a program has.
 fn type_ref(spec: &p4::P4DataTypeSpec) -> Option<TypeRef> {
     use p4::p4_data_type_spec::TypeSpec;
     Some(match spec.type_spec.as_ref()? {

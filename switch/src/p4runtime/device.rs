@@ -1,4 +1,4 @@
-//! The device behind the service: the control handle, the program's schema, and who may write.
+//! The device behind the service: the control handle, the program's schema, and the arbitration of controllers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -24,27 +24,28 @@ use p4::entity::Entity as Message;
 use wireyard_pipeline::ids::Id;
 use wireyard_pipeline::source::Parsed;
 
-/// The version of P4Runtime that the service speaks.
+/// The supported version of P4Runtime.
 pub const API_VERSION: &str = "1.5.0";
 
-/// The program that runs, as controllers know it.
+/// The running program, in the form for controllers.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
-    /// By ids.
+    /// The program's objects by id.
     pub schema: Arc<Schema>,
     /// The device configuration: the packed program.
     pub blob: Vec<u8>,
-    /// What the controller who pushed it gave with it; 0 for the program that `run` was started with.
+    /// The cookie given by the controller that pushed it; 0 for the program that `run` was started with.
     pub cookie: u64,
-    /// The device was started without a program, and none was pushed: this one drops every packet and has no name for controllers.
+    /// The device was started without a program, and none was pushed: the running one drops every packet and is not
+    /// visible to controllers.
     pub is_absent: bool,
 }
 
 impl Pipeline {
-    /// There is one.
+    /// Checks that there is a program.
     ///
     /// # Errors
-    /// [`ControlError::FailedPrecondition`], in words that controllers look for.
+    /// [`ControlError::FailedPrecondition`], with a text that controllers match.
     pub fn check(&self) -> Result<(), ControlError> {
         match self.is_absent {
             false => Ok(()),
@@ -55,32 +56,32 @@ impl Pipeline {
     }
 }
 
-/// A device that controllers steer.
+/// A device that controllers control.
 #[derive(Debug)]
 pub struct Device {
     /// Its number in messages.
     pub id: u64,
     /// The handle.
     pub control: Control,
-    /// What the server counts.
+    /// Counters of the server.
     pub counts: Counts,
-    /// What the store counts, where there is one.
+    /// Counters of the store, if there is one.
     pub storage: Option<Arc<StorageCounts>>,
     pipeline: RwLock<Arc<Pipeline>>,
-    /// Read by whoever writes to the device, for as long as that takes; written when primaries change. So an old
-    /// primary's writes are done when a new one is notified.
+    /// Read-locked during writes to the device; write-locked when primaries change. So the writes of an old primary are
+    /// done when a new one is notified.
     arbitration: RwLock<Arbitration>,
     digests: Mutex<Digests>,
     kept: Mutex<Kept>,
     watch: Mutex<Watch>,
     settings: Mutex<Settings>,
-    /// A program that was verified and waits for COMMIT.
+    /// A verified program that waits for COMMIT.
     saved: Mutex<Option<Arc<Saved>>>,
-    /// Requests under way that may hold locks of the device for long.
+    /// Number of requests in progress that may hold locks of the device for long.
     long: AtomicUsize,
 }
 
-/// A request that may hold locks of the device for long is under way while this is there.
+/// Exists while a request is in progress that may hold locks of the device for long.
 #[derive(Debug)]
 pub struct Long(Arc<Device>);
 
@@ -91,7 +92,7 @@ impl Drop for Long {
 }
 
 impl Device {
-    /// A device that runs this program, or what it ran when the process ended.
+    /// A device that runs this program, or the state restored from its store.
     pub fn new(id: u64, control: Control, parsed: &Parsed, begun: Begun) -> Device {
         let own = || {
             let schema = Arc::new(Schema::of(control.program()));
@@ -115,25 +116,26 @@ impl Device {
         }
     }
 
-    /// A request begins that may hold locks of the device for long: it compiles, writes much or waits for workers. To be called by the
-    /// thread that has all requests, before another thread does it.
+    /// Marks the begin of a request that may hold locks of the device for long: it compiles, writes much or waits for
+    /// workers. To be called by the thread that serves all requests, before another thread executes it.
     pub fn begin_long(self: &Arc<Device>) -> Long {
         self.long.fetch_add(1, Ordering::Relaxed);
         Long(Arc::clone(self))
     }
 
-    /// Whether a lock of the device may be held for long now: then the thread that has all requests takes none.
+    /// True if a lock of the device may be held for long now: then the thread that serves all requests must not take
+    /// any.
     pub fn is_long_held(&self) -> bool {
         self.long.load(Ordering::Relaxed) > 0
     }
 
-    /// Adds what controllers (streams, requests, packets, digests) and the store have counted.
+    /// Adds the counts of controllers (streams, requests, packets, digests) and of the store.
     pub fn report(&self, statistics: &mut Statistics) {
         statistics.controllers = Some(self.counts.report(&self.control.program()));
         statistics.storage = self.storage.as_ref().map(|storage| storage.report());
     }
 
-    /// Digests that controllers asked for.
+    /// Digests that controllers configured.
     pub fn digests(&self) -> MutexGuard<'_, Digests> {
         sync::lock(&self.digests)
     }
@@ -153,52 +155,52 @@ impl Device {
         sync::lock(&self.settings)
     }
 
-    /// A port was removed: another one of its number does not get its settings.
+    /// Deletes the settings of a removed port, so that a new one with its number does not get them.
     ///
     /// # Errors
-    /// It could not be kept.
+    /// The deletion could not be stored.
     pub fn forget_port(&self, mut unit: Unit<'_>, port: u16) -> Result<(), ControlError> {
         self.settings().forget(port).into_iter().for_each(|change| unit.note(change));
         unit.end().wait()
     }
 
-    /// Keeps a verified program for COMMIT, in the place of the one before; `None`: none waits.
+    /// Stores a verified program for COMMIT, replacing an earlier one; `None` for none.
     pub fn save(&self, saved: Option<Arc<Saved>>) {
         *sync::lock(&self.saved) = saved;
     }
 
-    /// The program that waits for COMMIT: reads and writes are of it.
+    /// The program that waits for COMMIT: reads and writes refer to it.
     pub fn saved(&self) -> Option<Arc<Saved>> {
         sync::lock(&self.saved).clone()
     }
 
-    /// The program that runs.
+    /// The running program.
     pub fn pipeline(&self) -> Arc<Pipeline> {
         Arc::clone(&sync::read(&self.pipeline))
     }
 
-    /// Another program runs.
+    /// Sets the running program.
     pub fn set_pipeline(&self, pipeline: Arc<Pipeline>) {
         *sync::write(&self.pipeline) = pipeline;
     }
 
-    /// The program that runs is none that a controller knows.
+    /// Marks the running program as not visible to controllers.
     pub fn set_absent(&self) {
         let mut pipeline = sync::write(&self.pipeline);
         Arc::make_mut(&mut pipeline).is_absent = true;
     }
 
-    /// Who may write, unchanged while this is held.
+    /// The arbitration, locked against changes while this is held.
     pub fn arbitration(&self) -> RwLockReadGuard<'_, Arbitration> {
         sync::read(&self.arbitration)
     }
 
-    /// Who may write, to be changed: waits until writes under way are done.
+    /// The arbitration, to be changed: waits until writes in progress are done.
     pub fn arbitrate(&self) -> RwLockWriteGuard<'_, Arbitration> {
         sync::write(&self.arbitration)
     }
 
-    /// Looks which links are up.
+    /// Checks which links are up.
     pub fn look_at_links(&self) {
         let links = match self.control.links() {
             Ok(links) => links,
@@ -212,13 +214,13 @@ impl Device {
         self.follow(|watch| watch.links(down));
     }
 
-    /// A link is up, or is not: what depends on it follows.
+    /// Updates groups and sessions after a link came up or went down.
     pub fn link(&self, port: u16, is_up: bool) {
         self.follow(|watch| watch.link(port, is_up));
     }
 
     fn follow(&self, change: impl FnOnce(&mut Watch) -> Vec<Message>) {
-        // Where nothing is written any more, groups stay as they are.
+        // If nothing can be stored any more, groups stay as they are.
         let Ok(mut unit) = self.control.unit() else { return };
         let pipeline = self.pipeline();
         let mut watch = self.watch();
@@ -231,13 +233,14 @@ impl Device {
             _ => None,
         });
         let updates: Vec<Update> = updates.map(Update::Modify).collect();
-        // One that is refused is gone; the others follow.
+        // An update that is refused is of an object that was deleted; the others are done.
         let _ = unit.write_of(Some(&pipeline.schema.program), &updates, Mode::Continue);
         let _ = unit.end();
     }
 
-    /// What is known of entries, groups and sessions follows writes of others than controllers (command line, page, kernel) from now on:
-    /// what they write depends on no link any more, but a group keeps its `max_size`, and metadata go with what they delete.
+    /// From now on, the state kept of entries, groups and sessions follows writes of others than controllers (command
+    /// line, page, kernel): objects that they write depend on no link any more, but a group keeps its `max_size`, and
+    /// metadata are deleted with their objects.
     pub fn follow_writes(self: &Arc<Device>) {
         let device = Arc::downgrade(self);
         self.control.on_write(Box::new(move |update, changes| {
@@ -288,7 +291,7 @@ impl Device {
         }
     }
 
-    /// Whether a message is for this device. Number 0, which older controllers use, is every device.
+    /// Checks that a message is for this device. Number 0, which older controllers use, is for every device.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
@@ -303,7 +306,7 @@ impl Device {
     }
 }
 
-/// An election id as a number; `None` where there is none.
+/// An election id as a number; `None` if there is none.
 pub fn election(id: Option<&p4::Uint128>) -> Option<u128> {
     id.map(|id| u128::from(id.high) << 64 | u128::from(id.low))
 }

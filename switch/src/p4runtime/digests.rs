@@ -1,8 +1,8 @@
-//! Digests: lists of messages that a controller asked for and acknowledges (P4Runtime specification 1.5, section 9.6).
+//! Digests: lists of messages that a controller configured and acknowledges (P4Runtime specification 1.5, section 9.6).
 //!
-//! A state machine without streams and clocks. Messages of a digest are sent in lists: when `max_list_size` wait, or the oldest has
-//! waited for `max_timeout_ns`. Values that were sent are not sent again until their list is acknowledged, or
-//! `ack_timeout_ns` has passed. Time is in nanoseconds from any start.
+//! A state machine without streams and clocks. Messages of a digest are sent in lists: when `max_list_size` wait, or
+//! the oldest has waited for `max_timeout_ns`. Values that were sent are not sent again until their list is
+//! acknowledged, or `ack_timeout_ns` has passed. Time is in nanoseconds from an arbitrary start.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,34 +11,34 @@ use wireyard_pipeline::ir::Program;
 
 use crate::control::ControlError;
 
-/// Values of a digest that wait for an acknowledgement, at most; more are sent without being remembered.
+/// Maximum number of values of a digest that wait for an acknowledgement; more are sent without being stored.
 const UNACKNOWLEDGED_MAX: usize = 1 << 16;
-/// Messages in a list where the controller names no number.
+/// Maximum number of messages in a list, also where the controller sets none.
 const LIST_MAX: usize = 1024;
 
-/// What a controller asked for.
+/// The configuration of a digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// A list is sent at the latest when its first message has waited for so long; 0: each at once.
+    /// Longest time that the first message of a list waits, in nanoseconds; 0 sends each message at once.
     pub max_timeout_ns: u64,
-    /// Messages of a list; 0: no bound of the controller's.
+    /// Maximum number of messages in a list; 0 for the default.
     pub max_list_size: usize,
-    /// Values are sent again without an acknowledgement after so long.
+    /// Time without an acknowledgement after which values may be sent again, in nanoseconds.
     pub ack_timeout_ns: u64,
 }
 
-/// A list that goes to the controller.
+/// A list to be sent to the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List {
-    /// Which digest.
+    /// The digest.
     pub digest: DigestId,
-    /// Its number.
+    /// The number of the list.
     pub id: u64,
     /// The messages: one value for each field.
     pub messages: Vec<Vec<u128>>,
 }
 
-/// What became of messages.
+/// Outcomes of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DigestCounts {
     /// Messages that wait for their list.
@@ -47,13 +47,13 @@ pub struct DigestCounts {
     pub unacknowledged: u64,
     /// Lists that were sent.
     pub lists: u64,
-    /// Messages of these.
+    /// Messages in these lists.
     pub sent: u64,
-    /// Messages of acknowledged lists, of digests with an `ack_timeout_ns`: others are not remembered.
+    /// Messages of acknowledged lists, of digests with an `ack_timeout_ns`: those of others are not stored.
     pub acknowledged: u64,
     /// Messages of lists that were not acknowledged in time.
     pub expired: u64,
-    /// Messages of lists that nobody got.
+    /// Messages of lists that no controller received.
     pub dropped: u64,
 }
 
@@ -62,15 +62,15 @@ struct Digest {
     config: Config,
     waiting: Vec<Vec<u128>>,
     since_ns: u64,
-    /// Lists without an acknowledgement, with when they were sent.
+    /// Lists without an acknowledgement, with the time they were sent.
     sent: BTreeMap<u64, (u64, Vec<Vec<u128>>)>,
     /// The values in them.
     known: HashSet<Vec<u128>>,
-    /// What rises; how many wait now is in the lists.
+    /// Counts that never decrease; `waiting` and `unacknowledged` are computed from the lists.
     counts: DigestCounts,
 }
 
-/// Digests that controllers asked for.
+/// Digests that controllers configured.
 #[derive(Clone, Debug, Default)]
 pub struct Digests {
     digests: BTreeMap<DigestId, Digest>,
@@ -80,7 +80,7 @@ pub struct Digests {
 type Result<T> = std::result::Result<T, ControlError>;
 
 impl Digests {
-    /// Messages of this digest are sent from now on.
+    /// Sends messages of this digest from now on.
     ///
     /// # Errors
     /// [`ControlError::AlreadyExists`].
@@ -92,7 +92,7 @@ impl Digests {
         Ok(())
     }
 
-    /// Messages of this digest are sent in another way.
+    /// Changes the configuration of this digest.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
@@ -101,7 +101,7 @@ impl Digests {
         Ok(())
     }
 
-    /// Messages of this digest are not sent any more.
+    /// Stops sending messages of this digest.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
@@ -111,7 +111,8 @@ impl Digests {
         Ok(())
     }
 
-    /// Another program runs: digests of the same name and fields go on, with what waits of them; the others are not configured any more.
+    /// Continues after a program was replaced: digests of the same name and fields keep configuration and waiting
+    /// messages; the others are not configured any more.
     pub fn adopt(&mut self, old: &Program, new: &Program) {
         let same = |id: DigestId| {
             let was = old.digests.get(id)?;
@@ -125,7 +126,7 @@ impl Digests {
         self.digests = all.filter_map(|(id, digest)| Some((same(id)?, digest))).collect();
     }
 
-    /// None is configured any more.
+    /// Removes all configurations.
     pub fn clear(&mut self) {
         self.digests.clear();
     }
@@ -135,12 +136,12 @@ impl Digests {
         found.ok_or_else(|| ControlError::NotFound("the digest is not configured".into()))
     }
 
-    /// What is configured.
+    /// The configured digests.
     pub fn configs(&self) -> impl Iterator<Item = (DigestId, Config)> + '_ {
         self.digests.iter().map(|(id, digest)| (*id, digest.config))
     }
 
-    /// What became of the messages of those that are configured.
+    /// Counts of the configured digests.
     pub fn counts(&self) -> BTreeMap<DigestId, DigestCounts> {
         let of = |(id, one): (&DigestId, &Digest)| {
             let (waiting, unacknowledged) = (one.waiting.len() as u64, one.known.len() as u64);
@@ -149,14 +150,14 @@ impl Digests {
         self.digests.iter().map(of).collect()
     }
 
-    /// Nobody got a list with so many messages.
+    /// Counts a list of `messages` messages that no controller received.
     pub fn dropped(&mut self, digest: DigestId, messages: usize) {
         if let Some(one) = self.digests.get_mut(&digest) {
             one.counts.dropped += messages as u64;
         }
     }
 
-    /// A message of the program: kept for a list, unless its values were sent and not acknowledged.
+    /// Adds a message of the program for a list, unless its values wait or were sent and not acknowledged.
     pub fn add(&mut self, digest: DigestId, values: Vec<u128>, now_ns: u64) {
         let Some(found) = self.digests.get_mut(&digest) else { return };
         found.forget(now_ns);
@@ -169,7 +170,7 @@ impl Digests {
         found.waiting.push(values);
     }
 
-    /// Lists that are to be sent now.
+    /// Lists to be sent now.
     pub fn due(&mut self, now_ns: u64) -> Vec<List> {
         let mut lists = Vec::new();
         for (id, digest) in &mut self.digests {
@@ -194,13 +195,13 @@ impl Digests {
         lists
     }
 
-    /// When [`Digests::due`] has something to do next, if no message comes.
+    /// When [`Digests::due`] returns a list next, if no message is added.
     pub fn next_due_ns(&self) -> Option<u64> {
         let waiting = self.digests.values().filter(|digest| !digest.waiting.is_empty());
         waiting.map(|digest| digest.since_ns.saturating_add(digest.config.max_timeout_ns)).min()
     }
 
-    /// A controller has a list. Acknowledging twice does nothing.
+    /// Acknowledges a list. Doing so twice has no effect.
     ///
     /// # Errors
     /// [`ControlError::NotFound`]: the digest is not configured.
@@ -223,7 +224,7 @@ impl Digest {
         self.sent.insert(list, (now_ns, messages.to_vec()));
     }
 
-    /// Values whose acknowledgement did not come in time may be sent again.
+    /// Removes values whose acknowledgement did not arrive in time, so that they may be sent again.
     fn forget(&mut self, now_ns: u64) {
         while let Some(first) = self.sent.first_entry() {
             if now_ns < first.get().0.saturating_add(self.config.ack_timeout_ns) {
@@ -294,7 +295,8 @@ mod tests {
         assert!(digests.acknowledge(id, 1).is_err());
     }
 
-    /// Digests go on under the number that another program has for them, with what waits; those that it does not have are gone.
+    /// Digests continue under their number in another program, with waiting messages; those that it does not have are
+    /// removed.
     #[test]
     fn another_program_takes_over_what_it_has() {
         let program = |digests: &str| {

@@ -1,4 +1,4 @@
-//! What the device says by itself, to the primary controllers: packets, digests, idle entries.
+//! Notices of the device to the primary controllers: packets, digests, idle entries.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::ports::LinkState;
 use crate::time_of_day;
 use p4::stream_message_response::Update;
 
-/// Notices of a worker that wait for this task; more are lost, which the stream counts.
+/// Notices of a worker that may wait for this task; more are lost, and counted by the stream.
 const WAITING_MAX: usize = 8192;
-/// Notices that are passed on before lists of digests are looked at.
+/// Maximum number of notices that are passed on before due lists of digests are sent.
 const TOGETHER: usize = 256;
-/// A subscription that the device does not take is tried again after this time.
+/// Time after which a subscription that failed is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Passes on what the device says, for as long as it runs.
+/// Passes on the notices of the device, for as long as it runs.
 pub(super) fn start(service: Service) {
     tokio::spawn(async move {
         let mut stream = subscribed(&service.device.control).await;
         let start = Instant::now();
-        // Links that changed before somebody listened.
+        // Links that changed before the subscription.
         let device = Arc::clone(&service.device);
         let looked = tokio::task::spawn_blocking(move || device.look_at_links());
         let _ = looked.await;
@@ -44,7 +44,7 @@ pub(super) fn start(service: Service) {
                 },
                 () = sleep_until(wake) => None,
             };
-            // Waits for locks that writes hold, so not on the thread that has all requests.
+            // Waits for locks that writes hold, so it must not run on the thread that serves all requests.
             let service = service.clone();
             let passed = tokio::task::spawn_blocking(move || {
                 let due = service.pass_on_some(&mut stream, notice, start);
@@ -64,7 +64,7 @@ pub(super) fn start(service: Service) {
     });
 }
 
-/// Subscribes to the notices of the device, as soon as it takes the request.
+/// Subscribes to the notices of the device, as soon as that succeeds.
 async fn subscribed(control: &Control) -> Stream {
     let interest = Interest { digests: true, packets: true, idle: true, events: true };
     let mut is_reported = false;
@@ -86,7 +86,7 @@ async fn subscribed(control: &Control) -> Stream {
 }
 
 impl Service {
-    /// Passes on a notice and some of those behind it. When lists of digests are due next comes back, from the start.
+    /// Passes on a notice and some of those after it. Returns when lists of digests are due next, from the start.
     fn pass_on_some(
         &self,
         stream: &mut Stream,
@@ -118,7 +118,8 @@ impl Service {
                 }
             }
             NoticeKind::Digest(digest) => {
-                // Under the lock that a program's replacement takes for them: one of another program has another number.
+                // Under the lock that a program replacement takes for digests: in another program the digest has
+                // another number.
                 let mut digests = self.device.digests();
                 if Arc::ptr_eq(&digest.program, &self.device.pipeline().schema.program) {
                     digests.add(digest.digest, digest.values, now_ns);
@@ -166,7 +167,7 @@ impl Service {
         self.device.counts.digests(self.device.digests().counts());
     }
 
-    /// How many have it.
+    /// Sends an update to the primaries; returns how many received it.
     fn to_primaries(&self, update: &Update) -> u64 {
         let arbitration = self.device.arbitration();
         let sent = arbitration.primaries().filter(|id| self.streams.send(*id, update.clone()));

@@ -1,20 +1,20 @@
-//! Whether a P4Info that a controller brings is of the program that it brings.
+//! Checks that a P4Info given by a controller matches the program given with it.
 //!
-//! Everything that it names must be in the program under the same id and name; tables must have the same match fields and actions,
-//! actions the same parameters. Documentation, annotations and what the program has beyond it do not matter.
+//! Every object in it must be in the program under the same id and name; tables must have the same match fields and
+//! actions, actions the same parameters. Documentation, annotations and further objects of the program are ignored.
 
 use std::collections::BTreeMap;
 
 use super::proto::p4::config::v1 as p4;
 use p4::match_field::Match;
 
-/// What is compared of an object: its name, and its parts as text.
+/// The compared properties of an object: its name, and its parts as text.
 type Seen = (String, Vec<String>);
 
-/// Compares.
+/// Compares a given P4Info with the program's own.
 ///
 /// # Errors
-/// What differs first, and what to do.
+/// The first difference, and what to do.
 pub(super) fn agrees(given: &p4::P4Info, own: &p4::P4Info) -> Result<(), String> {
     let (given, own) = (objects(given), objects(own));
     for ((kind, id), (name, parts)) in &given {

@@ -1,8 +1,10 @@
-//! How controllers write fields and data: the numbers of match fields, parameters and metadata, and the types of digests and registers.
+//! The form of fields and data in messages: the numbers of match fields, parameters and metadata, and the types of
+//! digests and registers.
 //!
-//! A program in YAML has its fields in order, as numbers. One in P4 may give fields numbers of their own (`@id`), give the controller
-//! a text in the place of a number (`@p4runtime_translation` with `string`), and give data the shape of its types. Such a text is the
-//! decimal form of the number: there is no dictionary, so that a text means the same in every switch and after every start.
+//! A program in YAML has its fields in order, as numbers. One in P4 may give fields their own numbers (`@id`), a text
+//! instead of a number (`@p4runtime_translation` with `string`), and data the structure of its types. Such a text is
+//! the decimal form of the number: there is no dictionary, so that a text has the same meaning in every switch and
+//! after every start.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +23,15 @@ use p4::p4_data::Data;
 pub struct Field {
     /// Its number.
     pub id: u32,
-    /// The controller writes a text.
+    /// Controllers write it as a text.
     pub is_text: bool,
 }
 
 impl Field {
-    /// The value of a bytestring.
+    /// Parses the value of a bytestring.
     ///
     /// # Errors
-    /// [`ControlError::OutOfRange`], [`ControlError::InvalidArgument`] for a text that is no decimal number.
+    /// [`ControlError::OutOfRange`], [`ControlError::InvalidArgument`] for a text that is not a decimal number.
     pub fn read(self, bytes: &[u8], width: u32, what: impl Fn() -> String) -> Result<u128> {
         if !self.is_text {
             return bits(bytes, width, what);
@@ -52,12 +54,12 @@ impl Field {
     }
 }
 
-/// Where in the declarations the field with this number is.
+/// The index in the declarations of the field with this number.
 pub fn find(fields: &[Field], id: u32) -> Option<usize> {
     fields.iter().position(|field| field.id == id)
 }
 
-/// What controllers write, in the order of the program's declarations.
+/// The forms of a program's objects, in the order of its declarations.
 #[derive(Clone, Debug, Default)]
 pub struct Forms {
     /// Keys by table.
@@ -77,7 +79,7 @@ fn plain(count: usize) -> Vec<Field> {
     (1..).take(count).map(|id| Field { id, is_text: false }).collect()
 }
 
-/// Fields as P4Info has them; as they are where the program has others.
+/// Fields as in P4Info; plain ones if the program has a different number.
 fn fields<'a>(info: &Info, params: impl Iterator<Item = &'a Param>, count: usize) -> Vec<Field> {
     let is_text = |param: &Param| {
         let named = param.type_name.as_ref().and_then(|name| info.types.get(name));
@@ -88,13 +90,13 @@ fn fields<'a>(info: &Info, params: impl Iterator<Item = &'a Param>, count: usize
     if found.len() == count { found } else { plain(count) }
 }
 
-/// Objects of this name: those of different kinds may have the same.
+/// Objects of this name: those of different kinds may have the same name.
 fn objects<'a>(info: &'a Info, full: Option<&'a String>) -> impl Iterator<Item = &'a Object> {
     info.objects.iter().filter(move |one| Some(&one.preamble.name) == full)
 }
 
 impl Forms {
-    /// Of a program.
+    /// The forms of a program.
     pub fn of(program: &Program) -> Forms {
         let mut forms = Forms {
             keys: program.tables.iter().map(|table| plain(table.keys.len())).collect(),
@@ -160,13 +162,13 @@ impl Forms {
         &self.metadata[header.index()]
     }
 
-    /// The message of a digest's values.
+    /// The values of a digest as a message.
     pub fn digest(&self, digest: usize, values: &[u128]) -> p4::P4Data {
         let typed = self.digests.get(digest).and_then(Option::as_ref);
         typed.and_then(|ty| self.data(ty, values)).unwrap_or_else(|| structure(values))
     }
 
-    /// The message of a register's cells.
+    /// The cells of a register as a message.
     pub fn register(&self, register: usize, values: &[u128]) -> p4::P4Data {
         let typed = self.registers.get(register).and_then(Option::as_ref);
         if let (Some(ty), [high, low]) = (typed, values)
@@ -180,7 +182,7 @@ impl Forms {
         })
     }
 
-    /// The numbers of a register's cells in a message, as bytestrings; `None`: the message has another shape.
+    /// The values of a register's cells in a message, as bytestrings; `None` if the message has a different structure.
     pub fn cells(&self, register: usize, data: &p4::P4Data, count: usize) -> Option<Vec<Vec<u8>>> {
         let typed = self.registers.get(register).and_then(Option::as_ref);
         if let Some(ty) = typed {
@@ -205,7 +207,7 @@ impl Forms {
         (members.len() == count).then(|| members.iter().map(bytes).collect())?
     }
 
-    /// Values in the shape of a type; `None` where the type has not as many.
+    /// Values in the structure of a type; `None` if the type has a different number of them.
     fn data(&self, ty: &TypeRef, values: &[u128]) -> Option<p4::P4Data> {
         let mut values = values.iter().copied();
         let data = self.shaped(ty, &mut values)?;
@@ -249,7 +251,7 @@ impl Forms {
         Some(p4::P4StructLike { members })
     }
 
-    /// The other way round.
+    /// The inverse of [`Forms::data`], as bytestrings.
     fn flat(&self, ty: &TypeRef, data: &p4::P4Data, into: &mut Vec<Vec<u8>>) -> Option<()> {
         match (ty, data.data.as_ref()?) {
             (TypeRef::Bits(_) | TypeRef::Signed(_), Data::Bitstring(bytes))
@@ -277,8 +279,7 @@ impl Forms {
     }
 }
 
-/// A number as data.
-/// Bits of a cell: a number with more is in two, the high one first.
+/// Bits of a cell: a longer number is in two cells, the high one first.
 const CELL_BITS: u32 = 64;
 
 fn is_wide(ty: &TypeRef) -> bool {

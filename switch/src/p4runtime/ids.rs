@@ -1,8 +1,8 @@
 //! Ids of P4Runtime objects: the same for the same program, whatever the order of its declarations.
 //!
-//! An id is a byte for the kind of the object (P4Runtime specification 1.5, section 6.3) and 24 bits of a CRC of its name
-//! (CRC-24 of RFC 4880), or the number that the program gives it (`ids:`). Two names of one kind with the same CRC take the next free numbers in the order of the names, so that
-//! ids depend on the set of names alone.
+//! An id is a byte for the kind of the object (P4Runtime specification 1.5, section 6.3) and 24 bits of a CRC of its
+//! name (CRC-24 of RFC 4880), or the number that the program sets (`ids:`). Of several names of one kind with the same
+//! CRC, later ones in the order of names take the next free numbers, so that ids depend on the set of names alone.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub fn prefix(id: u32) -> Option<Prefix> {
     Prefix::try_from((id >> 24) as i32).ok().filter(|prefix| *prefix != Prefix::Unspecified)
 }
 
-/// Ids for objects of one kind, by name; `pinned` are the numbers that the program gives.
+/// Ids for objects of one kind, by name; `pinned` has the numbers that the program sets.
 pub fn assign<'a>(
     prefix: Prefix,
     names: impl IntoIterator<Item = &'a str>,

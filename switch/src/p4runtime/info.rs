@@ -1,8 +1,9 @@
-//! P4Info: what of a program a controller sees, with the ids that it uses.
+//! P4Info: the objects of a program that are visible to controllers, with their ids.
 //!
-//! Names are those of the program; all names of a program share one space, so an alias is the name. Objects that belong to a
-//! table are named after it: `fib.profile`, `fib.counter`, `fib.meter`. Keys, parameters and fields are numbered from 1 in the
-//! order of their declaration. A program that came from P4 has the names, ids and types of its source ([`super::p4_source`]).
+//! Names are those of the program; all names of a program share one space, so an alias is the name. Objects that belong
+//! to a table are named after it: `fib.profile`, `fib.counter`, `fib.meter`. Keys, parameters and fields are numbered
+//! from 1 in the order of their declaration. A program that came from P4 has the names, ids and types of its source
+//! ([`super::p4_source`]).
 
 use std::collections::BTreeMap;
 
@@ -42,11 +43,11 @@ pub struct Ids {
     pub registers: Vec<u32>,
     /// Digests.
     pub digests: Vec<u32>,
-    /// Controller headers by header type; 0 where a header is none.
+    /// Controller headers by header type; 0 for other headers.
     pub controllers: Vec<u32>,
 }
 
-/// Ids of one kind for the items that have a name of that kind; 0 for the others.
+/// Ids of one kind for the items for which `name` returns a name; 0 for the others.
 fn numbered<I: Id, T>(
     pinned: &BTreeMap<String, u32>,
     prefix: Prefix,
@@ -75,7 +76,7 @@ fn controller_name(header: &Header) -> Option<String> {
 }
 
 impl Ids {
-    /// Of a program.
+    /// The ids of a program.
     pub fn of(program: &Program) -> Ids {
         if let Some(origin) = &program.origin {
             return p4_ids::ids(program, origin);
@@ -113,7 +114,7 @@ impl Ids {
     }
 }
 
-/// What a controller sees of a program.
+/// The P4Info of a program.
 pub fn p4info(program: &Program) -> p4::P4Info {
     if let Some(origin) = &program.origin {
         return p4_source::p4info(&origin.info);
@@ -169,7 +170,7 @@ pub fn p4info(program: &Program) -> p4::P4Info {
         value_sets: zip(&program.value_sets, &ids.value_sets)
             .map(|(set, id)| p4::ValueSet {
                 preamble: preamble(id, &set.name),
-                // A member without a structure is a field without a name, as p4c writes it.
+                // A member that is not a structure is a field without a name, as in the output of p4c.
                 r#match: (1..)
                     .zip(&set.keys)
                     .map(|(id, key)| match_field(id, &key.name, key.bits, match_type(key.kind)))
@@ -342,7 +343,7 @@ fn bits(width: u32) -> p4::P4DataTypeSpec {
     p4::P4DataTypeSpec { type_spec: Some(TypeSpec::Bitstring(bit(width))) }
 }
 
-/// A structure of these members, declared under a name.
+/// A structure with these members, declared under a name.
 fn structure<'a>(
     types: &mut p4::P4TypeInfo,
     name: &str,
@@ -385,7 +386,7 @@ fn digest(digest: &Digest, id: u32, types: &mut p4::P4TypeInfo) -> p4::Digest {
 pub struct ById(BTreeMap<u32, usize>);
 
 impl ById {
-    /// Of the ids of one kind, in the order of declaration.
+    /// From the ids of one kind, in the order of declaration.
     pub fn of(ids: &[u32]) -> ById {
         let mut places = BTreeMap::new();
         for (at, id) in ids.iter().enumerate().filter(|(_, id)| **id != 0) {
@@ -394,7 +395,7 @@ impl ById {
         ById(places)
     }
 
-    /// Where in the declarations it is; the first of several.
+    /// The index of its declaration; the first of several.
     pub fn get(&self, id: u32) -> Option<usize> {
         self.0.get(&id).copied()
     }

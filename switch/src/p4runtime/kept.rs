@@ -1,8 +1,8 @@
-//! Metadata: bytes that a controller gives with a table entry or a multicast group, and reads back (P4Runtime specification 1.5,
-//! sections 9.1 and 9.5).
+//! Metadata: bytes that a controller sets with a table entry or a multicast group, and reads back (P4Runtime
+//! specification 1.5, sections 9.1 and 9.5).
 //!
-//! The device has no use for them, so they are here, by the key of the entry as a message; they go with the entry. Nothing is kept, and
-//! nothing looked up, where no controller gives any.
+//! The device does not use them, so they are stored here, by the key of the entry as a message; they are deleted with
+//! the entry. While no controller sets any, nothing is stored or looked up.
 
 use std::collections::HashMap;
 
@@ -16,13 +16,13 @@ use p4::entity::Entity as Message;
 use p4::packet_replication_engine_entry::Type as Replication;
 use p4::update::Type;
 
-/// All bytes that are kept.
+/// Maximum number of bytes of all metadata.
 const BYTES_MAX: usize = 64 << 20;
 
-/// What bytes belong to.
+/// The owner of metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Owner {
-    /// An entry or default entry, by its message with nothing but the key.
+    /// An entry or default entry, by a message with only its key.
     Entry(Vec<u8>),
     /// A multicast group.
     Group(u32),
@@ -45,7 +45,7 @@ impl Owner {
     }
 }
 
-/// Metadata by what they belong to.
+/// Metadata by owner.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     all: HashMap<Owner, Vec<u8>>,
@@ -80,7 +80,7 @@ fn owner(schema: &Schema, update: &p4::Update) -> Option<Owner> {
     match update.entity.as_ref()?.entity.as_ref()? {
         Message::TableEntry(message) if message.is_default_action => Some(of_key(message)),
         Message::TableEntry(message) => {
-            // Written again as the switch writes it: values without zeros in front.
+            // Normalised to the form of the switch: values without leading zeros.
             let table = schema.table(message.table_id).ok()?;
             let key = entry::key(schema, table, message).ok()?;
             Some(of_key(&entry::key_message(schema, &key)))
@@ -96,7 +96,7 @@ fn owner(schema: &Schema, update: &p4::Update) -> Option<Owner> {
 }
 
 impl Kept {
-    /// Whether updates change what is kept.
+    /// True if updates may change the stored metadata.
     ///
     /// # Errors
     /// [`ControlError::ResourceExhausted`]: there is no room for their metadata.
@@ -111,7 +111,7 @@ impl Kept {
         Ok(bytes > 0 || !self.all.is_empty())
     }
 
-    /// An update was done: what belongs to which owner now comes back, if that has changed.
+    /// Stores the metadata of an update that was done; returns the owner and its metadata, if these changed.
     pub fn done(
         &mut self,
         schema: &Schema,
@@ -126,7 +126,7 @@ impl Kept {
         (had || new.is_some()).then_some((bytes, new))
     }
 
-    /// True if there was something before.
+    /// Sets or deletes the metadata of an owner; true if it had some before.
     fn set(&mut self, owner: Owner, metadata: Option<Vec<u8>>) -> bool {
         self.bytes += metadata.as_ref().map_or(0, Vec::len);
         let old = match metadata {
@@ -137,7 +137,7 @@ impl Kept {
         old.is_some()
     }
 
-    /// What was kept when the process ended, by the bytes of its owner.
+    /// Restores the metadata of the store, by the bytes of their owners.
     pub fn of(all: Vec<(Vec<u8>, Vec<u8>)>) -> Kept {
         let mut kept = Kept::default();
         for (owner, metadata) in all {
@@ -148,17 +148,18 @@ impl Kept {
         kept
     }
 
-    /// Whether nothing is kept.
+    /// True if there are no metadata.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// An entry was removed by the device or by somebody who is no controller: to whom metadata belonged, if there were any, comes back.
+    /// Deletes the metadata of an entry that was removed by the device or by a writer other than a controller; returns
+    /// their owner, if there were any.
     pub fn removed(&mut self, key: &p4::TableEntry) -> Option<Vec<u8>> {
         if self.all.is_empty() { None } else { self.forget(of_key(key)) }
     }
 
-    /// The same of a multicast group.
+    /// Like [`Kept::removed`], for a multicast group.
     pub fn removed_group(&mut self, group: u32) -> Option<Vec<u8>> {
         self.forget(Owner::Group(group))
     }
@@ -168,7 +169,7 @@ impl Kept {
         self.set(owner, None).then_some(bytes)
     }
 
-    /// The metadata of an entry of an answer.
+    /// The metadata of an entry that is read.
     pub fn of_entry(&self, message: &p4::TableEntry) -> Vec<u8> {
         if self.all.is_empty() {
             return Vec::new();

@@ -1,6 +1,7 @@
 //! Ids of a program that came from P4: those of its P4Info, for each declaration of the compiled program.
 //!
-//! What P4Info does not list (`@hidden`, and what lowering makes of its own) has id 0, by which nobody can name it.
+//! Objects that P4Info does not list (`@hidden`, and those that lowering creates) have id 0, so that controllers cannot
+//! refer to them.
 
 use wireyard_pipeline::ir::{
     Counter, Digest, Header, Meter, Program, Register, Table as IrTable, ValueSet,
@@ -42,7 +43,7 @@ pub fn ids(program: &Program, origin: &Origin) -> Ids {
     }
 }
 
-/// What belongs to no table.
+/// Ids of objects that belong to no table.
 fn others(program: &Program, origin: &Origin) -> Ids {
     let info = &origin.info;
     let object = |full: Option<&String>, wanted: fn(&ObjectKind) -> bool| {
@@ -90,7 +91,7 @@ fn by_name<'a>(
     all.find(|one| Some(&one.name) == full).map_or(0, |one| id(prefix, one))
 }
 
-/// The action that does nothing, of tables that list no other as their default, is P4's `NoAction`.
+/// The id of an action. The action without effect, of tables that list no other as their default, is P4's `NoAction`.
 fn action(info: &Info, origin: &Origin, name: &str) -> u32 {
     let none = (name == "nop").then(|| "NoAction".to_owned());
     let full = origin.actions.get(name).or(none.as_ref());

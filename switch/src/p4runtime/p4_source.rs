@@ -1,7 +1,8 @@
-//! P4Info of a program in P4-16: the names and ids of its source, as p4c gives them.
+//! P4Info of a program in P4-16: the names and ids of its source, as p4c assigns them.
 //!
-//! It is made of the checked source (`wireyard_pipeline::p4::info`), so that a program of v1model or PSA has one whether or not it
-//! can run here. [`super::info`] is what a running program has: the same where it came from P4.
+//! It is generated from the checked source (`wireyard_pipeline::p4::info`), so that a program for v1model or PSA has
+//! one even if it cannot run here. [`super::info`] returns that of a running program, which is the same if it came from
+//! P4.
 
 use wireyard_pipeline::p4::info::{
     ActionRef, Doc, Info, Key, Literal, NamedType, ObjectKind, Param, Preamble, SelectorSize,
@@ -408,7 +409,7 @@ fn types(info: &Info) -> p4::P4TypeInfo {
     made
 }
 
-/// A type made of another one, or one that is translated: its URI and bits (`None`: a text).
+/// A type defined by another one, or a translated one: its URI and bits (`None` for a text).
 fn new_type(of: Result<p4::P4DataTypeSpec, (&String, Option<u32>)>) -> p4::P4NewTypeSpec {
     use p4::p4_new_type_spec::Representation;
     use p4::p4_new_type_translation::{SdnString, SdnType};

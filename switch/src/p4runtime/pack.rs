@@ -1,7 +1,7 @@
 //! Packed programs: a program with everything that it includes, in one blob.
 //!
-//! The blob is what a controller sends as device configuration (`wireyard.v1.PackedProgram`). It holds texts, not code: the
-//! switch that gets it checks and compiles it as it does a file, so a blob can be wrong and never half of a program.
+//! The blob is what a controller sends as device configuration (`wireyard.v1.PackedProgram`). It contains texts, not
+//! code: the switch that receives it checks and compiles it like a file, so a blob can be invalid but never incomplete.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,33 +19,33 @@ use super::proto::p4::config::v1::P4Info;
 use super::proto::wireyard::v1::PackedProgram;
 use crate::library::LIBRARIES;
 
-/// The version of the format, of programs in YAML.
+/// The version of the format for programs in YAML.
 const FORMAT: u32 = 1;
-/// The same of programs in P4.
+/// The version of the format for programs in P4.
 const FORMAT_P4: u32 = 2;
-/// Most files of a program in P4.
+/// Maximum number of files of a program in P4.
 const FILES_MAX_P4: usize = 256;
-/// Where P4 finds the declarations of its architectures.
+/// Prefix of the paths of P4's own declarations of architectures.
 const EMBEDDED_P4: &str = "<embedded>";
-/// What a blob in the form of JSON has its program under.
+/// Key of the program in a blob in JSON.
 const AS_JSON: &str = "wireyard.v1.PackedProgram";
-/// Where the program lies among the files of a blob.
+/// Path of the program among the files of a blob.
 const PROGRAM: &str = "program.yaml";
 
-/// Why a blob is no program.
+/// Why a blob is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
-    /// It is no packed program at all.
+    /// It is not a packed program.
     #[error(
         "the device configuration is no packed program; make one with `wireyard pack PROGRAM -o FILE`"
     )]
     NotPacked,
-    /// It is JSON, and not that of bmv2.
+    /// It is JSON, but neither for bmv2 nor a packed program.
     #[error(
         "the device configuration is JSON, and no program for bmv2, nor what `wireyard pack -o X.json` makes: those have `header_types`, `parsers` and `pipelines`, these `{AS_JSON}`"
     )]
     Json,
-    /// It is of another version.
+    /// It has an unsupported version.
     #[error(
         "the device configuration is a packed program of format {0}; this switch reads formats {FORMAT} and {FORMAT_P4}"
     )]
@@ -53,12 +53,12 @@ pub enum PackError {
     /// It has more files than a program may have.
     #[error("the packed program has {0} libraries; a program has at most {FILES_MAX} files")]
     TooMany(usize),
-    /// The program is wrong.
+    /// The program has errors.
     #[error("the program is rejected:\n{0}")]
     Rejected(Box<Rejected>),
 }
 
-/// Packs a program that could be read.
+/// Packs a parsed program.
 pub fn pack(parsed: &Parsed) -> Vec<u8> {
     match pack_or_bmv2(parsed) {
         Ok(packed) => packed.encode_to_vec(),
@@ -66,7 +66,7 @@ pub fn pack(parsed: &Parsed) -> Vec<u8> {
     }
 }
 
-/// The same as a JSON document, for controllers that push text, as those of bmv2 do.
+/// Like [`pack`], as a JSON document, for controllers that push text, as those of bmv2 do.
 pub fn pack_json(parsed: &Parsed) -> String {
     let PackedProgram { format, program, libraries, path, folders, defines } =
         match pack_or_bmv2(parsed) {
@@ -80,7 +80,7 @@ pub fn pack_json(parsed: &Parsed) -> String {
     format!("{:#}\n", json!({ AS_JSON: packed }))
 }
 
-/// A blob that was made by [`pack_json`]; `None` where it is no such JSON.
+/// Reads a blob made by [`pack_json`]; `None` for other JSON.
 fn from_json(bytes: &[u8]) -> Option<PackedProgram> {
     let mut document: Value = serde_json::from_slice(bytes).ok()?;
     let Value::Object(packed) = document.get_mut(AS_JSON)?.take() else { return None };
@@ -104,7 +104,7 @@ fn from_json(bytes: &[u8]) -> Option<PackedProgram> {
     })
 }
 
-/// The message; or the text of a program for bmv2, which includes nothing and is its own blob.
+/// The message; as error the text of a program for bmv2, which includes no files and is its own blob.
 fn pack_or_bmv2(parsed: &Parsed) -> Result<PackedProgram, String> {
     let mut files = parsed.files.iter();
     let first = files.next();
@@ -113,7 +113,7 @@ fn pack_or_bmv2(parsed: &Parsed) -> Result<PackedProgram, String> {
         return Err(program);
     }
     if let Some(file) = first.filter(|file| is_p4(file.name.as_ref())) {
-        // What the binary has itself is read from there again.
+        // Files embedded in the binary are read from there again.
         let included = files.filter(|file| !file.name.starts_with(EMBEDDED_P4));
         let Searched { folders, defines } = &parsed.searched;
         return Ok(PackedProgram {
@@ -132,13 +132,13 @@ fn pack_or_bmv2(parsed: &Parsed) -> Result<PackedProgram, String> {
     Ok(PackedProgram { format: FORMAT, program, libraries, ..Default::default() })
 }
 
-/// Reads a packed program, or the JSON that p4c makes for bmv2; [`wireyard_pipeline::check::compile_within`] comes next. `given` is the
-/// P4Info that came with it: that of a program for bmv2 is as it says.
+/// Reads a packed program, or the JSON that p4c writes for bmv2; [`wireyard_pipeline::check::compile_within`] comes
+/// next. `given` is the P4Info sent with it, which a program for bmv2 takes over.
 ///
 /// # Errors
-/// It is none, or cannot be read.
+/// It is neither, or cannot be read.
 pub fn unpack(blob: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> {
-    // bmv2's controllers wrap what they push.
+    // Controllers for bmv2 wrap the configuration in a message.
     let wrapped = P4DeviceConfig::decode(blob).map(|config| config.device_data);
     let inner = wrapped.unwrap_or_default();
     for bytes in [blob, &inner] {
@@ -168,14 +168,14 @@ fn unpack_message(packed: PackedProgram) -> Result<Parsed, PackError> {
     parse_program(Path::new(PROGRAM), &loader).map_err(|why| PackError::Rejected(Box::new(why)))
 }
 
-/// Whether a blob is the JSON of a program for bmv2, bare or wrapped.
+/// True if a blob is the JSON of a program for bmv2, bare or wrapped.
 pub fn is_json(blob: &[u8]) -> bool {
     let inner = P4DeviceConfig::decode(blob).map(|config| config.device_data);
     let is_json = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok_and(is_bmv2);
     is_json(blob) || inner.is_ok_and(|inner| is_json(&inner))
 }
 
-/// Where the JSON lies, for messages.
+/// Path of the JSON in messages.
 const JSON: &str = "device_config.json";
 
 fn bmv2(bytes: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> {
@@ -188,20 +188,20 @@ fn bmv2(bytes: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> {
         .map_err(|why| PackError::Rejected(Box::new(why)))
 }
 
-/// The message, if this is one.
+/// The message, if the blob is one.
 fn packed(blob: &[u8]) -> Option<PackedProgram> {
     let packed = PackedProgram::decode(blob).ok()?;
     (packed.format != 0 && !packed.program.is_empty()).then_some(packed)
 }
 
-/// p4.tmp.P4DeviceConfig, as much as is read.
+/// p4.tmp.P4DeviceConfig, only the field that is read.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 struct P4DeviceConfig {
     #[prost(bytes = "vec", tag = "3")]
     device_data: Vec<u8>,
 }
 
-/// The files of the blob and no others: folders of the machine are not read.
+/// Reads only the files of the blob: folders of the machine are not searched.
 fn unpack_p4(packed: PackedProgram) -> Result<Parsed, PackError> {
     if packed.libraries.len() >= FILES_MAX_P4 {
         return Err(PackError::TooMany(packed.libraries.len()));
@@ -290,7 +290,7 @@ V1Switch(P(), C(), I(), E(), C(), D()) main;
             program: "pipeline: small\ningress: [ drop ]\n".into(),
             ..Default::default()
         };
-        // `reassign` of the wrapper looks like a format.
+        // The wrapper's field `reassign` could be taken for a format.
         let wrapped = [&[8, 1][..], &wrap(&small.encode_to_vec())].concat();
         assert_eq!(unpack(&wrapped, None).unwrap().units.len(), 1);
         let later = PackedProgram { format: 3, program: "x".into(), ..Default::default() };

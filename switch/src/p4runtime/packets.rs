@@ -1,8 +1,8 @@
 //! Packets and notices between controllers and the device.
 //!
-//! A packet to the control plane begins with the program's header that says `controller: packet_in`, if it has one and the
-//! packet's egress made it valid; its fields become metadata. A packet out gets the header that says
-//! `controller: packet_out` in front, made of its metadata, and enters ingress by the CPU port.
+//! A packet to the control plane begins with the program's header with `controller: packet_in`, if it has one and the
+//! packet's egress made it valid; its fields become metadata. A packet out gets the header with `controller:
+//! packet_out` in front, with values from its metadata, and enters ingress by the CPU port.
 
 use wireyard_pipeline::ids::{HeaderId, Id};
 use wireyard_pipeline::ir::ControllerHeader;
@@ -20,7 +20,7 @@ use p4::stream_message_response::Update;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-/// The message of a packet that went to the control plane.
+/// The message for a packet that was sent to the control plane.
 pub fn packet_in(schema: &Schema, bytes: &[u8]) -> p4::PacketIn {
     let header = schema.controller(ControllerHeader::PacketIn);
     let split = header.and_then(|header| {
@@ -89,7 +89,7 @@ fn header_bytes(
     }
 }
 
-/// A packet of a controller.
+/// Sends a packet of a controller.
 pub(super) fn packet_out(service: &Service, id: StreamId, packet: p4::PacketOut) {
     let sent = primary(service, id).and_then(|()| {
         let pipeline = service.device.pipeline();
@@ -104,10 +104,10 @@ pub(super) fn packet_out(service: &Service, id: StreamId, packet: p4::PacketOut)
     }
 }
 
-/// A controller has a list of digests.
+/// Acknowledges a list of digests.
 pub(super) fn digest_ack(service: &Service, id: StreamId, ack: p4::DigestListAck) {
     let done = primary(service, id).and_then(|()| {
-        // A reference to what is not there is an invalid argument of a stream.
+        // A reference to an object that does not exist is an invalid argument in a stream.
         let digests = service.device.pipeline().schema.digests(ack.digest_id);
         let digests = digests.map_err(|e| ControlError::InvalidArgument(e.to_string()))?;
         let mut sent = service.device.digests();
@@ -122,7 +122,7 @@ pub(super) fn digest_ack(service: &Service, id: StreamId, ack: p4::DigestListAck
     }
 }
 
-/// A message that the standard leaves to vendors.
+/// Refuses a message that the standard leaves to vendors.
 pub(super) fn other(service: &Service, id: StreamId, other: prost_types::Any) {
     let text = format!("this switch has no messages of its own: {}", other.type_url);
     let details = Details::Other(p4::StreamOtherError { other: Some(other) });
@@ -149,7 +149,7 @@ fn stream_error(service: &Service, id: StreamId, error: &ControlError, details: 
     service.streams.send(id, Update::Error(error));
 }
 
-/// The message of a list of digests.
+/// The message for a list of digests.
 pub fn digest_list(
     schema: &Schema,
     list: &super::digests::List,

@@ -1,12 +1,14 @@
-//! State that survives the process (`run --state DIR`): what controllers wrote, and the program that they pushed.
+//! State that outlives the process (`run --state DIR`): objects that controllers wrote, and the program that they
+//! pushed.
 //!
-//! A store in DIR (`store`, redb) has one record for each object, as a P4Runtime message by the object's id, so a record means the
-//! same after a restart and with a program that was changed (`record`), and the settings of queues and ports (`settings`). Once there is a store, it is the truth about tables, members,
-//! groups and sessions, and the entries file is not read. It is filled and emptied by `restore`.
+//! A store in DIR (`store`, redb) has one record for each object, as a P4Runtime message by the object's id, so a
+//! record has the same meaning after a restart and with a changed program (`record`), and the settings of queues and
+//! ports (`settings`). If there is a store, it determines tables, members, groups and sessions, and the entries file is
+//! not read. `restore` reads it.
 //!
-//! A request is acknowledged when it is on the disk; requests that come meanwhile share the next commit. What packets do (learned and
-//! idle entries, counts, registers) is not kept. Where the store cannot be read or written, the switch forwards and refuses writes, which
-//! would be lost.
+//! A request is acknowledged when it is on the disk; requests that arrive meanwhile share the next commit. Changes by
+//! packets (learned and idle entries, counts, registers) are not stored. If the store cannot be read or written, the
+//! switch forwards and refuses writes, which would be lost.
 
 mod counts;
 pub mod record;
@@ -32,41 +34,41 @@ use settings::Settings;
 pub use store::make_folder;
 use store::{Store, StoreError};
 
-/// Why a device cannot begin with what was kept.
+/// Why a device cannot start with its store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BeginError {
-    /// Another process has the store.
+    /// Another process has locked the store.
     #[error("--state {}: another process has it: give each switch its own", .0.display())]
     InUse(PathBuf),
-    /// The system has no more threads.
+    /// The operating system cannot create a thread.
     #[error("--state: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// What a device begins with.
+/// The state with which a device starts.
 #[derive(Debug, Default)]
 pub struct Begun {
-    /// A program that a controller pushed, which runs in the place of the one that was loaded.
+    /// A program that a controller pushed, which runs in place of the loaded one.
     pub pipeline: Option<Pipeline>,
     /// Metadata of entries and groups.
     pub metadata: Vec<(Vec<u8>, Vec<u8>)>,
     /// Groups and sessions that depend on links.
     pub watch: Watch,
-    /// Settings of queues and ports, which are made when the workers are polled.
+    /// Settings of queues and ports, which are applied when the workers are polled.
     pub settings: Settings,
-    /// What the store counts.
+    /// Counters of the store.
     pub storage: Option<Arc<StorageCounts>>,
-    /// There was something in it, which is in force in the place of the entries file.
+    /// The store had contents, which replace those of the entries file.
     pub is_back: bool,
-    /// What is to be said.
+    /// Messages for the user.
     pub says: Vec<String>,
-    /// What is to be complained about.
+    /// Warnings for the user.
     pub complaints: Vec<String>,
 }
 
 impl Begun {
-    /// Settings of a record.
+    /// Adds settings from a record.
     fn set(&mut self, place: &[u8], value: &[u8]) {
         if !self.settings.add(place, value) {
             let text = "--state: settings of a port cannot be read, and are not made";
@@ -75,11 +77,12 @@ impl Begun {
     }
 }
 
-/// Gives a device, whose workers are not polled yet, what the store has; keeps from now on what is written. `complain` is for what goes
-/// wrong later.
+/// Restores the contents of the store into a device whose workers are not polled yet, and stores writes from now on.
+/// `complain` gets later errors.
 ///
 /// # Errors
-/// Another process has the store, or a thread cannot be made. Where the store is unusable, the device begins, and refuses writes.
+/// Another process has locked the store, or a thread cannot be created. If the store is unusable, the device starts,
+/// and refuses writes.
 pub fn begin(
     folder: &Path,
     control: &Control,
@@ -128,7 +131,7 @@ pub fn begin(
     Ok(begun)
 }
 
-/// Records updates by the ids of the program that runs.
+/// Records updates by the ids of the running program.
 fn recorder() -> crate::control::Record {
     let known: Mutex<Option<Arc<Schema>>> = Mutex::default();
     Box::new(move |control, update, changes| {
@@ -141,7 +144,8 @@ fn recorder() -> crate::control::Record {
     })
 }
 
-/// Everything, for a unit that replaces what is kept: the program was exchanged, and begins anew or keeps what fits.
+/// All records, for a unit that replaces the stored ones: the program was replaced, and begins `anew` or keeps what
+/// fits.
 pub fn all(
     control: &Control,
     pipeline: &Pipeline,

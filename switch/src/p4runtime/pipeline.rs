@@ -1,4 +1,4 @@
-//! The forwarding pipeline configuration: which program runs.
+//! The forwarding pipeline configuration: the running program.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use p4::set_forwarding_pipeline_config_request::Action;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-/// The configuration, as much of it as is asked for.
+/// The configuration, with the parts that `wanted` selects.
 ///
 /// # Errors
-/// [`ControlError::InvalidArgument`]: a kind of answer that nobody knows.
+/// [`ControlError::InvalidArgument`]: an unknown response type.
 pub fn get(device: &Device, wanted: i32) -> Result<p4::ForwardingPipelineConfig> {
     let pipeline = device.pipeline();
     let cookie = (pipeline.cookie != 0)
@@ -42,8 +42,9 @@ pub fn get(device: &Device, wanted: i32) -> Result<p4::ForwardingPipelineConfig>
     })
 }
 
-/// Does what a request asks for. Who may write is asked before a program is compiled, so that nobody else costs that time, and again
-/// when it is put in force: a long compilation keeps no other controller from becoming primary.
+/// Executes a request. Write permission is checked before a program is compiled, so that no other controller can cause
+/// that cost, and again when it is put in force: a long compilation does not prevent another controller from becoming
+/// primary.
 ///
 /// # Errors
 /// Nothing has changed.
@@ -79,7 +80,7 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
             Err(ControlError::InvalidArgument(text.into()))
         }
         Ok(Action::Commit) => match device.saved() {
-            // Where it is refused it can be asked for again.
+            // If it is refused, COMMIT can be requested again.
             Some(saved) => commit(&saved.checked, Keep::Nothing, Some(&saved)),
             None => Err(ControlError::NotFound(
                 "no configuration was saved: send VERIFY_AND_SAVE first".into(),
@@ -93,7 +94,7 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
     }
 }
 
-/// Does what was written since VERIFY_AND_SAVE; it was tried, so it is not refused.
+/// Repeats the writes since VERIFY_AND_SAVE; they were tried, so they should not be refused.
 fn replay(device: &Device, schema: &Schema, since: Vec<saved::Done>) -> Result<()> {
     let mut refused = None;
     for (mode, updates) in since {
@@ -105,7 +106,7 @@ fn replay(device: &Device, schema: &Schema, since: Vec<saved::Done>) -> Result<(
     refused.map_or(Ok(()), Err)
 }
 
-/// Compiles a pushed program and compares its P4Info with the one that came with it.
+/// Compiles a pushed program and compares its P4Info with the given one.
 fn check(config: p4::ForwardingPipelineConfig) -> Result<Checked> {
     let invalid = |text: String| ControlError::InvalidArgument(text);
     let parsed = pack::unpack(&config.p4_device_config, config.p4info.as_ref())
@@ -121,10 +122,10 @@ fn check(config: p4::ForwardingPipelineConfig) -> Result<Checked> {
     Ok(Checked { loaded, pipeline: Arc::new(pipeline) })
 }
 
-/// Makes a program ready to take the place of the one that runs. What is kept of the state must be all of it.
+/// Prepares a program to replace the running one. With RECONCILE the whole state must be kept.
 fn prepare(device: &Device, checked: &Checked, keep: Keep) -> Result<Swap> {
     let swap = device.control.prepare(&checked.loaded, keep)?;
-    // Entries that nobody can write are no state.
+    // Entries that cannot be written are not state.
     let running = device.control.program();
     let is_const =
         |name: &str| running.tables.iter().any(|table| table.name == name && table.const_entries);
@@ -142,16 +143,16 @@ fn prepare(device: &Device, checked: &Checked, keep: Keep) -> Result<Swap> {
     Ok(swap)
 }
 
-/// Lets the prepared program run, and keeps it for the next start.
+/// Puts the prepared program in force, and stores it for the next start.
 ///
 /// # Errors
-/// Nothing has changed; or it runs and is not kept.
+/// Nothing has changed; or the program runs and is not stored.
 pub fn exchange(device: &Device, swap: Swap, pipeline: Arc<Pipeline>, keep: Keep) -> Result<()> {
     let mut unit = device.control.unit()?;
     let old = device.control.program();
     swap.commit()?;
     {
-        // Held until controllers see the program: a digest has the number that it has there.
+        // Locked until controllers see the new program, in which the digests have their new ids.
         let mut digests = device.digests();
         match keep {
             Keep::Nothing => digests.clear(),

@@ -1,6 +1,6 @@
 //! Read: entities that match those of a request, with wildcards.
 //!
-//! The answer is cut into messages below 4 MB, which is what clients take.
+//! The answer is split into messages below 4 MB, the default limit of clients.
 
 use prost::Message as _;
 use wireyard_pipeline::ids::{DigestId, Id, TableId};
@@ -20,12 +20,13 @@ use p4::entity::Entity as Message;
 use p4::packet_replication_engine_entry::Type as Replication;
 use p4::table_action::Type as Does;
 
-/// Bytes of one answer.
+/// Maximum number of bytes of one message of an answer.
 const ANSWER_BYTES: usize = 3 << 20;
-/// Bytes of all answers to a request: two million entries. A request for more is refused, so that it takes no memory of the switch.
+/// Maximum number of bytes of the whole answer: two million entries. A request for more is refused, so that it does not
+/// use up the memory of the switch.
 const ALL_BYTES_MAX: usize = 256 << 20;
 
-/// Answers, filled one entity after the other.
+/// Messages of an answer, filled one entity after the other.
 #[derive(Debug, Default)]
 pub struct Answers {
     full: Vec<p4::ReadResponse>,
@@ -57,7 +58,7 @@ impl Answers {
         self.all_bytes > ALL_BYTES_MAX
     }
 
-    /// All answers; one at least.
+    /// All messages; at least one.
     pub fn finish(mut self) -> Vec<p4::ReadResponse> {
         if !self.last.entities.is_empty() || self.full.is_empty() {
             self.full.push(self.last);
@@ -66,7 +67,7 @@ impl Answers {
     }
 }
 
-/// Whether an entity belongs to something that P4Info does not list, so that it has no id.
+/// True if an entity belongs to an object that P4Info does not list, which has no id.
 fn is_unnamed(message: &Message) -> bool {
     let unnamed = |entry: &Option<p4::TableEntry>| entry.as_ref().is_some_and(|e| e.table_id == 0);
     match message {
@@ -83,10 +84,10 @@ fn is_unnamed(message: &Message) -> bool {
     }
 }
 
-/// What was found, and a result for each entity of the request, where one failed.
+/// The entities found, and a result for each entity of the request, if one failed.
 pub type Read = (Vec<p4::ReadResponse>, std::result::Result<(), Vec<Result<()>>>);
 
-/// Reads what a request asks for; what is wrong with one entity of it keeps no other from being read.
+/// Reads the entities of a request; an error of one does not prevent the others from being read.
 pub fn read(device: &Device, schema: &Schema, entities: &[p4::Entity]) -> Read {
     let mut answers = Answers::default();
     let results: Vec<Result<()>> = entities
@@ -156,7 +157,7 @@ fn one(control: &Control, schema: &Schema, wanted: &Message, answers: &mut Answe
     }
 }
 
-/// Groups of profiles, as their controllers wrote them.
+/// Groups of profiles, in the form that their controllers wrote.
 fn groups(
     device: &Device,
     schema: &Schema,
@@ -240,12 +241,12 @@ fn arrays(
                 _ => None,
             })
         }
-        // The others are read above; externs of a program have no entries.
+        // Other entities are read above; externs of a program have no entries.
         _ => Ok(()),
     }
 }
 
-/// Digests that are configured.
+/// The configured digests.
 fn digests(
     device: &Device,
     schema: &Schema,
@@ -253,7 +254,7 @@ fn digests(
     answers: &mut Answers,
 ) -> Result<()> {
     let only = optional(wanted.digest_id, |id| Ok(schema.digests(id)?[0]))?;
-    // Those of a program that was loaded meanwhile have no number here.
+    // Digests of a program that was loaded meanwhile have no id here.
     let number = |id: DigestId| schema.ids.digests.get(id.index()).copied();
     let first = |id: DigestId| schema.digests(number(id)?).ok()?.first().copied();
     let configured = device.digests();
@@ -279,14 +280,14 @@ impl Extend<Message> for Answers {
     }
 }
 
-/// A number of 16 bits; 0 is every one.
+/// A number of 16 bits; `None` for 0, which selects all.
 fn numbered(id: u32) -> Result<Option<u16>> {
     let number = u16::try_from(id)
         .map_err(|_| ControlError::OutOfRange(format!("number {id} is above 65535")))?;
     Ok((number != 0).then_some(number))
 }
 
-/// Groups, sessions, or both.
+/// Multicast groups, clone sessions, or both.
 fn replication(
     device: &Device,
     wanted: &p4::PacketReplicationEngineEntry,
@@ -329,8 +330,8 @@ fn replicas(device: &Device, answers: &mut Answers, queries: &[Query]) -> Result
     Ok(())
 }
 
-/// Entries of the tables, and with the match, that a message names; false where it names a match that no entry has. A match without a
-/// priority is every entry with it.
+/// Visits the entries of the table, and with the match, that a message selects; false if it selects a match that no
+/// entry has. A match without a priority selects every entry with it.
 fn entries(
     control: &Control,
     schema: &Schema,
@@ -380,7 +381,8 @@ fn entries(
     }
 }
 
-/// What belongs to entries; one that is named is there (P4Runtime specification 1.5, sections 9.3.1 and 9.4.1).
+/// Visits the direct counters or meters of entries; a named entry must exist (P4Runtime specification 1.5, sections
+/// 9.3.1 and 9.4.1).
 fn direct(
     control: &Control,
     schema: &Schema,
@@ -443,11 +445,12 @@ fn table_entries(
         },
         answers,
     )
-    // A read that finds nothing is an empty answer (specification 1.5, section 11.1).
+    // A read without results is an empty answer (specification 1.5, section 11.1).
     .map(|_| ())
 }
 
-/// Whether an entry has the action and the metadata of a request, where it names any (P4Runtime specification 1.5, section 9.1.1).
+/// True if an entry has the action and the metadata of a request, where it sets any (P4Runtime specification 1.5,
+/// section 9.1.1).
 fn is_asked_for(wanted: &p4::TableEntry, entry: &p4::TableEntry) -> bool {
     let action = |entry: &p4::TableEntry| match entry.action.as_ref()?.r#type.as_ref()? {
         Does::Action(action) => Some(action.action_id),
@@ -458,7 +461,7 @@ fn is_asked_for(wanted: &p4::TableEntry, entry: &p4::TableEntry) -> bool {
         && (wanted.metadata.is_empty() || wanted.metadata == entry.metadata)
 }
 
-/// Action sets of entries that have actions of their own, by table and group.
+/// Action sets of entries with actions of their own, by table and group.
 fn own_sets(
     device: &Device,
     schema: &Schema,

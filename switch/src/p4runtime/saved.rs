@@ -1,8 +1,8 @@
 //! A configuration between VERIFY_AND_SAVE and COMMIT (P4Runtime specification 1.5, section 13).
 //!
-//! Read and Write are of the new program from VERIFY_AND_SAVE on, though the old one forwards. So there is a second device, without ports,
-//! that runs the new one: it takes the writes, refuses what is wrong with them, and answers reads. COMMIT does what it took again, on the
-//! device that forwards.
+//! Read and Write refer to the new program from VERIFY_AND_SAVE on, though the old one forwards. So a second device
+//! without ports runs the new one: it executes writes, refuses invalid ones, and answers reads. COMMIT repeats its
+//! writes on the device that forwards.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,21 +20,21 @@ use crate::core::Core;
 use crate::program::{DeviceOptions, Loaded};
 use crate::sync::lock;
 
-/// Updates that wait for COMMIT at most: they take memory of the switch.
+/// Maximum number of updates that wait for COMMIT: they use memory of the switch.
 const UPDATES_MAX: usize = 1 << 20;
 /// Time between two polls of the second device's worker while a request waits for it.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
-/// A program that was checked, with what controllers know it by.
+/// A checked program, with its form for controllers.
 #[derive(Debug)]
 pub struct Checked {
     /// The program.
     pub loaded: Loaded,
-    /// What it will be when it runs.
+    /// Its pipeline, once it runs.
     pub pipeline: Arc<Pipeline>,
 }
 
-/// Updates of a request that were done, and how it wanted them to be done.
+/// Updates of a request that were done, and the mode of the request.
 pub type Done = (Mode, Vec<p4::Update>);
 
 /// A program that waits for COMMIT.
@@ -43,7 +43,7 @@ pub struct Saved {
     pub checked: Checked,
     device: Device,
     core: Mutex<Core>,
-    /// `None`: it is in force, and takes no more.
+    /// `None` once it is in force: further writes are refused.
     done: Mutex<Option<Vec<Done>>>,
 }
 
@@ -54,10 +54,10 @@ impl std::fmt::Debug for Saved {
 }
 
 impl Saved {
-    /// Makes the device that takes its requests.
+    /// Creates the second device.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There is not enough memory.
     pub fn new(id: u64, checked: Checked) -> Result<Saved> {
         let internal = |text: String| ControlError::Internal(text);
         let core = checked.loaded.device(DeviceOptions::small());
@@ -70,7 +70,7 @@ impl Saved {
         Ok(Saved { checked, device, core: Mutex::new(core), done: Mutex::new(Some(Vec::new())) })
     }
 
-    /// Takes the updates of a request.
+    /// Executes the updates of a request.
     ///
     /// # Errors
     /// As [`write::write`].
@@ -101,17 +101,17 @@ impl Saved {
         result
     }
 
-    /// Reads what will be there after COMMIT.
+    /// Reads the state that COMMIT will put in force.
     pub fn read(&self, entities: &[p4::Entity]) -> Read {
         self.answered(|| read::read(&self.device, &self.checked.pipeline.schema, entities))
     }
 
-    /// What the requests since VERIFY_AND_SAVE have done; no more are taken.
+    /// The writes since VERIFY_AND_SAVE; further ones are refused.
     pub fn take(&self) -> Vec<Done> {
         lock(&self.done).take().unwrap_or_default()
     }
 
-    /// Does a request while the worker is polled, which is asked for registers.
+    /// Executes a request while polling the worker, which registers need.
     fn answered<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let mut core = lock(&self.core);

@@ -1,4 +1,4 @@
-//! A program by the ids of its P4Info.
+//! A program, with lookup by the ids of its P4Info.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use super::proto::p4::config::v1::action_ref::Scope;
 use super::proto::p4::config::v1::{ActionProfile, P4Info};
 use crate::control::ControlError;
 
-/// A program and the ids that a controller uses for it.
+/// A program and its ids for controllers.
 #[derive(Debug)]
 pub struct Schema {
     /// The program.
     pub program: Arc<Program>,
-    /// What the controller sees.
+    /// The P4Info for controllers.
     pub info: P4Info,
     /// Ids in the order of declaration.
     pub ids: Ids,
@@ -37,7 +37,7 @@ pub struct Schema {
 type Result<T> = std::result::Result<T, ControlError>;
 
 impl Schema {
-    /// Of a program.
+    /// The schema of a program.
     pub fn of(program: Arc<Program>) -> Schema {
         let (ids, info) = (Ids::of(&program), info::p4info(&program));
         Schema {
@@ -64,10 +64,10 @@ impl Schema {
         })
     }
 
-    /// A table.
+    /// A table by id.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`], as of the functions below.
+    /// [`ControlError::NotFound`], as for the functions below.
     pub fn table(&self, id: u32) -> Result<TableId> {
         self.find(&self.tables, id, "table")
     }
@@ -77,7 +77,7 @@ impl Schema {
         &self.program.tables[table]
     }
 
-    /// An action; one that is not there is an invalid argument, as the specification has it.
+    /// An action by id; one that does not exist is an invalid argument by the specification.
     ///
     /// # Errors
     /// [`ControlError::InvalidArgument`].
@@ -86,7 +86,8 @@ impl Schema {
         found.map_err(|error| ControlError::InvalidArgument(error.to_string()))
     }
 
-    /// An action as a table has it: one of P4 may be several of the program. One that the table does not list is refused later.
+    /// An action of a table: one of P4 may correspond to several of the program. One that the table does not list is
+    /// refused later.
     ///
     /// # Errors
     /// [`ControlError::InvalidArgument`].
@@ -96,7 +97,7 @@ impl Schema {
         found.copied().filter(|_| id != 0).map_or_else(|| self.action(id), Ok)
     }
 
-    /// Whether an action may be in an entry of a table (or, with `default`, be its default action).
+    /// Checks that an action may be in an entry of a table (or, with `default`, be its default action).
     ///
     /// # Errors
     /// [`ControlError::PermissionDenied`].
@@ -123,7 +124,7 @@ impl Schema {
         }
     }
 
-    /// A value set.
+    /// A value set by id.
     pub fn value_set(&self, id: u32) -> Result<ValueSetId> {
         self.find(&self.value_sets, id, "value set")
     }
@@ -156,11 +157,12 @@ impl Schema {
         self.info.action_profiles.iter().find(has_id)
     }
 
-    /// Whether the members of a group or action set, of these weights, are as many as P4Info lets them be. `max_size` is the group's own
-    /// bound, or 0.
+    /// Checks the number of members of a group or action set, with these weights, against the limits of P4Info.
+    /// `max_size` is the group's own limit, or 0.
     ///
     /// # Errors
-    /// [`ControlError::ResourceExhausted`], and [`ControlError::InvalidArgument`] where it is the weight of one of them or `max_size`.
+    /// [`ControlError::ResourceExhausted`]; [`ControlError::InvalidArgument`] if the weight of one of them or
+    /// `max_size` is the cause.
     pub fn check_group(&self, table: TableId, weights: &[u32], max_size: u32) -> Result<()> {
         use super::proto::p4::config::v1::action_profile::SelectorSizeSemantics as Counted;
         let Some(profile) = self.action_profile(table) else { return Ok(()) };
@@ -196,7 +198,7 @@ impl Schema {
         }
     }
 
-    /// Whether an action profile has groups.
+    /// Checks that an action profile has groups.
     ///
     /// # Errors
     /// [`ControlError::InvalidArgument`]: it has members only.
@@ -210,36 +212,36 @@ impl Schema {
         }
     }
 
-    /// A counter array.
+    /// A counter array by id.
     pub fn counter(&self, id: u32) -> Result<CounterId> {
         self.find(&self.counters, id, "counter")
     }
 
-    /// A meter array.
+    /// A meter array by id.
     pub fn meter(&self, id: u32) -> Result<MeterId> {
         self.find(&self.meters, id, "meter")
     }
 
-    /// A register.
+    /// A register by id.
     pub fn register(&self, id: u32) -> Result<RegisterId> {
         self.find(&self.registers, id, "register")
     }
 
-    /// A digest; one of P4 is several where several places send it.
+    /// A digest by id; one of P4 corresponds to several of the program if several places send it.
     pub fn digests(&self, id: u32) -> Result<Vec<DigestId>> {
         self.find::<DigestId>(&self.digests, id, "digest")?;
         let all = self.ids.digests.iter().enumerate().filter(|(_, one)| **one == id);
         Ok(all.map(|(at, _)| DigestId::new(at)).collect())
     }
 
-    /// The header that packets to, or from, the control plane begin with.
+    /// The header with which packets to, or from, the control plane begin.
     pub fn controller(&self, controller: ControllerHeader) -> Option<HeaderId> {
         let mut headers = self.program.headers.entries();
         headers.find(|(_, header)| header.controller == Some(controller)).map(|(id, _)| id)
     }
 }
 
-/// `None` where an id is 0, which names every object of a kind.
+/// `None` if an id is 0, which selects all objects of a kind.
 ///
 /// # Errors
 /// Those of `find`.

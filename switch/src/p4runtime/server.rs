@@ -1,7 +1,7 @@
-//! The server: addresses and unix sockets, a thread, and services on them.
+//! The server for controllers: addresses and unix sockets, a thread, and the services.
 //!
-//! The thread has no part of the forwarding path; it reaches the device by the control handle only. It listens before the
-//! switch says that it runs, and ends with the process.
+//! The thread is not part of the forwarding path; it uses the device only by the control handle. It listens before the
+//! switch reports that it runs, and ends with the process.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -21,31 +21,32 @@ use super::service::Service;
 use crate::live::http::{ServeError, listen};
 use crate::ports::sys::schedule::give_way;
 
-/// The longest message that is read: requests for large tables (P4Runtime clients send up to 128 MB).
+/// Maximum length of a request: for large tables P4Runtime clients send up to 128 MB.
 const REQUEST_BYTES_MAX: usize = 128 << 20;
-/// Calls of one connection that are served at once.
+/// Maximum number of concurrent calls on one connection.
 const CALLS_MAX: u32 = 256;
-/// Bytes that a client may send before they are read: a batch of thousands of entries comes in one piece. The default of HTTP/2 is 64 KiB.
+/// Bytes that a client may send before they are read: a batch of thousands of entries arrives in one piece. The default
+/// of HTTP/2 is 64 KiB.
 const WINDOW_BYTES: u32 = 1 << 20;
-/// A connection that says nothing for so long is asked whether it is there.
+/// Time without traffic after which a connection is probed.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Why controllers are not served.
+/// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The address cannot be had.
+    /// The address cannot be bound.
     #[error(transparent)]
     Address(#[from] ServeError),
-    /// Certificates and a key that are none, or do not fit.
+    /// Certificates and a key that are invalid, or do not match.
     #[error("--tls-cert, --tls-key, --tls-client-ca: {}", cause(.0))]
     Tls(#[source] tonic::transport::Error),
-    /// The system has no more threads or descriptors.
+    /// The operating system cannot create a thread or descriptor.
     #[error("the server for controllers: {0}")]
     Thread(#[source] std::io::Error),
 }
 
-/// An address that is taken, and not served yet.
+/// An address that is bound, and not served yet.
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
@@ -54,10 +55,10 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Takes the address, for TLS or for clients in the clear.
+    /// Binds the address, for TLS or for clients in the clear.
     ///
     /// # Errors
-    /// It cannot be had, or the certificates and the key are none that fit.
+    /// It cannot be bound, or the certificates and the key are invalid or do not match.
     pub fn to(address: SocketAddr, tls: Option<ServerTlsConfig>) -> Result<Bound, ServerError> {
         let server = match tls {
             Some(tls) => server().tls_config(tls).map_err(ServerError::Tls)?,
@@ -67,25 +68,25 @@ impl Bound {
         Ok(Bound { listener, address, server })
     }
 
-    /// Where it listens.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// Where a server listens.
+/// The endpoints of a server.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    /// An address.
+    /// A TCP address.
     pub address: Option<Bound>,
-    /// A unix socket, which does not block.
+    /// A unix socket in non-blocking mode.
     pub socket: Option<UnixListener>,
 }
 
-/// Serves a device, with P4Runtime and `more` services beside it, from a thread of its own, until the process ends.
+/// Serves a device with P4Runtime, and the services in `more`, from a thread of its own until the process ends.
 ///
 /// # Errors
-/// The thread or its runtime cannot be made.
+/// The thread or its runtime cannot be created.
 pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<(), ServerError> {
     let failed = ServerError::Thread;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -101,7 +102,7 @@ pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<
         let Some(mut bound) = listeners.address else {
             return std::future::pending::<io::Result<()>>().await;
         };
-        // An answer behind an update of the window would wait for the client's acknowledgement, 40 ms long.
+        // Otherwise an answer behind an update of the window would wait 40 ms for the client's acknowledgement.
         let listener = TcpIncoming::from(tokio::net::TcpListener::from_std(bound.listener)?)
             .with_nodelay(Some(true));
         let served = bound.server.add_routes(routes).serve_with_incoming(listener).await;
@@ -109,7 +110,8 @@ pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<
     };
     let thread = std::thread::Builder::new().name("controllers".into());
     let run = move || {
-        // A controller that writes as fast as it can takes the processor from no worker. Where the system refuses, all is as it is without.
+        // A controller that writes at full speed must not delay a worker. If the operating system refuses, the thread
+        // runs with its default share.
         let _ = give_way();
         report_end("--p4runtime", runtime.block_on(served));
     };
@@ -117,7 +119,7 @@ pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<
     Ok(())
 }
 
-/// A server ends with its process: one that ends before leaves a switch that nobody steers.
+/// Reports a server that ends before its process: no controller can reach the switch any more.
 fn report_end<E: std::error::Error + 'static>(what: &str, ended: Result<(), E>) {
     let why = ended.map_or_else(|error| cause(&error), |()| "it ended".into());
     tracing::error!(
@@ -134,7 +136,7 @@ fn server() -> Server {
         .http2_keepalive_interval(Some(KEEPALIVE))
 }
 
-/// The innermost reason, which is the one that names what is wrong.
+/// The innermost error, which has the actual cause.
 pub(crate) fn cause(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(inner) = error.source() {

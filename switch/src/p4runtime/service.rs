@@ -1,4 +1,4 @@
-//! The service: six calls of gRPC.
+//! The service: the six gRPC calls.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use crate::control::{ControlError, Mode, Ticket};
 use p4::stream_message_request::Update;
 use p4::write_request::Atomicity;
 
-/// Updates that are done at once on the thread that has the request; more go to another one.
+/// Maximum number of updates that are executed on the thread of the request; more are passed to another thread.
 const INLINE_MAX: usize = 64;
 
 /// The service of one device.
@@ -29,7 +29,8 @@ const INLINE_MAX: usize = 64;
 pub struct Service {
     pub(super) device: Arc<Device>,
     pub(super) streams: Arc<Streams>,
-    /// Somebody listens to what the device says: packets and digests are kept for controllers from the first stream on.
+    /// Notices of the device are subscribed: from the first stream on, packets and digests are collected for
+    /// controllers.
     listens: Arc<Once>,
 }
 
@@ -37,7 +38,7 @@ type Answer<T> = Result<Response<T>, Status>;
 type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Service {
-    /// For a device.
+    /// The service of a device.
     pub fn new(device: Arc<Device>) -> Service {
         Service { device, streams: Arc::default(), listens: Arc::new(Once::new()) }
     }
@@ -51,7 +52,7 @@ impl Service {
         answer
     }
 
-    /// Work that may wait for a worker of the device.
+    /// Executes work that may wait for a worker of the device.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Device) -> T + Send + 'static,
@@ -65,7 +66,7 @@ impl Service {
         done.await.map_err(|error| Status::internal(error.to_string()))
     }
 
-    /// Counts and tells what has changed among the primaries.
+    /// Counts and logs changes of primaries.
     fn arbitrated(&self, before: &Primaries, now: &Arbitration) {
         self.device.counts.arbitration(now);
         for (role, stream) in before.changes(&Primaries::of(now)) {
@@ -89,7 +90,7 @@ impl Service {
         }
     }
 
-    /// A stream ended, for whatever reason.
+    /// Closes a stream that ended for any reason.
     fn close(&self, id: StreamId) {
         self.streams.remove(id);
         tracing::info!(event = "controller", stream = id.0, "controller {} has gone", id.0);
@@ -101,7 +102,7 @@ impl Service {
         self.streams.notify(self.device.id, notices);
     }
 
-    /// One message of a controller; an error ends its stream.
+    /// Handles one message of a controller; an error ends its stream.
     fn message(&self, id: StreamId, update: Update) -> Result<(), Status> {
         match update {
             Update::Arbitration(update) => {
@@ -113,7 +114,7 @@ impl Service {
                 let notices =
                     arbitration.update(id, role, election).map_err(|error| status(&error))?;
                 self.arbitrated(&primaries, &arbitration);
-                // Sent under the lock, so that streams get changes in their order.
+                // Sent under the lock, so that streams receive changes in order.
                 self.streams.notify(self.device.id, notices);
             }
             Update::Packet(packet) => packets::packet_out(self, id, packet),
@@ -131,7 +132,7 @@ impl Service {
     ) {
         loop {
             let message = tokio::select! {
-                // The queue's reader is gone: the connection has ended.
+                // The receiver of the queue was dropped: the connection has ended.
                 () = outgoing.closed() => break,
                 message = incoming.message() => message,
             };
@@ -149,7 +150,7 @@ impl Service {
     }
 }
 
-/// The primary of each role, by stream.
+/// The primary of each role, by its stream.
 struct Primaries(BTreeMap<String, StreamId>);
 
 impl Primaries {
@@ -157,7 +158,7 @@ impl Primaries {
         Primaries(arbitration.by_role().collect())
     }
 
-    /// Roles with another primary, or with none.
+    /// Roles with another primary, or now without one.
     fn changes(&self, now: &Primaries) -> Vec<(String, Option<StreamId>)> {
         let new = now.0.iter().filter(|(role, id)| self.0.get(*role) != Some(id));
         let new = new.map(|(role, id)| (role.clone(), Some(*id)));
@@ -166,7 +167,7 @@ impl Primaries {
     }
 }
 
-/// In a message; controllers without roles have the one without a name.
+/// The role for messages; controllers without roles have the one with the empty name.
 fn of_role(role: &str) -> String {
     if role.is_empty() { String::new() } else { format!(" of role {role}") }
 }
@@ -175,7 +176,7 @@ fn refuse<T>(error: ControlError) -> Result<T, Status> {
     Err(status(&error))
 }
 
-/// Does a request; the answer is to be given when the ticket says that it is kept.
+/// Executes a write; the answer may be sent when the ticket reports it as stored.
 fn write_to(
     device: &Device,
     request: &p4::WriteRequest,
@@ -201,7 +202,7 @@ fn write_to(
     Ok((ticket, done.map_err(|results| of_each(&results))))
 }
 
-/// Whether all updates are of tables, which wait for no worker.
+/// True if all updates are of table entries, which need no worker, and few.
 fn is_short(request: &p4::WriteRequest) -> bool {
     use p4::entity::Entity;
     let of_tables = |update: &p4::Update| {
@@ -281,7 +282,7 @@ impl Service {
         self,
         request: Request<Streaming<p4::StreamMessageRequest>>,
     ) -> Answer<Messages<p4::StreamMessageResponse>> {
-        // Waits for writes under way.
+        // Waits for writes in progress.
         let opened = self.blocking(|device| {
             let mut arbitration = device.arbitrate();
             let id = arbitration.open();
@@ -336,7 +337,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<Streaming<p4::StreamMessageRequest>>,
     ) -> Answer<Self::StreamChannelStream> {
-        // A task of its own: a client that goes while its stream is opened leaves none behind.
+        // In a separate task, so that a stream is closed properly if its client disconnects while it is opened.
         let opened = tokio::spawn(self.clone().do_stream(request)).await;
         let opened = opened.unwrap_or_else(|error| Err(Status::internal(error.to_string())));
         self.counted(Kind::Stream, opened)

@@ -1,7 +1,7 @@
-//! Errors as gRPC wants them: a status, and for a write one error for each update.
+//! Errors in the form of gRPC: a status, and for a write one error for each update.
 //!
-//! Details travel in the trailer `grpc-status-details-bin`, of which most clients take 8 KiB together with all other headers. Where the
-//! texts of all updates do not fit, they are cut, then left out; codes stay.
+//! Details are sent in the trailer `grpc-status-details-bin`; most clients accept 8 KiB for all headers together. If
+//! the texts of all updates do not fit, they are truncated, then omitted; codes stay.
 
 use prost::Message;
 use prost_types::Any;
@@ -11,12 +11,12 @@ use super::proto::google::rpc::Status as RpcStatus;
 use super::proto::p4::v1::Error as P4Error;
 use crate::control::ControlError;
 
-/// Bytes of details that fit, base64 and other headers considered.
+/// Bytes of details that fit, with base64 and other headers taken into account.
 const DETAILS_BYTES_MAX: usize = 5 << 10;
-/// Lengths to which texts are cut until all fit.
+/// Lengths to which texts are truncated until all fit.
 const TEXT_BYTES: [usize; 4] = [256, 80, 24, 0];
 
-/// The code for an error.
+/// The gRPC code of an error.
 pub fn code(error: &ControlError) -> Code {
     match error {
         ControlError::NotFound(_) | ControlError::NoEntry(_) => Code::NotFound,
@@ -38,7 +38,8 @@ pub fn status(error: &ControlError) -> Status {
     status_within(error, 1024)
 }
 
-/// The same for clients that take more than 8 KiB of headers: what stands for itself in a header takes a byte, a line feed three.
+/// Like [`status`], for clients that accept more than 8 KiB of headers: most characters take one byte in a header, a
+/// line feed takes three.
 pub fn status_within(error: &ControlError, bytes: usize) -> Status {
     let text = error.to_string();
     let shown = cut(&text, bytes);
@@ -53,7 +54,8 @@ fn cut(text: &str, bytes: usize) -> String {
     text[..end].to_owned()
 }
 
-/// The status of a request whose parts have results of their own: UNKNOWN, with one error for each (specification 1.5, section 10).
+/// The status of a request with a result for each of its parts: UNKNOWN, with one error for each (specification 1.5,
+/// section 10).
 pub fn of_each(results: &[Result<(), ControlError>]) -> Status {
     let failed = results.iter().filter(|result| result.is_err()).count();
     let message = format!("{failed} of {} updates failed", results.len());

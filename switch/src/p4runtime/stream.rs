@@ -1,7 +1,7 @@
-//! The stream of messages with each controller.
+//! The stream of messages to each controller.
 //!
-//! Each stream has a bounded queue of messages to its controller. A controller that reads nothing loses packets and
-//! notices, which its sender counts; where it would lose an arbitration update, its stream is closed.
+//! Each stream has a bounded queue of messages to its controller. A controller that does not read loses packets and
+//! notices, which the sender counts; if it would lose an arbitration update, its stream is closed.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -16,10 +16,10 @@ use super::proto::p4::v1 as p4;
 use crate::sync;
 use p4::stream_message_response::Update;
 
-/// Messages that wait for a controller.
+/// Maximum number of messages that wait for a controller.
 pub const WAITING_MAX: usize = 4096;
 
-/// A message to a controller, or why its stream ends.
+/// A message to a controller, or the status that ends its stream.
 pub type Message = Result<p4::StreamMessageResponse, Status>;
 
 /// All open streams.
@@ -33,17 +33,17 @@ impl Streams {
         sync::lock(&self.senders)
     }
 
-    /// A new stream.
+    /// Adds a new stream.
     pub fn add(&self, id: StreamId, sender: Sender<Message>) {
         self.senders().insert(id, sender);
     }
 
-    /// A stream ended.
+    /// Removes a stream that ended.
     pub fn remove(&self, id: StreamId) {
         self.senders().remove(&id);
     }
 
-    /// Notifies controllers of what they are now, in this order.
+    /// Sends these notices to their controllers, in order.
     pub fn notify(&self, device: u64, notices: Vec<Notice>) {
         let mut senders = self.senders();
         for notice in notices {
@@ -55,7 +55,7 @@ impl Streams {
         }
     }
 
-    /// Sends a message that may be lost: false, where its controller does not read.
+    /// Sends a message that may be lost: false if the queue is full or the stream is closed.
     pub fn send(&self, id: StreamId, update: Update) -> bool {
         let senders = self.senders();
         let Some(sender) = senders.get(&id) else { return false };
@@ -63,7 +63,8 @@ impl Streams {
     }
 }
 
-/// The message that says what a controller is now. A primary's status is OK, which is what a message without a status says.
+/// The message with the standing of a controller. For a primary the status is OK, which is also the meaning of a
+/// message without a status.
 fn arbitration(device_id: u64, notice: Notice) -> p4::StreamMessageResponse {
     let status = |code: tonic::Code, message: &str| {
         Some(RpcStatus { code: code as i32, message: message.into(), details: Vec::new() })

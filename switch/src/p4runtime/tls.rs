@@ -1,7 +1,8 @@
-//! TLS of the server for controllers, and of our own commands as its clients: certificates and keys from PEM files (RFC 7468).
+//! TLS of the server for controllers, and of this program's commands as its clients: certificates and keys from PEM
+//! files (RFC 7468).
 //!
-//! Not the protocol, which is rustls's (TLS 1.2, RFC 5246, and 1.3, RFC 8446). The files are read once, before the switch
-//! gives up its privileges, so a new certificate needs a restart.
+//! The protocol itself is in rustls (TLS 1.2, RFC 5246, and 1.3, RFC 8446). The files are read once, before the switch
+//! drops its privileges, so a new certificate needs a restart.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,21 +11,21 @@ use std::time::Duration;
 use crate::folder::FileError;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
 
-/// The longest file that is read; a chain of certificates has a few kilobytes.
+/// Maximum length of a file; a chain of certificates has a few kilobytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// A client that has not finished its handshake after this is cut off.
+/// Time limit for a client's handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A file of a certificate or a key that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PemError {
-    /// The system does not let it be read.
+    /// The operating system refuses to open or read it.
     #[error("{option} {source}")]
     Refused {
         /// The option that names it.
         option: &'static str,
-        /// The file, and what the system says.
+        /// The file, and the operating system's error.
         source: FileError,
     },
     /// It is a FIFO, a device or a folder.
@@ -48,19 +49,19 @@ pub enum PemError {
 /// The files of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Files<'a> {
-    /// The certificate of the switch, and those that lead to its authority.
+    /// The certificate of the switch, with those up to its authority.
     pub cert: &'a Path,
     /// Its private key.
     pub key: &'a Path,
-    /// The authorities whose clients are served; none: every client is.
+    /// The authorities of accepted clients; `None` accepts every client.
     pub client_ca: Option<&'a Path>,
 }
 
 impl Files<'_> {
-    /// Reads them.
+    /// Reads the files.
     ///
     /// # Errors
-    /// One cannot be read; the text names its option. What is in them is checked by the server that gets them.
+    /// One cannot be read; the text names its option. The server checks their contents.
     pub fn read(self) -> Result<ServerTlsConfig, PemError> {
         let identity =
             Identity::from_pem(pem("--tls-cert", self.cert)?, pem("--tls-key", self.key)?);
@@ -75,12 +76,12 @@ impl Files<'_> {
 pub struct ClientFiles<'a> {
     /// The authorities whose switches are trusted.
     pub ca: &'a Path,
-    /// The client's certificate and private key, for a switch that asks for one.
+    /// The client's certificate and private key, for a switch that requires them.
     pub identity: Option<(&'a Path, &'a Path)>,
 }
 
 impl ClientFiles<'_> {
-    /// Reads them.
+    /// Reads the files.
     ///
     /// # Errors
     /// As [`Files::read`].

@@ -1,6 +1,6 @@
 //! Bytestrings of P4Runtime: unsigned numbers in network order (specification 1.5, section 8.3).
 //!
-//! Zero bytes in front are accepted in any number; answers have none. The empty string is no number.
+//! Leading zero bytes are accepted in any number; answers have none. The empty string is not a number.
 
 /// A number in the fewest bytes: `0` is one byte.
 pub fn shortest(value: u128) -> Vec<u8> {
@@ -9,7 +9,7 @@ pub fn shortest(value: u128) -> Vec<u8> {
     bytes[zeros..].to_vec()
 }
 
-/// Why a bytestring is no number of a width.
+/// Why a bytestring is not a number of a width.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     /// No bytes.
@@ -25,7 +25,7 @@ pub enum ValueError {
     },
 }
 
-/// The number of a bytestring that fits into so many bits (128 at most).
+/// The number of a bytestring that fits into `bits` bits (128 at most).
 ///
 /// # Errors
 /// It is empty, or too wide.

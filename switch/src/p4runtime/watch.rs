@@ -1,10 +1,10 @@
-//! What depends on links: members of groups with a `watch_port`, copies with backup replicas (P4Runtime specification 1.5, sections 9.2.2
-//! and 9.5).
+//! Objects that depend on links: groups with a `watch_port` of a member, copies with backup replicas (P4Runtime
+//! specification 1.5, sections 9.2.2 and 9.5).
 //!
-//! A group or session that depends on a link, or a group with a `max_size`, is kept as its controller wrote it. The device gets what is left of it while ports are down:
-//! without the members that watch them; with the first backup that is up in the place of a copy. A copy of which no
-//! port is up stays where it was. Ports are looked at when the device says that a link changed: some hundred microseconds after the
-//! device has seen it.
+//! A group or session that depends on a link, or a group with a `max_size`, is stored as its controller wrote it. While
+//! ports are down, the device has a reduced form of it: without the members that watch them, and with the first backup
+//! that is up in place of a copy. A copy without a port that is up is left unchanged. Ports are checked when the device
+//! reports the change of a link: some hundred microseconds after the device has detected it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use p4::entity::Entity as Message;
 use p4::packet_replication_engine_entry::Type as Replication;
 use p4::replica::PortKind;
 
-/// What names a group or session.
+/// The identity of a group or session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     /// A group of an action profile.
@@ -27,14 +27,14 @@ pub enum Name {
     Session(u32),
 }
 
-/// Groups and sessions of which the device does not have all, and the ports that are down.
+/// Groups and sessions that the device may have in a reduced form, and the ports that are down.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     wanted: BTreeMap<Name, Message>,
     down: BTreeSet<u16>,
 }
 
-/// The name of a group or session; `None` for other messages.
+/// The identity of a group or session; `None` for other messages.
 pub fn name(message: &Message) -> Option<Name> {
     Some(match message {
         Message::ActionProfileGroup(group) => Name::Group(group.action_profile_id, group.group_id),
@@ -57,7 +57,7 @@ fn replicas(message: &mut Message) -> Option<&mut Vec<p4::Replica>> {
 /// The port of a `watch_port`.
 ///
 /// # Errors
-/// [`ControlError::OutOfRange`]: it is no number of a port.
+/// [`ControlError::OutOfRange`]: it is not the number of a port.
 #[expect(deprecated, reason = "clients of P4Runtime 1.3 still send the port as a number")]
 pub fn watched(kind: &WatchKind) -> Result<u16> {
     match kind {
@@ -67,7 +67,7 @@ pub fn watched(kind: &WatchKind) -> Result<u16> {
     }
 }
 
-/// Whether a `watch_port` is empty, which is none.
+/// True if a `watch_port` is empty, which means none.
 fn is_unset(kind: &WatchKind) -> bool {
     matches!(kind, WatchKind::WatchPort(port) if port.is_empty())
 }
@@ -77,7 +77,7 @@ pub fn watch_port(port: u16) -> WatchKind {
     WatchKind::WatchPort(replication::port_bytes(port))
 }
 
-/// Whether links decide what the device has of it.
+/// True if the state of links determines the form in the device.
 fn has_links(message: &Message) -> bool {
     match message {
         Message::ActionProfileGroup(group) => {
@@ -87,10 +87,10 @@ fn has_links(message: &Message) -> bool {
     }
 }
 
-/// A message that says more than the device has, with its ports in the shortest form; `None` where it does not.
+/// A message whose form in the device may be reduced, with its ports in the shortest form; `None` for any other.
 ///
 /// # Errors
-/// A port is none, or a backup is the same as its replica.
+/// Not a port, or a backup equal to its replica.
 fn dependent(message: &Message) -> Result<Option<Message>> {
     let mut message = message.clone();
     let mut depends = false;
@@ -123,7 +123,7 @@ fn dependent(message: &Message) -> Result<Option<Message>> {
     Ok(depends.then_some(message))
 }
 
-/// Replicas and their backups: a port is once in a replica, and a port with its instance once in all.
+/// Checks replicas and their backups: each port is once in a replica, and each port with its instance once in all.
 fn distinct(replicas: &[p4::Replica]) -> Result<()> {
     let mut seen = BTreeSet::new();
     for replica in replicas {
@@ -148,15 +148,15 @@ fn distinct(replicas: &[p4::Replica]) -> Result<()> {
 }
 
 impl Watch {
-    /// Which ports are down.
+    /// True if the port is down.
     pub fn is_down(&self, port: u16) -> bool {
         self.down.contains(&port)
     }
 
-    /// What the device is to have of a group or session now; and how it is to be kept, if it says more than that.
+    /// The current form of a group or session for the device; and the form to store, if they can differ.
     ///
     /// # Errors
-    /// It names ports that cannot be.
+    /// It has invalid ports.
     pub fn effective(&self, message: &Message) -> Result<(Message, Option<Message>)> {
         let Some(wanted) = dependent(message)? else { return Ok((message.clone(), None)) };
         Ok((self.left_of(&wanted), Some(wanted)))
@@ -185,7 +185,7 @@ impl Watch {
         left
     }
 
-    /// A group or session was written, or is gone.
+    /// Stores a group or session that was written, or removes it.
     pub fn set(&mut self, name: Name, wanted: Option<Message>) {
         match wanted {
             Some(message) => _ = self.wanted.insert(name, message),
@@ -193,7 +193,7 @@ impl Watch {
         }
     }
 
-    /// The `max_size` that a group was inserted with.
+    /// The `max_size` with which a group was inserted.
     pub fn max_size(&self, name: Name) -> i32 {
         match self.wanted.get(&name) {
             Some(Message::ActionProfileGroup(group)) => group.max_size,
@@ -201,17 +201,17 @@ impl Watch {
         }
     }
 
-    /// A group or session as its controller wrote it, where that is more than the device has.
+    /// A group or session as its controller wrote it, if the form in the device may be reduced.
     pub fn wanted(&self, name: Name) -> Option<&Message> {
         self.wanted.get(&name)
     }
 
-    /// All that is kept.
+    /// All stored groups and sessions.
     pub fn all(&self) -> impl Iterator<Item = (Name, &Message)> {
         self.wanted.iter().map(|(name, wanted)| (*name, wanted))
     }
 
-    /// A link changed: what the device is to have now of what depends on it.
+    /// Records the change of a link; returns the new forms for the device of all that depends on links.
     pub fn link(&mut self, port: u16, is_up: bool) -> Vec<Message> {
         let changed = if is_up { self.down.remove(&port) } else { self.down.insert(port) };
         if !changed {
@@ -225,19 +225,19 @@ impl Watch {
         dependent.map(|wanted| self.left_of(wanted)).collect()
     }
 
-    /// All links, as they are: what the device is to have now of all that depends on any.
+    /// Records the state of all links; returns the new forms for the device of all that depends on links.
     pub fn links(&mut self, down: BTreeSet<u16>) -> Vec<Message> {
         self.down = down;
         self.left()
     }
 
-    /// Nothing depends on links any more.
+    /// Removes all groups and sessions.
     pub fn clear(&mut self) {
         self.wanted.clear();
     }
 }
 
-/// The weight and port of an action of a set.
+/// The weight and watched port of an action of a set.
 ///
 /// # Errors
 /// As [`watched`].

@@ -17,10 +17,10 @@ use p4::entity::Entity as Message;
 use p4::update::Type;
 use step::{Step, keeps_action, step};
 
-/// Does the updates of a request. What comes back first is kept, if anything was done, when the ticket says so.
+/// Executes the updates of a request. The ticket reports when they are stored, if any was done.
 ///
 /// # Errors
-/// A result for each update, where one failed.
+/// A result for each update, if one failed.
 pub fn write(
     device: &Device,
     schema: &Schema,
@@ -45,9 +45,9 @@ fn in_unit(
 ) -> std::result::Result<(), Vec<Result<()>>> {
     let kept = device.kept();
     let concerned = kept.is_concerned(updates).map_err(|error| vec![Err(error); updates.len()])?;
-    // Held, if there is any, until it agrees with the device again.
+    // Locked, if needed, until it agrees with the device again.
     let mut kept = concerned.then_some(kept);
-    // Held from the choice of what the device gets until it has it, so that no link changes in between.
+    // Locked from the choice of the device's form until the device has it, so that no link changes in between.
     let mut watch = updates.iter().any(touches_groups(schema)).then(|| device.watch());
     let mut pending = Pending::new(watch.as_deref());
     let done = match mode {
@@ -86,7 +86,7 @@ fn in_unit(
     done
 }
 
-/// Whether an update is about a group or session, or may make a group.
+/// True if an update refers to a group or session, or may create a group.
 fn touches_groups(schema: &Schema) -> impl Fn(&p4::Update) -> bool + '_ {
     |update| {
         let message = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
@@ -94,13 +94,13 @@ fn touches_groups(schema: &Schema) -> impl Fn(&p4::Update) -> bool + '_ {
     }
 }
 
-/// What updates want of groups and sessions, until it is known which of them are done.
+/// Changes of groups and sessions by updates, until it is known which of those are done.
 struct Pending<'a> {
     watch: Option<&'a Watch>,
-    /// The update, the group or session, and what is wanted of it if it depends on links.
+    /// The update, the group or session, and the form to store if it depends on links.
     changed: Vec<(usize, Name, Option<Message>)>,
     at: usize,
-    /// Numbers of members and groups that earlier updates of the same batch took.
+    /// Numbers of members and groups that earlier updates of the same batch use.
     taken: u32,
 }
 
@@ -109,7 +109,8 @@ impl<'a> Pending<'a> {
         Pending { watch, changed: Vec::new(), at: 0, taken: 0 }
     }
 
-    /// The `max_size` of a group as earlier updates and requests left it; `None`: it has none, or is not there.
+    /// The `max_size` of a group after earlier updates and requests; `None` if none is stored though `group` has one:
+    /// it has none in the device, or does not exist.
     fn max_size(&self, group: &p4::ActionProfileGroup) -> Option<i32> {
         let name = Name::Group(group.action_profile_id, group.group_id);
         let earlier = self.changed.iter().rev().find(|(_, of, _)| *of == name);
@@ -121,7 +122,7 @@ impl<'a> Pending<'a> {
         (kept != 0 || group.max_size == 0).then_some(kept)
     }
 
-    /// What the device gets of a message while links are as they are.
+    /// The form of a message for the device in the current state of links.
     fn effective(&mut self, message: &Message, deleted: bool) -> Result<Message> {
         let Some(watch) = self.watch else { return Ok(message.clone()) };
         let (effective, wanted) = watch.effective(message)?;
@@ -132,7 +133,7 @@ impl<'a> Pending<'a> {
     }
 }
 
-/// All or nothing.
+/// Executes all updates or none.
 fn atomic(
     device: &Device,
     unit: &mut Unit<'_>,
@@ -143,7 +144,7 @@ fn atomic(
     let control = &device.control;
     let (mut all, mut places) =
         (Vec::with_capacity(updates.len()), Vec::with_capacity(updates.len()));
-    // Tried on a copy, which takes the place of the original when the device has done the rest.
+    // Tried on a copy, which replaces the original when the device has done the rest.
     let mut digests = updates.iter().any(|one| digest(one).is_some()).then(|| device.digests());
     let mut tried = digests.as_deref().cloned();
     for (at, update) in updates.iter().enumerate() {
@@ -178,7 +179,7 @@ fn atomic(
     Ok(())
 }
 
-/// The digest that an update is about.
+/// The digest that an update refers to.
 fn digest(update: &p4::Update) -> Option<&p4::DigestEntry> {
     match update.entity.as_ref()?.entity.as_ref()? {
         Message::DigestEntry(entry) => Some(entry),
@@ -219,7 +220,7 @@ fn refused(count: usize, at: usize, error: ControlError) -> Vec<Result<()>> {
     results
 }
 
-/// Each on its own. Single updates that follow each other go to the device together.
+/// Executes each update on its own. Adjacent updates of one change each are sent to the device together.
 fn each(
     device: &Device,
     unit: &mut Unit<'_>,
@@ -248,7 +249,7 @@ fn each(
             results[at] = write_digest(&mut device.digests(), schema, update.r#type, entry);
             continue;
         }
-        // What is asked of the device while translating sees the updates before.
+        // A translation that reads from the device must see the earlier updates.
         if is_one_shot(schema, update) || keeps_action(update) {
             flush(unit, &mut waiting, &mut places, &mut results);
         }
@@ -289,7 +290,7 @@ fn invalid<T>(text: &str) -> Result<T> {
     Err(ControlError::InvalidArgument(text.into()))
 }
 
-/// The profile of `id`, or every one.
+/// The table of profile `id`, or `None` for all.
 ///
 /// # Errors
 /// [`ControlError::NotFound`].

@@ -1,15 +1,15 @@
-//! The place of a port that is not here: another worker of the same device has it, or it was removed.
+//! A stand-in for a port that this worker does not have: another worker owns it, or it was removed.
 //!
-//! It has the name and the abilities of the port, so that programs, groups and reports see all ports
-//! everywhere. It moves nothing: packets for another worker's port are handed over before they come here, and a
-//! removed port's number is unknown to the program.
+//! It has the name and the capabilities of the port, so that programs, groups and reports are the same at all workers.
+//! It moves no frames: packets for another worker's port are handed over before, and the number of a removed port does
+//! not exist for the program.
 
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
 
 use super::{LinkState, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame};
 
-/// The place of a port.
+/// The stand-in for a port.
 #[derive(Clone, Debug)]
 pub struct AbsentPort {
     name: String,
@@ -17,7 +17,7 @@ pub struct AbsentPort {
 }
 
 impl AbsentPort {
-    /// The place of this port.
+    /// A stand-in for this port.
     pub fn like(port: &dyn Port) -> AbsentPort {
         AbsentPort { name: port.name().to_owned(), caps: port.caps() }
     }
@@ -42,7 +42,7 @@ impl Port for AbsentPort {
         Ok(0)
     }
 
-    /// Gives everything up: frames for the port are handed over before.
+    /// Gives all frames up: frames for the port are handed over before.
     fn tx_burst(
         &mut self,
         mem: &mut PacketMemory,
@@ -58,7 +58,7 @@ impl Port for AbsentPort {
         PortStats::default()
     }
 
-    /// It never brings a frame, and never reports that it cannot send: the owner of the port does.
+    /// It never receives a frame, and never reports that it cannot send: the owner of the port does.
     fn link_state(&mut self, _: Time) -> LinkState {
         LinkState::Ended
     }

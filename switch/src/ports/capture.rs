@@ -20,8 +20,7 @@ use crate::pcap::{
 type Source = Box<dyn Read + Send>;
 type Sink = Box<dyn Write + Send>;
 
-/// The private link type that stands for Omni-Path in capture files, which have no number of their
-/// own for it: LINKTYPE_USER0.
+/// The private link type used for Omni-Path in capture files, for which there is no registered number: LINKTYPE_USER0.
 pub const LINK_OPA: u16 = 147;
 
 /// A port on capture files.
@@ -30,37 +29,37 @@ pub struct CapturePort {
     link: LinkType,
     /// The link-type number of the input; every record must have it.
     number: u16,
-    /// ERF records are read as they are, and not for the frames in them.
+    /// ERF records are delivered whole, not as the frames in them.
     erf_as_is: bool,
-    /// The link of the frames in ERF records, once it is known: a port has one.
+    /// The link type of the frames in ERF records, from the first of them: a port has only one.
     inner: Option<LinkType>,
     reads: bool,
     /// The file header of the input, if that is pcap.
     header: Option<PcapHeader>,
     input: Option<PcapReader<Source>>,
-    /// The reader stands on a record that was not delivered yet.
+    /// The current record of the reader was not delivered yet.
     pending: bool,
-    /// The output file before it is begun.
+    /// Path of the output file, until it is begun.
     out: Option<PathBuf>,
     output: Option<PcapWriter<Sink>>,
     pace: Pace,
-    /// Its number, of which a capture of a switch may have the records.
+    /// The port's number; from a capture of a switch it takes only the records of that port.
     as_port: Option<u16>,
-    /// The capture's time that is [`Time::ZERO`]; the first record's if it is not set.
+    /// The capture's time at [`Time::ZERO`]; by default the first record's.
     origin: Option<Timestamp>,
-    /// Damage found behind records that were delivered first.
+    /// Damage found after records that were delivered first.
     late: Option<PortError>,
     stats: PortStats,
 }
 
-/// A link type of a capture that says nothing to a port.
+/// Why a link type of a capture cannot be used by a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoLink {
-    /// A private number, which means what its user says.
+    /// A private number, whose meaning the user must give.
     #[error("link type {0} is private: say link=... what it is")]
     Private(u16),
-    /// A link that is not known here.
+    /// An unsupported link type.
     #[error(
         "link type {number}, {name}, is not supported: known are Ethernet (1), InfiniBand (247) and ERF (197)"
     )]
@@ -70,19 +69,19 @@ pub enum NoLink {
         /// Its name, where it is registered.
         name: &'static str,
     },
-    /// The file and the user say different things.
+    /// The file and the user give different link types.
     #[error("the file says {known} (link type {number}), the port says link={given}")]
     Another {
         /// Its number.
         number: u16,
-        /// What that is.
+        /// Its meaning.
         known: LinkType,
-        /// What the user says.
+        /// The link type that the user gave.
         given: LinkType,
     },
 }
 
-/// What a link-type number is here, refused by name otherwise. `given` is the user's `link=`.
+/// The link type of a link-type number; an unsupported one is refused by name. `given` is the user's `link=`.
 ///
 /// # Errors
 /// See [`NoLink`].
@@ -91,7 +90,7 @@ pub fn link_of(number: u16, given: Option<LinkType>) -> Result<LinkType, NoLink>
         LINK_ETHERNET => LinkType::Ethernet,
         LINK_INFINIBAND => LinkType::Infiniband,
         LINK_ERF => LinkType::Erf,
-        // Private numbers mean what the user says.
+        // The user gives the meaning of a private number.
         147..=162 => match given {
             Some(link) => return Ok(link),
             None if number == LINK_OPA => LinkType::Opa,
@@ -108,7 +107,7 @@ pub fn link_of(number: u16, given: Option<LinkType>) -> Result<LinkType, NoLink>
     }
 }
 
-/// The link-type number that a link is written with.
+/// The link-type number with which a link is written.
 pub fn number_of(link: LinkType) -> u16 {
     match link {
         LinkType::Ethernet => LINK_ETHERNET,
@@ -119,8 +118,8 @@ pub fn number_of(link: LinkType) -> u16 {
 }
 
 impl CapturePort {
-    /// Opens the input of a `pcap:` specification. The output is begun, and what was in it is gone, when the port is used
-    /// first: a device that cannot be built empties no file.
+    /// Opens the input of a `pcap:` specification. The output is created, and truncated, only when the port is first
+    /// used: a device that cannot be built empties no file.
     ///
     /// # Errors
     /// A file that cannot be opened or read as a capture, or an unsupported link type.
@@ -128,8 +127,8 @@ impl CapturePort {
         CapturePort::open_as(spec, None)
     }
 
-    /// The same for the port with this number: of a capture of a switch it takes what came in by the port of that number, where that is in
-    /// it, and else what came in by any.
+    /// Like [`CapturePort::open`], for the port with this number: from a capture of a switch it takes the records
+    /// received by the port of that number if there are any, or else those received by any port.
     ///
     /// # Errors
     /// As [`CapturePort::open`].
@@ -179,7 +178,7 @@ impl CapturePort {
             let inner = first.map(|inner| inner.link_type());
             self.link = given.or(inner).unwrap_or(LinkType::Ethernet);
             (self.inner, self.number) = (Some(self.link), number);
-            // What is written are frames.
+            // The output contains the frames, not the records.
             self.header = None;
             return Ok(());
         }
@@ -191,7 +190,7 @@ impl CapturePort {
         Ok(())
     }
 
-    /// Writes pcapng if the name ends so; else pcap with the header of the input, if that is pcap.
+    /// Creates the output: pcapng if the name ends so, else pcap with the header of the input, if that is pcap.
     fn begin_output(&mut self) -> Result<(), PortError> {
         let Some(path) = self.out.take() else { return Ok(()) };
         let file = create_output(&path).map_err(|source| PortError::Io {
@@ -219,16 +218,15 @@ impl CapturePort {
         PortError::Capture { port: self.name.clone(), source }
     }
 
-    /// Sets the capture time that is [`Time::ZERO`], so that several files share one clock.
+    /// Sets the capture time of [`Time::ZERO`], so that several files share one clock.
     pub fn set_origin(&mut self, origin: Timestamp) {
         self.origin = Some(origin);
     }
 
-    /// The capture time of the next record, `None` at the end: the earliest of all inputs is their
-    /// common origin.
+    /// The capture time of the next record, `None` at the end: the earliest of all inputs is their common origin.
     ///
     /// # Errors
-    /// The file cannot be read on.
+    /// Reading the file failed.
     pub fn next_timestamp(&mut self) -> Result<Option<Timestamp>, PortError> {
         Ok(if self.find_next()? { self.peek().map(|record| record.time) } else { None })
     }
@@ -236,7 +234,7 @@ impl CapturePort {
     /// When the next record is due, in the device's time.
     ///
     /// # Errors
-    /// The file cannot be read on.
+    /// Reading the file failed.
     pub fn next_time(&mut self) -> Result<Option<Time>, PortError> {
         Ok(self.next_timestamp()?.map(|time| self.device_time(time)))
     }
@@ -245,8 +243,8 @@ impl CapturePort {
         self.input.as_ref().and_then(PcapReader::record)
     }
 
-    /// Makes the reader stand on an undelivered record; false at the end of the input. A damaged
-    /// input ends at the damage, reported once.
+    /// Moves the reader to an undelivered record; false at the end of the input. A damaged input ends at the damage,
+    /// reported once.
     fn find_next(&mut self) -> Result<bool, PortError> {
         if self.pending {
             return Ok(true);
@@ -274,7 +272,8 @@ impl CapturePort {
         }
     }
 
-    /// What a switch has recorded leaving or dropped has come in before, and so has what came in by another port.
+    /// True for a record of a switch that is not to be received by this port: frames sent or dropped were received
+    /// before, and others belong to another port.
     fn is_of_another(&self) -> bool {
         let seen = self.peek().and_then(|record| Seen::read(record.interface_name?, None));
         seen.is_some_and(|seen| {
@@ -282,7 +281,7 @@ impl CapturePort {
         })
     }
 
-    /// Its own number, where the capture has a port with that.
+    /// Its own number, if the capture contains a port with that number.
     fn recorded_port(&self) -> Option<u16> {
         let mut names = self.input.as_ref()?.interface_names();
         let is_there = names.any(|name| {
@@ -292,7 +291,7 @@ impl CapturePort {
         self.as_port.filter(|_| is_there)
     }
 
-    /// What of a capture of a switch it takes; `None` for the capture of another program.
+    /// A message about which part of a capture of a switch is taken; `None` for the capture of another program.
     pub fn taken_note(&self) -> Option<String> {
         let mut names = self.input.as_ref()?.interface_names();
         names.find_map(|name| Seen::read(name, None))?;
@@ -303,7 +302,8 @@ impl CapturePort {
         ))
     }
 
-    /// The record holds a frame for this port. ERF records may hold other things, or a frame of another link.
+    /// True if the record contains a frame for this port. ERF records may contain other data, or a frame of another
+    /// link type.
     fn is_wanted(&self) -> bool {
         let Some(record) = self.peek() else { return false };
         if record.link != LINK_ERF || self.erf_as_is {
@@ -400,7 +400,7 @@ impl Port for CapturePort {
             match self.deliver(mem, now, out) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // What was read before the damage is delivered; the damage is reported by the next call.
+                // Records before the damage are delivered; the next call reports the damage.
                 Err(error) if out.len() == before => return Err(error),
                 Err(error) => {
                     self.late = Some(error);

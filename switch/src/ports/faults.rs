@@ -1,8 +1,8 @@
-//! A port whose cable is bad: frames are lost, corrupted, delayed, overtaken or doubled, by chance with a seed.
+//! A port with a faulty cable: frames are lost, corrupted, delayed, reordered or duplicated, at random with a seed.
 //!
-//! A decorator of any [`Port`], in both directions, each chance a stream of its own. The device above sees what it would see
-//! on a bad cable: a frame that is lost on the way out was sent, one that is lost on the way in never arrived. All of it is
-//! counted in [`FaultReport`]. It has no clock: a frame that is late is due at a time, and waits for a call.
+//! A decorator of any [`Port`], in both directions, with a random stream for each kind of fault. To the device it looks
+//! like a faulty cable: a frame lost on transmission counts as sent, one lost on reception never arrived. All faults
+//! are counted in [`FaultReport`]. It has no clock: a delayed frame has a due time and waits for a call.
 
 pub mod chance;
 
@@ -16,30 +16,30 @@ use super::absent::AbsentPort;
 use super::{LinkState, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame};
 use chance::{Chances, FaultSetup, flip_bit};
 
-/// Frames that are under way in one direction, at most; more are lost as `overflowed`.
+/// Maximum number of frames in transit in one direction; more are lost as `overflowed`.
 const UNDER_WAY_MAX: usize = 1024;
 
-/// What happened in one direction.
+/// Faults in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FaultCounters {
-    /// Frames that vanished by chance.
+    /// Frames lost at random.
     pub lost: u64,
-    /// Frames with a bit turned over.
+    /// Frames with a flipped bit.
     pub corrupted: u64,
     /// Frames that were sent twice.
     pub duplicated: u64,
-    /// Frames that fell behind.
+    /// Frames delayed behind later ones.
     pub reordered: u64,
-    /// Frames that were delayed, those that fell behind among them.
+    /// Frames that were delayed, reordered ones included.
     pub delayed: u64,
-    /// Frames that vanished because too many were under way.
+    /// Frames lost because too many were in transit.
     pub overflowed: u64,
-    /// Frames under way now.
+    /// Frames in transit now.
     pub under_way: u64,
 }
 
 impl FaultCounters {
-    /// Every counter that only rises, with its name.
+    /// All counters that never decrease, with their names.
     pub fn named(&self) -> [(&'static str, u64); 6] {
         [
             ("lost", self.lost),
@@ -66,17 +66,17 @@ impl FaultCounters {
     }
 }
 
-/// What happened on a port, by direction.
+/// Faults of a port, by direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FaultReport {
-    /// On the way in.
+    /// On reception.
     pub received: FaultCounters,
-    /// On the way out.
+    /// On transmission.
     pub sent: FaultCounters,
 }
 
 impl FaultReport {
-    /// With what happened on another queue of the same link.
+    /// The sum with the faults of another queue of the same link.
     pub fn and(&self, other: &FaultReport) -> FaultReport {
         FaultReport {
             received: self.received.and(&other.received),
@@ -85,7 +85,7 @@ impl FaultReport {
     }
 }
 
-/// What both directions have in their frames.
+/// Operations on frames that both directions need.
 trait Frame {
     fn buf(&mut self) -> (&mut Buf, u16, u32);
     fn copy(&self, buf: Buf, data_off: u16) -> Self;
@@ -123,7 +123,7 @@ impl Frame for TxFrame {
 /// One direction of the cable.
 struct Direction<F> {
     chances: Chances,
-    /// In the order of their times.
+    /// In the order of their due times.
     under_way: VecDeque<(Time, F)>,
     counters: FaultCounters,
 }
@@ -134,7 +134,7 @@ impl<F: Frame> Direction<F> {
         Direction { chances, under_way: VecDeque::new(), counters: FaultCounters::default() }
     }
 
-    /// Puts a frame on the way that enters the cable at `at`.
+    /// Draws the fate of a frame that enters the cable at `at`, and puts it in transit.
     fn enter(&mut self, mem: &mut PacketMemory, at: Time, mut frame: F) {
         let fate = self.chances.draw();
         if fate.is_lost {
@@ -164,12 +164,12 @@ impl<F: Frame> Direction<F> {
             self.counters.overflowed += 1;
             return mem.free(frame.into_buf());
         }
-        // Nearly always the last: frames enter in order.
+        // Nearly always at the end: frames enter in order.
         let behind = self.under_way.iter().rev().take_while(|(at, _)| *at > due).count();
         self.under_way.insert(self.under_way.len() - behind, (due, frame));
     }
 
-    /// Takes the next frame that is through by `now`.
+    /// Takes the next frame that is due by `now`.
     fn leave(&mut self, now: Time) -> Option<(Time, F)> {
         self.under_way.front().filter(|(due, _)| *due <= now)?;
         self.under_way.pop_front()
@@ -188,20 +188,20 @@ impl<F: Frame> Direction<F> {
     }
 }
 
-/// A port behind a bad cable.
+/// A port with a faulty cable.
 pub struct FaultyPort {
     inner: Box<dyn Port>,
     inward: Direction<RxFrame>,
     outward: Direction<TxFrame>,
-    /// Frames that are through and that the port had no room for.
+    /// Due frames for which the port had no room.
     ready: Vec<TxFrame>,
     fresh: Vec<RxFrame>,
-    /// An error of sending that was met while receiving.
+    /// An error of sending that occurred during reception.
     late: Option<PortError>,
 }
 
 impl FaultyPort {
-    /// Puts a cable with these faults on a port.
+    /// Adds a cable with these faults to a port.
     pub fn new(inner: Box<dyn Port>, setup: FaultSetup) -> FaultyPort {
         FaultyPort {
             inner,
@@ -219,7 +219,7 @@ impl FaultyPort {
         self.ready.drain(..).for_each(|frame| mem.free(frame.buf));
     }
 
-    /// Hands the port what is through by `now`.
+    /// Sends the frames that are due by `now`.
     fn push(&mut self, mem: &mut PacketMemory, now: Time) -> Result<(), PortError> {
         while self.ready.len() < UNDER_WAY_MAX
             && let Some((due, frame)) = self.outward.leave(now)
@@ -230,7 +230,7 @@ impl FaultyPort {
         if self.ready.is_empty() {
             return Ok(());
         }
-        // A burst ends behind a frame that the port gives up.
+        // A burst ends at a frame that the port gives up.
         loop {
             let done = self.inner.tx_burst(mem, now, &mut self.ready)?;
             if done.dropped == 0 || self.ready.is_empty() {
@@ -293,7 +293,7 @@ impl Port for FaultyPort {
         frames: &mut Vec<TxFrame>,
     ) -> Result<TxDone, PortError> {
         self.push(mem, now)?;
-        // While the port has no room for what is through, the cable takes nothing more.
+        // While the port has no room for due frames, the cable takes no more.
         if !self.ready.is_empty() {
             return Ok(TxDone::default());
         }
@@ -301,7 +301,7 @@ impl Port for FaultyPort {
         for frame in frames.drain(..) {
             self.outward.enter(mem, frame.end, frame);
         }
-        // They are on the cable by now.
+        // Errors from here on are not about these frames: they are on the cable.
         let failure = self.push(mem, now).err();
         self.late = self.late.take().or(failure);
         Ok(TxDone { sent, dropped: 0 })
@@ -312,7 +312,7 @@ impl Port for FaultyPort {
         under_way.into_iter().chain(self.inner.next_arrival()).min()
     }
 
-    /// What had no room waits for the next poll.
+    /// Frames without room wait for the next poll.
     fn is_always_polled(&self) -> bool {
         true
     }
@@ -329,7 +329,7 @@ impl Port for FaultyPort {
         Some(self.inward.chances.setup()).filter(FaultSetup::can_happen)
     }
 
-    /// What is under way goes on as it was.
+    /// Frames in transit are not affected.
     fn set_faults(&mut self, setup: FaultSetup) -> bool {
         self.inward.chances = Chances::new(setup, 0);
         self.outward.chances = Chances::new(setup, 1);
@@ -338,7 +338,7 @@ impl Port for FaultyPort {
 
     fn link_state(&mut self, now: Time) -> LinkState {
         match self.inner.link_state(now) {
-            // The input has ended, what came out of it is still on the way.
+            // The input has ended, but its last frames are still in transit.
             LinkState::Ended if self.next_arrival().is_some() || !self.ready.is_empty() => {
                 LinkState::Up
             }
@@ -346,7 +346,7 @@ impl Port for FaultyPort {
         }
     }
 
-    /// What is under way is lost with the cable.
+    /// Frames in transit are lost with the cable.
     fn take_inner(&mut self, mem: &mut PacketMemory) -> Option<Box<dyn Port>> {
         self.drop_all(mem);
         let place = Box::new(AbsentPort::like(self.inner.as_ref()));

@@ -1,8 +1,8 @@
-//! Which files ports write: none takes the place of a file that is read, or that is written elsewhere.
+//! Checks of the files that ports write: none may be a file that is also read, or that is written elsewhere.
 //!
-//! All of them are looked at before anything is opened, so that a mistake empties no file. A file is its device and
-//! inode; one that is not there yet is its folder and name. What is no regular file (`/dev/null`, a FIFO) loses nothing
-//! and may be named often. This opens no port and keeps nothing open.
+//! All are checked before anything is opened, so that a mistake empties no file. A file is identified by device and
+//! inode; one that does not exist yet by folder and name. A file that is not regular (`/dev/null`, a FIFO) loses no
+//! data and may be named several times. This module opens no port and keeps no file open.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -25,10 +25,10 @@ pub enum OutputError {
     /// The program is read from it.
     #[error("{}: the program is read from this file: write another one", .0.display())]
     Source(PathBuf),
-    /// Two ports are recorded in it, which name it in two ways.
+    /// Two ports are recorded into it under two different paths.
     #[error("{}: ports {one} and {two} are recorded in this one file: name it alike", .file.display())]
     TwoNames {
-        /// The file, as the second names it.
+        /// The path of the second port.
         file: PathBuf,
         /// A port.
         one: u16,
@@ -41,18 +41,18 @@ pub enum OutputError {
     /// It is the output of a port, and a capture.
     #[error("{}: an output and a capture cannot be one file", .0.display())]
     OutputAndCapture(PathBuf),
-    /// The system refuses to write it.
+    /// The operating system refuses to write it.
     #[error("port {port}: {source}")]
     Refused {
         /// The port.
         port: u16,
-        /// The file, and what the system says.
+        /// The file, and the operating system's error.
         source: FileError,
     },
 }
 
 impl OutputError {
-    /// What the system says, where it refuses to write the file.
+    /// The operating system's error, if it refuses to write the file.
     pub fn refused(&self) -> Option<&io::Error> {
         match self {
             OutputError::Refused { source, .. } => Some(&source.source),
@@ -61,12 +61,12 @@ impl OutputError {
     }
 }
 
-/// What a file is, by whatever name.
+/// The identity of a file, independent of its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {
-    /// Device and inode.
+    /// Device and inode of an existing file.
     There(u64, u64),
-    /// Where it will be.
+    /// Path of a file that does not exist yet.
     NotYet(PathBuf),
 }
 
@@ -79,7 +79,7 @@ struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// The file itself, behind links to nothing.
+    /// The file itself, behind symbolic links.
     fn target(&self) -> &Path {
         match &self.identity {
             Identity::There(..) => self.path,
@@ -88,11 +88,11 @@ impl Output<'_> {
     }
 }
 
-/// Checks the output and capture files of ports against each other, against the ports' inputs, and against `sources`, the
-/// files that the program was read from. Each of them can be written, or is reported here.
+/// Checks the output and capture files of ports against each other, against the ports' inputs, and against `sources`,
+/// the files that the program was read from. Reports a file that cannot be written.
 ///
 /// # Errors
-/// The file, with what is wrong.
+/// The file and the conflict.
 pub fn check(ports: &[(u16, PortSpec)], sources: &[PathBuf]) -> Result<(), OutputError> {
     let mut outputs: Vec<Output<'_>> = Vec::new();
     for (port, spec) in ports {
@@ -127,7 +127,7 @@ fn refused(port: u16, path: &Path, source: io::Error) -> OutputError {
     OutputError::Refused { port, source: FileError { path: path.to_owned(), source } }
 }
 
-/// Two ports may be recorded in one capture file; nothing else is shared.
+/// Checks two outputs of the same file: two ports may be recorded into one capture file; nothing else may be shared.
 fn clash(one: &Output<'_>, two: &Output<'_>) -> Result<(), OutputError> {
     let file = two.path.to_owned();
     match (one.is_capture, two.is_capture) {
@@ -138,7 +138,7 @@ fn clash(one: &Output<'_>, two: &Output<'_>) -> Result<(), OutputError> {
     }
 }
 
-/// `None`: no regular file, of which nothing is lost.
+/// The identity of a file; `None` if it is not regular, so that no data can be lost.
 fn identity(path: &Path) -> io::Result<Option<Identity>> {
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() || meta.is_dir() => {
@@ -156,7 +156,7 @@ fn identity(path: &Path) -> io::Result<Option<Identity>> {
     }
 }
 
-/// Where a symbolic link to nothing leads.
+/// The target of a symbolic link whose end does not exist.
 fn followed(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -166,7 +166,7 @@ fn followed(path: &Path) -> PathBuf {
     path
 }
 
-/// A file that is read, if it is there.
+/// The identity of an input file, if it exists.
 fn known(path: &Path) -> Option<Identity> {
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() => Some(Identity::There(meta.dev(), meta.ino())),
@@ -174,10 +174,10 @@ fn known(path: &Path) -> Option<Identity> {
     }
 }
 
-/// Sees that a file can be written; what is in it stays, and one that was not there is not there after.
+/// Checks that a file can be written. Its contents stay, and a file that did not exist is removed again.
 ///
 /// # Errors
-/// What the system says.
+/// The operating system's error.
 pub fn can_write(file: &Path) -> io::Result<()> {
     let is_new = !file.exists();
     OpenOptions::new().append(true).create(true).open(file)?;

@@ -1,7 +1,7 @@
-//! Where the headers of a frame are: of the frame itself, and of the packet in a tunnel.
+//! Offsets of the headers of a frame: its own, and those of the packet in a tunnel.
 //!
-//! Ports finish what a sender's kernel left to a card (checksums, segments), and for that look no deeper than the kernel
-//! goes: one tunnel, as its devices vxlan, geneve, gre, gretap, ipip, sit, ip6tnl and its SRv6 make them.
+//! Ports finish what a sender's kernel left to its network card (checksums, segments). For that they parse no deeper
+//! than the kernel: one tunnel, as its devices vxlan, geneve, gre, gretap, ipip, sit, ip6tnl and its SRv6 make them.
 
 use super::sums::ones_complement_sum;
 use crate::frames::words::{network_header_at, u16_at};
@@ -9,7 +9,7 @@ use crate::frames::words::{network_header_at, u16_at};
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 pub(super) const SCTP: u8 = 132;
-/// An IPv4 packet in a packet (RFC 2003), an IPv6 packet in one (RFC 4213, RFC 2473), GRE (RFC 2784).
+/// IPv4 in IP (RFC 2003), IPv6 in IP (RFC 4213, RFC 2473), GRE (RFC 2784).
 const IPV4: u8 = 4;
 const IPV6: u8 = 41;
 pub(super) const GRE: u8 = 47;
@@ -19,7 +19,7 @@ const ETHER_IPV6: u16 = 0x86dd;
 /// An Ethernet frame in GRE or Geneve.
 const ETHER_BRIDGED: u16 = 0x6558;
 
-/// Ports of VXLAN (RFC 7348), and the one that Linux takes where none is given; the port of Geneve (RFC 8926).
+/// Ports of VXLAN (RFC 7348) and the default of Linux; the port of Geneve (RFC 8926).
 const VXLAN_PORTS: [u16; 2] = [4789, 8472];
 const GENEVE_PORT: u16 = 6081;
 
@@ -28,40 +28,40 @@ pub(super) const GRE_CHECKSUM: u16 = 0x8000;
 const GRE_KEY: u16 = 0x2000;
 pub(super) const GRE_SEQUENCE: u16 = 0x1000;
 
-/// IPv6 extension headers that are looked through.
+/// Maximum number of IPv6 extension headers that are skipped.
 const EXTENSIONS_MAX: usize = 8;
-/// Bytes of an IPv6 header and its extensions, where they are found from their end.
+/// Maximum length of an IPv6 header with its extensions, when they are searched backwards.
 const V6_HEADERS_MAX: usize = 512;
 
-/// A network header, and the transport header behind it.
+/// A network header, and the transport header behind it. Offsets are from the start of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Network {
-    /// Where it starts.
+    /// Offset of the network header.
     pub(super) ip: usize,
     pub(super) is_v6: bool,
-    /// Where the address of the last destination is.
+    /// Offset of the address of the last destination.
     destination: usize,
-    /// Where the transport header starts.
+    /// Offset of the transport header.
     pub(super) transport: usize,
-    /// What that is.
+    /// Protocol of the transport header.
     pub(super) protocol: u8,
 }
 
 impl Network {
-    /// Of a frame, behind up to two VLAN tags; `None` if it is no IP packet, or a fragment.
+    /// The headers of a frame, behind up to two VLAN tags; `None` if it is not an IP packet, or is a fragment.
     #[inline(always)]
     pub(super) fn of_frame(frame: &[u8]) -> Option<Network> {
         Network::of_ethernet(frame, 0)
     }
 
-    /// Of the Ethernet header at `at`.
+    /// The headers behind the Ethernet header at `at`.
     #[inline(always)]
     fn of_ethernet(frame: &[u8], at: usize) -> Option<Network> {
         let ip = at + network_header_at(frame.get(at..)?)?;
         Network::of_packet(frame, u16_at(frame, ip - 2)?, ip)
     }
 
-    /// Of the packet of this EtherType at `ip`.
+    /// The headers of the packet at `ip` with this EtherType.
     #[inline(always)]
     fn of_packet(frame: &[u8], kind: u16, ip: usize) -> Option<Network> {
         match kind {
@@ -80,10 +80,11 @@ impl Network {
         }
     }
 
-    /// Looks through hop-by-hop, routing and destination options (RFC 8200, 4). While a routing header is in use, the pseudo-header
-    /// has the last address of its list.
+    /// Skips hop-by-hop, routing and destination options (RFC 8200, 4). While a routing header is in use, the
+    /// pseudo-header contains the last address of its list.
     fn of_v6(frame: &[u8], ip: usize) -> Option<Network> {
-        /// Mobility (RFC 6275, 6.4) and segment routing (RFC 8754): the first address of the list is the last destination.
+        /// Mobility (RFC 6275, 6.4) and segment routing (RFC 8754): the first address of the list is the last
+        /// destination.
         const FIRST_IS_LAST: [u8; 2] = [2, 4];
         let (mut at, mut next) = (ip + 40, *frame.get(ip + 6)?);
         let mut destination = ip + 24;
@@ -103,7 +104,7 @@ impl Network {
         Some(Network { ip, is_v6: true, destination, transport: at, protocol: next })
     }
 
-    /// Of the packet inside, if this one is a tunnel that is known by its protocol, or its port of UDP.
+    /// The headers of the inner packet, if this one is a tunnel recognised by its protocol or its UDP port.
     pub(super) fn inside(&self, frame: &[u8]) -> Option<Network> {
         let at = self.transport;
         match self.protocol {
@@ -112,7 +113,7 @@ impl Network {
             GRE => Network::carried(frame, u16_at(frame, at + 2)?, at + gre_header(frame, at)?),
             UDP => match u16_at(frame, at + 2)? {
                 port if VXLAN_PORTS.contains(&port) => {
-                    // The flag says that there is an identifier, as it has to be.
+                    // The flag for a valid identifier must be set.
                     let is_vxlan = frame.get(at + 8)? & 0x08 != 0;
                     Network::of_ethernet(frame, at + 16).filter(|_| is_vxlan)
                 }
@@ -135,8 +136,9 @@ impl Network {
         }
     }
 
-    /// Of the packet inside this one, in a frame of `len` bytes, whose header of `protocol` starts at `transport`, as the kernel says. So
-    /// it is found behind any header of a tunnel: its own header is right before, and ends where the frame does.
+    /// The headers of the inner packet in a frame of `len` bytes, whose header of `protocol` is at `transport`
+    /// according to the kernel. So it is found in any tunnel: the inner network header ends at `transport`, and its
+    /// packet at the end of the frame.
     pub(super) fn inside_at(
         &self,
         frame: &[u8],
@@ -157,13 +159,13 @@ impl Network {
             let ip = transport.checked_sub(headers).filter(|ip| *ip >= self.transport)?;
             let found = Network::of_packet(frame, kind, ip).filter(is_it)?;
             let is_right = found.is_v6 || ones_complement_sum(frame.get(ip..transport)?) == 0xffff;
-            // Packets of more than 64 KiB have no length (RFC 2675; of IPv4 in Linux only).
+            // Packets of more than 64 KiB have no length field (RFC 2675; for IPv4 in Linux only).
             let is_whole = found.end(frame)? == len || len - ip > 0xffff;
             (is_right && is_whole).then_some(found)
         })
     }
 
-    /// Where the packet ends, by its own length.
+    /// The end of the packet, by its own length field.
     #[inline]
     pub(super) fn end(&self, frame: &[u8]) -> Option<usize> {
         match self.is_v6 {
@@ -172,12 +174,12 @@ impl Network {
         }
     }
 
-    /// The sum of the pseudo-header for so many bytes of transport header and payload (RFC 9293, 3.1; RFC 8200, 8.1).
+    /// The sum of the pseudo-header for `bytes` bytes of transport header and payload (RFC 9293, 3.1; RFC 8200, 8.1).
     #[inline]
     pub(super) fn pseudo_sum(&self, frame: &[u8], bytes: usize) -> Option<u16> {
         let addresses = match self.is_v6 {
             true => words::<16>(frame, self.ip + 8)? + words::<16>(frame, self.destination)?,
-            // Side by side.
+            // Source and destination are adjacent.
             false => words::<8>(frame, self.ip + 12)?,
         };
         let mut sum = addresses + u64::from(self.protocol) + bytes as u64;
@@ -188,7 +190,7 @@ impl Network {
     }
 }
 
-/// The sum of the words of 4 bytes in the `N` bytes at `at`.
+/// The sum of the 32-bit words in the `N` bytes at `at`.
 #[inline]
 fn words<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     let all = bytes.get(at..)?.first_chunk::<N>()?;
@@ -196,7 +198,7 @@ fn words<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     Some(words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum())
 }
 
-/// Bytes of the GRE header at `at`, if its flags are known.
+/// Bytes of the GRE header at `at`; `None` for unknown flags.
 fn gre_header(frame: &[u8], at: usize) -> Option<usize> {
     let flags = u16_at(frame, at)?;
     let known = GRE_CHECKSUM | GRE_KEY | GRE_SEQUENCE;

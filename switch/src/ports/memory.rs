@@ -1,7 +1,7 @@
 //! Two ports joined by a link in memory, for tests and for devices in one process.
 //!
-//! Frames move as handles and are never copied, so both ends must use the same packet memory. The
-//! link has a bounded queue per direction and no rate: the traffic manager has those.
+//! Frames move as handles and are never copied, so both ends must use the same packet memory. The link has a bounded
+//! queue per direction and no rate: rates are in the traffic manager.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -66,10 +66,10 @@ impl MemoryPort {
         sent
     }
 
-    /// Takes everything that waits, as bytes.
+    /// Takes all waiting frames, as bytes.
     pub fn receive_bytes(&mut self, mem: &mut PacketMemory) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
-        // The only error is a wrong memory, which has no frames for us.
+        // The only error is a wrong memory, which has no frames of this port.
         let _ = self.rx_burst(mem, Time::ZERO, &mut frames, usize::MAX);
         let copy = |frame: RxFrame| {
             let bytes = mem.frame(&frame.buf, frame.data_off, frame.len).to_vec();

@@ -1,9 +1,9 @@
-//! Undoing what a sender left to its network card: the VLAN tag beside the frame, the checksum that is
-//! not finished.
+//! Completes frames whose sender left work to its network card: the VLAN tag beside the frame, the unfinished checksum.
 //!
-//! Both concern frames that never were on a wire (veth, TAP, virtual machines): their sender's kernel
-//! counted on a card. A packet socket gets where tag and checksum belong beside the frame. An AF_XDP socket gets
-//! nothing about the checksum: there it is recognised by its value, in the packet or in the packet of a tunnel, see [`finish_unmarked_checksum`].
+//! Both concern frames that never were on a wire (veth, TAP, virtual machines): their sender's kernel relied on a
+//! network card. A packet socket delivers tag and checksum position beside the frame. An AF_XDP socket delivers nothing
+//! about the checksum: an unfinished one is recognised by its value, in the packet or in the packet of a tunnel, see
+//! [`finish_unmarked_checksum`].
 
 use std::ops::Range;
 
@@ -13,11 +13,11 @@ use super::layers::{self, Network, SCTP};
 use super::sums::{ones_complement_sum, sum_of};
 use crate::frames::words::u16_at;
 
-/// Bytes that a tag takes from the headroom.
+/// Bytes of headroom that a tag needs.
 pub(super) const TAG_BYTES: usize = 4;
 
-/// Puts a stripped tag back: the two addresses at `data_off` move 4 bytes to the front. Gives the new
-/// start of the frame; `None` (nothing done) without room or without two addresses.
+/// Puts a stripped tag back: the two addresses at `data_off` move 4 bytes to the front. Returns the new start of the
+/// frame; `None` (nothing done) without room or without two addresses.
 pub(super) fn insert_tag(
     chunk: &mut [u8],
     data_off: usize,
@@ -35,15 +35,15 @@ pub(super) fn insert_tag(
     Some(start)
 }
 
-/// Where the checksum of UDP is. A checksum of 0 is sent there as all ones, because 0 means "none" (RFC 768); TCP sends 0 (RFC 1624,
-/// section 3).
+/// Offset of the UDP checksum. There a checksum of 0 is sent as all ones, because 0 means "none" (RFC 768); TCP sends 0
+/// (RFC 1624, section 3).
 const UDP_CHECKSUM_AT: u16 = 6;
-/// Where SCTP has its CRC-32C (RFC 9260, 3.1), which senders leave open as well.
+/// Offset of the SCTP CRC-32C (RFC 9260, 3.1), which senders leave unfinished as well.
 const SCTP_CHECKSUM_AT: u16 = 8;
 
-/// Finishes a checksum: sums from `start` to the end of the frame (the sum of the pseudo-header is in
-/// the field already) and stores the complement `offset` bytes behind `start` (virtio 1.x, 5.1.6.2).
-/// False (nothing done) if the positions lie outside the frame.
+/// Finishes a checksum: sums from `start` to the end of the frame (the sum of the pseudo-header is in the field
+/// already) and stores the complement `offset` bytes behind `start` (virtio 1.x, 5.1.6.2). False (nothing done) if the
+/// positions are outside the frame.
 pub(super) fn finish_checksum(frame: &mut [u8], start: u16, offset: u16) -> bool {
     let start = usize::from(start);
     if offset == SCTP_CHECKSUM_AT
@@ -70,7 +70,8 @@ pub(super) fn finish_checksum(frame: &mut [u8], start: u16, offset: u16) -> bool
     }
 }
 
-/// The packet whose SCTP header is at `start`, in a tunnel or not. A `virtio_net_hdr` does not say that the checksum is no sum.
+/// The packet whose SCTP header is at `start`, in a tunnel or not. A `virtio_net_hdr` does not show that this checksum
+/// is a CRC.
 fn sctp_at(frame: &[u8], start: usize) -> Option<Network> {
     let outer = Network::of_frame(frame)?;
     match outer.transport == start {
@@ -93,17 +94,17 @@ fn finish_crc(frame: &mut [u8], packet: Range<usize>) -> bool {
     })
 }
 
-/// Finishes the checksum of a frame of which nothing is said, if it is unfinished: that of the packet, or else that of the packet in a
-/// tunnel (see [`Network::inside`]). The checksum of a tunnel itself needs nothing: it is right for a finished packet inside (the
-/// kernel's local checksum offload). IPv4 and IPv6, behind up to two VLAN tags outside and inside.
+/// Finishes the checksum of a frame without offload metadata, if it is unfinished: that of the packet, or else that of
+/// the packet in a tunnel (see [`Network::inside`]). The checksum of a tunnel itself is correct once the inner packet
+/// is finished (the kernel's local checksum offload). IPv4 and IPv6, behind up to two VLAN tags outside and inside.
 pub(super) fn finish_unmarked_checksum(frame: &mut [u8]) -> bool {
     let Some(packet) = Network::of_frame(frame) else { return false };
     finish_unmarked(frame, &packet)
         || packet.inside(frame).is_some_and(|inner| finish_unmarked(frame, &inner))
 }
 
-/// A checksum of TCP or UDP is unfinished if it is wrong, and is exactly the sum of the pseudo-header, which is what a sender leaves in it;
-/// one of SCTP if it is 0.
+/// A checksum of TCP or UDP is unfinished if it is wrong and equal to the sum of the pseudo-header, which a sender
+/// stores in the field; one of SCTP if it is 0.
 #[inline]
 fn finish_unmarked(frame: &mut [u8], packet: &Network) -> bool {
     let Some((transport, pseudo, offset)) = open_checksum(frame, packet) else { return false };
@@ -115,8 +116,8 @@ fn finish_unmarked(frame: &mut [u8], packet: &Network) -> bool {
     !is_right && finish_checksum(segment, 0, offset)
 }
 
-/// The segment of TCP, UDP or SCTP, the sum of its pseudo-header, and where in the segment the
-/// checksum is. `None` where its value shows that it was finished, or is not used.
+/// The segment of TCP, UDP or SCTP, the sum of its pseudo-header, and the offset of the checksum in the segment. `None`
+/// if its value shows that it is finished, or not used.
 #[inline]
 fn open_checksum(frame: &[u8], packet: &Network) -> Option<(Range<usize>, u16, u16)> {
     let offset = match packet.protocol {

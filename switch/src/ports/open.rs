@@ -1,4 +1,5 @@
-//! From a specification to a port, with the fall-backs a bare interface name asks for, and its queues where several workers serve it.
+//! Opens a port from its specification, with the fallbacks of a bare interface name, and with its queues where several
+//! workers serve it.
 
 use wireyard_pipeline::packet::PacketMemory;
 
@@ -12,22 +13,22 @@ use super::tap::TapPort;
 use super::xdp::XdpPort;
 use super::{Port, PortError, PortKind, PortSpec};
 
-/// A port that was opened, and what the user should know about it.
+/// An open port, with messages for the user about it.
 pub struct Opened {
-    /// The port: its first queue, where it has several.
+    /// The port: its first queue, if it has several.
     pub port: Box<dyn Port>,
     /// Its further queues: each a receive queue and a transmit queue of the same link, for another worker.
     pub queues: Vec<Box<dyn Port>>,
-    /// How it was opened: for a bare name, the kind that was taken and why not a faster one.
+    /// How it was opened: for a bare name, the kind that was used, and why a faster one was not.
     pub notices: Vec<String>,
 }
 
-/// How many queues ports get that do not say it themselves (`queues=`).
+/// Default number of queues of ports (without `queues=`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// Workers: a port has at most one queue for each.
+    /// Number of workers: a port has at most one queue for each.
     pub workers: u32,
-    /// Queues of a port whose kind can have any number: as many as it takes to give every worker one.
+    /// Queues of a port whose kind can have any number: as many as needed to give every worker one.
     pub each: u32,
 }
 
@@ -35,22 +36,22 @@ impl Spread {
     /// One queue.
     pub const ONE: Spread = Spread { workers: 1, each: 1 };
 
-    /// Of so many ports on so many workers.
+    /// The default for `ports` ports on `workers` workers.
     pub fn of(ports: usize, workers: usize) -> Spread {
         let workers = u32::try_from(workers.max(1)).unwrap_or(u32::MAX);
         let ports = u32::try_from(ports.max(1)).unwrap_or(u32::MAX);
         Spread { workers, each: workers.div_ceil(ports) }
     }
 
-    /// Queues of this port. AF_XDP gets the frames of the queues that it has a socket for and no others, so it takes all that there are
-    /// workers for.
+    /// Number of queues of this port. AF_XDP receives the frames of only those queues that it has a socket for, so it
+    /// uses all queues of the interface, up to the number of workers.
     pub fn queues(self, spec: &PortSpec, kind: PortKind) -> u32 {
         let of_interface = || match (self.workers, spec.queue) {
             (2.., 0) => receive_queues(&spec.target).unwrap_or(1).min(self.workers),
             _ => 1,
         };
         if spec.capture.is_some() {
-            // One worker writes a file.
+            // Only one worker can write a capture file.
             return 1;
         }
         match kind {
@@ -62,18 +63,18 @@ impl Spread {
     }
 }
 
-/// Opens a port on the packet memory `mem`, behind a bad cable where the specification says so.
+/// Opens a port on the packet memory `mem`, with a faulty cable if the specification has faults.
 ///
 /// # Errors
-/// See [`PortError`]; nothing is left open.
+/// See [`PortError`]; nothing stays open.
 pub fn open(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
     open_spread(spec, mem, Spread::ONE)
 }
 
-/// The same with queues for several workers.
+/// Like [`open`], with queues for several workers.
 ///
 /// # Errors
-/// As [`open`]; more queues are asked for than there are workers, or than the interface has.
+/// As [`open`]; more queues are requested than there are workers, or than the interface has.
 pub fn open_spread(
     spec: &PortSpec,
     mem: &PacketMemory,
@@ -97,7 +98,7 @@ pub fn open_spread(
     Ok(opened)
 }
 
-/// Puts an open queue of a port behind a bad cable, where the specification says so. Each queue draws its own faults.
+/// Adds a faulty cable to a queue of a port, if the specification has faults. Each queue draws its own faults.
 fn decorate(spec: &PortSpec, port: Box<dyn Port>, queue: u64) -> Box<dyn Port> {
     let faults = FaultSetup { seed: spec.faults.seed.wrapping_add(queue), ..spec.faults };
     match faults.can_happen() {
@@ -106,7 +107,7 @@ fn decorate(spec: &PortSpec, port: Box<dyn Port>, queue: u64) -> Box<dyn Port> {
     }
 }
 
-/// The same for a queue that was in use, in the place of all that was in front of it.
+/// Replaces all decorators of a queue that was in use by those of the specification.
 pub fn decorate_again(
     spec: &PortSpec,
     mut port: Box<dyn Port>,
@@ -119,7 +120,7 @@ pub fn decorate_again(
     decorate(spec, port, queue)
 }
 
-/// A port of its queues.
+/// A port with these queues.
 fn joined<P: Port + 'static>(mut queues: Vec<P>) -> Option<Opened> {
     let mut port = queues.drain(..1).next()?;
     let notices = port.notices();
@@ -132,7 +133,7 @@ fn open_kind(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Open
     let queues = spread.queues(spec, spec.kind);
     let opened = match spec.kind {
         PortKind::Auto => return open_fastest(spec, mem, spread),
-        // Who names a kind gets it or an error.
+        // A kind that is named is opened, or returns an error.
         PortKind::Xdp => {
             let mut opened = joined(match queues {
                 2.. => XdpPort::open_queues(spec, mem, queues)?,
@@ -155,8 +156,9 @@ fn open_kind(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Open
     Ok(opened.unwrap_or_else(|| unreachable!("a port has a queue")))
 }
 
-/// What is lost where an interface has more receive queues than the port has sockets, and what to do: a card spreads flows over all queues, and
-/// frames of one without a socket go to the kernel (Documentation/networking/af_xdp.rst, "Usage").
+/// The message for an interface with more receive queues than the port has sockets, with the remedy: a network card
+/// spreads flows over all queues, and frames of one without a socket go to the kernel
+/// (Documentation/networking/af_xdp.rst, "Usage").
 fn without_socket(spec: &PortSpec, queues: u32) -> Option<String> {
     let has = receive_queues(&spec.target)?;
     (has > queues).then(|| {
@@ -168,7 +170,7 @@ fn without_socket(spec: &PortSpec, queues: u32) -> Option<String> {
     })
 }
 
-/// For a bare name: AF_XDP, or AF_PACKET with the reason.
+/// For a bare name: AF_XDP, or else AF_PACKET with the reason in the messages.
 fn open_xdp(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Opened, PortError> {
     let asked = match without_socket(spec, spread.queues(spec, spec.kind)) {
         Some(why) => Err(PortError::Unsupported { port: spec.to_string(), why }),
@@ -180,7 +182,7 @@ fn open_xdp(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Opene
         opened => return opened,
     };
     let raw = PortSpec { kind: PortKind::Raw, queue: 0, ..spec.clone() };
-    // Where that fails too (no privilege), what was asked for is what is explained.
+    // If that fails too (no privilege), the error is that of the kind that was tried first.
     let Ok(mut opened) = open_kind(&raw, mem, spread) else { return Err(why) };
     opened.notices.insert(0, format!("{why}; using {raw} instead"));
     Ok(opened)
@@ -193,8 +195,8 @@ fn open_fastest(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<O
         Err(error @ (PortError::Gone { .. } | PortError::Taken { .. })) => {
             return Err(renamed(error, spec));
         }
-        // Where a packet socket of ours cannot be opened, pnet's cannot either, except for one
-        // that lacks what we ask of it.
+        // If a packet socket cannot be opened, pnet's cannot either, unless the kernel lacks only an option that the
+        // former needs.
         Err(error) => open_kind(&of(PortKind::Pnet), mem, Spread::ONE).map_err(|_| error)?,
         Ok(opened) => opened,
     };
@@ -203,7 +205,7 @@ fn open_fastest(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<O
     Ok(opened)
 }
 
-/// What is wrong with an interface is said under the name that was given.
+/// The error about an interface with the name that the user gave.
 fn renamed(error: PortError, spec: &PortSpec) -> PortError {
     match error {
         PortError::Gone { help, .. } => PortError::Gone { port: spec.target.clone(), help },

@@ -1,10 +1,10 @@
-//! `pnet:` ports: pnet's data link channel, made to keep what it loses by itself.
+//! `pnet:` ports: pnet's data link channel, with additions for what it loses.
 //!
-//! pnet reads with recvfrom, so a VLAN tag that the kernel took out of the frame is lost, and frames
-//! over its buffer are cut silently. It is given sockets that we prepared: one that sends, one that
-//! receives what has no tag, with the kernel's `virtio_net_hdr` in front (pnet takes it for data), so
-//! that unfinished checksums can be finished and frames of several segments cut. Frames with a tag come by a packet socket of our own
-//! beside it. Among frames with a tag, and among those without, the order is kept.
+//! pnet reads with recvfrom, so a VLAN tag that the kernel took out of the frame is lost, and frames larger than its
+//! buffer are truncated silently. It is given prepared sockets: one that sends, and one that receives frames without a
+//! tag, with the kernel's `virtio_net_hdr` in front (pnet takes it for data), so that unfinished checksums can be
+//! finished and frames of several segments cut. A separate packet socket receives frames with a tag. Order is kept
+//! among frames with a tag, and among those without.
 //!
 //! One system call for each frame, and a poll before it: the portable port, not the fast one.
 
@@ -28,7 +28,7 @@ use super::watch::Watch;
 use super::{LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
 use super::{RxFrame, TxDone, TxFrame};
 
-/// The longest read: any frame Linux delivers, and its `virtio_net_hdr`.
+/// The longest read: the longest frame that Linux delivers, and its `virtio_net_hdr`.
 const READ_BYTES: usize = 65_536 + VNET_HEADER_BYTES;
 
 /// A port on pnet's data link channel.
@@ -36,9 +36,9 @@ pub struct PnetPort {
     watch: Watch,
     caps: PortCaps,
     channels: Channels,
-    /// A chunk for the next frame: pnet reads before we know whether there is one.
+    /// A chunk for the next frame: pnet reads into it before it is known whether there is one.
     spare: Option<Buf>,
-    /// A frame of several segments, of which some were handed out.
+    /// A frame of several segments, of which some were delivered.
     large: Box<[u8]>,
     cutting: Option<Cutting>,
     late: Option<PortError>,
@@ -51,7 +51,7 @@ struct Channels {
     receiver: Box<dyn DataLinkReceiver>,
     sender: Box<dyn DataLinkSender>,
     tagged: RawRx,
-    /// Our own descriptor of the receiver's socket.
+    /// A duplicate of the descriptor of the receiver's socket.
     rx_fd: OwnedFd,
     tx_fd: OwnedFd,
     waiter: Waiter,
@@ -141,7 +141,7 @@ impl PnetPort {
         true
     }
 
-    /// One frame without a tag.
+    /// Receives one frame without a tag.
     fn receive(
         &mut self,
         mem: &mut PacketMemory,
@@ -155,7 +155,7 @@ impl PnetPort {
             self.cut(mem, buf, offset, now, out);
             return Ok(Burst::More);
         }
-        // A frame is taken when there is a chunk for it: it waits in the kernel else.
+        // A frame is read only if there is a chunk for it: otherwise it waits in the kernel.
         let Some(mut buf) = self.chunk(mem, 0) else { return Ok(Burst::Last) };
         let read = match self.channels.receiver.next() {
             Ok(read) => read,
@@ -204,7 +204,7 @@ impl PnetPort {
         Ok(Burst::More)
     }
 
-    /// A chunk in which a frame may end at `end`, that of the last call if it is one.
+    /// A chunk in which a frame may end at `end`; the spare one, if that is large enough.
     fn chunk(&mut self, mem: &mut PacketMemory, end: usize) -> Option<Buf> {
         let buf = match self.spare.take() {
             Some(buf) if end <= mem.end_max(&buf) => Some(buf),
@@ -217,12 +217,12 @@ impl PnetPort {
         buf
     }
 
-    /// Keeps a chunk for the next call.
+    /// Stores a chunk for the next call.
     fn keep(&mut self, mem: &mut PacketMemory, buf: Buf) {
         self.spare.replace(buf).into_iter().for_each(|old| mem.free(old));
     }
 
-    /// The next segment of the large frame, in `buf`.
+    /// Writes the next segment of the large frame into `buf`.
     fn cut(
         &mut self,
         mem: &mut PacketMemory,
@@ -251,7 +251,7 @@ impl PnetPort {
         }
     }
 
-    /// Frames without a tag first, then those with one.
+    /// Receives frames without a tag first, then those with one.
     fn receive_all(
         &mut self,
         mem: &mut PacketMemory,
@@ -277,7 +277,7 @@ impl PnetPort {
     }
 }
 
-/// pnet says "unexpected poll event" where the socket has an error: the socket's own error.
+/// The socket's own error where pnet returns "unexpected poll event" for it.
 fn cause(error: io::Error, fd: &OwnedFd) -> io::Error {
     if error.raw_os_error().is_some() {
         return error;

@@ -1,12 +1,12 @@
-//! `raw:` ports: an AF_PACKET socket of our own.
+//! `raw:` ports: AF_PACKET sockets.
 //!
-//! Bursts of recvmmsg and sendmmsg straight into and out of packet memory. One socket receives (and
-//! ignores what leaves by the interface, ours and others'), one sends. VLAN tags come back from the
-//! auxiliary data, unfinished checksums are finished where `virtio_net_hdr` says. Frames of several segments
-//! (GSO), which the sender left to its card to cut, are cut in `segments`.
+//! Bursts of recvmmsg and sendmmsg directly into and out of packet memory. One socket receives (and ignores what leaves
+//! by the interface, from this port or others), one sends. VLAN tags are restored from the auxiliary data, unfinished
+//! checksums are finished where `virtio_net_hdr` marks them. Frames of several segments (GSO), which the sender left to
+//! its network card to cut, are cut in `segments`.
 //!
-//! A port with several queues has a socket of both kinds for each; the kernel spreads what arrives by its hash of the flow
-//! ([`packet::fanout_socket`]), so that the frames of a flow come by one queue, in their order.
+//! A port with several queues has a socket of both kinds for each; the kernel spreads what arrives by its hash of the
+//! flow ([`packet::fanout_socket`]), so that the frames of a flow are received on one queue, in order.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -29,12 +29,12 @@ use crate::sync;
 pub struct RawPort {
     watch: Watch,
     index: u32,
-    /// Of a port with several queues.
+    /// The fanout group of a port with several queues.
     group: Option<Group>,
     caps: PortCaps,
     rx: RawRx,
     tx: RawTx,
-    /// Told by the next call, because this one brought frames.
+    /// Reported by the next call, because this one returned frames.
     late: Option<PortError>,
     stats: PortStats,
     notices: Vec<String>,
@@ -50,7 +50,7 @@ impl RawPort {
         RawPort::open_on(spec, watch, &found, None)
     }
 
-    /// The same with so many queues, which different workers may have.
+    /// Like [`RawPort::open`] with `queues` queues, which different workers may have.
     ///
     /// # Errors
     /// As [`RawPort::open`].
@@ -90,7 +90,7 @@ impl RawPort {
         })
     }
 
-    /// Opens the sockets again on an interface that came back under the same name.
+    /// Opens the sockets again on an interface that exists again under the same name.
     fn reopen(&mut self, now: Time) -> bool {
         let Some(found) = self.watch.look_again(now) else { return false };
         let rx = RawRx::open_in(found.index, self.group.as_mut());
@@ -104,9 +104,9 @@ impl RawPort {
     }
 }
 
-/// The sockets of a port with several queues, which share what arrives.
+/// The fanout group of a port with several queues, whose sockets share the received frames.
 struct Group {
-    /// The first queue makes the group, the others join it.
+    /// The first queue creates the group, the others join it.
     is_first: bool,
     /// The group that this queue joined.
     joined: Option<u16>,
@@ -115,7 +115,8 @@ struct Group {
 }
 
 impl Group {
-    /// A socket of the group on this interface. One that is not the first waits until the first has made it.
+    /// A socket of the group on this interface. A queue other than the first fails until the first has created the
+    /// group.
     fn socket(&mut self, index: u32, options: RxOptions) -> io::Result<OwnedFd> {
         let shared = Arc::clone(&self.shared);
         let mut known = sync::lock(&shared);
@@ -129,7 +130,8 @@ impl Group {
         Ok(fd)
     }
 
-    /// The group ended with its interface: the first queue makes another, which others do not wait for if it is there already.
+    /// Leaves the group, which ended with its interface: the first queue creates another, unless it has already, in
+    /// which case that stays.
     fn leave(&mut self) {
         let joined = self.joined.take();
         let mut known = sync::lock(&self.shared);
@@ -228,7 +230,7 @@ impl Port for RawPort {
     }
 }
 
-/// What a sender has to do whose frames of several segments are not cut here.
+/// The message about frames of several segments that are not cut here: what their sender has to change.
 pub(super) fn gso_notice(watch: &Watch) -> String {
     format!(
         "{}: frames of several segments (GSO) arrive that this port does not cut (neither TCP nor UDP, or in a tunnel that is encrypted, \
@@ -238,29 +240,31 @@ pub(super) fn gso_notice(watch: &Watch) -> String {
     )
 }
 
-/// Whether more may wait after a burst.
+/// Whether more frames may wait after a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Burst {
     More,
     Last,
 }
 
-/// Messages that a call asks for at least, where the last one brought few: each takes a chunk for as long.
+/// Minimum number of messages requested by a call when the last one returned few: each needs a chunk meanwhile.
 const WANT_MIN: usize = 8;
 
-/// The receiving half.
+/// The receiving half of a port.
 pub(super) struct RawRx {
     pub(super) fd: OwnedFd,
     batch: Box<Batch>,
-    /// What of a message did not fit its chunk. Pages are taken from the system when a large frame first lies there.
+    /// The rest of messages that did not fit their chunks. The operating system allocates its pages when the first
+    /// large frame is written there.
     overflow: Box<[u8]>,
-    /// Chunks of messages that are not handed out yet, the next one last. None is held between two bursts, unless a burst was full.
+    /// Chunks of messages that are not delivered yet, the next one last. Empty between two bursts, unless a burst was
+    /// full.
     chunks: Vec<Buf>,
     /// Number of the next message.
     next: usize,
-    /// Messages to ask for.
+    /// Number of messages to request.
     want: usize,
-    /// The last call brought as many as were asked for.
+    /// The last call returned as many as requested.
     was_full: bool,
     cutting: Option<(Cutting, Large)>,
 }
@@ -273,13 +277,13 @@ struct Large {
 }
 
 impl RawRx {
-    /// `tagged`: only frames with, or without, a VLAN tag.
+    /// A receiver of all frames (`None`), or only of those with, or without, a VLAN tag.
     pub(super) fn open(index: u32, tagged: Option<bool>) -> io::Result<RawRx> {
         let options = RxOptions { tagged, aux_data: true, vnet_header: true };
         packet::rx_socket(index, options).map(RawRx::on)
     }
 
-    /// All frames, or those of one socket of a group.
+    /// A receiver of all frames, or of the share of one socket of a group.
     fn open_in(index: u32, group: Option<&mut Group>) -> io::Result<RawRx> {
         let Some(group) = group else { return RawRx::open(index, None) };
         let options = RxOptions { tagged: None, aux_data: true, vnet_header: true };
@@ -299,12 +303,12 @@ impl RawRx {
         }
     }
 
-    /// True while received frames wait here for the next burst: the socket does not report them.
+    /// True while received frames wait here for the next burst: the descriptor does not show them.
     pub(super) fn holds(&self) -> bool {
         self.cutting.is_some() || !self.chunks.is_empty()
     }
 
-    /// One system call at most.
+    /// Receives a burst, with one system call at most.
     pub(super) fn burst(
         &mut self,
         mem: &mut PacketMemory,
@@ -313,7 +317,7 @@ impl RawRx {
         max: usize,
         stats: &mut PortStats,
     ) -> io::Result<Burst> {
-        // Room for the tag even if the memory was made without headroom.
+        // Room for the tag also in a memory without headroom.
         let offset = (mem.config().headroom_bytes as usize).max(TAG_BYTES);
         let end = out.len().saturating_add(max);
         if !self.holds() {
@@ -354,7 +358,8 @@ impl RawRx {
         Ok(Burst::More)
     }
 
-    /// Asks the kernel. Chunks that it did not fill are free again at once, so that a port without frames holds none.
+    /// Receives messages from the kernel. Chunks that it did not fill are freed at once, so that a port without frames
+    /// keeps none.
     fn receive(
         &mut self,
         mem: &mut PacketMemory,
@@ -398,7 +403,7 @@ impl RawRx {
         let tail = tail_of(&self.overflow, large.message);
         while out.len() < end && !cutting.is_done() {
             let Some(mut buf) = mem.alloc_to(offset + cutting.segment_len()) else {
-                // It is not kept for later: it holds a chunk itself, and so might every port.
+                // It is not kept for later: it occupies a chunk itself, and every port might do so.
                 stats.rx_no_memory += 1;
                 stats.rx_errors += 1;
                 return mem.free(large.buf);
@@ -422,7 +427,7 @@ impl RawRx {
         }
     }
 
-    /// Goes on with what an older receiver, which is given up, has not handed out.
+    /// Continues with frames that an older receiver, which is replaced by this one, has not delivered.
     pub(super) fn take_over(&mut self, mut old: RawRx) {
         std::mem::swap(&mut old.fd, &mut self.fd);
         *self = old;
@@ -434,14 +439,14 @@ impl RawRx {
     }
 }
 
-/// Hands a frame out and counts it.
+/// Delivers a frame and counts it.
 pub(super) fn give(frame: RxFrame, out: &mut Vec<RxFrame>, stats: &mut PortStats) {
     stats.rx_frames += 1;
     stats.rx_bytes += u64::from(frame.len);
     out.push(frame);
 }
 
-/// How a received frame is cut that begins with `head`; `None` if it is one segment, or cannot be cut.
+/// How to cut a received frame that begins with `head`; `None` if it is one segment, or cannot be cut.
 pub(super) fn begin_cutting(head: &[u8], received: &Received) -> Option<Cutting> {
     let (kind, segment_bytes) = received.gso.filter(|_| !received.truncated)?;
     let checksum_from = received.unfinished_checksum.map(|(from, _)| from);
@@ -451,12 +456,13 @@ pub(super) fn begin_cutting(head: &[u8], received: &Received) -> Option<Cutting>
     Some(cutting)
 }
 
-/// What of a message did not fit its chunk.
+/// The part of a message that did not fit its chunk.
 fn tail_of(overflow: &[u8], message: usize) -> &[u8] {
     overflow.chunks(LARGE_BYTES).nth(message).unwrap_or_default()
 }
 
-/// A frame that went on in `tail` behind its chunk, in one chunk; gives the chunk back if no large one is free. What no chunk holds stays as it is.
+/// Joins a frame that continues in `tail` behind its chunk, in one chunk; returns the chunk as an error if no large one
+/// is free. A frame too long for any chunk stays as it is.
 fn join(
     mem: &mut PacketMemory,
     buf: Buf,
@@ -480,7 +486,7 @@ fn join(
     Ok(large)
 }
 
-/// A segment that was written at `offset`, as a frame.
+/// The frame of a segment that was written at `offset`.
 pub(super) fn segment(
     mem: &PacketMemory,
     mut buf: Buf,
@@ -501,8 +507,7 @@ pub(super) fn segment(
     Ok(RxFrame { buf, data_off: start as u16, len, wire_len: len, timestamp: now, checksum })
 }
 
-/// Makes what the kernel delivered at `offset` the frame that was sent; gives the chunk back if that
-/// cannot be.
+/// Completes the frame that the kernel delivered at `offset`; returns the chunk as an error if that is impossible.
 pub(super) fn finish(
     mem: &PacketMemory,
     mut buf: Buf,
@@ -537,7 +542,7 @@ pub(super) fn finish(
     }
 }
 
-/// The sending half.
+/// The sending half of a port.
 pub(super) struct RawTx {
     fd: OwnedFd,
     batch: Box<Batch>,
@@ -571,7 +576,7 @@ impl RawTx {
                 Err(error) => match tx_verdict(&error) {
                     TxVerdict::Again => continue,
                     TxVerdict::Full => stats.tx_full += 1,
-                    // The next call meets it again, and can report it.
+                    // The next call fails in the same way, and can report it.
                     TxVerdict::Down if done.sent > 0 => {}
                     TxVerdict::Down => {
                         failure = watch.lost(index);

@@ -1,4 +1,4 @@
-//! A port for tests: with frames that it gives up, an address and a descriptor as the test wants them.
+//! A port for tests, with configurable limit, address and descriptor.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use wireyard_tables::time::Time;
 
 use super::{LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame};
 
-/// The port; nothing arrives at it, and it sends all but what is too long.
+/// The port; it receives nothing, and sends all frames except those that are too long.
 #[derive(Default)]
 pub(crate) struct ScriptedPort {
     /// Longest frame that it sends; zero sends all.

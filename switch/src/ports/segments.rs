@@ -1,9 +1,11 @@
-//! Segments that a sender left to its network card to cut (TSO, USO), or that a card or the kernel put together (GRO): cut here.
+//! Cuts frames of several segments: those that a sender left to its network card to cut (TSO, USO), or that a card or
+//! the kernel merged (GRO).
 //!
-//! A packet socket hands such a frame over whole, with the bytes of a segment and the kind in its `virtio_net_hdr`. Here it becomes
-//! the frames that would have been on the wire: TCP over IPv4 and IPv6 and UDP (as UDP_SEGMENT has it), behind VLAN tags and IPv6
-//! extension headers, also in a tunnel over UDP, GRE or IP. Sequence numbers and IPv4 identifications count up, FIN and PSH stay with
-//! the last segment, CWR with the first where the kernel says so, lengths and checksums are computed anew, those of the tunnel too.
+//! A packet socket delivers such a frame whole, with the bytes of a segment and the kind in its `virtio_net_hdr`. Here
+//! it becomes the frames that would have been on the wire: TCP over IPv4 and IPv6, and UDP (as by UDP_SEGMENT), behind
+//! VLAN tags and IPv6 extension headers, also in a tunnel over UDP, GRE or IP. Sequence numbers and IPv4
+//! identifications count up, FIN and PSH stay with the last segment, CWR with the first if the kernel's header flags
+//! it, lengths and checksums are computed anew, those of the tunnel too.
 
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 
@@ -15,32 +17,33 @@ use crate::frames::words::u16_at;
 const TCP_V4: u8 = 1;
 const TCP_V6: u8 = 4;
 const UDP: u8 = 5;
-/// Set beside the kind where CWR is of the first segment only (RFC 3168). Without it all segments have it (AccECN, RFC 9768).
+/// Set in addition to the kind if CWR belongs to the first segment only (RFC 3168). Without it all segments have CWR
+/// (AccECN, RFC 9768).
 const ECN: u8 = 0x80;
 
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// What a `virtio_net_hdr` says of a large frame.
+/// The `virtio_net_hdr` of a large frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gso {
     /// `gso_type`.
     pub(super) kind: u8,
     /// Payload bytes of a segment.
     pub(super) segment_bytes: u16,
-    /// Where the transport header is, if the sender left the checksum unfinished too.
+    /// Offset of the transport header, if the sender left the checksum unfinished too.
     pub(super) checksum_from: Option<u16>,
 }
 
-/// A large frame, of which some segments were made.
+/// A large frame that is being cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cutting {
     /// The packet that is cut.
     packet: Network,
-    /// The tunnel that it is in.
+    /// The tunnel around it.
     tunnel: Option<Network>,
-    /// Where the payload starts.
+    /// Offset of the payload.
     payload: usize,
     len: usize,
     segment_bytes: usize,
@@ -51,7 +54,7 @@ pub(super) struct Cutting {
 }
 
 impl Cutting {
-    /// Of a frame of `len` bytes whose headers are all in `head`; `None`: not of a kind that is cut here.
+    /// For a frame of `len` bytes whose headers are all in `head`; `None` if it is not of a kind that is cut here.
     pub(super) fn of(head: &[u8], len: usize, gso: Gso) -> Option<Cutting> {
         let kind = gso.kind & !ECN;
         let protocol = match kind {
@@ -90,18 +93,18 @@ impl Cutting {
         })
     }
 
-    /// True when every segment was made.
+    /// True when all segments were made.
     pub(super) fn is_done(&self) -> bool {
         self.payload + self.next * self.segment_bytes >= self.len
     }
 
-    /// Bytes of the longest segment.
+    /// Length in bytes of the longest segment.
     pub(super) fn segment_len(&self) -> usize {
         self.payload + self.segment_bytes.min(self.len - self.payload)
     }
 
-    /// Makes the next segment at `offset` of `buf`, from the frame in two pieces. Its length; `None` where there is no more, or a
-    /// chunk has no room for it.
+    /// Writes the next segment at `offset` of `buf`, from the two pieces of the frame. Returns its length; `None` where
+    /// there is no more, or the chunk has no room for it.
     pub(super) fn write(
         &mut self,
         mem: &PacketMemory,
@@ -122,8 +125,8 @@ impl Cutting {
         Some(frame.len() as u32)
     }
 
-    /// The headers of a segment, which are those of the whole frame so far. The inner ones first: the checksum of the tunnel is over
-    /// them.
+    /// Completes the headers of a segment, copied from the whole frame. The inner ones first: the checksum of the
+    /// tunnel covers them.
     fn finish(&self, frame: &mut [u8], is_last: bool) -> Option<()> {
         let Network { transport, protocol, .. } = self.packet;
         self.finish_network(frame, &self.packet)?;
@@ -157,7 +160,7 @@ impl Cutting {
         }
     }
 
-    /// Length, identification and checksum of a network header.
+    /// Sets length, identification and checksum of a network header.
     fn finish_network(&self, frame: &mut [u8], packet: &Network) -> Option<()> {
         let (ip, bytes) = (packet.ip, frame.len());
         if packet.is_v6 {
@@ -172,7 +175,8 @@ impl Cutting {
         put(frame, ip + 10, usize::from(sum))
     }
 
-    /// The headers around: those of IP, and UDP or GRE behind it. A UDP checksum of 0 stays: there is none (RFC 768, RFC 6935).
+    /// Completes the headers of the tunnel: IP, and the UDP or GRE behind it. A UDP checksum of 0 stays: there is none
+    /// (RFC 768, RFC 6935).
     fn finish_tunnel(&self, frame: &mut [u8], tunnel: &Network) -> Option<()> {
         self.finish_network(frame, tunnel)?;
         let (at, bytes) = (tunnel.transport, frame.len() - tunnel.transport);
@@ -195,8 +199,9 @@ impl Cutting {
         }
     }
 
-    /// The sum from `at`, in the headers, to the end. From the transport header on it is the complement of what the pseudo-header is, as the
-    /// checksum there is finished: the payload is not summed twice (the kernel's local checksum offload).
+    /// The sum from `at`, in the headers, to the end. From the transport header on it is the complement of the
+    /// pseudo-header's sum, as the checksum there is finished: the payload is not summed twice (the kernel's local
+    /// checksum offload).
     fn sum_from(&self, frame: &[u8], at: usize) -> Option<u16> {
         let transport = self.packet.transport;
         if self.is_unsummed || !(transport - at).is_multiple_of(2) {
@@ -207,7 +212,7 @@ impl Cutting {
     }
 }
 
-/// The packet that is to be cut, and the tunnel that it is in. Where the kernel says where its transport header is, that decides.
+/// The packet to be cut, and its tunnel. The kernel's position of the transport header, if given, decides.
 fn packet_of(
     head: &[u8],
     len: usize,
@@ -227,13 +232,13 @@ fn packet_of(
     };
     match inner {
         None => (packet.protocol == protocol).then_some((packet, None)),
-        // Only the sender knows the numbers of the other packets in the tunnel.
+        // The segments would need sequence numbers of the tunnel, which only its sender can assign.
         Some(_) if is_numbered(&packet) => None,
         Some(inner) => (inner.protocol == protocol).then_some((inner, Some(packet))),
     }
 }
 
-/// Copies from `from` on of the two pieces together.
+/// Copies bytes starting at `from` of the two pieces together.
 fn copy_pieces(source: [&[u8]; 2], from: usize, to: &mut [u8]) -> Option<()> {
     let [head, tail] = source;
     let of_head = head.get(from..).unwrap_or_default();

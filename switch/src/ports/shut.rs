@@ -1,8 +1,9 @@
-//! A port that is down by command: it carries no frame in either direction.
+//! A port that is shut down by command: it carries no frame in either direction.
 //!
-//! A decorator of any [`Port`], as with a link that is down: what is to be sent is given up and counted (`tx_down`), what arrives is taken
-//! and dropped (`rx_down`), so that nothing old comes in when the port is up again. What left before it was taken down is completed. It stays on
-//! the port when it is up again, so that counters go on.
+//! A decorator of any [`Port`], which then behaves as with a link that is down: frames to be sent are given up and
+//! counted (`tx_down`), received frames are dropped (`rx_down`), so that no old frame is received when the port is up
+//! again. Frames sent before are completed. The decorator stays on the port when it is up again, so that counters
+//! continue.
 
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
@@ -10,7 +11,7 @@ use wireyard_tables::time::Time;
 use super::absent::AbsentPort;
 use super::{LinkState, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame};
 
-/// A port that is, or was, down.
+/// A port that is, or was, shut down.
 pub struct ShutPort {
     inner: Box<dyn Port>,
     is_shut: bool,
@@ -21,7 +22,7 @@ pub struct ShutPort {
 }
 
 impl ShutPort {
-    /// Takes a port down.
+    /// Shuts a port down.
     pub fn new(inner: Box<dyn Port>) -> ShutPort {
         ShutPort { inner, is_shut: true, arrived: Vec::new(), rx_down: 0, rx_bytes: 0, tx_down: 0 }
     }

@@ -1,6 +1,6 @@
-//! Port specifications: `1=xdp:eth0,queue=0` and the like, as people type them.
+//! Port specifications, in the notation of the command line: `1=xdp:eth0,queue=0` and the like.
 //!
-//! `[NUMBER=][KIND:]TARGET[,OPTION=VALUE]...`. Parsing opens nothing and asks the system nothing.
+//! `[NUMBER=][KIND:]TARGET[,OPTION=VALUE]...`. Parsing opens nothing and makes no system call.
 
 mod error;
 
@@ -16,11 +16,11 @@ use super::xdp::rings::{RECEIVE_MAX, RING_MIN};
 use crate::units::{Interval, Probability};
 pub use error::SpecError;
 
-/// The largest number that a port may have; those from the control plane's on mean other things.
+/// The highest number of a port; higher ones are reserved, from the CPU port's on.
 pub(crate) const PORT_MAX: u16 = CPU_PORT - 1;
 
-/// The number of a port, as configuration, command line and program have it, below that of the CPU port. The traffic manager's
-/// [`PortId`](crate::tm::PortId) counts the ports of one worker and is another number.
+/// The number of a port in configuration, command line and program, below that of the CPU port. The traffic manager's
+/// [`PortId`](crate::tm::PortId) is a different number, which counts the ports of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortNumber(pub u16);
 
@@ -42,7 +42,7 @@ pub enum PortKind {
     Auto,
     /// AF_XDP.
     Xdp,
-    /// AF_PACKET with our own socket.
+    /// AF_PACKET.
     Raw,
     /// pnet's data link channel.
     Pnet,
@@ -56,7 +56,7 @@ impl PortKind {
     const NAMED: [PortKind; 5] =
         [PortKind::Xdp, PortKind::Raw, PortKind::Pnet, PortKind::Tap, PortKind::Pcap];
 
-    /// The word before the colon.
+    /// Its name before the colon.
     pub const fn name(self) -> &'static str {
         match self {
             PortKind::Auto => "auto",
@@ -68,7 +68,7 @@ impl PortKind {
         }
     }
 
-    /// Whether several workers can serve a port of this kind.
+    /// True if several workers can serve a port of this kind.
     pub const fn takes_queues(self) -> bool {
         matches!(self, PortKind::Auto | PortKind::Xdp | PortKind::Raw | PortKind::Tap)
     }
@@ -77,10 +77,10 @@ impl PortKind {
 /// When the records of an input file are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// As fast as they are taken.
+    /// Without delay.
     #[default]
     Now,
-    /// With the gaps that the file has.
+    /// With the time gaps of the file.
     Recorded,
 }
 
@@ -93,32 +93,34 @@ pub struct PortSpec {
     pub kind: PortKind,
     /// Interface name, or the file that is read; empty for a capture port that only writes.
     pub target: String,
-    /// What the frames are, if it was given (`link=`).
+    /// The link type of the frames, if it was given (`link=`).
     pub link: Option<LinkType>,
-    /// Receive queue of the interface (`queue=`): AF_XDP takes frames of one queue only.
+    /// Receive queue of the interface (`queue=`): AF_XDP receives the frames of one queue only.
     pub queue: u32,
-    /// Receive queues (`queues=`), each of which a worker of its own has; `None`: as [`Spread`](super::Spread) says.
+    /// Number of receive queues (`queues=`), each for a worker of its own; `None` for the default of
+    /// [`Spread`](super::Spread).
     pub queues: Option<u32>,
-    /// Frames that wait in the kernel while the process is not run (`ring=`), for AF_XDP; at least as many as said, if packet memory has them.
+    /// Frames that may wait in the kernel while the process does not run (`ring=`), for AF_XDP; rounded up, as far as
+    /// packet memory allows.
     pub ring: Option<u32>,
     /// MTU to set on a TAP that is created (`mtu=`).
     pub mtu_bytes: Option<u32>,
-    /// File that sent frames are written to (`out=`).
+    /// File to which sent frames are written (`out=`).
     pub out: Option<PathBuf>,
     /// Timing of an input file (`pace=now|recorded`).
     pub pace: Pace,
-    /// File that everything on the port is recorded in (`capture=`).
+    /// File into which all frames of the port are recorded (`capture=`).
     pub capture: Option<PathBuf>,
-    /// What happens to its frames by chance (`loss=`, `corrupt=`, `duplicate=`, `reorder=`, `reorder_by=`, `delay=`, `seed=`).
+    /// Faults of its cable (`loss=`, `corrupt=`, `duplicate=`, `reorder=`, `reorder_by=`, `delay=`, `seed=`).
     pub faults: FaultSetup,
 }
 
-/// Options of a port itself.
+/// Options of the port itself.
 const OPTIONS: [&str; 8] = ["link", "queue", "queues", "ring", "mtu", "out", "pace", "capture"];
-/// Options that are faults of its cable.
+/// Options for faults of its cable.
 pub(crate) const FAULT_OPTIONS: [&str; 7] =
     ["loss", "corrupt", "duplicate", "reorder", "reorder_by", "delay", "seed"];
-/// A frame that is later than this is lost to everybody.
+/// Maximum delay by a fault: a frame later than this is as good as lost.
 const FAULT_DELAY_MAX: Span = Span::from_ms(10_000);
 /// IFNAMSIZ less the closing zero.
 const NAME_BYTES_MAX: usize = 15;
@@ -145,18 +147,18 @@ impl PortSpec {
     /// Parses `[NUMBER=][KIND:]TARGET[,OPTION=VALUE]...`.
     ///
     /// # Errors
-    /// Says what was found, what is known, and the nearest known word.
+    /// What was found, the valid words, and the nearest of them.
     pub fn parse(text: &str) -> Result<PortSpec, SpecError> {
         parse(text).map_err(|why| SpecError::Form { spec: text.to_owned(), why })
     }
 }
 
 impl PortSpec {
-    /// Parses the ports of a switch; one without a number gets its place in the list. What they do not say of their link, `link_of` may.
-    /// Ports that do not say where they are recorded are recorded into `capture`, if there is one.
+    /// Parses the ports of a switch; one without a number gets its place in the list. `link_of` gives the default link
+    /// type of a port. Ports without `capture=` are recorded into `capture`, if there is one.
     ///
     /// # Errors
-    /// A number, an interface or a file that is taken, and those of [`PortSpec::parse`].
+    /// A number, an interface or a file that is already in use, and those of [`PortSpec::parse`].
     pub fn list(
         texts: &[String],
         link_of: impl Fn(u16) -> Option<LinkType>,
@@ -186,13 +188,14 @@ impl PortSpec {
         Ok(ports)
     }
 
-    /// Whether both are on one interface: two sockets there would each get every frame.
+    /// True if both use one interface: each of two sockets there would receive every frame.
     pub(crate) fn shares_interface(&self, other: &PortSpec) -> bool {
         let is_live = |spec: &PortSpec| spec.kind != PortKind::Pcap;
         is_live(self) && is_live(other) && self.target == other.target
     }
 
-    /// Whether the port that one of them opens can be that of the other: they differ at most in number, faults and capture.
+    /// True if an open port of one specification can serve the other: they differ at most in number, faults and
+    /// capture.
     pub(crate) fn is_same_medium(&self, other: &PortSpec) -> bool {
         let medium = |spec: &PortSpec| PortSpec {
             number: None,
@@ -203,12 +206,12 @@ impl PortSpec {
         medium(self) == medium(other)
     }
 
-    /// Whether one can be opened only when the other is closed.
+    /// True if one can be opened only after the other is closed.
     pub(crate) fn excludes(&self, other: &PortSpec) -> bool {
         self.shares_interface(other) || self.out.is_some() && self.out == other.out
     }
 
-    /// A capture does not write over the port's own files.
+    /// Checks that a capture does not overwrite the port's own files.
     fn check_capture(&self) -> Result<(), SpecError> {
         let is_own = |file: &PathBuf| {
             self.kind == PortKind::Pcap && file.as_os_str() == self.target.as_str()
@@ -223,7 +226,7 @@ impl PortSpec {
 }
 
 impl fmt::Display for PortSpec {
-    /// The kind and target, which name the port in messages.
+    /// Kind and target, which identify the port in messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.kind, &self.out) {
             (PortKind::Auto, _) => f.write_str(&self.target),
@@ -259,7 +262,7 @@ fn parse(text: &str) -> Result<PortSpec, String> {
     Ok(spec)
 }
 
-/// `1=veth0` has a number; in `pcap:a=b.pcap` the sign belongs to the file name.
+/// Splits off the number: `1=veth0` has one; in `pcap:a=b.pcap` the sign belongs to the file name.
 fn split_number(head: &str) -> Result<(Option<u32>, &str), String> {
     let Some((number, rest)) = head.split_once('=') else { return Ok((None, head)) };
     if number.contains(':') {
@@ -332,7 +335,7 @@ fn set_option(spec: &mut PortSpec, key: &str, value: &str) -> Result<(), String>
     Ok(())
 }
 
-/// Sets an option of the faults; false if it is none of them.
+/// Sets an option of the faults; false if `key` is not one of them.
 fn set_fault(faults: &mut FaultSetup, key: &str, value: &str) -> Result<bool, String> {
     let chance = || value.parse::<Probability>().map_err(|error| format!("{key}={error}"));
     let span = || {
@@ -395,15 +398,15 @@ fn check(spec: &PortSpec) -> Result<(), String> {
     Ok(())
 }
 
-/// ` (did you mean ...?)` if a known word is close.
+/// ` (did you mean ...?)` if a valid word is close.
 fn suggest(word: &str, known: &[&str]) -> String {
-    // The beginning of one word alone is that word, however far the rest.
+    // A prefix of exactly one word means that word, whatever the distance.
     let begun: Vec<&&str> =
         known.iter().filter(|k| word.len() >= 2 && k.starts_with(word)).collect();
     if let [name] = begun.as_slice() {
         return format!(" (did you mean `{name}`?)");
     }
-    // Between equally near words the one with the same first letter is meant.
+    // Among equally near words, one with the same first letter is preferred.
     let rank = |k: &str| (distance(word, k), k.bytes().next() != word.bytes().next());
     match known.iter().map(|k| (rank(k), k)).min() {
         Some(((far, _), name)) if far <= 2 && far < name.len() => {

@@ -1,28 +1,28 @@
 //! The counters of a port.
 
-/// What a port did and could not do. All counts start at 0 when the port is opened.
+/// The counts of a port. All start at 0 when the port is opened.
 ///
-/// `rx_frames` are the frames handed to the caller. The other receive numbers are beside it: frames
-/// that never reached the caller.
+/// `rx_frames` counts the frames handed to the caller. Frames that never reached the caller are counted separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct PortStats {
     /// Frames handed to the caller.
     pub rx_frames: u64,
     /// Bytes of them.
     pub rx_bytes: u64,
-    /// Frames that the kernel dropped before this port saw them (its queue was full).
+    /// Frames that the kernel dropped before the port could read them (its queue was full).
     pub rx_kernel_drops: u64,
     /// Frames longer than a chunk of packet memory: dropped.
     pub rx_too_long: u64,
-    /// Frames of several segments, which the sender left to its card to cut (GSO), and which could not be cut here: dropped.
+    /// Frames of several segments, which the sender left to its network card to cut (GSO), and which could not be cut
+    /// here: dropped.
     pub rx_gso: u64,
-    /// Frames of several segments that were cut here; the segments are among `rx_frames`.
+    /// Frames of several segments that were cut here; the segments are counted in `rx_frames`.
     pub rx_segmented: u64,
     /// Frames that could not be read for another reason: dropped.
     pub rx_errors: u64,
-    /// Frames that arrived while the port was down by command: dropped.
+    /// Frames that arrived while the port was shut down: dropped.
     pub rx_down: u64,
-    /// Times that receiving stopped for want of a free chunk; no frame is lost by it here.
+    /// Times that receiving stopped for lack of a free chunk; this alone loses no frame.
     pub rx_no_memory: u64,
     /// Frames whose checksum the port finished.
     pub rx_checksums_finished: u64,
@@ -32,16 +32,16 @@ pub struct PortStats {
     pub tx_bytes: u64,
     /// Times that the medium had no room; the frames stayed with the caller.
     pub tx_full: u64,
-    /// Frames given up because the link was down or gone.
+    /// Frames given up because the link was down or the interface gone.
     pub tx_down: u64,
-    /// Frames given up because they exceed what the interface carries (its MTU).
+    /// Frames given up because they exceed the interface's MTU.
     pub tx_too_long: u64,
     /// Frames given up for another reason.
     pub tx_errors: u64,
 }
 
 impl PortStats {
-    /// Every counter with its name, in a fixed order.
+    /// All counters with their names, in a fixed order.
     pub fn named(&self) -> [(&'static str, u64); 16] {
         [
             ("rx_frames", self.rx_frames),
@@ -63,7 +63,7 @@ impl PortStats {
         ]
     }
 
-    /// Adds what another queue of the same link did.
+    /// Adds the counts of another queue of the same link.
     pub fn add(&mut self, other: &PortStats) {
         let PortStats {
             rx_frames,

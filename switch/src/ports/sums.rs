@@ -1,4 +1,4 @@
-//! Ones'-complement sums, of which the checksums of IP, TCP, UDP and GRE are the complement.
+//! Ones'-complement sums; the checksums of IP, TCP, UDP and GRE are their complement.
 
 /// RFC 1071: the ones'-complement sum of big-endian 16-bit words, an odd byte padded with zero.
 #[inline]

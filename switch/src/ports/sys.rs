@@ -1,8 +1,9 @@
 //! System calls of the ports, and the only `unsafe` of this crate's port code.
 //!
-//! Each part wraps one kernel interface so that its callers need no `unsafe`: [`interface`] (what the
-//! kernel knows of an interface), [`claim`] (which process has it), [`event_fd`] (eventfd), [`packet`] (AF_PACKET), [`tap`], [`poll`] (epoll), [`netns`] (private network namespaces), [`refused`] (system calls that a filter refuses), [`schedule`]. No
-//! policy here: what an error means is decided by the port.
+//! Each part wraps one kernel interface so that its callers need no `unsafe`: [`interface`] (properties of an
+//! interface), [`claim`] (exclusive use of one by a process), [`event_fd`] (eventfd), [`packet`] (AF_PACKET), [`tap`],
+//! [`poll`] (epoll), [`netns`] (private network namespaces), [`refused`] (system calls that a filter refuses),
+//! [`schedule`]. No policy here: the port decides what an error means.
 #![allow(unsafe_code)]
 
 pub mod bpf;
@@ -29,21 +30,21 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// The value of a socket option that says everything itself.
+/// The value of a socket option that contains no references.
 ///
 /// # Safety
-/// It has no bytes between its fields, every bit pattern of it is a value, and nothing in it is an address that the kernel follows.
+/// It has no padding, every bit pattern of it is valid, and it contains no address that the kernel dereferences.
 unsafe trait OptionValue: Copy {}
 
 // SAFETY: an integer.
 unsafe impl OptionValue for libc::c_int {}
 // SAFETY: an integer.
 unsafe impl OptionValue for u32 {}
-// SAFETY: integers, side by side.
+// SAFETY: integers without padding.
 unsafe impl<const WORDS: usize> OptionValue for [u32; WORDS] {}
-// SAFETY: integers, side by side.
+// SAFETY: integers without padding.
 unsafe impl<const WORDS: usize> OptionValue for [u64; WORDS] {}
-// SAFETY: integers of 4, 2 and 2 bytes and 8 bytes, side by side.
+// SAFETY: integers of 4, 2 and 2 bytes and 8 bytes, without padding.
 unsafe impl OptionValue for libc::packet_mreq {}
 
 /// Sets a socket option.
@@ -57,17 +58,18 @@ fn set_option<T: OptionValue>(
     unsafe { set_option_with_addresses(fd, level, name, value) }
 }
 
-/// Sets a socket option whose value names memory.
+/// Sets a socket option whose value contains addresses.
 ///
 /// # Safety
-/// The memory that `value` names is there, and stays as long as the kernel uses it for this option.
+/// The memory at the addresses in `value` is valid as long as the kernel uses it for this option.
 unsafe fn set_option_with_addresses<T: Copy>(
     fd: &OwnedFd,
     level: libc::c_int,
     name: libc::c_int,
     value: &T,
 ) -> io::Result<()> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes of `value`, which lives through the call; the caller answers for what it names.
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of `value`, which lives through the call; the caller guarantees
+    // the addresses in it.
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -88,7 +90,7 @@ fn get_option<T: OptionValue + Default>(
 ) -> io::Result<T> {
     let mut value = T::default();
     let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, the size of `value`, of which every bit pattern is a value.
+    // SAFETY: the kernel writes at most `len` bytes, the size of `value`, of which every bit pattern is valid.
     let result = unsafe {
         libc::getsockopt(fd.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut len)
     };

@@ -1,11 +1,12 @@
-//! `tap:` ports: a TAP device is made, or one that exists is taken over.
+//! `tap:` ports: a TAP device is created, or an existing one is used.
 //!
-//! The other side of the port is the interface: what the host sends by it is received here. Offloads
-//! are off, so frames come whole, with tags and finished checksums. A device that was made here ends
-//! with the process, killed or not. One system call for each frame.
+//! The other side of the port is the interface: frames that the host sends by it are received here. Offloads are off,
+//! so frames arrive whole, with tags and finished checksums. A device that was created here is deleted with the
+//! process, even if that is killed. One system call for each frame.
 //!
-//! A device with several queues (IFF_MULTI_QUEUE) has a file for each. The kernel's own choice of the queue follows the file by which a flow
-//! was answered last, so a flow could change its queue and be reordered; a program ([`steer`]) hashes addresses and ports in its place.
+//! A device with several queues (IFF_MULTI_QUEUE) has a file for each. The kernel's own choice of the queue follows the
+//! file by which a flow was answered last, which could change the queue of a flow and reorder it; so a program
+//! ([`steer`]) hashes addresses and ports instead.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -31,25 +32,26 @@ pub struct TapPort {
     caps: PortCaps,
     file: Arc<File>,
     spare: Option<Buf>,
-    /// What of a frame did not fit its chunk. Pages are taken from the system when a long frame first lies there.
+    /// The rest of a frame that did not fit its chunk. The operating system allocates its pages when the first long
+    /// frame is written there.
     overflow: Box<[u8]>,
     stats: PortStats,
     notices: Vec<String>,
 }
 
 impl TapPort {
-    /// Makes or takes over the device of a specification, and sets it up.
+    /// Creates or attaches to the device of a specification, and sets it up.
     ///
     /// # Errors
-    /// No privilege, no /dev/net/tun, taken by another program, an interface that is no TAP.
+    /// No privilege, no /dev/net/tun, in use by another program, an interface that is not a TAP.
     pub fn open(spec: &PortSpec) -> Result<TapPort, PortError> {
         TapPort::open_first(spec, Queues::One)
     }
 
-    /// The same with so many queues, which different workers may have.
+    /// Like [`TapPort::open`] with `queues` queues, which different workers may have.
     ///
     /// # Errors
-    /// As [`TapPort::open`]; a device that exists with one queue, no right to load the program that spreads frames.
+    /// As [`TapPort::open`]; an existing device with one queue, no privilege to load the program that spreads frames.
     pub fn open_queues(spec: &PortSpec, queues: u32) -> Result<Vec<TapPort>, PortError> {
         let mut ports = vec![TapPort::open_first(spec, Queues::First)?];
         for _ in 1..queues {
@@ -95,7 +97,7 @@ impl TapPort {
         Ok(TapPort { watch, index, queues, caps, file, spare: None, overflow, stats, notices })
     }
 
-    /// Attaches to a device that was made again under the same name.
+    /// Attaches to a device that was created again under the same name.
     fn reopen(&mut self, now: Time) -> bool {
         let Some(found) = self.watch.look_again(now) else { return false };
         let Ok(file) = self.queues.attach(self.watch.interface()) else { return false };
@@ -130,7 +132,8 @@ impl TapPort {
                 return Err(error);
             }
         };
-        // The kernel cuts a frame that does not fit both and says nothing; the largest chunk has less room than both.
+        // The kernel truncates a frame that does not fit both, without notice; the largest chunk has less room than
+        // both together.
         if len > mem.max_frame_bytes() as usize {
             self.stats.rx_too_long += 1;
             self.spare = Some(buf);
@@ -161,7 +164,7 @@ impl TapPort {
     }
 }
 
-/// Which queue of its device a port has.
+/// The queue of its device that a port has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queues {
     One,
@@ -195,7 +198,7 @@ fn open_failed(
 ) -> PortError {
     let help = match source.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV) => "there is no /dev/net/tun: modprobe tun".to_owned(),
-        // The capability is for the device behind the file; the file has a mode of its own.
+        // The capability is for the device behind the file; the file has permissions of its own.
         Some(libc::EACCES) => {
             "open the file for this user: chmod 666 /dev/net/tun, or run as root".to_owned()
         }
@@ -240,7 +243,7 @@ impl Port for TapPort {
                     let failed = self.watch.rx_failed(error, self.index, &mut self.stats);
                     match failed {
                         Some(error) if out.len() == before => return Err(error),
-                        // A dead device says so again.
+                        // A dead device fails again with the next call.
                         _ => break,
                     }
                 }

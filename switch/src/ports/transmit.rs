@@ -1,6 +1,6 @@
-//! What interface ports share on the way out: what a failed send means, and sending one by one.
+//! Common parts of sending on interface ports: the meaning of a failed send, and sending frame by frame.
 //!
-//! Not here: how a kind of port hands frames to the kernel; that is a closure, or a batch of its own.
+//! Not here: how a kind of port hands frames to the kernel; that is a closure, or a batch in its own module.
 
 use std::io;
 
@@ -9,18 +9,18 @@ use wireyard_pipeline::packet::PacketMemory;
 use super::watch::Watch;
 use super::{PortError, PortStats, TxDone, TxFrame};
 
-/// What a failed send means for the frame.
+/// The meaning of a failed send for the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TxVerdict {
-    /// Interrupted: try at once.
+    /// Interrupted: try again at once.
     Again,
     /// No room: the frame stays with the caller.
     Full,
-    /// The link is not there.
+    /// The link is down or the interface gone.
     Down,
     /// Longer than the MTU.
     TooLong,
-    /// Anything else: this frame cannot be sent.
+    /// Any other error: this frame cannot be sent.
     Refused,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn tx_verdict(error: &io::Error) -> TxVerdict {
     }
 }
 
-/// Gives up all frames because the link is not there.
+/// Gives up all frames because the link is down.
 pub(super) fn drop_all(
     mem: &mut PacketMemory,
     frames: &mut Vec<TxFrame>,
@@ -49,16 +49,17 @@ pub(super) fn drop_all(
     TxDone { sent: 0, dropped }
 }
 
-/// A port's own view of its interface while it sends.
+/// The state of a port that a send needs.
 pub(super) struct Sending<'a> {
     pub(super) watch: &'a mut Watch,
-    /// The interface the port was opened on.
+    /// Index of the interface that the port was opened on.
     pub(super) index: u32,
     pub(super) stats: &'a mut PortStats,
 }
 
 impl Sending<'_> {
-    /// Sends frame after frame with `send` until there is no room or one is given up, as [`super::Port::tx_burst`] promises.
+    /// Sends frame after frame with `send` until there is no room or one is given up, as [`super::Port::tx_burst`]
+    /// requires.
     pub(super) fn one_by_one(
         self,
         mem: &mut PacketMemory,
@@ -79,7 +80,7 @@ impl Sending<'_> {
             match tx_verdict(&error) {
                 TxVerdict::Again => continue,
                 TxVerdict::Full => stats.tx_full += 1,
-                // The next call meets it again, and can report it.
+                // The next call fails in the same way, and can report it.
                 TxVerdict::Down if done.sent > 0 => {}
                 TxVerdict::Down => {
                     failure = watch.lost(index);

@@ -1,6 +1,6 @@
-//! Virtual cables: pairs of veth interfaces, made by netlink (rtnetlink(7), veth(4)).
+//! Virtual cables: pairs of veth interfaces, created by netlink (rtnetlink(7), veth(4)).
 //!
-//! They are made in the network namespace of the calling thread and end with it, or with either of their ends.
+//! They are created in the network namespace of the calling thread and deleted with it, or with either of their ends.
 
 use std::fmt;
 use std::io;
@@ -17,10 +17,10 @@ use netlink_sys::{Socket, SocketAddr};
 
 use super::sys::interface;
 
-/// Room for an answer: an error message repeats the request.
+/// Room for a reply: an error message repeats the request.
 const ANSWER_BYTES: usize = 8192;
 
-/// A cable that could not be made.
+/// A cable that could not be created.
 #[derive(Debug)]
 pub struct VethError {
     cable: String,
@@ -44,14 +44,14 @@ impl std::error::Error for VethError {
     }
 }
 
-/// Makes a pair of interfaces with these names, both up, with this MTU.
+/// Creates a pair of interfaces with these names, both up, with this MTU.
 ///
 /// # Errors
-/// What the kernel says: no privilege, a name that is taken, no veth.
+/// The kernel's error: no privilege, a name in use, no veth.
 pub fn create(names: [&str; 2], mtu_bytes: u32) -> Result<(), VethError> {
     let cable = names.join("-");
     let made = request(names, mtu_bytes);
-    // Only now: an end refuses to be up before it has a peer.
+    // Only now: an end cannot be set up before it has a peer.
     made.and_then(|()| names.into_iter().try_for_each(interface::set_up))
         .map_err(|source| VethError { cable, source })
 }

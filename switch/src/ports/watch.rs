@@ -1,8 +1,8 @@
-//! The life of a network interface under a port: missing, down, gone, back again.
+//! The state of a network interface under a port: missing, down, gone, there again.
 //!
-//! The kernel reports to a socket once that its interface went down (ENETDOWN); here it is found out
-//! whether it is down or gone, and said with the command that helps. A port claims its interface: another switch on it would
-//! double frames, or one of the two would receive none.
+//! The kernel reports to a socket once that its interface went down (ENETDOWN); this module determines whether it is
+//! down or gone, and reports that with the command that helps. A port claims its interface: with another switch on it,
+//! frames would be duplicated, or one of the two would receive none.
 
 use std::fs::File;
 use std::io;
@@ -15,34 +15,34 @@ use super::sys::interface::{self, Control, HARDWARE_ETHERNET, HARDWARE_LOOPBACK,
 use super::sys::tap::{self, TapState};
 use super::{LinkState, PortError, PortStats};
 
-/// How often a port whose interface is gone looks for it.
+/// How often a port whose interface is gone searches for it.
 const RETRY_EVERY: Span = Span::from_ms(200);
 
-/// A port's view of its interface.
+/// A port's state of its interface.
 #[derive(Debug)]
 pub(super) struct Watch {
     port: String,
     interface: String,
     state: LinkState,
     retry_at: Time,
-    /// Made when the port is opened: what is asked later needs no further descriptor.
+    /// Created when the port is opened, so that later requests need no new descriptor.
     control: Control,
-    /// The interface that is claimed by it.
+    /// Index of the interface that it has claimed.
     claimed: u32,
-    /// Another queue of the same port has the claim.
+    /// The first queue of the same port has the claim.
     is_beside: bool,
     mac: [u8; 6],
-    /// A TAP's other side, which says more than the interface does.
+    /// The file of a TAP, from which its state is read instead of the interface's.
     tap: Option<Arc<File>>,
 }
 
 impl Watch {
-    /// Finds and claims the interface of a port that is being opened.
+    /// Looks up and claims the interface of a port that is being opened.
     pub(super) fn open(port: &str, name: &str) -> Result<(Watch, Interface), PortError> {
         Watch::open_on(port, name, None)
     }
 
-    /// The same for the device side of a TAP, which is another thing than its interface.
+    /// Like [`Watch::open`] for the device side of a TAP, which is claimed separately from its interface.
     pub(super) fn open_tap(
         port: &str,
         name: &str,
@@ -77,7 +77,7 @@ impl Watch {
             Refused::Failed(source) => failed(port, "claim the interface", source),
         })?;
         let (port, interface) = (port.to_owned(), name.to_owned());
-        // An interface that is down says so when it is first used.
+        // An interface that is down returns an error on first use.
         let (state, retry_at, claimed) = (LinkState::Up, Time::ZERO, found.index);
         let (mac, is_beside) = (found.mac, false);
         let watch =
@@ -85,12 +85,12 @@ impl Watch {
         Ok((watch, found))
     }
 
-    /// A TAP was attached again.
+    /// Sets the file after a TAP was attached again.
     pub(super) fn set_tap(&mut self, file: Arc<File>) {
         self.tap = Some(file);
     }
 
-    /// The interface that the port was opened on, as it is now; `None`: it is not there.
+    /// The current state of the interface that the port was opened on; `None` if it does not exist.
     pub(super) fn find(&self, index: u32) -> Option<Interface> {
         let named = self.control.look_up(&self.interface).ok();
         named.filter(|found| found.index == index).or_else(|| {
@@ -99,7 +99,7 @@ impl Watch {
         })
     }
 
-    /// The link of the interface that the port was opened on, not what sockets said of it.
+    /// The state of the link of the port's interface, independent of errors of sockets.
     fn link(&self, index: u32) -> LinkState {
         match self.tap.as_deref().map(tap::state) {
             Some(TapState::Up) => LinkState::Up,
@@ -113,7 +113,8 @@ impl Watch {
         &self.port
     }
 
-    /// The address of the interface when the port was opened; a TAP's is that of the host behind it.
+    /// The address of the interface when the port was opened; `None` for a TAP, whose address is that of the host
+    /// behind it.
     pub(super) fn mac(&self) -> Option<[u8; 6]> {
         (self.tap.is_none() && self.mac != [0; 6]).then_some(self.mac)
     }
@@ -122,7 +123,7 @@ impl Watch {
         &self.interface
     }
 
-    /// True while the interface the port was opened on does not exist: its sockets are dead.
+    /// True while the interface that the port was opened on does not exist: its sockets are dead.
     pub(super) fn is_gone(&self) -> bool {
         self.state == LinkState::Gone
     }
@@ -132,22 +133,22 @@ impl Watch {
         self.state == LinkState::Down
     }
 
-    /// Frames pass: whatever was wrong is over.
+    /// Called when frames pass: the interface works again.
     pub(super) fn works(&mut self) {
         self.state = LinkState::Up;
     }
 
-    /// A socket said that its interface does not work. The error, unless it was reported before.
+    /// Called when a socket reports that its interface does not work. Returns the error, unless it was reported before.
     pub(super) fn lost(&mut self, index: u32) -> Option<PortError> {
-        // The same name on a new interface: ours is gone all the same.
+        // If a new interface has the same name, this port's own is gone all the same.
         self.fails(match self.link(index) {
             LinkState::Gone => LinkState::Gone,
             _ => LinkState::Down,
         })
     }
 
-    /// The kernel took the interface away from a socket. Where one of the same name and number is there again, nothing else shows it. The error,
-    /// unless it was reported before.
+    /// Called when the kernel unbound a socket from its interface. If one of the same name and index exists again,
+    /// nothing else shows it. Returns the error, unless it was reported before.
     pub(super) fn taken_away(&mut self) -> Option<PortError> {
         self.fails(LinkState::Gone)
     }
@@ -167,8 +168,7 @@ impl Watch {
         })
     }
 
-    /// For a port whose interface is gone: the interface that has its name now, looked for at most
-    /// every [`RETRY_EVERY`].
+    /// For a port whose interface is gone: the interface that has its name now; searches at most every [`RETRY_EVERY`].
     pub(super) fn look_again(&mut self, now: Time) -> Option<Interface> {
         if now < self.retry_at {
             return None;
@@ -177,14 +177,14 @@ impl Watch {
         let found = self.control.look_up(&self.interface).ok().filter(|found| found.up)?;
         if found.index != self.claimed && !self.is_beside {
             let control = Control::open().ok()?;
-            // One that another switch has taken meanwhile is not ours, as long as that lasts.
+            // An interface that another switch has claimed is not used while that lasts.
             claim(&control, usage(self.tap.as_ref()), found.index).ok()?;
             (self.control, self.claimed) = (control, found.index);
         }
         Some(found)
     }
 
-    /// Looks at the link now.
+    /// Reads the state of the link now.
     pub(super) fn look(&mut self, index: u32) -> LinkState {
         if self.state == LinkState::Gone {
             return LinkState::Gone;
@@ -196,7 +196,7 @@ impl Watch {
         link
     }
 
-    /// The end of a receive burst: frames go first, and an error behind them waits in `late`.
+    /// The end of a receive burst: frames are returned first, and an error after them is kept in `late`.
     pub(super) fn received(
         &mut self,
         count: usize,
@@ -211,7 +211,7 @@ impl Watch {
         Ok(count)
     }
 
-    /// Sorts a receive error out: an error for the caller, or nothing if it is known or passing.
+    /// Classifies a receive error: an error for the caller, or `None` if it was reported or is transient.
     pub(super) fn rx_failed(
         &mut self,
         error: io::Error,
@@ -233,7 +233,7 @@ impl Watch {
         }
     }
 
-    /// A failed system call as a port's error.
+    /// The error of a port for a failed system call.
     pub(super) fn failed(&self, doing: &'static str, source: io::Error) -> PortError {
         failed(&self.port, doing, source)
     }
@@ -247,7 +247,7 @@ fn state_of(found: &Interface) -> LinkState {
     }
 }
 
-/// A failed system call as an error of `port`, with help where the cause is known.
+/// The error of `port` for a failed system call, with advice where the cause is known.
 pub(super) fn failed(port: &str, doing: &'static str, source: io::Error) -> PortError {
     let help = match source.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
@@ -259,7 +259,7 @@ pub(super) fn failed(port: &str, doing: &'static str, source: io::Error) -> Port
     PortError::Io { port: port.to_owned(), doing, source, help: help.to_owned() }
 }
 
-/// The two sides of a TAP are different things, and may have different owners.
+/// The two sides of a TAP are claimed separately, and may have different owners.
 fn usage(tap: Option<&Arc<File>>) -> &'static str {
     if tap.is_some() { "tap" } else { "port" }
 }
@@ -274,7 +274,7 @@ fn taken(name: &str, process: Option<u32>) -> String {
     format!("{name} is the port of another switch or host{who}: end it, or use another interface")
 }
 
-/// Looks up an Ethernet interface; a missing one is answered with what there is.
+/// Looks up an Ethernet interface; the error for a missing one lists those that exist.
 fn find(control: &Control, port: &str, name: &str) -> Result<Interface, PortError> {
     let found = control.look_up(name).map_err(|source| match source.raw_os_error() {
         Some(libc::ENODEV | libc::ENXIO) => {

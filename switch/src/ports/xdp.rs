@@ -1,16 +1,17 @@
 //! `xdp:` ports: AF_XDP, the fast kind.
 //!
-//! The packet memory itself is the UMEM, less its large chunks, so frames arrive in their chunks. An XDP program of six
-//! instructions hands the frames of one queue to the socket; they never reach the host's own network
-//! stack. Copy mode, native where the driver can, else generic. Frames of more than a page come and
-//! go in parts (XDP_USE_SG) and are put together in one chunk.
+//! The packet memory itself is the UMEM, except for its large chunks, so frames arrive in their chunks. An XDP program
+//! of six instructions hands the frames of one queue to the socket; they never reach the host's own network stack. Copy
+//! mode, native where the driver supports it, else generic. Frames of more than a page are received and sent in parts
+//! (XDP_USE_SG) and joined in one chunk.
 //!
-//! Every port registers the region for itself: rings need no sharing between ports, and a chunk of
-//! any port can be sent by any other. A chunk whose address is in a ring belongs to the kernel; its
-//! handle is kept here until it comes back.
+//! Every port registers the region for itself: rings need no sharing between ports, and a chunk of any port can be sent
+//! by any other. A chunk whose address is in a ring belongs to the kernel; its handle is kept here until the kernel
+//! returns it.
 //!
-//! A socket has one receive queue of the interface. A port with several queues has a socket, with rings of its own, for each; who spreads
-//! frames over them is the card (its receive side scaling) or, on a veth pair, the peer's kernel (its choice of a transmit queue).
+//! A socket has one receive queue of the interface. A port with several queues has a socket, with rings of its own, for
+//! each; frames are spread over them by the network card (its receive side scaling) or, on a veth pair, by the peer's
+//! kernel (its choice of a transmit queue).
 
 mod parts;
 pub(crate) mod rings;
@@ -37,7 +38,7 @@ use super::watch::Watch;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
 use super::{RxFrame, TxDone, TxFrame};
 
-/// How often the interface is looked at: an AF_XDP socket does not report that its link went down.
+/// How often the interface is checked: an AF_XDP socket does not report that its link went down.
 const LOOK_EVERY: Span = Span::from_ms(100);
 const TAG_BYTES: u32 = 4;
 /// An AF_XDP port.
@@ -61,7 +62,7 @@ pub struct XdpPort {
     notices: Vec<String>,
 }
 
-/// What a sender has to do whose frames come in segments.
+/// The message about frames of several segments: what their sender has to change.
 fn gso_notice(watch: &Watch) -> String {
     let interface = watch.interface();
     format!(
@@ -96,7 +97,8 @@ impl XdpPort {
         XdpPort::open_on(spec, mem, watch, &found, queue)
     }
 
-    /// The same with so many queues, from the first one of the specification on, which different workers may have.
+    /// Like [`XdpPort::open`] with `queues` queues, from the first one of the specification on, which different workers
+    /// may have.
     ///
     /// # Errors
     /// As [`XdpPort::open`]; the interface has fewer queues.
@@ -158,7 +160,7 @@ impl XdpPort {
         Ok(port)
     }
 
-    /// Looks at the interface now and then. An error is reported once.
+    /// Checks the interface periodically. An error is reported once.
     fn look(&mut self, mem: &mut PacketMemory, now: Time) -> Result<(), PortError> {
         if now < self.look_at {
             return Ok(());
@@ -204,7 +206,7 @@ impl XdpPort {
         self.refill(mem);
     }
 
-    /// Closes the socket; then every chunk is ours again.
+    /// Closes the socket, which returns all chunks.
     fn stop(&mut self, mem: &mut PacketMemory) {
         self.read_drops();
         self.drops_before += self.drops_now;
@@ -224,7 +226,7 @@ impl XdpPort {
     /// Offers free chunks to the kernel.
     fn refill(&mut self, mem: &mut PacketMemory) {
         let Some(live) = &mut self.live else { return };
-        // Chunks of received frames that were not taken yet are among those held.
+        // Chunks of received frames that were not taken yet count as held.
         let room = live.xsk.fill_room().min(self.rings.receive_room(&live.xsk));
         if room == 0 {
             return;
@@ -247,7 +249,7 @@ impl XdpPort {
         live.xsk.publish_fill();
     }
 
-    /// Takes one received part; a whole frame goes to `out`.
+    /// Takes one received part; a completed frame is added to `out`.
     fn take_part(
         &mut self,
         mem: &mut PacketMemory,
@@ -268,7 +270,7 @@ impl XdpPort {
             self.partial = Some(whole);
             return;
         }
-        // Nothing longer than the MTU is forwarded to us as one packet: these are several.
+        // A frame longer than the MTU allows consists of several segments: peers forward none as one packet.
         if whole.len > self.caps.mtu_bytes.unwrap_or(u32::MAX).saturating_add(HEADER_BYTES) as usize
         {
             if self.stats.rx_gso == 0 {
@@ -298,7 +300,7 @@ impl XdpPort {
         out.push(frame);
     }
 
-    /// Puts back the tag that the XDP program left before the frame.
+    /// Restores the tag that the XDP program stored before the frame.
     fn restore_tag(&self, mem: &PacketMemory, whole: &mut Partial) {
         if !self.live.as_ref().is_some_and(Live::stores_tags) {
             return;
@@ -327,7 +329,7 @@ impl XdpPort {
         RxFrame { buf, data_off, len, wire_len: len, timestamp: now, checksum }
     }
 
-    /// Wakes the kernel for what is queued, and frees what was sent.
+    /// Makes the kernel send queued frames, and frees those that were sent.
     fn drive_tx(&mut self, mem: &mut PacketMemory) -> Result<(), PortError> {
         let Some(live) = &mut self.live else { return Ok(()) };
         let kicked = live.xsk.kick();
@@ -345,7 +347,8 @@ impl XdpPort {
         }
     }
 
-    /// The MTU counts neither the Ethernet header nor one tag. The kernel checks nothing on this path.
+    /// True if a frame is too long. The MTU counts neither the Ethernet header nor one tag. The kernel checks nothing
+    /// on this path.
     fn exceeds_mtu(&self, mem: &PacketMemory, frame: &TxFrame) -> bool {
         let with_tag = self.caps.mtu_bytes.unwrap_or(u32::MAX).saturating_add(HEADER_BYTES);
         if frame.len <= with_tag - TAG_BYTES {
@@ -356,13 +359,13 @@ impl XdpPort {
         !tagged || frame.len > with_tag
     }
 
-    /// How many frames from the front find room in the ring.
+    /// Number of frames, from the front, for which the ring has room.
     fn fitting(&mut self, frames: &[TxFrame]) -> usize {
         let Some(live) = &mut self.live else { return 0 };
         let mut room = live.xsk.tx_room().min(self.rings.send_room(&live.xsk));
         let mut count = 0;
         for frame in frames {
-            // A frame that is copied to the front of a chunk needs no more parts than in its place.
+            // A frame that is copied to the front of a chunk needs at most as many parts as where it is.
             match room.checked_sub(self.shape.parts(frame)) {
                 Some(left) => room = left,
                 None => break,
@@ -396,8 +399,8 @@ impl XdpPort {
         true
     }
 
-    /// The parts of a frame that the kernel sends from where it lies, or from the front of a chunk; false if it cannot. Each is completed by itself,
-    /// so each holds a reference. Who sends them frees what is left of them.
+    /// Lists the parts of a frame that the kernel sends from where it is, or from the front of a chunk; false if it
+    /// cannot. Each is completed separately, so each has a reference. The caller frees the parts that are not sent.
     fn cut_in_place(&mut self, mem: &mut PacketMemory, mut frame: TxFrame) -> bool {
         let is_ready = frame.len > 0
             && (self.shape.sends_in_place(&frame, self.has_multi_buffer())
@@ -418,7 +421,7 @@ impl XdpPort {
         true
     }
 
-    /// The parts of a frame of a large chunk, copied; false if it cannot be sent so, or no chunks are free.
+    /// Lists the parts of a frame in a large chunk, copied; false if it cannot be sent so, or chunks are lacking.
     fn cut_copied(&mut self, mem: &mut PacketMemory, frame: TxFrame) -> bool {
         let is_possible = self.has_multi_buffer() || self.shape.parts(&frame) == 1;
         let is_cut = is_possible && copy_into_umem(mem, &self.shape, &frame, &mut self.parts);
@@ -430,7 +433,7 @@ impl XdpPort {
         self.live.as_ref().is_some_and(|live| live.multi_buffer)
     }
 
-    /// Copies a frame to the front of a chunk of its own; false if no chunk is free.
+    /// Copies a frame to the front of another chunk; false if no chunk is free.
     fn move_to_front(&self, mem: &mut PacketMemory, frame: &mut TxFrame) -> bool {
         let Some(mut copy) = mem.alloc() else { return false };
         let from = mem.frame(&frame.buf, frame.data_off, frame.len);
@@ -503,7 +506,7 @@ impl Port for XdpPort {
                 }
                 done.sent += 1;
             }
-            // Behind a frame that was given up; empty otherwise.
+            // Frames after one that was given up; empty otherwise.
             let rest: Vec<TxFrame> = fitting.collect();
             frames.splice(..0, rest).for_each(drop);
             match self.drive_tx(mem) {
@@ -528,7 +531,7 @@ impl Port for XdpPort {
         self.live.as_ref().map(|live| live.xsk.fd().as_raw_fd())
     }
 
-    /// Its rings are memory.
+    /// Its rings are memory, so a poll needs no system call.
     fn is_always_polled(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! The way in: admission, charging, queueing, delaying.
+//! Arrival of packets: admission, charging, queueing, delaying.
 
 use wireyard_tables::time::{Deadline, Time};
 
@@ -10,12 +10,12 @@ use super::scheduler::Pick;
 use super::wred::{DecideAt, Decision};
 use super::{Config, Departure, Event, Offered, SharedCharge, SharedMemory, Tm};
 
-/// Control frames that may wait for one port: XOFF, its refresh and XON of a few changes of mind.
+/// Control frames that may wait for one port: enough for XOFF, refreshes and XON of several changes.
 const CONTROL_MAX: u32 = 64;
 
 impl<P: Default> Tm<P> {
-    /// Offers a packet to its egress port: the only way in. A refusal is counted at the egress port; a packet that is queued is put into
-    /// its slot with [`Tm::put`]; one that departs goes through egress processing now.
+    /// Offers a packet to its egress port: the only entry. A refusal is counted at the egress port; a packet that is
+    /// queued is put into its slot with [`Tm::put`]; one that departs goes through egress processing now.
     #[inline]
     pub fn offer(&mut self, now: Time, arrival: &Arrival) -> Offered {
         if let Some(departure) = self.send_uncontended(now, arrival) {
@@ -37,7 +37,7 @@ impl<P: Default> Tm<P> {
         self.slots.put(slot.0, packet);
     }
 
-    /// Checks both sides and charges them; the packet is queued, or departs where nothing keeps it.
+    /// Checks ingress and egress and charges both; the packet is queued, or departs if nothing delays it.
     #[inline]
     pub(super) fn admit(&mut self, now: Time, arrival: &Arrival) -> Result<Offered, DropReason> {
         let owner = self.owner(arrival)?;
@@ -82,7 +82,7 @@ impl<P: Default> Tm<P> {
         Ok(offered)
     }
 
-    /// Port and priority group that are charged: of a copy, those of the memory that it shares.
+    /// Port and priority group to charge: for a copy, those of the memory that it shares.
     #[inline]
     fn owner(&self, arrival: &Arrival) -> Result<(PortId, u8), DropReason> {
         let Charge::Shared(memory) = arrival.terms.charge else {
@@ -92,8 +92,8 @@ impl<P: Default> Tm<P> {
         holder.map(|entry| (entry.ingress, entry.group)).ok_or(DropReason::NoSlot)
     }
 
-    /// True if a packet need not wait: its port is idle, and no other could be chosen before it. A packet for the port it came in by
-    /// waits, because a pause that it may have caused leaves first.
+    /// True if a packet need not wait: its port is idle, and no other could be chosen before it. A packet for its own
+    /// ingress port waits, because a pause that it may have caused leaves first.
     #[inline]
     fn cuts_through(&self, now: Time, arrival: &Arrival) -> bool {
         arrival.terms.last
@@ -105,8 +105,8 @@ impl<P: Default> Tm<P> {
                 .is_some_and(|port| port.is_idle(now, arrival.queue))
     }
 
-    /// Takes a packet through an empty queue of an idle port: checks, charges, draws and counters are those of a packet that is queued
-    /// and chosen at once.
+    /// Sends a packet through an empty queue of an idle port: checks, charges, random draws and counters are those of a
+    /// packet that is queued and chosen at once.
     #[inline]
     fn cut_through(
         &mut self,
@@ -122,7 +122,7 @@ impl<P: Default> Tm<P> {
         if let Some(wred) = &mut port.queues[usize::from(number) % CLASSES].wred
             && wred.config.decide_at == DecideAt::Dequeue
         {
-            // At depth 0 nothing is chosen, but the draw is made.
+            // At depth 0 no packet is marked or dropped, but the random number is drawn.
             wred.decide(0, arrival.color, arrival.ect);
         }
         let pick = port.scheduler.pick(now, 1 << number);
@@ -132,7 +132,7 @@ impl<P: Default> Tm<P> {
         Departure { mark, ..Departure::immediate(number, now) }
     }
 
-    /// Charges an empty queue with a packet that does not wait.
+    /// Charges an empty queue for a packet that does not wait.
     #[inline]
     pub(super) fn charge_queue(&mut self, egress: PortId, number: u8, charged: u32, bytes: u32) {
         let queue = &mut self.ports[egress.index()].queues[usize::from(number) % CLASSES];
@@ -162,8 +162,8 @@ impl<P: Default> Tm<P> {
         })
     }
 
-    /// Accounts a shared packet memory. Grows to the largest number of them in flight, bounded
-    /// by the packet slots.
+    /// Adds a shared packet memory. The list grows to the largest number of them in use at once, at most the packet
+    /// slots.
     pub(super) fn keep_shared(&mut self, memory: SharedMemory) -> Option<SharedCharge> {
         let index = self.shared_free;
         if let Some(entry) = self.shared.get_mut(index as usize) {
@@ -179,13 +179,13 @@ impl<P: Default> Tm<P> {
         Some(SharedCharge(index))
     }
 
-    /// Returns the caller's reference of a shared packet memory.
+    /// Returns the caller's reference to a shared packet memory.
     pub fn release_shared(&mut self, now: Time, memory: SharedCharge) {
         self.release_memory(now, Memory::Shared(memory.0), PortId(0), 0, 0);
     }
 
-    /// Keeps a packet outside its queue until it is released; it is charged to its ingress group now, each copy for itself, and goes to its
-    /// queue later (a refusal then is an [`Event::Drop`]).
+    /// Keeps a packet outside its queue until it is released. Its ingress group is charged now, for each copy
+    /// separately; it enters its queue later (a refusal then is an [`Event::Drop`]).
     fn admit_held(
         &mut self,
         now: Time,
@@ -218,7 +218,7 @@ impl<P: Default> Tm<P> {
         Ok(Offered::Queued(PacketSlot(index)))
     }
 
-    /// Counts a packet that passed its queue or entered it; packets held behind so many of that queue follow it.
+    /// Counts a packet that passed or entered its queue, and releases packets that were held until this many had.
     #[inline]
     fn count_passing(&mut self, now: Time, arrival: &Arrival) {
         if self.holds.is_counting() {
@@ -236,7 +236,7 @@ impl<P: Default> Tm<P> {
         self.released = released;
     }
 
-    /// A MAC control frame of the port's own: sent before everything, never paused, not charged.
+    /// Admits a MAC control frame of the port's own: sent before everything, never paused, not charged.
     fn admit_control(&mut self, now: Time, arrival: &Arrival) -> Result<Offered, DropReason> {
         let (port, bytes) = (arrival.egress, arrival.bytes);
         let entry = self.ports.get_mut(port.index()).filter(|entry| entry.present);
@@ -290,7 +290,7 @@ impl<P: Default> Tm<P> {
         charge(bytes, self.config.cell_bytes)
     }
 
-    /// Everything the egress side may say against a packet, and whether it is marked at enqueue.
+    /// Checks all reasons of the egress side to refuse a packet; returns whether it is marked at enqueue.
     #[inline]
     pub(super) fn check_egress(
         &mut self,
@@ -323,7 +323,7 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// Takes a slot for an admitted packet and queues it; the packet is still to be put there.
+    /// Takes a slot for an admitted packet and queues it; the caller puts the packet into the slot.
     #[inline]
     fn queue_packet(
         &mut self,
@@ -344,7 +344,7 @@ impl<P: Default> Tm<P> {
         Ok(PacketSlot(index))
     }
 
-    /// Puts a slot, whose egress was checked, into its queue and charges the egress view.
+    /// Appends a slot, whose egress was checked, to its queue and charges the egress view.
     #[inline]
     fn push_slot(&mut self, now: Time, index: u32) {
         let Some(slot) = self.slots.get(index) else { return };
@@ -366,7 +366,7 @@ impl<P: Default> Tm<P> {
         self.arm_sending(now, egress);
     }
 
-    /// Charges an ingress group; may ask the peer to stop.
+    /// Charges an ingress group, which may send XOFF to the peer.
     #[inline]
     pub(super) fn charge_group(
         &mut self,
@@ -409,10 +409,10 @@ impl<P: Default> Tm<P> {
         Ok(())
     }
 
-    /// Counts a refusal where it belongs.
+    /// Counts a refusal at the egress port and queue.
     #[cold]
     pub(crate) fn count_refusal(&mut self, arrival: &Arrival, reason: DropReason) {
-        // A packet for a port that does not exist is counted where it came from.
+        // A packet for a port that does not exist is counted at its ingress port.
         let at = if arrival.egress.index() < self.ports.len() {
             arrival.egress
         } else {
@@ -427,7 +427,7 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// Gives packet memory back: its own, or one reference of a shared one.
+    /// Releases packet memory: the packet's own, or one reference to a shared one.
     #[inline]
     pub(crate) fn release_memory(
         &mut self,
@@ -465,7 +465,7 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// Releases bytes of an ingress group; may let the peer resume.
+    /// Releases bytes of an ingress group, which may let the peer resume.
     #[inline]
     pub(crate) fn release_group(
         &mut self,
@@ -505,18 +505,19 @@ fn charge_account(group: &mut Group, pool: &mut Pool, charged: u64) -> Result<()
     }
 }
 
-/// Packets that are held are held behind others of the same queue of the same port.
+/// The number under which packets are held by count: that of queue and port.
 fn hold_group(arrival: &Arrival) -> u32 {
     u32::from(arrival.egress.0) << 3 | u32::from(arrival.queue)
 }
 
-/// Packets inside at which groups that were stopped for want of slots may go on: somewhat below.
+/// Number of packets inside at which groups stopped for lack of slots may resume: somewhat lower than where they
+/// stopped.
 pub(crate) fn resume_at_slots(config: &Config) -> u32 {
     config.stop_at_slots - config.stop_at_slots / 16
 }
 
-/// Ends a group's XOFF if its level allows; true if it did. A group that holds nothing goes on in any case: nothing of its own
-/// would wake it later.
+/// Ends a group's XOFF if its level allows it; true if it did. A group without bytes resumes in any case: no release of
+/// its own would do it later.
 pub(crate) fn resume_group(group: &mut Group, pool: &Pool, few_slots: bool) -> bool {
     let Some(lossless) = &group.lossless else { return false };
     let may_resume = !few_slots || group.account.used.total() == 0;
@@ -529,7 +530,8 @@ pub(crate) fn resume_group(group: &mut Group, pool: &Pool, few_slots: bool) -> b
     resumes
 }
 
-/// Counts an arrival that a storm on this port discards, at the queues whose priorities feed the group.
+/// Counts an arrival that the watchdog discards for a storm on this port, at the queues whose priorities feed the
+/// group.
 fn count_storm_arrival(port: &mut Port, group: u8) {
     for q in 0..CLASSES as u8 {
         let in_storm =

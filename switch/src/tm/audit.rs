@@ -1,4 +1,4 @@
-//! The accounting identity, recomputed from the packets themselves.
+//! The accounting identity, recomputed from the packets.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::port::{Leaving, QueueCounters};
 use super::queue::Memory;
 use super::view::View;
 
-/// A number that does not add up.
+/// A counter that does not match the packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditError {
     what: String,
@@ -68,7 +68,7 @@ impl Residents {
 }
 
 impl<P: Default> View<'_, P> {
-    /// Checks every identity of the traffic manager. Slow; for tests and for `wireyard` self checks.
+    /// Checks all accounting identities of the traffic manager. Slow; for tests and for `wireyard` self checks.
     pub fn audit(&self) -> Result<(), AuditError> {
         let residents = self.tm.residents();
         same(u64::from(self.tm.slots.used()), u64::from(residents.slots), || {
@@ -139,7 +139,7 @@ impl<P: Default> Tm<P> {
             residents.add(slot.memory(cell), arrival.ingress, arrival.group);
             residents.slots += 1;
         }
-        // A shared memory is resident while anyone holds it, also a caller that still makes copies.
+        // A shared memory is resident while there is a reference, also that of a caller that still makes copies.
         for memory in self.shared.iter().filter(|memory| memory.references > 0) {
             residents.charge(memory.ingress, memory.group, memory.charged);
         }

@@ -1,13 +1,13 @@
 //! The shared buffer: pools, and accounts in them.
 //!
-//! An account is a priority group (ingress view) or a queue (egress view); as in SAI the same memory
-//! is counted once in each view. A charge fills the account's reserved bytes first, then the pool's
-//! shared bytes up to the account's threshold, then (lossless only) headroom. A release empties them
-//! in the opposite order, so no packet carries where its bytes were put.
+//! An account is a priority group (ingress view) or a queue (egress view); as in SAI the same memory is counted once in
+//! each view. A charge fills the account's reserved bytes first, then the pool's shared bytes up to the account's
+//! threshold, then (lossless only) headroom. A release empties them in the opposite order, so packets need no record of
+//! where their bytes were charged.
 //!
-//! Headroom holds what arrives after XOFF was decided. The frame that makes the account reach its
-//! threshold is therefore shared, and may overshoot the threshold by less than one frame; the pool's
-//! own size is never overshot.
+//! Headroom is for frames that arrive after XOFF was decided. The frame that makes the account reach its threshold is
+//! therefore charged to shared bytes, and may overshoot the threshold by less than one frame; the pool's own size is
+//! never overshot.
 
 use crate::units::PoolAlpha;
 
@@ -32,8 +32,8 @@ impl Limit {
         }
     }
 
-    /// Bytes an account can hold before its threshold while its pool of `shared` bytes is otherwise empty: for a dynamic
-    /// threshold x = alpha (S - x), so x = S alpha / (1 + alpha).
+    /// Bytes an account can hold before its threshold while its pool of `shared` bytes is otherwise empty: for a
+    /// dynamic threshold x = alpha (S - x), so x = S alpha / (1 + alpha).
     pub fn alone(self, shared: u64) -> u64 {
         match self {
             Limit::Static(bytes) => bytes.min(shared),
@@ -55,17 +55,17 @@ impl Limit {
     }
 }
 
-/// When a paused priority group asks its peer to resume.
+/// When a priority group in XOFF sends XON to its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Xon {
     /// When the group holds at most this many bytes.
     AtBytes(u64),
-    /// When it holds this many bytes less than where XOFF is sent now (for dynamic thresholds).
+    /// When it holds this many bytes less than its current XOFF threshold (for dynamic thresholds).
     BelowXoff(u64),
 }
 
 impl Xon {
-    /// Bytes at which the peer may go on, if it was stopped at `xoff_at` bytes.
+    /// Level in bytes at which the peer may resume, if XOFF is at `xoff_at` bytes.
     pub fn at(self, xoff_at: u64) -> u64 {
         match self {
             Xon::AtBytes(bytes) => bytes,
@@ -77,9 +77,9 @@ impl Xon {
 /// The lossless part of a priority group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LosslessConfig {
-    /// Bytes for what arrives after XOFF.
+    /// Bytes for frames that arrive after XOFF.
     pub headroom_bytes: u64,
-    /// When to resume.
+    /// When to send XON.
     pub xon: Xon,
 }
 
@@ -88,13 +88,13 @@ pub struct LosslessConfig {
 pub struct AccountConfig {
     /// The pool it draws from.
     pub pool: PoolId,
-    /// Bytes that are its own.
+    /// Bytes reserved for it alone.
     pub reserved_bytes: u64,
-    /// Bound of its shared bytes.
+    /// Upper bound of its shared bytes.
     pub limit: Limit,
 }
 
-/// The sizes of a pool. Reserved bytes belong to accounts and come on top.
+/// The sizes of a pool. Reserved bytes belong to accounts and are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolConfig {
     /// Bytes shared by all accounts of the pool.
@@ -143,7 +143,7 @@ impl Pool {
 /// Occupancy and peaks of an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountUse {
-    /// Of its reserved bytes, in use.
+    /// Reserved bytes in use.
     pub reserved: u64,
     /// Shared bytes in use.
     pub shared: u64,
@@ -163,7 +163,7 @@ impl AccountUse {
     }
 }
 
-/// Bytes of one view of one class in its pool.
+/// The bytes of a group or a queue in its pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     pub(crate) config: AccountConfig,
@@ -182,7 +182,7 @@ impl Account {
         (reserved, bytes - reserved)
     }
 
-    /// Whether a lossy charge fits: inside reserved, or inside both threshold and pool.
+    /// Checks that a lossy charge fits: inside reserved, or inside both threshold and pool.
     #[inline]
     pub(crate) fn admits(
         &self,
@@ -204,14 +204,14 @@ impl Account {
         Ok(())
     }
 
-    /// Charges bytes that [`Account::admits`] let in.
+    /// Charges bytes that [`Account::admits`] accepted.
     #[inline]
     pub(crate) fn charge(&mut self, pool: &mut Pool, bytes: u64) {
         let (reserved, shared) = self.split(bytes);
         self.put(pool, reserved, shared, 0);
     }
 
-    /// Charges a lossless group, in headroom if it is over its threshold; `xoff` is its present state.
+    /// Charges a lossless group, in headroom if it is over its threshold; `xoff` is its current state.
     #[inline]
     pub(crate) fn charge_lossless(
         &mut self,
@@ -249,7 +249,7 @@ impl Account {
         pool.note_peak();
     }
 
-    /// Gives bytes back: headroom first, then shared, then reserved.
+    /// Releases bytes: headroom first, then shared, then reserved.
     #[inline]
     pub(crate) fn release(&mut self, pool: &mut Pool, bytes: u64) {
         let headroom = bytes.min(self.used.headroom);
@@ -277,7 +277,7 @@ impl Account {
             || (self.used.reserved >= self.config.reserved_bytes && self.at_threshold(pool))
     }
 
-    /// Occupancy at which XOFF is sent, with the pool as full as it is now.
+    /// Occupancy at which XOFF is sent, at the current level of the pool.
     pub(crate) fn xoff_at_bytes(&self, pool: &Pool) -> u64 {
         self.config.reserved_bytes.saturating_add(self.config.limit.bytes(pool.free_shared()))
     }

@@ -1,17 +1,17 @@
-//! What is due next: timers of ports, and frames that leave wires.
+//! The next deadlines: timers of ports, and frames that leave wires.
 //!
-//! Timers (pauses, watchdogs, shapers) are few and change rarely: a list that is looked through after a change. The end of a
-//! frame comes with every packet, so frames on wires are a queue in the order of their ends. Ties go to the lower port, so the order
+//! Timers (pauses, watchdogs, shapers) are few and change rarely: a list that is scanned after a change. Every packet
+//! has an end on the wire, so frames on wires are a queue sorted by their ends. Ties go to the lower port, so the order
 //! is total.
 
 use wireyard_tables::time::{Deadline, Time};
 
-/// The timer of each port, and which is first.
+/// The timer of each port, and the earliest.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadlines {
     /// By port.
     ports: Vec<Deadline>,
-    /// The earliest of all and its port, unless one has changed.
+    /// The earliest of all and its port; outdated while `changed`.
     first: (Deadline, usize),
     changed: bool,
 }
@@ -26,7 +26,7 @@ impl Deadlines {
         self.ports.resize(ports.max(self.ports.len()), Deadline::NEVER);
     }
 
-    /// The first timer of all and its port.
+    /// The earliest timer and its port.
     #[inline]
     pub(crate) fn first(&mut self) -> (Deadline, usize) {
         if self.changed {
@@ -50,12 +50,12 @@ impl Deadlines {
     }
 }
 
-/// The frames on wires, one of a port, by the instant at which the wire is free again.
+/// The frames on wires, at most one for each port, by the instant at which the wire is free again.
 #[derive(Clone, Debug)]
 pub(crate) struct WireEnds {
-    /// The first one last, so that it is taken by a pop.
+    /// Latest first, so that the earliest is taken by a pop.
     ends: Vec<(Time, u16)>,
-    /// Its instant, which is asked for far more often than it changes.
+    /// The earliest instant, which is read far more often than it changes.
     first: Deadline,
 }
 
@@ -71,7 +71,7 @@ impl WireEnds {
         self.ends.reserve(ports.saturating_sub(self.ends.len()));
     }
 
-    /// A port has a frame on its wire.
+    /// Adds the frame on a port's wire.
     #[inline]
     pub(crate) fn push(&mut self, at: Time, port: u16) {
         let later = self.ends.iter().take_while(|end| **end > (at, port)).count();
@@ -88,13 +88,13 @@ impl WireEnds {
         self.first = self.ends.last().map(|(at, _)| *at).into();
     }
 
-    /// When the first frame has left.
+    /// When the next frame has left.
     #[inline]
     pub(crate) fn first(&self) -> Deadline {
         self.first
     }
 
-    /// Takes the first one.
+    /// Takes the earliest one.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Time, u16)> {
         let first = self.ends.pop();
@@ -102,13 +102,13 @@ impl WireEnds {
         first
     }
 
-    /// The frame of a port is not on the wire any more.
+    /// Removes the frame of a port.
     pub(crate) fn remove(&mut self, port: u16) {
         self.ends.retain(|(_, on)| *on != port);
         self.look();
     }
 
-    /// All, in their order.
+    /// All, earliest first.
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Time, u16)> {
         self.ends.iter().rev().copied()
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Often the same, often none.
+    /// Often equal, often none.
     fn instant() -> impl Strategy<Value = Deadline> {
         let at = |ps| Deadline::at(Time::from_ps(ps));
         prop_oneof![3 => (0u64..50).prop_map(at), 1 => Just(Deadline::NEVER)]

@@ -1,10 +1,11 @@
-//! Deferred accounting of uncontended frames: the link's time at once, counters and charges later.
+//! Deferred accounting of uncontended frames: link time is charged at once, counters and buffer accounts later.
 //!
-//! Where nothing else is inside, a frame that departs at once finds what the one before it found: empty accounts, an idle link, no
-//! pause. What it is charged is released before it is read, so only the link's time is kept frame by frame; counters, peaks
-//! and charges of several frames are accounted together before anything else happens or is read ([`Tm::flush`]), as if each had been
-//! accounted by itself. A frame is eligible only after one at least as long took the full path, so nothing is decided here. This is a
-//! strategy of [`Tm::offer`] that no caller sees; `tests/cut_through.rs` compares it with packets that are queued.
+//! Where nothing else is inside, a frame that departs at once meets the same state as the one before it: empty
+//! accounts, an idle link, no pause. Its charges are released before they are read, so only the link time is kept frame
+//! by frame; counters, peaks and charges of several frames are accounted together before anything else happens or is
+//! read ([`Tm::flush`]), as if each had been accounted by itself. A frame is eligible only after one at least as long
+//! took the full path, so no decision is made here. Callers of [`Tm::offer`] see no difference; `tests/cut_through.rs`
+//! compares it with packets that are queued.
 
 use wireyard_tables::time::Time;
 
@@ -13,7 +14,7 @@ use super::port::Leaving;
 use super::queue::{Arrival, Memory};
 use super::{Charge, Departure, Release, Tm, Transmission};
 
-/// From where to where.
+/// Ports, group and queue of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Route {
     ingress: PortId,
@@ -38,20 +39,20 @@ struct Frame {
     end: Time,
 }
 
-/// What departed and is not accounted.
+/// Frames that departed and are not accounted yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deferred {
     route: Route,
-    /// The longest frame that is known to depart at once on this route; 0: none.
+    /// Length of the longest frame that may depart at once on this route; 0 for none.
     eligible_bytes: u32,
-    /// The last one; the others had left when it came.
+    /// The last frame; the others had left when it arrived.
     last: Option<Frame>,
     others: Count,
     longest_other: u32,
 }
 
 impl Deferred {
-    /// What was known is not true any more.
+    /// Makes no frame eligible until another has taken the full path.
     pub(crate) fn invalidate(&mut self) {
         self.eligible_bytes = 0;
     }
@@ -66,7 +67,8 @@ impl Deferred {
 }
 
 impl<P: Default> Tm<P> {
-    /// Sends a packet that finds nothing inside and is not longer than one that took the full path here. `None`: nothing has changed.
+    /// Sends a packet if nothing is inside and it is not longer than one that took the full path here. `None`: nothing
+    /// has changed.
     #[inline]
     pub(super) fn send_uncontended(&mut self, now: Time, arrival: &Arrival) -> Option<Departure> {
         let (deferred, terms) = (&self.deferred, &arrival.terms);
@@ -79,7 +81,7 @@ impl<P: Default> Tm<P> {
             return None;
         }
         let is_free = match &deferred.last {
-            // Whatever else had happened would have been accounted.
+            // Any other event would have caused a flush.
             Some(last) => last.end <= now,
             None => self.is_empty() && self.is_idle_for(arrival, now),
         };
@@ -96,7 +98,7 @@ impl<P: Default> Tm<P> {
         Some(Departure { sent, ..Departure::immediate(arrival.queue, now) })
     }
 
-    /// Nothing is queued, held, ready or on a wire, and no peer is stopped.
+    /// True if nothing is queued, held, ready or on a wire, and no peer is stopped.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.slots.used() == 0
@@ -105,7 +107,7 @@ impl<P: Default> Tm<P> {
             && !self.stops
     }
 
-    /// The egress port is idle, and no watchdog discards what comes by the ingress port.
+    /// True if the egress port is idle, and no watchdog discards arrivals of the ingress port.
     #[inline]
     fn is_idle_for(&self, arrival: &Arrival, now: Time) -> bool {
         let port = |id: PortId| self.ports.get(id.index());
@@ -113,8 +115,8 @@ impl<P: Default> Tm<P> {
             && port(arrival.ingress).is_some_and(|port| port.storm_drop_groups == 0)
     }
 
-    /// A packet cut through and found nothing inside: the next one on its route finds the same, if all that it meets is the same each
-    /// time.
+    /// Called after a packet cut through with nothing inside: the next one on its route meets the same state, if no
+    /// step of its path has a state of its own.
     #[inline]
     pub(super) fn mark_eligible(&mut self, arrival: &Arrival) {
         let number = usize::from(arrival.queue) % CLASSES;
@@ -132,7 +134,8 @@ impl<P: Default> Tm<P> {
         known.route = route;
     }
 
-    /// Accounts what departed, before anything else happens or is read. What is on the wire at `now` stays charged until it has left.
+    /// Accounts the frames that departed, before anything else happens or is read. A frame on the wire at `now` stays
+    /// charged until it has left.
     #[inline]
     pub(super) fn flush(&mut self, now: Time) {
         if self.deferred.last.is_some() {
@@ -146,7 +149,7 @@ impl<P: Default> Tm<P> {
         let others = std::mem::take(&mut self.deferred.others);
         let longest = std::mem::take(&mut self.deferred.longest_other);
         if others.packets > 0 {
-            // One of them stands for all: they came one after the other, and peaks are those of the longest.
+            // One of them stands for all: they followed each other, and the peaks are those of the longest.
             self.account(Frame { bytes: longest, end: last.start, ..last }, now);
             let rest =
                 Count { packets: others.packets - 1, bytes: others.bytes - u64::from(longest) };
@@ -155,7 +158,7 @@ impl<P: Default> Tm<P> {
         self.account(last, now);
     }
 
-    /// Counters of frames whose charges have come and gone.
+    /// Adds to the counters for frames whose charges have been released.
     fn count_rest(&mut self, frames: Count) {
         let Route { ingress, egress, group, queue } = self.deferred.route;
         let group = &mut self.ports[ingress.index()].groups[usize::from(group) % CLASSES];
@@ -166,7 +169,7 @@ impl<P: Default> Tm<P> {
         queue.counters.departed += frames;
     }
 
-    /// One frame, as [`Tm::offer`], [`Tm::commit`] and the end of the frame account it.
+    /// Accounts one frame as [`Tm::offer`], [`Tm::commit`] and the end of the frame do.
     fn account(&mut self, frame: Frame, now: Time) {
         let Route { ingress, egress, group, queue: number } = self.deferred.route;
         let Frame { bytes, start, end } = frame;

@@ -1,14 +1,14 @@
 //! Packets that wait outside the queues: until an instant, or until n later packets of their group
 //! have passed (deliberate reordering), whichever comes first.
 //!
-//! They occupy ingress memory and a packet slot, but no queue. Bounded: a full store refuses.
+//! They occupy ingress memory and a packet slot, but no queue. Bounded: when the store is full, packets are refused.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use wireyard_tables::time::{Deadline, Time};
 
-/// Groups with packets held by count at the same time; more are refused, the scan stays short.
+/// Maximum number of packets held by count at the same time; more are refused, so that the scan stays short.
 pub(crate) const COUNTED_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,8 @@ pub(crate) struct Holds {
     /// recognised by their sequence number.
     timed: BinaryHeap<Reverse<(Time, u64, u32)>>,
     counted: Vec<Counted>,
-    /// Sequence number under which a slot waits, by slot; 0 for none. Empty until a packet waits: most devices never delay one.
+    /// Sequence number of the packet that waits in a slot, by slot; 0 for none. Empty until a packet waits: most
+    /// devices never delay one.
     waiting: Vec<u64>,
     slots: usize,
     next_sequence: u64,
@@ -49,19 +50,19 @@ impl Holds {
     }
 
     pub(crate) fn has_room(&self, counted: bool) -> bool {
-        // Stale entries count too, until they come due: the heap must not grow without bound.
+        // Stale entries count too until they are due: the heap must not grow without bound.
         self.held < self.capacity
             && self.timed.len() < 2 * self.capacity
             && (!counted || self.counted.len() < COUNTED_MAX)
     }
 
-    /// True while a packet waits for others to pass.
+    /// True while a packet is held by count.
     #[inline]
     pub(crate) fn is_counting(&self) -> bool {
         !self.counted.is_empty()
     }
 
-    /// Slots that wait here.
+    /// Slots of the packets that wait here.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
         (0u32..).zip(&self.waiting).filter(|(_, sequence)| **sequence != 0).map(|(slot, _)| slot)
     }
@@ -90,7 +91,7 @@ impl Holds {
         self.timed.peek().map(|Reverse((at, _, _))| *at).into()
     }
 
-    /// Takes one packet that is due at `now`, with the instant it was due.
+    /// Takes a packet that is due by `now`, with the instant it was due.
     pub(crate) fn due(&mut self, now: Time) -> Option<(Time, u32)> {
         while self.first().is_by(now) {
             let Reverse((at, sequence, slot)) = self.timed.pop()?;
@@ -102,7 +103,7 @@ impl Holds {
         None
     }
 
-    /// Counts a packet of `group`; returns how many held packets it released into `released`.
+    /// Counts a packet of `group`; appends the held packets that it releases to `released`.
     pub(crate) fn pass(&mut self, group: u32, released: &mut Vec<u32>) {
         for counted in &mut self.counted {
             if counted.group == group {

@@ -1,4 +1,4 @@
-//! Names of things inside the traffic manager: ports, pools, colours, drop reasons.
+//! Identifiers inside the traffic manager: ports, pools, colours, drop reasons.
 
 /// Queues of a port, priority groups of a port, and PFC priorities: always eight (802.1Q).
 pub const CLASSES: usize = 8;
@@ -35,7 +35,7 @@ pub enum Color {
 }
 
 impl Color {
-    /// Of the lowest two bits: 0 is green, 1 yellow, others red.
+    /// From the lowest two bits: 0 is green, 1 yellow, others red.
     #[inline]
     pub const fn of_bits(bits: u8) -> Color {
         match bits & 3 {
@@ -46,7 +46,8 @@ impl Color {
     }
 }
 
-/// An enumeration of reasons: each line is a reason, its name in counters, traces and reports, and its place in their order.
+/// Defines an enumeration of reasons: each line is a reason and its name in counters, traces and reports, in the order
+/// of counters.
 macro_rules! reasons {
     ($(#[$meta:meta])* $type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }) => {
         $(#[$meta])*
@@ -71,7 +72,7 @@ macro_rules! reasons {
 pub(crate) use reasons;
 
 reasons! {
-    /// Why the traffic manager did not deliver a packet. Closed: every reason has a name and a counter.
+    /// Why the traffic manager did not deliver a packet. The set is closed: every reason has a name and a counter.
     DropReason {
         /// The ingress priority group is at its threshold and has no headroom (a lossy class).
         IngressThreshold = "ingress_threshold",
@@ -81,7 +82,7 @@ reasons! {
         PoolExhausted = "pool_exhausted",
         /// The egress queue is at its threshold (tail drop).
         QueueThreshold = "queue_threshold",
-        /// WRED chose this packet: above the minimum threshold and not ECN-capable.
+        /// Dropped by WRED: above the minimum threshold and not ECN-capable.
         Wred = "wred",
         /// The PFC watchdog discards this queue while its storm lasts.
         WatchdogStorm = "watchdog_storm",
@@ -93,7 +94,7 @@ reasons! {
         NoSlot = "no_slot",
         /// The bounded store of delayed and held packets is full.
         HoldFull = "hold_full",
-        /// More MAC control frames wait for this port than can be of use.
+        /// The limit of MAC control frames that wait for this port is reached.
         ControlBacklog = "control_backlog",
         /// Egress processing dropped the packet after dequeue; the program's reason is counted by core.
         EgressProcessing = "egress_processing",
@@ -102,7 +103,7 @@ reasons! {
     }
 }
 
-/// One count of packets and bytes.
+/// A number of packets and of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Packets.

@@ -1,9 +1,9 @@
 //! Exact time on the wire.
 //!
-//! 1048 bytes at 100 Gbit/s last 83,840 ps, but 1049 bytes at 40 Mbit/s do not last a whole number
-//! of anything. [`WireTime`] therefore keeps picoseconds plus a remainder in units of 1/rate
-//! picoseconds: the reported instant is rounded up, so a departure is never early, and nothing
-//! accumulates, so the long-run rate is exact. The same arithmetic serves link and shapers.
+//! 1048 bytes at 100 Gbit/s last 83,840 ps, but other lengths and rates give no whole number of picoseconds.
+//! [`WireTime`] therefore keeps picoseconds plus a remainder in units of 1/rate picoseconds: the reported instant is
+//! rounded up, so a departure is never early, and rounding errors do not accumulate, so the long-run rate is exact. The
+//! same arithmetic serves link and shapers.
 
 use wireyard_tables::time::{Span, Time};
 
@@ -24,7 +24,7 @@ impl WireTime {
         Time::from_ps(self.ps.saturating_add(u64::from(self.remainder != 0)))
     }
 
-    /// Moves to `earliest` unless already there or later.
+    /// Moves to `earliest` unless it is there or later.
     #[inline]
     pub fn not_before(&mut self, earliest: Time) {
         if earliest > self.ceil() {
@@ -35,7 +35,7 @@ impl WireTime {
     /// Adds the time of `bytes` at `rate`; saturates at the end of time.
     #[inline]
     pub fn advance(&mut self, bytes: u64, rate: BitsPerSec) {
-        // 2^21 bytes x 8 x 10^12 plus a remainder below 10^14 fits 64 bits; longer takes the slow way.
+        // 2^21 bytes x 8 x 10^12 plus a remainder below 10^14 fits 64 bits; more bytes use 128 bits.
         let (span, remainder) = if bytes < 1 << 21 {
             let total = bytes * 8 * PS_PER_SECOND + self.remainder;
             (total / rate.get(), total % rate.get())
@@ -49,7 +49,7 @@ impl WireTime {
     }
 }
 
-/// What a frame costs on the wire beyond its bytes in memory.
+/// Bytes on the wire beyond those of a frame in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireOverhead {
     /// Preamble, start delimiter and inter-frame gap (IEEE 802.3: 8 + 12).
@@ -96,7 +96,7 @@ impl Shaper {
         self.arrival.ceil() - self.burst
     }
 
-    /// Takes the bytes of a frame that started at `start`.
+    /// Charges the bytes of a frame that started at `start`.
     #[inline]
     pub fn charge(&mut self, start: Time, wire_bytes: u64) {
         self.arrival.not_before(start);

@@ -1,54 +1,54 @@
-//! A record of the pauses that a traffic manager asked for, with the queue behind each, and of those that it was asked for.
+//! A record of the pauses that a traffic manager sent, with the queue behind each, and of those that it received.
 //!
-//! It is off unless it is asked for; nothing of it is on the path of a packet. The cause of a pause is the deepest queue of the classes
-//! that are stopped: what fills a priority group waits in queues, and the deepest holds most of it.
+//! It is off by default, and not on the path of a packet. The cause of a pause is the deepest queue of the stopped
+//! classes: the packets that fill a priority group wait in queues, and the deepest has most of them.
 
 use wireyard_tables::time::{Span, Time};
 
 use super::{CLASSES, PfcFrame, PortId, Tm};
 use crate::units::Quanta;
 
-/// Events kept at most.
+/// Maximum number of events kept.
 const EVENTS_MAX: usize = 1 << 20;
 
-/// A change of what a peer is asked.
+/// A change of the priorities in XOFF at a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseEvent {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// The port whose peer is asked.
+    /// The port that sent the pause.
     pub port: PortId,
     /// Priorities to stop.
     pub stopped: u8,
-    /// Priorities that may go on.
+    /// Priorities that may resume.
     pub resumed: u8,
     /// The port with the deepest queue of these classes, and whether that queue is itself stopped by a pause.
     pub cause: Option<(PortId, bool)>,
 }
 
-/// A frame of flow control that arrived.
+/// A received flow control frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivedPause {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// The port that it arrived on.
+    /// The port that received it.
     pub port: PortId,
-    /// Priorities that it stops, also those that stand already.
+    /// Priorities that it stops, including those already stopped.
     pub stopped: u8,
-    /// Priorities that it lets go on.
+    /// Priorities that it resumes.
     pub resumed: u8,
-    /// How long the longest of its pauses lasts if no other frame follows.
+    /// The longest of its pause times.
     pub lasts: Span,
 }
 
 impl<P> Tm<P> {
-    /// Records pauses from now on, those that are asked for and those that arrive.
+    /// Records pauses sent and received from now on.
     pub fn observe_pauses(&mut self) {
         self.pause_log.get_or_insert_default();
         self.received_pauses.get_or_insert_default();
     }
 
-    /// The frames of flow control that arrived.
+    /// The flow control frames received since [`Tm::observe_pauses`].
     pub fn received_pauses(&self) -> &[ReceivedPause] {
         self.received_pauses.as_deref().unwrap_or_default()
     }
@@ -70,7 +70,7 @@ impl<P> Tm<P> {
         }
     }
 
-    /// What was recorded.
+    /// The pauses sent since [`Tm::observe_pauses`].
     pub fn pause_log(&self) -> &[PauseEvent] {
         self.pause_log.as_deref().unwrap_or_default()
     }
@@ -95,7 +95,7 @@ impl<P> Tm<P> {
                 (port.queues[queue].fifo.bytes, number, port.paused & 1 << queue != 0)
             })
         });
-        // Of equals the first.
+        // Among equals the first.
         let (bytes, number, paused) =
             queues.max_by_key(|(bytes, number, _)| (*bytes, std::cmp::Reverse(*number)))?;
         (bytes > 0).then_some((PortId(number as u16), paused))

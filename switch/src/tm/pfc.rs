@@ -5,8 +5,8 @@
 //! effect at the next frame boundary, that is, after at most one maximum frame, well inside the response
 //! time of 802.3 31B.3.7. A response time can be configured to model a slower peer.
 //!
-//! Sending: `PauseSender` has the priorities that the peer was asked to stop, and when to say so
-//! again: at half of the announced time, so that a lost frame does not resume the peer.
+//! Sending: `PauseSender` has the priorities in XOFF at the peer, and when to repeat that: at half of the announced
+//! time, so that a lost frame does not resume the peer.
 //!
 //! When PFC is on, PAUSE is ignored and counted, and the reverse (802.3 Annex 31D).
 
@@ -70,7 +70,7 @@ impl Default for FlowControlConfig {
 pub struct PfcFrame {
     /// Class-enable vector, bit n for priority n.
     pub vector: u8,
-    /// Pause times; those outside the vector are zero and mean nothing.
+    /// Pause times; those outside the vector are zero and ignored.
     pub quanta: [Quanta; CLASSES],
 }
 
@@ -83,7 +83,7 @@ pub struct PauseCounters {
     pub rx_xon: [u64; CLASSES],
     /// Received for priorities (or a kind of pause) this port does not honour.
     pub rx_ignored: u64,
-    /// Received while the model of a slow response was full, applied at once.
+    /// Received while the queue of the response-time model was full, and applied at once.
     pub rx_early: u64,
     /// Sent with non-zero time, per priority; refreshes included.
     pub tx_xoff: [u64; CLASSES],
@@ -93,14 +93,14 @@ pub struct PauseCounters {
     pub paused: [Span; CLASSES],
 }
 
-/// A received pause that a slow peer model has not obeyed yet.
+/// A received pause whose response time has not passed.
 #[derive(Clone, Copy, Debug)]
 struct PendingPause {
     at: Time,
     frame: PfcFrame,
 }
 
-/// Pending pauses kept at most; more are applied early, oldest first.
+/// Maximum number of pending pauses; further ones make the oldest apply early.
 const PENDING_MAX: usize = 8;
 
 /// Pauses received by one port.
@@ -128,13 +128,13 @@ impl PauseReceiver {
         self.priorities
     }
 
-    /// Since when a priority that is paused now has been so.
+    /// Since when a priority is paused; `None` if it is not paused now.
     pub(crate) fn paused_since(&self, priority: u8) -> Option<Time> {
         let p = usize::from(priority) % CLASSES;
         (self.priorities & 1 << p != 0).then_some(self.since[p])
     }
 
-    /// The next instant at which something changes by itself.
+    /// The next instant at which a pause starts or expires.
     #[inline]
     pub(crate) fn next_change(&self) -> Deadline {
         if self.priorities == 0 && self.pending.is_empty() {
@@ -144,7 +144,7 @@ impl PauseReceiver {
         bits(self.priorities).map(|p| self.until[usize::from(p)]).fold(pending, Deadline::min)
     }
 
-    /// Takes a pause; with a response time it is kept until then. `rate` gives the length of a quantum.
+    /// Receives a pause; with a response time it takes effect only after that. `rate` gives the length of a quantum.
     pub(crate) fn receive(
         &mut self,
         now: Time,
@@ -222,17 +222,17 @@ impl PauseReceiver {
 /// Pauses sent by one port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PauseSender {
-    /// Priorities the peer was asked to stop.
+    /// Priorities in XOFF at the peer.
     pub(crate) stopped: u8,
-    /// When to repeat it.
+    /// When to repeat the frame.
     pub(crate) refresh_at: Deadline,
 }
 
 impl PauseSender {
     pub(crate) const IDLE: PauseSender = PauseSender { stopped: 0, refresh_at: Deadline::NEVER };
 
-    /// Moves to `wanted` and returns the frame that says so; one frame restates every stopped
-    /// priority and resumes those no longer wanted.
+    /// Sets the priorities to stop to `wanted` and returns the frame for the peer; one frame repeats every stopped
+    /// priority and resumes those no longer in `wanted`.
     pub(crate) fn announce(
         &mut self,
         now: Time,
@@ -258,13 +258,14 @@ impl PauseSender {
         frame
     }
 
-    /// Time from an XOFF to its repetition: half of what it announces, so that one lost frame does not resume the peer.
+    /// Time from an XOFF to its repetition: half of the announced time, so that one lost frame does not resume the
+    /// peer.
     fn refresh_after(config: &FlowControlConfig, rate: BitsPerSec) -> Span {
         Span::from_ps((config.quanta.span(rate).as_ps() / 2).max(1))
     }
 
-    /// Leaves out a repetition due at `at` whose successor is due by `now` too: a loop that comes late says once what is
-    /// true by then, where one frame for each missed period would only fill the control queue.
+    /// Skips a repetition due at `at` if the next one is due by `now` too: a loop that is late sends the current state
+    /// once; a frame for each missed period would only fill the control queue.
     pub(crate) fn skips_refresh(
         &mut self,
         at: Time,
@@ -281,7 +282,7 @@ impl PauseSender {
     }
 }
 
-/// A flow control frame for core to build and send.
+/// A flow control frame for the core to build and send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControlFrame {
     /// 802.1Qbb.
@@ -290,30 +291,30 @@ pub enum FlowControlFrame {
     Pause(Quanta),
 }
 
-/// Who waits for whom: an ingress group that paused its peer, and a paused queue that holds its bytes.
+/// A wait between ports: an ingress group that paused its peer, and a paused queue with its bytes.
 ///
-/// `ingress`/`priorities` were asked to stop, because bytes sit in `queue` of `egress`, which its own
-/// peer has stopped. A cycle of such edges through several switches is a PFC deadlock.
+/// `ingress`/`priorities` are in XOFF, because bytes wait in `queue` of `egress`, which is stopped by its own peer. A
+/// cycle of such edges through several switches is a PFC deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitEdge {
-    /// Port whose peer waits.
+    /// Port whose peer is stopped.
     pub ingress: PortId,
-    /// Priorities asked to stop there: all of them by 802.3 PAUSE.
+    /// Priorities in XOFF there: all of them by 802.3 PAUSE.
     pub priorities: u8,
-    /// By 802.3 PAUSE, which stops the whole link.
+    /// The stop is by 802.3 PAUSE, for the whole link.
     pub whole_link: bool,
-    /// Port that cannot send.
+    /// Port with the paused queue.
     pub egress: PortId,
-    /// Its paused queue.
+    /// The paused queue.
     pub queue: u8,
     /// Bytes of the ingress group in that queue.
     pub bytes: u64,
 }
 
-/// Finds a cycle in a directed graph of `(from, to)` edges and returns its nodes in order, first one
-/// lowest; `None` if there is none. Nodes are the caller's: (switch, port, priority) across a fabric.
+/// Finds a cycle in a directed graph of `(from, to)` edges and returns its nodes in order, first one lowest; `None` if
+/// there is none. The caller defines the nodes: (switch, port, priority) across a fabric.
 pub fn find_cycle<N: Ord + Copy>(edges: &[(N, N)]) -> Option<Vec<N>> {
-    // Trim nodes without a way out until only nodes that can reach a cycle remain (Kahn, 1962).
+    // Remove nodes without an outgoing edge until only nodes that can reach a cycle remain (Kahn, 1962).
     let mut left: Vec<(N, N)> = edges.to_vec();
     left.sort_unstable();
     left.dedup();

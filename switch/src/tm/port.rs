@@ -23,16 +23,16 @@ pub struct QueueConfig {
     pub account: AccountConfig,
     /// Its congestion point, if any.
     pub wred: Option<WredConfig>,
-    /// What becomes of packets that it refuses; `None` drops them.
+    /// How it trims packets that it refuses; `None` drops them.
     pub trim: Option<Trim>,
 }
 
 /// How a queue trims the packets that it refuses (SAI `PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trim {
-    /// What is left of a frame, without FCS (SAI `PACKET_TRIM_SIZE`); a shorter one stays whole.
+    /// Length to which a frame is cut, in bytes without FCS (SAI `PACKET_TRIM_SIZE`); a shorter one stays whole.
     pub bytes: u32,
-    /// Queue of the same port that takes it (SAI `PACKET_TRIM_QUEUE_INDEX`).
+    /// Queue of the same port that trimmed packets are offered to (SAI `PACKET_TRIM_QUEUE_INDEX`).
     pub queue: u8,
 }
 
@@ -50,11 +50,11 @@ pub struct GroupConfig {
 pub struct PortConfig {
     /// The link's bit rate; `None` passes packets through without scheduling.
     pub rate: Option<BitsPerSec>,
-    /// Bytes on the wire beyond the frame.
+    /// Overhead in bytes on the wire beyond the frame.
     pub wire: WireOverhead,
-    /// How far a late caller may catch up on lost link time.
+    /// How far back in time a late caller may use link time that has passed.
     pub max_catch_up: Span,
-    /// How many frames it may send at one instant to catch up: what the far end takes at once.
+    /// How many frames it may send at one instant to catch up: the number that the far end can take at once.
     pub catch_up_frames: u32,
     /// Maximum rate of the port below its link rate.
     pub max: Option<ShaperConfig>,
@@ -73,17 +73,19 @@ pub struct PortConfig {
 pub struct QueueCounters {
     /// Entered the queue.
     pub admitted: Count,
-    /// Left by the wire.
+    /// Sent on the wire.
     pub departed: Count,
     /// Entered the queue and were dropped later (WRED at dequeue, egress, storm, port down).
     pub dropped: Count,
-    /// Turned away.
+    /// Not admitted.
     pub refused: Count,
     /// Passed through a port without a rate, never queued.
     pub passed: Count,
-    /// Not admitted, and offered to the queue for trimmed packets (SAI `QUEUE_STAT_TRIM_PACKETS`); bytes are those of the whole packets.
+    /// Not admitted, and offered to the queue for trimmed packets (SAI `QUEUE_STAT_TRIM_PACKETS`); bytes are those of
+    /// the whole packets.
     pub trimmed: Count,
-    /// Of these, what that queue refused too (SAI `QUEUE_STAT_DROPPED_TRIM_PACKETS`); bytes are those of what was left.
+    /// Of these, refused by that queue too (SAI `QUEUE_STAT_DROPPED_TRIM_PACKETS`); bytes are those of the trimmed
+    /// packets.
     pub trim_dropped: Count,
 }
 
@@ -92,13 +94,13 @@ pub struct QueueCounters {
 pub struct GroupCounters {
     /// Packet memories charged.
     pub admitted: Count,
-    /// Packet memories given back.
+    /// Packet memories released.
     pub released: Count,
-    /// Turned away by the ingress view.
+    /// Not admitted by the ingress view.
     pub refused: Count,
-    /// Arrived while the peer was asked to stop.
+    /// Arrived while XOFF was in effect.
     pub after_xoff: u64,
-    /// Of these, later than any peer that honours the pause would send.
+    /// Of these, later than a peer that honours the pause would send them.
     pub not_honoured: u64,
     /// Times XOFF was decided.
     pub xoff: u64,
@@ -112,9 +114,9 @@ pub(crate) struct Queue {
     pub(crate) account: Account,
     pub(crate) wred: Option<Wred>,
     pub(crate) counters: QueueCounters,
-    /// Since when it may send, as far as pauses are concerned.
+    /// Time since which no pause stops it.
     pub(crate) open_since: Time,
-    /// Highest bytes since the last clear.
+    /// Highest occupancy in bytes since the last clear.
     pub(crate) peak_bytes: u64,
 }
 
@@ -143,7 +145,7 @@ pub(crate) struct Leaving {
 pub(crate) struct Port {
     pub(crate) config: PortConfig,
     pub(crate) present: bool,
-    /// Transmission stopped from outside (test, full transmit ring).
+    /// Transmission is stopped by the core (by a test, or because the transmit ring is full).
     pub(crate) blocked: bool,
     /// The fast path: no rate, nothing queued, nothing paused, nothing blocked.
     pub(crate) passes: bool,
@@ -154,9 +156,9 @@ pub(crate) struct Port {
     pub(crate) backlog: u8,
     pub(crate) scheduler: Scheduler,
     pub(crate) link: WireTime,
-    /// The instant of the last frames that began before it, and how many they are.
+    /// The instant of the last frames that started at an earlier time, and how many they are.
     pub(crate) caught_up: (Time, u32),
-    /// When to try sending again although nothing else happens (a shaper allows it then).
+    /// When to try sending again without another event (when a shaper allows it).
     pub(crate) wake_at: Deadline,
     /// The earliest of pause, refresh and watchdog timers, kept by `Tm::arm_timer`.
     pub(crate) other_timer: Deadline,
@@ -178,7 +180,8 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// When a frame begins that could have begun earlier: then, or now where so many have left at this instant already.
+    /// Start of a frame that could have started earlier: that time, or now if the limit of such frames at this instant
+    /// is reached.
     pub(crate) fn catch_up(&mut self, now: Time, start: Time) -> Time {
         let frames = if self.caught_up.0 == now { self.caught_up.1 } else { 0 };
         if frames >= self.config.catch_up_frames {
@@ -240,7 +243,7 @@ impl Port {
         port
     }
 
-    /// Goes on with the counters of the port that had its number before.
+    /// Takes over the counters of the port that had its number before.
     pub(crate) fn take_counters(&mut self, old: &mut Port) {
         for (queue, old) in self.queues.iter_mut().zip(&mut old.queues) {
             queue.counters = old.counters;
@@ -260,7 +263,7 @@ impl Port {
         self.drops = old.drops;
     }
 
-    /// Recomputes whether the fast path is open.
+    /// Recomputes whether the fast path may be used.
     pub(crate) fn update_passes(&mut self) {
         self.passes = self.config.rate.is_none()
             && self.present
@@ -273,7 +276,7 @@ impl Port {
             && !self.scheduler.shapes();
     }
 
-    /// Queues that hold packets and may send.
+    /// Queues that have packets and may send.
     #[inline]
     pub(crate) fn eligible(&self) -> u8 {
         self.backlog & (!self.paused | self.ignore_pause)
@@ -308,12 +311,12 @@ impl Port {
         self.update_passes();
     }
 
-    /// Priorities the peer should be asked to stop, from the state of the groups.
+    /// Priorities that should be in XOFF at the peer, by the state of the groups.
     pub(crate) fn wanted_xoff(&self) -> u8 {
         let flow = &self.config.flow_control;
         match flow.mode {
             FlowControl::Off => 0,
-            // PAUSE has one "priority", the link; it is asked to stop while any group wants it.
+            // PAUSE has one "priority", the link, which is stopped while any group is in XOFF.
             FlowControl::Pause => u8::from(self.groups.iter().any(|group| group.xoff)),
             FlowControl::Pfc => (0..CLASSES)
                 .filter(|p| flow.enabled & 1 << p != 0)
@@ -328,20 +331,20 @@ impl Port {
         self.pause_tx.refresh_at.min(self.pause_rx.next_change()).min(poll)
     }
 
-    /// The next instant at which this port has something to do, apart from the end of a frame.
+    /// The next instant at which this port has work, apart from the end of a frame.
     #[inline]
     pub(crate) fn next_timer(&self) -> Deadline {
         self.wake_at.min(self.other_timer)
     }
 
-    /// True if a packet waits that could go out as soon as the link is free.
+    /// True if a packet waits that could be sent as soon as the link is free.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         let may_send = self.pending.is_none() && !self.blocked && self.present;
         may_send && (!self.control.is_empty() || self.eligible() != 0)
     }
 
-    /// Nothing waits for this port, nothing is on its wire, and nothing keeps a packet of this queue.
+    /// True if nothing waits for this port, nothing is on its wire, and nothing delays a packet of this queue.
     #[inline]
     pub(crate) fn is_idle(&self, now: Time, queue: u8) -> bool {
         let stopped = self.paused & !self.ignore_pause | self.storm_drop;
@@ -359,7 +362,7 @@ impl Port {
             && !self.scheduler.shapes()
     }
 
-    /// What the watchdog sees of a queue at `now`.
+    /// The watchdog's input about a queue at `now`.
     pub(crate) fn sight(&self, queue: u8, now: Time) -> Sight {
         let q = usize::from(queue) % CLASSES;
         let flow = &self.config.flow_control;

@@ -1,7 +1,7 @@
 //! Packet slots and the queues threaded through them.
 //!
-//! One slab of slots for the whole traffic manager, allocated once; a queue is a singly linked list
-//! of slots. A slot not in a queue is on the free list, or belongs to the hold store.
+//! One slab of slots for the whole traffic manager, allocated once; a queue is a singly linked list of slots. A slot
+//! that is not in a queue is in the free list or in the hold store.
 
 use wireyard_tables::prefetch::prefetch;
 use wireyard_tables::time::{Span, Time};
@@ -9,17 +9,17 @@ use wireyard_tables::time::{Span, Time};
 use super::id::{CLASSES, Color, DropReason};
 use super::{Departure, SharedCharge, Trim};
 
-/// No slot.
+/// The index of no slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What an arriving packet asks for. The traffic manager knows no header: ingress says it here.
+/// What the traffic manager needs about an arriving packet. It reads no header: ingress provides these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// Port it came in on, whose priority group is charged.
+    /// Its ingress port, whose priority group is charged.
     pub ingress: super::PortId,
     /// Priority group of that port, 0 to 7.
     pub group: u8,
-    /// Port it leaves by.
+    /// Its egress port.
     pub egress: super::PortId,
     /// Queue of that port, 0 to 7.
     pub queue: u8,
@@ -29,36 +29,38 @@ pub struct Arrival {
     pub ect: bool,
     /// Frame bytes in memory.
     pub bytes: u32,
-    /// On what terms it is offered.
+    /// Charge, time and order of the offer.
     pub terms: Terms,
 }
 
-/// On what terms a packet is offered; by default at once, paying for itself, with others to follow.
+/// Charge, time and order of an offered packet; by default it is released at once, is charged itself, and others
+/// follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// Who is charged for its memory.
+    /// What is charged for its memory.
     pub charge: Charge,
     /// When it may enter its queue.
     pub release: Release,
-    /// No other packet arrives at this instant: it may depart before what comes later. Otherwise the scheduler chooses among all
-    /// that arrived.
+    /// No other packet arrives at this instant: this one may depart now. Otherwise the scheduler chooses among all that
+    /// arrived.
     pub last: bool,
-    /// Egress processing leaves it as it is: nothing can drop it or change its length behind the queue.
+    /// Egress processing leaves it unchanged: it can neither be dropped nor change its length after the queue.
     pub unchanged: bool,
 }
 
-/// Who is charged for the memory of a packet.
+/// What is charged for the memory of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Charge {
-    /// Its own ingress group. So too for a copy that is held.
+    /// Its own ingress group; also for a copy that is held.
     #[default]
     Own,
-    /// It is a copy: the memory was charged ([`Tm::charge_shared`](super::Tm::charge_shared)); its ingress port and group are those of the
-    /// charge.
+    /// It is a copy: the memory was charged ([`Tm::charge_shared`](super::Tm::charge_shared)); its ingress port and
+    /// group are those of the charge.
     Shared(SharedCharge),
     /// It is a copy whose memory was refused.
     Refused(DropReason),
-    /// Nobody: a MAC control frame of the port's own, to [`CONTROL_QUEUE`](super::CONTROL_QUEUE), before everything else and never paused.
+    /// No group: a MAC control frame of the port's own, to [`CONTROL_QUEUE`](super::CONTROL_QUEUE), before everything
+    /// else and never paused.
     Control,
 }
 
@@ -70,34 +72,34 @@ pub enum Release {
     Immediate,
     /// At this instant.
     At(Time),
-    /// Behind so many later packets of its queue, or when the time is over.
+    /// After this many later packets of its queue, or after a timeout.
     AfterPackets {
         /// Packets to wait for; 0 counts as 1.
         packets: u32,
-        /// Longest wait.
+        /// Longest time to wait.
         timeout: Span,
     },
 }
 
-/// The slot that waits for a packet: [`Tm::put`](super::Tm::put).
+/// The slot taken for a packet: [`Tm::put`](super::Tm::put).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketSlot(pub(crate) u32);
 
-/// What becomes of an offered packet.
+/// The result of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
-    /// It is not taken; counted.
+    /// It is refused; the caller drops it.
     Refused(DropReason),
-    /// Its queue has no room for it and trims: the caller cuts it and offers it again ([`Tm::offer_trimmed`](super::Tm::offer_trimmed)).
+    /// Its queue has no room and trims: the caller cuts the packet and offers it again
+    /// ([`Tm::offer_trimmed`](super::Tm::offer_trimmed)).
     Trims(Trim),
-    /// It waits: the caller puts it there.
+    /// It is queued: the caller puts it into the slot.
     Queued(PacketSlot),
-    /// It leaves now.
+    /// It departs now.
     Departs(Departure),
 }
 
-/// Whose memory a packet occupies: none of the buffer's (control frames), its own, or one shared
-/// with its copies.
+/// The memory that a packet occupies: none of the buffer's (control frames), its own, or one shared with its copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
     None,
@@ -113,7 +115,7 @@ pub(crate) fn charge(bytes: u32, cell_bytes: u32) -> u32 {
     }
 }
 
-/// How much is in a queue: bytes up to 4 GiB and packets up to 65,535; what is more counts as that.
+/// The depth of a queue: bytes up to 4 GiB and packets up to 65,535; saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueDepth {
     /// Frame bytes.
@@ -122,8 +124,8 @@ pub struct QueueDepth {
     pub packets: u16,
 }
 
-/// What is kept of a packet beside the packet: 32 bytes, because a laboratory has many of them. What it is charged follows from
-/// its bytes.
+/// The state of a queued packet, without the packet: 32 bytes, because a laboratory has many of them. Its charge is
+/// computed from its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     ingress: super::PortId,
@@ -133,7 +135,7 @@ pub(crate) struct Slot {
     flags: u8,
     packets_at_enqueue: u16,
     bytes: u32,
-    /// [`NO_MEMORY`], [`OWN_MEMORY`], or a shared one.
+    /// [`NO_MEMORY`], [`OWN_MEMORY`], or the index of a shared one.
     memory: u32,
     bytes_at_enqueue: u32,
     next: u32,
@@ -146,9 +148,9 @@ const NO_MEMORY: u32 = u32::MAX;
 const OWN_MEMORY: u32 = u32::MAX - 1;
 /// The slot holds a packet.
 const USED: u8 = 1;
-/// It may be marked.
+/// The packet is ECN-capable.
 const ECT: u8 = 2;
-/// It was marked at enqueue.
+/// The packet was marked at enqueue.
 const MARKED: u8 = 4;
 /// The colour: two bits.
 const COLOR_SHIFT: u8 = 3;
@@ -170,7 +172,7 @@ impl Slot {
         enqueued_at: Time::ZERO,
     };
 
-    /// A packet that was let in, not marked so far.
+    /// Fills the slot for an admitted packet, not marked so far.
     #[inline]
     pub(crate) fn fill(&mut self, arrival: &Arrival, memory: Memory) {
         (self.ingress, self.egress) = (arrival.ingress, arrival.egress);
@@ -185,7 +187,7 @@ impl Slot {
         };
     }
 
-    /// What it asked for when it arrived.
+    /// The packet's arrival, with default terms.
     pub(crate) fn arrival(&self) -> Arrival {
         Arrival {
             ingress: self.ingress,
@@ -199,7 +201,7 @@ impl Slot {
         }
     }
 
-    /// Whose memory it occupies, in a buffer of such cells.
+    /// The memory that it occupies, in a buffer with cells of this size.
     pub(crate) fn memory(&self, cell_bytes: u32) -> Memory {
         match self.memory {
             NO_MEMORY => Memory::None,
@@ -218,18 +220,18 @@ impl Slot {
         self.bytes
     }
 
-    /// What was in the queue when the packet entered it, without it.
+    /// The depth of the queue when the packet entered it, without the packet.
     pub(crate) fn depth_at_enqueue(&self) -> QueueDepth {
         QueueDepth { bytes: self.bytes_at_enqueue, packets: self.packets_at_enqueue }
     }
 
-    /// It enters its queue now.
+    /// Records that it enters its queue now.
     pub(crate) fn enter(&mut self, now: Time, depth: QueueDepth) {
         self.enqueued_at = now;
         (self.bytes_at_enqueue, self.packets_at_enqueue) = (depth.bytes, depth.packets);
     }
 
-    /// Whether it was marked at enqueue.
+    /// True if it was marked at enqueue.
     pub(crate) fn is_marked(&self) -> bool {
         self.flags & MARKED != 0
     }
@@ -239,18 +241,19 @@ impl Slot {
     }
 }
 
-/// Slots for which room is reserved at once.
+/// Number of slots up to which room for all is reserved at once.
 const RESERVED_MAX: usize = 1 << 15;
-/// Slots for which a device with more of them reserves room first.
+/// Slots for which a device with more of them reserves room at first.
 const RESERVED_FIRST: usize = 1 << 10;
 
-/// All packet slots. Room for all of them is reserved with the first packet that waits, and its pages are touched when they are
-/// first needed: a device that is mostly idle costs little memory. A device that may have more than [`RESERVED_MAX`], as a laboratory has
-/// thousands, begins with [`RESERVED_FIRST`] and doubles: with huge pages the first touch of a large reservation costs 2 MiB.
+/// All packet slots. Room for all of them is reserved when the first packet waits, and its pages are touched on first
+/// use: a device that is mostly idle costs little memory. A device that may have more than [`RESERVED_MAX`], as a
+/// laboratory has thousands, begins with [`RESERVED_FIRST`] and doubles: with huge pages the first touch of a large
+/// reservation costs 2 MiB.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<P> {
     slots: Vec<Slot>,
-    /// The packets, at the same indices: apart, so that neither pads the other.
+    /// The packets, at the same indices: in a separate list, so that neither pads the other.
     packets: Vec<P>,
     capacity: usize,
     free: u32,
@@ -272,7 +275,7 @@ impl<P: Default> Slab<P> {
         self.free == NONE && self.slots.len() == self.capacity
     }
 
-    /// Takes a free slot without a packet so far.
+    /// Takes a free slot, still without a packet.
     #[inline]
     pub(crate) fn take_empty(&mut self) -> Option<u32> {
         let index = self.free;
@@ -284,7 +287,7 @@ impl<P: Default> Slab<P> {
         Some(index)
     }
 
-    /// Takes a slot that is not in use.
+    /// Takes a slot that was never used.
     fn take_new(&mut self) -> Option<u32> {
         if self.slots.len() == self.capacity {
             return None;
@@ -304,7 +307,7 @@ impl<P: Default> Slab<P> {
         Some(self.slots.len() as u32 - 1)
     }
 
-    /// Puts the packet of a slot there.
+    /// Puts a packet into its slot.
     #[inline]
     pub(crate) fn put(&mut self, index: u32, packet: P) {
         if let Some(place) = self.packets.get_mut(index as usize) {
@@ -312,7 +315,7 @@ impl<P: Default> Slab<P> {
         }
     }
 
-    /// Frees a slot and returns its packet; `None` if it held none.
+    /// Frees a slot and returns its packet; `None` if it had none.
     #[inline]
     pub(crate) fn give_back(&mut self, index: u32) -> Option<P> {
         let slot = self.slots.get_mut(index as usize)?;
@@ -402,7 +405,8 @@ impl Fifo {
         slab.packets.get(self.head as usize)
     }
 
-    /// Asks for what follows the head, so that it is there when the head leaves: in a long queue it was touched long ago.
+    /// Prefetches the slot and the packet behind the head, for when the head leaves: in a long queue they were last
+    /// accessed long ago.
     #[inline]
     fn prefetch<P>(&self, slab: &Slab<P>) {
         let Some(head) = slab.get(self.head) else { return };

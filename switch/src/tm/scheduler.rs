@@ -1,14 +1,14 @@
 //! Which queue of a port sends next: guaranteed rates, strict priority, DWRR, each with a maximum rate.
 //!
-//! Order of service, as SONiC and SAI have it: queues below their guaranteed (minimum) rate, highest
-//! queue number first; then strict queues, highest number first; then DWRR among the rest. A queue
-//! above its maximum rate waits, and so does everything when the port's own shaper says so.
+//! Order of service, as in SONiC and SAI: queues below their guaranteed (minimum) rate, highest queue number first;
+//! then strict queues, highest number first; then DWRR among the rest. A queue above its maximum rate waits; all queues
+//! wait while the port's own shaper does not conform.
 //!
-//! DWRR counts bytes on the wire (Shreedhar and Varghese, 1995) and charges after egress processing, because
-//! only then the length is known: a queue may send while its deficit is positive and pays what the
-//! frame really cost. The quantum is `weight` bytes, which makes the shares as fine as
-//! they can be; the rounds in which no queue could send are skipped with one division. Bytes per
-//! weight of any two backlogged queues differ by at most one frame of the lighter, at every instant.
+//! DWRR counts bytes on the wire (Shreedhar and Varghese, 1995) and charges after egress processing, because only then
+//! the length is known: a queue may send while its deficit is positive and is charged the frame's bytes on the wire.
+//! The quantum is `weight` bytes, which gives the finest possible shares; the rounds in which no queue could send are
+//! skipped with one division. Bytes per weight of any two backlogged queues differ by at most one frame of the lighter,
+//! at every instant.
 
 use wireyard_tables::time::{Deadline, Time};
 
@@ -22,7 +22,7 @@ use super::link::Shaper;
 pub enum Service {
     /// Before all DWRR queues and before strict queues of lower number.
     Strict,
-    /// A share of what strict queues leave, in proportion to the weight (0 counts as 1).
+    /// A share of the rate that strict queues leave, in proportion to the weight (0 counts as 1).
     Dwrr {
         /// Weight, relative to the other DWRR queues of the port.
         weight: u16,
@@ -55,12 +55,12 @@ impl Default for ServiceConfig {
     }
 }
 
-/// What may be sent now.
+/// The choice of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pick {
-    /// This queue; its shapers allowed it since the given instant.
+    /// This queue may send; its shapers have allowed it since the given instant.
     Queue(u8, Time),
-    /// Nothing before then, unless something changes.
+    /// No queue before this instant, unless the state changes.
     Later(Deadline),
 }
 
@@ -121,7 +121,7 @@ impl Scheduler {
         }
     }
 
-    /// True if some rate of this port is shaped: it cannot pass packets through.
+    /// True if some rate of this port is shaped, so that packets cannot pass through without scheduling.
     #[inline]
     pub(crate) fn shapes(&self) -> bool {
         self.has_max != 0 || self.port_max.is_some()
@@ -176,7 +176,7 @@ impl Scheduler {
             }
         }
         if ready & (ready - 1) == 0 {
-            // Alone: it is its turn, after as many rounds as it takes, without counting them.
+            // The only queue is the next in turn after some number of rounds, which need not be counted.
             let q = highest(ready);
             let deficit = &mut self.deficit[usize::from(q) % CLASSES];
             *deficit = (*deficit).max(1);

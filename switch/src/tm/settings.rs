@@ -1,5 +1,5 @@
-//! Settings of queues, priority groups and ports that are read and changed at run time, and what is true of them at any instant.
-//! Counters and what waits where are in [`view`](super::view).
+//! Settings of queues, priority groups and ports that are read and changed at run time, and cheap reads of current
+//! state. Counters and other status are in [`view`](super::view).
 
 use wireyard_tables::time::Time;
 
@@ -19,23 +19,23 @@ impl<P: Default> Tm<P> {
             .map_or(0, |queue| queue.fifo.bytes)
     }
 
-    /// Packets held, queued or delayed, and free slots.
+    /// Number of packets inside (queued, held or delayed), and of free slots.
     pub fn slots(&self) -> (u32, u32) {
         (self.slots.used(), self.config.packet_slots.saturating_sub(self.slots.used()))
     }
 
-    /// Every packet in it: queued, held or delayed, in the order of their slots. For reports.
+    /// All packets inside: queued, held or delayed, in the order of their slots. For reports.
     pub fn packets(&self) -> impl Iterator<Item = &P> {
         self.slots.packets()
     }
 
-    /// True while a packet is held until others have passed.
+    /// True while a packet is held by count.
     #[inline]
     pub fn is_counting(&self) -> bool {
         self.holds.is_counting()
     }
 
-    /// True while packets for this port go out at once, without queueing.
+    /// True while packets for this port depart at once, without queueing.
     pub fn passes(&self, port: PortId) -> bool {
         self.ports.get(port.index()).is_some_and(|port| port.passes)
     }
@@ -47,7 +47,7 @@ impl<P: Default> Tm<P> {
         lossless.enumerate().fold(0, |mask, (g, is)| mask | u8::from(is) << g)
     }
 
-    /// Counts marks by depth from now on, in these buckets; without them, no longer.
+    /// Counts marks by depth in the buckets of `histogram` from now on; `None` stops it.
     pub fn observe_marking(
         &mut self,
         port: PortId,
@@ -71,19 +71,19 @@ impl<P: Default> Tm<P> {
         port.queues.get(usize::from(queue))?.wred.as_ref().map(|wred| wred.config)
     }
 
-    /// Changes the congestion point of a queue that has one; its counters and its randomness go on.
+    /// Changes the congestion point of a queue that has one; its counters and its random stream continue.
     pub fn set_wred(&mut self, port: PortId, queue: u8, config: WredConfig) {
         if let Some(wred) = self.wred_mut(port, queue) {
             wred.config = config;
         }
     }
 
-    /// The rate of a port's link; `None` sends at once.
+    /// The rate of a port's link; `None` if it has none.
     pub fn rate(&self, port: PortId) -> Option<BitsPerSec> {
         self.ports.get(port.index())?.config.rate
     }
 
-    /// The least of a port's rate, its shaper's and that of one of its queues; `None` without any of them.
+    /// The lowest of a port's rate, its shaper's and that of one of its queues; `None` without any of them.
     pub fn max_rate(&self, port: PortId, queue: u8) -> Option<BitsPerSec> {
         let config = &self.ports.get(port.index())?.config;
         let of_queue = config.queues.get(usize::from(queue))?.service.max;
@@ -91,7 +91,7 @@ impl<P: Default> Tm<P> {
         config.rate.into_iter().chain(shaped).min()
     }
 
-    /// Changes the rate of a port that has one, from its next frame on. False: it has none.
+    /// Changes the rate of a port that has one, from its next frame on. False if it has none.
     pub fn set_rate(&mut self, now: Time, port: PortId, rate: BitsPerSec) -> bool {
         self.flush(now);
         self.deferred.invalidate();
@@ -109,8 +109,8 @@ impl<P: Default> Tm<P> {
         Some(group.account.config.limit)
     }
 
-    /// Changes the threshold of a priority group. One that is over its new threshold asks for a pause with the next packet;
-    /// one that is under it again resumes at once.
+    /// Changes the threshold of a priority group. A group over its new threshold sends XOFF with the next packet; one
+    /// that is under it again resumes at once.
     pub fn set_group_limit(&mut self, now: Time, port: PortId, group: u8, limit: Limit) {
         self.flush(now);
         self.deferred.invalidate();
@@ -123,19 +123,19 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// What makes a priority group lossless, if it is.
+    /// Headroom and XON of a lossless priority group; `None` if it is lossy.
     pub fn group_lossless(&self, port: PortId, group: u8) -> Option<LosslessConfig> {
         self.ports.get(port.index())?.groups.get(usize::from(group))?.lossless
     }
 
-    /// The share of a priority group in its pool, and the sizes of that.
+    /// The share of a priority group in its pool, and the sizes of the pool.
     pub fn group_share(&self, port: PortId, group: u8) -> Option<(AccountConfig, PoolConfig)> {
         let group = self.ports.get(port.index())?.groups.get(usize::from(group))?;
         let account = group.account.config;
         Some((account, self.pools.get(usize::from(account.pool.0))?.config))
     }
 
-    /// Changes when a lossless priority group lets its peer go on; one that is low enough does so at once.
+    /// Changes the XON of a lossless priority group; a group at or below it resumes at once.
     pub fn set_group_xon(&mut self, now: Time, port: PortId, group: u8, xon: Xon) {
         self.flush(now);
         self.deferred.invalidate();
@@ -154,7 +154,7 @@ impl<P: Default> Tm<P> {
         Some(self.ports.get(port.index())?.config.flow_control)
     }
 
-    /// Counts a departure that carries the mark which was decided for it.
+    /// Counts a departure with the mark that was decided for it.
     pub fn mark_written(&mut self, port: PortId, queue: u8) {
         if let Some(wred) = self.wred_mut(port, queue) {
             wred.counters.written += 1;

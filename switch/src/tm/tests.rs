@@ -1,4 +1,4 @@
-//! The traffic manager from outside, with integers as packets.
+//! Tests of the traffic manager by its interface, with integers as packets.
 
 use proptest::prelude::*;
 use wireyard_tables::time::{Span, Time};
@@ -15,14 +15,14 @@ mod marking;
 mod model;
 mod sending;
 
-/// What became of an accepted packet.
+/// The result for an accepted packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Admitted {
     Queued,
     Departs(u32),
 }
 
-/// A packet that was not accepted, and why.
+/// A packet that was not accepted, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Refused {
     packet: u32,
@@ -44,9 +44,9 @@ impl std::ops::Deref for Departed {
     }
 }
 
-/// Offers of every kind, with other packets to follow.
+/// Offers of every kind, as not the last of their instant.
 impl Tm<u32> {
-    /// As it is at the time of the last call.
+    /// The view at the time of the last call.
     fn seen(&mut self) -> View<'_, u32> {
         self.view(self.now)
     }
@@ -192,7 +192,7 @@ fn drain(tm: &mut Tm<u32>, mut now: Time, until: Time) -> Vec<(Departed, Transmi
     }
 }
 
-/// What happens to one of three ports from outside.
+/// An outside event at one of three ports.
 #[derive(Clone, Copy, Debug)]
 enum Outside {
     Pause { port: u16, vector: u8, quanta: u16 },
@@ -214,7 +214,7 @@ fn outside() -> impl Strategy<Value = Outside> {
 }
 
 impl Outside {
-    /// A port that goes down comes back at once.
+    /// A port that goes down comes up again at once.
     fn happen(self, tm: &mut Tm<u32>, now: Time) {
         match self {
             Outside::Pause { port, vector, quanta } => {

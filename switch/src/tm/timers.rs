@@ -32,7 +32,7 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// The first frame on a wire has left: its memory is free, and so is its link.
+    /// Ends the earliest frame on a wire: its memory is released, and the link is free.
     #[inline]
     fn frame_ended(&mut self) {
         let Some((at, port)) = self.wires.pop() else { return };
@@ -106,7 +106,7 @@ impl<P: Default> Tm<P> {
                 .filter(|p| frame.quanta[usize::from(*p)] != Quanta::ZERO)
                 .fold(0, |mask, p| mask | 1 << p);
             watchdog.arm(now, |queue| {
-                // The pause that starts the watch counts as one of it.
+                // The pause that starts the watch counts as part of it.
                 let started = u64::from((counted & port.priorities_of_queue(queue)).count_ones());
                 let sight = port.sight(queue, now);
                 Sight { pauses: sight.pauses.saturating_sub(started), ..sight }
@@ -126,8 +126,8 @@ impl<P: Default> Tm<P> {
         self.arm_timer(id);
     }
 
-    /// Changes which priorities of a port have PFC, bit n for priority n. Queues that a priority kept paused go on where it has none any more, and a
-    /// peer that was stopped for it gets an XON.
+    /// Sets the priorities of a port that have PFC, bit n for priority n. Queues paused by a priority that is disabled
+    /// resume, and a peer that was stopped for it gets an XON.
     pub fn set_pfc_enabled(&mut self, now: Time, id: PortId, enabled: u8) {
         self.flush(now);
         self.deferred.invalidate();
@@ -149,7 +149,7 @@ impl<P: Default> Tm<P> {
         self.arm_sending(at, id);
     }
 
-    /// Sends the peer of `id` what the priority groups want, if that changed.
+    /// Sends the state of the priority groups to the peer of `id`, if it changed.
     pub(crate) fn send_flow_control(&mut self, now: Time, id: PortId) {
         let port = &self.ports[id.index()];
         if port.wanted_xoff() != port.pause_tx.stopped && port.present {
@@ -157,7 +157,7 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// Half of the announced pause is over: resume if the pool allows it by now, else say it again.
+    /// Half of the announced pause is over: resumes if the pool allows it by now, or else repeats the pause.
     fn refresh_flow_control(&mut self, at: Time, id: PortId) {
         let few_slots = self.slots.used() >= resume_at_slots(&self.config);
         let port = &mut self.ports[id.index()];
@@ -240,7 +240,7 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// Stops or resumes all transmission of a port: a test, or a transmit ring that is full.
+    /// Stops or resumes all transmission of a port, for a test or because the transmit ring is full.
     pub fn set_blocked(&mut self, now: Time, id: PortId, blocked: bool) {
         self.flush(now);
         let Some(port) = self.ports.get_mut(id.index()) else { return };
@@ -254,8 +254,8 @@ impl<P: Default> Tm<P> {
         self.arm_sending(now, id);
     }
 
-    /// The link went down, or the port is being removed: everything queued is dropped with events,
-    /// new packets are refused, pauses are forgotten. Other ports lose nothing.
+    /// The link went down, or the port is being removed: everything queued is dropped with events, new packets are
+    /// refused, pauses are cleared. Other ports are not affected.
     pub fn port_down(&mut self, now: Time, id: PortId) {
         self.flush(now);
         let Some(port) = self.ports.get_mut(id.index()) else { return };
@@ -272,7 +272,7 @@ impl<P: Default> Tm<P> {
         port.update_paused(now);
         self.wires.remove(id.0);
         self.release_wire(id, now);
-        // A departure between begin and commit ends here; its commit will find nothing.
+        // A departure between begin and commit ends here; its commit returns `None`.
         if let Some(leaving) = self.ports[id.index()].pending.take() {
             self.drop_leaving(now, id, &leaving, DropReason::PortDown);
         }
@@ -283,7 +283,7 @@ impl<P: Default> Tm<P> {
         self.arm_timer(id);
     }
 
-    /// The link is up again. The peer is asked again to stop where groups are still over their threshold.
+    /// The link is up again. XOFF is sent again where groups are still over their threshold.
     pub fn port_up(&mut self, now: Time, id: PortId) {
         let Some(port) = self.ports.get_mut(id.index()) else { return };
         port.present = true;

@@ -1,4 +1,4 @@
-//! The way out: scheduling, marking, link time, and the two steps of a departure.
+//! Departure of packets: scheduling, marking, link time, and the two steps of a departure.
 
 use wireyard_tables::time::{Deadline, Time};
 
@@ -9,28 +9,29 @@ use super::scheduler::Pick;
 use super::wred::{DecideAt, Decision};
 use super::{Event, Tm};
 
-/// A packet on its way out, through egress processing: [`Tm::offer`] let it go at once, or [`Tm::begin`] took it out of its queue.
+/// A packet that departs and goes through egress processing: [`Tm::offer`] let it depart at once, or [`Tm::begin`] took
+/// it out of its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// Queue it was in, [`CONTROL_QUEUE`] for a control frame.
+    /// Its queue; [`CONTROL_QUEUE`] for a control frame.
     pub queue: u8,
-    /// The congestion point chose it: egress writes the mark the protocol's way.
+    /// The congestion point chose it: the egress program writes the mark in its protocol.
     pub mark: bool,
     /// When it entered the queue.
     pub enqueued_at: Time,
-    /// What was in the queue before it, when it entered.
+    /// Depth of the queue when it entered, without it.
     pub depth_at_enqueue: QueueDepth,
-    /// What is left in the queue behind it now; the mark was decided with its bytes.
+    /// Depth of the queue without it now; the mark was decided with these bytes.
     pub depth_at_dequeue: QueueDepth,
     /// When its first bit goes on the wire; not later than now.
     pub start: Time,
-    /// Its time on the wire where that is known already: the port has no rate, or nothing can change its length. `None`: the port waits
-    /// for [`Tm::commit`] or [`Tm::abort`].
+    /// Its time on the wire where that is known already: the port has no rate, or the length cannot change. `None`: the
+    /// port waits for [`Tm::commit`] or [`Tm::abort`].
     pub sent: Option<Transmission>,
 }
 
 impl Departure {
-    /// Of a packet that does not wait.
+    /// The departure of a packet that does not wait.
     #[inline]
     pub(super) fn immediate(queue: u8, now: Time) -> Departure {
         Departure {
@@ -44,7 +45,7 @@ impl Departure {
         }
     }
 
-    /// By a port that has no rate: it takes no time.
+    /// The departure by a port without a rate: it takes no time.
     #[inline]
     pub(super) fn unpaced(arrival: &Arrival, now: Time) -> Departure {
         let sent = Some(Transmission { start: now, end: now });
@@ -57,7 +58,7 @@ impl Departure {
 pub struct Transmission {
     /// First bit (of the preamble) on the wire.
     pub start: Time,
-    /// The link is free again: last bit and inter-frame gap are over.
+    /// When the link is free again, after the last bit and the inter-frame gap.
     pub end: Time,
 }
 
@@ -65,8 +66,8 @@ pub struct Transmission {
 type Head = (u32, Departure);
 
 impl<P: Default> Tm<P> {
-    /// A port that may send now, if there is one: after [`Tm::advance`], the lowest. [`Tm::begin`] on
-    /// it either succeeds or takes it off the list, so a loop over `next_ready` ends.
+    /// A port that may send now, if there is one: after [`Tm::advance`], the lowest. [`Tm::begin`] on it either
+    /// succeeds or removes it from the list, so a loop over `next_ready` ends.
     #[inline]
     pub fn next_ready(&self) -> Option<PortId> {
         self.ready.first().and_then(|port| u16::try_from(port).ok()).map(PortId)
@@ -74,14 +75,15 @@ impl<P: Default> Tm<P> {
 
     /// Takes the next packet of a port whose link is free and hands it to egress processing.
     ///
-    /// Every departure without a time on the wire is followed by [`Tm::commit`] or [`Tm::abort`]; until then the port sends nothing else.
+    /// Every departure without a time on the wire is followed by [`Tm::commit`] or [`Tm::abort`]; until then the port
+    /// sends nothing else.
     #[inline]
     pub fn begin(&mut self, now: Time, id: PortId) -> Option<(P, Departure)> {
         let (index, departure) = self.take_next(now, id)?;
         Some((self.slots.give_back(index)?, departure))
     }
 
-    /// The packet behind the one that left a queue last.
+    /// The new head of a queue, behind the packet that left last.
     #[inline]
     pub fn behind(&self, id: PortId, departure: &Departure) -> Option<&P> {
         let queue = self.ports.get(id.index())?.queues.get(usize::from(departure.queue))?;
@@ -120,15 +122,15 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// Nothing leaves before this instant.
+    /// Notes that no packet of the port leaves before `until`.
     fn take_later(&mut self, id: PortId, until: Deadline) -> Option<Head> {
         self.ready.remove(id.index());
         self.wake(id, until);
         None
     }
 
-    /// Takes the head of a queue that may start at `earliest`, and decides about its mark. `None` when WRED dropped it: look
-    /// again.
+    /// Takes the head of a queue that may start at `earliest`, and decides about its mark. `None` when WRED dropped it:
+    /// the caller tries again.
     #[inline]
     fn take_queued(&mut self, now: Time, id: PortId, number: u8, earliest: Time) -> Option<Head> {
         let port = &mut self.ports[id.index()];
@@ -203,7 +205,7 @@ impl<P: Default> Tm<P> {
         Some((index, Departure { enqueued_at, ..immediate }))
     }
 
-    /// Sends the packet that departs by this port, with the length egress processing made of it.
+    /// Sends the departing packet of this port, with its length after egress processing.
     ///
     /// `None` if nothing was begun on this port, or the port went down meanwhile.
     #[inline]
@@ -238,7 +240,7 @@ impl<P: Default> Tm<P> {
         Some(Transmission { start, end })
     }
 
-    /// Gives up the packet that departs by this port: egress processing dropped it. The link stays free.
+    /// Gives up the departing packet of this port: egress processing dropped it. The link time is free again.
     ///
     /// False if nothing was begun on this port.
     pub fn abort(&mut self, now: Time, id: PortId) -> bool {
@@ -250,7 +252,7 @@ impl<P: Default> Tm<P> {
         true
     }
 
-    /// Counts and releases a packet that left its queue but not by the wire.
+    /// Counts and releases a packet that left its queue and is not sent.
     pub(crate) fn drop_leaving(
         &mut self,
         now: Time,
@@ -267,7 +269,7 @@ impl<P: Default> Tm<P> {
         self.release_leaving(now, id, leaving);
     }
 
-    /// The last bit of the frame on the wire left at `at`: its memory is free.
+    /// Releases the memory of the frame on the wire, whose last bit left at `at`.
     #[inline]
     pub(crate) fn release_wire(&mut self, id: PortId, at: Time) {
         if let Some(leaving) = self.ports[id.index()].on_wire.take() {
@@ -275,7 +277,7 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// Releases both views of a packet.
+    /// Releases the memory of a packet in both views.
     #[inline]
     pub(crate) fn release_leaving(&mut self, at: Time, id: PortId, leaving: &Leaving) {
         let queue = self.ports[id.index()].queues.get_mut(usize::from(leaving.queue));
@@ -287,7 +289,7 @@ impl<P: Default> Tm<P> {
         self.release_memory(at, leaving.memory, leaving.ingress, leaving.group, leaving.bytes);
     }
 
-    /// Drops everything queued in one queue.
+    /// Drops all packets of a queue.
     pub(crate) fn flush_queue(
         &mut self,
         now: Time,
@@ -326,7 +328,7 @@ impl<P: Default> Tm<P> {
         flushed
     }
 
-    /// Notes that the port may send, or when it may, after something changed.
+    /// Notes that the port may send, or when, after a change.
     #[inline]
     pub(crate) fn arm_sending(&mut self, now: Time, id: PortId) {
         let port = &self.ports[id.index()];
@@ -339,7 +341,7 @@ impl<P: Default> Tm<P> {
         } else if port.on_wire.is_none() {
             self.wake(id, Deadline::at(free_at));
         }
-        // Otherwise the end of the frame on the wire finds the work.
+        // Otherwise the port becomes ready at the end of the frame on the wire.
     }
 
     #[inline]
@@ -351,14 +353,14 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// Notes when the port's timers are due, after a pause, refresh or watchdog timer changed.
+    /// Notes the next timer of the port, after a pause, refresh or watchdog timer changed.
     pub(crate) fn arm_timer(&mut self, id: PortId) {
         let port = &mut self.ports[id.index()];
         port.other_timer = port.next_other_timer();
         self.arm(id);
     }
 
-    /// The same after only the wake-up changed.
+    /// Like [`Tm::arm_timer`], after only the wake-up changed.
     #[inline]
     pub(crate) fn arm(&mut self, id: PortId) {
         self.deadlines.set(id.index(), self.ports[id.index()].next_timer());

@@ -1,12 +1,13 @@
-//! Packet trimming: what becomes of a packet that its queue refuses.
+//! Packet trimming: the decision about packets that their queue refuses.
 //!
-//! Where the queue's profile says so, the packet is cut to its headers and offered to another queue of the same port, so that its
-//! receiver learns of the loss at once (SONiC Packet Trimming HLD, SAI `PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`; NDP, SIGCOMM'17).
-//! Only refusals of the queue itself count: its threshold, its pool, WRED at enqueue. An ingress group without room, a port that is
-//! down or a storm drops as ever: what is cut would find the same there. Nothing here cuts bytes, that is the caller's; a packet is
-//! trimmed once, and when the other queue has no room either it is dropped as `trim_refused`.
+//! If the queue's profile enables it, the packet is cut to its headers and offered to another queue of the same port,
+//! so that its receiver learns of the loss at once (SONiC Packet Trimming HLD, SAI
+//! `PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`; NDP, SIGCOMM'17). Only refusals of the queue itself count: its
+//! threshold, its pool, WRED at enqueue. An ingress group without room, a port that is down or a storm drops the packet
+//! as usual: a trimmed packet would be refused there too. The caller cuts the bytes; a packet is trimmed once, and when
+//! the other queue has no room either it is dropped as `trim_refused`.
 //!
-//! A copy that shares its memory may be trimmed: its queue is charged what is left, its group what the memory takes.
+//! A copy that shares its memory may be trimmed: its queue is charged the trimmed length, its group the whole memory.
 
 use wireyard_tables::time::Time;
 
@@ -16,7 +17,7 @@ use super::port::Trim;
 use super::queue::{Arrival, Charge, Offered, Release, Terms};
 
 impl<P: Default> Tm<P> {
-    /// Counts a refusal, or says how the packet is to be trimmed.
+    /// Counts a refusal, or returns how to trim the packet.
     #[cold]
     pub(super) fn refuse(&mut self, arrival: &Arrival, reason: DropReason) -> Offered {
         let Some(trim) = self.trim_of(arrival, reason) else {
@@ -46,7 +47,7 @@ impl<P: Default> Tm<P> {
         by_queue.then_some(trim)
     }
 
-    /// Offers what was left of a packet that `from` refused, after [`Offered::Trims`]. The answer is never [`Offered::Trims`].
+    /// Offers a trimmed packet that `from` refused, after [`Offered::Trims`]. Never returns [`Offered::Trims`].
     pub fn offer_trimmed(&mut self, now: Time, from: u8, arrival: &Arrival) -> Offered {
         self.admit(now, arrival).unwrap_or_else(|_| {
             let reason = DropReason::TrimRefused;

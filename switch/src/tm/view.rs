@@ -1,7 +1,7 @@
-//! What a traffic manager is at an instant: depths, watermarks, counters, who waits for whom.
+//! The state of a traffic manager at an instant: depths, watermarks, counters, waits between ports.
 //!
-//! Frames that find it empty are accounted later, and the end of a frame that nothing waits for makes no event. So counters are read
-//! through [`Tm::view`] only, which does both: no reader has to know of it.
+//! Frames that meet an empty traffic manager are accounted later, and the end of a frame that no packet waits for
+//! causes no event. So counters are read through [`Tm::view`] only, which handles both; readers need not.
 
 use wireyard_tables::time::{Span, Time};
 
@@ -41,9 +41,9 @@ pub struct QueueStatus {
 pub struct GroupStatus {
     /// Its ingress view of the buffer.
     pub account: AccountUse,
-    /// Occupancy at which XOFF is sent, with the pool as it is now.
+    /// Occupancy at which XOFF is sent, at the current level of the pool.
     pub xoff_at_bytes: u64,
-    /// The peer is asked to stop.
+    /// XOFF is in effect towards the peer.
     pub xoff: bool,
     /// Counters.
     pub counters: GroupCounters,
@@ -74,7 +74,7 @@ pub struct View<'a, P> {
 }
 
 impl<P: Default> Tm<P> {
-    /// How it is at `now`: what is due by then has happened, and everything that departed is accounted.
+    /// The state at `now`: timers due by then have run, and all departures are accounted.
     pub fn view(&mut self, now: Time) -> View<'_, P> {
         self.advance(now);
         self.flush(now);
@@ -83,7 +83,7 @@ impl<P: Default> Tm<P> {
 }
 
 impl<P: Default> View<'_, P> {
-    /// Packets that were dropped so far, of all ports.
+    /// Packets dropped so far, of all ports.
     pub fn dropped_packets(&self) -> u64 {
         self.tm.ports.iter().flat_map(|port| &port.drops).map(|count| count.packets).sum()
     }
@@ -98,7 +98,7 @@ impl<P: Default> View<'_, P> {
         self.tm.pools.get(usize::from(pool.0)).map(|pool| pool.used)
     }
 
-    /// Everything readable about a port.
+    /// The full status of a port.
     pub fn port(&self, id: PortId) -> Option<PortStatus> {
         let port = self.tm.ports.get(id.index())?;
         let queues = std::array::from_fn(|q| {
@@ -141,7 +141,7 @@ impl<P: Default> View<'_, P> {
         wred.map_or(0, |wred| wred.counters.marked)
     }
 
-    /// Time that each priority of a port has been kept from sending, up to now.
+    /// Time that each priority of a port has been paused so far.
     pub fn paused_time(&self, port: PortId) -> Option<[Span; CLASSES]> {
         let port = self.tm.ports.get(port.index())?;
         Some(std::array::from_fn(|p| {
@@ -151,7 +151,7 @@ impl<P: Default> View<'_, P> {
         }))
     }
 
-    /// Who waits for whom right now; walks the paused queues, not for the forwarding path.
+    /// The waits between ports at this instant; walks the paused queues, not for the forwarding path.
     pub fn wait_edges(&self) -> Vec<WaitEdge> {
         let mut edges = Vec::new();
         for (e, egress) in self.tm.ports.iter().enumerate() {

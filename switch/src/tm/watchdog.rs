@@ -1,12 +1,12 @@
 //! The PFC storm watchdog, as in SONiC (`pfcwd`, `pfc_detect_*.lua`).
 //!
-//! A queue that is kept paused and sends nothing for the detection time is in a storm. Per poll, a
-//! queue is stuck when it sent nothing, and either it holds packets and pauses keep coming (or it was paused throughout), or it is
-//! empty and was paused for more than 80 % of the poll. Stuck polls in a row add up to the detection
-//! time, polls without pause add up to the restoration time.
+//! A queue that is kept paused and sends nothing for the detection time is in a storm. Per poll, a queue is stuck when
+//! it sent nothing, and either it has packets and pauses continue to arrive (or it was paused throughout), or it is
+//! empty and was paused for more than 80 % of the poll. Stuck polls in a row add up to the detection time, polls
+//! without pause add up to the restoration time.
 //!
-//! What happens in a storm is the port's business (`tm/timers.rs`): drop discards the queue and the
-//! ingress of its priorities, forward ignores the pause, alert only says so.
+//! The actions in a storm are in `tm/timers.rs`: drop discards the queue and the ingress of its priorities, forward
+//! ignores the pause, alert only reports it.
 
 use wireyard_tables::time::{Deadline, Span, Time};
 
@@ -25,7 +25,7 @@ pub enum StormAction {
 }
 
 impl StormAction {
-    /// What is done, for messages.
+    /// The action, in the words of messages.
     pub const fn name(self) -> &'static str {
         match self {
             StormAction::Drop => "its packets are dropped until it ends",
@@ -44,9 +44,9 @@ pub struct WatchdogConfig {
     pub detection: Span,
     /// Time without pause that ends it.
     pub restoration: Span,
-    /// Time between looks.
+    /// Time between polls.
     pub poll: Span,
-    /// What to do meanwhile.
+    /// What to do during the storm.
     pub action: StormAction,
 }
 
@@ -57,13 +57,13 @@ pub struct WatchdogCounters {
     pub detected: u64,
     /// Storms that ended (`DEADLOCK_RESTORED`).
     pub restored: u64,
-    /// Packets discarded on their way out during storms (`TX_DROPPED_PACKETS`).
+    /// Packets discarded at egress during storms (`TX_DROPPED_PACKETS`).
     pub tx_dropped: u64,
-    /// Packets discarded on their way in during storms (`RX_DROPPED_PACKETS`).
+    /// Packets discarded at ingress during storms (`RX_DROPPED_PACKETS`).
     pub rx_dropped: u64,
 }
 
-/// What a poll sees of a queue; totals since the start.
+/// The state of a queue that a poll reads; totals since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sight {
     pub(crate) holds_packets: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Sight {
     pub(crate) paused: Span,
 }
 
-/// What a poll concludes.
+/// The result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     None,
@@ -92,14 +92,14 @@ struct Watch {
 pub(crate) struct Watchdog {
     pub(crate) config: WatchdogConfig,
     pub(crate) counters: [WatchdogCounters; CLASSES],
-    /// Next look; never while nothing is paused.
+    /// Next poll; never while nothing is paused.
     pub(crate) poll_at: Deadline,
     watches: [Watch; CLASSES],
 }
 
 impl Watchdog {
     pub(crate) fn new(config: WatchdogConfig) -> Watchdog {
-        // Time must move from poll to poll.
+        // A poll interval of zero would never advance.
         let config = WatchdogConfig { poll: config.poll.max(Span::from_us(1)), ..config };
         Watchdog {
             config,
@@ -109,7 +109,7 @@ impl Watchdog {
         }
     }
 
-    /// Starts polling from `now`, with `see` giving the present totals of each queue.
+    /// Starts polling from `now`; `see` returns the current totals of each queue.
     pub(crate) fn arm(&mut self, now: Time, see: impl Fn(u8) -> Sight) {
         if self.poll_at.is_never() {
             self.poll_at = Deadline::at(now + self.config.poll);
@@ -119,7 +119,7 @@ impl Watchdog {
         }
     }
 
-    /// Looks at one queue at the end of a poll interval.
+    /// Evaluates one queue at the end of a poll interval.
     pub(crate) fn look(&mut self, queue: u8, sight: Sight) -> Change {
         let q = usize::from(queue) % CLASSES;
         let (config, watch) = (&self.config, &mut self.watches[q]);
@@ -160,7 +160,7 @@ impl Watchdog {
         (0..CLASSES).filter(|q| self.watches[*q].storm).fold(0, |mask, q| mask | 1 << q)
     }
 
-    /// True while some queue has begun to look stuck or is in a storm.
+    /// True while some queue has begun to be stuck or is in a storm.
     pub(crate) fn is_busy(&self) -> bool {
         self.watches.iter().any(|watch| watch.storm || !watch.run.is_zero())
     }

@@ -9,10 +9,10 @@
 //!        = 1                                 q > Kmax
 //! ```
 //!
-//! At q = Kmax the probability is Pmax (the paper); SONiC's text says "100 % from Kmax on". The two
-//! differ for one depth only. By default the decision is made at dequeue and q is read after the packet
-//! left the queue, which takes the queueing delay out of the control loop. This file decides; it marks no header:
-//! the egress program writes the mark the protocol's way.
+//! At q = Kmax the probability is Pmax (the paper); SONiC's text gives "100 % from Kmax on". The two differ for one
+//! depth only. By default the decision is made at dequeue and q is read after the packet left the queue, which takes
+//! the queueing delay out of the control loop. This module decides and marks no header: the egress program writes the
+//! mark in its protocol.
 
 use crate::units::Probability;
 
@@ -55,13 +55,13 @@ impl Curve {
     }
 }
 
-/// Where the queue is read.
+/// When the queue depth is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DecideAt {
-    /// At dequeue, the queue without the departing packet.
+    /// At dequeue, without the departing packet.
     #[default]
     Dequeue,
-    /// At enqueue, the queue before the arriving packet.
+    /// At enqueue, without the arriving packet.
     Enqueue,
 }
 
@@ -70,17 +70,17 @@ pub enum DecideAt {
 pub enum NotEct {
     /// It is dropped, as WRED without ECN does.
     Drop,
-    /// It is left alone; only tail drop ends it.
+    /// It is treated as not chosen; only tail drop applies.
     #[default]
     Pass,
 }
 
-/// A WRED profile, as bound to queues.
+/// A WRED profile of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WredConfig {
     /// Curves by colour: green, yellow, red. `None`: that colour is never chosen.
     pub curves: [Option<Curve>; 3],
-    /// Where the queue is read.
+    /// When the queue depth is read.
     pub decide_at: DecideAt,
     /// Policy for packets without ECT.
     pub not_ect: NotEct,
@@ -89,17 +89,17 @@ pub struct WredConfig {
 /// Counters of the congestion point of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WredCounters {
-    /// ECN-capable packets that were decided upon.
+    /// ECN-capable packets that were decided about.
     pub eligible: u64,
     /// Of these, chosen to be marked.
     pub marked: u64,
-    /// Of these, marked: egress wrote it, and they left.
+    /// Of `marked`, sent with a mark that egress has written.
     pub written: u64,
     /// Packets without ECT that were dropped.
     pub dropped: u64,
 }
 
-/// How often packets were marked, by the depth of the queue that the decision read.
+/// Number of packets marked, by the depth of the queue that the decision read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkingHistogram {
     bucket_bytes: u64,
@@ -107,17 +107,17 @@ pub struct MarkingHistogram {
 }
 
 impl MarkingHistogram {
-    /// Depths below `buckets` times `bucket_bytes` (above zero), and one bucket for all that are deeper.
+    /// A histogram of `buckets` buckets of `bucket_bytes` (above zero), and one for all greater depths.
     pub fn new(bucket_bytes: u64, buckets: usize) -> MarkingHistogram {
         MarkingHistogram { bucket_bytes: bucket_bytes.max(1), buckets: vec![(0, 0); buckets + 1] }
     }
 
-    /// Width of a bucket.
+    /// Width of a bucket in bytes.
     pub fn bucket_bytes(&self) -> u64 {
         self.bucket_bytes
     }
 
-    /// ECN-capable packets and marked ones of each bucket; the last is open.
+    /// For each bucket, ECN-capable packets and those marked; the last has no upper bound.
     pub fn buckets(&self) -> &[(u64, u64)] {
         &self.buckets
     }
@@ -143,7 +143,7 @@ pub(crate) enum Decision {
 pub(crate) struct Wred {
     pub(crate) config: WredConfig,
     pub(crate) counters: WredCounters,
-    /// Kept only where it was asked for.
+    /// Only while enabled.
     pub(crate) histogram: Option<MarkingHistogram>,
     stream: Stream,
 }
@@ -155,7 +155,7 @@ impl Wred {
 
     /// Decides for a packet of `color` at depth `queue_bytes` and counts.
     ///
-    /// A number is drawn for every packet that asks, chosen or not: the stream does not depend on depth.
+    /// A number is drawn for every packet, chosen or not: the stream does not depend on depth.
     #[inline]
     pub(crate) fn decide(&mut self, queue_bytes: u64, color: Color, ect: bool) -> Decision {
         let draw = self.stream.next_u32();

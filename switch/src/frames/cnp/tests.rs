@@ -1,4 +1,4 @@
-//! CNPs as they are on the wire.
+//! CNPs in their wire format.
 
 use std::net::Ipv4Addr;
 

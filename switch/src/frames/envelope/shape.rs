@@ -1,4 +1,5 @@
-//! One encapsulation: its headers as slots, and what to write into them. What to check in them is in [`check`].
+//! One encapsulation: its headers as slots, and the values to write into them. The checks of received frames are in
+//! [`check`].
 
 mod check;
 
@@ -42,25 +43,25 @@ pub(in crate::frames) struct Shape {
     telemetry: bool,
     front: Front,
     net: Net,
-    /// Where the network header begins.
+    /// Offset of the network header.
     net_at: usize,
-    /// Where the UDP header, or what is in its place, begins.
+    /// Offset of the UDP header, or of what follows the network header.
     behind_net: usize,
-    /// Where the finished headers end: at the telemetry, or the BTH.
+    /// End of the finished headers: at the telemetry, or the BTH.
     pub(in crate::frames) front_bytes: usize,
-    /// Where the BTH begins.
+    /// Offset of the BTH.
     pub(in crate::frames) bth_at: usize,
-    /// Where the extended headers begin.
+    /// Offset of the extended headers.
     pub(in crate::frames) head_bytes: usize,
-    /// Bytes behind body and pad.
+    /// Number of bytes after body and pad.
     pub(in crate::frames) trailer_bytes: usize,
-    /// All that [`Shape::check_fixed`] looks at, and the type in front.
+    /// The values that [`Shape::check_fixed`] checks, and the type in front.
     fixed: Vec<FixedWord>,
     icrc: CrcPlan,
     vcrc: Option<CrcPlan>,
 }
 
-/// Every shape: the five encapsulations, the three on Ethernet also with a tag behind them, RoCEv2 then with telemetry.
+/// All shapes: the five encapsulations, then the three on Ethernet with a tag, then RoCEv2 with telemetry.
 pub(in crate::frames) fn shapes(layouts: &Layouts) -> Result<Vec<Shape>, LayoutError> {
     let plain = Encap::ALL.into_iter().map(|encap| (encap, false));
     let tagged = Encap::ALL[..3].iter().map(|encap| (*encap, true));
@@ -136,12 +137,12 @@ impl Shape {
         Ok(shape)
     }
 
-    /// True for the shape of this encapsulation, with a tag, with telemetry.
+    /// True for the shape with this encapsulation, tag and telemetry.
     pub(in crate::frames) fn is(&self, encap: Encap, tagged: bool, telemetry: bool) -> bool {
         self.encap == encap && self.tagged == tagged && self.telemetry == telemetry
     }
 
-    /// The port that says what is behind UDP.
+    /// The destination port for what follows UDP.
     fn udp_port(&self) -> u16 {
         if self.telemetry { TELEMETRY_UDP_PORT } else { ROCE_UDP_PORT }
     }
@@ -151,7 +152,7 @@ impl Shape {
         udp.dst_port.write(head, u64::from(self.udp_port()));
     }
 
-    /// What switches wrote into a frame that is long enough; `None` where it has no room for it.
+    /// The telemetry that switches wrote into a frame that is long enough; `None` if the shape has none.
     pub(in crate::frames) fn telemetry<'a>(&self, frame: &'a [u8]) -> Option<&'a TelemetryBytes> {
         if !self.telemetry {
             return None;
@@ -159,7 +160,7 @@ impl Shape {
         frame.get(self.front_bytes..self.bth_at)?.try_into().ok()
     }
 
-    /// True for a frame of this encapsulation whose UDP port says that telemetry follows.
+    /// True for a frame of this encapsulation whose UDP port announces telemetry.
     pub(in crate::frames) fn has_telemetry(&self, frame: &[u8]) -> bool {
         match &self.net {
             Net::Ipv4(_, udp) | Net::Ipv6(_, udp) => {
@@ -169,7 +170,7 @@ impl Shape {
         }
     }
 
-    /// Writes what is the same in every packet of an address and class.
+    /// Writes the fields that are the same in all packets of an address and class.
     pub(in crate::frames) fn fill(&self, head: &mut [u8], to: &Address, class: &Class) {
         let (dscp, ecn, pcp) = (class.dscp.into(), class.ecn.into(), class.pcp.into());
         match &self.front {
@@ -229,14 +230,14 @@ impl Shape {
         }
     }
 
-    /// Writes the UDP source port, where there is one.
+    /// Writes the UDP source port, if there is one.
     pub(in crate::frames) fn set_udp_source(&self, head: &mut [u8], port: u16) {
         if let Net::Ipv4(_, udp) | Net::Ipv6(_, udp) = &self.net {
             udp.src_port.write(head, port.into());
         }
     }
 
-    /// DSCP of a frame that has all of its headers; InfiniBand and RoCEv1 have none that switches write.
+    /// DSCP of a frame with complete headers; `None` for InfiniBand and RoCEv1, which have none that switches write.
     pub(in crate::frames) fn dscp_of(&self, frame: &[u8]) -> Option<u8> {
         match &self.net {
             Net::Ipv4(ip, _) => Some(ip.dscp.read(frame) as u8),
@@ -257,7 +258,7 @@ impl Shape {
         if self.encap == Encap::IbGlobal { LNH_GLOBAL } else { LNH_LOCAL }
     }
 
-    /// The sum of the IPv4 header of these finished headers, without its length; zero where there is none.
+    /// The sum of the IPv4 header in these finished headers, without its length; zero if there is none.
     pub(in crate::frames) fn ip_sum(&self, head: &[u8]) -> u64 {
         let mut sum = Sum::default();
         if let Net::Ipv4(..) = self.net {
@@ -266,7 +267,7 @@ impl Shape {
         sum.total()
     }
 
-    /// Writes lengths and checksum of a whole frame whose headers have this [`Self::ip_sum`].
+    /// Writes lengths and checksum of a complete frame whose headers have this [`Self::ip_sum`].
     pub(in crate::frames) fn measure(&self, frame: &mut [u8], ip_sum: u64) {
         let end = frame.len() - self.trailer_bytes + ICRC_BYTES;
         if let Front::Infiniband(lrh) = &self.front {
@@ -289,7 +290,7 @@ impl Shape {
         }
     }
 
-    /// Writes the CRCs of a frame that is whole but for them.
+    /// Writes the CRCs of a frame that is otherwise complete.
     pub(in crate::frames) fn seal(&self, frame: &mut [u8]) {
         let body_end = frame.len() - self.trailer_bytes;
         let end = body_end + ICRC_BYTES;
@@ -302,7 +303,7 @@ impl Shape {
     }
 }
 
-/// A CRC whose value is all of the header behind the frame that it ends.
+/// A CRC whose value is the whole header after the frame.
 fn trailer(
     layouts: &Layouts,
     crc: &str,

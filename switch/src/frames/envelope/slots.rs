@@ -1,6 +1,6 @@
-//! The fields of each header, by name, as places in a frame.
+//! The fields of each header, by name, as positions in a frame.
 
-/// A struct of slots whose names are those of the header's fields.
+/// Defines a struct of slots with the names of a header's fields.
 macro_rules! slots {
     ($($(#[$doc:meta])* $name:ident { $($field:ident),* $(; $($wide:ident),*)? })*) => {$(
         $(#[$doc])*
@@ -11,7 +11,7 @@ macro_rules! slots {
         }
 
         impl $name {
-            /// The places of this header in a frame.
+            /// The positions of this header's fields in a frame.
             pub(in crate::frames) fn new(stack: &$crate::frames::layout::Stack<'_>, header: &str) -> Result<$name, $crate::frames::layout::LayoutError> {
                 Ok($name {
                     $($field: stack.slot(&format!("{header}.{}", stringify!($field)))?,)*

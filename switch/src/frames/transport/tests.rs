@@ -1,4 +1,4 @@
-//! What is built is read, for any headers in any encapsulation; any bytes are read or refused.
+//! Built packets are parsed, for any headers in any encapsulation; any bytes are parsed or refused.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ prop_compose! {
         let end = |n: usize| match encap {
             Encap::RoceV2Ipv4 => mapped((ends[n] as u32).into()),
             Encap::IbLocal => lids[n].into(),
-            // Not by chance an IPv4-mapped address.
+            // Never by chance an IPv4-mapped address.
             _ => ends[n] | 1 << 127,
         };
         let to = Address::new(encap, Mac(macs[0]), Mac(macs[1]), end(0), end(1));
@@ -100,15 +100,15 @@ prop_compose! {
     }
 }
 
-/// A reflected CRC from all ones, inverted at its end, bit by bit.
+/// A reflected CRC that starts with all ones and is inverted at its end, bit by bit.
 fn reflected_crc(poly: u32, ones: u32, bytes: &[u8]) -> u32 {
     let step = |crc: u32| (crc >> 1) ^ if crc & 1 == 1 { poly } else { 0 };
     !bytes.iter().fold(ones, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
         & ones
 }
 
-/// What a frame's ICRC and, on InfiniBand, VCRC must be, from the table of masks of IBTA vol. 1, 7.8, and of RoCE annexes A16
-/// and A17.
+/// The expected ICRC and, on InfiniBand, VCRC of a frame, from the table of masks of IBTA vol. 1, 7.8, and of RoCE
+/// annexes A16 and A17.
 fn crcs(to: &Address, frame: &[u8]) -> Vec<u8> {
     let infiniband = to.encap.is_infiniband();
     let end = frame.len() - if infiniband { 6 } else { 4 };
@@ -156,7 +156,7 @@ fn what_is_built_is_read() {
             .unwrap();
         prop_assert!(out[bytes..].iter().all(|byte| *byte == 0xee));
         prop_assert!(out[..bytes].ends_with(&crcs(&to, &out[..bytes])));
-        // Ethernet pads short frames; what is behind the ICRC is not the packet's.
+        // Ethernet pads short frames; bytes after the ICRC are not part of the packet.
         let slack = if to.encap.is_infiniband() { 0 } else { slack };
         let link = link_of(to.encap);
         let seen = frames.transport.parse(link, &out[..bytes + slack]).unwrap();
@@ -173,7 +173,7 @@ fn what_is_built_is_read() {
     });
 }
 
-/// With room for telemetry: what is in it says nothing about the rest, which is sealed as if it were not there.
+/// With room for telemetry: its contents have no effect on the rest, whose CRC is computed without it.
 #[test]
 fn what_is_built_with_telemetry_is_read_with_it() {
     let frames = frames();
@@ -238,7 +238,8 @@ fn any_bytes_are_read_or_refused() {
     });
 }
 
-/// Comparing words finds the shapes that looking at fields finds: of right frames, and of frames with a few wrong bits.
+/// The comparison of words finds the same shapes as the comparison of fields: for valid frames, and for frames with a
+/// few wrong bits.
 #[test]
 fn words_say_what_fields_say() {
     let frames = frames();
@@ -267,7 +268,7 @@ fn words_say_what_fields_say() {
     assert!(held.get() > 300 && refused.get() > 300, "{held:?} {refused:?}");
 }
 
-/// A frame that is right but for one byte, whichever, must never panic either.
+/// A frame that is valid except for one byte, at any position, must not cause a panic either.
 #[test]
 fn one_changed_byte_never_panics() {
     let frames = frames();
@@ -319,7 +320,7 @@ fn wrong_requests_are_refused() {
     assert_eq!(build(&headers, 0, 100), Some(BuildError::Headers));
 }
 
-/// Payload and pad are a multiple of 4 bytes (IBTA 9.2), whatever the ICRC says.
+/// Payload and pad are a multiple of 4 bytes (IBTA 9.2), even if the ICRC is correct.
 #[test]
 fn a_payload_without_its_pad_is_refused() {
     let bare = concat!(

@@ -1,4 +1,4 @@
-//! Why a switch that runs does not answer.
+//! Errors between a client and a running switch.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,18 +8,18 @@ use tonic::Status;
 use crate::folder::FileError;
 use crate::p4runtime::server::cause;
 
-/// What went wrong between a client and a switch that runs.
+/// Why a request to a running switch failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
-    /// None was named, and none runs.
+    /// None was selected, and none runs.
     #[error(
         "no switch runs here (no socket in {}): start one with `wireyard run PROGRAM --port 1=veth0 --port 2=veth1`, or name \
          the socket of one with --switch PATH",
         .0.display()
     )]
     NoneRuns(PathBuf),
-    /// None was named, and several run.
+    /// None was selected, and several run.
     #[error("several switches run: name one with --switch: {}", .0.join(", "))]
     SeveralRun(Vec<String>),
     /// None of this name runs, and it is neither a path nor an address.
@@ -35,7 +35,7 @@ pub enum RemoteError {
     /// It is the name of a file in this folder.
     #[error("no switch {0} runs here: for the socket in this folder write --switch ./{0}")]
     InThisFolder(String),
-    /// A path that is none.
+    /// An invalid path.
     #[error(transparent)]
     Path(FileError),
     /// TLS on a unix socket.
@@ -43,73 +43,74 @@ pub enum RemoteError {
         "--tls-ca: a socket of this machine has no TLS: name the switch by --switch ADDRESS:PORT"
     )]
     TlsOnSocket,
-    /// The system has no more descriptors.
+    /// The operating system cannot create a descriptor.
     #[error("{name}: {source}")]
     System {
-        /// Where the switch is.
+        /// The address of the switch.
         name: String,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// An address that cannot be.
+    /// An invalid address.
     #[error("{name}: {source}")]
     Address {
         /// The address.
         name: String,
-        /// Why.
+        /// The reason.
         source: tonic::transport::Error,
     },
-    /// Certificates and a key that are none, or do not fit.
+    /// Certificates and a key that are invalid, or do not match.
     #[error("{name}: {}", cause(.source))]
     Tls {
-        /// Where the switch is.
+        /// The address of the switch.
         name: String,
-        /// Why.
+        /// The reason.
         source: tonic::transport::Error,
     },
-    /// Nobody answers there, or not in this protocol.
+    /// There is no server at the address, or it uses another protocol.
     #[error("{name}: no switch can be reached there: {}{hint}", cause(.source))]
     Unreachable {
-        /// Where the switch is.
+        /// The address of the switch.
         name: String,
-        /// Why.
+        /// The reason.
         source: tonic::transport::Error,
-        /// What may be missing; empty if nothing is known.
+        /// The option that may be missing; empty if unknown.
         hint: &'static str,
     },
-    /// Somebody else's socket.
+    /// The socket belongs to another user.
     #[error(
         "{name}: only its owner may steer this switch: run the command as that user, or start the switch with --control-group"
     )]
     NotAllowed {
-        /// Where the switch is.
+        /// The address of the switch.
         name: String,
-        /// What the system says.
+        /// The operating system's error.
         source: tonic::transport::Error,
     },
-    /// The system takes no handler of Ctrl-C.
+    /// The operating system refuses a handler for Ctrl-C.
     #[error("SIGINT: {0}")]
     Interrupts(#[source] io::Error),
-    /// The switch refuses: the code says what kind of refusal it is. Or the connection failed, which the status has as its source.
+    /// The switch refused the request, with a code for the kind of error; or the connection failed, and the status has
+    /// the error as its source.
     #[error("{}{hint}", reason(.status))]
     Refused {
-        /// What it says.
+        /// The status.
         #[source]
         status: Box<Status>,
-        /// What may be missing where the connection failed; empty if nothing is known.
+        /// The option that may be missing if the connection failed; empty if unknown.
         hint: &'static str,
     },
-    /// The answer is no document: the switch is of another version.
+    /// The answer is not a document: the switch is of another version.
     #[error("{name}: {source}")]
     Answer {
-        /// Where the switch is.
+        /// The address of the switch.
         name: String,
-        /// What is wrong with it.
+        /// The error in it.
         source: serde_json::Error,
     },
 }
 
-/// What a status says, for people; of a connection that failed, why.
+/// The text of a status; for a connection that failed, with the cause.
 fn reason(status: &Status) -> String {
     let why = std::error::Error::source(status).map(cause);
     match (status.message(), why) {

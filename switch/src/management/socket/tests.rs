@@ -1,4 +1,4 @@
-//! Sockets that are there already, and who may use them.
+//! Sockets that exist already, and their access rights.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn a_socket_has_its_mode_and_goes_with_its_switch() {
     let socket = Socket::at(&path, None).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     assert!(Socket::at(&path, None).unwrap_err().to_string().contains("another switch listens"));
-    // The file of a switch that was killed is there, and nobody listens.
+    // The file of a switch that was killed, without a listener.
     let (listener, file) = socket.split();
     drop(listener);
     assert!(path.exists());

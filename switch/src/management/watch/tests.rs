@@ -1,4 +1,4 @@
-//! Clients that watch and take nothing.
+//! Clients that watch and do not read.
 
 use wireyard_tables::time::Time;
 

@@ -1,4 +1,4 @@
-//! Who is primary.
+//! Tests of the election of primaries.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn the_highest_election_id_ever_seen_is_primary() {
     );
     assert!(all.may_write("", Some(9)).is_ok());
     assert!(matches!(all.may_write("", Some(5)), Err(ControlError::PermissionDenied(_))));
-    // The primary goes: nobody is, as 5 and 3 are below 9.
+    // The primary's stream ends: there is no primary, as 5 and 3 are below 9.
     let after = all.close(c);
     assert_eq!(standings(&after), [(0, BackupWithoutPrimary), (1, BackupWithoutPrimary)]);
     assert!(matches!(all.may_write("", Some(5)), Err(ControlError::PermissionDenied(_))));

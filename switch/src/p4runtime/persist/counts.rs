@@ -1,4 +1,4 @@
-//! What the store counts.
+//! Counters of the store.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct StorageCounts {
 }
 
 impl StorageCounts {
-    /// A commit was done.
+    /// Counts a commit.
     pub(super) fn commit(&self, units: &[Changes], took: Duration) {
         let changes = units.iter().flat_map(|unit| &unit.changes);
         let bytes =
@@ -30,12 +30,12 @@ impl StorageCounts {
         self.commit_ns.fetch_add(took.as_nanos() as u64, Relaxed);
     }
 
-    /// The store cannot be used.
+    /// Counts a failure of the store.
     pub(super) fn failed(&self) {
         self.errors.fetch_add(1, Relaxed);
     }
 
-    /// Everything so far.
+    /// All counts so far.
     pub fn report(&self) -> StorageReport {
         StorageReport {
             requests: self.requests.load(Relaxed),

@@ -1,8 +1,8 @@
 //! Objects of the device as records, and back.
 //!
-//! A key is a byte for the kind, which orders records so that each comes after what it refers to, and the ids of the object as
-//! controllers know them; for an entry its message with nothing but the key. A value is what the device has when the update
-//! is done: so a change of one part (the meter of an entry) keeps the others.
+//! A key is a byte for the kind, which orders records so that each follows those it refers to, and the ids of the
+//! object for controllers; for an entry a message with only its key. A value is the object as it is after the update:
+//! so a change of one part (the meter of an entry) keeps the others.
 
 use prost::Message;
 use wireyard_pipeline::ids::Id;
@@ -20,11 +20,11 @@ use crate::p4runtime::watch::Name;
 use crate::replicate::{Group, Member, Members, Session};
 use p4::table_action::Type as Does;
 
-/// The program of the command line.
+/// Key of the program of the command line.
 pub(super) const BASE: &[u8] = &[PROGRAM, 0];
-/// The program that runs, where a controller pushed it.
+/// Key of the running program, if a controller pushed it.
 const RUNNING: &[u8] = &[PROGRAM, 1];
-/// Its P4Info, where it is JSON of bmv2.
+/// Key of its P4Info, if it is JSON of bmv2.
 const DESCRIBED: &[u8] = &[PROGRAM, 2];
 
 const PROGRAM: u8 = 0;
@@ -40,10 +40,10 @@ const METER: u8 = 9;
 const REGISTER: u8 = 10;
 const METADATA: u8 = 11;
 const WATCH: u8 = 12;
-/// No program has a part in these: none replaces them.
+/// Kinds that are independent of programs: no new program replaces them.
 const SETTINGS: u8 = u8::MAX;
 
-/// Records up to which kind a new state replaces.
+/// The highest kind of the records that a new state replaces.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(super) enum Replaced {
@@ -58,7 +58,7 @@ pub(super) fn base(blob: Vec<u8>) -> Change {
     (BASE.to_vec(), Some(blob))
 }
 
-/// The records of the program that runs: what was pushed, and the P4Info that came with what cannot have one of its own.
+/// The records of the running program: the pushed blob, and the P4Info given with one that cannot generate its own.
 pub(super) fn running(pipeline: &Pipeline) -> [Change; 2] {
     let Pipeline { blob, cookie, schema, .. } = pipeline;
     let described = pack::is_json(blob).then(|| schema.info.encode_to_vec());
@@ -100,7 +100,7 @@ fn cell(kind: u8, id: u32, index: u64) -> Vec<u8> {
     key
 }
 
-/// Makes records of a device.
+/// Converts objects of a device to records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'a> {
     pub(super) control: &'a Control,
@@ -108,7 +108,7 @@ pub(super) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// What an update that was done changed.
+    /// The change of the record for an update that was done.
     pub(super) fn update(&self, update: &Update) -> Option<Change> {
         let ids = &self.schema.ids;
         Some(match update.entity() {
@@ -136,7 +136,7 @@ impl Record<'_> {
                 let key = key(SESSION, &[u32::from(*id)]);
                 (key, found.and_then(|found| self.value(&found)))
             }
-            // Counts of entries are what packets did.
+            // Counts of entries are changes by packets.
             Entity::DirectCounter { .. } => return None,
             entity => (self.key_of(entity)?, self.value(entity)),
         })
@@ -172,7 +172,7 @@ impl Record<'_> {
         })
     }
 
-    /// The value of an object; `None` where it is as the program has it.
+    /// The value of an object; `None` if it is as the program declares it.
     fn value(&self, entity: &Entity) -> Option<Vec<u8>> {
         let schema = self.schema;
         Some(match entity {
@@ -225,7 +225,7 @@ impl Record<'_> {
         ];
         let mut all = Vec::new();
         for query in queries {
-            // All exist, so that nothing is refused.
+            // All exist, so no query is refused.
             let _ = self.control.visit(&query, &mut |entity| {
                 let is_const = matches!(&entity, Entity::TableEntry(found) if found.is_const);
                 if !is_const
@@ -260,20 +260,20 @@ fn session_value(session: &Session) -> stored::StoredSession {
     }
 }
 
-/// What a record says that is no object of a program.
+/// The content of a record that is independent of a program's objects.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// The program of the command line when it was written.
+    /// The program of the command line at the time of writing.
     Base(Vec<u8>),
-    /// The program that ran, with its cookie.
+    /// The running program, with its cookie.
     Running(Vec<u8>, u64),
-    /// Its P4Info, where that came with it.
+    /// The P4Info given with it.
     Described(Box<P4Info>),
     /// Metadata of an entry or group.
     Metadata(Vec<u8>, Vec<u8>),
     /// A group or session that depends on links.
     Watched(Box<p4::entity::Entity>),
-    /// Settings of a port or queue: which, and what.
+    /// Settings of a port or queue: its place, and the settings.
     Settings(Vec<u8>, Vec<u8>),
 }
 
@@ -289,7 +289,7 @@ fn number(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Reads a record that no program is needed for.
+/// Reads a record for which no program is needed.
 pub(super) fn of_any_program(key: &[u8], value: &[u8]) -> Option<Found> {
     match (key, value) {
         (BASE, blob) => Some(Found::Base(blob.to_vec())),

@@ -1,4 +1,4 @@
-//! A device gets what the store has, before its workers are polled.
+//! Restores the contents of the store into a device, before its workers are polled.
 
 use std::sync::Arc;
 
@@ -15,12 +15,13 @@ use crate::p4runtime::schema::Schema;
 use crate::p4runtime::watch;
 use crate::program;
 
-/// Updates that are written together.
+/// Number of updates that are written together.
 const TOGETHER: usize = 4096;
-/// Records that did not fit whose reason is shown.
+/// Number of records whose error is shown, of those that could not be restored.
 const SHOWN_MOST: usize = 3;
 
-/// Gives the device what the store has. What the store is to have instead comes back, where that is something else.
+/// Restores the contents of the store into the device. Returns the records that the store should have instead, if they
+/// differ.
 pub(super) fn restore(
     store: &Store,
     control: &Control,
@@ -62,7 +63,7 @@ pub(super) fn restore(
     let mut lost = Vec::new();
     if !is_new {
         empty(control)?;
-        // Kinds first: groups refer to members, entries to both. Within a kind as they were made.
+        // By kind: groups refer to members, entries to both. Within a kind in the order of their creation.
         objects.sort_by_key(|(number, key, _)| (key.first().copied(), *number));
         lost = fill(control, &schema, objects);
         begun.is_back = true;
@@ -106,7 +107,7 @@ fn pushed(
     Ok(Pipeline { schema, blob, cookie, is_absent: false })
 }
 
-/// Takes out what came with the files of the program: the store has what was there.
+/// Removes the objects from the files of the program: the store has those that existed.
 fn empty(control: &Control) -> Result<(), StoreError> {
     for query in [
         Query::Entries { table: None },
@@ -128,7 +129,7 @@ fn empty(control: &Control) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether the program declares this entry as constant.
+/// True if the program declares this entry as constant.
 fn is_const(control: &Control, key: &EntryKey) -> bool {
     let tables = &control.program().tables;
     let has_const = tables.get(key.table).is_some_and(|table| {
@@ -139,7 +140,7 @@ fn is_const(control: &Control, key: &EntryKey) -> bool {
             Ok([Entity::TableEntry(found)]) if found.is_const)
 }
 
-/// Writes the objects; why some were refused comes back.
+/// Writes the objects; returns the errors of those that were refused.
 fn fill(control: &Control, schema: &Schema, objects: Vec<Stored>) -> Vec<String> {
     let mut lost = Vec::new();
     let mut updates = Vec::new();
@@ -150,7 +151,7 @@ fn fill(control: &Control, schema: &Schema, objects: Vec<Stored>) -> Vec<String>
                     lost.push(error.to_string());
                 }
             }
-            // Of one that the program has, only the rates are kept.
+            // For an entry that the program declares, only the rates are stored.
             Ok(Entity::TableEntry(entry)) if is_const(control, &entry.key) => {
                 let (key, config) = (entry.key, entry.meter);
                 updates.push(Update::Modify(Entity::DirectMeter { key, config }));

@@ -1,18 +1,18 @@
-//! Settings of queues and ports that were made while the switch ran, as the store keeps them.
+//! Settings of queues and ports made at run time, in the form of the store.
 //!
-//! Kept are the words of the request (`kmin=100KB`), by port and queue, and not what came of them: they mean the same with a configuration that
-//! was changed. What they mean is the business of [`crate::management::queues`].
+//! The store has the text of the request (`kmin=100KB`), by port and queue, not its effect: it has the same meaning
+//! with a changed configuration. [`crate::management::queues`] interprets it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::record;
 use crate::control::Change;
 
-/// In the place of a queue: the whole port.
+/// Stands for the whole port in place of a queue.
 const PORT: u8 = u8::MAX;
-/// Names of which one replaces the other.
+/// Pairs of names of which one replaces the other.
 const INSTEAD: [(&str, &str); 2] = [("alpha", "limit"), ("xon_at", "xon_below_xoff")];
-/// The name of a port that is shut by command.
+/// The name of the setting of a port that is shut down by command.
 pub const SHUT: &str = "shut";
 
 /// Settings of a port or queue, as `NAME=VALUE`.
@@ -22,7 +22,7 @@ pub type OfPlace = (u16, Option<u8>, Vec<String>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     kept: BTreeMap<(u16, u8), BTreeMap<String, String>>,
-    /// Those that could not be made: they stay for a configuration that has what they are of.
+    /// Settings that could not be applied: they are kept for a configuration to which they apply.
     idle: BTreeSet<(u16, u8, String)>,
 }
 
@@ -32,7 +32,7 @@ fn parts(setting: &str) -> Option<(&str, &str)> {
 }
 
 impl Settings {
-    /// Those of a record; false for one that cannot be read.
+    /// Adds the settings of a record; false if it cannot be read.
     pub(super) fn add(&mut self, key: &[u8], value: &[u8]) -> bool {
         let place = <[u8; 3]>::try_from(key).ok();
         let names = serde_json::from_slice(value).ok();
@@ -44,7 +44,8 @@ impl Settings {
         is_read
     }
 
-    /// These settings, as `NAME=VALUE`, are in force for a queue, or for a port, from now on; an empty value ends one. What is to be kept.
+    /// Sets these settings, as `NAME=VALUE`, of a queue or a port; an empty value removes one. Returns the change to
+    /// store.
     pub fn set(&mut self, port: u16, queue: Option<u8>, settings: &[String]) -> Change {
         let queue = queue.unwrap_or(PORT);
         let names = self.kept.entry((port, queue)).or_default();
@@ -70,7 +71,7 @@ impl Settings {
         record::settings(&[high, low, queue], text)
     }
 
-    /// A port is gone, and what was set for it and its queues with it. What is to be kept.
+    /// Removes the settings of a removed port and its queues. Returns the changes to store.
     pub fn forget(&mut self, port: u16) -> Vec<Change> {
         let of_port = (port, 0)..=(port, PORT);
         let gone: Vec<(u16, u8)> = self.kept.range(of_port).map(|(place, _)| *place).collect();
@@ -82,7 +83,7 @@ impl Settings {
         gone.into_iter().map(|(_, queue)| record::settings(&[high, low, queue], None)).collect()
     }
 
-    /// These settings were made, or could not be made.
+    /// Notes whether these settings could be applied.
     pub fn note_made(&mut self, (port, queue, settings): &OfPlace, is_made: bool) {
         for (name, _) in settings.iter().filter_map(|setting| parts(setting)) {
             let place = (*port, queue.unwrap_or(PORT), name.to_owned());
@@ -93,12 +94,12 @@ impl Settings {
         }
     }
 
-    /// All of them: port, queue, settings as they were written.
+    /// All settings: port, queue, and settings in their original text.
     pub fn all(&self) -> Vec<OfPlace> {
         self.those(|_| true)
     }
 
-    /// Those that are in force, or those that could not be made.
+    /// The settings that are in force, or else those that could not be applied.
     pub fn in_force(&self, are_in_force: bool) -> Vec<OfPlace> {
         self.those(|place| self.idle.contains(place) != are_in_force)
     }

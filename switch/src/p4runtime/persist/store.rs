@@ -1,4 +1,4 @@
-//! The store: one file, keys and values, units of changes that are there whole or not at all.
+//! The store: a file of keys and values, written in units that are stored completely or not at all.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -12,17 +12,17 @@ use super::counts::StorageCounts;
 use super::record::{BASE, Replaced};
 use crate::control::{Changes, KeptUnits};
 
-/// Records, each behind a number in the order in which they were new.
+/// Records, each with a number that orders them by creation.
 const RECORDS: TableDefinition<'_, &[u8], (u64, &[u8])> = TableDefinition::new("records");
 /// `format`.
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-/// The version of what is stored.
+/// The version of the stored format.
 const FORMAT: u64 = 1;
-/// The file.
+/// Name of the file.
 const FILE: &str = "state.redb";
-/// Memory for pages of the file.
+/// Bytes of memory for pages of the file.
 const CACHE_BYTES: usize = 32 << 20;
-/// Units that share a commit.
+/// Maximum number of units in a commit.
 const TOGETHER: usize = 1024;
 
 /// Why a store cannot be used.
@@ -50,7 +50,7 @@ fn corrupt(error: impl Into<redb::Error>) -> StoreError {
     StoreError::Corrupt(error.into().to_string())
 }
 
-/// A record: when it was new, its key, its value.
+/// A record: its number in the order of creation, its key, its value.
 pub(super) type Stored = (u64, Vec<u8>, Vec<u8>);
 
 #[derive(Debug)]
@@ -58,20 +58,20 @@ pub(super) struct Store {
     database: Database,
 }
 
-/// Makes the folder of a store, for its owner alone, if it is not there.
+/// Creates the folder of a store, accessible to its owner only, if it does not exist.
 ///
 /// # Errors
-/// It cannot be made.
+/// The operating system's error.
 pub fn make_folder(folder: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 impl Store {
-    /// Opens the store of a folder, or makes an empty one.
+    /// Opens the store of a folder, or creates an empty one.
     pub(super) fn open(folder: &Path) -> Result<Store, StoreError> {
         make_folder(folder).map_err(StoreError::Folder)?;
         let file = folder.join(FILE);
-        // A file that is no store makes some versions of the library panic.
+        // With a file that is not a store some versions of the library panic.
         let opened = std::panic::catch_unwind(move || {
             Database::builder().set_cache_size(CACHE_BYTES).create(file)
         });
@@ -97,7 +97,7 @@ impl Store {
         Ok(store)
     }
 
-    /// All records, the oldest first.
+    /// All records, in the order of creation.
     pub(super) fn load(&self) -> Result<Vec<Stored>, StoreError> {
         let transaction = self.database.begin_read().map_err(corrupt)?;
         let records = transaction.open_table(RECORDS).map_err(corrupt)?;
@@ -111,7 +111,7 @@ impl Store {
         Ok(all)
     }
 
-    /// These records and no others.
+    /// Replaces all records by these.
     pub(super) fn replace(&self, all: &[crate::control::Change]) -> Result<(), StoreError> {
         let changes = Changes {
             number: 0,
@@ -121,7 +121,7 @@ impl Store {
         self.commit(&[changes])
     }
 
-    /// Does units, all of them or none.
+    /// Writes units, all of them or none.
     fn commit(&self, units: &[Changes]) -> Result<(), StoreError> {
         let transaction = self.database.begin_write().map_err(failed)?;
         {
@@ -139,7 +139,7 @@ impl Store {
                         records.remove(key.as_slice()).map_err(failed)?;
                         continue;
                     };
-                    // What changes keeps its place among the others.
+                    // A changed record keeps its place in the order.
                     let old = records.get(key.as_slice()).map_err(failed)?.map(|old| old.value().0);
                     let place = old.unwrap_or(number);
                     number += 1;
@@ -151,7 +151,7 @@ impl Store {
         transaction.commit().map_err(failed)
     }
 
-    /// Keeps units as they come, until nobody sends any.
+    /// Stores units as they arrive until all senders are dropped.
     pub(super) fn keep(
         &self,
         units: &Receiver<Changes>,

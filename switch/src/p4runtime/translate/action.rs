@@ -28,7 +28,7 @@ pub fn call(schema: &Schema, table: TableId, action: &p4::Action) -> Result<Acti
         };
         let what = || format!("parameter {} of action {}", known.name, declared.name);
         *slot = field.read(&param.value, known.bits, what)?;
-        // All before are different, so there are no more than the action has.
+        // All earlier ones are different, so there are at most as many as the action has.
         if action.params[..position].iter().any(|other| other.param_id == param.param_id) {
             return invalid(format!("{} is given twice", what()));
         }
@@ -43,7 +43,7 @@ pub fn call(schema: &Schema, table: TableId, action: &p4::Action) -> Result<Acti
     Ok(ActionCall { action: id, args })
 }
 
-/// The message of an action.
+/// An action as a message.
 pub fn action(schema: &Schema, call: &ActionCall) -> p4::Action {
     let fields = &schema.forms.params[call.action.index()];
     let param = |(field, value): (&Field, &u128)| p4::action::Param {
@@ -56,7 +56,7 @@ pub fn action(schema: &Schema, call: &ActionCall) -> p4::Action {
     }
 }
 
-/// A member of an action profile. Where it is deleted, only its ids count.
+/// A member of an action profile. For a deletion only its ids are read.
 pub fn member(schema: &Schema, member: &p4::ActionProfileMember, deleted: bool) -> Result<Entity> {
     let table = schema.profile(member.action_profile_id)?;
     named(member.member_id, "member")?;
@@ -71,7 +71,8 @@ pub fn member(schema: &Schema, member: &p4::ActionProfileMember, deleted: bool) 
     Ok(Entity::Member { table, id: member.member_id, action })
 }
 
-/// A group of an action profile, without regard to links ([`watch`](crate::p4runtime::watch)). Where it is deleted, only its ids count.
+/// A group of an action profile, regardless of links ([`watch`](crate::p4runtime::watch)). For a deletion only its ids
+/// are read.
 pub fn group(schema: &Schema, group: &p4::ActionProfileGroup, deleted: bool) -> Result<Entity> {
     let table = schema.profile(group.action_profile_id)?;
     named(group.group_id, "group")?;
@@ -89,10 +90,10 @@ pub fn group(schema: &Schema, group: &p4::ActionProfileGroup, deleted: bool) -> 
     Ok(Entity::Group { table, id: group.group_id, members })
 }
 
-/// Whether a group, as its controller wrote it, has as many members as it may have.
+/// Checks the number of members of a group, in the form that its controller wrote.
 ///
 /// # Errors
-/// As [`Schema::check_group`]; also a weight or `max_size` that cannot be.
+/// As [`Schema::check_group`]; also an invalid weight or `max_size`.
 pub fn group_size(schema: &Schema, group: &p4::ActionProfileGroup) -> Result<()> {
     let table = schema.profile(group.action_profile_id)?;
     let weights = group.members.iter().map(|member| weight(member.weight));
@@ -102,7 +103,7 @@ pub fn group_size(schema: &Schema, group: &p4::ActionProfileGroup) -> Result<()>
     schema.check_group(table, &weights.collect::<Result<Vec<u32>>>()?, max_size)
 }
 
-/// Refuses number 0, which stands for all of them where they are read.
+/// Refuses number 0, which selects all of them in a read.
 pub(super) fn named(id: u32, what: &str) -> Result<()> {
     if id == 0 { invalid(format!("the number of a {what} is 1 or more")) } else { Ok(()) }
 }
@@ -118,7 +119,7 @@ pub fn weight(weight: i32) -> Result<u32> {
     }
 }
 
-/// The message of a member.
+/// A member as a message.
 pub fn member_message(
     schema: &Schema,
     table: TableId,
@@ -132,7 +133,7 @@ pub fn member_message(
     }
 }
 
-/// The message of a group.
+/// A group as a message.
 pub fn group_message(
     schema: &Schema,
     table: TableId,

@@ -15,13 +15,13 @@ use crate::p4runtime::watch;
 use p4::field_match::FieldMatchType as Field;
 use p4::table_action::Type as Does;
 
-/// What a controller asks of an entry: an entity, or an entry with actions of its own (one-shot programming), which the server gives
-/// members and a group.
+/// A translated entry: an entity, or an entry with actions of its own (one-shot programming), for which the server
+/// creates members and a group.
 #[derive(Debug)]
 pub enum Wanted {
     /// An entity of the device.
     Entity(Entity),
-    /// An entry whose target is made for it.
+    /// An entry for which a target is created.
     OneShot(TableEntry, Vec<OneShot>),
 }
 
@@ -32,11 +32,11 @@ pub struct OneShot {
     pub call: wireyard_pipeline::ir::ActionCall,
     /// Its weight.
     pub weight: u32,
-    /// Only while this port is up.
+    /// The action is used only while this port is up.
     pub watch: Option<u16>,
 }
 
-/// How a match is written that matches everything; `None` for kinds that have none.
+/// The match of a key that matches everything; `None` for kinds without one.
 fn dont_care(key: &MatchField) -> Option<Match> {
     match key.kind {
         MatchKind::Exact => None,
@@ -64,14 +64,14 @@ pub fn key(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<En
     Ok(EntryKey { table, matches, priority })
 }
 
-/// A match for each key, of a table entry or of a member of a value set.
+/// The matches of all keys, of a table entry or of a member of a value set.
 pub(super) fn matches(
     what: &str,
     keys: &[&MatchField],
     fields: &[FieldForm],
     given: &[p4::FieldMatch],
 ) -> Result<Vec<Match>> {
-    // No field is written as `Any`: it stands for a field that was not given.
+    // No field is written as `Any`, so it marks a field that was not given.
     let mut matches = vec![Match::Any; keys.len()];
     for field in given {
         let Some(index) = forms::find(fields, field.field_id) else {
@@ -96,7 +96,7 @@ pub(super) fn matches(
     Ok(matches)
 }
 
-/// The only field of a value set may have no name.
+/// The name of a field in messages; the only field of a value set may have no name.
 fn field_name(key: &MatchField) -> String {
     format!("match field {}", key.name).trim_end().to_owned()
 }
@@ -133,13 +133,13 @@ fn one_match(
     Ok(found)
 }
 
-/// The match fields of a message: those that match everything are left out.
+/// The match fields of an entry as messages: those that match everything are omitted.
 pub fn entry_matches(schema: &Schema, key: &EntryKey) -> Vec<p4::FieldMatch> {
     let keys = schema.declared(key.table).keys.iter().map(|key| &key.field);
     messages(keys, &schema.forms.keys[key.table.index()], &key.matches)
 }
 
-/// The same for keys and forms of any kind.
+/// Like [`entry_matches`], for keys and forms of any kind.
 pub(super) fn messages<'k>(
     keys: impl Iterator<Item = &'k MatchField>,
     forms: &[FieldForm],
@@ -169,14 +169,14 @@ pub(super) fn messages<'k>(
     forms.iter().zip(keys).zip(matches).filter_map(field).collect()
 }
 
-/// An update of a table entry or of a default action. Where it is deleted, only its key counts.
+/// Translates an update of a table entry or of a default action. For a deletion only the key is read.
 pub fn wanted(schema: &Schema, entry: &p4::TableEntry, deleted: bool) -> Result<Wanted> {
     let table = schema.table(entry.table_id)?;
     let declared = schema.declared(table);
     if entry.is_default_action {
         return default_action(schema, table, entry).map(Wanted::Entity);
     }
-    // What it does follows; of an entry that is deleted nobody asks.
+    // The target is set below; a deleted entry needs none.
     let nothing = ActionCall { action: declared.default.action, args: Vec::new() };
     let mut found = TableEntry::new(table, Vec::new(), nothing);
     found.key = key(schema, table, entry)?;
@@ -216,7 +216,7 @@ pub fn wanted(schema: &Schema, entry: &p4::TableEntry, deleted: bool) -> Result<
     Ok(Wanted::Entity(Entity::TableEntry(found)))
 }
 
-/// What an entry has beside its key and action: a timeout, a meter, a counter.
+/// Translates the further parts of an entry: a timeout, a meter, a counter.
 pub fn resources(declared: &Table, entry: &p4::TableEntry, found: &mut TableEntry) -> Result<()> {
     let name = &declared.name;
     if entry.time_since_last_hit.is_some() {
@@ -265,7 +265,8 @@ fn action_set(
     let actions: Vec<OneShot> =
         set.action_profile_actions.iter().map(one).collect::<Result<_>>()?;
     let weights: Vec<u32> = actions.iter().map(|action| action.weight).collect();
-    // Too large a set is an invalid argument, too large a group is not (P4Runtime specification 1.5, section 9.2.3).
+    // A set that is too large is an invalid argument, a group that is too large is not (P4Runtime specification 1.5,
+    // section 9.2.3).
     schema.check_group(id, &weights, 0).map_err(|error| match error {
         ControlError::ResourceExhausted(text) => ControlError::InvalidArgument(text),
         error => error,
@@ -297,7 +298,7 @@ fn default_action(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Re
     Ok(Entity::DefaultAction { table, action })
 }
 
-/// What of an entry a read asks for, beside its key and action.
+/// The parts of an entry that a read includes beside its key and action.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parts {
     /// The direct counter.
@@ -308,7 +309,7 @@ pub struct Parts {
     pub since_hit: bool,
 }
 
-/// The message of an entry. `action` is what it does.
+/// An entry as a message. `action` is its target.
 pub fn message(schema: &Schema, entry: &TableEntry, action: Does, parts: Parts) -> p4::TableEntry {
     let since = entry.since_hit.filter(|_| parts.since_hit);
     p4::TableEntry {
@@ -326,12 +327,12 @@ pub fn message(schema: &Schema, entry: &TableEntry, action: Does, parts: Parts) 
     }
 }
 
-/// A time as messages have it.
+/// A time in the unit of messages.
 pub fn span_ns(span: Span) -> i64 {
     i64::try_from(span.as_ns()).unwrap_or(i64::MAX)
 }
 
-/// The message of a direct counter.
+/// A direct counter as a message.
 pub fn direct_counter(schema: &Schema, key: &EntryKey, count: Count) -> p4::DirectCounterEntry {
     p4::DirectCounterEntry {
         table_entry: Some(key_message(schema, key)),
@@ -339,7 +340,7 @@ pub fn direct_counter(schema: &Schema, key: &EntryKey, count: Count) -> p4::Dire
     }
 }
 
-/// The message of a direct meter.
+/// A direct meter as a message.
 pub fn direct_meter(
     schema: &Schema,
     key: &EntryKey,
@@ -352,7 +353,7 @@ pub fn direct_meter(
     }
 }
 
-/// An entry as other messages name it.
+/// The message of an entry with only its key, for use in other messages.
 pub fn key_message(schema: &Schema, key: &EntryKey) -> p4::TableEntry {
     p4::TableEntry {
         table_id: schema.ids.tables[key.table.index()],

@@ -10,19 +10,19 @@ use crate::control::{ControlError, Entity, EntryKey};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
 
-/// Packets and bytes.
+/// Packets and bytes of a message.
 pub fn count(data: &p4::CounterData) -> Result<Count> {
     let packets = unsigned(data.packet_count, "packet_count")?;
     Ok(Count { packets, bytes: unsigned(data.byte_count, "byte_count")? })
 }
 
-/// The message of a count.
+/// A count as a message.
 pub fn count_message(count: Count) -> p4::CounterData {
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     p4::CounterData { byte_count: signed(count.bytes), packet_count: signed(count.packets) }
 }
 
-/// Rates of a meter of a kind.
+/// Rates of a meter of this kind.
 pub fn meter_config(kind: MeterKind, config: &p4::MeterConfig) -> Result<MeterConfig> {
     let (cir, cbs) = (unsigned(config.cir, "cir")?, unsigned(config.cburst, "cburst")?);
     let (pir, pbs) = (unsigned(config.pir, "pir")?, unsigned(config.pburst, "pburst")?);
@@ -33,7 +33,7 @@ pub fn meter_config(kind: MeterKind, config: &p4::MeterConfig) -> Result<MeterCo
         }
         return Ok(MeterConfig::TwoRate { cir, cbs, pir, pbs });
     }
-    // The peak is the committed rate; before 1.5 the peak's burst was the excess one.
+    // The peak rate is the committed rate; before 1.5 the peak burst was the excess burst.
     if pir != 0 && pir != cir {
         return invalid("pir is for meters of two rates; this one has one: pir is cir");
     }
@@ -41,13 +41,13 @@ pub fn meter_config(kind: MeterKind, config: &p4::MeterConfig) -> Result<MeterCo
     Ok(MeterConfig::SingleRate { cir, cbs, ebs: if ebs == 0 && !is_same { pbs } else { ebs } })
 }
 
-/// Meters of this switch do not count by colour.
+/// Refuses counts by colour, which the meters of this switch do not have.
 pub fn no_colours(data: Option<&p4::MeterCounterData>) -> Result<()> {
     let text = "meters of this switch have no counters by colour: counter_data";
     data.map_or(Ok(()), |_| Err(ControlError::Unimplemented(text.into())))
 }
 
-/// The message of rates.
+/// Rates as a message.
 pub fn meter_message(config: &MeterConfig) -> p4::MeterConfig {
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     match *config {
@@ -68,12 +68,12 @@ pub fn meter_message(config: &MeterConfig) -> p4::MeterConfig {
     }
 }
 
-/// The cell of an array; `None` is every cell.
+/// The index of a cell; `None` for every cell.
 pub fn index(index: Option<&p4::Index>) -> Result<Option<u64>> {
     index.map(|index| unsigned(index.index, "the index")).transpose()
 }
 
-/// The message of a cell's index.
+/// The index of a cell as a message.
 pub fn index_message(index: u64) -> Option<p4::Index> {
     Some(p4::Index { index: index as i64 })
 }
@@ -96,7 +96,7 @@ pub fn cells(schema: &Schema, register: RegisterId, data: &p4::P4Data) -> Result
     found.iter().zip(&declared.cells).map(cell).collect()
 }
 
-/// The message of a register entry.
+/// A register entry as a message.
 pub fn register_message(
     schema: &Schema,
     register: RegisterId,
@@ -130,7 +130,7 @@ pub fn value_set(
     Ok(Entity::ValueSet { set, members })
 }
 
-/// The message of a value set.
+/// A value set as a message.
 pub fn value_set_message(
     schema: &Schema,
     set: ValueSetId,
@@ -147,7 +147,7 @@ pub fn value_set_message(
     }
 }
 
-/// The entry of a direct counter that is written, and what it reads from then on; `None`: what it read before.
+/// The key of a direct counter to be written, and its new value; `None` leaves it unchanged.
 pub fn direct_counter(
     schema: &Schema,
     entry: &p4::DirectCounterEntry,
@@ -160,7 +160,7 @@ pub fn direct_counter(
     Ok((key, entry.data.as_ref().map(count).transpose()?))
 }
 
-/// The direct meter of one entry, to be written; without rates it colours everything green.
+/// The direct meter of an entry, to be written; without rates everything is green.
 pub fn direct_meter(schema: &Schema, entry: &p4::DirectMeterEntry) -> Result<Entity> {
     let Some(named) = &entry.table_entry else {
         return invalid("a direct meter names its table entry");

@@ -1,6 +1,7 @@
 //! Multicast groups and clone sessions (the packet replication engine).
 //!
-//! Ports are bytestrings, or numbers as before P4Runtime 1.4; backup replicas are chosen before ([`watch`](crate::p4runtime::watch)).
+//! Ports are bytestrings, or numbers as before P4Runtime 1.4; backup replicas are resolved before
+//! ([`watch`](crate::p4runtime::watch)).
 
 use wireyard_pipeline::ir::CPU_PORT;
 
@@ -18,7 +19,8 @@ fn number(value: u32, what: &str) -> Result<u16> {
         .map_err(|_| ControlError::OutOfRange(format!("{what} {value} is above 65535")))
 }
 
-/// SDN_PORT_CPU: the port of the control plane, whatever the program calls it (P4Runtime specification, "Translation of Port Numbers").
+/// SDN_PORT_CPU: the port of the control plane, whatever its number in the program (P4Runtime specification,
+/// "Translation of Port Numbers").
 const SDN_PORT_CPU: u32 = 0xffff_fffd;
 
 /// The port of a bytestring.
@@ -66,7 +68,7 @@ fn members(replicas: &[p4::Replica], what: impl Fn() -> String) -> Result<Vec<Me
     Ok(members)
 }
 
-/// A group or session. Where it is deleted, only its number counts.
+/// A group or session. For a deletion only its number is read.
 pub fn entity(entry: &p4::PacketReplicationEngineEntry, deleted: bool) -> Result<Entity> {
     match &entry.r#type {
         Some(Type::MulticastGroupEntry(group)) => {
@@ -105,7 +107,7 @@ fn clone_session(session: &p4::CloneSessionEntry, deleted: bool) -> Result<Entit
     Ok(Entity::Mirror { id, session })
 }
 
-/// The message of a group, with the metadata that its controller gave.
+/// A group as a message, with the metadata that its controller set.
 pub fn group_message(
     id: u16,
     group: &Group,
@@ -113,7 +115,7 @@ pub fn group_message(
 ) -> p4::PacketReplicationEngineEntry {
     let (replicas, metadata) = match &group.members {
         Members::List(members) => (members.iter().map(replica).collect(), Vec::new()),
-        // A group of an entries file that says `all`: P4Runtime has no replica for that.
+        // A group of an entries file with `all`: P4Runtime has no replica for that.
         Members::All => (Vec::new(), b"all ports".to_vec()),
     };
     let metadata = kept.unwrap_or(metadata);
@@ -122,7 +124,7 @@ pub fn group_message(
     p4::PacketReplicationEngineEntry { r#type: Some(Type::MulticastGroupEntry(group)) }
 }
 
-/// The message of a session.
+/// A session as a message.
 pub fn session_message(id: u16, session: &Session) -> p4::PacketReplicationEngineEntry {
     let session = p4::CloneSessionEntry {
         session_id: id.into(),

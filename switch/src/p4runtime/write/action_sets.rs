@@ -1,5 +1,5 @@
-//! Entries with actions of their own (action sets, one-shot entries): members and a group are made for each entry, and the tables
-//! let them go with it.
+//! Entries with actions of their own (action sets, one-shot entries): members and a group are created for each entry,
+//! and the tables delete them with it.
 
 use wireyard_pipeline::ids::{Id, TableId};
 use wireyard_tables::selector::FIRST_OWNED_ID;
@@ -13,7 +13,7 @@ use crate::p4runtime::translate::entry::OneShot;
 use crate::p4runtime::watch;
 use p4::entity::Entity as Message;
 
-/// Refuses a number of a controller's that is for action sets.
+/// Refuses a number given by a controller that is reserved for action sets.
 ///
 /// # Errors
 /// [`ControlError::OutOfRange`].
@@ -26,10 +26,10 @@ pub(super) fn not_own(id: u32) -> Result<()> {
     }
 }
 
-/// An entry with actions of its own: members and a group are made for it.
+/// Creates members and a group for an entry with actions of its own.
 ///
 /// # Errors
-/// As the device answers, and where no numbers are left.
+/// The errors of the device, and no free numbers.
 pub(super) fn one_shot(
     context: &Context<'_>,
     mut entry: TableEntry,
@@ -65,7 +65,7 @@ pub(super) fn one_shot(
     Ok(Step::Updates(steps))
 }
 
-/// Numbers that no member and no group of a table has, one behind the other: the group, and its members behind it.
+/// Consecutive numbers that no member or group of a table has: for the group, then for its members.
 fn free_ids(
     context: &Context<'_>,
     table: TableId,
@@ -84,7 +84,8 @@ fn free_ids(
     Ok(free.collect())
 }
 
-/// So many numbers below the greatest that is in use: sets that are replaced again and again come to the end of the numbers.
+/// The first of `needed` free numbers below the highest in use: sets that are replaced repeatedly reach the end of the
+/// numbers.
 fn gap(context: &Context<'_>, table: TableId, needed: u32) -> Result<u32> {
     let mut used = std::collections::BTreeSet::new();
     for query in [

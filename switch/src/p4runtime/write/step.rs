@@ -1,4 +1,4 @@
-//! An update of a request as changes of the device, by kind of entity.
+//! Translates an update of a request into changes of the device, by kind of entity.
 
 use super::action_sets::{self, not_own};
 use super::{Pending, Result, invalid};
@@ -10,22 +10,22 @@ use crate::p4runtime::translate::{action, entry, objects, replication};
 use p4::entity::Entity as Message;
 use p4::update::Type;
 
-/// Cells of an array that one update writes at most.
+/// Maximum number of cells of an array that one update writes.
 const CELLS_MAX: u32 = 1 << 20;
 
-/// One update of a request, translated: what is done at once.
+/// A translated update of a request: the changes to make together.
 pub(super) enum Step {
-    /// One change of the device, as nearly always.
+    /// One change of the device, the usual case.
     One(Update),
-    /// Changes of the device, done together.
+    /// Several changes of the device, made together.
     Updates(Vec<Update>),
-    /// A cell of every index.
+    /// A change of every cell of an array.
     Wildcard(Vec<Update>),
 }
 
-/// What an update is translated with.
+/// The context of a translation.
 pub(super) struct Context<'a> {
-    /// The device, as it is before the batch.
+    /// The device, in its state before the batch.
     pub control: &'a Control,
     /// The program by ids.
     pub schema: &'a Schema,
@@ -36,7 +36,7 @@ pub(super) struct Context<'a> {
 /// Translates an update.
 ///
 /// # Errors
-/// Why it is refused; nothing has changed.
+/// Why the update is refused; nothing has changed.
 pub(super) fn step(
     control: &Control,
     schema: &Schema,
@@ -93,7 +93,7 @@ impl Context<'_> {
         Ok(Step::One(self.update(entity)))
     }
 
-    /// Whether the entity goes.
+    /// True for a deletion.
     pub(super) fn deletes(&self) -> bool {
         self.kind == Type::Delete
     }
@@ -106,7 +106,7 @@ impl Context<'_> {
             not_own(id)?;
         }
         match wanted {
-            // Rates that a modified entry does not say are those of a new one.
+            // A modified entry without rates gets those of a new one.
             Wanted::Entity(Entity::TableEntry(entry))
                 if self.kind == Type::Modify
                     && entry.meter.is_none()
@@ -149,13 +149,14 @@ impl Context<'_> {
         }
     }
 
-    /// A group keeps the `max_size` that it was inserted with (P4Runtime specification 1.5, section 9.2.2).
+    /// Checks that a group keeps the `max_size` with which it was inserted (P4Runtime specification 1.5, section
+    /// 9.2.2).
     fn same_max_size(&self, group: &p4::ActionProfileGroup, pending: &Pending<'_>) -> Result<()> {
         let table = self.schema.profile(group.action_profile_id)?;
         let query = Query::Groups { table: Some(table), id: Some(group.group_id) };
         let known = pending.max_size(group);
         if known == Some(group.max_size)
-            // One that is not there is refused by the device.
+            // A group that does not exist is refused by the device.
             || known.is_none() && self.control.visit(&query, &mut |_| {}).is_err()
         {
             return Ok(());
@@ -187,7 +188,7 @@ impl Context<'_> {
                 "table {} has no counters",
                 declared.name
             ))),
-            // Modified without data it stays as it is.
+            // Modified without data, it is unchanged.
             None => {
                 self.control.visit_of(&self.schema.program, &Query::Entry(key), &mut |_| {})?;
                 Ok(Step::Updates(Vec::new()))
@@ -198,7 +199,7 @@ impl Context<'_> {
     fn counter(&self, entry: &p4::CounterEntry) -> Result<Step> {
         let counter = self.schema.counter(entry.counter_id)?;
         let size = self.schema.program.counters[counter].size;
-        // Modified without data it stays as it is.
+        // Modified without data, it is unchanged.
         if entry.data.is_none() && self.kind == Type::Modify {
             let index = objects::index(entry.index.as_ref())?;
             let query = Query::Counters { counter: Some(counter), index };
@@ -234,7 +235,7 @@ impl Context<'_> {
     }
 }
 
-/// A modified entry that is given no action keeps the one that it has.
+/// True for a modified entry without an action, which keeps its current one.
 pub(super) fn keeps_action(update: &p4::Update) -> bool {
     match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
         Some(Message::TableEntry(entry)) => {
@@ -246,7 +247,7 @@ pub(super) fn keeps_action(update: &p4::Update) -> bool {
     }
 }
 
-/// Counter, rates and timeout of an entry that is there; of a constant table, only the first two.
+/// Counter, rates and timeout of an existing entry; in a constant table, only counter and rates.
 fn with_its_action(control: &Control, schema: &Schema, message: &p4::TableEntry) -> Result<Step> {
     let table = schema.table(message.table_id)?;
     let key = entry::key(schema, table, message)?;
@@ -274,7 +275,7 @@ fn with_its_action(control: &Control, schema: &Schema, message: &p4::TableEntry)
     Ok(Step::Updates(steps))
 }
 
-/// One cell of an array, or all of them.
+/// Updates one cell of an array, or all of them.
 fn cells(index: Option<&p4::Index>, size: u32, update: impl Fn(u64) -> Update) -> Result<Step> {
     match objects::index(index)? {
         Some(index) => Ok(Step::One(update(index))),

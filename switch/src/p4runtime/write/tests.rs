@@ -1,4 +1,4 @@
-//! Action sets in batches: what belongs to an entry goes with it, whichever update of the batch made it.
+//! Action sets in batches: the objects of an entry are deleted with it, whichever update of the batch created it.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ ingress:
 deparser: { emit: [ethernet] }
 ";
 
-/// The core is kept so that the device lives.
+/// The core is returned so that the device stays alive.
 fn device() -> (Core, Device) {
     let loaded = from_text("sets.yaml", PROGRAM).unwrap_or_else(|rejected| panic!("{rejected}"));
     let core = loaded.device(DeviceOptions::small()).unwrap();
@@ -41,7 +41,7 @@ fn device() -> (Core, Device) {
     (core, device)
 }
 
-/// An update of the entry of ingress port 1, with an action set that watches these ports.
+/// An update of the entry of ingress port 1, with an action set whose actions watch these ports.
 fn shot(device: &Device, kind: Type, watched: &[u16]) -> p4::Update {
     let schema = Arc::clone(&device.pipeline().schema);
     let table = device.control.table("spread").unwrap();
@@ -68,7 +68,7 @@ fn shot(device: &Device, kind: Type, watched: &[u16]) -> p4::Update {
     p4::Update { r#type: kind as i32, entity }
 }
 
-/// How many members and groups the device has.
+/// Numbers of members and groups in the device.
 fn made(device: &Device) -> (usize, usize) {
     let count = |query: Query| device.control.read(&query).unwrap().len();
     let members = count(Query::Members { table: None, id: None });
@@ -84,7 +84,7 @@ fn write_all(device: &Device, updates: &[p4::Update], mode: Mode) -> Vec<Result<
 
 #[test]
 fn an_action_set_goes_when_a_later_update_of_its_batch_replaces_or_deletes_it() {
-    // With and without a member that is not in its group, as the link that it watches is down.
+    // With and without a member that is not in its group because the watched link is down.
     for (mode, down) in [
         (Mode::Atomic, false),
         (Mode::Atomic, true),
@@ -137,7 +137,7 @@ fn a_refused_update_leaves_the_action_set_that_the_entry_has() {
     let shot = |kind, watched: &[u16]| shot(&device, kind, watched);
     let updates = [
         shot(Type::Insert, &[2, 3]),
-        // More members than the profile has room for.
+        // More members than the profile allows.
         shot(Type::Modify, &[2; 7]),
         shot(Type::Delete, &[]),
     ];

@@ -21,7 +21,7 @@ fn spec(input: &Path, out: Option<PathBuf>) -> PortSpec {
     PortSpec { out, ..PortSpec::new(super::super::PortKind::Pcap, input.to_str().unwrap()) }
 }
 
-/// Sends everything back out of the port it came from, at its own time.
+/// Sends every frame back out of the port that received it, at its own time.
 fn reflect(port: &mut CapturePort, mem: &mut PacketMemory) -> Result<u64, PortError> {
     let (mut frames, mut total) = (Vec::new(), 0);
     while port.rx_burst(mem, Time::ZERO, &mut frames, 3)? > 0 {

@@ -1,4 +1,4 @@
-//! What may happen to a frame on a link, by chance: one stream for each purpose, so that a fault elsewhere changes nothing here.
+//! Random faults of frames on a link, with one stream for each purpose, so that a fault elsewhere changes nothing here.
 
 use std::fmt;
 
@@ -11,24 +11,24 @@ use crate::units::Probability;
 /// The faults of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultSetup {
-    /// Frames that never arrive.
+    /// Share of frames that never arrive.
     pub loss: Probability,
-    /// Frames that arrive with a bit wrong.
+    /// Share of frames that arrive with a flipped bit.
     pub corruption: Probability,
-    /// Frames that arrive twice.
+    /// Share of frames that arrive twice.
     pub duplication: Probability,
-    /// Frames that arrive late, and so behind others.
+    /// Share of frames that arrive late, and so after others.
     pub reordering: Probability,
-    /// How late those are.
+    /// Extra delay of those frames.
     pub reorder_by: Span,
-    /// How late every frame is.
+    /// Delay of every frame.
     pub delay: Span,
-    /// Seed of all of it.
+    /// Seed of all streams.
     pub seed: u64,
 }
 
 impl FaultSetup {
-    /// Nothing happens.
+    /// No faults.
     pub const NONE: FaultSetup = FaultSetup {
         loss: Probability::ZERO,
         corruption: Probability::ZERO,
@@ -39,19 +39,19 @@ impl FaultSetup {
         seed: 1,
     };
 
-    /// False when nothing can happen.
+    /// True if any fault or delay is configured.
     pub fn can_happen(&self) -> bool {
         self.delay > Span::ZERO || self.has_chances()
     }
 
-    /// False when no frame fares other than the next.
+    /// True if any random fault is configured.
     fn has_chances(&self) -> bool {
         let chances = [self.loss, self.corruption, self.duplication, self.reordering];
         chances.iter().any(|chance| *chance != Probability::ZERO)
     }
 }
 
-/// As the options of a port say it: `loss=1%,delay=2ms`.
+/// In the notation of a port's options: `loss=1%,delay=2ms`.
 impl fmt::Display for FaultSetup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let none = FaultSetup::NONE;
@@ -75,26 +75,26 @@ impl fmt::Display for FaultSetup {
     }
 }
 
-/// What happens to one frame.
+/// The faults of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
     /// It does not arrive; nothing else was drawn.
     pub is_lost: bool,
-    /// A bit of it turns over: which, for [`flip_bit`].
+    /// A bit of it is flipped; the number selects which, for [`flip_bit`].
     pub corrupts: Option<u32>,
     /// It arrives twice.
     pub is_doubled: bool,
-    /// It falls behind.
+    /// It is delayed behind later frames.
     pub is_reordered: bool,
-    /// So late it is, by all causes.
+    /// Its total delay.
     pub later: Span,
 }
 
-/// The chances of one direction of a link.
+/// The random faults of one direction of a link.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Chances {
-    /// Nothing has a chance.
+    /// No random fault is configured.
     is_empty: bool,
     setup: FaultSetup,
     loss: Stream,
@@ -104,7 +104,7 @@ pub struct Chances {
 }
 
 impl Chances {
-    /// Direction `number` of all that share a seed.
+    /// The streams of direction `number` of those that share a seed.
     pub fn new(setup: FaultSetup, number: u64) -> Chances {
         let stream = |purpose: u64| Stream::new(setup.seed, (purpose << 32) | number);
         Chances {
@@ -117,18 +117,18 @@ impl Chances {
         }
     }
 
-    /// What it draws by.
+    /// The configuration.
     pub fn setup(&self) -> FaultSetup {
         self.setup
     }
 
-    /// How much later every frame comes, where nothing can happen to any.
+    /// The delay of every frame, if no random fault is configured; otherwise `None`.
     #[inline]
     pub fn only_later(&self) -> Option<Span> {
         self.is_empty.then_some(self.setup.delay)
     }
 
-    /// The fate of the next frame.
+    /// Draws the faults of the next frame.
     pub fn draw(&mut self) -> Fate {
         let setup = &self.setup;
         let mut fate = Fate {
@@ -153,12 +153,12 @@ impl Chances {
     }
 }
 
-/// Draws only where there is a chance.
+/// True with probability `chance`; draws only if that is above zero.
 fn happens(stream: &mut Stream, chance: Probability) -> bool {
     chance != Probability::ZERO && u64::from(stream.next_u32()) < chance.get()
 }
 
-/// Turns over the bit of a frame that `draw` says, each with the same chance; false without memory for it.
+/// Flips the bit of a frame that `draw` selects, each bit with the same chance; false without memory for a copy.
 pub fn flip_bit(mem: &mut PacketMemory, buf: &mut Buf, data_off: u16, len: u32, draw: u32) -> bool {
     let used = usize::from(data_off)..usize::from(data_off) + len as usize;
     let bit = (u64::from(draw) * u64::from(len) * 8) >> 32;

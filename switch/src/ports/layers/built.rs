@@ -1,5 +1,5 @@
-//! Frames that are written header by header, for tests: what a sender that leaves nothing to its card sends. Nothing here is shared with
-//! the code that is tested.
+//! Frames built header by header, for tests: as sent by a sender without offloads. No code is shared with the code
+//! under test.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ pub(in crate::ports) struct Shape {
     pub(in crate::ports) tags: usize,
     pub(in crate::ports) tunnel: Option<Tunnel>,
     pub(in crate::ports) is_v6: bool,
-    /// Behind an IPv6 header: 0 nothing, 1 destination options, 2 a segment routing header in use.
+    /// The IPv6 extension: 0 for none, 1 for destination options, 2 for a segment routing header in use.
     pub(in crate::ports) extension: u8,
     pub(in crate::ports) is_udp: bool,
     pub(in crate::ports) options: usize,
@@ -22,23 +22,23 @@ pub(in crate::ports) struct Shape {
 pub(in crate::ports) struct Tunnel {
     pub(in crate::ports) kind: Kind,
     pub(in crate::ports) is_v6: bool,
-    /// With a checksum, where the kind has one.
+    /// With a checksum, if the kind has one.
     pub(in crate::ports) is_summed: bool,
     pub(in crate::ports) id: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ports) enum Kind {
-    /// To this port, with so many tags inside.
+    /// UDP port, and number of VLAN tags inside.
     Vxlan(u16, usize),
-    /// With so many words of options, and an Ethernet header inside or not.
+    /// Number of words of options, and whether there is an Ethernet header inside.
     Geneve(usize, bool),
-    /// With a key or not, and an Ethernet header inside or not.
+    /// Whether there is a key, and whether there is an Ethernet header inside.
     Gre(bool, bool),
     Ip,
 }
 
-/// By words.
+/// The checksum, by 16-bit words.
 pub(in crate::ports) fn sum(parts: &[&[u8]]) -> u16 {
     let mut sum = 0u32;
     for part in parts {
@@ -56,7 +56,7 @@ fn be(value: usize) -> [u8; 2] {
     (value as u16).to_be_bytes()
 }
 
-/// What becomes of the checksum at a place.
+/// The value in a checksum field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ports) enum Checksum {
     Right,
@@ -65,7 +65,7 @@ pub(in crate::ports) enum Checksum {
     None,
 }
 
-/// A packet of IP around bytes whose checksum is at `field`.
+/// An IP packet around `bytes`, whose checksum field is at `checksum`.
 fn packet(
     (is_v6, extension, id, seed): (bool, u8, u16, u8),
     protocol: u8,
@@ -119,8 +119,8 @@ fn ethernet(tags: usize, is_v6: bool, packet: &[u8]) -> Vec<u8> {
 }
 
 impl Shape {
-    /// Segment `n` with this payload, of which the first byte is `at` of the stream. `checksum` is that of the innermost transport header, `around`
-    /// that of a tunnel with one.
+    /// Segment `n` with this payload, whose first byte is at offset `at` of the stream. `checksum` is that of the
+    /// innermost transport header, `around` that of a tunnel with one.
     pub(in crate::ports) fn frame(
         &self,
         payload: &[u8],
@@ -149,13 +149,13 @@ impl Shape {
         }
     }
 
-    /// Where the innermost transport header starts.
+    /// Offset of the innermost transport header.
     pub(in crate::ports) fn transport(&self) -> usize {
         let frame = self.frame(&[], (0, 0, 0), Checksum::None, Checksum::None);
         frame.len() - self.header()
     }
 
-    /// Bytes of that header.
+    /// Length of that header.
     pub(in crate::ports) fn header(&self) -> usize {
         if self.is_udp { 8 } else { 20 + 4 * self.options }
     }

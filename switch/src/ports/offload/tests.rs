@@ -32,7 +32,7 @@ proptest! {
         let field = usize::from(start + offset * 2);
         prop_assert!(finish_checksum(&mut frame, start, offset * 2));
         let pseudo_and_all = ones_complement_sum(&frame[usize::from(start)..]);
-        // The field held part of the sum, so only its replacement is checked: rebuild the sum.
+        // The field contained part of the sum, so only its replacement is checked: compute the sum again.
         let stored = u16::from_be_bytes([frame[field], frame[field + 1]]);
         frame[field] = 0;
         frame[field + 1] = 0;
@@ -53,7 +53,8 @@ proptest! {
 }
 
 proptest! {
-    /// A frame that a sender's kernel left open becomes the one that it makes without a card; that one, and a wrong one, stay as they are.
+    /// A frame that a sender's kernel left unfinished becomes the frame sent without offloads; that frame, and one with
+    /// a wrong checksum, stay unchanged.
     #[test]
     fn open_checksums_are_recognised_and_finished_once(
         shape in shapes(), payload in prop::collection::vec(any::<u8>(), 0..600), padding in 0usize..20, change in any::<prop::sample::Index>(),
@@ -61,7 +62,7 @@ proptest! {
         let known = !matches!(&shape.tunnel, Some(Tunnel { kind: Kind::Vxlan(1234, _), .. }));
         let place = (0, 0, shape.flags);
         let right = shape.frame(&payload, place, Checksum::Right, Checksum::Right);
-        // The sum of a tunnel is right for what is inside once that is finished.
+        // The checksum of a tunnel is correct once the inner packet is finished.
         let mut open = right.clone();
         let field = shape.transport() + if shape.is_udp { 6 } else { 16 };
         let left = shape.frame(&payload, place, Checksum::Open, Checksum::Right);
@@ -109,7 +110,8 @@ proptest! {
     }
 }
 
-/// An SCTP packet of one chunk, 192.0.2.1 -> 192.0.2.2, in a VXLAN tunnel or not, with padding behind it. Where its header is.
+/// An SCTP packet of one chunk, 192.0.2.1 -> 192.0.2.2, in a VXLAN tunnel or not, with padding behind it; returns the
+/// offset of the SCTP header too.
 fn sctp(in_tunnel: bool) -> (Vec<u8>, usize) {
     let chunk = [0, 3, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4];
     let bytes = [&[0, 7, 0, 9, 1, 1, 1, 1, 0, 0, 0, 0][..], &chunk].concat();
@@ -145,7 +147,7 @@ fn crc_32c(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// A packet socket says of SCTP what it says of UDP, an AF_XDP socket nothing: the field is 0.
+/// A packet socket marks SCTP as it marks UDP; an AF_XDP socket marks nothing: the field is 0.
 #[test]
 fn an_open_checksum_of_sctp_is_its_crc() {
     for in_tunnel in [false, true] {
@@ -162,8 +164,8 @@ fn an_open_checksum_of_sctp_is_its_crc() {
     }
 }
 
-/// RFC 768 over 192.0.2.1 -> 192.0.2.2, ports 1 and 2, payload "ab": the sum of the pseudo-header
-/// (0xc000 + 0x0201 + 0xc000 + 0x0202 + 17 + 10 = 0x8 41f folded) is what a sender leaves.
+/// RFC 768 over 192.0.2.1 -> 192.0.2.2, ports 1 and 2, payload "ab": the sum of the pseudo-header (0xc000 + 0x0201 +
+/// 0xc000 + 0x0202 + 17 + 10 = 0x8 41f folded) is what a sender stores in the field.
 #[test]
 fn a_udp_checksum_is_finished() {
     let pseudo = [0xc0, 0, 2, 1, 0xc0, 0, 2, 2, 0, 17, 0, 10];

@@ -30,7 +30,7 @@ fn cut(frame: &[u8], at: usize, gso: Gso) -> Option<Vec<Vec<u8>>> {
     Some(all)
 }
 
-/// A whole frame as a sender's kernel leaves it, and the kernel's words of it.
+/// A whole frame as a sender's kernel leaves it, with the kernel's description of it.
 fn whole(shape: &Shape, payload: &[u8], segment_bytes: u16, ecn: u8) -> (Vec<u8>, Gso) {
     let frame = shape.frame(payload, (0, 0, shape.flags), Checksum::Open, Checksum::Open);
     let checksum_from = Some(shape.transport() as u16);
@@ -38,7 +38,7 @@ fn whole(shape: &Shape, payload: &[u8], segment_bytes: u16, ecn: u8) -> (Vec<u8>
 }
 
 proptest! {
-    /// Each segment is, byte for byte, the frame that a sender makes of its piece of the payload.
+    /// Each segment is, byte for byte, the frame that a sender makes of that part of the payload.
     #[test]
     fn segments_are_those_of_a_sender_that_cuts(
         shape in shapes(), payload in prop::collection::vec(any::<u8>(), 1..9000), size in 1u16..3000, at in 300usize..9300,
@@ -70,7 +70,7 @@ proptest! {
         let _ = cut(&bytes, at, gso);
     }
 
-    /// Right frames with some bytes changed go deeper.
+    /// Valid frames with some bytes changed reach more of the code than random ones.
     #[test]
     fn no_broken_tunnel_is_a_panic(
         shape in shapes(), changes in prop::collection::vec((0usize..200, any::<u8>()), 1..6), at in 0usize..400, shift in -4i32..5,
@@ -137,7 +137,7 @@ fn a_tunnel_that_only_its_sender_can_make_is_not_cut() {
     assert_eq!(with(34, 0xb0), None, "GRE with sequence numbers");
     assert_eq!(with(23, 50), None, "ESP");
     assert_eq!(with(46, 0x55), None, "the packet inside is no IP");
-    // Where nothing is said of the checksum, the tunnel is known by its headers.
+    // Without a position of the checksum, the tunnel is recognised by its headers.
     let unmarked = Gso { checksum_from: None, ..gso };
     assert_eq!(cut(&frame, 9000, unmarked), cut(&frame, 9000, gso));
     let (frame, gso) = whole(&tunnelled(Kind::Vxlan(1234, 0)), &[7; 4000], 1400, 0);
@@ -145,7 +145,7 @@ fn a_tunnel_that_only_its_sender_can_make_is_not_cut() {
     assert_eq!(cut(&frame, 9000, Gso { checksum_from: None, ..gso }), None);
 }
 
-/// Over IPv4 a UDP sender may leave the checksum out.
+/// Over IPv4 a UDP sender may omit the checksum.
 #[test]
 fn no_checksum_stays_none() {
     let shape = Shape { is_udp: true, ..plain() };

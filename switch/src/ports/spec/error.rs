@@ -1,22 +1,22 @@
-//! What is wrong with the ports of a command line.
+//! Errors in the ports of a command line.
 
 use std::path::PathBuf;
 
 use super::PORT_MAX;
 
-/// What is wrong with a port specification, or with a list of them.
+/// An error in a port specification, or in a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// It cannot be read, or says what such a port does not have.
+    /// It cannot be parsed, or has an option that this kind of port does not have.
     #[error("port `{spec}`: {why}")]
     Form {
         /// The specification.
         spec: String,
-        /// What was found, what is known, and the nearest known word.
+        /// What was found, the valid words, and the nearest of them.
         why: String,
     },
-    /// A number that no port has.
+    /// A number outside the range of ports.
     #[error("port `{0}`: use 0 to {PORT_MAX}")]
     Number(String),
     /// Another port of the list has the number.
@@ -27,7 +27,7 @@ pub enum SpecError {
         /// Its number.
         number: u16,
     },
-    /// Another port of the list is on the interface.
+    /// Another port of the list uses the interface.
     #[error("port `{spec}`: its interface is port {port} already")]
     InterfaceTaken {
         /// The specification.

@@ -1,11 +1,11 @@
-//! The tiny XDP program that hands frames to an AF_XDP socket, by the raw bpf(2) system call.
+//! A small XDP program that hands frames to an AF_XDP socket, loaded by the raw bpf(2) system call.
 //!
-//! A VLAN tag that the sender's kernel (a veth peer) or the card keeps beside the frame is not part of
-//! what an AF_XDP socket gets. Where the driver can report it, the program asks for it and stores it in
-//! front of the frame ([`read_tag`]).
+//! A VLAN tag that the sender's kernel (a veth peer) or the card keeps beside the frame is not part of the frame that
+//! an AF_XDP socket receives. Where the driver can report it, the program reads it and stores it in front of the frame
+//! ([`read_tag`]).
 //!
-//! Program, map and attachment are file descriptors: when the process ends, however it ends, the
-//! interface is as it was before. Within its life a program is detached, not only closed ([`Link`]).
+//! Program, map and attachment are file descriptors: when the process ends, in any way, the interface is as it was
+//! before. While the process runs, a program is detached, not only closed ([`Link`]).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -36,15 +36,15 @@ const DATA: i16 = 0;
 const DATA_META: i16 = 8;
 const RX_QUEUE_INDEX: i16 = 16;
 
-/// Bytes before a frame in which the program leaves the tag; the receiver clears them beforehand.
+/// Bytes before a frame in which the program stores the tag; the receiver clears them beforehand.
 pub const TAG_RECORD_BYTES: usize = 8;
 
-/// Where in the kernel the program runs.
+/// The hook at which the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
     /// In the driver, before the kernel makes a packet of its own.
     Native,
-    /// Behind it: any interface, slower.
+    /// After it: works on any interface, and is slower.
     Generic,
 }
 
@@ -162,7 +162,7 @@ impl SocketMap {
         bpf(BPF_MAP_CREATE, &attributes).map(|fd| SocketMap(owned(fd)))
     }
 
-    /// Frames of `queue` go to `socket` from now on.
+    /// Sends frames of `queue` to `socket` from now on.
     ///
     /// # Errors
     /// A queue beyond the map, a socket that is not bound.
@@ -181,13 +181,13 @@ impl SocketMap {
 /// Reads the tag record before a frame: tag protocol and control information.
 pub fn read_tag(record: &[u8; TAG_RECORD_BYTES]) -> Option<(u16, u16)> {
     let [p0, p1, c0, c1, valid @ ..] = *record;
-    // The kernel gives the protocol in network order, the rest in the host's.
+    // The kernel stores the protocol in network order, the rest in the host's.
     let tag = (u16::from_be_bytes([p0, p1]), u16::from_ne_bytes([c0, c1]));
     (u32::from_ne_bytes(valid) == 1).then_some(tag)
 }
 
-/// A program on an interface. It is off when this is dropped, whatever still has a copy of the
-/// descriptor: a child that another thread has forked and that has not yet executed its program has one.
+/// A program on an interface. It is detached when this is dropped, even while a copy of the descriptor exists: a child
+/// process forked by another thread has one until it executes its program.
 #[derive(Debug)]
 pub struct Link(OwnedFd);
 
@@ -205,12 +205,12 @@ impl AsFd for Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // ENOLINK where the interface has gone: then there is nothing to take off.
+        // ENOLINK if the interface is gone: then there is nothing to detach.
         let _ = bpf(BPF_LINK_DETACH, &(self.0.as_raw_fd() as u32));
     }
 }
 
-/// An attached program; it goes from the interface when this is dropped.
+/// An attached program; it is detached when this is dropped.
 #[derive(Debug)]
 pub struct Attachment {
     _link: Link,
@@ -218,14 +218,13 @@ pub struct Attachment {
     pub stores_tags: bool,
 }
 
-/// Attaches the program to an interface: frames of a queue in `map` go to its socket, all others to
-/// the kernel. `frags`: frames of more than one page pass too.
+/// Attaches the program to an interface: frames of a queue in `map` go to its socket, all others to the kernel.
+/// `frags`: frames of more than one page are accepted too.
 ///
-/// # Errors
-/// EPERM; EBUSY if another program is attached; EOPNOTSUPP, EINVAL or ERANGE where the driver cannot
-/// do it in this mode or with this MTU.
+/// EPERM; EBUSY if another program is attached; EOPNOTSUPP, EINVAL or ERANGE where the driver does not support this
+/// mode or MTU.
 pub fn attach(map: &SocketMap, index: u32, mode: XdpMode, frags: bool) -> io::Result<Attachment> {
-    // Only a driver can report the tag, and only to a program made for its device.
+    // Only a driver can report the tag, and only to a program that is bound to its device.
     let function = match mode {
         XdpMode::Native => kernel_function(KERNEL_FUNC_VLAN_TAG),
         XdpMode::Generic => None,
@@ -252,8 +251,8 @@ fn link(program: &OwnedFd, interface: u32, mode: XdpMode) -> io::Result<Link> {
     Link::new(&attributes)
 }
 
-/// Gives every frame that leaves by an interface a VLAN tag beside it, until this is dropped: what a
-/// VLAN device does, for tests on kernels that have none.
+/// Adds a VLAN tag, beside the frame, to every frame that leaves by an interface, until this is dropped: as a VLAN
+/// device does, for tests on kernels without one.
 ///
 /// # Errors
 /// EPERM; EINVAL before Linux 6.6.
@@ -284,8 +283,8 @@ pub fn tag_on_egress(index: u32, protocol: u16, control: u16) -> io::Result<Link
     Link::new(&[link, LinkCreate::default()])
 }
 
-/// Sends frames by an interface at the speed of the kernel, without a packet of its own for each: more than any switch
-/// in user space takes, for measurements. The interface's peer must have a native XDP program.
+/// Sends frames by an interface at the speed of the kernel, without allocating a packet for each: faster than any
+/// switch in user space receives, for measurements. The interface's peer must have a native XDP program.
 #[derive(Debug)]
 pub struct LiveFrames {
     program: OwnedFd,
@@ -293,7 +292,7 @@ pub struct LiveFrames {
 }
 
 impl LiveFrames {
-    /// `frame`, to leave by the interface of this index.
+    /// Prepares `frame`, to leave by the interface of this index.
     ///
     /// # Errors
     /// EPERM.
@@ -308,7 +307,7 @@ impl LiveFrames {
         Ok(LiveFrames { program: load(&code, false, None)?, frame: frame.to_vec() })
     }
 
-    /// Sends so many; those that find no room at the peer are lost.
+    /// Sends `count` frames; those for which the peer has no room are lost.
     ///
     /// # Errors
     /// EINVAL before Linux 5.18.
@@ -346,11 +345,11 @@ const EXIT: u8 = 0x95;
 const PSEUDO_MAP_FD: u8 = 1;
 const PSEUDO_KERNEL_FUNC: u8 = 2;
 
-/// Both parts below find the context in register 6, which calls preserve.
+/// Both parts below use the context in register 6, which calls preserve.
 const SAVE_CONTEXT: Instruction = instruction(MOVE, 6, 1, 0, 0);
 
-/// Makes room before the frame, asks the driver for the tag, and stores it as [`read_tag`] reads it.
-/// On any failure it goes on behind its end.
+/// Makes room before the frame, reads the tag from the driver, and stores it in the form of [`read_tag`]. On any
+/// failure it continues behind its last instruction.
 fn store_tag(function: i32) -> [Instruction; 29] {
     let record = TAG_RECORD_BYTES as i32;
     [
@@ -375,7 +374,7 @@ fn store_tag(function: i32) -> [Instruction; 29] {
         instruction(ADD_CONSTANT, 3, 0, 0, -16),
         instruction(CALL, 0, PSEUDO_KERNEL_FUNC, 0, function),
         instruction(JUMP_NOT_CONSTANT, 0, 0, 10, 0),
-        // The call may have moved the frame, says the verifier: look again.
+        // For the verifier the call may have moved the frame: check the bounds again.
         instruction(LOAD_WORD, 1, 6, DATA_META, 0),
         instruction(LOAD_WORD, 2, 6, DATA, 0),
         instruction(MOVE, 3, 1, 0, 0),
@@ -401,7 +400,7 @@ fn redirect(map: &SocketMap) -> [Instruction; 6] {
     ]
 }
 
-/// Loads a program, for one device only if `device` names it.
+/// Loads a program; one that is bound to a device if `device` is given.
 fn load(code: &[Instruction], frags: bool, device: Option<u32>) -> io::Result<OwnedFd> {
     let mut name = [0; 16];
     name[..8].copy_from_slice(b"wireyard");

@@ -6,7 +6,7 @@ const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
 const KIND_FUNC: u32 = 12;
 
-/// The type id of the kernel function `name`; `None` if this kernel does not have or show it.
+/// The type id of the kernel function `name`; `None` if this kernel does not have it or does not expose its types.
 pub(super) fn kernel_function(name: &str) -> Option<i32> {
     function_id(&std::fs::read(KERNEL_TYPES).ok()?, name)
 }

@@ -1,8 +1,9 @@
-//! Which process has an interface: a lock that the kernel releases when the process ends, however it ends.
+//! Exclusive use of an interface by a process: a lock that the kernel releases when the process ends, in any way.
 //!
-//! It is a name in the abstract namespace of unix sockets (unix(7)). That namespace belongs to the network namespace, as the
-//! interface does, so two processes meet in it exactly if they can meet on the interface, whoever they are and whatever
-//! files they see; it needs no privilege and leaves no file. Nobody is kept from using the interface by other means.
+//! It is a name in the abstract namespace of unix sockets (unix(7)). That namespace belongs to the network namespace,
+//! as the interface does, so two processes conflict in it exactly if they can use the same interface, whatever their
+//! users and file systems; it needs no privilege and leaves no file. It does not prevent use of the interface by other
+//! means.
 
 use std::io;
 use std::time::Duration;
@@ -18,20 +19,20 @@ use super::interface::Control;
 /// Why a claim failed.
 #[derive(Debug)]
 pub enum Refused {
-    /// Another has it: its process number, where it is known in this process' namespace.
+    /// Another process has it: its process id, if that is visible in this process' namespace.
     Taken(Option<u32>),
-    /// The system refuses.
+    /// The operating system's error.
     Failed(io::Error),
 }
 
-/// How often, and how long apart, a name that this process has itself is asked for again.
+/// How often, and at which interval, a name that this process itself still has is tried again.
 const OWN_TRIES: u32 = 50;
 const OWN_PAUSE: Duration = Duration::from_millis(10);
 
 /// Claims the interface `index` of the namespace of `control` for one use, until `control` is closed.
 ///
-/// A name that this process gave up may be there for a moment longer: a child that another thread forked just then has a copy of
-/// the descriptor until it executes.
+/// A name that this process gave up may exist for a moment longer: a child process forked by another thread has a copy
+/// of the descriptor until it executes its program.
 ///
 /// # Errors
 /// See [`Refused`].
@@ -56,17 +57,18 @@ fn claim_once(control: &Control, usage: &str, index: u32) -> Result<(), Refused>
         }
         Err(error) => return Err(failed(error)),
     }
-    // A refused process asks for the holder by a connection, which is not accepted; after so many it stays unknown.
+    // A refused process identifies the holder by a connection, which is not accepted; above this number the holder
+    // stays unknown.
     const ASKED_MOST: i32 = 1000;
     listen(&control.0, ASKED_MOST).map_err(failed)
 }
 
-/// The process that listens under this name; 0: it is in another process namespace.
+/// The process that listens under this name; 0 if it is in another process namespace.
 fn holder(address: &SocketAddrUnix) -> io::Result<u32> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     connect(&fd, address)?;
-    // `struct ucred`: process, user and group. Not by rustix, whose process number cannot be 0.
+    // `struct ucred`: process, user and group. Not by rustix, whose process id cannot be 0.
     let [process, _, _] = get_option::<[u32; 3]>(&fd, libc::SOL_SOCKET, libc::SO_PEERCRED)?;
     Ok(process)
 }

@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 pub struct EventFd(OwnedFd);
 
 impl EventFd {
-    /// One that is not readable yet.
+    /// A descriptor that is not readable yet.
     ///
     /// # Errors
     /// Too many open files.
@@ -20,13 +20,13 @@ impl EventFd {
 
     /// Makes it readable.
     pub fn signal(&self) {
-        // It is refused only where it is readable already.
+        // It fails only if the descriptor is readable already.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
     /// Makes it unreadable.
     pub fn clear(&self) {
-        // It is refused only where there was no signal.
+        // It fails only if there was no signal.
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }

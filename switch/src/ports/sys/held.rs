@@ -1,12 +1,12 @@
-//! The handles of chunks whose addresses are in a ring: the kernel's for the time being.
+//! The handles of chunks whose addresses are in a ring: the kernel owns them meanwhile.
 
 use wireyard_pipeline::packet::Buf;
 
-/// Handles by chunk index. The rings give addresses back in any order.
+/// Handles by chunk index. The rings return addresses in any order.
 #[derive(Debug)]
 pub(super) struct Held {
     slots: Vec<Option<Buf>>,
-    /// Further references to chunks whose slot is taken: parts and copies of one frame.
+    /// Further references to chunks whose slot is in use: parts and copies of one frame.
     more: Vec<Buf>,
     count: usize,
 }
@@ -17,12 +17,12 @@ impl Held {
         Held { slots, more: Vec::with_capacity(64), count: 0 }
     }
 
-    /// Chunks that can be held.
+    /// Number of chunks that can be held.
     pub(super) fn chunks(&self) -> usize {
         self.slots.len()
     }
 
-    /// References that are held.
+    /// Number of references that are held.
     pub(super) fn count(&self) -> u32 {
         self.count as u32
     }
@@ -35,7 +35,7 @@ impl Held {
         }
     }
 
-    /// A reference to chunk `index`, if one is held.
+    /// Takes a reference to chunk `index`, if one is held.
     pub(super) fn take(&mut self, index: u32) -> Option<Buf> {
         let again = self.more.iter().position(|buf| buf.index() == index);
         let found = match again {
@@ -46,7 +46,7 @@ impl Held {
         found
     }
 
-    /// Takes everything.
+    /// Takes all references.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Buf> {
         self.count = 0;
         let slots = self.slots.iter_mut().filter_map(Option::take);

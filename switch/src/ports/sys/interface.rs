@@ -1,5 +1,5 @@
-//! What the kernel knows of a network interface, by ioctl (netdevice(7)): not by /sys, which shows the
-//! namespace it was mounted in.
+//! Properties of a network interface, by ioctl (netdevice(7)): not by /sys, which shows the namespace it was mounted
+//! in.
 
 use std::ffi::CStr;
 use std::io;
@@ -17,13 +17,13 @@ pub const HARDWARE_LOOPBACK: u16 = 772;
 /// A snapshot of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its index: another one after it was deleted and made again.
+    /// Its index: a different one after it was deleted and created again.
     pub index: u32,
     /// Its MTU in bytes.
     pub mtu_bytes: u32,
     /// Administratively up.
     pub up: bool,
-    /// Has a carrier: its cable is in, its peer is up.
+    /// Has a carrier: its cable is connected, its peer is up.
     pub running: bool,
     /// Hardware type (ARPHRD_*).
     pub hardware: u16,
@@ -31,13 +31,13 @@ pub struct Interface {
     pub mac: [u8; 6],
 }
 
-/// A socket that asks about the interfaces of the network namespace in which it was made: also where no further descriptor
-/// can be had, and from a thread in another namespace.
+/// A socket for ioctls on the interfaces of the network namespace in which it was created. It works also when no
+/// further descriptor can be opened, and from a thread in another namespace.
 #[derive(Debug)]
 pub struct Control(pub(super) OwnedFd);
 
 impl Control {
-    /// For the namespace of the calling thread.
+    /// A socket for the namespace of the calling thread.
     ///
     /// # Errors
     /// Too many open files.
@@ -76,7 +76,7 @@ impl Control {
         })
     }
 
-    /// The name that an interface has now.
+    /// The current name of an interface.
     ///
     /// # Errors
     /// ENODEV if there is none with this index.
@@ -112,7 +112,7 @@ pub fn set_up(name: &str) -> io::Result<()> {
 /// Sets an interface's MTU.
 ///
 /// # Errors
-/// EPERM without CAP_NET_ADMIN, EINVAL beyond what the device takes, ENODEV.
+/// EPERM without CAP_NET_ADMIN, EINVAL beyond the limit of the device, ENODEV.
 pub fn set_mtu(name: &str, mtu_bytes: u32) -> io::Result<()> {
     let socket = control_socket()?;
     let mut request = request(name)?;
@@ -124,11 +124,11 @@ pub fn set_mtu(name: &str, mtu_bytes: u32) -> io::Result<()> {
 /// Sets an Ethernet interface's address.
 ///
 /// # Errors
-/// EPERM without CAP_NET_ADMIN, EADDRNOTAVAIL for an address of a group, EBUSY, ENODEV.
+/// EPERM without CAP_NET_ADMIN, EADDRNOTAVAIL for a group address, EBUSY, ENODEV.
 pub fn set_mac(name: &str, mac: [u8; 6]) -> io::Result<()> {
     let socket = control_socket()?;
     let mut request = request(name)?;
-    // SAFETY: `sockaddr` is plain data, zero is a value of it.
+    // SAFETY: `sockaddr` is plain data, for which zero is valid.
     let mut address: libc::sockaddr = unsafe { std::mem::zeroed() };
     address.sa_family = HARDWARE_ETHERNET;
     for (to, from) in address.sa_data.iter_mut().zip(mac) {
@@ -138,14 +138,14 @@ pub fn set_mac(name: &str, mac: [u8; 6]) -> io::Result<()> {
     ioctl(&socket, libc::SIOCSIFHWADDR, &mut request)
 }
 
-/// True if the card (or a veth peer's kernel) takes VLAN tags out of received frames.
+/// True if the network card (or a veth peer's kernel) takes VLAN tags out of received frames.
 pub fn strips_tags(name: &str) -> bool {
     const ETHTOOL_GFLAGS: u32 = 0x25;
     const ETH_FLAG_RXVLAN: u32 = 1 << 8;
     ethtool(name, ETHTOOL_GFLAGS, [0u32; 2]).is_ok_and(|[_, flags]| flags & ETH_FLAG_RXVLAN != 0)
 }
 
-/// Receive queues of an interface, where its driver reports them.
+/// Number of receive queues of an interface; `None` if its driver does not report it.
 pub fn receive_queues(name: &str) -> Option<u32> {
     const ETHTOOL_GCHANNELS: u32 = 0x3c;
     // struct ethtool_channels: rx_count and combined_count are words 5 and 8.
@@ -156,14 +156,14 @@ pub fn receive_queues(name: &str) -> Option<u32> {
 /// The driver of an interface.
 pub fn driver(name: &str) -> Option<String> {
     const ETHTOOL_GDRVINFO: u32 = 0x03;
-    // struct ethtool_drvinfo: 196 bytes, the name of the driver in 32 of them behind the command.
+    // struct ethtool_drvinfo: 196 bytes, with the driver's name in the 32 bytes after the command.
     let info = ethtool(name, ETHTOOL_GDRVINFO, [0u32; 49]).ok()?;
     let bytes = info[1..9].iter().flat_map(|word| word.to_ne_bytes());
     let name: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
     Some(String::from_utf8_lossy(&name).into_owned()).filter(|name| !name.is_empty())
 }
 
-/// Asks an ethtool command (include/uapi/linux/ethtool.h) whose structure has these words, the command first.
+/// Executes an ethtool command (include/uapi/linux/ethtool.h) whose structure has `WORDS` words, the command first.
 fn ethtool<const WORDS: usize>(
     name: &str,
     command: u32,
@@ -172,7 +172,7 @@ fn ethtool<const WORDS: usize>(
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
     value[0] = command;
     let (socket, mut request) = (control_socket()?, request(name)?);
-    // The kernel writes words of `value` during the call, no more than the structure of the command has.
+    // The kernel writes words of `value` during the call, no more than the command's structure has.
     request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
     ioctl(&socket, SIOCETHTOOL, &mut request)?;
     Ok(value)
@@ -181,8 +181,8 @@ fn ethtool<const WORDS: usize>(
 /// The names of all interfaces, sorted. Empty if they cannot be listed.
 pub fn names() -> Vec<String> {
     let mut names = Vec::new();
-    // SAFETY: `if_nameindex` gives null or an array that ends with an entry of index 0, with
-    // zero-terminated names, valid until it is freed below.
+    // SAFETY: `if_nameindex` returns null or an array that ends with an entry of index 0, with zero-terminated names,
+    // valid until it is freed below.
     unsafe {
         let list = libc::if_nameindex();
         let mut at = list;
@@ -204,7 +204,7 @@ fn control_socket() -> io::Result<OwnedFd> {
 
 /// An empty request for an interface of this name.
 pub(super) fn request(name: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: `ifreq` is plain data, zero is a value of it.
+    // SAFETY: `ifreq` is plain data, for which zero is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
         return Err(io::ErrorKind::InvalidInput.into());

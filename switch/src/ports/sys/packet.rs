@@ -1,4 +1,4 @@
-//! AF_PACKET sockets (packet(7)): bursts by recvmmsg and sendmmsg, straight into packet memory.
+//! AF_PACKET sockets (packet(7)): bursts by recvmmsg and sendmmsg, directly into packet memory.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -9,19 +9,19 @@ use wireyard_pipeline::packet::{Buf, PacketMemory};
 use super::{checked, get_option, set_option, set_option_with_addresses};
 use crate::ports::TxFrame;
 
-/// Most messages in one system call.
+/// Maximum number of messages in one system call.
 pub const BATCH_MAX: usize = 64;
 /// Bytes of `struct virtio_net_hdr` (virtio 1.x, 5.1.6; without num_buffers).
 pub const VNET_HEADER_BYTES: usize = 10;
-/// Bytes of the longest frame of several segments, beyond what a chunk takes of it.
+/// Maximum length in bytes of a frame of several segments, beyond the part in its chunk.
 pub const LARGE_BYTES: usize = 65_536;
 /// Room for one `tpacket_auxdata` control message.
 const CONTROL_BYTES: usize = 64;
 const SOCKET_BUFFER_BYTES: libc::c_int = 16 << 20;
-/// A classic BPF instruction: so many bytes of the frame are taken.
+/// A classic BPF instruction: return the number of bytes of the frame to deliver.
 const FILTER_RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// What a receive socket is asked for.
+/// Options of a receive socket.
 #[derive(Clone, Copy, Debug)]
 pub struct RxOptions {
     /// Only frames with (`Some(true)`) or without (`Some(false)`) a VLAN tag that the kernel took out.
@@ -32,7 +32,7 @@ pub struct RxOptions {
     pub vnet_header: bool,
 }
 
-/// A socket that receives every frame which arrives on the interface and none that leaves by it.
+/// A socket that receives every frame that arrives on the interface and none that leaves by it.
 ///
 /// # Errors
 /// EPERM without CAP_NET_RAW, ENODEV.
@@ -40,9 +40,9 @@ pub fn rx_socket(index: u32, options: RxOptions) -> io::Result<OwnedFd> {
     rx_socket_behind(index, options, &[])
 }
 
-/// A socket that receives a part of what arrives on the interface, and none that leaves by it: the sockets of a group share it by
-/// the kernel's hash of the flow (PACKET_FANOUT_HASH, `__skb_get_hash_symmetric`: addresses and ports of IPv4 and IPv6, of other protocols the
-/// EtherType). Without a group it makes one; the group comes back.
+/// A socket that receives a part of the frames that arrive on the interface, and none that leaves by it: the sockets of
+/// a group share them by the kernel's hash of the flow (PACKET_FANOUT_HASH, `__skb_get_hash_symmetric`: addresses and
+/// ports of IPv4 and IPv6, the EtherType of other protocols). Without a `group` it creates one; returns the group.
 ///
 /// # Errors
 /// As [`rx_socket`]; EINVAL before Linux 5.10.
@@ -54,7 +54,7 @@ pub fn fanout_socket(
     // include/uapi/linux/if_packet.h
     const FLAG_UNIQUE_ID: u32 = 0x2000;
     const FLAG_IGNORE_OUTGOING: u32 = 0x4000;
-    // Until it is one of the group it would get every frame: it takes none.
+    // Before it is in the group it would receive every frame: the filter accepts none.
     let nothing = libc::sock_filter { code: FILTER_RETURN, jt: 0, jf: 0, k: 0 };
     let fd = rx_socket_behind(index, options, &[nothing])?;
     let kind = libc::PACKET_FANOUT_HASH | FLAG_IGNORE_OUTGOING;
@@ -92,7 +92,7 @@ fn rx_socket_behind(
     Ok(fd)
 }
 
-/// The interface passes on frames for all addresses as long as the socket is open (packet(7), PACKET_MR_PROMISC).
+/// The interface receives frames for all addresses as long as the socket is open (packet(7), PACKET_MR_PROMISC).
 fn add_promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
     let membership = libc::packet_mreq {
         mr_ifindex: index as libc::c_int,
@@ -103,7 +103,8 @@ fn add_promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
-/// A socket that receives nothing and makes the interface pass on frames for all addresses, for ports that receive in another way.
+/// A socket that receives nothing and makes the interface receive frames for all addresses, for ports that receive in
+/// another way.
 ///
 /// # Errors
 /// EPERM without CAP_NET_RAW, ENODEV.
@@ -131,16 +132,16 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?)
 }
 
-/// The privileged option knows no limit; the other is cut to net.core.[rw]mem_max.
+/// The privileged option has no limit; the other is limited by net.core.[rw]mem_max.
 fn grow(fd: &OwnedFd, forced: libc::c_int, polite: libc::c_int) {
     if set_option(fd, libc::SOL_SOCKET, forced, &SOCKET_BUFFER_BYTES).is_err() {
-        // A smaller buffer only loses earlier, which the kernel's drop counter shows.
+        // A smaller buffer only drops earlier, which the kernel's drop counter shows.
         let _ = set_option(fd, libc::SOL_SOCKET, polite, &SOCKET_BUFFER_BYTES);
     }
 }
 
 fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
-    // SAFETY: plain data, zero is a value of it.
+    // SAFETY: plain data, for which zero is valid.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol.to_be();
@@ -150,10 +151,10 @@ fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
     checked(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) }).map(drop)
 }
 
-/// Whether the kernel has taken the interface away from a socket that was bound to it: it did end, or is in another namespace. One that has its number
-/// now is another.
+/// True if the kernel unbound the socket from its interface, which was deleted or moved to another namespace. An
+/// interface with the same index may exist again.
 pub fn is_unbound(fd: &OwnedFd) -> bool {
-    // SAFETY: plain data, zero is a value of it.
+    // SAFETY: plain data, for which zero is valid.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: the kernel writes `len` bytes of `address` at most.
@@ -162,7 +163,7 @@ pub fn is_unbound(fd: &OwnedFd) -> bool {
     checked(named).is_ok() && address.sll_ifindex <= 0
 }
 
-/// A classic BPF program that looks at the stripped tag, which is no part of the frame's bytes.
+/// A classic BPF program that tests for the stripped tag, which is not part of the frame's bytes.
 fn tag_filter(tagged: bool) -> [libc::sock_filter; 4] {
     let op = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let present = (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT) as u32;
@@ -180,7 +181,7 @@ fn attach_filter(fd: &OwnedFd, program: &[libc::sock_filter]) -> io::Result<()> 
     // The kernel copies the program during the call.
     let filter =
         libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
-    // SAFETY: `program` lives through the call, and has so many instructions.
+    // SAFETY: `program` lives through the call and has `len` instructions.
     unsafe { set_option_with_addresses(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter) }
 }
 
@@ -193,7 +194,7 @@ pub fn kernel_drops(fd: &OwnedFd) -> u64 {
     }
 }
 
-/// The error that waits on a socket, taken from it.
+/// Takes the pending error of a socket.
 pub fn take_error(fd: &OwnedFd) -> Option<io::Error> {
     match get_option::<libc::c_int>(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
         Ok(0) | Err(_) => None,
@@ -201,18 +202,18 @@ pub fn take_error(fd: &OwnedFd) -> Option<io::Error> {
     }
 }
 
-/// What the kernel says of a received frame.
+/// The kernel's description of a received frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// Bytes of the frame, which may be more than were stored.
     pub len: u32,
-    /// It did not fit.
+    /// The frame did not fit.
     pub truncated: bool,
     /// The VLAN tag that the kernel took out: tag protocol and control information.
     pub vlan: Option<(u16, u16)>,
-    /// Where the checksum starts to sum, and where it is stored, if the sender left it unfinished.
+    /// Where the checksum starts, and where it is stored, if the sender left it unfinished.
     pub unfinished_checksum: Option<(u16, u16)>,
-    /// More than one segment of a transport protocol: `gso_type` and `gso_size`.
+    /// For a frame of more than one transport segment: `gso_type` and `gso_size`.
     pub gso: Option<(u8, u16)>,
 }
 
@@ -234,13 +235,13 @@ unsafe impl Send for Batch {}
 impl Batch {
     /// Buffers for [`BATCH_MAX`] messages.
     pub fn new() -> Box<Batch> {
-        // SAFETY: plain data (integers, pointers, byte arrays), zero is a value of it.
+        // SAFETY: plain data (integers, pointers, byte arrays), for which zero is valid.
         Box::new(unsafe { std::mem::zeroed() })
     }
 
-    /// Receives into `bufs` from byte `offset` of each chunk on, what is longer goes on in `overflow` ([`LARGE_BYTES`] for each
-    /// message), and gives the number of frames; what they are is in [`Batch::received`]. The socket has a `virtio_net_hdr`
-    /// and auxiliary data.
+    /// Receives into `bufs` from byte `offset` of each chunk on; longer frames continue in `overflow` ([`LARGE_BYTES`]
+    /// for each message). Returns the number of frames; [`Batch::received`] describes them. The socket must have the
+    /// options for `virtio_net_hdr` and auxiliary data.
     ///
     /// # Errors
     /// The kernel's; `WouldBlock` when nothing waits.
@@ -279,7 +280,7 @@ impl Batch {
         Ok(received as usize)
     }
 
-    /// What the kernel said of message `i` of the last [`Batch::receive`].
+    /// The kernel's description of message `i` of the last [`Batch::receive`].
     pub fn received(&self, i: usize) -> Received {
         let (Some(message), Some(header)) = (self.messages.get(i), self.headers.get(i)) else {
             return Received::default();
@@ -306,10 +307,10 @@ impl Batch {
         received
     }
 
-    /// Sends the first frames of `frames` and gives the number that the kernel took (at least one).
+    /// Sends the first frames of `frames` and returns the number that the kernel accepted (at least one).
     ///
     /// # Errors
-    /// Why the first frame was not taken.
+    /// The kernel's error for the first frame.
     pub fn send(
         &mut self,
         fd: &OwnedFd,
@@ -346,7 +347,7 @@ fn part(bytes: &mut [u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
 }
 
-/// `virtio_net_hdr` in the byte order of the host, as packet sockets give it.
+/// Parses a `virtio_net_hdr` in the byte order of the host, as packet sockets deliver it.
 pub fn read_vnet_header(header: &[u8; VNET_HEADER_BYTES], received: &mut Received) {
     const NEEDS_CHECKSUM: u8 = 1;
     let [flags, gso_type, _, _, g0, g1, s0, s1, o0, o1] = *header;

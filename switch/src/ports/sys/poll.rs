@@ -1,4 +1,4 @@
-//! One descriptor that waits for several and reports which (epoll(7)), and sleeps (poll(2), prctl(2)).
+//! A descriptor that waits for several and reports which are ready (epoll(7)), and sleeps (poll(2), prctl(2)).
 
 use std::io;
 use std::num::NonZeroU64;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 pub struct Waiter(OwnedFd);
 
 impl Waiter {
-    /// Waits on `fds`; one that is closed later is forgotten by the kernel.
+    /// Waits on `fds`; the kernel removes one that is closed later.
     ///
     /// # Errors
     /// Too many open files.
@@ -23,21 +23,21 @@ impl Waiter {
         Ok(waiter)
     }
 
-    /// Waits on `fd` too, which has this name in [`Waiter::readable`] from now on.
+    /// Waits on `fd` too; [`Waiter::readable`] returns `name` for it.
     ///
     /// # Errors
     /// Too many descriptors.
     pub fn add(&self, fd: RawFd, name: u64) -> io::Result<()> {
         let (fd, name) = (borrowed(fd), epoll::EventData::new_u64(name));
         match epoll::add(&self.0, fd, name, epoll::EventFlags::IN) {
-            // A port that was given another number brings its descriptor along.
+            // The descriptor of a port that was given another number is in the set already.
             Err(Errno::EXIST) => Ok(epoll::modify(&self.0, fd, name, epoll::EventFlags::IN)?),
             added => Ok(added?),
         }
     }
 
-    /// Appends the names of descriptors that are readable or have an error now, at most [`READABLE_MAX`]: the others come next
-    /// time. Does not wait.
+    /// Appends the names of descriptors that are readable or have an error now, at most [`READABLE_MAX`]: the next call
+    /// returns others. Does not wait.
     ///
     /// # Errors
     /// The kernel's.
@@ -54,31 +54,31 @@ impl Waiter {
     }
 }
 
-/// Most descriptors that one call reports.
+/// Maximum number of descriptors that one call reports.
 pub const READABLE_MAX: usize = 64;
 
-/// For one call.
+/// Borrows a descriptor for one call.
 fn borrowed<'a>(fd: RawFd) -> BorrowedFd<'a> {
-    // SAFETY: its port keeps it open as long as it gives its number away. The kernel refuses one that is closed, and waiting for another's
-    // descriptor does nothing to it.
+    // SAFETY: its port keeps it open as long as it returns its number. The kernel rejects one that is closed, and
+    // waiting on another's descriptor has no effect on it.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// Sleeps until one of the descriptors is readable, a signal comes, or the time is over.
+/// Sleeps until one of the descriptors is readable, a signal arrives, or the time is over.
 ///
 /// # Errors
-/// The system has no memory for the list.
+/// The kernel has no memory for the list.
 pub fn wait(fds: &[RawFd], timeout: Duration) -> io::Result<()> {
     let wanted = |fd: &RawFd| PollFd::from_borrowed_fd(borrowed(*fd), PollFlags::IN);
     let mut list: Vec<PollFd<'_>> = fds.iter().map(wanted).collect();
-    // What no `Timespec` can hold is for ever.
+    // A time that exceeds a `Timespec` means without limit.
     match poll(&mut list, Timespec::try_from(timeout).ok().as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Has the kernel wake this thread when a sleep is over, not up to 50 us later to save power. False: it will not.
+/// Makes the kernel wake this thread when a sleep is over, not up to 50 us later to save power. False if that failed.
 pub fn wake_in_time() -> bool {
     rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN)).is_ok()
 }

@@ -1,7 +1,7 @@
-//! What becomes of a system call that the filter of the process does not allow (SECCOMP_RET_TRAP, seccomp(2)).
+//! Handling of system calls that the filter of the process does not allow (SECCOMP_RET_TRAP, seccomp(2)).
 //!
-//! The kernel sends SIGSYS to the thread that made it. The handler notes the number and gives EPERM in the place of a result; it allocates
-//! nothing, locks nothing and makes no call itself.
+//! The kernel sends SIGSYS to the thread that made the call. The handler records its number and makes the call return
+//! EPERM; it allocates nothing, takes no lock and makes no call itself.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,13 +10,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::checked;
 
-/// Words of [`seen`]: bits for the numbers of calls below 1024. Higher ones (there are none today) share the last bit.
+/// Words of [`seen`]: one bit for each call number below 1024. Higher ones (there are none today) share the last bit.
 pub const WORDS: usize = 16;
 static SEEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
-/// `si_code` of a SIGSYS that a filter made (include/uapi/asm-generic/siginfo.h).
+/// `si_code` of a SIGSYS raised by a filter (include/uapi/asm-generic/siginfo.h).
 const SYS_SECCOMP: libc::c_int = 1;
 
-/// Calls that were refused, a bit for each number, of the 64 numbers from `64 * word` on.
+/// Refused calls, one bit for each number, of the 64 numbers from `64 * word` on.
 pub fn seen(word: usize) -> u64 {
     SEEN.get(word).map_or(0, |bits| bits.load(Ordering::Relaxed))
 }
@@ -24,33 +24,34 @@ pub fn seen(word: usize) -> u64 {
 /// Makes refused calls fail from now on; without this they end the process.
 ///
 /// # Errors
-/// The system refuses.
+/// The operating system's error.
 pub fn catch() -> io::Result<()> {
-    // SAFETY: zero is a value of every field.
+    // SAFETY: zero is valid for every field.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = refuse as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-    // SAFETY: `action` is a whole sigaction whose handler has the signature that SA_SIGINFO asks for.
+    // SAFETY: `action` is a complete sigaction whose handler has the signature that SA_SIGINFO requires.
     let set = unsafe { libc::sigaction(libc::SIGSYS, &raw const action, std::ptr::null_mut()) };
     checked(set).map(drop)
 }
 
-/// Makes a socket of this address family and closes it.
+/// Opens a socket of this address family and closes it.
 ///
 /// # Errors
-/// The system refuses.
+/// The operating system's error.
 pub fn try_socket(family: AddressFamily) -> io::Result<()> {
     socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     Ok(())
 }
 
 extern "C" fn refuse(_signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel gives a siginfo_t to a handler with SA_SIGINFO, for as long as it runs.
+    // SAFETY: the kernel passes a siginfo_t to a handler with SA_SIGINFO, valid while it runs.
     let is_refusal = unsafe { (*info).si_code } == SYS_SECCOMP;
     if !is_refusal {
         return;
     }
-    // SAFETY: the kernel gives a ucontext_t to a handler with SA_SIGINFO, and reads the registers back from it when that returns.
+    // SAFETY: the kernel passes a ucontext_t to a handler with SA_SIGINFO, and restores the registers from it when the
+    // handler returns.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let number = replace_result(context, -i64::from(libc::EPERM));
     let number = usize::try_from(number).unwrap_or(usize::MAX).min(WORDS * 64 - 1);
@@ -59,21 +60,21 @@ extern "C" fn refuse(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     }
 }
 
-/// The number of the call that was about to be made; it returns `result`.
+/// Makes the interrupted call return `result`; returns the number of the call.
 #[cfg(target_arch = "x86_64")]
 fn replace_result(context: &mut libc::ucontext_t, result: i64) -> i64 {
     let register = &mut context.uc_mcontext.gregs[libc::REG_RAX as usize];
     std::mem::replace(register, result)
 }
 
-/// The number of the call that was about to be made; it returns `result`.
+/// Makes the interrupted call return `result`; returns the number of the call.
 #[cfg(target_arch = "aarch64")]
 fn replace_result(context: &mut libc::ucontext_t, result: i64) -> i64 {
     context.uc_mcontext.regs[0] = result as u64;
     context.uc_mcontext.regs[8] as i64
 }
 
-/// No filter is made on this processor ([`super::super::super::confine`]).
+/// No filter is installed on this processor ([`super::super::super::confine`]).
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn replace_result(_context: &mut libc::ucontext_t, _result: i64) -> i64 {
     i64::MAX

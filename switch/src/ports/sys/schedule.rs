@@ -1,44 +1,45 @@
-//! How the system's scheduler treats the calling thread (sched_setattr(2)).
+//! Settings of the kernel's scheduler for the calling thread (sched_setattr(2)).
 
 use std::io;
 use std::time::Duration;
 
 use super::checked;
 
-/// The share of a thread that gives way: a tenth of another's (nice(2), `sched_prio_to_weight` in kernel/sched/core.c).
+/// The nice value of a thread that yields: its share is a tenth of another's (nice(2), `sched_prio_to_weight` in
+/// kernel/sched/core.c).
 const GIVING_WAY: i32 = 10;
 
-/// The lowest of the real-time priorities: before every ordinary thread, behind what the system has of its own.
+/// The lowest real-time priority: before every ordinary thread, after the kernel's own threads.
 const PRIORITY: u32 = 1;
 
-/// Asks for slices of this length for the calling thread and those that it starts later: its share of the processor stays the same, in shorter
-/// pieces that come sooner (EEVDF, since Linux 6.12; other kernels take no notice). A thread with a real-time policy stays as it is.
+/// Requests slices of this length for the calling thread and the threads that it starts later: its share of the
+/// processor stays the same, in shorter and more frequent slices (EEVDF, since Linux 6.12; other kernels ignore it). A
+/// thread with a real-time policy is not changed.
 ///
 /// # Errors
-/// The system refuses.
+/// The operating system's error.
 pub fn shorten_slices(slice: Duration) -> io::Result<()> {
     let slice_ns = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
     change(|attributes| attributes.sched_runtime = slice_ns)
 }
 
-/// Has the calling thread give way to others that want the same processor: for what serves people while another thread forwards packets. Where nobody
-/// else wants it, it loses nothing.
+/// Lowers the share of the calling thread on a busy processor: for threads that serve users while another thread
+/// forwards packets. On an idle processor there is no effect.
 ///
-/// # Errors
-/// The system refuses.
+/// The operating system's error.
 pub fn give_way() -> io::Result<()> {
     change(|attributes| {
         attributes.sched_nice = attributes.sched_nice.max(GIVING_WAY);
-        // The system's own slices: a thread with shorter ones takes the processor when it wakes.
+        // The default slice: a thread with shorter ones preempts others when it wakes.
         attributes.sched_runtime = 0;
     })
 }
 
-/// Has the calling thread come before every ordinary one (SCHED_FIFO, sched(7)): it runs as soon as it can and for as long as it wants. Threads that it
-/// starts later are ordinary ones.
+/// Gives the calling thread precedence over every ordinary one (SCHED_FIFO, sched(7)): it runs as soon as it is ready,
+/// without a time limit. Threads that it starts later are ordinary ones.
 ///
 /// # Errors
-/// Without CAP_SYS_NICE, and with a limit of real-time priorities below 1 (RLIMIT_RTPRIO).
+/// Without CAP_SYS_NICE, if the limit of real-time priorities is below 1 (RLIMIT_RTPRIO).
 pub fn come_first() -> io::Result<()> {
     let mut attributes = attributes()?;
     attributes.sched_policy = libc::SCHED_FIFO as u32;
@@ -47,7 +48,7 @@ pub fn come_first() -> io::Result<()> {
     set(&attributes)
 }
 
-/// Changes what the calling thread has, unless its policy is not that of ordinary threads.
+/// Changes the attributes of the calling thread, unless its policy is not that of ordinary threads.
 fn change(edit: impl FnOnce(&mut libc::sched_attr)) -> io::Result<()> {
     let mut attributes = attributes()?;
     if attributes.sched_policy != libc::SCHED_OTHER as u32 {
@@ -58,15 +59,15 @@ fn change(edit: impl FnOnce(&mut libc::sched_attr)) -> io::Result<()> {
 }
 
 fn set(attributes: &libc::sched_attr) -> io::Result<()> {
-    // SAFETY: the kernel reads `attributes.size` bytes of `attributes`, which it wrote itself.
+    // SAFETY: the kernel reads `attributes.size` bytes of `attributes`, a size that it has set itself.
     let done = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const *attributes, 0u32) };
     checked(done as libc::c_int).map(drop)
 }
 
-/// What the calling thread has.
+/// The scheduling attributes of the calling thread.
 fn attributes() -> io::Result<libc::sched_attr> {
     let size = size_of::<libc::sched_attr>() as u32;
-    // SAFETY: plain integers, of which zero is a value.
+    // SAFETY: plain integers, for which zero is valid.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     attributes.size = size;
     // SAFETY: the kernel writes at most `size` bytes of `attributes`, of the calling thread (0).
@@ -92,7 +93,7 @@ mod tests {
         let (own, short, back) = asked.join().expect("the thread ends");
         assert_eq!(own.sched_nice, short.sched_nice);
         assert_eq!(back.sched_nice, own.sched_nice.max(GIVING_WAY));
-        // Kernels without slices of a thread's own show none.
+        // Kernels without slices per thread report none.
         if short.sched_runtime != own.sched_runtime {
             assert_eq!((short.sched_runtime, back.sched_runtime), (150_000, own.sched_runtime));
         }

@@ -1,7 +1,8 @@
 //! AF_XDP sockets: a region of packet memory registered as UMEM, and the rings on it.
 //!
-//! What is in a ring is the kernel's, so handles of chunks go in and come out here and nowhere else: nobody can touch a chunk that
-//! the kernel may write. Addresses in rings are byte offsets in the region; they do not leave this module.
+//! The kernel owns the chunks in a ring, so handles of chunks enter and leave here and nowhere else: no other code can
+//! access a chunk that the kernel may write. Addresses in rings are byte offsets in the region; they do not leave this
+//! module.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,25 +24,25 @@ use super::ring::Ring;
 
 /// Bytes that the kernel leaves free before a frame in the UMEM (XDP_PACKET_HEADROOM).
 pub const XDP_HEADROOM_BYTES: u32 = 256;
-/// The longest UMEM chunk: a page.
+/// Maximum length of a UMEM chunk: a page.
 pub const UMEM_CHUNK_BYTES_MAX: u32 = 4096;
-/// The shortest UMEM chunk (XDP_UMEM_MIN_CHUNK_SIZE).
+/// Minimum length of a UMEM chunk (XDP_UMEM_MIN_CHUNK_SIZE).
 pub const UMEM_CHUNK_BYTES_MIN: u32 = 2048;
 
 const SEND_BUFFER_BYTES: usize = 16 << 20;
 
-/// How a socket is to be made.
+/// Parameters of a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct XskConfig {
     /// Interface index.
     pub index: u32,
     /// Receive and transmit queue of the interface.
     pub queue: u32,
-    /// Entries of the rings for receiving (fill, rx): a power of two.
+    /// Entries of the receive rings (fill, rx): a power of two.
     pub receive_entries: u32,
-    /// Entries of the rings for sending (tx, completion): a power of two.
+    /// Entries of the transmit rings (tx, completion): a power of two.
     pub send_entries: u32,
-    /// Bytes of a UMEM chunk: 2,048 or 4,096, and not more than a chunk of packet memory.
+    /// Bytes of a UMEM chunk: 2,048 or 4,096, and at most those of a chunk of packet memory.
     pub umem_chunk_bytes: u32,
     /// Free bytes before the kernel's own headroom.
     pub extra_headroom_bytes: u32,
@@ -49,7 +50,7 @@ pub struct XskConfig {
     pub multi_buffer: bool,
 }
 
-/// A part of a frame: where in its chunk, how long, and whether another part follows.
+/// A part of a frame: its place in its chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Byte offset in the chunk.
@@ -60,7 +61,7 @@ pub struct Part {
     pub continued: bool,
 }
 
-/// The kernel gave an address in no chunk that it has.
+/// The kernel returned an address in a chunk that it does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotHeld;
 
@@ -72,19 +73,19 @@ pub struct Xsk {
     completion: Ring<u64>,
     receiving: Held,
     sending: Held,
-    /// Of a chunk of packet memory: a power of two.
+    /// Bytes of a chunk of packet memory: a power of two.
     chunk_bytes: u32,
     fd: OwnedFd,
-    /// Last: the kernel writes into the region until the socket is closed.
+    /// Last field: the kernel writes into the region until the socket is closed.
     region: RegionPin,
 }
 
 impl Xsk {
-    /// Registers the memory, makes the rings and binds (copy mode, need-wakeup).
+    /// Registers the memory, creates the rings and binds (copy mode, need-wakeup).
     ///
     /// # Errors
-    /// The step that failed, and why: ENOMEM or ENOBUFS if the memory cannot be pinned, EBUSY if the
-    /// queue has a socket, EINVAL or EOPNOTSUPP for what this kernel or driver does not know.
+    /// The step that failed, and why: ENOMEM or ENOBUFS if the memory cannot be pinned, EBUSY if the queue has a
+    /// socket, EINVAL or EOPNOTSUPP for options that this kernel or driver does not support.
     pub fn open(mem: &PacketMemory, config: &XskConfig) -> Result<Xsk, (&'static str, io::Error)> {
         let at = |step| move |error: Errno| (step, io::Error::from(error));
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -100,11 +101,12 @@ impl Xsk {
             flags: XdpUmemRegFlags::empty(),
             tx_metadata_len: 0,
         };
-        // The region is that of `mem`, which stays until the socket is closed: the socket has a pin on it, dropped last.
+        // The region is that of `mem`, which lives until the socket is closed: the socket has a pin on it, dropped
+        // last.
         sockopt::set_xdp_umem_reg(&fd, umem).map_err(at("pin the packet memory (UMEM)"))?;
         let (receive, send) = (config.receive_entries, config.send_entries);
         size_rings(&fd, receive, send).map_err(at("make the AF_XDP rings"))?;
-        // Without the privilege the default stays, which only bounds frames under way.
+        // Without the privilege the default stays, which only limits the frames in transit.
         let _ = sockopt::set_socket_send_buffer_size_force(&fd, SEND_BUFFER_BYTES);
         let map = at("map the AF_XDP rings");
         let offsets = sockopt::xdp_mmap_offsets(&fd).map_err(map)?;
@@ -118,10 +120,10 @@ impl Xsk {
         Ok(Xsk { rx, tx, fill, completion, receiving, sending, chunk_bytes, fd, region: pin })
     }
 
-    /// Closes the socket and gives back the chunks that the kernel had.
+    /// Closes the socket and returns the chunks that the kernel had.
     pub fn close(mut self) -> Vec<Buf> {
         let chunks = self.receiving.drain().chain(self.sending.drain()).collect();
-        // Only then the kernel writes into none of them.
+        // Only after this does the kernel write into none of them.
         drop(self);
         chunks
     }
@@ -131,23 +133,23 @@ impl Xsk {
         &self.fd
     }
 
-    /// Chunks that the kernel has to receive into, and received ones that were not taken yet.
+    /// Number of chunks that the kernel has for receiving, and of received ones that were not taken yet.
     pub fn receiving(&self) -> u32 {
         self.receiving.count()
     }
 
-    /// Parts that are being sent.
+    /// Number of parts that are being sent.
     pub fn sending(&self) -> u32 {
         self.sending.count()
     }
 
-    /// How many more chunks the kernel takes for receiving.
+    /// Number of chunks for receiving that the kernel accepts now.
     pub fn fill_room(&mut self) -> u32 {
         self.fill.room()
     }
 
-    /// Gives the kernel a chunk for receiving. It comes back if there is no room, if it is not in the UMEM, or if somebody else may
-    /// read it. See `publish_fill`.
+    /// Gives the kernel a chunk for receiving. It is returned if there is no room, if it is not in the UMEM, or if it
+    /// is shared. See `publish_fill`.
     pub fn fill(&mut self, buf: Buf) -> Result<(), Buf> {
         match self.address(&buf, 0, self.chunk_bytes) {
             Some(address) if self.region.is_unique(&buf) && self.fill.push(address) => {
@@ -158,16 +160,16 @@ impl Xsk {
         }
     }
 
-    /// Makes the offered chunks known to the kernel.
+    /// Publishes the offered chunks to the kernel.
     pub fn publish_fill(&mut self) {
         self.fill.publish();
         if self.fill.needs_wakeup() {
-            // No buffer is given: the call only makes the driver look at the ring.
+            // No buffer is passed: the call only makes the driver check the ring.
             let _ = recv(&self.fd, &mut [0; 0], RecvFlags::DONTWAIT);
         }
     }
 
-    /// The next received part. After the last call of a burst: `release_rx`.
+    /// The next received part. After the last call of a burst, call `release_rx`.
     pub fn receive(&mut self) -> Option<Result<(Buf, Part), NotHeld>> {
         let XdpDesc { addr, len, options } = self.rx.pop()?;
         let continued = options.contains(XdpDescOptions::XDP_PKT_CONTD);
@@ -176,17 +178,18 @@ impl Xsk {
         Some(buf.map(|buf| (buf, part)).ok_or(NotHeld))
     }
 
-    /// Gives the receive entries back to the kernel.
+    /// Returns the receive entries to the kernel.
     pub fn release_rx(&mut self) {
         self.rx.release();
     }
 
-    /// How many parts can be sent now.
+    /// Number of parts that can be sent now.
     pub fn tx_room(&mut self) -> u32 {
         self.tx.room()
     }
 
-    /// Queues a frame, all of its parts or none: what stays in the list found no room, or does not lie in the UMEM. See `kick`.
+    /// Queues a frame, all of its parts or none. False if there was no room, or the frame is not in the UMEM: then the
+    /// parts stay in the list. See `kick`.
     pub fn send(&mut self, parts: &mut Vec<(Buf, Part)>) -> bool {
         let is_inside =
             |(buf, part): &(Buf, Part)| self.address(buf, part.offset, part.len).is_some();
@@ -205,20 +208,20 @@ impl Xsk {
         true
     }
 
-    /// Makes the kernel send what is queued. True if some of it still waits.
+    /// Makes the kernel send the queued parts. True if some of them still wait.
     ///
     /// # Errors
-    /// ENETDOWN, ENXIO: the interface does not work.
+    /// ENETDOWN, ENXIO: the interface is down or gone.
     pub fn kick(&mut self) -> io::Result<bool> {
         self.tx.publish();
         let mut waiting = self.tx.waiting();
         while waiting > 0 && self.tx.needs_wakeup() {
-            // No buffer is given: the frames are in the ring.
+            // No buffer is passed: the frames are in the ring.
             let result = send(&self.fd, &[], SendFlags::DONTWAIT);
             let left = self.tx.waiting();
             match result {
                 Ok(_) => {}
-                // A batch was sent, or there is no room: go on while it moves.
+                // A batch was sent, or there is no room: continue while the ring drains.
                 Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -230,24 +233,24 @@ impl Xsk {
         Ok(self.tx.waiting() > 0)
     }
 
-    /// The chunk of a part that was sent. After the last: `release_completed`.
+    /// The chunk of a part that was sent. After the last, call `release_completed`.
     pub fn completed(&mut self) -> Option<Result<Buf, NotHeld>> {
         let address = self.completion.pop()?;
         Some(self.sending.take(self.chunk(address)).ok_or(NotHeld))
     }
 
-    /// Gives the completion entries back to the kernel.
+    /// Returns the completion entries to the kernel.
     pub fn release_completed(&mut self) {
         self.completion.release();
     }
 
-    /// Frames that the kernel dropped since the socket was made: no chunk offered, no room, too long.
+    /// Frames that the kernel dropped since the socket was created: no chunk offered, no room, too long.
     pub fn kernel_drops(&self) -> u64 {
         let dropped = |drops: XdpStatistics| drops.rx_dropped + drops.rx_ring_full.unwrap_or(0);
         sockopt::xdp_statistics(&self.fd).map_or(0, dropped)
     }
 
-    /// The address of `len` bytes of a chunk, if they lie in the UMEM.
+    /// The address of `len` bytes of a chunk; `None` if they are not in the UMEM.
     fn address(&self, buf: &Buf, offset: u32, len: u32) -> Option<u64> {
         let fits = offset.checked_add(len).is_some_and(|end| end <= self.chunk_bytes);
         let is_inside = self.region.owns(buf) && (buf.index() as usize) < self.receiving.chunks();
@@ -255,12 +258,12 @@ impl Xsk {
         (fits && is_inside).then_some(base + u64::from(offset))
     }
 
-    /// The chunk of an address.
+    /// The index of the chunk of an address.
     fn chunk(&self, address: u64) -> u32 {
         (address >> self.chunk_bytes.trailing_zeros()) as u32
     }
 
-    /// Its offset in the chunk.
+    /// The offset of an address in its chunk.
     fn offset(&self, address: u64) -> u32 {
         address as u32 & (self.chunk_bytes - 1)
     }

@@ -1,4 +1,4 @@
-//! Frames of several parts: put together in one chunk when they come, cut into chunks of the UMEM when they go.
+//! Frames of several parts: joined in one chunk when received, split into chunks of the UMEM when sent.
 
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 
@@ -7,7 +7,7 @@ use crate::ports::TxFrame;
 use crate::ports::sys::bpf::TAG_RECORD_BYTES;
 use crate::ports::sys::xsk::Part;
 
-/// A frame of which some parts came.
+/// A frame of which some parts were received.
 pub(super) struct Partial {
     pub(super) buf: Buf,
     pub(super) data_off: usize,
@@ -15,22 +15,22 @@ pub(super) struct Partial {
     pub(super) lost: Option<Lost>,
 }
 
-/// Why a frame cannot be put together.
+/// Why a frame cannot be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// No chunk is so large.
+    /// It exceeds the largest chunk.
     TooLong,
     /// No large chunk is free.
     NoMemory,
 }
 
 impl Partial {
-    /// The first part.
+    /// Begins with the first part.
     pub(super) fn first(buf: Buf, data_off: usize, len: usize) -> Partial {
         Partial { buf, data_off, len, lost: None }
     }
 
-    /// Appends `len` bytes at `offset` of another chunk, which is free then.
+    /// Appends `len` bytes at `offset` of another chunk, and frees that.
     pub(super) fn append(&mut self, mem: &mut PacketMemory, part: Buf, offset: usize, len: usize) {
         let end = self.data_off + self.len;
         self.make_room(mem, end + len);
@@ -46,7 +46,7 @@ impl Partial {
         mem.free(part);
     }
 
-    /// Moves what came to a chunk in which a frame may end at `end`, if its own is none.
+    /// Moves the received part to a chunk in which a frame may end at `end`, unless its own is large enough.
     pub(super) fn make_room(&mut self, mem: &mut PacketMemory, end: usize) {
         if end <= mem.end_max(&self.buf) || self.lost.is_some() {
             return;
@@ -59,7 +59,7 @@ impl Partial {
             self.lost = Some(Lost::NoMemory);
             return;
         };
-        // With what the XDP program left in front of the frame.
+        // Includes the record of the XDP program in front of the frame.
         let used = self.data_off.saturating_sub(TAG_RECORD_BYTES)..self.data_off + self.len;
         let source = mem.bytes(&self.buf).get(used.clone());
         let target = mem.bytes_mut(&mut large).and_then(|chunk| chunk.get_mut(used));
@@ -70,8 +70,8 @@ impl Partial {
     }
 }
 
-/// Copies a frame of a large chunk into chunks of the UMEM, which go to `chunks` with their parts; false if not so many are
-/// free.
+/// Copies a frame of a large chunk into chunks of the UMEM, which are added to `chunks` with their parts; false if
+/// there are not enough free ones.
 pub(super) fn copy_into_umem(
     mem: &mut PacketMemory,
     shape: &Shape,
@@ -104,7 +104,7 @@ mod tests {
     const CONFIG: MemoryConfig =
         MemoryConfig { chunks: 12, chunk_bytes: 2048, headroom_bytes: 256 };
 
-    /// A frame in parts as AF_XDP gives them, put together.
+    /// A frame received in parts as from AF_XDP, joined.
     fn join(mem: &mut PacketMemory, bytes: &[u8]) -> Partial {
         let (head, tail) = bytes.split_at(bytes.len().min(1792));
         let fill = |mem: &mut PacketMemory, at: usize, bytes: &[u8]| {
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(again, bytes);
         let continued: Vec<bool> = chunks.iter().map(|(_, part)| part.continued).collect();
         assert_eq!(continued, [true, true, true, true, false]);
-        // Another frame finds no large chunk, a second copy no chunk, and nothing is lost by that.
+        // Another frame finds no large chunk, and a second copy no chunk; neither loses a chunk.
         let second = join(&mut mem, &bytes[..2000]);
         assert_eq!((second.lost, second.len), (Some(Lost::NoMemory), 2000));
         mem.free(second.buf);

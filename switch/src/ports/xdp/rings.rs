@@ -1,33 +1,33 @@
-//! How many entries a port's rings have: what packet memory promises the port.
+//! Number of entries of a port's rings, by the share of packet memory that the port reserves.
 //!
-//! A chunk whose address is in a ring is the kernel's. A port asks packet memory for the chunks that its rings hold before it opens: so
-//! that it never stands there without a chunk to receive into because other ports have them all. Receiving has most of them: while the
-//! process is not run, frames wait there. What is sent is taken at once, so that ring is short.
+//! The kernel owns a chunk whose address is in a ring. A port reserves the chunks for its rings in packet memory before
+//! it opens, so that it always has chunks to receive into, even if other ports use all the others. Most are for
+//! receiving: while the process does not run, frames wait there. Sent frames are taken at once, so that ring is short.
 
 use wireyard_pipeline::packet::{PacketMemory, Promise};
 
 use crate::ports::sys::xsk::Xsk;
 use crate::ports::{PortError, PortSpec};
 
-/// Entries of a ring: as many as a driver hands over at a time (its NAPI budget), at least.
+/// Minimum number of entries of a ring: as many as a driver hands over at a time (its NAPI budget).
 pub(crate) const RING_MIN: u32 = 64;
-/// Entries for receiving where nobody says otherwise.
+/// Default number of entries for receiving.
 pub(crate) const RECEIVE_DEFAULT: u32 = 1024;
-/// Entries for receiving, at most.
+/// Maximum number of entries for receiving.
 pub(crate) const RECEIVE_MAX: u32 = 1 << 16;
-/// Entries for sending, at most.
+/// Maximum number of entries for sending.
 const SEND_MAX: u32 = 512;
-/// Chunks of the smallest rings.
+/// Chunks for the smallest rings.
 pub(crate) const CHUNKS_MIN: u32 = 2 * RING_MIN;
 
-/// The size of a port's rings.
+/// The sizes of a port's rings, with its reservation.
 #[derive(Debug)]
 pub(super) struct Rings {
     pub(super) entries: Entries,
     _promise: Promise,
 }
 
-/// Chunks that a port holds for receiving, and for sending.
+/// Maximum number of chunks that a port holds for receiving, and for sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entries {
     pub(super) receive: u32,
@@ -35,28 +35,28 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// Of so many chunks: a quarter for sending, as a power of two.
+    /// The division of `chunks` chunks: a quarter for sending, as a power of two.
     fn of(chunks: u32) -> Entries {
         let send = 1 << (chunks / 4).clamp(RING_MIN, SEND_MAX).ilog2();
         Entries { receive: chunks.saturating_sub(send).clamp(RING_MIN, RECEIVE_MAX), send }
     }
 }
 
-/// Chunks of the rings of a port that receives with so many entries.
+/// Chunks for the rings of a port with `receive` entries for receiving.
 pub(crate) fn chunks_for(receive: u32) -> u32 {
     receive + SEND_MAX.min(1 << (receive / 3).max(RING_MIN).ilog2())
 }
 
-/// Entries for receiving of a port whose rings have so many chunks.
+/// Entries for receiving of a port with `chunks` chunks for its rings.
 pub(crate) fn entries_of(chunks: u32) -> u32 {
     Entries::of(chunks).receive
 }
 
 impl Rings {
-    /// What a port gets that is being opened.
+    /// Reserves the rings of a port that is being opened.
     ///
     /// # Errors
-    /// Packet memory has not even the least left.
+    /// Packet memory has less than the minimum left.
     pub(super) fn on(mem: &PacketMemory, spec: &PortSpec) -> Result<Rings, PortError> {
         let wanted =
             spec.ring.map_or(mem.default_share().min(chunks_for(RECEIVE_DEFAULT)), chunks_for);
@@ -78,12 +78,12 @@ impl Rings {
         Ok(Rings { entries: Entries::of(promise.chunks()), _promise: promise })
     }
 
-    /// How many more chunks may be held for receiving.
+    /// Number of further chunks that may be held for receiving.
     pub(super) fn receive_room(&self, xsk: &Xsk) -> u32 {
         self.entries.receive.saturating_sub(xsk.receiving())
     }
 
-    /// How many more chunks may be held for sending.
+    /// Number of further chunks that may be held for sending.
     pub(super) fn send_room(&self, xsk: &Xsk) -> u32 {
         self.entries.send.saturating_sub(xsk.sending())
     }

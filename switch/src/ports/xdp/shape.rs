@@ -1,7 +1,7 @@
-//! Where frames lie: packet memory's chunks against the UMEM's, which are a page at most.
+//! The layout of frames: packet memory's chunks against the UMEM's, which are at most a page.
 //!
-//! The UMEM is the chunks of the configured size. Large chunks are not in it, so that nothing pins them: a frame in one is copied
-//! into others to be sent.
+//! The UMEM is the chunks of the configured size. Large chunks are not in it, so that they are not pinned: a frame in
+//! one is copied into others to be sent.
 
 use wireyard_pipeline::packet::PacketMemory;
 
@@ -25,7 +25,7 @@ pub(super) struct Shape {
     frame_chunk_bytes: u32,
     /// A power of two, at most a page and at most `chunk_bytes`.
     pub(super) umem_chunk_bytes: u32,
-    /// Headroom that the memory has beyond the kernel's own.
+    /// Headroom of the memory beyond the kernel's own.
     pub(super) extra_headroom_bytes: u32,
 }
 
@@ -33,7 +33,7 @@ impl Shape {
     /// The shape of `mem`, if it can be a UMEM.
     ///
     /// # Errors
-    /// Why not, and what to do.
+    /// The reason, and what to do.
     pub(super) fn of(mem: &PacketMemory) -> Result<Shape, String> {
         let config = mem.config();
         let umem_chunk_bytes = config.chunk_bytes.min(UMEM_CHUNK_BYTES_MAX);
@@ -63,17 +63,17 @@ impl Shape {
         })
     }
 
-    /// The longest frame that arrives in one part.
+    /// Length of the longest frame that arrives in one part.
     pub(super) fn one_part_bytes(&self) -> u32 {
         self.umem_chunk_bytes - XDP_HEADROOM_BYTES - self.extra_headroom_bytes
     }
 
-    /// The longest frame that can be put together in one chunk of packet memory.
+    /// Length of the longest frame that can be joined in one chunk of packet memory.
     pub(super) fn frame_bytes_max(&self) -> u32 {
         self.frame_chunk_bytes - XDP_HEADROOM_BYTES - self.extra_headroom_bytes
     }
 
-    /// Where the kernel puts the start of a frame in a chunk.
+    /// Offset at which the kernel stores the start of a frame in a chunk.
     pub(super) fn data_offset(&self) -> usize {
         (XDP_HEADROOM_BYTES + self.extra_headroom_bytes) as usize
     }
@@ -84,7 +84,7 @@ impl Shape {
         frame.buf.index() >= self.chunks
     }
 
-    /// UMEM chunks that a frame touches, in its place, or once it is copied there.
+    /// Number of UMEM chunks that a frame touches, where it is, or after a copy for a frame in a large chunk.
     #[inline]
     pub(super) fn parts(&self, frame: &TxFrame) -> u32 {
         if self.is_outside(frame) {
@@ -95,7 +95,7 @@ impl Shape {
         ((last >> self.umem_shift) - (start >> self.umem_shift)) as u32 + 1
     }
 
-    /// True if the kernel can send the frame from where it lies.
+    /// True if the kernel can send the frame from where it is.
     pub(super) fn sends_in_place(&self, frame: &TxFrame, multi_buffer: bool) -> bool {
         let umem = u64::from(self.umem_chunk_bytes);
         let first = umem - (u64::from(frame.data_off) & (umem - 1));

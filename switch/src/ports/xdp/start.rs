@@ -1,4 +1,4 @@
-//! Bringing AF_XDP up on an interface: which mode works, and what to say if none does.
+//! Starts AF_XDP on an interface: selects the mode that works, and explains the error if none does.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,18 +19,18 @@ use crate::ports::sys::xsk::{Xsk, XskConfig};
 use crate::ports::watch::{Watch, failed};
 use crate::sync;
 
-/// The program on an interface, which feeds the sockets of all queues of a port.
+/// The program on an interface, which serves the sockets of all queues of a port.
 pub(super) struct Program {
     attachment: Attachment,
     map: SocketMap,
-    /// The interface.
+    /// Index of the interface.
     index: u32,
     multi_buffer: bool,
-    /// A card drops frames for other addresses before any program sees them.
+    /// Otherwise a network card drops frames for other addresses before the program runs.
     _promiscuous: OwnedFd,
 }
 
-/// A running socket with the program that feeds it. The program goes first.
+/// A running socket with its program. The program is dropped first.
 pub(super) struct Live {
     program: Arc<Program>,
     pub(super) xsk: Xsk,
@@ -39,32 +39,32 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Ends it. The chunks come back that the kernel had.
+    /// Closes the socket. Returns the chunks that the kernel had.
     pub(super) fn close(self) -> Vec<Buf> {
-        // The program first: it feeds the socket.
+        // The program first: it sends frames to the socket.
         drop(self.program);
         self.xsk.close()
     }
 
-    /// The program leaves VLAN tags before the frames.
+    /// True if the program stores VLAN tags before the frames.
     pub(super) fn stores_tags(&self) -> bool {
         self.program.attachment.stores_tags
     }
 }
 
-/// Which queue of its interface a port has, and what it shares with the other queues of the same port.
+/// The queue of its interface that a port has, and the state that it shares with the other queues of the same port.
 pub(super) struct Queue {
-    /// The queue.
+    /// Number of the queue.
     pub(super) number: u32,
-    /// The first queue of the port, which brings the program.
+    /// The first queue of the port, which attaches the program.
     first: u32,
-    /// Queues of the port.
+    /// Number of queues of the port.
     count: u32,
     shared: Arc<Mutex<Option<Arc<Program>>>>,
 }
 
 impl Queue {
-    /// The queues of a port, the first one first.
+    /// The queues of a port, in order.
     pub(super) fn of(first: u32, count: u32) -> Vec<Queue> {
         let shared = Arc::<Mutex<Option<Arc<Program>>>>::default();
         let queue = |number| Queue { number, first, count, shared: Arc::clone(&shared) };
@@ -75,13 +75,13 @@ impl Queue {
         *sync::lock(&self.shared) = program;
     }
 
-    /// The program on this interface, if it is there.
+    /// The program on this interface, if it is attached.
     fn program(&self, index: u32) -> Option<Arc<Program>> {
         let shared = sync::lock(&self.shared);
         shared.clone().filter(|program| program.index == index)
     }
 
-    /// The socket is closed: the program goes with the last one.
+    /// Called when the socket is closed: the program is detached with the last one.
     pub(super) fn stop(&self) {
         if self.number == self.first {
             self.share(None);
@@ -89,8 +89,8 @@ impl Queue {
     }
 }
 
-/// Modes from the best to the least, as (mode, multi-buffer). A program without multi-buffer also
-/// makes a veth peer cut its own segments (GSO), so it is preferred.
+/// Modes from best to worst, as (mode, multi-buffer). A program without multi-buffer also makes a veth peer cut its own
+/// segments (GSO), so it is preferred.
 const MODES: [(XdpMode, bool); 4] = [
     (XdpMode::Native, false),
     (XdpMode::Native, true),
@@ -98,14 +98,14 @@ const MODES: [(XdpMode, bool); 4] = [
     (XdpMode::Generic, true),
 ];
 
-/// A socket that was closed holds its queue for a moment: how often and how long to wait.
+/// A closed socket occupies its queue for a moment longer: number of tries, and time between them.
 const BUSY_TRIES: u32 = 50;
 const BUSY_WAIT: Duration = Duration::from_millis(2);
 
-/// Starts AF_XDP on a queue, with the program if it is the first one of its port.
+/// Starts AF_XDP on a queue, and attaches the program if it is the first one of its port.
 ///
 /// # Errors
-/// What failed in the last mode, with the way out; another queue than the first waits for that one.
+/// The error in the last mode, with the remedy; a queue other than the first fails until that one has started.
 pub(super) fn start(
     watch: &Watch,
     found: &Interface,
@@ -147,7 +147,7 @@ fn config_of(
     }
 }
 
-/// Starts it in the best mode that works, and says so if that is not the native one.
+/// Starts the first queue in the best mode that works, with a message if that is not the native one.
 fn start_first(
     watch: &Watch,
     found: &Interface,
@@ -183,7 +183,7 @@ fn start_first(
                 };
                 return Ok((live, notice.into_iter().collect()));
             }
-            // Another mode does not help against these.
+            // No other mode helps against these.
             Err((doing, error)) if is_final(&error) => {
                 return Err(explain(watch, doing, error, found, shape));
             }
@@ -240,7 +240,7 @@ fn explain(
     shape: &Shape,
 ) -> PortError {
     let (name, mtu) = (watch.interface(), found.mtu_bytes);
-    // Of frames in one part.
+    // For frames in one part.
     let fits = shape.one_part_bytes() - HEADER_BYTES;
     let help = match source.raw_os_error() {
         Some(libc::ENOMEM | libc::ENOBUFS | libc::EPERM | libc::EACCES)
@@ -281,7 +281,7 @@ fn explain(
     PortError::Io { port: watch.port().to_owned(), doing, source, help }
 }
 
-/// What may help where the driver refuses native XDP.
+/// The remedy where the driver refuses native XDP.
 fn instead(name: &str, (_, error): &Failure) -> String {
     match error.raw_os_error() {
         // drivers/net/veth.c, veth_xdp_set: fewer receive queues than the peer has transmit queues.
@@ -292,7 +292,8 @@ fn instead(name: &str, (_, error): &Failure) -> String {
     }
 }
 
-/// Rather another kind of port than one that loses tags. `native` is why the driver refuses native XDP, if it does.
+/// The error for an interface that would lose tags: another kind of port is better. `native` is the driver's error for
+/// native XDP, if any.
 fn tags_are_lost(watch: &Watch, native: Option<&Failure>) -> PortError {
     let name = watch.interface();
     let help = match native {

@@ -25,7 +25,7 @@ fn the_lender_is_told_when_the_last_bit_has_left() {
     let now = Time::from_ns(1_000);
     let charge = lender.charge_shared(now, PortId(0), GROUP, 1500).unwrap();
     assert!(lender.retain_shared(charge));
-    // Two packets of one memory, in the borrower's queue: one charge, returned twice.
+    // Two packets of one memory in the borrower's queue: one charge, returned twice.
     for _ in 0..2 {
         let memory = borrower.borrow_shared(5, charge).unwrap();
         borrower.enqueue_copy(now, 1500, memory, &to(GROUP, 1500)).unwrap();

@@ -1,4 +1,5 @@
-//! Packets that depart at once against packets that are queued and chosen: the same traffic, the same everything.
+//! Compares packets that depart at once with packets that are queued and chosen: the same traffic must give the same
+//! state.
 
 use std::cell::Cell;
 
@@ -26,13 +27,13 @@ fn ops() -> impl Strategy<Value = Op> {
             Op::Packet { ingress, egress, queue, bytes, ect, abort: n < 20 }
         }),
         3 => outside().prop_map(Op::Outside),
-        // As often long enough for a port to stand idle as not.
+        // Half of the time long enough for a port to become idle.
         12 => (0u64..4_000).prop_map(|ns| Op::Later { ns }),
     ]
 }
 
-/// Ports with everything that a packet may meet: strict queues, weights, guaranteed rates, marks at either end, a little
-/// memory and a lossless class; the first has a watchdog, the last one is shaped.
+/// Ports with everything that can affect a packet: strict queues, weights, guaranteed rates, marks at enqueue and
+/// dequeue, little memory and a lossless class; the first has a watchdog, the last one is shaped.
 fn traffic() -> Tm<u32> {
     let curve = |kmax| Curve::new(500, kmax, Probability::percent(60).unwrap());
     let wred = |decide_at| WredConfig {
@@ -71,12 +72,12 @@ fn traffic() -> Tm<u32> {
     manager([(30_000, 8_000), (30_000, 0)], &[watched, config, shaped])
 }
 
-/// A traffic manager with what came out of it.
+/// A traffic manager with its output.
 struct Side {
     tm: Tm<u32>,
     /// Packets may depart at once.
     cuts: bool,
-    /// Packets that departed with their time on the wire.
+    /// Packets whose time on the wire was known at departure.
     uncontended: u32,
     out: Vec<String>,
 }
@@ -101,7 +102,7 @@ impl Side {
 
     fn offer(&mut self, now: Time, arrival: &Arrival, abort: bool) {
         let packet = arrival.bytes;
-        // Some packets are followed by others, and what egress would drop does not leave it unchanged.
+        // Some packets are followed by others; a packet that egress drops is not unchanged.
         let last = self.cuts && !arrival.bytes.is_multiple_of(25);
         let terms = Terms { last, unchanged: !abort, ..Terms::default() };
         match self.tm.offer(now, &Arrival { terms, ..*arrival }) {
@@ -123,7 +124,7 @@ impl Side {
         }
     }
 
-    /// One memory for two ports.
+    /// Sends copies with one memory to two ports.
     fn copy(&mut self, now: Time, bytes: u32) {
         let charge = self.tm.charge_shared(now, PortId(0), 3, bytes);
         self.out.push(format!("{:?}", charge.map(drop)));
@@ -167,14 +168,14 @@ impl Side {
         self.serve(now, false);
     }
 
-    /// Everything that can be seen from outside. A copy is read: reading does not end deferred accounting.
+    /// All state visible from outside, read from a copy: reading from it does not end deferred accounting.
     fn seen(&mut self, now: Time) -> Vec<String> {
         let mut seen = std::mem::take(&mut self.out);
         while let Some(event) = self.tm.next_event() {
             seen.push(format!("{event:?}"));
         }
         seen.push(format!("{:?}", self.tm.next_effect()));
-        // What has left is known to have left only when it is accounted.
+        // The end of a frame that has left may be a deadline only until it is accounted.
         let next = Some(self.tm.clone().next_deadline()).filter(|due| !due.is_by(now));
         seen.push(format!("{next:?}"));
         let mut tm = self.tm.clone();
@@ -202,7 +203,7 @@ proptest! {
     }
 }
 
-/// The same for few routes and long pauses, where frames are uncontended.
+/// Like the test above, for few routes and long pauses, where frames are uncontended.
 #[test]
 fn uncontended_packets_are_as_those_that_were_queued() {
     let uncontended = Cell::new(0);
@@ -212,7 +213,7 @@ fn uncontended_packets_are_as_those_that_were_queued() {
         let mut now = Time::ZERO;
         for op in ops {
             now += Span::from_ns(match op {
-                // Nearly always after the one before it has left.
+                // Nearly always after the packet before it has left.
                 Op::Packet { bytes, .. } if bytes % 7 != 0 => 2_500,
                 Op::Later { ns } => ns,
                 _ => 300,
@@ -226,7 +227,7 @@ fn uncontended_packets_are_as_those_that_were_queued() {
     assert!(uncontended.get() > 2_000, "{} were uncontended", uncontended.get());
 }
 
-/// Packets of nearly one route, one after the other.
+/// Packets mostly of one route, one after the other.
 fn one_route() -> impl Strategy<Value = Op> {
     let queue = prop::sample::select(vec![0u8, 3, 3, 3, 3, 3, 7, 4, 4, 1]);
     let packet = (0u16..20, queue, 1u32..2_400, any::<u8>());
@@ -249,8 +250,8 @@ fn one_route() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Offers a packet that nothing follows and that egress leaves as it is; commits it where that is due. `Ok`: it departed, with its time on
-/// the wire known at once or not; it waits otherwise.
+/// Offers a packet that is the last of its instant and that egress leaves unchanged, and commits it if needed.
+/// `Ok(Some(_))`: it departed, with its time on the wire known at once or not; `Ok(None)`: it waits.
 fn send(tm: &mut Tm<u32>, now: Time, arrival: &Arrival) -> Result<Option<bool>, DropReason> {
     let terms = Terms { last: true, unchanged: true, ..Terms::default() };
     match tm.offer(now, &Arrival { terms, ..*arrival }) {
@@ -279,7 +280,7 @@ fn deferred_frames_are_accounted_when_they_are_read() {
         deferred += u32::from(send(&mut tm, now, &to(3, bytes)).unwrap().unwrap());
         now += Span::from_us(1);
     }
-    // The first, and the first of those that were longer, took the full path.
+    // The first packet, and the first of those that were longer, took the full path.
     assert_eq!(deferred, 3);
     tm.view(now);
     let port = tm.seen().port(PortId(1)).unwrap();
@@ -289,7 +290,7 @@ fn deferred_frames_are_accounted_when_they_are_read() {
     assert_eq!(port.groups[3].counters.released, Count { packets: 5, bytes: 4_900 });
     tm.seen().audit().unwrap();
 
-    // On the wire: charged until it has left, for whoever reads meanwhile.
+    // A frame on the wire stays charged until it has left, for any reader.
     assert_eq!(send(&mut tm, now, &to(3, 1_000)), Ok(Some(true)));
     assert_eq!(tm.next_effect(), Deadline::NEVER);
     assert_eq!(tm.next_deadline(), Deadline::at(now + Span::from_ps(1_024 * 80)));
@@ -350,7 +351,7 @@ fn where_something_is_counted_or_discarded_every_packet_takes_the_full_path() {
     assert!(!is_deferred(&mut tm, 4).0 && !is_deferred(&mut tm, 4).0, "{metered}");
     assert!(!is_deferred(&mut tm, 3).0 && is_deferred(&mut tm, 3).0);
 
-    // A storm on the ingress port: its peer pauses it, and does not stop.
+    // A storm on the ingress port: its peer keeps it paused, and itself does not stop.
     let (_, now) = is_deferred(&mut tm, 3);
     let frame = PfcFrame { vector: 1 << 3, quanta: [Quanta::MAX; CLASSES] };
     tm.pfc_received(now, PortId(0), &frame);

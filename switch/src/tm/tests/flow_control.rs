@@ -49,7 +49,7 @@ fn link() -> HeadroomInput {
     }
 }
 
-/// A peer with a slow response, a cable, and a switch whose lossless group we watch.
+/// A peer with a slow response, a cable, and a switch with the observed lossless group.
 struct Fabric {
     peer: Tm<u32>,
     switch: Tm<u32>,
@@ -58,7 +58,7 @@ struct Fabric {
     to_peer: VecDeque<(Time, PfcFrame)>,
     lost: u64,
     arrived: u64,
-    /// Start a jumbo frame of our own at the instant the first frame arrives.
+    /// Starts a jumbo frame of the switch's own at the instant the first frame arrives.
     busy_at_first: bool,
 }
 
@@ -124,14 +124,14 @@ impl Fabric {
         self.lost += u64::from(self.switch.enqueue(now, bytes, &to(CLASS, bytes)).is_err());
     }
 
-    /// Turns flow control events into frames of 60 bytes on port 0.
+    /// Sends flow control events as frames of 60 bytes on port 0.
     fn say(&mut self, now: Time) {
         while let Some(event) = self.switch.next_event() {
             let Event::FlowControl { port: PortId(0), frame: FlowControlFrame::Pfc(frame) } = event
             else {
                 panic!("unexpected {event:?}");
             };
-            // The integer that stands for the packet carries class and pause time: one class, two bytes.
+            // The integer that stands for the packet encodes the pause time: one class, two bytes.
             let quanta = u32::from(frame.quanta[usize::from(CLASS)].get());
             assert_eq!(frame.vector, 1 << CLASS);
             self.switch.send_control(now, PortId(0), quanta, CONTROL).unwrap();
@@ -154,7 +154,7 @@ impl Fabric {
     }
 }
 
-/// Fills headroom in the worst way: our jumbo starts when XOFF is decided, the peer's last jumbo starts
+/// Fills headroom in the worst way: the switch's own jumbo starts when XOFF is decided, the peer's last jumbo starts
 /// one byte time before it must stop. Returns packets lost and the headroom used.
 fn worst_case(headroom_bytes: u64) -> (u64, u64) {
     let needed = link().compute();
@@ -234,7 +234,7 @@ fn xoff_is_refreshed_at_half_its_time_and_lossy_classes_are_not_paused() {
         tm.advance(Time::from_ps(n * half));
         assert_eq!((tm.next_event(), tm.next_event()), (said(xoff), None));
     }
-    // Whoever comes late by many of them says it once.
+    // A caller that is late by many refreshes sends one.
     let late = Time::from_ps(200 * half);
     tm.advance(late);
     assert_eq!((tm.next_event(), tm.next_event()), (said(xoff), None));
@@ -251,7 +251,8 @@ fn xoff_is_refreshed_at_half_its_time_and_lossy_classes_are_not_paused() {
     tm.seen().audit().unwrap();
 }
 
-/// A caller who goes by effects is not called for memory alone, but for what waits behind a frame, and for a peer that may resume.
+/// A caller that follows `next_effect` is not called only to free memory, but for packets behind a frame, and for a
+/// peer that may resume.
 #[test]
 fn the_end_of_a_frame_is_an_effect_only_where_it_can_be_seen() {
     let ingress = lossless_port(100, 3_000, 100_000, Xon::AtBytes(0));
@@ -268,7 +269,7 @@ fn the_end_of_a_frame_is_an_effect_only_where_it_can_be_seen() {
     tm.enqueue(Time::ZERO, 1_000, &to(CLASS, 1_000)).unwrap();
     assert_eq!(tm.next_effect(), Deadline::at(first), "a packet waits for the link");
     drain(&mut tm, first, Time::MAX);
-    // All of it is charged, so its peer is paused; when it has left, to go on.
+    // All bytes are charged, so the peer is paused; it resumes when they have left.
     let now = Time::from_ns(10_000);
     let last = send(&mut tm, now, 4_000);
     assert!(tm.has_events() && tm.next_event().is_some());
@@ -376,7 +377,7 @@ fn the_watchdog_detects_drops_and_restores() {
     assert_eq!(drops, 5);
     let refused = tm.enqueue(at(250), 1, &to(CLASS, 1_000)).unwrap_err();
     assert_eq!(refused.reason, DropReason::WatchdogStorm);
-    // What its own peer sends in that class is discarded too; other classes pass.
+    // Packets of its own peer in that class are discarded too; other classes pass.
     let inward = Arrival { ingress: PortId(1), egress: PortId(0), ..to(CLASS, 1_000) };
     assert_eq!(tm.enqueue(at(250), 1, &inward).unwrap_err().reason, DropReason::WatchdogStorm);
     assert!(tm.enqueue(at(250), 1, &to(0, 1_000)).is_ok());
@@ -409,7 +410,7 @@ fn the_watchdog_may_forward_or_only_tell() {
 fn a_queue_that_makes_progress_is_no_storm() {
     let mut tm = watched(StormAction::Drop);
     let mut now = Time::ZERO;
-    // Paused most of the time, one frame now and then.
+    // Paused most of the time, with one frame now and then.
     for n in 0..20 {
         let until = now + Span::from_ms(90);
         storm(&mut tm, now, until);
@@ -439,7 +440,7 @@ fn a_cyclic_buffer_dependency_shows_as_a_cycle() {
     assert_eq!(super::super::pfc::find_cycle(&graph), Some(vec![PortId(0), PortId(1)]));
 }
 
-/// Pauses that were asked for since the last call, as quanta of the class.
+/// Pauses sent since the last call, as quanta of the class.
 fn pauses(tm: &mut Tm<u32>) -> Vec<Quanta> {
     let events = std::iter::from_fn(|| tm.next_event());
     let quanta = events.filter_map(|event| match event {
@@ -451,7 +452,7 @@ fn pauses(tm: &mut Tm<u32>) -> Vec<Quanta> {
     quanta.collect()
 }
 
-/// What came in by the port that was removed still fills the headroom: the new peer has to stop before it sends.
+/// Packets received by the removed port still fill the headroom: the new peer has to stop before it sends.
 #[test]
 fn a_port_that_is_added_again_pauses_its_peer_at_once() {
     let config = || lossless_port(100, 4_000, 20_000, Xon::AtBytes(2_000));

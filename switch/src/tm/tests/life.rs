@@ -1,4 +1,4 @@
-//! Delays, holds, copies, control frames, ports that come and go.
+//! Delays, holds, copies, control frames, ports that are removed and added.
 
 use super::*;
 

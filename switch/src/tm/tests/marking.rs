@@ -1,4 +1,4 @@
-//! Open-loop marking (SONiC ECN accuracy test plan, dcqcn.md 4.6): block, fill, unblock, look.
+//! Open-loop marking (SONiC ECN accuracy test plan, dcqcn.md 4.6): block, fill, unblock, count.
 
 use super::*;
 
@@ -42,7 +42,7 @@ const CASES: [Case; 5] = [
 ];
 
 impl Case {
-    /// Mean and variance of the CE count; `position` gives the depth that packet i (from 1) sees.
+    /// Mean and variance of the CE count; `position` returns the depth at which packet i (from 1) is decided.
     fn oracle(&self, position: impl Fn(u64) -> u64) -> (f64, f64) {
         let (mut mean, mut variance) = (0.0, 0.0);
         for i in 1..=self.packets {
@@ -151,7 +151,7 @@ fn without_ect_wred_drops_or_leaves_alone() {
         tm.seen().audit().unwrap();
         match (not_ect, decide_at) {
             (NotEct::Pass, _) => assert_eq!((dropped, refused), (0, 0)),
-            // Depth 6 and more at enqueue; reds never chosen. Each drop keeps the queue at that depth.
+            // Depth 6 and more at enqueue; reds are never chosen. Each drop keeps the queue at that depth.
             (NotEct::Drop, DecideAt::Enqueue) => assert_eq!((dropped, refused), (16, 16)),
             // Depth after removal above 5: all greens among the first 24.
             (NotEct::Drop, DecideAt::Dequeue) => {
@@ -178,7 +178,7 @@ fn marks_are_counted_by_depth_for_who_asks() {
         tm.enqueue(Time::ZERO, 1_000, &Arrival { ect, ..to(3, 1_000) }).unwrap();
     }
     drain(&mut tm, Time::ZERO, Time::MAX);
-    // Depths 12 to 1 KB behind the packets with ECT: marked above 5; from 8 KB on it is one bucket.
+    // Depths of 1 to 12 KB behind the packets with ECT: marked above 5; from 8 KB on it is one bucket.
     let counted = tm.marking(PortId(1), 3).unwrap().buckets();
     assert_eq!(counted, [(1, 0), (2, 0), (2, 0), (2, 2), (5, 5)]);
     tm.set_wred(PortId(1), 3, WredConfig { curves: [None; 3], ..tm.wred(PortId(1), 3).unwrap() });

@@ -1,4 +1,4 @@
-//! Random traffic against a model that keeps a list of packets and adds up from scratch each time.
+//! Random traffic against a model with a list of packets, which computes all sums from it each time.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A class in a pool, the slow way.
+/// A class in a pool, computed without incremental state.
 #[derive(Clone, Copy)]
 struct Class {
     reserved: u64,
@@ -163,7 +163,7 @@ proptest! {
         }
     }
 
-    /// Whatever happens, everything that was admitted leaves once nothing holds it back.
+    /// After any events, every admitted packet leaves once nothing delays it.
     #[test]
     fn nothing_is_stuck(ops in prop::collection::vec(ops(), 1..250)) {
         let mut tm = manager([(50_000, 0), (50_000, 0)], &[random_port(), random_port(), random_port()]);

@@ -68,7 +68,7 @@ fn catching_up_has_a_bound_and_no_frame_starts_before_it_arrived() {
     tm.seen().audit().unwrap();
 }
 
-/// What the far end takes at once is not exceeded, however late the caller comes; the rate goes on from there.
+/// A late caller never sends more frames at once than the far end can take; the rate holds from then on.
 #[test]
 fn a_late_caller_sends_no_more_frames_at_once_than_it_may() {
     let mut config = port(100);
@@ -86,14 +86,14 @@ fn a_late_caller_sends_no_more_frames_at_once_than_it_may() {
         }
         sent
     };
-    // Five that are late, and one that is not; each lasts 120 ns.
+    // Five late ones, and one on time; each lasts 120 ns.
     assert_eq!(sent_at(&mut tm, Time::from_ns(50_000)), 6);
     assert_eq!(sent_at(&mut tm, Time::from_ns(50_100)), 0);
     assert_eq!(sent_at(&mut tm, Time::from_ns(50_360)), 3);
     tm.seen().audit().unwrap();
 }
 
-/// Slots are kept for what comes after XOFF: lossless groups stop their peers, others are turned away.
+/// Slots are kept for packets after XOFF: lossless groups stop their peers, other groups are refused.
 #[test]
 fn few_slots_stop_lossless_groups_and_turn_others_away() {
     let mut lossless = port(100);
@@ -160,7 +160,7 @@ fn the_final_length_pays_and_a_drop_in_egress_costs_no_link_time() {
     // Encapsulated to 1976 bytes: 2000 on the wire, 160 ns.
     let transmission = tm.commit(Time::ZERO, PortId(1), 1_976).unwrap();
     assert_eq!(transmission.end, Time::from_ns(160));
-    // The buffer is held until the last bit has left.
+    // The buffer stays charged until the last bit has left.
     assert_eq!(tm.seen().pool(EGRESS).unwrap().shared, 2_000);
     tm.advance(Time::from_ns(159));
     assert_eq!(tm.seen().pool(EGRESS).unwrap().shared, 2_000);

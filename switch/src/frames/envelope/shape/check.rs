@@ -1,7 +1,7 @@
-//! What a received frame must be up to its BTH, and behind its body, and whom its headers name.
+//! Checks of a received frame up to its BTH and after its body, and the addresses in its headers.
 //!
-//! What is the same in every right frame of a shape is compared as words, which is all that a right frame needs; only a frame
-//! that differs is looked at field by field, to say why. Not here: what is in BTH and extended headers.
+//! The fixed fields of a shape are compared as words, which is sufficient for a valid frame; only a frame that differs
+//! is checked field by field, to find the reason. BTH and extended headers are not checked here.
 
 use wireyard_pipeline::externs::checksum::Sum;
 
@@ -11,33 +11,33 @@ use super::super::super::layout::Slot;
 use super::super::slots::{LrhSlots, UdpSlots};
 use super::*;
 
-/// Shortest Ethernet frame without FCS, to which a carrier may pad an InfiniBand packet.
+/// Minimum length of an Ethernet frame without FCS, to which a carrier may pad an InfiniBand packet.
 const FRAME_BYTES_MIN: usize = 60;
 /// ECN field "congestion experienced".
 const CE: u64 = 3;
 
-/// What 8 bytes of every right frame are, where the mask has ones.
+/// The value of 8 bytes of every valid frame, where the mask has ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FixedWord {
-    /// Which 8 bytes.
+    /// Index of the word of 8 bytes.
     index: usize,
     mask: u64,
     bytes: u64,
 }
 
-/// What the headers in front of a BTH say.
+/// Properties of a packet from the headers in front of its BTH.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::frames) struct Network {
-    /// Where body and pad end.
+    /// End of body and pad.
     pub(in crate::frames) body_end: usize,
     /// The receiver, in the form of [`Address::dst`].
     pub(in crate::frames) dst: u128,
-    /// IP says "congestion experienced".
+    /// The ECN field of the IP header is "congestion experienced".
     pub(in crate::frames) ip_ce: bool,
 }
 
 impl Shape {
-    /// What [`Self::check_fixed`] and the type in front ask for, as words to compare with.
+    /// The values that [`Self::check_fixed`] and the type in front require, as words to compare.
     pub(super) fn fixed_words(&self) -> Vec<FixedWord> {
         let (mut mask, mut bytes) = ([0; HEAD_BYTES_MAX], [0; HEAD_BYTES_MAX]);
         let mut is = |slot: Slot, value: u64| {
@@ -83,7 +83,8 @@ impl Shape {
         words.filter(|word| word.mask != 0).collect()
     }
 
-    /// True for a frame of this link that has the shape's types and passes [`Self::check_fixed`], found out by comparing words.
+    /// True for a frame of this link with the shape's types that passes [`Self::check_fixed`], by a comparison of
+    /// words.
     pub(in crate::frames) fn holds(&self, link: LinkType, frame: &[u8]) -> bool {
         let own_link = match self.front {
             Front::Ethernet(..) => LinkType::Ethernet,
@@ -99,7 +100,7 @@ impl Shape {
             && self.fixed.iter().all(is_right)
     }
 
-    /// Checks what is the same in every right frame, field by field: says why [`Self::holds`] does not.
+    /// Checks the fixed fields one by one, to find the reason why [`Self::holds`] is false.
     pub(in crate::frames) fn check_fixed(&self, frame: &[u8]) -> Result<(), Refused> {
         if frame.len() < self.head_bytes + self.trailer_bytes {
             return Err(Refused::TooShort);
@@ -143,7 +144,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Looks at the rest of the headers up to the BTH of a frame that passed [`Self::check_fixed`]: checks that lengths fit each
+    /// Checks the other headers before the BTH of a frame that passed [`Self::check_fixed`]: that lengths match each
     /// other, and the IPv4 checksum.
     pub(in crate::frames) fn network(&self, frame: &[u8]) -> Result<Network, Refused> {
         let end = match &self.front {
@@ -222,7 +223,7 @@ impl Shape {
         }
     }
 
-    /// Who sends a frame that is long enough to whom.
+    /// Sender and receiver of a frame that is long enough.
     pub(in crate::frames) fn address(&self, frame: &[u8]) -> Address {
         let mut address = Address::new(self.encap, Mac::default(), Mac::default(), 0, 0);
         match &self.front {
@@ -268,7 +269,7 @@ impl Shape {
         }
     }
 
-    /// The type of what follows the Ethernet header, or its tag.
+    /// The type after the Ethernet header, or after its tag.
     pub(in crate::frames) fn ether_type_of(&self, frame: &[u8]) -> u16 {
         match &self.front {
             Front::Ethernet(ethernet, tag) => {
@@ -278,7 +279,7 @@ impl Shape {
         }
     }
 
-    /// What follows the LRH.
+    /// The next header of the LRH.
     pub(in crate::frames) fn lnh_of(&self, frame: &[u8]) -> u64 {
         match &self.front {
             Front::Infiniband(lrh) => lrh.lnh.read(frame),
@@ -287,7 +288,7 @@ impl Shape {
     }
 }
 
-/// Where the ICRC of an InfiniBand packet ends. A carrier may have padded it to the shortest Ethernet frame.
+/// The end of the ICRC of an InfiniBand packet. A carrier may have padded the packet to the minimum Ethernet frame.
 fn check_pktlen(lrh: &LrhSlots, frame: &[u8]) -> Result<usize, Refused> {
     let end = lrh.pktlen.read(frame) as usize * 4;
     let wire = end + VCRC_BYTES;

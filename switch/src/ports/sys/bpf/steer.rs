@@ -1,8 +1,9 @@
-//! The program by which a TAP with several queues chooses one for each frame that the host sends: a hash of the flow.
+//! The program with which a TAP with several queues chooses one for each frame that the host sends: a hash of the flow.
 //!
-//! It hashes addresses, protocol and ports of IPv4, and addresses and ports of IPv6, in one direction; of a fragment no ports, so that all
-//! fragments of two hosts go one way. Everything else (ARP, other protocols, a tag that the host left in the frame) goes to the first queue. A frame
-//! that is too short for a load ends the program with 0, the first queue too.
+//! It hashes addresses, protocol and ports of IPv4, and addresses and ports of IPv6, in one direction; of a fragment it
+//! omits the ports, so that all fragments between two hosts use one queue. Everything else (ARP, other protocols, a tag
+//! that the host left in the frame) goes to the first queue. A frame that is too short for a load ends the program with
+//! 0, which is also the first queue.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,17 +27,17 @@ const JUMP: u8 = 0x05;
 const JUMP_EQUAL_CONSTANT: u8 = 0x15;
 const JUMP_NOT_CONSTANT: u8 = 0x55;
 
-/// Mixes what was loaded into register 0 into the hash in register 7, with the odd constant of register 9.
+/// Mixes the value in register 0 into the hash in register 7, with the odd constant in register 9.
 fn mix(code: &mut Vec<Instruction>) {
     code.push(instruction(XOR, 7, 0, 0, 0));
     code.push(instruction(MULTIPLY, 7, 9, 0, 0));
-    // The upper half goes into the lower: a product keeps the low bits of its factor apart from the others.
+    // Fold the upper half into the lower: the low bits of a product depend on the low bits of its factors only.
     code.push(instruction(MOVE, 1, 7, 0, 0));
     code.push(instruction(SHIFT_RIGHT_CONSTANT, 1, 0, 0, 32));
     code.push(instruction(XOR, 7, 1, 0, 0));
 }
 
-/// Loads words of the frame at fixed places and mixes each.
+/// Loads the words of the frame at fixed offsets and mixes each.
 fn mix_words(code: &mut Vec<Instruction>, places: &[i32]) {
     for place in places {
         code.push(instruction(LOAD_FRAME_WORD, 0, 0, 0, *place));
@@ -44,7 +45,7 @@ fn mix_words(code: &mut Vec<Instruction>, places: &[i32]) {
     }
 }
 
-/// A jump that is aimed when its target is known.
+/// A jump whose offset is set later, when its target is known.
 fn jump_later(code: &mut Vec<Instruction>, operation: u8, register: u8, constant: i32) -> usize {
     code.push(instruction(operation, register, 0, 0, constant));
     code.len() - 1
@@ -57,7 +58,7 @@ fn aim(code: &mut [Instruction], jump: usize) {
 
 fn program() -> Vec<Instruction> {
     let mut code = vec![
-        // Loads of the frame find it by register 6.
+        // Loads of frame bytes need the context in register 6.
         instruction(MOVE, 6, 1, 0, 0),
         instruction(MOVE_CONSTANT, 7, 0, 0, 0),
         instruction(LOAD_DOUBLE_IMMEDIATE, 9, 0, 0, 0x7f4a_7c15),
@@ -76,7 +77,7 @@ fn program() -> Vec<Instruction> {
     let tcp = jump_later(&mut code, JUMP_EQUAL_CONSTANT, 8, libc::IPPROTO_TCP);
     let no_ports = jump_later(&mut code, JUMP_NOT_CONSTANT, 8, libc::IPPROTO_UDP);
     aim(&mut code, tcp);
-    // The ports are behind the header, whose length is in words.
+    // The ports follow the header, whose length is in words.
     code.push(instruction(LOAD_FRAME_BYTE, 0, 0, 0, 14));
     code.push(instruction(AND_CONSTANT, 0, 0, 0, 0xf));
     code.push(instruction(SHIFT_LEFT_CONSTANT, 0, 0, 0, 2));
