@@ -71,6 +71,7 @@ fn a_switch_without_a_program_gets_one_from_its_controller() {
     let json =
         controller.push(SetAction::VerifyAndCommit, Some(config(b"{}".to_vec()))).unwrap_err();
     assert!(json.message().contains("no program for bmv2"), "{json}");
+    assert!(rig.switch.err().contains("a pushed program was refused"), "{}", rig.switch.err());
     // What scripts of bmv2 push, which read text.
     let text = captures.path().join("program.json");
     run(&["pack", crate::p4_controlled::PROGRAM, "-o", text.to_str().unwrap()]).expect(0, &[]);

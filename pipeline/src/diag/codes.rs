@@ -151,6 +151,8 @@ codes! {
     STALE_CHECKSUM = "W0109", "a header field that changes while its checksum stays";
     EMPTY_GROUP = "W0110", "a group without members";
     NOT_RUN_HERE = "W0111", "right P4-16 that does not run here";
+    NUMBER_CUT = "W0112", "a number that its type cannot hold";
+    NO_TRANSITION = "W0113", "a parser state without a transition";
 }
 
 #[cfg(test)]

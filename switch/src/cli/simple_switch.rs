@@ -82,9 +82,12 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
     if let Some(cpu) = target.cpu_port.filter(|cpu| *cpu != 0) {
         add("--cpu-port", cpu.to_string());
     }
+    if let Some(config) = &args.config {
+        words.extend(["--config".into(), config.clone().into_os_string()]);
+    }
     if target.priority_queues.is_some() {
         notes.push(
-            "--priority-queues: queues and their schedulers are those of a switch.yaml".into(),
+            "--priority-queues: queues and their schedulers are those of a switch.yaml (--config FILE)".into(),
         );
     }
     if args.thrift_port.is_some() {
@@ -137,9 +140,9 @@ fn start(args: &SimpleSwitchArgs, program: Option<&Path>) -> Result<Start, Strin
     }
     // What is wrong in it is reported where it is loaded.
     match pack::unpack(&blob, None) {
-        Err(why @ (pack::PackError::NotPacked | pack::PackError::Json)) => {
-            Err(format!("{name}: {why}; or name the P4 source itself"))
-        }
+        Err(
+            why @ (pack::PackError::NotPacked | pack::PackError::Json | pack::PackError::Syntax(_)),
+        ) => Err(format!("{name}: {why}; or name the P4 source itself")),
         _ => Ok(Start::Packed(blob)),
     }
 }

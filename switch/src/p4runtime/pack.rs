@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use prost::Message;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::diag::Rejected;
@@ -45,6 +46,9 @@ pub enum PackError {
         "the device configuration is JSON, and no program for bmv2, nor what `wireyard pack -o X.json` makes: those have `header_types`, `parsers` and `pipelines`, these `{AS_JSON}`"
     )]
     Json,
+    /// It begins as JSON does, and has an error of syntax.
+    #[error("the device configuration is no valid JSON: {0}")]
+    Syntax(serde_json::Error),
     /// It has an unsupported version.
     #[error(
         "the device configuration is a packed program of format {0}; this switch reads formats {FORMAT} and {FORMAT_P4}"
@@ -180,7 +184,8 @@ const JSON: &str = "device_config.json";
 
 fn bmv2(bytes: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> {
     if !std::str::from_utf8(bytes).is_ok_and(is_bmv2) {
-        return Err(PackError::Json);
+        let read = serde_json::from_slice::<IgnoredAny>(bytes);
+        return Err(read.err().map_or(PackError::Json, PackError::Syntax));
     }
     let loader = Loader::in_memory([(JSON, bytes)], LIBRARIES);
     let given = given.filter(|given| **given != P4Info::default()).map(described::info);
@@ -283,6 +288,8 @@ V1Switch(P(), C(), I(), E(), C(), D()) main;
         assert!(matches!(unpack(b" {\"header_types\": []}", None), Err(PackError::Json)));
         let json = br#"{"header_types": [], "parsers": [], "pipelines": []}"#;
         assert!(is_json(json) && matches!(unpack(json, None), Err(PackError::Rejected(_))));
+        let why = unpack(b"{\"a\": [],\n}", None).unwrap_err().to_string();
+        assert!(why.contains("no valid JSON") && why.contains("line 2 column 1"), "{why}");
         let wrap = |bytes: &[u8]| P4DeviceConfig { device_data: bytes.to_vec() }.encode_to_vec();
         assert!(matches!(unpack(&wrap(b"{}"), None), Err(PackError::Json)));
         let small = PackedProgram {

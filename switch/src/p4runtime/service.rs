@@ -7,7 +7,7 @@ use std::sync::{Arc, Once};
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::arbitration::{Arbitration, StreamId};
 use super::counts::{Kind, add};
@@ -47,7 +47,15 @@ impl Service {
         self.device.counts.request(kind, &answer);
         if let Err(status) = &answer {
             let (code, why) = (status.code(), status.message());
-            tracing::debug!(event = "refused", ?kind, ?code, "{kind:?} was refused: {why}");
+            // A wrong program is shown by default: scripts that push often do not print the status.
+            match (kind, code) {
+                (Kind::SetPipeline, Code::InvalidArgument) => {
+                    tracing::warn!(event = "refused", "a pushed program was refused: {why}");
+                }
+                _ => {
+                    tracing::debug!(event = "refused", ?kind, ?code, "{kind:?} was refused: {why}");
+                }
+            }
         }
         answer
     }

@@ -60,7 +60,12 @@ impl Checker<'_> {
             }
             Type::Function(_) | Type::Action(_) => self.overloaded(expr, callee, types, args),
             other => {
-                self.type_error(callee.span, format!("{other} cannot be called"));
+                let has_apply =
+                    matches!(other, Type::Table(_) | Type::Control(..) | Type::Parser(..));
+                let error = self.type_error(callee.span, format!("{other} cannot be called"));
+                if has_apply {
+                    error.help("write `.apply(..)` behind its name");
+                }
                 Type::Any
             }
         }

@@ -6,7 +6,9 @@ use num_bigint::BigInt;
 
 use super::super::tree::*;
 use super::check::Checker;
+use super::operator::{is_cut, wrapped};
 use super::{Const, StructType, Type};
+use crate::diag::codes;
 
 impl Checker<'_> {
     /// Checks that an expression that was typed can stand where `want` is wanted, and notes its type there.
@@ -17,7 +19,12 @@ impl Checker<'_> {
         }
         let (got, want) = (self.known(&got), self.known(want));
         if !self.misfit_part(expr, &want) {
-            self.type_error(expr.span, format!("expected {want}, found {got}"));
+            let text = format!("expected {want}, found {got}");
+            let are_bits = |ty: &Type| matches!(ty.base(), Type::Bit(_) | Type::Int(_));
+            let error = self.type_error(expr.span, text);
+            if are_bits(&got) && are_bits(&want) {
+                error.help(format!("a cast changes the width: `({want}) ..`"));
+            }
         }
         false
     }
@@ -122,8 +129,7 @@ impl Checker<'_> {
     /// A number that takes a width: it must be known, and is cut to fit.
     fn literal(&mut self, expr: &Expr, want: &Type) {
         if let Some(Const::Int(value)) = self.consts.get(&expr.id).cloned() {
-            let value = super::operator::wrapped(&value, want);
-            self.consts.insert(expr.id, Const::Int(value));
+            self.cut(expr, &value, want);
         }
         // Operands of infinite precision below take the width too where the value is not known.
         if !self.consts.contains_key(&expr.id)
@@ -132,6 +138,16 @@ impl Checker<'_> {
             self.converts(then, &Type::Integer, want);
             self.converts(other, &Type::Integer, want);
         }
+    }
+
+    /// Notes the value of a number of this type, with a warning where it is not what is written.
+    pub(super) fn cut(&mut self, expr: &Expr, value: &BigInt, ty: &Type) {
+        let cut = wrapped(value, ty);
+        if is_cut(value, ty) {
+            let text = format!("{value} does not fit into {ty}: it is cut to {cut}");
+            self.report.warning(codes::NUMBER_CUT, expr.span, text);
+        }
+        self.consts.insert(expr.id, Const::Int(cut));
     }
 
     fn list_converts(&mut self, expr: &Expr, parts: &[Type], dots: bool, want: &Type) -> bool {

@@ -82,7 +82,13 @@ impl Checker<'_> {
             }
         };
         match &state.next {
-            Transition::None => {}
+            Transition::None => {
+                let name = &state.name;
+                let text =
+                    format!("state `{}` has no transition: packets are rejected", name.value);
+                let warning = self.report.warning(codes::NO_TRANSITION, name.span, text);
+                warning.help("write `transition accept;` or `transition reject;`");
+            }
             Transition::To(to) => target(self, to),
             Transition::Select(select) => {
                 let types: Vec<Type> = select.keys.iter().map(|key| self.value(key)).collect();

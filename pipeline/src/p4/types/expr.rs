@@ -76,7 +76,7 @@ impl Checker<'_> {
             }
             Some((bits, true)) => Type::Int(bits),
         };
-        self.consts.insert(expr.id, Const::Int(wrapped(value, &ty)));
+        self.cut(expr, value, &ty);
         ty
     }
 

@@ -41,6 +41,14 @@ fn limits(ty: &Type) -> Option<(BigInt, BigInt)> {
     }
 }
 
+/// Whether a type cuts a number. A negative one for an unsigned type is its two's complement, which programs write on purpose.
+pub(super) fn is_cut(value: &BigInt, ty: &Type) -> bool {
+    limits(ty).is_some_and(|(low, high)| {
+        let least = if low.sign() == Sign::NoSign { -&high - 1 } else { low };
+        *value > high || *value < least
+    })
+}
+
 /// Most bits of a constant `int`, which has no width of its own.
 const NUMBER_BITS_MAX: u64 = 1 << 18;
 /// Most bytes of a constant string.

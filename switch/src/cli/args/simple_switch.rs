@@ -47,6 +47,9 @@ pub struct SimpleSwitchArgs {
     /// Taken for the sake of scripts: `wireyard trace` shows packets.
     #[arg(long, value_name = "BYTES")]
     pub dump_packet_data: Option<u64>,
+    /// A switch configuration, with queues for the ports; without one a port has the rate that tc(8) set for its interface. Not of bmv2.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub target: TargetArgs,

@@ -40,13 +40,21 @@ pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, Fa
             let socket = Socket::at(path, group).map_err(|e| format!("--control {e}"))?;
             Ok(Some(socket))
         }
-        Choice::Default => match Socket::named(program, group) {
+        Choice::Default => match Socket::named(&socket_name(args, program), group) {
             Ok(socket) => Ok(Some(socket)),
             Err(why) => {
                 tracing::warn!("no control socket: {why}; use --control PATH");
                 Ok(None)
             }
         },
+    }
+}
+
+/// The name of the socket: that of the program, or of the device where a controller pushes the program later.
+fn socket_name(args: &RunArgs, program: &str) -> String {
+    match args.start {
+        Start::Nothing => format!("device_{}", args.device_id),
+        Start::Program | Start::Packed(_) => program.to_owned(),
     }
 }
 
