@@ -1,4 +1,4 @@
-//! The syntax tree: what the YAML says, names unresolved, the position of everything kept.
+//! The syntax tree: the content of the YAML, names unresolved, with the position of everything.
 //!
 //! The front end ([`crate::source`]) decodes YAML and the strings in it into this form and reports
 //! what is malformed; it checks no name and no width. The checker ([`crate::check`]) reads it and
@@ -61,13 +61,13 @@ pub struct Unit {
     pub headers: Named<HeaderDecl>,
     /// `instances:`.
     pub instances: Named<InstanceDecl>,
-    /// `unions:` instances of which one is valid at most.
+    /// `unions:` instances of which at most one is valid.
     pub unions: Named<Vec<Name>>,
     /// `metadata:`.
     pub metadata: Named<MetaDecl>,
     /// `value_sets:`.
     pub value_sets: Named<ValueSetDecl>,
-    /// `errors:` parser errors of its own.
+    /// `errors:` parser errors that the program adds.
     pub errors: Vec<Name>,
     /// `parser:`.
     pub parser: Named<StateDecl>,
@@ -99,9 +99,9 @@ pub struct Unit {
     pub qos: QosDecl,
     /// `ids:` of objects, by name.
     pub ids: Named<u64>,
-    /// What control knows of a program that came from P4.
+    /// The origin of a program that came from P4, for the control plane.
     pub origin: Option<Box<Origin>>,
-    /// `linux:` what of the host's network stack goes where.
+    /// `linux:` the tables that hold the state of the host's network stack.
     pub linux: Named<MappingDecl>,
     /// `ingress:`.
     pub ingress: Option<Sp<Vec<Stmt>>>,
@@ -120,7 +120,7 @@ pub enum TypeRef {
     Named(Name),
 }
 
-/// How many there are of something: a number, or the name of a constant.
+/// A count: a number, or the name of a constant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Size {
     /// A number.
@@ -145,7 +145,7 @@ pub struct HeaderDecl {
     pub bytes: Option<Sp<u64>>,
     /// `word: { bits, order }`.
     pub word: Option<WordDecl>,
-    /// `controller:`, what of the control plane's packets begins with this header.
+    /// `controller:`, the direction of the control plane's packets that begin with this header.
     pub controller: Option<Sp<ControllerHeader>>,
 }
 
@@ -176,7 +176,7 @@ pub enum FieldDecl {
     Variable {
         /// Longest, in bits.
         max_bits: Sp<u64>,
-        /// Length in bits, over the fields of the same header; `None` where each `extract` says it.
+        /// Length in bits, over the fields of the same header; `None` where each `extract` gives it.
         length: Option<AstExpr>,
     },
 }
@@ -268,14 +268,14 @@ pub struct StateDecl {
 pub struct CallDecl {
     /// `parser` of this unit, or `library.parser`.
     pub target: Name,
-    /// Instance of the sub-parser and the instance that stands for it.
+    /// Instance of the sub-parser and the instance that replaces it.
     pub bind: Vec<(Name, Name)>,
 }
 
 /// Where a state goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextDecl {
-    /// `next:`; nothing written is `accept`.
+    /// `next:`; `accept` when absent.
     To(Option<Name>),
     /// `select:`.
     Select {
@@ -283,7 +283,7 @@ pub enum NextDecl {
         keys: Vec<AstExpr>,
         /// Cases in order.
         cases: Vec<CaseDecl>,
-        /// `default:`; none is the error `no_match`.
+        /// `default:`; the error `no_match` when absent.
         default: Option<Name>,
     },
 }
@@ -334,13 +334,13 @@ pub struct ControlParam {
     pub direction: Direction,
 }
 
-/// The directions of P4: what a call copies.
+/// The directions of a P4 parameter: what a call copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     /// The argument, before the control.
     #[default]
     In,
-    /// To the argument, behind the control; 0 in front of it.
+    /// To the argument, after the call; 0 at its start.
     Out,
     /// Both.
     InOut,
@@ -374,7 +374,7 @@ pub struct TableDecl {
     pub const_default: bool,
     /// `size:`; 1024 when absent.
     pub size: Option<Size>,
-    /// `entries:`, entries of the program.
+    /// `entries:`, entries declared in the program.
     pub entries: Vec<EntryDecl>,
     /// `const_entries: true`.
     pub const_entries: bool,
@@ -414,7 +414,7 @@ pub struct EntryDecl {
     pub idle_timeout_ms: Option<Sp<u64>>,
     /// `meter:` rates, where the table has meters.
     pub meter: Option<(MeterRates, SourceSpan)>,
-    /// `counter:` what it has counted, where the table has counters.
+    /// `counter:` its count, where the table has counters.
     pub counter: Option<(entries::CountDecl, SourceSpan)>,
     /// `const: true`: it never changes.
     pub is_const: bool,
@@ -446,7 +446,7 @@ pub struct SelectorDecl {
     pub members: Option<Size>,
     /// Most groups.
     pub groups: Option<Size>,
-    /// What a hit on a group without members does, a call.
+    /// The call for a hit on a group without members.
     pub empty: Option<AstExpr>,
 }
 
@@ -499,7 +499,7 @@ pub struct ChecksumDecl {
 /// A CRC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrcDecl {
-    /// `field:`; the first field of the instance named like the CRC when absent.
+    /// `field:`; the first field of the instance with the name of the CRC when absent.
     pub field: Option<AstExpr>,
     /// `params:` name and number: width, poly, init, reflect, xor_out, store.
     pub params: Vec<(Name, Name)>,
@@ -533,7 +533,7 @@ pub enum CoveredDecl {
     Value(AstExpr),
 }
 
-/// `qos:`: values for the maps of the device, the first valid header wins.
+/// `qos:`: values for the maps of the device, the first valid header counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QosDecl {
     /// `dscp:` fields of 6 bits.
@@ -542,14 +542,14 @@ pub struct QosDecl {
     pub pcp: Vec<AstExpr>,
 }
 
-/// A table that holds what the host's network stack knows.
+/// A table that holds entries of the host's network stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappingDecl {
     /// `table:`.
     pub table: Name,
     /// `key:` keys of the table, each with a word or number.
     pub key: Named<AstExpr>,
-    /// `action:`, `unresolved:`, `kernel:`, `blackhole:` as far as they are there.
+    /// `action:`, `unresolved:`, `kernel:`, `blackhole:` each optional.
     pub actions: Named<AstExpr>,
 }
 
@@ -560,7 +560,7 @@ pub struct DeparserDecl {
     pub emit: Option<Vec<Name>>,
     /// `after:`.
     pub after: Vec<AfterDecl>,
-    /// `discard:` headers that are meant not to leave.
+    /// `discard:` headers that are dropped on purpose.
     pub discard: Vec<Name>,
     /// `slack: strip`.
     pub strip_slack: bool,

@@ -1,8 +1,8 @@
 //! The parser graph and the control graphs as pictures: Graphviz text, or SVG laid out here.
 //!
-//! The model is nodes with a few lines of text and edges with a label; [`layout`] gives them
-//! places, [`svg`] and [`dot`] write them down. It is not a general drawing tool: graphs are small
-//! (a layer is a handful of nodes), top to bottom, and the same program gives the same picture.
+//! The model is nodes with a few lines of text and edges with a label; [`layout`] places them, [`svg`] and [`dot`]
+//! write them. It is not a general drawing tool: graphs are small (a layer is a handful of nodes), top to bottom, and
+//! the same program has the same picture.
 
 pub mod dot;
 mod labels;

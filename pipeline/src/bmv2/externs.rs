@@ -129,7 +129,7 @@ impl<'j> Import<'j, '_> {
         found
     }
 
-    /// P4 text of a number in so many bits; in the bits that it has, where none are given.
+    /// P4 text of a number in `bits` bits; in its own width, where none is given.
     fn number(
         &mut self,
         arg: &'j Json,
@@ -283,7 +283,7 @@ impl<'j> Import<'j, '_> {
         Some((algorithm, format!("{{ {} }}", inputs.join(", ")), payload))
     }
 
-    /// What a digest has, by the number of its list.
+    /// The fields of a digest, by the number of its list.
     fn digest(&mut self, args: &'j [Json], params: &[(String, u32)]) -> Option<String> {
         let receiver = self.number(&args[0], params, Some(32))?;
         let (number, list) = self.numbered(&args[1], "learn_lists", params)?;

@@ -1,8 +1,8 @@
 //! Code: basic blocks of operations, for ingress, egress and actions.
 //!
-//! A body is a directed acyclic graph of blocks (there are no loops outside the parser). Operations
-//! are done in order; an expression sees the effect of every operation before it. `drop`, `punt`
-//! and `exit` end the whole pass, also from inside an action; `return` ends the body.
+//! A body is a directed acyclic graph of blocks (there are no loops outside the parser). Operations are done in order;
+//! an expression includes the effect of every operation before it. `drop`, `punt` and `exit` end the whole pass, also
+//! from inside an action; `return` ends the body.
 
 use super::SourceSpan;
 use super::std_meta::StdField;
@@ -27,7 +27,7 @@ pub struct Local {
     pub bits: u32,
 }
 
-/// Operations in order, then where to go.
+/// Operations in order, then the terminator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Operations.
@@ -38,7 +38,7 @@ pub struct Block {
     pub span: Option<SourceSpan>,
 }
 
-/// An operation and where it was written.
+/// An operation and its place in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpAt {
     /// What to do.
@@ -70,7 +70,7 @@ pub enum Term {
         /// When no case is equal.
         default: BlockId,
     },
-    /// Look the table up, run the action, go on by what happened. Controls only, not actions.
+    /// Look the table up, run the action, continue by the result. Controls only, not actions.
     Apply {
         /// Table.
         table: TableId,
@@ -165,9 +165,9 @@ pub enum Op {
         /// Source.
         from: (InstanceId, FieldId),
     },
-    /// Move elements towards the end; the first `count` are not valid then, the last fall out (P4 `push_front`).
+    /// Move elements towards the end; the first `count` become invalid, the last are dropped (P4 `push_front`).
     PushFront(StackId, u32),
-    /// Move elements towards the front; the first `count` fall out, the last are not valid then (P4 `pop_front`).
+    /// Move elements towards the front; the first `count` are dropped, the last become invalid (P4 `pop_front`).
     PopFront(StackId, u32),
     /// Run an action with arguments (its first locals).
     Call(ActionId, Vec<ExprId>),
@@ -192,7 +192,7 @@ pub enum Op {
         index: ExprId,
         /// Local of the first cell.
         first: LocalId,
-        /// True when a [`Op::RegisterStore`] follows and the entry must not change between.
+        /// True when a [`Op::RegisterStore`] follows and the entry must not change in between.
         locked: bool,
     },
     /// Store consecutive locals to a register entry; out of range stores nothing.

@@ -11,8 +11,8 @@ use wireyard_tables::meter::MeterConfig;
 
 /// Most metadata that may cross the queue, in bytes.
 pub const CARRIED_BYTES_MAX: u32 = 256;
-/// Bytes of it that travel in the descriptor. A program with more of them has the rest at the start of the packet's chunk, from offset
-/// 0, and no field in the last byte of these: [`CARRIED_MARK_AT`].
+/// Bytes of it in the descriptor. A program with more has the rest at the start of the packet's chunk, from offset 0,
+/// and no field in the last of these bytes: [`CARRIED_MARK_AT`].
 pub const CARRIED_INLINE_BYTES: u32 = 16;
 /// Of a program with more than [`CARRIED_INLINE_BYTES`], the byte in the descriptor that is 1 when the rest was written.
 pub const CARRIED_MARK_AT: u32 = 15;
@@ -20,7 +20,7 @@ pub const CARRIED_MARK_AT: u32 = 15;
 pub const INSTANCES_MAX: usize = 64;
 /// Most bytes of metadata of a program.
 pub(crate) const METADATA_BYTES_MAX: u64 = 1024;
-/// The port that means the control plane.
+/// The port of the control plane.
 pub const CPU_PORT: u16 = 0xfffd;
 
 /// A constant of the program, for entries files: code has its value.
@@ -45,8 +45,8 @@ pub struct Header {
     pub fixed_bytes: u32,
     /// Bytes with the longest variable part.
     pub max_bytes: u32,
-    /// Length of the variable part in bits, when there is one: an expression over the fields of
-    /// the instance, made for each instance ([`Instance::variable_bits`]).
+    /// Length of the variable part in bits, when there is one: an expression over the fields of the instance, one per
+    /// instance ([`Instance::variable_bits`]).
     pub variable: Option<FieldId>,
     /// Packets to or from the control plane begin with it.
     pub controller: Option<ControllerHeader>,
@@ -54,7 +54,7 @@ pub struct Header {
     pub span: Option<SourceSpan>,
 }
 
-/// Which packets of the control plane a header begins (P4Runtime's `@controller_header`).
+/// Which packets of the control plane begin with a header (P4Runtime's `@controller_header`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ControllerHeader {
     /// Those that go to the control plane.
@@ -64,7 +64,7 @@ pub enum ControllerHeader {
 }
 
 impl ControllerHeader {
-    /// The word for it, in programs and in P4Info.
+    /// Its name in programs and in P4Info.
     pub fn name(self) -> &'static str {
         match self {
             ControllerHeader::PacketIn => "packet_in",
@@ -82,7 +82,7 @@ pub struct Field {
     pub bits: u32,
     /// Where its bits are.
     pub layout: FieldLayout,
-    /// How people want to read it.
+    /// The display form of its values.
     pub display: Display,
 }
 
@@ -134,11 +134,11 @@ pub struct Meta {
     pub name: String,
     /// Width, 1 to 128. Zero at the start of ingress.
     pub bits: u32,
-    /// Byte offset among the carried metadata, when it crosses the queue; it takes
-    /// `bits` rounded up to whole bytes, little-endian, which all lie in the descriptor or all in the chunk
-    /// ([`CARRIED_INLINE_BYTES`]). Others are zero at the start of egress.
+    /// Byte offset among the carried metadata, when it crosses the queue; it takes `bits` rounded up to whole bytes,
+    /// little-endian, which are all in the descriptor or all in the chunk ([`CARRIED_INLINE_BYTES`]). Others are zero
+    /// at the start of egress.
     pub carried_at: Option<u32>,
-    /// How people want to read it.
+    /// The display form of its values.
     pub display: Display,
 }
 
@@ -162,7 +162,7 @@ pub struct Param {
     pub name: String,
     /// Width, 1 to 128.
     pub bits: u32,
-    /// How people want to read it.
+    /// The display form of its values.
     pub display: Display,
 }
 
@@ -191,7 +191,7 @@ pub struct Table {
     pub meter: Option<MeterKind>,
     /// Entries may have an idle timeout; this is the default in milliseconds.
     pub idle_timeout_ms: Option<u64>,
-    /// The device removes an idle entry; otherwise it gives notice of it.
+    /// The device removes an idle entry; otherwise it notifies the controller.
     pub removes_idle: bool,
     /// Members and groups instead of an action in each entry.
     pub selector: Option<Selector>,
@@ -236,14 +236,14 @@ pub struct Selector {
     pub max_members: u32,
     /// Most groups.
     pub max_groups: u32,
-    /// What a hit on a group without members does; `None`: what the table declares for a miss.
+    /// The action of a hit on a group without members; `None`: the table's default action.
     pub empty: Option<ActionCall>,
 }
 
-/// A table that is filled from outside with what the host's network stack knows (`linux:`).
+/// A table that is filled with entries of the host's network stack (`linux:`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// What goes there: `routes4`, `neighbours`.
+    /// The kind of entries in it: `routes4`, `neighbours`.
     pub name: String,
     /// The table.
     pub table: TableId,
@@ -255,7 +255,7 @@ pub struct Mapping {
     pub span: SourceSpan,
 }
 
-/// An action with words for what comes from outside.
+/// An action with words for the external values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedCall {
     /// For which entries: `action`, `unresolved`, `kernel`, `blackhole`.
@@ -268,12 +268,12 @@ pub struct MappedCall {
     pub span: SourceSpan,
 }
 
-/// What a key matches, or an argument is.
+/// The value of a key or an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MappedValue {
     /// Always this.
     Number(u128),
-    /// A word of the device for something that it knows, and where it is written.
+    /// A word for one of the device's values, and its place in the source.
     Word(String, SourceSpan),
 }
 
@@ -348,7 +348,7 @@ pub struct Deparser {
     pub emit: Vec<InstanceId>,
     /// What follows the body.
     pub after: Vec<AfterBody>,
-    /// Drop what is behind the last trailer instead of emitting it.
+    /// Drop the bytes behind the last trailer instead of emitting them.
     pub strip_slack: bool,
 }
 
@@ -357,9 +357,9 @@ pub struct Deparser {
 pub enum AfterBody {
     /// A trailer, if it is valid.
     Header(InstanceId),
-    /// So many bytes of one value, if the condition holds.
+    /// `bytes` bytes of one value, if the condition is true.
     Pad {
-        /// Number of bytes (32 bits), evaluated when the packet is put together.
+        /// Number of bytes (32 bits), evaluated by the deparser.
         bytes: ExprId,
         /// The byte.
         fill: u8,
@@ -368,7 +368,7 @@ pub enum AfterBody {
     },
 }
 
-/// What is done about a wrong checksum or CRC.
+/// The reaction to a wrong checksum or CRC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// Not looked at.
@@ -402,7 +402,7 @@ pub struct Checksum {
     pub name: String,
     /// The field that holds it, 16 bits.
     pub field: (InstanceId, FieldId),
-    /// What it covers; the field itself counts as zero.
+    /// Its input; the field itself counts as zero.
     pub over: Vec<Covered>,
     /// Only when this is 1.
     pub when: Option<ExprId>,
@@ -450,7 +450,7 @@ pub struct CrcParams {
     pub store_little_endian: bool,
 }
 
-/// Part of what a checksum or CRC covers.
+/// A part of the input of a checksum or CRC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Covered {
     /// So many bytes of ones.
@@ -466,11 +466,11 @@ pub enum Covered {
     Value(ExprId),
     /// The bytes between headers and trailers.
     Body,
-    /// What the `n`-th item of [`Deparser::after`] is: a pad as emitted, or received.
+    /// The `n`-th item of [`Deparser::after`]: a pad as emitted, or received.
     After(u32),
 }
 
-/// What ingress gives the traffic manager's maps when the program assigned no class itself.
+/// Values from ingress for the traffic manager's maps when the program itself assigned no class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Qos {
     /// DSCP and whether there is one.
@@ -486,7 +486,7 @@ macro_rules! builtin_names {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name { $($(#[$doc])* $variant,)* }
         impl $name {
-            /// Every one, in the order of their ids.
+            /// All of them, in the order of their ids.
             pub const ALL: &'static [$name] = &[$($name::$variant),*];
             /// Its name.
             pub fn name(self) -> &'static str { match self { $($name::$variant => $text,)* } }
@@ -505,7 +505,7 @@ builtin_names! {
     NoDecision = "no_decision",
     /// `drop` without a reason.
     Dropped = "dropped",
-    /// The parser failed and the program says drop.
+    /// The parser failed, and the program drops such packets.
     ParserError = "parser_error",
     /// An array index out of range.
     ArrayIndex = "array_index",
@@ -513,7 +513,7 @@ builtin_names! {
     Checksum = "checksum",
     /// A CRC declared `verify: drop` was wrong.
     Crc = "crc",
-    /// The packet as put together is longer than packet memory holds.
+    /// The deparsed packet is longer than packet memory holds.
     TooLong = "too_long",
     /// More resubmissions or recirculations than allowed.
     TooManyPasses = "too_many_passes",
@@ -532,7 +532,7 @@ builtin_names! {
     NoMatch = "no_match",
     /// No free element in a stack.
     StackOverflow = "stack_overflow",
-    /// A variable-length header of impossible length.
+    /// A variable-length header of invalid length.
     HeaderLength = "header_length",
     /// More states visited than the limit.
     TooManyStates = "too_many_states",

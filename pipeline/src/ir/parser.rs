@@ -1,10 +1,9 @@
 //! The parser: a graph of states that moves a cursor over the packet.
 //!
-//! The cursor starts at the first byte and only moves forward; `extract_at` reads elsewhere and does
-//! not move it. Running past the end is the error `packet_too_short`; the header under extraction
-//! stays invalid. On an error parsing stops, `std.parser_error` is set, and ingress runs (or the
-//! packet drops, if the program says so). Loops are allowed when every turn moves the cursor; a
-//! packet may visit at most [`Parser::max_states`] states (`too_many_states`).
+//! The cursor starts at the first byte and only moves forward; `extract_at` reads elsewhere and does not move it.
+//! Running past the end is the error `packet_too_short`; the header under extraction stays invalid. On an error parsing
+//! stops, `std.parser_error` is set, and ingress runs (or the packet drops, if the program says so). Loops are allowed
+//! when every iteration moves the cursor; a packet may visit at most [`Parser::max_states`] states (`too_many_states`).
 
 use super::SourceSpan;
 use super::code::LValue;
@@ -54,8 +53,7 @@ pub struct State {
 /// What a state does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParserOp {
-    /// Read a header at the cursor and move behind it. A header that is valid already is
-    /// overwritten.
+    /// Read a header at the cursor and move behind it. A header that is already valid is overwritten.
     Extract(InstanceId),
     /// Read the next free element of a stack; none free is the error `stack_overflow`.
     ExtractNext(StackId),
@@ -66,11 +64,10 @@ pub enum ParserOp {
     SetValid(InstanceId),
     /// Make a header invalid.
     SetInvalid(InstanceId),
-    /// Move the cursor by so many bits; they must be whole bytes at the end of the state.
+    /// Move the cursor by this many bits; they must be whole bytes at the end of the state.
     Advance(ExprId),
-    /// The payload stops at this byte offset from the start of the packet: what is behind it is
-    /// trailers and slack. Beyond the end of the packet, or before the cursor at the end of
-    /// parsing, is the error `body_end`.
+    /// The payload stops at this byte offset from the start of the packet: trailers and slack follow it. Beyond the end
+    /// of the packet, or before the cursor at the end of parsing, is the error `body_end`.
     BodyEnd(ExprId),
     /// Assignment to metadata, a local or an intrinsic field.
     Set(LValue, ExprId),

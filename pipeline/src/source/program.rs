@@ -173,7 +173,7 @@ fn heading(decoder: &mut Decoder<'_>, fields: &Fields<'_>, library: Option<&str>
     Some(name)
 }
 
-/// Reads the map behind a key, if it is there.
+/// Reads the map of a key, if it is present.
 fn under<'d, T>(
     decoder: &mut Decoder<'d>,
     fields: &Fields<'_>,

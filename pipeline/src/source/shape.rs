@@ -1,14 +1,14 @@
-//! Shapes: which keys a map may have, and what stands behind each.
+//! Shapes: which keys a map may have, and the form of their values.
 //!
-//! One table per map serves the decoder (unknown and missing keys), the diagnostics (suggestions) and
-//! the JSON Schema, so that the three cannot differ.
+//! One table per map serves the decoder (unknown and missing keys), the diagnostics (suggestions) and the JSON Schema,
+//! so that the three cannot differ.
 
 /// A map with known keys.
 #[derive(Debug)]
 pub struct MapShape {
     /// Name of the definition in the JSON Schema: `table`.
     pub name: &'static str,
-    /// What it is, in a sentence: `a table`.
+    /// A description for messages: `a table`.
     pub what: &'static str,
     /// Its keys.
     pub keys: &'static [KeyShape],
@@ -21,13 +21,13 @@ pub struct KeyShape {
     pub name: &'static str,
     /// It must be there.
     pub required: bool,
-    /// What stands behind it.
+    /// The form of its value.
     pub shape: Shape,
     /// One line for people and editors.
     pub doc: &'static str,
 }
 
-/// What may stand behind a key.
+/// Possible forms of a value.
 #[derive(Debug)]
 pub enum Shape {
     /// A name.

@@ -1,4 +1,4 @@
-//! `linux:`: which tables hold what the host's network stack knows.
+//! `linux:`: the tables that hold entries of the host's network stack.
 
 use super::super::decode::Decoder;
 use super::super::node::Node;
