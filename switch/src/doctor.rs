@@ -1,4 +1,4 @@
-//! What this machine can do for a switch, found by trying: machine code, port kinds, privileges, interfaces.
+//! The capabilities of this machine for a switch, found by trying: machine code, port kinds, privileges, interfaces.
 //!
 //! Nothing is changed: ports are tried on a virtual cable in a network namespace of a child process, which ends with it.
 
@@ -60,7 +60,7 @@ impl Finding {
     }
 }
 
-/// An interface that is named and is not there.
+/// A named interface that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no interface {name} in this network namespace; there are {}", .there.join(", "))]
 pub struct NoInterface {
@@ -70,10 +70,10 @@ pub struct NoInterface {
     pub there: Vec<String>,
 }
 
-/// Looks at everything, and at these interfaces of the network namespace (all of them if none is named).
+/// Examines the machine, and these interfaces of the network namespace (all of them if none is named).
 ///
 /// # Errors
-/// An interface that is named and is not there.
+/// A named interface that does not exist.
 pub fn examine(interfaces: &[String]) -> Result<Vec<Finding>, NoInterface> {
     let interfaces = machine::interfaces(interfaces)?;
     let mut all = vec![machine::system(), machine::machine_code(), machine::privileges()];

@@ -1,4 +1,4 @@
-//! The command line: what can be asked, with an example for each command.
+//! The command line: all commands, with an example for each.
 
 #[cfg(feature = "lab")]
 mod lab;

@@ -49,7 +49,7 @@ pub struct Sums {
     pub without: u64,
 }
 
-/// What stands for a CRC of a packet whose parser failed before it was known which it is.
+/// Name of a CRC of a packet whose parser failed before its kind was known.
 const ANY: &str = "any";
 
 impl Decoded<'_> {
@@ -79,7 +79,7 @@ impl Decoded<'_> {
                 None => unchecked(&known.crc, why.unwrap_or("none is declared for this packet")),
             }
         }
-        // The first that is expected is the innermost: where its header was not reached, that cannot be known.
+        // The first expected one is the innermost: unknown if its header was not reached.
         let innermost = self.summary.expected.first();
         let is_reached = innermost.is_some_and(|known| self.parsed.is_valid(known.header));
         if let Some(error) = self.parsed.error()

@@ -47,7 +47,7 @@ pub struct LinkSetup {
 }
 
 impl LinkSetup {
-    /// What may happen to a frame on its way, the delay among it.
+    /// The faults of frames on the link, and its delay.
     pub(super) fn faults(&self, seed: u64) -> FaultSetup {
         FaultSetup {
             loss: self.loss,
@@ -61,7 +61,7 @@ impl LinkSetup {
     }
 
     #[cfg(test)]
-    /// 100 Gbit/s, 1 us, 1500 bytes, and nothing happens on it.
+    /// 100 Gbit/s, 1 us, 1500 bytes, and no faults.
     pub(super) fn clean() -> LinkSetup {
         LinkSetup {
             rate: BitsPerSec::gbit(100),
@@ -95,7 +95,7 @@ pub struct Fabric {
     pub avoided: BTreeSet<usize>,
     /// Names for several nodes: `senders`.
     pub groups: BTreeMap<String, Vec<usize>>,
-    /// The queue that the scenario is about: a switch, and the neighbour it sends to.
+    /// The queue under test of the scenario: a switch, and the neighbour it sends to.
     pub bottleneck: Option<(usize, usize)>,
 }
 
@@ -155,7 +155,8 @@ impl Fabric {
         self.nodes.iter().enumerate().filter(is_switch).map(|(index, _)| index)
     }
 
-    /// Links on the shortest way from each node to `host`; `None` where there is no way. Routes lead through switches only.
+    /// Number of links on the shortest path from each node to `host`; `None` if there is no path. Routes lead through
+    /// switches only.
     pub fn hops(&self, host: usize) -> Vec<Option<u32>> {
         let mut hops = vec![None; self.nodes.len()];
         hops[host] = Some(0);
@@ -176,7 +177,7 @@ impl Fabric {
         hops
     }
 
-    /// By node, switches between it and the nearest host: 0 for hosts and the switches that hosts are at.
+    /// By node, switches between it and the nearest host: 0 for hosts and switches with hosts.
     pub fn tiers(&self) -> Vec<u32> {
         let mut tiers: Vec<Option<u32>> = vec![None; self.nodes.len()];
         let mut line: VecDeque<(usize, u32)> = VecDeque::new();
@@ -197,7 +198,7 @@ impl Fabric {
         tiers.into_iter().map(Option::unwrap_or_default).collect()
     }
 
-    /// Links from a node to the host that `hops` is about: all that are first on a shortest way, in the order of ports.
+    /// Links from a node towards the host of `hops`: all that are first on a shortest path, in the order of ports.
     pub fn leading<'a>(
         &'a self,
         node: usize,
@@ -212,7 +213,7 @@ impl Fabric {
         self.nodes[node].links.iter().copied().filter(leads)
     }
 
-    /// Links on one shortest way, the first of equals.
+    /// Links on one shortest path, the first of equals.
     pub fn way(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         let hops = self.hops(to);
         let (mut node, mut way) = (from, Vec::new());
@@ -263,7 +264,7 @@ mod tests {
         };
         assert_eq!(routes(&fabric), 2, "over either spine");
         assert_eq!(fabric.way(from, to).unwrap().len(), 4);
-        // A second link of a host to the other leaf is no way for others.
+        // A second link of a host to the other leaf is no path for others.
         let (host, leaf) = (fabric.find("h01").unwrap(), fabric.find("leaf1").unwrap());
         fabric.join(host, leaf, LinkSetup::clean());
         assert_eq!(routes(&fabric), 2);

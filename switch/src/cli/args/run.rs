@@ -146,10 +146,10 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl RunArgs {
-    /// Whether each address that other machines reach has TLS, or is meant to be open.
+    /// Checks that each address that other machines reach has TLS, or `--insecure`.
     ///
     /// # Errors
-    /// One has neither; the text says what to give.
+    /// One has neither; the text has the options to add.
     pub(in crate::cli) fn check_addresses(&self) -> Result<(), String> {
         let open = |address: &Option<SocketAddr>| {
             address.filter(|address| !address.ip().is_loopback() && !self.insecure)

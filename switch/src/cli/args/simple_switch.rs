@@ -55,7 +55,7 @@ pub struct SimpleSwitchArgs {
     pub behind: Vec<String>,
 }
 
-/// What bmv2 wants behind `--`.
+/// The options of bmv2 after `--`.
 #[derive(Debug, Args)]
 pub struct TargetArgs {
     /// Where P4Runtime is served; 0.0.0.0 is 127.0.0.1 here [default: 127.0.0.1:9559].
