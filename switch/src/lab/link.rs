@@ -275,7 +275,7 @@ impl Flight {
         self.frames.insert(self.frames.len() - behind, frame);
     }
 
-    /// Loses, corrupts or delays a frame as is drawn; gives how much later it comes. `None`: it is lost.
+    /// Loses, corrupts or delays a frame as drawn; returns its additional delay. `None`: it is lost.
     fn draw_faults(&mut self, mem: &mut PacketMemory, frame: &mut TxFrame) -> Option<Span> {
         let drawn = self.chances.draw();
         if drawn.is_lost {
@@ -299,7 +299,7 @@ pub struct LinkPort {
     mtu_bytes: u32,
     inbound: Arc<Direction>,
     outbound: Arc<Direction>,
-    /// What arrives here is read to its end: it is at its host.
+    /// Frames are read to their end at arrival: the end is a host.
     reads_all: bool,
 }
 
@@ -327,7 +327,8 @@ pub fn join(
 }
 
 impl LinkPort {
-    /// Puts in the arrival index that this port sent, if the far end has to know: what comes behind another frame changes nothing there.
+    /// Marks in the arrival index that this port sent, if it changes the far end's first arrival: a frame behind
+    /// another one does not.
     #[inline]
     fn note(&self, flight: &Flight) {
         let next = flight.next();
@@ -335,7 +336,7 @@ impl LinkPort {
             return;
         }
         self.outbound.arrival_index.set_arrival(self.outbound.to, next);
-        // The place of this port is where the way back leads to.
+        // The place of this port is the target of the inbound direction.
         self.outbound.arrival_index.note_sent(self.inbound.to);
     }
 }

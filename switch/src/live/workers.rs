@@ -1,4 +1,4 @@
-//! The workers of a live switch: their threads, how one wakes another, how all are asked and ended.
+//! The workers of a live switch: their threads, wakes, common requests and end.
 //!
 //! The first worker is the thread that called, with its loop in [`super::run`]; the others run
 //! [`work`] here. They share nothing but flags, event descriptors and the rings between their devices. Statistics are
@@ -22,11 +22,11 @@ use crate::sync::{self, lock};
 #[derive(Debug)]
 struct WorkerSlot {
     wake_fd: EventFd,
-    /// It sleeps, or is about to: other workers signal when they have something for it.
+    /// It sleeps, or is about to: other workers signal when they have frames for it.
     asleep: AtomicBool,
-    /// All its input has ended and nothing waits.
+    /// All its input has ended and no packet waits.
     finished: AtomicBool,
-    /// What it counted, when all were asked.
+    /// Its counters at the last request.
     statistics: Mutex<Option<Statistics>>,
 }
 
@@ -34,7 +34,7 @@ struct WorkerSlot {
 #[derive(Debug)]
 pub(super) struct Shared {
     began: Instant,
-    /// The time of day then, nanoseconds since 1970.
+    /// Wall-clock time at that moment, nanoseconds since 1970.
     began_ns: u64,
     slots: Vec<WorkerSlot>,
     stop: AtomicBool,
@@ -44,19 +44,20 @@ pub(super) struct Shared {
     has_messages: AtomicBool,
 }
 
-/// All workers of a switch, as the first one sees them.
+/// All workers of a switch, for the first one.
 #[derive(Debug)]
 pub struct Workers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<(Core, Result<(), LiveError>)>>,
-    /// What the others counted until they ended.
+    /// Counters of the others when they ended.
     last: Vec<Statistics>,
 }
 
 impl Workers {
-    /// Only the caller, who is scheduled as before.
+    /// Only the caller, without a change of its scheduling.
     ///
     /// # Errors
+    ///
     /// Too many open files.
     pub fn one() -> io::Result<Workers> {
         Workers::start(Vec::new(), None)

@@ -21,7 +21,7 @@ use super::sheets::{lines, number};
 use crate::lab::fabric::{Fabric, LinkSetup, NodeKind};
 use crate::units::{BitsPerSec, Bytes, Probability};
 
-/// Most nodes and links that are read; whether a lab can be so large is asked later.
+/// Most nodes and links that are read; whether a lab can be so large is checked later.
 const NUMBERS_MAX: usize = 1 << 16;
 
 /// The host of a number.
@@ -116,7 +116,7 @@ fn line(
     Some(listed(common, (a, b, Bytes::new(size)), at, whole(words)))
 }
 
-/// A topology; what it does not say of a link (its MTU) is that of `base`.
+/// A topology; properties that it does not have (the MTU) are those of `base`.
 pub(super) fn topology(
     decoder: &mut Decoder<'_>,
     (file, text): (FileId, &str),
@@ -138,7 +138,7 @@ pub(super) fn topology(
         decoder.diagnostics.error(codes::LIMIT, place, message);
         return None;
     }
-    // The numbers of the switches may stand in several lines.
+    // The numbers of the switches may be on several lines.
     let mut numbers = Vec::new();
     let mut rest = rest.iter();
     while numbers.len() < switches {

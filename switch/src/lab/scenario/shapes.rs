@@ -1,4 +1,4 @@
-//! The keys of a scenario: what the reader accepts and the JSON Schema offers.
+//! The keys of a scenario: those that the reader accepts and the JSON Schema has.
 
 use wireyard_pipeline::source::shape::{MapShape, Shape, key, needed};
 
@@ -167,7 +167,7 @@ pub(super) static SWITCH: MapShape = MapShape {
 /// Numbers and words by name.
 const PARAMETERS: Shape = Shape::MapOf(&Shape::Either(&[Shape::Real, Shape::Name]));
 
-/// What hosts have, behind the keys of a place.
+/// The keys of hosts, after those of a place.
 macro_rules! host_keys {
     ($($first:expr),* $(,)?) => {
         &[

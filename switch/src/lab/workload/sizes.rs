@@ -1,7 +1,8 @@
 //! Distributions of flow sizes, as papers publish them: points of the cumulative distribution, straight lines between.
 //!
 //! The numbers are those that the public generator of HPCC's authors uses for the same names
-//! (`alibaba-edu/High-Precision-Congestion-Control`, `traffic_gen`), so that results compare; a test holds the means against it.
+//! (`alibaba-edu/High-Precision-Congestion-Control`, `traffic_gen`), so that results compare; a test compares the means
+//! with it.
 
 use crate::tm::random::Stream;
 use crate::units::Bytes;
@@ -137,7 +138,7 @@ impl Sizes {
     /// From bytes and percent.
     ///
     /// # Errors
-    /// The place of the point that is wrong, and why.
+    /// The index of the wrong point, and why.
     pub fn new(name: &str, points: Vec<(f64, f64)>) -> Result<Sizes, (usize, String)> {
         let last = points.len().saturating_sub(1);
         let mut before = (0.0, 0.0);
@@ -232,8 +233,8 @@ fn ln(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// What `CustomRand.getAvg` of HPCC's generator gives for the same files, to the byte; of `rpc`, which has fewer points here,
-    /// within three percent of the mean that Homa's simulator states.
+    /// The results of `CustomRand.getAvg` of HPCC's generator for the same files, to the byte; of `rpc`, which has
+    /// fewer points here, within three percent of the mean that Homa's simulator states.
     #[test]
     fn means_are_those_of_the_public_generator() {
         let mean = |name| Sizes::named(name).unwrap().mean();
@@ -247,7 +248,7 @@ mod tests {
     fn drawn_sizes_and_times_have_the_mean_that_is_asked_for() {
         for name in Sizes::NAMES {
             let sizes = Sizes::named(name).unwrap();
-            // Evenly spaced: the tails are too heavy for chance to find their mean.
+            // Evenly spaced: the tails are too heavy for a random sample's mean.
             let count = 200_000;
             let even = (0..count).map(|n| (f64::from(n) + 0.5) / f64::from(count));
             let drawn = even.map(|part| sizes.quantile(part).get() as f64);
