@@ -78,7 +78,7 @@ impl Model {
         self.addresses.contains_key(&address)
     }
 
-    /// The MAC address of a neighbour, where packets can reach it.
+    /// The MAC address of a neighbour, if it is reachable.
     pub(super) fn neighbour(&self, link: u32, address: IpAddr) -> Option<[u8; 6]> {
         let works = self.links.get(&link).is_some_and(Link::works);
         self.neighbours.get(&(address, link)).copied().filter(|_| works)
