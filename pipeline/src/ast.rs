@@ -28,7 +28,7 @@ pub fn element(name: &str) -> (&str, Option<u32>) {
 pub struct Sp<T> {
     /// The value.
     pub value: T,
-    /// Where it was written.
+    /// Its place in the source.
     pub span: SourceSpan,
 }
 
@@ -41,7 +41,7 @@ impl<T> Sp<T> {
 
 /// A name at a place.
 pub type Name = Sp<String>;
-/// Named things in the order written.
+/// Values by name, in the order written.
 pub type Named<T> = Vec<(Name, T)>;
 
 /// A file: the program, or a library it includes.
@@ -184,7 +184,7 @@ pub enum FieldDecl {
 /// `wN[high:low]`, or `wN[bit]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WordSlice {
-    /// Which word.
+    /// Number of the word.
     pub word: u32,
     /// Highest bit.
     pub high: u32,
@@ -259,7 +259,7 @@ pub struct StateDecl {
     pub call: Option<CallDecl>,
     /// `select:`, `cases:`, `default:`, or `next:`.
     pub next: NextDecl,
-    /// Where the state was written.
+    /// Place of the state in the source.
     pub span: SourceSpan,
 }
 
@@ -272,7 +272,7 @@ pub struct CallDecl {
     pub bind: Vec<(Name, Name)>,
 }
 
-/// Where a state goes.
+/// The transition of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextDecl {
     /// `next:`; `accept` when absent.
@@ -330,7 +330,7 @@ pub struct ControlDecl {
 pub struct ControlParam {
     /// Its width.
     pub ty: TypeRef,
-    /// What is copied, and when.
+    /// What a call copies, and when.
     pub direction: Direction,
 }
 
@@ -393,7 +393,7 @@ pub struct TableDecl {
 /// A key of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyDecl {
-    /// What is looked up.
+    /// The expression that is looked up.
     pub value: AstExpr,
     /// `name:`; the text of the expression when absent.
     pub name: Option<Name>,

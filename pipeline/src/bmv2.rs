@@ -110,7 +110,7 @@ pub fn program(
 /// The JSON that was read, and the P4 text so far.
 struct Import<'j, 'r> {
     json: &'j Json,
-    /// The P4Info that came with it.
+    /// The program's own P4Info, if one was given.
     described: Option<&'j Info>,
     reader: Reader<'r>,
     model: Model,

@@ -60,7 +60,7 @@ pub struct Parsed<'d> {
 /// A header that was found in a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'d> {
-    /// Which instance of the program.
+    /// Its instance in the program.
     pub instance: InstanceId,
     /// Its name; an element of a stack is `vlan[0]`.
     pub name: &'d str,
@@ -105,7 +105,7 @@ pub enum DecoderError {
     /// The program's state cannot be built.
     #[error(transparent)]
     State(#[from] LoadError),
-    /// There is no memory for a packet.
+    /// No memory for a packet.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }
@@ -240,7 +240,7 @@ impl<'d> Parsed<'d> {
         Some(self.program.errors.get(error).map_or("unknown", String::as_str))
     }
 
-    /// Where the body is.
+    /// Range of the body.
     pub fn body_range(&self) -> Range<u32> {
         self.seen.body_start..self.seen.body_end
     }
@@ -251,7 +251,7 @@ impl<'d> Parsed<'d> {
         self.bytes.get(range).unwrap_or_default()
     }
 
-    /// What is behind the last trailer.
+    /// The bytes behind the last trailer.
     pub fn slack(&self) -> &'d [u8] {
         self.bytes.get(self.seen.slack_at as usize..).unwrap_or_default()
     }

@@ -28,7 +28,7 @@ const KEPT_MAX: usize = 1000;
 /// Longest message, label, note or help, in bytes: names and values come from files.
 const TEXT_BYTES_MAX: usize = 2000;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The program is refused.
@@ -50,9 +50,9 @@ impl Severity {
 /// A place with a few words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Where.
+    /// Its place.
     pub span: SourceSpan,
-    /// What is there; may be empty.
+    /// Its text; may be empty.
     pub text: String,
 }
 
@@ -78,9 +78,9 @@ pub struct Diagnostic {
     pub secondary: Vec<Label>,
     /// Facts: what was expected, why the rule exists.
     pub notes: Vec<String>,
-    /// Ways out in words.
+    /// Remedies in words.
     pub helps: Vec<String>,
-    /// Ways out as edits.
+    /// Remedies as edits.
     pub fixes: Vec<Fix>,
     /// It is counted and not kept, so that costly details for it can be skipped.
     is_counted_only: bool,
@@ -134,13 +134,13 @@ impl Diagnostic {
         self
     }
 
-    /// A way out in words.
+    /// Adds a help in words.
     pub fn help(&mut self, text: impl Into<String>) -> &mut Self {
         self.helps.push(cut(text.into()));
         self
     }
 
-    /// A way out as one edit.
+    /// Adds a fix of one edit.
     pub fn fix(
         &mut self,
         title: impl Into<String>,

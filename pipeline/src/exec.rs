@@ -49,7 +49,7 @@ pub struct Descriptor {
     pub valid: u64,
     /// When the packet was received, nanoseconds.
     pub ingress_ns: u64,
-    /// Port the packet came in by.
+    /// The packet's ingress port.
     pub ingress_port: u16,
     /// Number of the copy of a multicast or mirrored packet.
     pub instance: u16,
@@ -378,7 +378,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// What a pass decided.
+    /// The decision of a pass.
     #[inline]
     pub fn of(meta: &Intrinsic) -> Decision {
         if meta.deferred() == 0 {

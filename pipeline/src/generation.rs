@@ -31,7 +31,7 @@ pub struct Generation {
     pub id: u16,
     /// The program.
     pub program: Arc<Program>,
-    /// What runs it.
+    /// Its engine.
     pub engine: Box<dyn Engine>,
     /// Its run-time state.
     pub state: State,

@@ -12,7 +12,7 @@ pub mod svg;
 
 pub use model::{control_graph, parser_graph};
 
-/// What a node is, for its shape.
+/// The kind of a node, for its shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// A parser state or a block of operations.
@@ -41,7 +41,7 @@ pub struct Edge {
     pub from: usize,
     /// To this node.
     pub to: usize,
-    /// What it means; may be empty.
+    /// Its meaning; may be empty.
     pub label: String,
 }
 

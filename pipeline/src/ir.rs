@@ -37,7 +37,7 @@ use crate::p4info::Origin;
 /// A place in a source file, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SourceSpan {
-    /// Which file.
+    /// The file.
     pub file: FileId,
     /// First byte.
     pub start: u32,

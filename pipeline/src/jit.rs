@@ -38,7 +38,7 @@ use crate::passes;
 use crate::state::State;
 use std::sync::Arc;
 
-/// How a program is compiled.
+/// Options of compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// 0 is generic code, from 1 on there is path-specialised code beside it. 2 optimises it; below that the generator
@@ -65,7 +65,7 @@ pub struct Text {
     pub asm: String,
 }
 
-/// Which engine runs a program.
+/// The engine of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineKind {
     /// The interpreter.

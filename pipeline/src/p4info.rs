@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// declarations, by their names in the program. A declaration in no list has no name for the control plane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// What P4Info lists.
+    /// The contents of P4Info.
     pub info: Info,
     /// Tables.
     pub tables: BTreeMap<String, String>,
@@ -55,7 +55,7 @@ pub struct Info {
     pub errors: Vec<String>,
 }
 
-/// What every entity has.
+/// The attributes of every entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preamble {
     /// Its full name: `ingress.t`.
@@ -205,7 +205,7 @@ pub struct Table {
     pub has_timeouts: bool,
     /// Its entries are constant, even if there are none: it cannot be written.
     pub is_const: bool,
-    /// The program gives it entries.
+    /// The program declares entries.
     pub has_entries: bool,
 }
 
@@ -229,7 +229,7 @@ pub enum SelectorSize {
     Members(i32),
 }
 
-/// What is counted.
+/// The unit of a counter or meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
@@ -240,7 +240,7 @@ pub enum Unit {
     Both,
 }
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
     /// Counters, with the type of their index.
@@ -265,7 +265,7 @@ pub enum ObjectKind {
 pub struct Object {
     /// Names.
     pub preamble: Preamble,
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
 }
 

@@ -21,14 +21,14 @@ use crate::ir::{Program, verify};
 pub struct Pass {
     /// Name, for switches and messages.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Its effect, in a line.
     pub summary: &'static str,
     /// The lowest level at which it runs.
     pub level: u8,
     run: fn(&mut Program) -> bool,
 }
 
-/// The level that does everything.
+/// The level with all passes.
 pub const LEVEL_MAX: u8 = 2;
 
 /// Every pass, in the order in which they run.
@@ -59,7 +59,7 @@ pub const PASSES: &[Pass] = &[
     },
 ];
 
-/// Which passes run.
+/// The selection of passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Names of passes that are switched off.

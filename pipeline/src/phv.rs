@@ -41,9 +41,9 @@ pub(crate) struct Before {
 /// An item behind the body.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TailItem {
-    /// Offset in the packet as it came.
+    /// Offset in the received packet.
     pub(crate) received_at: u32,
-    /// Bytes there.
+    /// Length there in bytes.
     pub(crate) received_len: u32,
     /// Bytes that will leave.
     pub(crate) len: u32,

@@ -133,7 +133,7 @@ pub fn p4_info(path: &Path, loader: &Loader) -> Result<Option<crate::p4::info::I
 pub struct CheckedP4 {
     /// Why it cannot run here; `None`: its architecture runs.
     pub not_run: Option<String>,
-    /// What else was found.
+    /// Its other diagnostics.
     pub warnings: Diagnostics,
     /// Its files.
     pub files: Files,

@@ -33,7 +33,7 @@ use wireyard_tables::meter::{Color, MeterArray, MeterUnit};
 use wireyard_tables::time::Time;
 use wireyard_tables::{Options, Tables};
 
-/// How a state is built.
+/// Options of a state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StateOptions {
     /// Seed of `random`.
@@ -239,7 +239,7 @@ impl State {
         &self.tables
     }
 
-    /// What happened to packets.
+    /// Counts of events of packets.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
@@ -289,7 +289,7 @@ impl State {
         self.registers.get(register).and_then(|array| self.locks.lock(array, index))
     }
 
-    /// Gives a lock back.
+    /// Releases a lock.
     pub fn unlock(&self, token: u32) {
         self.locks.unlock(token);
     }

@@ -101,13 +101,13 @@ impl Text<'_> {
 /// Why a string cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// Which rule.
+    /// The violated rule.
     pub code: Code,
-    /// Where in the file.
+    /// Its place in the file.
     pub span: SourceSpan,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// A way out, if one is known.
+    /// A remedy, if one is known.
     pub help: Option<String>,
 }
 

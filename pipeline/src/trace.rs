@@ -31,9 +31,9 @@ pub enum Event {
     State(StateId),
     /// A header was read.
     Extract {
-        /// Which.
+        /// The header instance.
         instance: InstanceId,
-        /// Where in the packet, bytes.
+        /// Offset in the packet in bytes.
         at: u32,
         /// Its bytes.
         header: Vec<u8>,
@@ -42,12 +42,12 @@ pub enum Event {
     Select {
         /// Values of the keys.
         keys: Vec<u128>,
-        /// Where it goes.
+        /// Its target.
         to: Target,
     },
     /// The parser failed.
     ParserError(ErrorId),
-    /// The headers are known.
+    /// The headers are located.
     Body {
         /// Offset of the body, bytes.
         at: u32,
@@ -58,21 +58,21 @@ pub enum Event {
     },
     /// A checksum was verified.
     Checksum {
-        /// Which.
+        /// The checksum.
         checksum: ChecksumId,
         /// Whether it was right.
         right: bool,
     },
     /// A CRC was verified.
     Crc {
-        /// Which.
+        /// The CRC.
         crc: CrcId,
         /// Whether it was right.
         right: bool,
     },
     /// A table was looked up.
     Apply {
-        /// Which.
+        /// The table.
         table: TableId,
         /// Values of the match keys.
         keys: Vec<u128>,
@@ -83,14 +83,14 @@ pub enum Event {
     },
     /// An action runs.
     Action {
-        /// Which.
+        /// The action.
         action: ActionId,
         /// Its arguments.
         args: Vec<u128>,
     },
     /// Something was assigned.
     Set {
-        /// What.
+        /// The place that is assigned.
         to: LValue,
         /// The value.
         value: u128,
@@ -99,14 +99,14 @@ pub enum Event {
         /// Its place in the program.
         span: Option<SourceSpan>,
     },
-    /// Headers came or went.
+    /// The validity of headers changed.
     Headers {
         /// Valid ones, bit by instance.
         valid: u64,
     },
     /// A packet was counted.
     Count {
-        /// Where.
+        /// The counter.
         counter: CounterId,
         /// At which index.
         index: u128,
@@ -122,27 +122,27 @@ pub enum Event {
     },
     /// A register entry was read.
     RegisterLoad {
-        /// Which array.
+        /// The register array.
         register: RegisterId,
-        /// Which entry.
+        /// Index of the entry.
         index: u64,
         /// Its cells.
         cells: Vec<u128>,
     },
     /// A register cell was written.
     RegisterStore {
-        /// Which array.
+        /// The register array.
         register: RegisterId,
-        /// Which entry.
+        /// Index of the entry.
         index: u64,
-        /// Which cell.
+        /// Index of the cell.
         cell: u32,
         /// The value.
         value: u128,
     },
     /// A digest was sent.
     Digest {
-        /// Which.
+        /// The digest.
         digest: DigestId,
         /// Its values.
         values: Vec<u128>,
@@ -158,7 +158,7 @@ pub enum Event {
     },
     /// A device extern was called.
     Extern {
-        /// Which.
+        /// The extern.
         external: ExternId,
         /// Arguments.
         args: Vec<u128>,
@@ -167,25 +167,25 @@ pub enum Event {
     },
     /// A checksum was written.
     ChecksumWritten {
-        /// Which.
+        /// The checksum.
         checksum: ChecksumId,
         /// Its new value.
         value: u16,
     },
     /// A CRC was written.
     CrcWritten {
-        /// Which.
+        /// The CRC.
         crc: CrcId,
         /// Its new value.
         value: u128,
     },
     /// The pass ends.
     Verdict {
-        /// What becomes of the packet.
+        /// The verdict on the packet.
         verdict: Verdict,
         /// Why, for a drop or punt.
         reason: ReasonId,
-        /// Where it goes.
+        /// The egress port.
         egress_port: u16,
         /// Or where its copies go.
         multicast_group: u16,
@@ -202,7 +202,7 @@ pub enum Scope {
     /// Any packet.
     #[default]
     All,
-    /// Packets that came in by this port.
+    /// Packets received on this port.
     IngressPort(u16),
 }
 
@@ -219,7 +219,7 @@ impl Scope {
     }
 }
 
-/// Takes events.
+/// Receives events.
 pub trait TraceSink {
     /// The scope; [`TraceSink::wants`] is called only for packets in it.
     fn scope(&self) -> Scope {
@@ -243,7 +243,7 @@ pub trait TraceSink {
 /// Keeps all events, for one packet or a few.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorder {
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 
@@ -259,7 +259,7 @@ impl TraceSink for Recorder {
 
 /// Passes on the packets of a scope that a predicate selects.
 pub struct Filtered<S, P> {
-    /// Who gets the events.
+    /// The receiver of the events.
     pub sink: S,
     /// Scope of the packets for which the predicate is called.
     pub scope: Scope,

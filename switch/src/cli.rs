@@ -39,7 +39,7 @@ use wireyard_pipeline::diag::safe::escape;
 use crate::terminal;
 pub use simple_switch::arguments;
 
-/// How a command ended.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     /// As it should.

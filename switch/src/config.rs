@@ -35,7 +35,7 @@ pub struct GeneratorError {
     pub generator: usize,
     /// The port that it names.
     pub port: u16,
-    /// Those that there are.
+    /// The existing ports.
     pub ports: Vec<u16>,
     /// File, line and column of the port, where it is written in a file.
     pub at: Option<String>,
@@ -109,7 +109,7 @@ const LINKS: &[&str] = &["ethernet", "infiniband", "opa", "erf"];
 pub struct ConfiguredPort {
     /// Its specification without the number, if it has one.
     pub interface: Option<String>,
-    /// What its frames are.
+    /// The link type of its frames.
     pub link: Option<LinkType>,
     /// Source address of its own frames.
     pub mac: Option<[u8; 6]>,

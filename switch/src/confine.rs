@@ -62,12 +62,12 @@ pub struct Confinement {
     is_realtime: bool,
 }
 
-/// What came of it.
+/// The result of entering a confinement.
 #[derive(Debug)]
 pub struct Entered {
-    /// How far files are confined.
+    /// Extent of the confinement of files.
     pub files: Extent,
-    /// What is not as it should be.
+    /// Deviations, as warnings.
     pub warnings: Vec<String>,
     /// System calls that were refused.
     pub refusals: Refusals,

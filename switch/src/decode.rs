@@ -35,7 +35,7 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
     /// Bytes on the wire; more than `bytes` when the capture cut the frame.
     pub wire_len: u32,
-    /// What it is.
+    /// Its link type.
     pub link: LinkType,
 }
 

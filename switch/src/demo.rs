@@ -30,14 +30,14 @@ use crate::program::EngineKind;
 use crate::report::Report;
 pub use error::DemoError;
 
-/// How it is run.
+/// Options of the demonstration.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Time of day for all of it.
     pub duration: Duration,
     /// Seed of the marking.
     pub seed: u64,
-    /// What runs packets.
+    /// The engine.
     pub engine: EngineKind,
     /// The marking law that the switch is judged by.
     pub law: judge::Law,

@@ -11,7 +11,7 @@ use serde::Serialize;
 pub use confined::try_sandbox;
 pub use probe::try_ports;
 
-/// How a finding is to be taken.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -19,20 +19,20 @@ pub enum Verdict {
     Good,
     /// It works, with a limit.
     Limited,
-    /// It does not work as things are.
+    /// It does not work at present.
     Missing,
 }
 
-/// One thing that was looked at.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What: `xdp:`, `interface eth0`.
+    /// The subject: `xdp:`, `interface eth0`.
     pub subject: String,
-    /// How it is to be taken.
+    /// Its severity.
     pub verdict: Verdict,
-    /// What was found.
+    /// The result.
     pub found: String,
-    /// What to do for more.
+    /// A remedy or improvement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
@@ -66,7 +66,7 @@ impl Finding {
 pub struct NoInterface {
     /// Its name.
     pub name: String,
-    /// Those that are there.
+    /// The existing ones.
     pub there: Vec<String>,
 }
 

@@ -27,7 +27,7 @@ pub struct Folder {
 pub struct FileError {
     /// The file or folder.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     pub source: io::Error,
 }
 
@@ -52,7 +52,7 @@ pub fn create_output(file: &Path) -> io::Result<File> {
     Ok(pipe)
 }
 
-/// How folders on the way are opened.
+/// Flags for opening intermediate folders.
 const ON_THE_WAY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 

@@ -46,7 +46,7 @@ use mirror::Mirror;
 /// Receives notices for the user.
 pub type Notify = Box<dyn Fn(&str) + Send>;
 
-/// What the kernel gets.
+/// Options of the kernel's side.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The network namespace: a name as in `ip netns`, or a path; `None`: that of the calling thread.
@@ -55,7 +55,7 @@ pub struct Options {
     pub names: BTreeMap<u16, String>,
     /// The class of the kernel's packets.
     pub traffic_class: u8,
-    /// The ports that there are.
+    /// The existing ports.
     pub ports: Vec<PortPlace>,
 }
 

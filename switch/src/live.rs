@@ -138,9 +138,9 @@ pub fn give_memory_back() {
 #[derive(Debug, Default)]
 struct Pace {
     check_at: Time,
-    /// When frames came last.
+    /// When frames last arrived.
     came_at: Time,
-    /// They came soon after those before.
+    /// They arrived soon after those before.
     is_busy: bool,
 }
 

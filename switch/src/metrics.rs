@@ -24,7 +24,7 @@ use crate::stats::{LedgerReport, LinuxReport};
 
 use Value::{Counter, Gauge, Nanoseconds, Reasons};
 
-/// What the page is.
+/// The content type of the page.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The page.

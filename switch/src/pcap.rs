@@ -124,18 +124,18 @@ pub enum PcapError {
     Variant(&'static str),
     /// The file ends inside a record or block.
     Truncated {
-        /// Where the record starts.
+        /// Offset of the record.
         offset: u64,
         /// Bytes that the record needs.
         need: u64,
-        /// Bytes that are there.
+        /// Number of bytes present.
         have: u64,
         /// Records delivered before.
         records: u64,
     },
     /// A record is longer than [`MAX_RECORD_BYTES`].
     TooLong {
-        /// Where the record starts.
+        /// Offset of the record.
         offset: u64,
         /// The length it states, in bytes.
         bytes: u64,
@@ -144,9 +144,9 @@ pub enum PcapError {
     },
     /// A pcapng block contradicts itself.
     BadBlock {
-        /// Where the block starts.
+        /// Offset of the block.
         offset: u64,
-        /// What is wrong.
+        /// The error.
         what: &'static str,
         /// Records delivered before.
         records: u64,

@@ -209,7 +209,7 @@ fn check_words(program: &Program, parsed: &Parsed) -> Result<(), Rejected> {
     }
 }
 
-/// What runs packets.
+/// The engine of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineKind {
     /// The definition of the IR.
@@ -239,7 +239,7 @@ impl EngineKind {
 /// for speed use [`EngineKind::Auto`].
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceOptions {
-    /// What runs packets.
+    /// The engine.
     pub engine: EngineKind,
     /// Optimisation level, 0 to 2, for any engine.
     pub opt_level: u8,

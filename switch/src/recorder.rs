@@ -34,14 +34,14 @@ const RECORD_OVERHEAD_BYTES: usize = 64;
 /// it.
 pub type Keep = Box<dyn FnMut(u32, &[u8], u32) -> bool + Send>;
 
-/// A buffer on its way to the file.
+/// A full buffer for the file.
 #[derive(Debug, Default)]
 struct Batch {
     bytes: Vec<u8>,
     records: u64,
 }
 
-/// What the writing thread reports.
+/// The report of the writing thread.
 #[derive(Debug, Default)]
 struct Outcome {
     /// Why nothing more can be written.
@@ -55,7 +55,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// What it is now.
+    /// Its present value.
     fn now(&self) -> Outcome {
         let copy = |count: &AtomicU64| AtomicU64::new(count.load(Ordering::Relaxed));
         Outcome {
@@ -67,7 +67,7 @@ impl Outcome {
     }
 }
 
-/// How far a capture file is.
+/// Progress of a capture file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecorderReport {
     /// The file.
@@ -229,7 +229,7 @@ impl Recorder {
         }
     }
 
-    /// How far it is.
+    /// Its progress.
     pub fn report(&self) -> RecorderReport {
         let lost = self.outcome.lost.load(Ordering::Relaxed);
         let left_out = self.outcome.left_out.load(Ordering::Relaxed);

@@ -24,7 +24,7 @@ pub enum Members {
 /// One copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Where it goes.
+    /// Its port.
     pub port: u16,
     /// The copy's value of `std.instance`.
     pub instance: u16,
@@ -124,7 +124,7 @@ impl Replication {
         Ok(())
     }
 
-    /// A group, if it is there.
+    /// A group, if it exists.
     pub fn group(&self, id: u16) -> Option<&Group> {
         self.groups.get(&id)
     }
@@ -172,7 +172,7 @@ impl Replication {
         Ok(())
     }
 
-    /// The session, if there is one.
+    /// A session, if it exists.
     pub fn session(&self, id: u16) -> Option<&Session> {
         self.sessions.get(&id)
     }

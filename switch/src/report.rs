@@ -28,7 +28,7 @@ pub struct Figure {
     pub name: String,
     /// The value in the base unit; NaN if not measured.
     pub value: f64,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
 }
 
@@ -37,7 +37,7 @@ pub struct Figure {
 pub struct Verdict {
     /// The check, or the condition.
     pub name: String,
-    /// Whether it holds.
+    /// Whether it passed.
     pub passed: bool,
     /// It could not be judged: it neither passed nor failed.
     pub skipped: bool,
@@ -46,7 +46,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// It was judged and does not hold.
+    /// True if it was judged and failed.
     pub fn failed(&self) -> bool {
         !self.passed && !self.skipped
     }
@@ -140,7 +140,7 @@ impl Table {
 pub struct Series {
     /// Words with dots between, unique in a report: `queue.s1.2.3.bytes`.
     pub name: String,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
     /// One value for each sample instant of the report; NaN where there is none.
     pub values: Vec<f64>,
@@ -149,9 +149,9 @@ pub struct Series {
 /// Everything that was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// What was run.
+    /// The title of the run.
     pub title: String,
-    /// What it shows, in a paragraph or two.
+    /// Its description, in a paragraph or two.
     pub about: String,
     /// The data needed to repeat the run: seed, build, parameters.
     pub facts: Vec<(String, String)>,
@@ -173,7 +173,7 @@ pub struct Report {
     pub diagrams: Vec<Diagram>,
     /// Instants of the samples, in seconds.
     pub sample_times: Vec<f64>,
-    /// What was sampled.
+    /// The sampled series.
     pub series: Vec<Series>,
 }
 

@@ -13,7 +13,7 @@ use crate::ports::memory::{self, MemoryPort};
 
 /// Most frames of a port in flight.
 const LINK_FRAMES: usize = 4096;
-/// Polls at one time, at most.
+/// Most polls at one time.
 const SETTLE_POLLS: usize = 4096;
 
 /// A device and the far ends of its ports.

@@ -245,7 +245,7 @@ pub struct LedgerReport {
     pub consumed: Vec<(String, u64)>,
     /// In the device now.
     pub queued: u64,
-    /// Whether the identity holds.
+    /// Whether the identity is true.
     pub balanced: bool,
 }
 

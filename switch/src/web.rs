@@ -33,7 +33,7 @@ const FRESH_FOR: Duration = Duration::from_millis(100);
 /// The page of one switch.
 struct Web {
     control: Control,
-    /// What the switch is called.
+    /// Name of the switch.
     name: String,
     /// The last document of counters, and its time of expiry.
     live: tokio::sync::Mutex<Option<(Instant, Bytes)>>,

@@ -52,7 +52,7 @@ pub struct ActionCall {
     pub data: Vec<u64>,
 }
 
-/// What an entry does when it is hit.
+/// The action of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Runs an action.
@@ -71,7 +71,7 @@ pub struct Entry {
     /// Higher wins; among equals the entry that was inserted first. 1 or more where a field is
     /// ternary, range or optional; 0 elsewhere.
     pub priority: u32,
-    /// What to do.
+    /// Its action.
     pub target: Target,
     /// Idle after this span without a hit, which [`crate::Tables::newly_idle`] reports and [`crate::Tables::age_out`]
     /// removes; `None` for never.
@@ -106,7 +106,7 @@ pub struct TableSpec {
     pub capacity: u32,
     /// Actions that entries and the default may use.
     pub actions: Vec<ActionSpec>,
-    /// What a miss does.
+    /// The action of a miss.
     pub default: ActionCall,
     /// The default action cannot be changed.
     pub const_default: bool,
@@ -216,7 +216,7 @@ pub struct Released {
     pub members: Vec<u32>,
 }
 
-/// What a batch did.
+/// The result of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchOutcome {
     /// Version that readers see from now on.

@@ -43,7 +43,7 @@ pub enum SpecError {
     Entry {
         /// Index among the declared entries; `None` for the default action.
         entry: Option<usize>,
-        /// What is wrong.
+        /// The error.
         error: EntryError,
     },
     /// The table names an action profile that does not exist.
@@ -60,7 +60,7 @@ pub enum SpecError {
 pub struct BuildError {
     /// Name of the table or profile.
     pub name: String,
-    /// What is wrong with it.
+    /// The error.
     pub error: SpecError,
 }
 
@@ -107,7 +107,7 @@ pub enum EntryError {
         field: usize,
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The error.
         error: Box<FieldError>,
     },
     /// Priority 0 where entries can overlap.
@@ -246,7 +246,7 @@ pub struct BatchError {
     pub index: usize,
     /// Name of the table or profile; empty if there is no such table.
     pub name: String,
-    /// What is wrong with it.
+    /// The error.
     pub error: EntryError,
 }
 

@@ -50,7 +50,7 @@ pub struct FieldSpec {
     pub name: String,
     /// Width, 1 to [`MAX_FIELD_BITS`].
     pub bits: u32,
-    /// How it is matched.
+    /// Its match kind.
     pub kind: MatchKind,
 }
 

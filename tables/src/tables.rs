@@ -27,7 +27,7 @@ use write::{Publish, Writer};
 /// Some entries of a table, and the slot to continue from.
 pub type EntriesPart = (Vec<(Slot, Entry)>, Option<Slot>);
 
-/// How a set of tables is built.
+/// Options of a set of tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Seed of all key hashes. Fixed for replay and the laboratory, random for a live device, so that a sender cannot

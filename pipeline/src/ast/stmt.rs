@@ -42,7 +42,7 @@ pub enum StmtKind {
     Update {
         /// Register and index.
         register: Name,
-        /// Which entry.
+        /// Index of the entry.
         index: AstExpr,
         /// Name of the entry inside `do:`.
         alias: Name,

@@ -32,7 +32,7 @@ impl Action<'_> {
 }
 
 impl<'j> Import<'j, '_> {
-    /// Reads what the actions are called.
+    /// Reads the names of the actions.
     pub(super) fn actions(&mut self) {
         for json in self.reader.list(self.json, "actions") {
             let Some(name) = self.reader.text_at(json, "name") else { continue };

@@ -18,7 +18,7 @@ struct Step<'j> {
     next: Vec<usize>,
 }
 
-/// What a step is.
+/// The kind of a step.
 enum Kind {
     Condition,
     /// An action, by its place.
@@ -27,9 +27,9 @@ enum Kind {
     Table(String, Branches),
 }
 
-/// Where a table goes.
+/// The successors of a table.
 enum Branches {
-    /// On, whatever happened.
+    /// The same after every result.
     One(usize),
     /// Behind a hit and behind a miss.
     Hit(usize, usize),
@@ -37,7 +37,7 @@ enum Branches {
     Actions(Vec<(String, usize)>),
 }
 
-/// What blocks are made of.
+/// The parts that blocks are made of.
 struct Graph<'j> {
     steps: Vec<Step<'j>>,
     meeting: Vec<usize>,

@@ -374,7 +374,7 @@ fn join(a: Natural, b: Natural) -> Natural {
     Natural { bits: of(a).max(of(b)), signed }
 }
 
-/// What an expression may hold.
+/// The range of an expression.
 fn natural(value: &Expr) -> Natural {
     let unsigned = |bits: u32| Natural { bits, signed: false };
     match value {
@@ -430,7 +430,7 @@ fn of_binary(op: Op, left: &Expr, right: &Expr) -> Natural {
     }
 }
 
-/// A number in so many bits.
+/// A number in `bits` bits.
 pub(super) fn literal(number: &BigInt, bits: u32) -> String {
     let size = BigInt::from(1) << bits;
     let rest: BigInt = ((number % &size) + &size) % &size;

@@ -31,7 +31,7 @@ pub(super) struct Objects {
 #[derive(Clone)]
 pub(super) struct DirectMeter {
     pub(super) ident: String,
-    /// Where the colour goes, as P4 text.
+    /// The target of the colour, as P4 text.
     pub(super) target: Option<String>,
 }
 

@@ -63,7 +63,7 @@ pub(super) struct Instance {
     /// A header that is in no packet, neither extracted nor sent, so it is metadata with a bit that says whether it is
     /// valid.
     pub(super) loose: bool,
-    /// Where it is in P4: `hdr.vlan[0]`.
+    /// Its path in P4: `hdr.vlan[0]`.
     pub(super) path: String,
     pub(super) span: SourceSpan,
 }
@@ -91,14 +91,14 @@ pub(super) struct Member {
     pub(super) span: SourceSpan,
 }
 
-/// What a field is.
+/// The meaning of a field.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     /// A number.
     Data { text: String, bits: u32, signed: bool },
     /// A variable field.
     Variable(String),
-    /// Whether a header is there.
+    /// The validity of a header.
     Valid(String),
     /// The same as one bit of metadata.
     Flag(String),
@@ -412,7 +412,7 @@ impl Model {
         found
     }
 
-    /// What `[instance, field]` is.
+    /// The meaning of `[instance, field]`.
     pub(super) fn field(&mut self, json: &Json, reader: &mut Reader<'_>) -> Option<Place> {
         let (instance_name, field_name) = reader.pair(json)?;
         self.named_field(instance_name, field_name, json.span, reader)

@@ -90,7 +90,7 @@ const TAKEN: &[&str] = &[
     "abs",
 ];
 
-/// Names that were given in one scope.
+/// Names in use in one scope.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     given: HashSet<String>,

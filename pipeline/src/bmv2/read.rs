@@ -81,7 +81,7 @@ impl Reader<'_> {
         self.report.error(codes::P4_UNSUPPORTED, span, message);
     }
 
-    /// A value that must be there.
+    /// A required value.
     pub(super) fn need<'j>(&mut self, json: &'j Json, key: &str) -> Option<&'j Json> {
         let found = json.get(key);
         if found.is_none() {

@@ -17,11 +17,11 @@ use crate::ir::SourceSpan;
 struct Key {
     text: String,
     kind: String,
-    /// What its values are.
+    /// The kind of its values.
     of: Of,
 }
 
-/// What the values of a key are.
+/// The kind of a key's values.
 #[derive(Clone, Copy)]
 enum Of {
     Bits(u32),

@@ -21,7 +21,7 @@ pub(super) struct ValueSet {
 }
 
 impl<'j> Import<'j, '_> {
-    /// Gives them names, before the states.
+    /// Assigns their names, before the states.
     pub(super) fn name_value_sets(&mut self) {
         for one in self.reader.list(self.json, "parse_vsets") {
             let Some(name) = self.reader.text_at(one, "name") else { continue };

@@ -46,7 +46,7 @@ pub(crate) enum Place {
     Action,
 }
 
-/// What a local name means.
+/// The meaning of a local name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Binding {
     /// Its value was wrong.
@@ -83,7 +83,7 @@ impl Env {
         self.blocks.push(Vec::new());
     }
 
-    /// Makes a constant known.
+    /// Declares a constant.
     pub(crate) fn bind_constant(&mut self, name: &str, value: u128, bits: Option<u32>) {
         self.constants.insert(name.to_string(), (value, bits));
     }

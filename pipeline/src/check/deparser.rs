@@ -10,7 +10,7 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most things behind the body.
+/// Most items behind the body.
 const AFTER_MAX: usize = 16;
 
 impl Cx<'_> {

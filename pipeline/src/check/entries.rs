@@ -21,7 +21,7 @@ use crate::state::{action_data_words, action_words};
 use std::collections::{BTreeMap, BTreeSet};
 use wireyard_tables::ActionCall;
 
-/// What an entries file is read for.
+/// The purpose of reading an entries file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// To fill a program that starts: every member and group that it names is in it.

@@ -46,7 +46,7 @@ impl Flow {
         self.parts.len() > BLOCKS_MAX || self.ops > OPS_MAX
     }
 
-    /// Goes on in a block.
+    /// Continues in a block.
     pub(crate) fn enter(&mut self, block: BlockId) {
         self.current = block.index();
     }

@@ -9,7 +9,7 @@ use crate::ids::TableId;
 use crate::ir::{MappedCall, MappedValue, Mapping};
 
 impl Cx<'_> {
-    /// The tables that hold external state.
+    /// Lowers the tables with external state.
     pub(crate) fn lower_mappings(&mut self) {
         let Some(&root) = self.units.first() else { return };
         for (name, decl) in &root.linux {

@@ -23,7 +23,7 @@ pub(super) struct Scheme<'a> {
     prefix: String,
     names: Vec<(&'a str, StateId)>,
     bind: Vec<(String, String)>,
-    /// Where `accept` goes.
+    /// The target of `accept`.
     accept: Target,
 }
 
@@ -243,7 +243,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Where a name goes.
+    /// The target of a name.
     pub(super) fn target(&mut self, scheme: &Scheme<'a>, to: &Name) -> Target {
         match to.value.as_str() {
             "accept" => return scheme.accept,

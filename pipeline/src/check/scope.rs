@@ -58,7 +58,7 @@ pub(crate) enum Symbol {
 }
 
 impl Symbol {
-    /// What it is, with its article.
+    /// Its kind, with an article.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Symbol::Instance(_) => "a header",

@@ -434,7 +434,7 @@ impl Cx<'_> {
                 0
             }
             (Some(ms), Some(_)) => ms.value,
-            // What cannot change does not age.
+            // A constant entry does not age.
             (None, _) if table.const_entries || entry.is_const => 0,
             (None, default) => default.unwrap_or(0),
         }

@@ -15,7 +15,7 @@ pub(crate) type Bind = Vec<(String, String)>;
 /// How deep sub-parsers and names of names are followed.
 const DEPTH_MAX: usize = 64;
 
-/// What is used.
+/// The declarations in use.
 #[derive(Default)]
 pub(crate) struct Uses {
     /// Everything that is compiled.

@@ -35,7 +35,7 @@ impl std::fmt::Debug for Kind {
     }
 }
 
-/// A CRC under way.
+/// A CRC in progress.
 #[derive(Clone)]
 pub struct Run<'a> {
     params: CrcParams,

@@ -14,7 +14,7 @@ pub const TOEPLITZ_KEY: [u8; 40] = [
     0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-/// A hash under way.
+/// A hash in progress.
 #[derive(Clone)]
 pub enum Hasher {
     /// [`HashAlgorithm::Crc16`].

@@ -16,7 +16,7 @@ pub struct Size {
     pub height: i32,
 }
 
-/// Where everything is.
+/// The coordinates of all parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Centre of each node.

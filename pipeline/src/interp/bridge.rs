@@ -18,7 +18,7 @@ use wireyard_tables::Snapshot;
 pub(crate) struct Scalars {
     /// Valid headers.
     pub(crate) valid: u64,
-    /// Headers that came with the packet.
+    /// Headers of the received packet.
     pub(crate) received: u64,
     /// Bits that the parser has consumed.
     pub(crate) cursor_bits: u64,
@@ -46,7 +46,7 @@ pub(crate) const NO_LOCK: u32 = u32::MAX;
 /// A step of a pass.
 #[derive(Clone, Copy)]
 pub(crate) enum Step<'a> {
-    /// Metadata that came with the packet.
+    /// Load the metadata of the packet.
     CarriedIn,
     /// An operation of a parser state.
     ParserOp(&'a ParserOp),

@@ -73,7 +73,7 @@ impl Pass<'_> {
             || self.meta.clone_count > 0
     }
 
-    /// Metadata that came with the packet.
+    /// Loads the metadata of the packet.
     pub(super) fn carried_in(&mut self) {
         let fields = &self.engine.carried;
         if !fields.inline.is_empty() {

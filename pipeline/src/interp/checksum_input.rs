@@ -18,7 +18,7 @@ enum Pads {
     AsEmitted,
 }
 
-/// What takes the covered bytes.
+/// A consumer of the covered bytes.
 trait Absorb {
     fn bytes(&mut self, bytes: &[u8]);
     fn body(&mut self, bytes: &[u8]) {

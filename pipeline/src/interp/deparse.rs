@@ -9,7 +9,7 @@ use crate::ids::*;
 use crate::ir::{AfterBody, BuiltinReason};
 use crate::phv::bit;
 
-/// What the packet will be.
+/// The layout of the emitted packet.
 struct Plan {
     headers: usize,
     tail: usize,

@@ -243,7 +243,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Bytes of a pad as things are now.
+    /// Bytes of a pad at present.
     pub(super) fn pad_len(&self, bytes: ExprId, when: Option<ExprId>) -> Result<u32, End> {
         if let Some(when) = when
             && self.eval(when)? == 0

@@ -93,7 +93,7 @@ impl Interp {
         }
     }
 
-    /// A pass with nothing done yet.
+    /// The start of a pass.
     pub(super) fn begin<'p>(
         &'p self,
         cx: &'p mut Context<'_>,
@@ -137,7 +137,7 @@ impl Interp {
 }
 
 impl Pass<'_> {
-    /// The packet as it came.
+    /// The packet as received.
     pub(super) fn bytes(&self) -> &[u8] {
         let buf = self.packet.buf.as_ref();
         buf.map_or(&[], |buf| self.memory.frame(buf, self.packet.data_off, self.packet.len))

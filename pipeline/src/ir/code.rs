@@ -32,25 +32,25 @@ pub struct Local {
 pub struct Block {
     /// Operations.
     pub ops: Vec<OpAt>,
-    /// How the block ends.
+    /// The terminator.
     pub term: Term,
-    /// Where the terminator was written.
+    /// Place of the terminator in the source.
     pub span: Option<SourceSpan>,
 }
 
 /// An operation and its place in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpAt {
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// Where it was written.
+    /// Its place in the source.
     pub span: Option<SourceSpan>,
 }
 
-/// How a block ends.
+/// The end of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Term {
-    /// Go on there.
+    /// Continue there.
     Jump(BlockId),
     /// On a one-bit condition.
     Branch {
@@ -63,7 +63,7 @@ pub enum Term {
     },
     /// By value; the cases are distinct.
     Switch {
-        /// What is compared.
+        /// The value that is compared.
         value: ExprId,
         /// Value and block.
         cases: Vec<(u128, BlockId)>,
@@ -108,7 +108,7 @@ impl Term {
     }
 }
 
-/// What can be assigned.
+/// A place that can be assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LValue {
     /// A scalar field; nothing happens when the header is not valid.
@@ -130,7 +130,7 @@ pub enum LValue {
         instance: InstanceId,
         /// Array field.
         field: FieldId,
-        /// Which element.
+        /// Index of the element.
         index: ExprId,
     },
     /// User metadata.
@@ -175,11 +175,11 @@ pub enum Op {
     Count(CounterId, ExprId),
     /// Run an indirect meter; the colour (0 green, 1 yellow, 2 red) goes to `to`.
     Meter {
-        /// Where the colour goes, 2 bits.
+        /// The target of the colour, 2 bits.
         to: LValue,
         /// Meter array.
         meter: MeterId,
-        /// Which one; out of range gives red.
+        /// Index of the meter; out of range is red.
         index: ExprId,
         /// Colour before, for a colour-aware meter.
         color: Option<ExprId>,
@@ -188,7 +188,7 @@ pub enum Op {
     RegisterLoad {
         /// Register array.
         register: RegisterId,
-        /// Which entry.
+        /// Index of the entry.
         index: ExprId,
         /// Local of the first cell.
         first: LocalId,
@@ -210,7 +210,7 @@ pub enum Op {
     },
     /// A uniform random number in `low..=high` from the program's seeded stream.
     Random {
-        /// Where it goes.
+        /// The target of the number.
         to: LValue,
         /// Lowest.
         low: ExprId,
@@ -248,11 +248,11 @@ pub enum Op {
     },
     /// Call a device extern.
     Extern {
-        /// Which.
+        /// The extern.
         external: ExternId,
         /// Arguments.
         args: Vec<ExprId>,
-        /// Where its result goes.
+        /// The target of its result.
         to: Option<LValue>,
     },
 }

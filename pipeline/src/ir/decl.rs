@@ -50,7 +50,7 @@ pub struct Header {
     pub variable: Option<FieldId>,
     /// Packets to or from the control plane begin with it.
     pub controller: Option<ControllerHeader>,
-    /// Where it was declared.
+    /// Its declaration's place in the source.
     pub span: Option<SourceSpan>,
 }
 
@@ -59,7 +59,7 @@ pub struct Header {
 pub enum ControllerHeader {
     /// Those that go to the control plane.
     PacketIn,
-    /// Those that come from it.
+    /// Those that come from the control plane.
     PacketOut,
 }
 
@@ -80,13 +80,13 @@ pub struct Field {
     pub name: String,
     /// Width in bits; of an element for an array; 0 for a variable field.
     pub bits: u32,
-    /// Where its bits are.
+    /// The place of its bits.
     pub layout: FieldLayout,
     /// The display form of its values.
     pub display: Display,
 }
 
-/// How a value is shown.
+/// The display form of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Display {
     /// Hexadecimal.
@@ -151,7 +151,7 @@ pub struct Action {
     pub params: Vec<Param>,
     /// Code. No table is applied in it.
     pub body: Body,
-    /// Where it was declared.
+    /// Its declaration's place in the source.
     pub span: Option<SourceSpan>,
 }
 
@@ -195,7 +195,7 @@ pub struct Table {
     pub removes_idle: bool,
     /// Members and groups instead of an action in each entry.
     pub selector: Option<Selector>,
-    /// Where it was declared.
+    /// Its declaration's place in the source.
     pub span: Option<SourceSpan>,
 }
 
@@ -215,7 +215,7 @@ pub struct TableEntry {
     pub matches: Vec<Match>,
     /// Higher wins; 0 where the table needs none.
     pub priority: u32,
-    /// What it does.
+    /// Its action.
     pub call: ActionCall,
     /// Idle timeout in milliseconds; 0 is none.
     pub idle_timeout_ms: u64,
@@ -249,9 +249,9 @@ pub struct Mapping {
     pub table: TableId,
     /// What each of its keys matches; `None`: anything.
     pub keys: Vec<Option<MappedValue>>,
-    /// What its entries do, by role.
+    /// The actions of its entries, by role.
     pub calls: Vec<MappedCall>,
-    /// Where it was declared.
+    /// Its declaration's place in the source.
     pub span: SourceSpan,
 }
 
@@ -264,7 +264,7 @@ pub struct MappedCall {
     pub action: ActionId,
     /// One value for each parameter.
     pub args: Vec<MappedValue>,
-    /// Where it is written.
+    /// Its place in the file.
     pub span: SourceSpan,
 }
 
@@ -302,13 +302,13 @@ pub struct Counter {
 pub struct Meter {
     /// Name.
     pub name: String,
-    /// What it measures and how.
+    /// Its unit and algorithm.
     pub kind: MeterKind,
     /// Number of meters.
     pub size: u32,
 }
 
-/// What a meter measures and how.
+/// Unit and algorithm of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeterKind {
     /// Two rates (RFC 2698), or a single one (RFC 2697).
@@ -324,7 +324,7 @@ pub struct Digest {
     pub name: String,
     /// Fields: name and width.
     pub fields: Vec<Param>,
-    /// What is sent, one for each field.
+    /// The values that are sent, one for each field.
     pub values: Vec<ExprId>,
 }
 
@@ -341,12 +341,12 @@ pub struct ExternSignature {
     pub controls: (bool, bool),
 }
 
-/// What leaves, in which order.
+/// The emitted headers, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deparser {
     /// Headers in front of the body; the valid ones are emitted in this order.
     pub emit: Vec<InstanceId>,
-    /// What follows the body.
+    /// The items that follow the body.
     pub after: Vec<AfterBody>,
     /// Drop the bytes behind the last trailer instead of emitting them.
     pub strip_slack: bool,
@@ -371,7 +371,7 @@ pub enum AfterBody {
 /// The reaction to a wrong checksum or CRC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Not looked at.
+    /// Not verified.
     #[default]
     Off,
     /// Counted, and reported in `std.checksum_error` or `std.crc_error`.
@@ -408,7 +408,7 @@ pub struct Checksum {
     pub when: Option<ExprId>,
     /// A field value of zero means "none": it is not verified and not updated (UDP over IPv4).
     pub zero_means_none: bool,
-    /// What is done about a wrong one.
+    /// The reaction to a wrong one.
     pub verify: Verify,
     /// When it is written.
     pub update: Update,
@@ -423,11 +423,11 @@ pub struct Crc {
     pub field: (InstanceId, FieldId),
     /// Parameters.
     pub params: CrcParams,
-    /// What it covers, in order.
+    /// Its input, in order.
     pub over: Vec<Covered>,
     /// Only when this is 1.
     pub when: Option<ExprId>,
-    /// What is done about a wrong one.
+    /// The reaction to a wrong one.
     pub verify: Verify,
     /// When it is written.
     pub update: Update,
@@ -453,7 +453,7 @@ pub struct CrcParams {
 /// A part of the input of a checksum or CRC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Covered {
-    /// So many bytes of ones.
+    /// This many bytes of ones.
     Ones(u32),
     /// A header if it is valid, with these fields replaced by ones.
     Header {

@@ -12,15 +12,15 @@ use crate::ids::*;
 /// An expression with its width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expr {
-    /// What it computes.
+    /// The operation.
     pub kind: ExprKind,
     /// Width of the value, 1 to 128.
     pub bits: u32,
-    /// Where it was written.
+    /// Its place in the source.
     pub span: Option<SourceSpan>,
 }
 
-/// What an expression computes.
+/// The operation of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExprKind {
     /// A constant, less than `2^bits`.
@@ -34,7 +34,7 @@ pub enum ExprKind {
         instance: InstanceId,
         /// Array field.
         field: FieldId,
-        /// Which element.
+        /// Index of the element.
         index: ExprId,
     },
     /// A field of the last valid element of a stack; 0 when the stack is empty.

@@ -7,7 +7,7 @@ use wireyard_tables::{FieldSpec, Match, MatchKind};
 /// A match key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// What is looked up.
+    /// The expression that is looked up.
     pub value: ExprId,
     /// Its form in entries.
     pub field: MatchField,
@@ -28,14 +28,14 @@ pub struct MatchField {
     pub name: String,
     /// Width.
     pub bits: u32,
-    /// How it matches.
+    /// Its match kind.
     pub kind: MatchKind,
     /// The display form of its values.
     pub display: Display,
 }
 
 impl MatchField {
-    /// What tables have of it.
+    /// The field in the form of tables.
     pub fn spec(&self) -> FieldSpec {
         FieldSpec { name: self.name.clone(), bits: self.bits, kind: self.kind }
     }

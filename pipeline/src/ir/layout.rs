@@ -45,7 +45,7 @@ pub enum FieldLayout {
 /// Part of a field inside one byte: `((byte >> lsb) & ones(bits)) << at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Which byte of the header.
+    /// Byte of the header.
     pub byte: u32,
     /// Lowest bit in that byte, 0 to 7.
     pub lsb: u8,

@@ -42,15 +42,15 @@ impl Default for Parser {
 pub struct State {
     /// Its name; a state of a bound sub-parser is `caller.state`.
     pub name: String,
-    /// What to do, in order.
+    /// The operations, in order.
     pub ops: Vec<ParserOp>,
-    /// Where to go.
+    /// The next state.
     pub next: Transition,
-    /// Where it was written.
+    /// Its place in the source.
     pub span: Option<SourceSpan>,
 }
 
-/// What a state does.
+/// An operation of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParserOp {
     /// Read a header at the cursor and move behind it. A header that is already valid is overwritten.
@@ -75,14 +75,14 @@ pub enum ParserOp {
     Verify(ExprId, ErrorId),
 }
 
-/// Where a state goes.
+/// The transition of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
-    /// Always there.
+    /// Unconditional.
     To(Target),
     /// The first case all of whose patterns match.
     Select {
-        /// What is compared.
+        /// The values that are compared.
         keys: Vec<ExprId>,
         /// Cases in order.
         cases: Vec<Case>,
@@ -96,13 +96,13 @@ pub enum Transition {
 pub struct Case {
     /// One pattern for each key.
     pub patterns: Vec<Pattern>,
-    /// Where to go.
+    /// The next state.
     pub to: Target,
-    /// Where it was written.
+    /// Its place in the source.
     pub span: Option<SourceSpan>,
 }
 
-/// What a key is compared with.
+/// The pattern of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Anything.
@@ -127,7 +127,7 @@ pub enum Pattern {
     Set(ValueSetId),
 }
 
-/// Where parsing goes.
+/// The target of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Another state.

@@ -43,12 +43,12 @@ macro_rules! std_fields {
                 match self { $(StdField::$variant => $bits,)* }
             }
 
-            /// Who may read it.
+            /// The parts that may read it.
             pub fn readers(self) -> Access {
                 match self { $(StdField::$variant => $read,)* }
             }
 
-            /// Who may write it.
+            /// The parts that may write it.
             pub fn writers(self) -> Access {
                 match self { $(StdField::$variant => $write,)* }
             }
@@ -57,7 +57,7 @@ macro_rules! std_fields {
 }
 
 std_fields! {
-    /// Port the packet came in by.
+    /// The packet's ingress port.
     IngressPort = "ingress_port", 16, read ALL, write NOWHERE;
     /// Link type of that port; named by the device ([`crate::check::ExternRegistry::add_link_type`]).
     IngressLink = "ingress_link", 8, read ALL, write NOWHERE;

@@ -61,7 +61,7 @@ fn join_into(slot: &mut Option<Validity>, value: Validity) -> bool {
     changed
 }
 
-/// What the parser leaves.
+/// Validity after the parser.
 #[derive(Clone, Debug, Default)]
 pub struct ParserValidity {
     /// At the start of each state; `None` for a state that is never reached.
@@ -211,7 +211,7 @@ struct Walk<'p, 'w> {
     watch: &'w mut dyn Watch,
     /// Validity after an action, by that before it; `None` when it never returns.
     memo: BTreeMap<(ActionId, Validity), Option<Validity>>,
-    /// Where the pass ended by `exit`.
+    /// Validity where the pass ended by `exit`.
     exits: Option<Validity>,
 }
 

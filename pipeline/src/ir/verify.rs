@@ -57,7 +57,7 @@ struct Verifier<'p> {
 }
 
 impl Verifier<'_> {
-    /// Notes a violation unless `holds`.
+    /// Records a violation unless `holds`.
     fn ensure(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.found.push(what());

@@ -78,7 +78,7 @@ fn ranges(shape: &wireyard_tables::TableShape) -> Vec<Place> {
 }
 
 impl Facts {
-    /// Looks at a state.
+    /// The facts of a state.
     pub(super) fn new(state: &State) -> Facts {
         let program = state.program();
         let snapshot = state.tables().snapshot();

@@ -81,7 +81,7 @@ pub(super) struct Emit<'g> {
     known_validity: KnownValidity,
     /// In path-specialised code, the packet and the facts on its path.
     on_path: Option<path::OnPath>,
-    /// There, what ingress decides.
+    /// In path-specialised code, the decisions of ingress.
     decisions: Option<burst::Decisions>,
     /// In path-specialised code, the egress that follows ingress.
     following: Option<fused::Following<'g>>,

@@ -26,7 +26,7 @@ pub struct Jit {
 /// Flags with all ports closed.
 static CLOSED: [bool; 1 << 16] = [false; 1 << 16];
 
-/// What a burst does.
+/// The passes of a burst.
 #[derive(Clone, Copy)]
 struct Passes<'a> {
     half: Half,

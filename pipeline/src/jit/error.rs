@@ -22,7 +22,7 @@ pub enum CompileError {
     Internal(String),
 }
 
-/// What has no code.
+/// A feature without code.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NotSupported {
@@ -67,7 +67,7 @@ pub enum NotSupported {
     ChecksumInput(String),
 }
 
-/// Which limit.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Budget {

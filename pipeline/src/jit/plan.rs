@@ -73,7 +73,7 @@ impl<'p> Control<'p> {
     }
 }
 
-/// What is decided about a program.
+/// The decisions about a program.
 #[derive(Debug)]
 pub(super) struct Plan<'p> {
     pub(super) ingress: Form<ControlPlan<'p>>,
@@ -111,7 +111,7 @@ pub(super) enum Start {
 pub(super) struct EgressCopy {
     /// The headers.
     pub(super) valid: u64,
-    /// Found one behind the other.
+    /// Located one after the other.
     pub(super) extracts: Vec<Extract>,
     pub(super) end: Way,
 }

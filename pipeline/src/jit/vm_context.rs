@@ -31,7 +31,7 @@ pub(super) const VALUE_BYTES: i32 = 16;
 pub(super) struct VmContext {
     /// Locals or arguments, for helpers.
     pub(super) values: [u128; VALUES_MAX],
-    /// How many of them are locals.
+    /// Number of locals among them.
     pub(super) locals: u64,
     /// The pass, for helpers.
     pub(super) scalars: Scalars,
@@ -39,7 +39,7 @@ pub(super) struct VmContext {
     pub(super) chunk: *const u8,
     /// First byte of the packet.
     pub(super) data: *mut u8,
-    /// Bytes there.
+    /// Length of the data in bytes.
     pub(super) data_len: u64,
     pub(super) phv_bytes: *mut u8,
     pub(super) slots: *mut Slot,
@@ -126,7 +126,7 @@ struct Inner {
     counters: Vec<*const AtomicU64>,
     registers: Vec<*const AtomicU64>,
     value_sets: Vec<Members>,
-    /// What they point to.
+    /// The members that they point to.
     members: Vec<Arc<crate::state::Members>>,
 }
 

@@ -11,7 +11,7 @@ use crate::ir::*;
 use petgraph::algo::toposort;
 use std::collections::BTreeSet;
 
-/// What a program reads, anywhere.
+/// The reads of a program, anywhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
     /// By metadata field: an expression reads it, or it crosses the queue.
@@ -23,7 +23,7 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// Looks at a program.
+    /// Analyses a program.
     pub fn of(program: &Program) -> Reads {
         let mut reads = Reads {
             metadata: program.metadata.iter().map(|meta| meta.carried_at.is_some()).collect(),

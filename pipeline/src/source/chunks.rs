@@ -32,7 +32,7 @@ const CHUNK_BYTES: usize = 1 << 18;
 /// Threads that read items.
 const THREADS_MAX: usize = 4;
 
-/// How a file is divided.
+/// Sizes of the parts of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) whole_bytes_max: u64,
@@ -150,7 +150,7 @@ fn next_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> Result<bool, ReadEr
     }
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     /// No part of an entry.
@@ -163,7 +163,7 @@ enum Line {
     More,
 }
 
-/// Where in the file a line is.
+/// The position of a line in the file's structure.
 #[derive(Debug, Default)]
 struct Outline {
     in_entries: bool,

@@ -66,7 +66,7 @@ impl<'n> Fields<'n> {
         self.found.iter().find(|(key, ..)| *key == name).map(|(.., node)| *node)
     }
 
-    /// Where a key is written.
+    /// The place of a key.
     pub fn place(&self, name: &str) -> Option<SourceSpan> {
         self.found.iter().find(|(key, ..)| *key == name).map(|(_, key, _)| key.span)
     }
@@ -213,7 +213,7 @@ impl<'d> Decoder<'d> {
         None
     }
 
-    /// One of these words.
+    /// One of a list of words.
     pub fn choice(&mut self, node: &Node, choices: &[&str]) -> Option<Name> {
         let text = self.scalar(node, "a word")?.text;
         if choices.contains(&text) {

@@ -10,7 +10,7 @@ use crate::diag::{Diagnostic, Diagnostics, Files, Rejected, codes};
 use crate::ids::{FileId, Id};
 use crate::ir::{SourceFile, SourceSpan};
 
-/// What is read so far.
+/// The files read so far.
 pub(super) struct Reading<'l> {
     loader: &'l Loader,
     /// Folder of the program.

@@ -33,7 +33,7 @@ pub struct Loader {
 /// Why a file was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// There is none.
+    /// It does not exist.
     #[error("there is no such file")]
     NotFound,
     /// It has more bytes than this.

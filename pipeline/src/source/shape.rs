@@ -19,11 +19,11 @@ pub struct MapShape {
 pub struct KeyShape {
     /// The key.
     pub name: &'static str,
-    /// It must be there.
+    /// It is required.
     pub required: bool,
     /// The form of its value.
     pub shape: Shape,
-    /// One line for people and editors.
+    /// One line of documentation.
     pub doc: &'static str,
 }
 
@@ -40,7 +40,7 @@ pub enum Shape {
     Real,
     /// `true` or `false`.
     Flag,
-    /// One of these words.
+    /// One of a list of words.
     Choice(&'static [&'static str]),
     /// An expression.
     Expression,
@@ -56,7 +56,7 @@ pub enum Shape {
     MapOf(&'static Shape),
     /// A map with known keys.
     Map(&'static MapShape),
-    /// Whatever another file has there.
+    /// Anything, for keys of other files.
     Any,
     /// One of several.
     Either(&'static [Shape]),
@@ -67,7 +67,7 @@ pub const fn key(name: &'static str, shape: Shape, doc: &'static str) -> KeyShap
     KeyShape { name, required: false, shape, doc }
 }
 
-/// A key that must be there.
+/// A required key.
 pub const fn needed(name: &'static str, shape: Shape, doc: &'static str) -> KeyShape {
     KeyShape { name, required: true, shape, doc }
 }

@@ -75,7 +75,7 @@ pub struct Resolved {
     pub settings: Vec<Setting>,
 }
 
-/// What a state does not take.
+/// The refusal of a state.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ApplyError {

@@ -39,7 +39,7 @@ pub enum LoadError {
     ValueSet {
         /// The set.
         name: String,
-        /// What is wrong.
+        /// The error.
         error: ValueSetError,
     },
 }
@@ -55,7 +55,7 @@ pub fn action_words(action: &Action, args: &[u128], words: &mut Vec<u64>) {
     }
 }
 
-/// How many words that are.
+/// Number of those words.
 pub(crate) fn action_data_words(action: &Action) -> usize {
     action.params.iter().map(|param| if param.bits > 64 { 2 } else { 1 }).sum()
 }

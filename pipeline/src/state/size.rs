@@ -24,7 +24,7 @@ pub enum Keeper {
 /// One declaration and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Which.
+    /// The declaration.
     pub keeper: Keeper,
     /// Its kind and name: ``register `r` ``.
     pub name: String,

@@ -41,7 +41,7 @@ pub enum ValueSetError {
     Field {
         /// The name of the key.
         key: String,
-        /// What is wrong.
+        /// The error.
         error: Box<FieldError>,
     },
     /// Ranges that become too many prefixes.

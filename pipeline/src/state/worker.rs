@@ -27,7 +27,7 @@ pub struct Worker {
     pub(crate) state: u64,
 }
 
-/// What a pass works with.
+/// The working data of a pass.
 #[derive(Debug)]
 pub struct PassScratch {
     pub(crate) lane: usize,

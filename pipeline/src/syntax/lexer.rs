@@ -13,7 +13,7 @@ use nom::{IResult, Parser as _};
 use super::{SyntaxError, TOKENS_MAX, Text, shown};
 use crate::diag::{Code, codes};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind<'a> {
     /// A name or a word of the language.

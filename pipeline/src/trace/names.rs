@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// An event in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What kind of event, one word.
+    /// The kind of event, one word.
     pub kind: &'static str,
     /// The sentence.
     pub text: String,

@@ -34,7 +34,7 @@ pub(super) fn run(args: &CheckArgs) -> Status {
             if !args.json {
                 super::complain(&diagnostics.summary());
             }
-            // What was not read was not checked.
+            // A file that was not read was not checked.
             let unread = diagnostics.iter().any(|found| found.code == codes::FILE_NOT_READ);
             if unread { Status::Wrong } else { Status::Failed }
         }
@@ -43,7 +43,7 @@ pub(super) fn run(args: &CheckArgs) -> Status {
 
 /// The results of a check without errors.
 struct Checked {
-    /// One line about what was read.
+    /// One line about the files that were read.
     summary: String,
     warnings: Diagnostics,
     files: Files,

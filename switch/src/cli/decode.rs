@@ -236,7 +236,7 @@ fn text(args: &DecodeArgs, decoded: &Decoded<'_>, place: Place, seen: Option<&Se
     }
 }
 
-/// How far a large file is, on a terminal.
+/// Progress in a large file, on a terminal.
 struct Progress {
     bytes: u64,
     percent: u64,

@@ -24,7 +24,7 @@ use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::p4runtime::tls;
 use wire::change::Kind;
 
-/// What came of a command.
+/// The result of a command.
 type Outcome = Result<(), Failure>;
 
 /// Runs a command for a running switch.

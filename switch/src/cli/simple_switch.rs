@@ -116,7 +116,7 @@ fn program(args: &SimpleSwitchArgs) -> Result<(Option<PathBuf>, Option<PathBuf>)
     }
 }
 
-/// What runs first.
+/// The first program.
 fn start(args: &SimpleSwitchArgs, program: Option<&Path>) -> Result<Start, String> {
     let Some(path) = program.filter(|_| !args.no_p4) else {
         return match args.no_p4 {

@@ -14,7 +14,7 @@ use wireyard_pipeline::diag::{Diagnostics, codes};
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::node::{Key, Node, NodeKind, Scalar};
 
-/// What is wrong, and where.
+/// An error, with its place.
 #[derive(Debug)]
 pub(super) struct NodeError {
     span: Option<SourceSpan>,

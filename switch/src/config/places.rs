@@ -16,7 +16,7 @@ pub(super) struct Places(BTreeMap<String, String>);
 const DEPTH: usize = 4;
 const PARTS_MAX: usize = 20_000;
 
-/// Where a problem is written.
+/// The place of a problem.
 struct Found<'a> {
     at: &'a str,
     /// The part that several ports share, if it is one: `profile "x"`, `port_defaults, default_tc`.

@@ -157,7 +157,7 @@ const OLDER: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
-/// Families of sockets that are made.
+/// Permitted families of sockets.
 const FAMILIES: [i32; 6] = [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_XDP];
 /// The permitted operations of prctl(2): names of threads and of memory.
 const PRCTL: [i32; 3] = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA];

@@ -29,7 +29,7 @@ const DEVICES: [&str; 2] = ["/dev/net/tun", "/dev/null"];
 /// The newest version of the interface that is used.
 const KNOWN: ABI = ABI::V5;
 
-/// How far files are confined.
+/// Extent of the confinement of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// All rules of that version.

@@ -68,7 +68,7 @@ impl Decoded<'_> {
         text
     }
 
-    /// What is not as it should be.
+    /// Deviations of the packet.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(error) = self.parsed.error() {

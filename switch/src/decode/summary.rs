@@ -128,7 +128,7 @@ impl Summary {
         Some(summary)
     }
 
-    /// What a value of a field is called.
+    /// The name of a value of a field.
     pub fn name(&self, field: (InstanceId, FieldId), value: u128) -> Option<&str> {
         let named = self.values.get(&(field.0.0, field.1.0))?;
         let hit = named.iter().find(|(low, high, _)| (*low..=*high).contains(&value));

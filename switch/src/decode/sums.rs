@@ -10,13 +10,13 @@ use super::Decoded;
 /// A CRC that a packet should have and that could not be checked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unchecked {
-    /// What it is called.
+    /// Its name.
     pub crc: String,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }
 
-/// What the CRCs of one packet are.
+/// The verdicts on the CRCs of one packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Names of those that are right.
@@ -53,7 +53,7 @@ pub struct Sums {
 const ANY: &str = "any";
 
 impl Decoded<'_> {
-    /// What the CRCs of this packet are.
+    /// The verdicts on the CRCs of this packet.
     pub fn verdict(&self) -> Verdict {
         let mut verdict = Verdict::default();
         for crc in self.parsed.crcs() {

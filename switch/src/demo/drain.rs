@@ -39,7 +39,7 @@ const STEPS_MAX: u32 = 20_000;
 /// Bytes and number of chunks of a cable's end.
 const MEMORY: MemoryConfig = MemoryConfig { chunks: 512, chunk_bytes: 2048, headroom_bytes: 256 };
 
-/// What the open loop found.
+/// The results of the open loop.
 #[derive(Clone, Debug)]
 pub struct Drained {
     /// Marks by depth, as received.

@@ -16,14 +16,14 @@ use crate::lab::sweep::Run;
 /// Samples of the lab per wall-clock second, approximately.
 const GLANCES_PER_SECOND: u64 = 10;
 
-/// What the closed loop found.
+/// The results of the closed loop.
 #[derive(Clone, Debug)]
 pub struct Incast {
     /// The run, with its report.
     pub run: Run,
     /// The state of the machine, and of the lab at the end.
     pub live: Live,
-    /// What it should settle at.
+    /// Expectations of its fixed point.
     pub expect: Vec<Expect>,
     /// Whether it was long enough to settle, by the devices' clock.
     pub is_judged: bool,

@@ -22,7 +22,7 @@ const OTHER_FAMILY: AddressFamily = AddressFamily::from_raw(libc::AF_ALG as u16)
 struct Report {
     /// Why it could not be entered.
     error: Option<String>,
-    /// What is not as it should be.
+    /// Deviations, as warnings.
     warnings: Vec<String>,
     /// Landlock enforces all rules that are used here.
     all_files: bool,

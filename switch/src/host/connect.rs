@@ -31,7 +31,7 @@ pub struct ConnectOptions {
     pub path_mtu: PathMtu,
     /// Partition key.
     pub pkey: u16,
-    /// What the peer may do.
+    /// Permissions of the peer.
     pub access: Access,
     /// READs and ATOMICs outstanding each way.
     pub rd_atomic: u8,

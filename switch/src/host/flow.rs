@@ -26,7 +26,7 @@ const GATE: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
 
-/// What a flow does.
+/// The operation of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowOp {
     /// SEND: the peer needs a receive ring.
@@ -44,7 +44,7 @@ pub enum FlowOp {
 pub struct FlowSpec {
     /// The queue pair, connected.
     pub qp: u32,
-    /// What it does.
+    /// Its operation.
     pub op: FlowOp,
     /// Local memory of every message: its length is the message size.
     pub local: Sge,
@@ -54,7 +54,7 @@ pub struct FlowSpec {
     pub depth: u32,
     /// When it starts.
     pub start: Time,
-    /// When it posts no more.
+    /// When it stops posting.
     pub end: Deadline,
 }
 
@@ -73,7 +73,7 @@ impl FlowSpec {
     }
 }
 
-/// What a flow has done.
+/// Counters of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowStats {
     /// When the first message was posted.
@@ -106,7 +106,7 @@ pub struct FlowStats {
 pub struct FlowReport {
     /// The flow.
     pub spec: FlowSpec,
-    /// What it has done.
+    /// Its counters.
     pub stats: FlowStats,
     /// Rate, target and alpha of the queue pair, as of its last event.
     pub rate: RateState,
@@ -308,7 +308,7 @@ impl EndPointPort {
         id
     }
 
-    /// What became of a gate.
+    /// The report of a gate.
     pub fn gate(&self, id: GateId) -> Option<GateReport> {
         self.flows.gates.report(id)
     }

@@ -37,7 +37,7 @@ pub enum Need {
     Opened(GateId),
 }
 
-/// What became of a gate.
+/// The report of a gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GateReport {
     /// When the last of its needs was met; the start of the run without needs.

@@ -103,7 +103,7 @@ impl EndPointPort {
         }
     }
 
-    /// What it is.
+    /// Its configuration.
     pub fn config(&self) -> &HostConfig {
         &self.config
     }
@@ -119,7 +119,7 @@ impl EndPointPort {
         &mut self.end
     }
 
-    /// What it counts.
+    /// Its counters.
     pub fn counters(&self) -> &HostCounters {
         &self.counters
     }

@@ -26,7 +26,7 @@ pub struct ArrivalIndex {
 }
 
 impl ArrivalIndex {
-    /// For nodes with so many ports each.
+    /// An index for nodes with these numbers of ports.
     pub fn new(ports: impl IntoIterator<Item = usize>) -> Arc<ArrivalIndex> {
         let nothing = || AtomicU64::new(Deadline::NEVER.to_bits());
         let (mut nodes, mut firsts) = (Vec::new(), Vec::new());

@@ -29,10 +29,10 @@ use crate::units::Length;
 /// A cable delays by 5 ns a metre.
 const PS_PER_METRE: u64 = 5_000;
 
-/// How a lab is run.
+/// Options of a lab.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// What runs packets.
+    /// The engine.
     pub engine: EngineKind,
     /// Instead of the scenario's seed.
     pub seed: Option<u64>,

@@ -37,11 +37,11 @@ const ETHER_TYPE: std::ops::Range<usize> = 12..14;
 pub struct CableCounters {
     /// Frames that were passed to the kernel.
     pub put: u64,
-    /// Frames that came out of it.
+    /// Frames that were received from it.
     pub got: u64,
     /// Frames that it did not take: the interface was down, or they were too long.
     pub refused: u64,
-    /// Frames that never came out.
+    /// Frames that never arrived.
     pub lost: u64,
     /// Frames that did not arrive at once, and were polled for again.
     pub late: u64,
@@ -89,7 +89,7 @@ impl Cable {
         Ok(Cable { ends: [open(a)?, open(b)?], counters: Default::default() })
     }
 
-    /// What happened towards an end.
+    /// Counters of the direction towards an end.
     pub fn counters(&self, end: usize) -> CableCounters {
         *sync::lock(&self.counters[end])
     }
@@ -103,7 +103,7 @@ impl Cable {
         counters.refused += (before - frames.len() - done.sent) as u64;
     }
 
-    /// Takes what arrived at `end`.
+    /// Takes the frames that arrived at `end`.
     fn get(
         &self,
         end: usize,
@@ -193,7 +193,7 @@ pub struct CablePort {
     link: LinkPort,
     cable: Arc<Cable>,
     end: usize,
-    /// Time between two looks.
+    /// Time between two polls.
     look: Span,
     /// Frames whose delay is over, for the kernel.
     due: Vec<TxFrame>,

@@ -31,11 +31,11 @@ const FRAMES_ON_THE_WAY: u64 = 16;
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which check.
+    /// Name of the check.
     pub check: &'static str,
     /// When it was found.
     pub at: Time,
-    /// What, with names and numbers.
+    /// The violation, with names and numbers.
     pub what: String,
 }
 
@@ -275,7 +275,7 @@ impl Lab {
             self.checks.delivered = (delivered, now);
             return Ok(());
         }
-        // Who has just begun has not waited.
+        // A flow that has just begun has not waited.
         let begun = statuses.iter().filter(|flow| is_open(flow)).filter_map(|flow| flow.started);
         let since = begun.min().unwrap_or(now).max(self.checks.delivered.1);
         let waited = now.since(since);

@@ -38,7 +38,7 @@ use crate::tm::PortId;
 pub struct Pulse {
     /// Now.
     pub now: Time,
-    /// Where it ends.
+    /// The end of the run.
     pub end: Time,
     /// Polls of nodes so far.
     pub events: u64,
@@ -355,7 +355,7 @@ impl Lab {
         self.cores.extend(next);
     }
 
-    /// Why nodes cannot go on, in words.
+    /// Why nodes cannot continue, as text.
     fn halted(&mut self, halt: Halt) -> Violation {
         let (node, at, check, what) = match halt {
             Halt::Stuck(node, at) => {
@@ -404,7 +404,7 @@ impl Lab {
         self.cores[node].port_of_traffic(id).filter(|port| (1..=links).contains(&(*port).into()))
     }
 
-    /// What became of every gate.
+    /// The reports of all gates.
     pub(super) fn gates_seen(&mut self) -> Vec<GateReport> {
         let gates = self.scenario.gates.iter().zip(&self.gates);
         gates

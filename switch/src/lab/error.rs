@@ -43,7 +43,7 @@ pub enum LabError {
     SwitchQueues {
         /// The switch.
         switch: String,
-        /// What is wrong with them.
+        /// Their errors.
         report: Box<Report>,
     },
     /// The queues of an adapter contradict each other.
@@ -51,7 +51,7 @@ pub enum LabError {
     AdapterQueues {
         /// The host.
         host: String,
-        /// What is wrong with them.
+        /// Their errors.
         problems: Vec<Problem>,
     },
     /// A host without a link.
@@ -62,7 +62,7 @@ pub enum LabError {
     Flow {
         /// The scenario.
         scenario: String,
-        /// Why.
+        /// The cause.
         source: Box<FlowError>,
     },
     /// A gate of a host without flows.

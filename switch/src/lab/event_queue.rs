@@ -29,7 +29,7 @@ impl EventQueue {
         EventQueue { times: vec![Deadline::NEVER; leaves], winners }
     }
 
-    /// When a source has something to do.
+    /// The next event of a source.
     #[inline]
     pub fn at(&self, source: usize) -> Deadline {
         self.times[source]

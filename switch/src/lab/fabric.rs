@@ -7,7 +7,7 @@ use wireyard_tables::time::Span;
 use crate::ports::faults::chance::FaultSetup;
 use crate::units::{BitsPerSec, Bytes, Probability};
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// Sends and receives.
@@ -21,13 +21,13 @@ pub enum NodeKind {
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: NodeKind,
     /// Its links, in the order of its ports: port n is `links[n - 1]`.
     pub links: Vec<usize>,
 }
 
-/// What a link is.
+/// The properties of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSetup {
     /// Bit rate.
@@ -42,7 +42,7 @@ pub struct LinkSetup {
     pub corruption: Probability,
     /// Frames that arrive late.
     pub reordering: Probability,
-    /// How late.
+    /// Delay of a reordered frame.
     pub reorder_by: Span,
 }
 
@@ -80,7 +80,7 @@ impl LinkSetup {
 pub struct Link {
     /// Nodes at its ends.
     pub ends: [usize; 2],
-    /// What it is.
+    /// Its properties.
     pub setup: LinkSetup,
 }
 
@@ -91,7 +91,7 @@ pub struct Fabric {
     pub nodes: Vec<Node>,
     /// Links.
     pub links: Vec<Link>,
-    /// Links that no way leads over.
+    /// Links without routes.
     pub avoided: BTreeSet<usize>,
     /// Names for several nodes: `senders`.
     pub groups: BTreeMap<String, Vec<usize>>,

@@ -24,15 +24,15 @@ const BYTES_MAX: usize = 96;
 /// A packet by its device's data.
 #[derive(Clone, Debug)]
 struct Suspect {
-    /// Port it came in by.
+    /// Its ingress port.
     ingress_port: u16,
     /// Its bytes, as queued or dropped.
     bytes: Vec<u8>,
-    /// What became of it.
+    /// Its outcome.
     outcome: String,
 }
 
-/// Where and when to look.
+/// The node and instant to trace.
 #[derive(Clone, Debug)]
 struct Moment {
     node: usize,
@@ -41,7 +41,7 @@ struct Moment {
     suspect: Option<Suspect>,
 }
 
-/// What a second run looks for.
+/// The target of a second run.
 #[derive(Debug)]
 enum Look {
     /// The first event after which the device breaks a check; not before this instant.
@@ -58,7 +58,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Who takes the events of this poll.
+    /// The receiver of the events of this poll.
     pub(super) fn sink(&mut self, node: usize, now: Time) -> Option<&mut dyn TraceSink> {
         match &mut self.look {
             // A device has its packets' times in nanoseconds.

@@ -264,7 +264,7 @@ pub fn rate_program(
     Ok(Instance::new(program, &sender, &given)?)
 }
 
-/// What became of a gate of a host.
+/// The report of a gate of a host.
 pub(super) fn gate(cores: &mut [Box<Core>], host: usize, id: GateId) -> Option<GateReport> {
     end_of(&mut cores[host])?.gate(id)
 }

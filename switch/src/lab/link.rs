@@ -49,7 +49,7 @@ pub struct LinkCounters {
 }
 
 impl LinkCounters {
-    /// Frames that are on their way.
+    /// Frames in flight.
     pub fn under_way(&self) -> Option<u64> {
         self.sent.checked_sub(self.arrived + self.lost + self.cut)
     }
@@ -113,7 +113,7 @@ impl Direction {
         }
     }
 
-    /// Where frames leave.
+    /// The half that frames leave from.
     fn departures(&self) -> &Leased<Flight> {
         self.leaving.as_ref().unwrap_or(&self.flight)
     }
@@ -128,7 +128,7 @@ impl Direction {
         self.arrival_index.arrival(self.to)
     }
 
-    /// What happened so far.
+    /// The counters so far.
     pub fn counters(&self) -> LinkCounters {
         let mut counters = self.flight.with(|flight| flight.counters);
         if let Some(leaving) = &self.leaving {
@@ -156,7 +156,7 @@ impl Direction {
         self.departures().with(|flight| flight.tap = Some(tap));
     }
 
-    /// What was captured.
+    /// The capture.
     pub fn take_capture(&self) -> Option<Tap> {
         self.departures().with(|flight| flight.tap.take())
     }

@@ -53,7 +53,7 @@ pub struct Live {
     pub dilation: u64,
     /// Wall-clock time, and the part of it that the devices' clock skipped.
     pub stalls: Stalls,
-    /// How late events were served.
+    /// Lateness of events.
     pub lateness: Lateness,
     /// What the cables carried, summed over both directions of all of them.
     pub cables: super::cable::CableCounters,

@@ -16,7 +16,7 @@ use super::partition::Layout;
 pub(super) struct NodeState {
     /// The places of its ports in the arrival index; a host has one, however many links lead to it.
     pub(super) wires: Range<usize>,
-    /// No frame takes less time to it.
+    /// Least time of a frame to it.
     pub(super) nearest: Span,
     /// The only neighbour, if it is in the same partition, and the least time of a frame to it.
     pub(super) gate: Option<(usize, Span)>,

@@ -27,14 +27,14 @@ use crate::ports::RxFrame;
 /// Polls of one node at one instant after which it counts as stuck.
 const POLLS_MAX: u32 = 100_000;
 
-/// Why a partition cannot go on.
+/// Why a partition cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
     /// A node of the lab that requests a poll at this instant again and again.
     Stuck(usize, Time),
     /// A node sent a frame at this instant that arrives in another partition sooner than that partition allowed for.
     Early(usize, Time),
-    /// Another partition cannot go on.
+    /// Another partition cannot continue.
     Other,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Part {
     polls: u32,
 }
 
-/// What a partition is made of.
+/// The inputs of a partition.
 pub(super) struct Setup {
     pub(super) number: usize,
     pub(super) nodes: Vec<usize>,
@@ -133,7 +133,7 @@ impl Part {
         }
     }
 
-    /// When it has something to do.
+    /// Its next event.
     #[inline]
     pub(super) fn next(&self) -> Deadline {
         self.event_queue.first().map(|(at, _)| at).into()

@@ -14,7 +14,7 @@ use super::scenario::{FlowSpec, Scenario};
 const AT_HOST: u64 = 3;
 const AT_SWITCH: u64 = 2;
 
-/// What runs where.
+/// The assignment of nodes to partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// By partition: its nodes, in order.

@@ -46,9 +46,9 @@ pub struct About {
 pub struct BadExpectation {
     /// Place in the list.
     pub index: usize,
-    /// Why.
+    /// The cause.
     pub error: ExpectError,
-    /// Figures there are.
+    /// The existing figures.
     pub known: Vec<String>,
 }
 

@@ -17,10 +17,10 @@ use super::scenario::{Scenario, Transport};
 use crate::roce::telemetry::rate_code;
 use crate::units::Dilation;
 
-/// What entries are for.
+/// The target of entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// How hosts send.
+    /// The transport of the hosts.
     pub transport: Transport,
     /// The program has the table [`LINKS`]; the dilation of the links.
     pub telemetry: Option<Dilation>,
@@ -62,7 +62,7 @@ pub struct Routes {
     switches: Vec<Ways>,
 }
 
-/// How one switch reaches the hosts.
+/// The routes of one switch to the hosts.
 #[derive(Clone, Debug, Default)]
 struct Ways {
     /// Sets of ports with the same destinations, each once.
@@ -71,7 +71,7 @@ struct Ways {
     to: Vec<u16>,
 }
 
-/// No way.
+/// No route.
 const NOWHERE: u16 = u16::MAX;
 /// Bits of a host's address that are its own, after 10.0.
 const HOST_BITS: u32 = 16;

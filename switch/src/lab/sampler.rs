@@ -205,7 +205,7 @@ impl Sampler {
         series * self.times.len()
     }
 
-    /// Lets every second sample go.
+    /// Drops every second sample.
     fn thin(&mut self) {
         self.stride *= 2;
         self.first = self.first.div_ceil(2);

@@ -77,7 +77,7 @@ impl Transport {
     }
 }
 
-/// What every switch is.
+/// The settings of every switch.
 #[derive(Clone, Debug)]
 pub struct SwitchSetup {
     /// Folder or file of its program; the `rocev2_lossless` inside the binary when absent.
@@ -109,11 +109,11 @@ pub enum CnpPer {
 pub enum Outstanding {
     /// So much payload.
     Payload(Bytes),
-    /// So many packets.
+    /// This many packets.
     Packets(u32),
 }
 
-/// What every host is.
+/// The settings of every host.
 #[derive(Clone, Debug)]
 pub struct HostSetup {
     /// Its protocol.
@@ -124,13 +124,13 @@ pub struct HostSetup {
     pub qos: Option<QosConfig>,
     /// Rate control: `fixed`, a preset, or a program.
     pub rate_control: String,
-    /// The program, where it is one.
+    /// The program, if it is one.
     pub rate_program: Option<Arc<Program>>,
     /// Parameters that differ from the preset.
     pub parameters: Vec<(String, Setting)>,
     /// Least time between two CNPs; that of the preset when absent.
     pub cnp_interval: Option<Span>,
-    /// What that time is kept for.
+    /// The scope of that interval.
     pub cnp_per: CnpPer,
     /// Payload of a full packet.
     pub path_mtu: Bytes,
@@ -146,9 +146,9 @@ pub struct HostSetup {
     pub ack_every: Option<u32>,
     /// After 4.096 us x 2^n without an acknowledgement, packets are retransmitted; 0 is never.
     pub ack_timeout: u8,
-    /// How the adapter keeps that time.
+    /// The adapter's handling of that timeout.
     pub ack_timer: AckTimer,
-    /// What is sent again.
+    /// The retransmission scheme.
     pub retransmission: Retransmission,
     /// Limit between the oldest missing packet and the newest, independent of rate control.
     pub outstanding: Option<Outstanding>,
@@ -238,7 +238,7 @@ impl HostSetup {
 pub struct RateSetup {
     /// `fixed`, a preset, or a program.
     pub name: String,
-    /// The program, where it is one.
+    /// The program, if it is one.
     pub program: Option<Arc<Program>>,
     /// Parameters that are written.
     pub parameters: Vec<(String, Setting)>,
@@ -253,7 +253,7 @@ pub struct FlowSetup {
     pub dscp: Option<u8>,
     /// Whether its data packets are sent as ECT.
     pub ecn: Option<bool>,
-    /// What is sent again.
+    /// The retransmission scheme.
     pub retransmission: Option<Retransmission>,
     /// UDP source ports that its packets use in turn.
     pub spray: Option<u16>,
@@ -276,11 +276,11 @@ pub struct FlowSpec {
     pub rounds: u32,
     /// Most messages in flight.
     pub window: u32,
-    /// What differs from its host.
+    /// Settings that differ from its host's.
     pub own: Option<Arc<FlowSetup>>,
     /// Its messages wait for gates of the workload.
     pub is_gated: bool,
-    /// Where it is written.
+    /// Its place in the file.
     pub span: SourceSpan,
 }
 
@@ -294,13 +294,13 @@ pub struct Fault {
     pub at: Time,
     /// When it is over; `None` lasts to the end.
     pub until: Option<Time>,
-    /// What.
+    /// The kind of fault.
     pub kind: FaultKind,
-    /// Where it is written.
+    /// Its place in the file.
     pub span: SourceSpan,
 }
 
-/// What goes wrong.
+/// The kinds of faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The link carries nothing.
@@ -373,9 +373,9 @@ impl Tuning {
 pub struct Expect {
     /// Figure.
     pub figure: String,
-    /// What must be true of it.
+    /// Its condition.
     pub condition: Condition,
-    /// Where it is written.
+    /// Its place in the file.
     pub span: SourceSpan,
 }
 
@@ -393,7 +393,7 @@ pub struct CaptureSpec {
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// What it shows.
+    /// Its description.
     pub about: String,
     /// Its file, for reports.
     pub path: PathBuf,
@@ -401,7 +401,7 @@ pub struct Scenario {
     pub seed: u64,
     /// Most bytes of the state of a device's program; the default when absent.
     pub max_state: Option<u64>,
-    /// How long it runs.
+    /// Duration of the run.
     pub duration: Span,
     /// Figures count from here on.
     pub warm_up: Span,
@@ -419,11 +419,11 @@ pub struct Scenario {
     pub hosts: BTreeMap<usize, HostSetup>,
     /// Flows.
     pub flows: Vec<FlowSpec>,
-    /// What they wait for.
+    /// The gates of the flows.
     pub gates: Vec<Gate>,
-    /// What they follow from.
+    /// The sources of the flows.
     pub sources: Vec<Source>,
-    /// Which of them are of which source.
+    /// The flows and gates of each source.
     pub parts: Vec<Part>,
     /// Faults, in order of time.
     pub faults: Vec<Fault>,
@@ -436,12 +436,12 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// What a host is.
+    /// The settings of a host.
     pub fn host_of(&self, node: usize) -> &HostSetup {
         self.hosts.get(&node).unwrap_or(&self.host)
     }
 
-    /// What hosts are, each kind once.
+    /// The settings of hosts, each kind once.
     pub fn host_setups(&self) -> impl Iterator<Item = &HostSetup> {
         std::iter::once(&self.host).chain(self.hosts.values())
     }

@@ -25,7 +25,7 @@ pub struct Snapshot {
 }
 
 impl Lab {
-    /// How it is now.
+    /// The present state.
     pub fn snapshot(&mut self) -> Snapshot {
         let mut snapshot = Snapshot::default();
         let fabric = &self.scenario.fabric;

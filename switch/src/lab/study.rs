@@ -39,7 +39,7 @@ pub enum Direction {
 pub struct Goal {
     /// The figure.
     pub figure: String,
-    /// What is better.
+    /// Which direction is better.
     pub direction: Direction,
 }
 
@@ -81,7 +81,7 @@ pub struct Study {
     pub scenario: PathBuf,
     /// Keys that vary.
     pub axes: Vec<Axis>,
-    /// How points are chosen.
+    /// The choice of points.
     pub sample: Sample,
     /// Seed of the random points, and of the first run of each point.
     pub seed: u64,
@@ -89,7 +89,7 @@ pub struct Study {
     pub seeds: Vec<u64>,
     /// Figures that the report shows.
     pub figures: Vec<String>,
-    /// What the best setting is.
+    /// The criterion of the best setting.
     pub goal: Option<Goal>,
     /// Two goals that conflict.
     pub pareto: Vec<Goal>,

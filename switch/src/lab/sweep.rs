@@ -18,12 +18,12 @@ use crate::program::EngineKind;
 use crate::report::{Cell, Column, Figure, Report, Table, Unit, stats};
 use crate::sync;
 
-/// What a run gave.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Its seed.
     pub seed: u64,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
     /// The trace of the packet that broke a check.
     pub packet_trace: Option<String>,
@@ -129,7 +129,7 @@ pub fn run(
     })
 }
 
-/// What came of a sweep.
+/// The results of a sweep.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     /// Runs that ended by themselves, in the order of the seeds.
@@ -187,7 +187,7 @@ fn figures(runs: &[Run]) -> impl Iterator<Item = &Figure> {
     all.filter(move |figure| !drawn.contains(&figure.name))
 }
 
-/// How figures differ between runs.
+/// Differences of figures between runs.
 pub fn spread(runs: &[Run]) -> Table {
     let mut table = Table {
         title: format!("Figures of {} runs", runs.len()),

@@ -48,7 +48,7 @@ pub struct Loop {
     pub capacity: f64,
     /// Flows.
     pub flows: f64,
-    /// How marks become CNPs.
+    /// The rule from marks to CNPs.
     pub notification: Notification,
     /// tau: least time between CNPs of a flow.
     pub cnp_interval: f64,
@@ -64,7 +64,7 @@ pub struct Loop {
     pub increase: f64,
 }
 
-/// What it settles at.
+/// The fixed point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FixedPoint {
     /// Marking probability.

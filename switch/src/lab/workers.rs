@@ -46,7 +46,7 @@ struct Own<T>(T);
 /// The result of a partition in a phase.
 type Done = (Part, Result<(), Halt>);
 
-/// What threads share.
+/// The data shared by the threads.
 struct Shared {
     /// By partition: it sends nothing before this instant except frames that are in the mailboxes of others
     /// ([`Deadline::to_bits`]).
@@ -61,11 +61,11 @@ struct Shared {
     phase: AtomicU64,
     /// The end of this phase ([`Deadline::to_bits`]).
     limit: AtomicU64,
-    /// Threads that are done with it.
+    /// Number of threads that are done with it.
     done: AtomicUsize,
     /// A partition cannot continue, so the others stop too.
     is_halted: AtomicBool,
-    /// There is no other phase.
+    /// No other phase will follow.
     is_over: AtomicBool,
 }
 
@@ -160,7 +160,7 @@ impl Drop for Workers {
 }
 
 impl Shared {
-    /// What a thread does.
+    /// The work of a thread.
     fn work(&self, number: usize) {
         let mut seen = 0;
         loop {

@@ -34,7 +34,7 @@ pub enum Source {
     Permutation(Permutation),
     /// Flows that arrive by a Poisson process.
     Arrivals(Arrivals),
-    /// Many send to one, again and again.
+    /// Many hosts send to one, repeatedly.
     Incasts(Incasts),
     /// A collective operation.
     Collective(Collective),
@@ -58,7 +58,7 @@ pub struct Gate {
     pub host: usize,
     /// Its conditions.
     pub needs: Vec<Need>,
-    /// How long it computes then.
+    /// Computing time before the release.
     pub delay: Span,
     /// Flows of this host, each of which may send its next message.
     pub releases: Vec<usize>,
@@ -68,7 +68,7 @@ pub struct Gate {
     pub step: u32,
 }
 
-/// What one item became.
+/// The flows and gates of one item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Its flows.
@@ -88,7 +88,7 @@ pub struct Workload {
     pub parts: Vec<Part>,
 }
 
-/// Makes the flows of all items.
+/// Expands all items into flows.
 pub fn expand(sources: &[Source], fabric: &Fabric, seed: u64) -> Workload {
     let mut work = Workload::default();
     for (index, source) in sources.iter().enumerate() {
@@ -132,7 +132,7 @@ impl Gate {
 }
 
 impl Source {
-    /// Another seed gives other flows.
+    /// Whether another seed results in other flows.
     pub fn is_drawn(&self) -> bool {
         match self {
             Source::Listed(_) | Source::Triggered(..) => false,

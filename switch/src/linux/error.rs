@@ -51,7 +51,7 @@ pub enum LinuxError {
         name: String,
         /// The port.
         port: u16,
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
         /// The operating system's error.
         source: io::Error,

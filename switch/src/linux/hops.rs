@@ -269,7 +269,7 @@ fn entry(mapped: &Mapped, number: u32, target: Target) -> Entity {
     Entity::TableEntry(entry)
 }
 
-/// What a next hop does now.
+/// The present action of a next hop.
 fn action(
     single: &Single,
     place: Place,

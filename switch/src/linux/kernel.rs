@@ -105,7 +105,7 @@ pub(super) struct Hop {
     pub(super) weight: u32,
 }
 
-/// Where a route leads.
+/// The target of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// To gateways.
@@ -125,7 +125,7 @@ pub(super) struct KernelRoute {
     pub(super) way: Way,
 }
 
-/// What became of a route.
+/// The change of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RouteChange {
     /// It was added before others of its metric.

@@ -27,7 +27,7 @@ impl Link {
     }
 }
 
-/// Where packets to a prefix go.
+/// The target of packets to a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Goal {
     /// To the kernel, whose address it is.
@@ -40,7 +40,7 @@ pub(super) enum Goal {
     Hops(Vec<Hop>),
 }
 
-/// What changed.
+/// Changed objects.
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
     pub(super) prefixes: HashSet<Prefix>,

@@ -49,12 +49,12 @@ pub(super) struct Netlink {
     pub(super) unreadable: u64,
 }
 
-/// What came of a look at the news.
+/// The result of reading notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// There may be more.
     More,
-    /// There is nothing more now.
+    /// No more at present.
     End,
     /// Some were lost: everything has to be read again.
     Lost,
@@ -76,12 +76,12 @@ impl Netlink {
         Ok(Netlink { news, requests, part: Vec::with_capacity(PART_BYTES), unreadable: 0 })
     }
 
-    /// Readable while there are news.
+    /// Readable while there are notifications.
     pub(super) fn fd(&self) -> RawFd {
         self.news.as_raw_fd()
     }
 
-    /// Takes one part of the news.
+    /// Reads one part of the notifications.
     pub(super) fn receive(&mut self, changes: &mut Vec<Change>) -> io::Result<News> {
         self.part.clear();
         match self.news.recv(&mut self.part, 0) {

@@ -22,14 +22,14 @@ pub(super) struct Writes {
     drop_members: Vec<Update>,
 }
 
-/// What became of a flush.
+/// The result of a flush.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// Routes that are not in the table.
     pub(super) refused: Vec<Prefix>,
     /// How many updates were refused, those of routes too.
     pub(super) failures: u64,
-    /// Why the first one was.
+    /// Why the first one was refused.
     pub(super) why: Option<String>,
 }
 

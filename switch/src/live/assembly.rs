@@ -32,7 +32,7 @@ pub enum AssemblyError {
     Idle {
         /// The requested number of workers.
         workers: usize,
-        /// How many ports there are.
+        /// Number of ports.
         ports: usize,
         /// Most queues that they have.
         queues: usize,
@@ -44,7 +44,7 @@ pub enum AssemblyError {
     FewQueues {
         /// The requested number of workers.
         workers: usize,
-        /// How many have a queue.
+        /// Number of queues.
         queues: usize,
     },
     /// Two workers would write one capture file.

@@ -86,7 +86,7 @@ impl Lateness {
     }
 }
 
-/// What a clock gave up.
+/// Time that a clock skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stalls {
     /// Wall-clock time since the clock was started.
@@ -178,7 +178,7 @@ impl DeviceClock {
         self.reach(self.now + step)
     }
 
-    /// What was given up so far.
+    /// The time skipped so far.
     pub fn stalls(&self) -> Stalls {
         Stalls {
             real: self.real(),
@@ -189,7 +189,7 @@ impl DeviceClock {
         }
     }
 
-    /// How late the steps so far were.
+    /// Lateness of the steps so far.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }

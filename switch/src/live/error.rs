@@ -14,7 +14,7 @@ pub enum LiveError {
     /// The same for another worker than the first.
     #[error("worker {worker}: {source}")]
     Worker {
-        /// Which, from 2.
+        /// Number of the worker, from 2.
         worker: usize,
         /// The operating system's error.
         source: io::Error,

@@ -38,7 +38,7 @@ const FIELDS_MAX: usize = 64;
 /// Pause after a failure to accept, when no descriptors are left.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// What clients may take.
+/// Limits of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections at a time.
@@ -57,7 +57,7 @@ impl Limits {
 
 /// A request of a client: it has no body.
 pub type Asked<'a> = &'a Request<Incoming>;
-/// What it gets.
+/// The response to a client.
 pub type Answer = Response<Full<Bytes>>;
 
 /// The content of a server.
@@ -78,7 +78,7 @@ pub trait Site: Send + Sync + 'static {
 pub struct WaitsForSwitch(Arc<AtomicBool>);
 
 impl WaitsForSwitch {
-    /// It does while this is held.
+    /// The connection waits while this is held.
     pub fn hold(&self) -> Waiting {
         self.0.store(true, Ordering::Relaxed);
         Waiting(self.clone())
@@ -189,7 +189,7 @@ fn has_names<S: Site>(_: &S) -> bool {
     S::HAS_NAMES
 }
 
-/// What holds for every connection.
+/// The rules of every connection.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     limits: Limits,

@@ -50,7 +50,7 @@ pub struct PortFile {
     text: PortText,
     listener: Listener,
     ports: Vec<(u16, PortSpec)>,
-    /// What the other thread does now.
+    /// Present work of the other thread.
     task: Option<Task<Reloaded>>,
     /// SIGHUP came during a reading.
     again: bool,

@@ -12,7 +12,7 @@ use crate::ports::sys::netns;
      kernel.apparmor_restrict_unprivileged_userns=0)"
 )]
 pub struct NoNamespace {
-    /// Who needs it.
+    /// The command that needs it.
     what: &'static str,
     source: io::Error,
 }

@@ -18,7 +18,7 @@ use crate::core::{Core, Message, Progress, Statistics};
 use crate::ports::sys::event_fd::EventFd;
 use crate::sync::{self, lock};
 
-/// What one worker shows the others.
+/// The state of one worker that the others read.
 #[derive(Debug)]
 struct WorkerSlot {
     wake_fd: EventFd,
@@ -30,7 +30,7 @@ struct WorkerSlot {
     statistics: Mutex<Option<Statistics>>,
 }
 
-/// What all workers share.
+/// The data shared by all workers.
 #[derive(Debug)]
 pub(super) struct Shared {
     began: Instant,

@@ -38,7 +38,7 @@ const FCS_BYTES: usize = 4;
 /// CRC-32 of a frame followed by its own FCS.
 const RESIDUE: u64 = 0x2144_df1c;
 
-/// Why a record gives no frame.
+/// Why a record has no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoFrame {

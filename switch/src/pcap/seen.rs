@@ -1,9 +1,9 @@
 //! Port and direction of a record in a capture of Wireyard, from its interface: received, sent, or dropped.
 
-/// How a record met its port.
+/// The direction of a record at its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It came in.
+    /// Received.
     In,
     /// It left.
     Out,
@@ -16,7 +16,7 @@ pub enum Way {
 pub struct Seen<'a> {
     /// The port.
     pub port: u16,
-    /// How.
+    /// The direction.
     pub way: Way,
     /// The reason of the drop, with details.
     pub reason: Option<&'a str>,

@@ -20,7 +20,7 @@ pub enum BuildError {
     /// No packet memory for the configured number of packets.
     #[error("{source} (`packet_slots` of `qos:`: {packets} packets)")]
     Slots {
-        /// Why.
+        /// The cause.
         source: MemoryError,
         /// The configured number.
         packets: u32,
@@ -37,9 +37,9 @@ pub enum BuildError {
         bytes: u64,
         /// Counters have a lane for each.
         workers: usize,
-        /// What is allowed, in bytes.
+        /// The limit in bytes.
         most: u64,
-        /// What takes most of it.
+        /// The largest parts.
         largest: String,
     },
     /// An invalid table.
@@ -68,7 +68,7 @@ pub enum BuildError {
     /// A device of no worker.
     #[error("a device has at least one worker")]
     NoWorker,
-    /// What the device refuses.
+    /// A refusal of the device.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The embedded header libraries.

@@ -87,7 +87,7 @@ pub enum ExpectError {
         figure: String,
         /// Its unit.
         unit: Unit,
-        /// What it is compared with.
+        /// The other figure.
         other: String,
         /// The unit of that.
         other_unit: Unit,

@@ -5,7 +5,7 @@ use super::Unit;
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it shows.
+    /// Its name.
     pub name: String,
     /// Its unit.
     pub unit: Unit,
@@ -107,14 +107,14 @@ pub struct Plot {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, back to front.
+    /// The layers, back to front.
     pub layers: Vec<Layer>,
 }
 
 /// A row of a timeline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What the row is about.
+    /// The name of the row.
     pub name: String,
     /// (begin, end, share of it in which the state was active), in order; seconds.
     pub spans: Vec<(f64, f64, f64)>,
@@ -148,7 +148,7 @@ pub struct HeatMap {
     pub x: (String, Vec<String>),
     /// The key down, and its values.
     pub y: (String, Vec<String>),
-    /// What the values count.
+    /// Unit of the values.
     pub unit: Unit,
     /// Rows of cells; NaN without a measurement.
     pub cells: Vec<Vec<f64>>,

@@ -19,7 +19,7 @@ pub enum QuantityError {
 /// The unit of a value; values are kept in the base unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things: packets, frames, events.
+    /// A count: packets, frames, events.
     Count,
     /// Bytes; shown in decimal KB, MB.
     Bytes,

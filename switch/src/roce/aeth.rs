@@ -40,12 +40,12 @@ pub enum NakCode {
     InvalidRd,
 }
 
-/// Which of 64 packets have come.
+/// Which of 64 packets have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sack {
     /// The first of them, whose bit is the lowest.
     pub base: super::psn::Psn,
-    /// 1: it has come.
+    /// 1: it has arrived.
     pub bits: u64,
 }
 

@@ -67,7 +67,7 @@ impl EndPoint {
         Some(entry.qp)
     }
 
-    /// Looks at a queue pair.
+    /// A queue pair.
     pub fn qp(&self, qpn: u32) -> Option<&QueuePair> {
         let index = qpn.checked_sub(FIRST_QPN)?;
         self.entries.get(index as usize)?.as_ref().map(|entry| &entry.qp)

@@ -58,18 +58,18 @@ pub struct Congestion {
     pub flow: FlowKey,
     /// Its BTH opcode: CNPs and ACKs never cause a CNP.
     pub opcode: u8,
-    /// The port it came in by.
+    /// Its ingress port.
     pub port: u16,
-    /// Which mark.
+    /// The kind of mark.
     pub mark: Mark,
-    /// What its CNP takes over.
+    /// Fields for its CNP.
     pub marked: Marked,
     /// The sender's queue pair. It is not in the packet: a NIC takes it from its queue pair, a switch must have learned
     /// it. With `None` no CNP can be addressed.
     pub sender_qp: Option<u32>,
 }
 
-/// Where the notification point sits.
+/// The place of the notification point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// In the receiving NIC.
@@ -103,7 +103,7 @@ pub enum WindowEnd {
 pub struct NpConfig {
     /// N: the least time between two CNPs of one window. With zero every mark causes a CNP.
     pub interval: Span,
-    /// What a window is kept for.
+    /// The scope of a window.
     pub pacing: Pacing,
     /// The treatment of marks inside a window.
     pub window_end: WindowEnd,
@@ -139,7 +139,7 @@ pub struct Cnp {
     pub mark: Mark,
     /// The fields copied from the marked packet.
     pub marked: Marked,
-    /// Who sends it.
+    /// The sender of the CNP.
     pub role: Role,
 }
 

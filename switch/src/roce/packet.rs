@@ -101,7 +101,7 @@ pub enum Trailing {
 /// The headers of a packet: no opcode has more than two behind the BTH (wire.md section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Always there.
+    /// The base header, always present.
     pub bth: Bth,
     /// Behind it.
     pub leading: Leading,
@@ -218,6 +218,6 @@ pub struct InPacket<'a> {
     pub payload: &'a [u8],
     /// The path that it came by, in the caller's numbering; part of datagram completions.
     pub path: u32,
-    /// What switches wrote into it.
+    /// Telemetry that switches wrote into it.
     pub telemetry: Option<&'a TelemetryBytes>,
 }

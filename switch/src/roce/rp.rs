@@ -36,7 +36,7 @@ pub struct AckSample<'a> {
     pub telemetry: Option<&'a TelemetryBytes>,
 }
 
-/// What an observer may plot.
+/// The state for plots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateState {
     /// Sending rate R_C in bit/s.
@@ -144,7 +144,7 @@ impl RateAlgorithm {
         }
     }
 
-    /// How marks come back to the sender.
+    /// How marks are returned to the sender.
     pub fn marks(&self) -> program::Marks {
         match self {
             RateAlgorithm::Program(instance) => instance.program().notification().marks,
@@ -160,7 +160,7 @@ pub struct ParamError {
     pub param: &'static str,
     /// The value found.
     pub found: String,
-    /// What would be right.
+    /// A valid value.
     pub expected: String,
 }
 

@@ -55,7 +55,7 @@ pub fn rate_code(rate_bps: u64) -> Option<u8> {
 /// The header as it is on the wire.
 pub type TelemetryBytes = [u8; TELEMETRY_BYTES];
 
-/// What one switch wrote.
+/// The record of one switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// Rate of the link of the packet's egress port, bit/s; `None` for a code without a rate.

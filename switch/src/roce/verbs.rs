@@ -20,7 +20,7 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// What a send work request does.
+/// The operation of a send work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOp {
     /// SEND.
@@ -100,7 +100,7 @@ pub struct RecvWr {
 /// Outcome of a work request, `IBV_WC_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Done.
+    /// Successful.
     Success,
     /// The receive buffer was too short.
     LocalLength,
@@ -140,7 +140,7 @@ impl Status {
     }
 }
 
-/// What completed.
+/// The operation that completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionOp {
     /// SEND of any form.

@@ -36,7 +36,7 @@ pub struct RequestReport {
     pub kind: &'static str,
     /// The status of gRPC: `ok`, `not_found`.
     pub status: &'static str,
-    /// How many.
+    /// Their number.
     pub requests: u64,
 }
 

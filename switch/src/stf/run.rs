@@ -31,7 +31,7 @@ const PORTS: u16 = 8;
 /// The same of a script of a P4 program: as used by scripts of p4c.
 pub const PORTS_OF_P4: u16 = 32;
 
-/// How a script ended.
+/// The outcome of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every expectation held.
@@ -57,7 +57,7 @@ impl From<String> for Stop {
     }
 }
 
-/// How a script is run.
+/// Options of running a script.
 #[derive(Clone, Copy, Debug)]
 struct How<'a> {
     engine: EngineKind,
@@ -139,7 +139,7 @@ struct Punted {
     expected_by_reason: bool,
 }
 
-/// A script under way.
+/// The state of a running script.
 struct Script {
     sandbox: Sandbox,
     program: Arc<Program>,

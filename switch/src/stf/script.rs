@@ -40,7 +40,7 @@ pub struct EntryText {
 /// A number that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// How.
+    /// The comparison.
     pub op: CompareOp,
     /// With what.
     pub value: u64,
@@ -58,7 +58,7 @@ pub enum CompareOp {
     Ge,
 }
 
-/// What a counter is called.
+/// The name of a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CounterName {
     /// `name(index)`.

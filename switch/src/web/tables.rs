@@ -21,7 +21,7 @@ const LIMIT_MAX: u32 = 200;
 const LIMIT: u32 = 50;
 /// Slots that are read together, under one lock of the table.
 const SLOTS: u32 = 512;
-/// How long a request looks.
+/// Longest time of a request's search.
 const LOOK: Duration = Duration::from_millis(100);
 /// The longest search.
 const SEARCH_MAX: usize = 200;

@@ -58,7 +58,7 @@ pub(crate) enum Publish {
     Alone,
 }
 
-/// What a batch has done so far.
+/// The effects of a batch so far.
 #[derive(Debug, Default)]
 struct Staged {
     undo: Vec<Undo>,

@@ -19,7 +19,7 @@ const CHUNK_ERRORS_MAX: usize = 100;
 struct List<'a> {
     id: TableId,
     table: &'a Table,
-    /// How many it takes.
+    /// Its capacity.
     room: usize,
     seen: Seen,
 }
@@ -31,7 +31,7 @@ struct Seen {
     /// Number of the entry among those of the program, then those of the file.
     numbers: HashMap<[u64; 2], u32, BuildHasherDefault<FirstWord>>,
     declared: u32,
-    /// Where those of the file are.
+    /// Places of the entries of the file.
     spans: Vec<SourceSpan>,
 }
 
@@ -53,7 +53,7 @@ impl Hasher for FirstWord {
     }
 }
 
-/// The entry that was there before.
+/// The earlier entry.
 enum First {
     Declared,
     /// In the file: its place, and its index among those of its table.

@@ -16,7 +16,7 @@ use crate::ids::*;
 use crate::ir::{CPU_PORT, ExprKind, FieldLayout, SourceSpan, StdField};
 use crate::syntax::p4;
 
-/// What a path names.
+/// The meaning of a path.
 pub(crate) enum Target {
     /// A value that can be read by one node.
     Read(ExprKind, u32),

@@ -44,7 +44,7 @@ pub fn op_target(op: &Op) -> Option<&LValue> {
     }
 }
 
-/// What a body is part of.
+/// The context of a body.
 pub(super) struct Site<'b> {
     pub(super) name: &'b str,
     pub(super) body: &'b Body,

@@ -93,7 +93,7 @@ impl Run {
     }
 }
 
-/// A CRC under way.
+/// A CRC in progress.
 #[derive(Clone, Copy)]
 enum Crc {
     Known(u32),

@@ -45,7 +45,7 @@ pub(super) struct Loop {
 }
 
 impl Emit<'_> {
-    /// What is left of a path.
+    /// The rest of a path.
     pub(super) fn way(
         &mut self,
         way: &Way,
@@ -245,7 +245,7 @@ impl Emit<'_> {
         self.b.ins().iadd_imm_s(len, -i64::from(headers))
     }
 
-    /// Headers and body are all there is.
+    /// Length of the valid headers and the body.
     pub(super) fn path_emit_length(&mut self) -> Value {
         let Some(OnPath { packet, path }) = self.on_path.clone() else { return self.num(0) };
         let mut len = packet.len;

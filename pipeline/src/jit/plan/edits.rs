@@ -47,7 +47,7 @@ pub(in crate::jit) struct Move {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::jit) enum Source {
     Registers,
-    /// Where it came.
+    /// Where it was received.
     Packet(u32),
     /// The worker's header vector.
     HeaderVector,

@@ -139,7 +139,7 @@ impl Control<'_> {
         }
     }
 
-    /// A condition holds from here on.
+    /// Records that a condition is true from here on.
     pub(super) fn learn_condition(&self, path: &mut Path, id: ExprId) {
         match self.program.exprs[id].kind {
             ExprKind::Binary(BinOp::Eq, a, b) => {

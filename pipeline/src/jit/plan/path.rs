@@ -11,14 +11,14 @@ use crate::jit::error::NotSupported;
 use crate::packet::READABLE_BEHIND_BYTES;
 use crate::phv::bit;
 
-/// What is known on a path.
+/// The facts on a path.
 #[derive(Clone, Debug)]
 pub(in crate::jit) struct Path {
     /// Headers that are valid at the start of the control.
     pub(in crate::jit) valid: u64,
-    /// Headers that came with the packet.
+    /// Headers of the received packet.
     pub(in crate::jit) received: u64,
-    /// Where each of them is.
+    /// The offset of each of them.
     pub(in crate::jit) at: Vec<u32>,
     /// In the order in which they are in the packet.
     pub(in crate::jit) order: Vec<InstanceId>,
@@ -118,7 +118,7 @@ impl std::fmt::Display for Detour {
     }
 }
 
-/// What follows on a path.
+/// The continuation of a path.
 #[derive(Debug)]
 pub(in crate::jit) enum Way {
     /// A parser state.
@@ -136,13 +136,13 @@ pub(in crate::jit) struct Visit {
     /// The facts at the start of the state.
     pub(in crate::jit) path: Path,
     pub(in crate::jit) steps: Vec<Step>,
-    /// What is known behind the steps.
+    /// The facts after the steps.
     pub(in crate::jit) after: Path,
     /// The default and then each other target of the state, see [`outcomes`]; or the steps themselves end in generic code.
     pub(in crate::jit) next: Result<Vec<Way>, Detour>,
 }
 
-/// What a state does on a path.
+/// A step of a state on a path.
 #[derive(Debug)]
 pub(in crate::jit) enum Step {
     Extract(Extract),
@@ -159,7 +159,7 @@ pub(in crate::jit) struct Extract {
     pub(in crate::jit) instance: InstanceId,
     /// Generic code unless its variable part is empty.
     pub(in crate::jit) empty: EmptyPart,
-    /// What is known with the header.
+    /// The facts with the header.
     pub(in crate::jit) after: Path,
 }
 
@@ -177,7 +177,7 @@ pub(in crate::jit) enum EmptyPart {
 /// The end of a path through the parser.
 #[derive(Debug)]
 pub(in crate::jit) struct Leaf {
-    /// What is known for the control.
+    /// The facts for the control.
     pub(in crate::jit) path: Path,
     pub(in crate::jit) code: Result<Specialised, Detour>,
 }

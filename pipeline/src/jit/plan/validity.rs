@@ -11,14 +11,14 @@ use crate::phv::bit;
 /// Known validity of headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::jit) struct KnownValidity {
-    /// Headers about which it is known.
+    /// Headers whose validity is known.
     pub(in crate::jit) mask: u64,
     /// Those of them that are valid.
     pub(in crate::jit) valid: u64,
 }
 
 impl KnownValidity {
-    /// All is known.
+    /// The validity of all headers is known.
     pub(in crate::jit) fn all(valid: u64) -> KnownValidity {
         KnownValidity { mask: !0, valid }
     }

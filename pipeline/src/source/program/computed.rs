@@ -118,7 +118,7 @@ pub(crate) static PAD: MapShape = MapShape {
         key("name", Shape::Name, "Its name; `pad` when absent."),
     ],
 };
-/// Where DSCP and PCP are.
+/// The fields of DSCP and PCP.
 pub(crate) static QOS: MapShape = MapShape {
     name: "qos",
     what: "`qos`",

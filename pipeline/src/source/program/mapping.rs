@@ -22,7 +22,7 @@ pub(crate) static MAPPING: MapShape = MapShape {
 const ROLES: [&str; 4] = ["action", "unresolved", "kernel", "blackhole"];
 
 const MAPPED: Shape = Shape::Map(&MAPPING);
-/// What can be mapped.
+/// The tables that can be mapped.
 pub(crate) static LINUX: MapShape = MapShape {
     name: "linux",
     what: "`linux`",

@@ -14,7 +14,7 @@ use crate::source::node::{Key, Node, NodeKind, Scalar};
 /// Length of the part of a line that is examined to guess its intent: a file may be one line of a MiB.
 const LOOK_BYTES_MAX: usize = 1000;
 
-/// Where YAML gave up.
+/// The place at which YAML failed.
 pub(super) struct Place<'a> {
     pub(super) file: FileId,
     pub(super) text: &'a str,

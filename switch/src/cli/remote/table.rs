@@ -77,7 +77,7 @@ fn without_key(on: &SwitchArgs, table: &str, value: &str) -> Result<String, Fail
     })
 }
 
-/// What names one entry.
+/// The key of one entry.
 fn of_key(table: &str, keys: &[String], priority: Option<u64>) -> Result<Value, String> {
     let mut one = Map::new();
     one.insert("match".into(), words::pairs(keys)?.into());

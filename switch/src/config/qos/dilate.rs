@@ -15,7 +15,7 @@ pub enum DilationError {
     /// A rate that the factor does not divide.
     #[error("{key}: {rate} divided by {by} is no whole number of bit/s")]
     Rate {
-        /// Where it is written.
+        /// Its place.
         key: String,
         /// The rate.
         rate: BitsPerSec,
@@ -25,7 +25,7 @@ pub enum DilationError {
     /// A time that becomes too long.
     #[error("{key}: {time} times {by} is too long")]
     Time {
-        /// Where it is written.
+        /// Its place.
         key: String,
         /// The time.
         time: Interval,
@@ -35,7 +35,7 @@ pub enum DilationError {
     /// A cable that becomes too long.
     #[error("{key}: {cable} is too long")]
     Cable {
-        /// Where it is written.
+        /// Its place.
         key: String,
         /// The cable.
         cable: Length,

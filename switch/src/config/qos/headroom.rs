@@ -8,7 +8,7 @@ use wireyard_tables::time::Span;
 
 use crate::units::{BitsPerSec, Bytes, Length, QUANTUM_BITS};
 
-/// Which formula.
+/// The formula of headroom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HeadroomFormula {
@@ -53,7 +53,7 @@ pub struct HeadroomInput {
 /// A named part of the result, in bytes before cell rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct HeadroomPart {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
     /// Bytes.
     pub bytes: u64,
@@ -64,7 +64,7 @@ pub struct HeadroomPart {
 pub struct Headroom {
     /// Bytes needed.
     pub bytes: u64,
-    /// What they are made of.
+    /// The parts of the sum.
     pub parts: Vec<HeadroomPart>,
 }
 

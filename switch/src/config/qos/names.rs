@@ -9,7 +9,7 @@ use wireyard_pipeline::source::node::{Key, Node, NodeKind, Scalar};
 use super::{Preset, QosConfig};
 use crate::config::{PORT_MAX, is_port};
 
-/// What is defined.
+/// The defined names.
 struct Known {
     pools: Vec<String>,
     profiles: Vec<String>,

@@ -24,13 +24,13 @@ pub struct PartError {
     pub wanted_bytes: u64,
     /// Shared bytes of the worker's part.
     pub shared_bytes: u64,
-    /// How many workers share the buffer.
+    /// Number of workers that share the buffer.
     pub workers: usize,
 }
 
-/// Which part.
+/// The part of one worker.
 pub struct Part<'a> {
-    /// How many workers there are.
+    /// Number of workers.
     pub workers: usize,
     /// True for the ports of this one.
     pub owns: &'a dyn Fn(PortNumber) -> bool,

@@ -22,9 +22,9 @@ pub enum Preset {
 #[derive(Debug, thiserror::Error)]
 #[error("preset {preset:?}: {source}")]
 pub struct PresetError {
-    /// Which.
+    /// The preset.
     pub preset: Preset,
-    /// What is wrong with it.
+    /// The error.
     pub source: serde_json::Error,
 }
 

@@ -75,7 +75,7 @@ pub struct GroupReport {
     pub headroom_bytes: u64,
     /// Headroom by the formula; `None` for a port without a rate.
     pub headroom_needed_bytes: Option<u64>,
-    /// What the formula added up.
+    /// The terms of the formula.
     pub headroom_parts: Vec<HeadroomPart>,
 }
 
@@ -109,7 +109,7 @@ pub struct Report {
     pub queues: Vec<QueueReport>,
     /// Contradictions: the configuration is refused.
     pub problems: Vec<Problem>,
-    /// Where a promise is weak.
+    /// Weaknesses that are permitted.
     pub warnings: Vec<Problem>,
 }
 

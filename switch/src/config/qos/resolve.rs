@@ -42,7 +42,7 @@ pub struct PortLink {
     pub rate: Option<BitsPerSec>,
 }
 
-/// What a port classifies by.
+/// The classification of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
@@ -56,7 +56,7 @@ pub enum Trust {
 /// The maps of a port, as arrays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classifier {
-    /// Which comes first.
+    /// The field that comes first.
     pub trust: Trust,
     /// Class of packets with neither.
     pub default_tc: u8,
@@ -148,7 +148,7 @@ impl PortPlan {
     }
 }
 
-/// Everything known while resolving.
+/// The state of resolving.
 pub(super) struct Resolver<'a> {
     pub(super) config: &'a QosConfig,
     pub(super) pools: Vec<(&'a str, &'a PoolSection)>,

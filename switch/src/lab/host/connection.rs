@@ -57,7 +57,7 @@ pub struct FlowStatus {
     pub steps_back: u64,
     /// ACK timeouts: times without any response.
     pub timeouts: u64,
-    /// Packets that came trimmed.
+    /// Packets that arrived trimmed.
     pub trimmed: u64,
     /// Packets that its sender considered lost because later ones arrived.
     pub overtaken: u64,
@@ -92,7 +92,7 @@ impl Connection {
         self.status(cores)
     }
 
-    /// What the flow has done.
+    /// The progress of the flow.
     pub fn status(&self, cores: &mut [Box<Core>]) -> FlowStatus {
         let Some(report) = end_of(&mut cores[self.from]).and_then(|end| end.flow(self.flow)) else {
             return FlowStatus::default();

@@ -14,7 +14,7 @@ fn memory() -> PacketMemory {
     PacketMemory::new(config).unwrap()
 }
 
-/// What the ends of a link belong to.
+/// The partitions of the ends of a link.
 struct Parts([(Arc<ArrivalIndex>, Arc<Lease>); 2]);
 
 impl Parts {

@@ -159,7 +159,7 @@ fn table(report: &mut Report, flows: &[Measured<'_>], estimates: &Estimates) {
     report.tables.push(table);
 }
 
-/// What became of a flow.
+/// The state of a flow.
 fn state(flow: &FlowStatus) -> &'static str {
     match (flow.failed.is_some(), flow.started, flow.finished) {
         (true, ..) => "FAILED",

@@ -32,9 +32,9 @@ pub enum SlowMotionError {
     /// A time that becomes too long.
     #[error("{what}: {time} times {by} is too long")]
     Time {
-        /// Which time.
+        /// Name of the time.
         what: &'static str,
-        /// How long it is.
+        /// Its length.
         time: Span,
         /// The factor.
         by: u32,
@@ -42,12 +42,12 @@ pub enum SlowMotionError {
     /// A time of the flows that becomes too long.
     #[error("a time of the flows is too long")]
     Flows,
-    /// Queues that do not become slower.
+    /// Queues that cannot be slowed down.
     #[error("{of}.qos.{source}")]
     Qos {
         /// Whose: `switch` or `host`.
         of: &'static str,
-        /// What is wrong with them.
+        /// Their errors.
         source: DilationError,
     },
     /// Hosts that are already slowed down, and the product of both factors is too large.

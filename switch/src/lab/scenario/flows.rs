@@ -35,7 +35,7 @@ const NAMES_SHOWN: usize = 12;
 /// The inputs of reading flows.
 pub(super) struct Context<'a> {
     pub(super) fabric: &'a Fabric,
-    /// When the run ends.
+    /// The end of the run.
     pub(super) end: Time,
     /// Files of flows that it names.
     pub(super) sheets: &'a Sheets,
@@ -194,7 +194,7 @@ pub(super) fn plain(
     })
 }
 
-/// What a flow has of its own.
+/// The own settings of a flow.
 fn own(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
@@ -260,7 +260,7 @@ fn one(
     }
     let pairs = match pattern.as_str() {
         "pairs" => pairs(decoder, fields.span, &from, &to)?,
-        // Who receives is drawn later.
+        // Receivers are drawn later.
         "permutation" => {
             let hosts = once_each(decoder, fields.span, from, context)?;
             let next = hosts.iter().copied().cycle().skip(1);

@@ -130,7 +130,7 @@ pub(super) fn read_own(
     found
 }
 
-/// What is written over `setup`.
+/// Applies the keys to `setup`.
 fn fill(
     reader: &Reader<'_>,
     decoder: &mut Decoder<'_>,

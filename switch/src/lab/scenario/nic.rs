@@ -13,7 +13,7 @@ pub struct Setting {
     pub key: &'static str,
     /// One, or a list.
     pub values: &'static [&'static str],
-    /// Who measured or wrote it.
+    /// The source of the value.
     pub source: &'static str,
 }
 
@@ -22,9 +22,9 @@ pub struct Setting {
 pub struct Profile {
     /// As it is named in a scenario.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub about: &'static str,
-    /// What is known of it.
+    /// Its known settings.
     pub settings: &'static [Setting],
 }
 

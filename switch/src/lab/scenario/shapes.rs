@@ -153,7 +153,7 @@ pub(super) static RING: MapShape = MapShape {
     keys: &[needed("switches", Shape::Count, "Switches `s1`.. with hosts `h1`...")],
 };
 
-/// What every switch is.
+/// The settings of every switch.
 pub(super) static SWITCH: MapShape = MapShape {
     name: "lab_switch",
     what: "a switch of the lab",
@@ -215,7 +215,7 @@ macro_rules! host_keys {
     };
 }
 
-/// What every host is.
+/// The settings of every host.
 pub(super) static HOST: MapShape = MapShape {
     name: "lab_host",
     what: "a host of the lab",

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::folder::{FileError, Folder};
 
-/// What is submitted.
+/// The job array.
 #[derive(Clone, Debug)]
 pub struct Array<'a> {
     /// The study's name.

@@ -67,7 +67,7 @@ impl Range {
     }
 }
 
-/// How points are chosen.
+/// The choice of points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sample {
     /// Every combination of lists and steps.

@@ -55,7 +55,7 @@ pub static RANGE: MapShape = MapShape {
     ],
 };
 
-/// How points are drawn.
+/// The choice of points.
 pub static SAMPLE: MapShape = MapShape {
     name: "sample",
     what: "a sample",

@@ -51,7 +51,7 @@ pub struct Record {
     pub seed: u64,
     /// Why there are no figures.
     pub failed: Option<String>,
-    /// Every check and expectation holds.
+    /// True if every check and expectation passed.
     pub passed: bool,
     /// Figures that were measured.
     pub figures: BTreeMap<String, f64>,
@@ -74,7 +74,7 @@ pub enum RecordsError {
         path: PathBuf,
         /// Its line, from 1 on.
         line: usize,
-        /// Why.
+        /// The cause.
         source: serde_json::Error,
     },
     /// A file without a first line, which identifies its study.
@@ -96,9 +96,9 @@ pub enum RecordsError {
     OfAnother {
         /// The file.
         path: PathBuf,
-        /// What it is of.
+        /// Its study.
         found: Box<Head>,
-        /// What it should be of.
+        /// The expected study.
         wanted: Box<Head>,
     },
     /// Parts that do not belong together.
@@ -110,7 +110,7 @@ pub enum RecordsError {
     Different {
         /// Two files.
         paths: [PathBuf; 2],
-        /// What they are of.
+        /// Their studies.
         heads: Box<[Head; 2]>,
     },
     /// A run gave two results.
@@ -159,7 +159,7 @@ impl Head {
 pub struct Part {
     file: File,
     path: PathBuf,
-    /// What was there.
+    /// Earlier results.
     pub done: Vec<Record>,
 }
 

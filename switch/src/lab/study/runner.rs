@@ -20,12 +20,12 @@ use crate::library::LIBRARIES;
 use crate::program::EngineKind;
 use crate::sync;
 
-/// What one needs to run points.
+/// The inputs of a run.
 #[derive(Clone, Debug)]
 pub struct Runner<'s> {
     /// The study.
     pub study: &'s Study,
-    /// What runs packets.
+    /// The engine.
     pub engine: EngineKind,
     /// For reports.
     pub about: About,

@@ -84,7 +84,7 @@ struct Search<'r> {
     stop: &'r AtomicBool,
 }
 
-/// How many of what the budget pays.
+/// The division of the budget.
 struct Shares {
     /// Settings of the first round.
     first: u32,

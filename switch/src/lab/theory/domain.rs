@@ -25,7 +25,7 @@ pub enum Hyper {
     Timer,
 }
 
-/// What the model has no term for.
+/// Behaviour without a term in the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outside {
     /// This share of the intervals between CNPs reaches hyper increase.

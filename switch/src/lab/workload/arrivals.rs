@@ -28,13 +28,13 @@ pub struct Arrivals {
     pub to: Vec<usize>,
     /// Payload, as a part of the rate of a sender's link.
     pub load: f64,
-    /// How long they are.
+    /// Their sizes.
     pub sizes: Sizes,
     /// None arrives from here on.
     pub until: Time,
 }
 
-/// How often there is an incast.
+/// The frequency of incasts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FanIn {
     /// In even steps.
@@ -43,18 +43,18 @@ pub enum FanIn {
     Load(f64),
 }
 
-/// Many send to one, again and again.
+/// Many hosts send to one, repeatedly.
 #[derive(Clone, Debug)]
 pub struct Incasts {
     /// The common settings of the flows, including their size.
     pub common: FlowSpec,
-    /// Who may send.
+    /// Possible senders.
     pub from: Vec<usize>,
-    /// Who may receive.
+    /// Possible receivers.
     pub to: Vec<usize>,
-    /// So many send at a time.
+    /// Number of senders at a time.
     pub senders: usize,
-    /// How often.
+    /// The frequency.
     pub rate: FanIn,
     /// None begins from here on.
     pub until: Time,

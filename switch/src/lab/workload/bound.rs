@@ -15,7 +15,7 @@ use crate::lab::host;
 use crate::lab::ideal_completion::{end_hops, one_way};
 use crate::lab::scenario::Scenario;
 
-/// When things happen at best.
+/// Earliest possible times.
 #[derive(Clone, Debug, Default)]
 pub struct Bound {
     /// By gate, when it opens; `None` where a need is never met.

@@ -21,7 +21,7 @@ const COLLECTIVES: u64 = 0x636f_6c6c << 32;
 /// Messages of one connection in flight at a time: no step waits for the acknowledgement of the one before.
 pub const WINDOW: u32 = 64;
 
-/// What is done.
+/// The kinds of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Every rank has the sum of all.
@@ -69,7 +69,7 @@ impl Operation {
     }
 }
 
-/// How an all-reduce is done.
+/// The algorithm of an all-reduce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// 2 (N - 1) steps to the next neighbour, each of a part of N.
@@ -104,13 +104,13 @@ pub struct Collective {
     pub common: FlowSpec,
     /// Hosts, by rank.
     pub ranks: Vec<usize>,
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// How an all-reduce is done.
+    /// The algorithm of an all-reduce.
     pub algorithm: Algorithm,
     /// Bytes: of the result that every rank has (all-reduce, all-gather), of its input (the others).
     pub size: Bytes,
-    /// So many times.
+    /// Number of iterations.
     pub iterations: u32,
     /// Computing time of a rank before each iteration.
     pub compute: Span,
@@ -118,7 +118,7 @@ pub struct Collective {
     pub jitter: f64,
     /// Ranks that compute longer.
     pub stragglers: Vec<usize>,
-    /// So many times longer.
+    /// Factor by which it is slower.
     pub slower: f64,
     /// Parts of a tree's message.
     pub chunks: u32,

@@ -9,7 +9,7 @@ const PERMUTATION: u64 = 0x7065_726d;
 /// Flows of a permutation with random receivers.
 #[derive(Clone, Debug)]
 pub struct Permutation {
-    /// Who takes part.
+    /// The participating hosts.
     pub hosts: Vec<usize>,
     /// One for each host, in the order of the senders; senders and receivers are filled in.
     pub flows: Vec<FlowSpec>,

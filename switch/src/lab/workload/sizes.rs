@@ -115,7 +115,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Names of those that are known.
+    /// Names of the built-in ones.
     pub const NAMES: &'static [&'static str] = &["web_search", "hadoop", "ali_storage", "rpc"];
 
     /// The distribution of this name.

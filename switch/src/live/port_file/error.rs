@@ -25,7 +25,7 @@ pub enum PortFileError {
     Content {
         /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// The error.
         #[source]
         problem: ContentError,
     },
@@ -43,7 +43,7 @@ pub enum PortFileError {
     Open {
         /// Its number.
         port: u16,
-        /// Why.
+        /// The cause.
         source: PortError,
     },
     /// The workers do not accept requests about their ports.

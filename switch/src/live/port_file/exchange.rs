@@ -214,13 +214,13 @@ impl Device<'_> {
         Ok(prepared)
     }
 
-    /// How many queues each port has.
+    /// Number of queues of each port.
     fn queues(&self) -> Result<BTreeMap<u16, usize>, PortFileError> {
         let ports = self.control.ports().map_err(PortFileError::Control)?;
         Ok(ports.into_iter().map(|port| (port.port, 1 + port.also.len())).collect())
     }
 
-    /// Takes ports out and closes them.
+    /// Removes ports and closes them.
     fn take_out(
         &mut self,
         ports: &[(u16, PortSpec)],

@@ -3,7 +3,7 @@
 use crate::report::plot::Axis;
 use crate::report::unit::digits;
 
-/// About so many ticks on an axis.
+/// Approximate number of ticks on an axis.
 const TICKS: f64 = 5.0;
 
 /// A linear or logarithmic scale.

@@ -109,7 +109,7 @@ impl Synthetic {
         self.wrong_bytes
     }
 
-    /// Where the first wrong byte was.
+    /// Offset of the first wrong byte.
     pub fn first_wrong_offset(&self) -> Option<u64> {
         self.first_wrong_offset
     }

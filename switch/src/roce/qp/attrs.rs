@@ -59,7 +59,7 @@ pub struct Attrs {
     pub pkey: Option<u16>,
     /// Physical port.
     pub port: Option<u8>,
-    /// What the peer may do.
+    /// Permissions of the peer.
     pub access: Option<Access>,
     /// Queue key (UD).
     pub qkey: Option<u32>,

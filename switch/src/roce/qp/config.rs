@@ -8,7 +8,7 @@ use super::super::aeth;
 use super::super::requester::MAX_OUTSTANDING;
 use super::super::rp::RateAlgorithm;
 
-/// What a queue pair is created with.
+/// Configuration of a queue pair at its creation.
 #[derive(Clone, Debug)]
 pub struct QpConfig {
     /// Send work requests that fit.
@@ -132,7 +132,7 @@ pub struct QpCounters {
     pub bad_responses: u64,
     /// CNPs and BECNs received (`rp_cnp_handled`).
     pub cnps_received: u64,
-    /// Requests that came trimmed.
+    /// Requests that arrived trimmed.
     pub trimmed_packets: u64,
     /// Acknowledgements sent that name a trimmed packet.
     pub trim_naks_sent: u64,

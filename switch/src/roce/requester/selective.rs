@@ -60,7 +60,7 @@ pub(super) struct Selective {
     sent_once: u64,
 }
 
-/// What an acknowledgement changed.
+/// The effects of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Change {
     arrived: u32,
@@ -146,7 +146,7 @@ impl Selective {
         }
     }
 
-    /// The oldest loss that still is one.
+    /// The oldest loss that is still missing.
     fn next_lost(&mut self, una: Psn) -> Option<Psn> {
         while let Some(psn) = self.lost.front().copied() {
             let place = Selective::place(una, psn);

@@ -59,7 +59,7 @@ pub enum Marks {
 /// A program's requirements on the receiver and on acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notification {
-    /// Where marks come back.
+    /// How marks are returned.
     pub marks: Marks,
     /// Least time between two CNPs.
     pub cnp_interval: Span,
@@ -122,9 +122,9 @@ pub struct Program {
 /// A program's congestion estimate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// The state that holds it.
+    /// The state that has it.
     pub name: String,
-    /// What it is counted in.
+    /// Its unit.
     pub unit: Unit,
 }
 
@@ -191,7 +191,7 @@ pub struct Instance {
     dilation: u64,
 }
 
-/// What a sender is.
+/// Properties of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender {
     /// Rate of its link, bit/s.

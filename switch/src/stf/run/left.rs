@@ -15,7 +15,7 @@ use crate::stf::script::{ScriptError, Statement, TestPort, parse};
 /// again and again.
 pub type Left = (Arc<Generation>, Vec<(usize, u16, Vec<u8>)>);
 
-/// Why a script leaves nothing.
+/// Why a script has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeftError {
@@ -25,14 +25,14 @@ pub enum LeftError {
     /// A line that is no statement.
     #[error(transparent)]
     Script(#[from] ScriptError),
-    /// An expectation did not hold.
+    /// An expectation failed.
     #[error("{}:{line}: {report}", .script.display())]
     Failed {
         /// The script.
         script: PathBuf,
         /// Its line.
         line: usize,
-        /// Which, and why.
+        /// The expectation, and why it failed.
         report: String,
     },
     /// The script or its program cannot be used.
@@ -42,7 +42,7 @@ pub enum LeftError {
         script: PathBuf,
         /// Its line.
         line: usize,
-        /// Why.
+        /// The cause.
         why: String,
     },
 }

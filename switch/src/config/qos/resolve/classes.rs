@@ -201,7 +201,7 @@ impl<'a> Resolver<'a> {
         (queues, wreds)
     }
 
-    /// How a queue of this number trims.
+    /// The trimming of this queue.
     fn trim(
         &mut self,
         place: &str,

@@ -10,7 +10,7 @@ use super::super::ParamError;
 use super::super::pacer::Gap;
 use crate::units::Dilation;
 
-/// Which published semantics.
+/// The published semantics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// SIGCOMM 2015.
@@ -87,7 +87,7 @@ pub struct DcqcnParams {
 pub struct ChoiceInfo {
     /// Its name.
     pub name: &'static str,
-    /// What it may be.
+    /// Its values.
     pub values: &'static [&'static str],
     /// Sets the value with this index in `values`.
     set: fn(&mut DcqcnParams, usize),

@@ -51,7 +51,7 @@ pub(super) struct Scope {
     pub(super) fixed: bool,
 }
 
-/// A program that is being made.
+/// A program under construction.
 pub(super) struct Compiler<'c, 'd> {
     /// Blocks for `call`.
     pub(super) controls: &'c [(Name, Block)],
@@ -59,7 +59,7 @@ pub(super) struct Compiler<'c, 'd> {
     calls: Vec<String>,
     pub(super) decoder: &'c mut Decoder<'d>,
     pub(super) slots: BTreeMap<String, Slot>,
-    /// What registers hold at first.
+    /// Initial values of the registers.
     pub(super) frame: Vec<i128>,
     pub(super) code: Vec<Op>,
     pub(super) timers: Vec<Name>,
@@ -69,7 +69,7 @@ pub(super) struct Compiler<'c, 'd> {
     hop: Option<u16>,
     /// Acknowledgements bring telemetry.
     telemetry: bool,
-    /// What the code at hand sets.
+    /// Effects of the current code.
     pub(super) sets_rate: bool,
     pub(super) sets_window: bool,
 }
@@ -133,7 +133,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
         self.code.len() - 1
     }
 
-    /// Where the next operation will be.
+    /// The index of the next operation.
     pub(super) fn here(&self) -> u32 {
         self.code.len() as u32
     }

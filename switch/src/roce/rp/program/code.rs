@@ -48,7 +48,7 @@ pub(super) struct Known {
     pub(super) place: Place,
 }
 
-/// Where a name has a meaning.
+/// The context in which a name is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Everywhere.
@@ -59,7 +59,7 @@ pub(super) enum Place {
     Fixed,
     /// With an acknowledgement.
     Ack,
-    /// Where packets are lost.
+    /// In handlers of losses.
     Loss,
     /// For each hop of its telemetry.
     Hop,

@@ -29,7 +29,7 @@ pub(super) struct Value {
 }
 
 impl Value {
-    /// What it is, where that is known.
+    /// Its value, if it is constant.
     pub(super) fn constant(&self) -> Option<i128> {
         (self.low == self.high).then_some(self.low)
     }

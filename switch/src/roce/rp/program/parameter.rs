@@ -24,7 +24,7 @@ pub enum ParameterError {
     Bounds {
         /// The parameter.
         name: String,
-        /// What was found.
+        /// The value found.
         found: String,
         /// The least.
         low: String,
@@ -41,7 +41,7 @@ pub enum ParameterError {
     },
 }
 
-/// What a parameter is counted in.
+/// The unit of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds.
@@ -116,7 +116,7 @@ impl Unit {
     }
 }
 
-/// Where a default comes from.
+/// The source of a default.
 #[derive(Debug)]
 pub(super) enum Default {
     Value(i128),
@@ -140,11 +140,11 @@ pub(super) struct Declared {
 pub struct Parameter {
     /// Its name.
     pub name: String,
-    /// What it is counted in.
+    /// Its unit.
     pub unit: Unit,
     /// Bits of fraction.
     pub fraction: u8,
-    /// What it is.
+    /// Its description.
     pub doc: String,
     pub(super) low: i128,
     pub(super) high: i128,

@@ -21,7 +21,7 @@ const VALUE: Shape = Shape::Either(&[Shape::Real, Shape::Text]);
 /// How the marks of the receiver's data are returned.
 pub(super) const MARKS: &[&str] = &["cnp", "ack", "none"];
 
-/// Telemetry that can come back.
+/// Telemetry that can be returned.
 const TELEMETRY: &[&str] = &["none", "hpcc"];
 
 /// A rate control.

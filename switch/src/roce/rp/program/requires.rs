@@ -25,7 +25,7 @@ pub(super) struct Requirement {
     result: Reg,
 }
 
-/// Reads one.
+/// Reads one requirement.
 pub(super) fn declared(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
     let condition = decoder.expression(node)?;
     let text = decoder.scalar(node, "a condition")?.text.to_owned();
