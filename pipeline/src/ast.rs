@@ -210,7 +210,10 @@ pub struct MetaDecl {
     pub carried: bool,
 }
 
-/// A value set: `{ bits: 16, size: 8, values: [0x8915] }`, or with keys: `{ key: { a: 8, b: { bits: 16, kind: range } }, size: 8 }`.
+/// A value set: `{ bits: 16, size: 8, values: [0x8915] }`, or with keys in place of `bits:`, each a width and a kind:
+/// ```yaml
+/// { key: { a: 8, b: { bits: 16, kind: range } }, size: 8 }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueSetDecl {
     /// `key:`; one without a name for `bits:` and `kind:`.

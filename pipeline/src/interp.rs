@@ -24,8 +24,8 @@
 //! of a state is the error `header_length`.
 //!
 //! # Across the queue
-//! `carried` metadata comes with the packet: to egress from ingress, to ingress if it was resubmitted or recirculated, to
-//! a copy from the pass that made it. Other metadata is zero when a pass begins.
+//! `carried` metadata comes with the packet: to egress from ingress, to ingress if it was resubmitted or recirculated,
+//! to a copy from the pass that made it. Other metadata is zero when a pass begins.
 //!
 //! Egress walks `emit` by the validity mask, computing variable lengths from the headers' own fields, and
 //! then `after` from the end of the body. So a pad may depend on headers in front of the body,

@@ -1,6 +1,7 @@
 //! A set of small numbers as bits, iterated in order: ports with frames to send.
 //!
-//! Whether it is empty is read for every packet; its size is not kept beyond that. Memory is one bit for each number that there is room for.
+//! Whether it is empty is read for every packet; its size is not kept beyond that. Memory is one bit for each number
+//! that there is room for.
 
 /// A set of the numbers that [`BitSet::grow`] has made room for.
 #[derive(Clone, Debug, Default)]

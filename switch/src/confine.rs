@@ -10,7 +10,8 @@
 //! * `capabilities`: those of live ports stay, because ports come and go; all others are dropped, in every set.
 //! * `files`: Landlock (landlock(7)), as far as the kernel supports it: the named folders, and no others. No TCP
 //!   connections.
-//! * `calls`: seccomp (seccomp(2)): a list of the system calls that a switch makes. Others fail with EPERM and are reported once each.
+//! * `calls`: seccomp (seccomp(2)): a list of the system calls that a switch makes. Others fail with EPERM and are
+//!   reported once each.
 //!
 //! It is no protection against a defect in the kernel's networking, which the switch must reach, and none for the
 //! contents of packets. The commands other than `run` are not confined: they end.
@@ -139,8 +140,8 @@ impl Confinement {
         Ok(extent)
     }
 
-    /// Confines the calling thread and those that it starts later as [`Confinement::enter_thread`] does, and the system calls of every thread
-    /// of the process, for good.
+    /// Confines the calling thread and those that it starts later as [`Confinement::enter_thread`] does, and the system
+    /// calls of every thread of the process, for good.
     ///
     /// # Errors
     /// The system refuses a confinement that it supports.

@@ -1,6 +1,7 @@
 //! The capabilities of this machine for a switch, found by trying: machine code, port kinds, privileges, interfaces.
 //!
-//! Nothing is changed: ports are tried on a virtual cable in a network namespace of a child process, which ends with it.
+//! Nothing is changed: ports are tried on a virtual cable in a network namespace of a child process, which ends with
+//! it.
 
 mod confined;
 mod machine;

@@ -1,4 +1,5 @@
-//! The files of `programs/` inside the binary: header libraries, programs with entries and tests, scenarios, rate controls.
+//! The files of `programs/` inside the binary: header libraries, programs with entries and tests, scenarios, rate
+//! controls.
 //!
 //! Data only; `build.rs` lists them. A file on the disk of the same name comes first, so nothing here hides a user's
 //! file.

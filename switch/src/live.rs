@@ -194,7 +194,8 @@ pub fn run(
     run_until(core, workers, duration, &signals, on_event)
 }
 
-/// The same with signals that were caught before. However the loop ends, the other workers end, queues drain and ports are closed.
+/// The same with signals that were caught before. However the loop ends, the other workers end, queues drain and ports
+/// are closed.
 ///
 /// # Errors
 /// The system refuses to wait, another worker failed, or the clock comes to its end ([`LiveError::ClockEnds`]).

@@ -357,7 +357,8 @@ impl Loaded {
         Ok(self)
     }
 
-    /// The program with these entries instead, as the text of an entries file of this name, and without a configuration.
+    /// The program with these entries instead, as the text of an entries file of this name, and without a
+    /// configuration.
     ///
     /// # Errors
     /// All errors, with their places.

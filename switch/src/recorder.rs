@@ -354,7 +354,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// Removes the records that are filtered out from these whole blocks; returns their number.
 fn leave_out(bytes: &mut Vec<u8>, keep: &mut Keep) -> u64 {
-    // Of an Enhanced Packet Block (pcapng, section 4.3): type, length, interface, two words of time, captured and original length, data.
+    // Of an Enhanced Packet Block (pcapng, section 4.3): type, length, interface, two words of time, captured and
+    // original length, data.
     const DATA: usize = 28;
     let (mut at, mut kept, mut left_out) = (0, 0, 0);
     while let (Some(kind), Some(len)) = (word(bytes, at), word(bytes, at + 4)) {

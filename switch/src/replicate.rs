@@ -223,7 +223,8 @@ impl SharedReplication {
     }
 }
 
-/// One worker's view of groups and sessions: the current version costs one load and a comparison while nothing is published.
+/// One worker's view of groups and sessions: the current version costs one load and a comparison while nothing is
+/// published.
 #[derive(Clone, Debug)]
 pub struct ReplicationReader {
     cache: Cache<Arc<ArcSwap<Replication>>, Arc<Replication>>,
@@ -242,7 +243,8 @@ impl ReplicationReader {
         self.cache.load()
     }
 
-    /// Changes groups and sessions, for a device that has no other worker and no [control](crate::control) that changes them meanwhile.
+    /// Changes groups and sessions, for a device that has no other worker and no [control](crate::control) that changes
+    /// them meanwhile.
     ///
     /// # Errors
     /// The error of `change`; then nothing has changed.

@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use crate::flat::Records;
 use crate::hash::{Seed, hash};
 
-/// Records of at least so many words are shared: half a cache line.
+/// Records of at least this many words are shared: half a cache line.
 const SHARED_WORDS: usize = 4;
 
 /// The module's structure. A call is `[action, data...]`.

@@ -76,8 +76,8 @@ pub struct Entry {
     /// Idle after this span without a hit, which [`crate::Tables::newly_idle`] reports and [`crate::Tables::age_out`]
     /// removes; `None` for never.
     pub idle_timeout: Option<Span>,
-    /// Rates of its meter, where the table has them; `None` colours everything green, and in [`Update::Modify`] leaves the
-    /// meter as it is.
+    /// Rates of its meter, where the table has them; `None` colours everything green, and in [`Update::Modify`] leaves
+    /// the meter as it is.
     pub meter: Option<MeterConfig>,
 }
 

@@ -6,8 +6,8 @@ use crate::counter::atomics;
 use crate::entry::Slot;
 use crate::time::Time;
 
-/// Last-hit times by slot, in nanoseconds, as packets have them. Several workers may hit one entry; the last store wins,
-/// which is off by no more than the time between two workers' bursts.
+/// Last-hit times by slot, in nanoseconds, as packets have them. Several workers may hit one entry; the last store
+/// wins, which is off by no more than the time between two workers' bursts.
 #[derive(Debug)]
 pub struct LastHits {
     times_ns: Box<[AtomicU64]>,

@@ -1,7 +1,7 @@
 //! Hints to the processor: memory that is read soon is fetched into the cache meanwhile.
 //!
-//! A hint changes nothing that a program can see. It costs an instruction, and is worth one where a value was last touched long ago
-//! and is needed only some hundred instructions later. Processors other than x86-64 get none.
+//! A hint changes nothing that a program can see. It costs an instruction, and is worth one where a value was last
+//! touched long ago and is needed only some hundred instructions later. Processors other than x86-64 get none.
 #![allow(unsafe_code)]
 
 /// Bytes of a cache line.

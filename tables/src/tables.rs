@@ -344,8 +344,8 @@ impl Tables {
         self.writer().idle(table, now, slots)
     }
 
-    /// Like [`Tables::idle`], but an entry that was returned is not returned again until its timeout has run out once more, since
-    /// then or since a hit (P4Runtime specification 1.5, section 15.4).
+    /// Like [`Tables::idle`], but an entry that was returned is not returned again until its timeout has run out once
+    /// more, since then or since a hit (P4Runtime specification 1.5, section 15.4).
     pub fn newly_idle(
         &self,
         table: TableId,

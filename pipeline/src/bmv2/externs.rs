@@ -233,7 +233,8 @@ impl<'j> Import<'j, '_> {
         Some(format!("{{ bit<{bits}> {local}; {name}.read({local}, {index}); {set} }}"))
     }
 
-    /// A calculation that a parameter or a checksum names: its algorithm, its inputs as a list, whether the payload is among them.
+    /// A calculation that a parameter or a checksum names: its algorithm, its inputs as a list, whether the payload is
+    /// among them.
     pub(super) fn calculation(&mut self, arg: &Json) -> Option<(&'static str, String, bool)> {
         let named = if arg.as_text().is_some() { arg } else { self.reader.need(arg, "value")? };
         let name = self.reader.text(named)?;

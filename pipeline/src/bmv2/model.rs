@@ -60,8 +60,7 @@ pub(super) struct Instance {
     pub(super) name: String,
     pub(super) ty: usize,
     pub(super) metadata: bool,
-    /// A header that is in no packet, neither extracted nor sent, so it is metadata with a bit that says whether it is
-    /// valid.
+    /// A header that is in no packet, neither extracted nor sent, so it is metadata with a validity bit.
     pub(super) loose: bool,
     /// Its path in P4: `hdr.vlan[0]`.
     pub(super) path: String,

@@ -1,7 +1,8 @@
 //! Places for the labels of edges: on their edge or beside it, away from nodes, other labels and, if possible, other
 //! edges.
 //!
-//! Labels are placed in the order of the edges, each at the first free place of a fixed list; so the same graph has the same picture.
+//! Labels are placed in the order of the edges, each at the first free place of a fixed list; so the same graph has the
+//! same picture.
 
 use super::layout::Layout;
 

@@ -36,7 +36,7 @@ pub(crate) struct Scalars {
     pub(crate) truncate_to: u32,
     /// Parse again.
     pub(crate) resubmit: Again,
-    /// The lock of a register update under way, or [`NO_LOCK`].
+    /// The lock held by the current register update, or [`NO_LOCK`].
     pub(crate) lock: u32,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Work<'w> {
     pub(crate) half: Half,
     /// The rest of the pass.
     pub(crate) scalars: &'w mut Scalars,
-    /// Locals of the body under way; changed by the step.
+    /// Locals of the current body; changed by the step.
     pub(crate) locals: &'w mut [u128],
 }
 

@@ -157,8 +157,8 @@ pub enum Op {
         /// Source.
         from: InstanceId,
     },
-    /// Copy the bytes of a variable part, or of a field over 128 bits, to one like it; nothing happens when the destination is not valid. A source that
-    /// is not valid is empty, or zeros.
+    /// Copy the bytes of a variable part, or of a field over 128 bits, to one like it; nothing happens when the
+    /// destination is not valid. A source that is not valid is empty, or zeros.
     CopyBytes {
         /// Destination.
         to: (InstanceId, FieldId),
@@ -229,9 +229,10 @@ pub enum Op {
     },
     /// After egress, enter ingress again.
     Recirculate,
-    /// The packet carries its congestion mark: [`crate::exec::flags::MARKED`]. The checker puts it behind statements that write one.
+    /// The packet carries its congestion mark: [`crate::exec::flags::MARKED`]. The checker puts it behind statements
+    /// that write one.
     MarkWritten,
-    /// Cut the packet to at most so many bytes when it leaves this pass.
+    /// Cut the packet to at most this many bytes when it leaves this pass.
     Truncate(ExprId),
     /// Write the CRC's field from the packet as this pass leaves it.
     UpdateCrc(CrcId),

@@ -14,7 +14,8 @@ pub const CARRIED_BYTES_MAX: u32 = 256;
 /// Bytes of it in the descriptor. A program with more has the rest at the start of the packet's chunk, from offset 0,
 /// and no field in the last of these bytes: [`CARRIED_MARK_AT`].
 pub const CARRIED_INLINE_BYTES: u32 = 16;
-/// Of a program with more than [`CARRIED_INLINE_BYTES`], the byte in the descriptor that is 1 when the rest was written.
+/// Of a program with more than [`CARRIED_INLINE_BYTES`], the byte in the descriptor that is 1 when the rest was
+/// written.
 pub const CARRIED_MARK_AT: u32 = 15;
 /// Most header instances of a program, stack elements included (bits of the validity mask).
 pub const INSTANCES_MAX: usize = 64;
@@ -389,7 +390,7 @@ pub enum Update {
     /// By the difference, when covered fields changed (RFC 1624): a wrong one stays wrong. In full
     /// when the header is new. Checksums only.
     Incremental,
-    /// When the program asks with `update_crc`. CRCs only.
+    /// When the program requests it with `update_crc`. CRCs only.
     OnRequest,
     /// In full, on every packet, when it leaves egress.
     Always,

@@ -15,7 +15,8 @@ use petgraph::graph::{DiGraph, NodeIndex};
 pub struct Parser {
     /// States; the first one is `start`.
     pub states: IdVec<StateId, State>,
-    /// Where every packet is parsed again when egress begins, with states of its own; `None`: egress finds the headers that ingress left.
+    /// Where every packet is parsed again when egress begins, with states of its own; `None`: egress finds the headers
+    /// that ingress left.
     pub egress: Option<StateId>,
     /// `let` locals of the parser.
     pub locals: IdVec<LocalId, super::code::Local>,

@@ -295,7 +295,8 @@ fn layout(layout: &FieldLayout) -> String {
     }
 }
 
-/// `known: 8 x 16 [0x800]`; with several keys or kinds `tunnels: 8 x (port 16 range, vni 24 exact) [(0x50..0x1bb, 0x1)]`.
+/// `known: 8 x 16 [0x800]`; with several keys or kinds `tunnels: 8 x (port 16 range, vni 24 exact) [(0x50..0x1bb,
+/// 0x1)]`.
 fn value_set(set: &ValueSet) -> String {
     let key = |key: &MatchField| {
         let kind = key.kind.name();

@@ -499,7 +499,7 @@ macro_rules! intrinsic {
 }
 pub(super) use {descriptor, intrinsic};
 
-/// The narrow integer type of so many bytes.
+/// The narrow integer type with this number of bytes.
 pub(super) fn narrow_type(bytes: u32) -> Type {
     match bytes {
         1 => I8,

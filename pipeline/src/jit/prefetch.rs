@@ -18,8 +18,8 @@ use wireyard_tables::prefetch::prefetch_line;
 use wireyard_tables::raw::Layout;
 use wireyard_tables::{Place, Snapshot, TableView};
 
-/// Tables that search less memory are not prefetched: measured with `benches/prefetch` on a machine with 1 MiB of second-level
-/// cache for each processor and 32 MiB of third-level cache for both.
+/// Tables that search less memory are not prefetched: measured with `benches/prefetch` on a machine with 1 MiB of
+/// second-level cache for each processor and 32 MiB of third-level cache for both.
 pub const LEAST_BYTES: usize = 6 << 20;
 /// A table of at most this capacity never searches that much.
 const SMALL_SIZE: u32 = 1 << 15;

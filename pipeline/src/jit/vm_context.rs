@@ -150,7 +150,8 @@ pub(super) struct Home<'a> {
 unsafe impl Send for Scratch {}
 
 impl Scratch {
-    /// The context of the worker that `scratch` belongs to, with the addresses of `state` in it, the tables of `snapshot`, and `home`.
+    /// The context of the worker that `scratch` belongs to, with the addresses of `state` in it, the tables of
+    /// `snapshot`, and `home`.
     #[inline]
     pub(super) fn context(
         &mut self,

@@ -1,4 +1,5 @@
-//! A large entries file, read in parts: its entries are most of it, and no more than a few thousand are in memory at once.
+//! A large entries file, read in parts: its entries are most of it, and no more than a few thousand are in memory at
+//! once.
 //!
 //! The file is read twice. First the rest of it, with an empty list in place of the entries of each table, every line
 //! in its place; this is read as any other file. Then the entries, as lists of whole items ([`Chunk`]), each read by

@@ -56,7 +56,8 @@ impl Places {
         self.0.get(&format!("generators.{number}.port")).cloned()
     }
 
-    /// `port 1, priority group 3`, `port 1, queue 2, profile "x", trim_size`, `port 1, default_tc`, `pool x`, `tc_to_queue_map "x"`, `packet_slots`.
+    /// `port 1, priority group 3`, `port 1, queue 2, profile "x", trim_size`, `port 1, default_tc`, `pool x`,
+    /// `tc_to_queue_map "x"`, `packet_slots`.
     fn find(&self, place: &str) -> Option<Found<'_>> {
         let last = place.rsplit(", ").next().unwrap_or("");
         let key = (!last.contains([' ', '"'])).then_some(last);

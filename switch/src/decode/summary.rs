@@ -74,10 +74,10 @@ pub(super) enum Piece {
     Flag(Field, String),
 }
 
-/// By its name in the summary, or in the field's display form.
+/// How a number is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// By its name, or as the field says.
+    /// By its name in the summary, or in the field's display form.
     Natural,
     Decimal,
     Hex,

@@ -28,7 +28,7 @@ use crate::tm::PortStatus;
 pub(super) const MARKS_WANTED: u64 = 500;
 /// RC RDMA WRITE Middle: a data packet without an extended header.
 const WRITE_MIDDLE: u8 = 0x07;
-/// Packets beyond the bucket that is wanted, so that its deepest depths occur too.
+/// Packets beyond the target bucket, so that its deepest depths occur too.
 const BEYOND: usize = 4;
 /// Packets above Kmax in the first filling.
 const ABOVE_KMAX: usize = 50;

@@ -297,8 +297,8 @@ impl EndPointPort {
         FlowId(index)
     }
 
-    /// Adds a gate: when all needs are met and `delay` has passed, each of `releases` may post one more message. Without needs the
-    /// delay counts from the start of the run.
+    /// Adds a gate: when all needs are met and `delay` has passed, each of `releases` may post one more message.
+    /// Without needs the delay counts from the start of the run.
     pub fn add_gate(&mut self, needs: &[Need], delay: Span, releases: Vec<FlowId>) -> GateId {
         self.due = None;
         let id = self.flows.gates.add(needs, delay, releases.into_iter().map(|id| id.0).collect());

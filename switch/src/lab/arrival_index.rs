@@ -1,8 +1,8 @@
 //! The frames in flight of a lab, in one place: the first arrival at every port, ports of a node side by side; and the
 //! ports that sent since the last scan.
 //!
-//! Links write it, the run reads it, so ports without a frame cost nothing. One thread runs the nodes of a partition, so plain loads and stores are
-//! enough. It holds no frames: those are the links' ([`link`](super::link)).
+//! Links write it, the run reads it, so ports without a frame cost nothing. One thread runs the nodes of a partition,
+//! so plain loads and stores are enough. It holds no frames: those are the links' ([`link`](super::link)).
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -142,7 +142,7 @@ impl Cable {
         self.counters(end).inside()
     }
 
-    /// Gives up the frames in the kernel towards an end.
+    /// Counts the frames in the kernel towards an end as lost.
     pub(super) fn give_up(&self, end: usize) {
         let mut counters = sync::lock(&self.counters[end]);
         counters.lost += counters.inside();

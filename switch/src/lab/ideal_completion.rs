@@ -22,7 +22,8 @@ use crate::units::{BitsPerSec, Bytes};
 const RETH_BYTES: u64 = 16;
 /// AETH of an acknowledgement (IBTA 9.3.4).
 const AETH_BYTES: u64 = 4;
-/// Check sequence, preamble, start and inter-frame gap (IEEE 802.3 3.1.1, 4.4.2), and the shortest frame with its check sequence.
+/// Check sequence, preamble, start and inter-frame gap (IEEE 802.3 3.1.1, 4.4.2), and the shortest frame with its check
+/// sequence.
 const ETHERNET: (u64, u64) = (24, 64);
 
 /// Bytes on the wire of a packet with `behind` bytes after its BTH.

@@ -13,8 +13,8 @@
 //! handled the events before that time, and none after it. Every node and direction has a random stream of its own.
 //! Numbers of chunks in packet memory differ from run to run and reach no output.
 //!
-//! A thread that waits polls for a while and then sleeps for short times, so that a busy machine runs the thread that it waits for; between phases
-//! it sleeps until it is woken.
+//! A thread that waits polls for a while and then sleeps for short times, so that a busy machine runs the thread that
+//! it waits for; between phases it sleeps until it is woken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

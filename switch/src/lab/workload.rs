@@ -146,7 +146,7 @@ impl Source {
         matches!(self, Source::Permutation(_) | Source::Arrivals(_) | Source::Incasts(_))
     }
 
-    /// The same, so many times slower; rates follow from the links.
+    /// The same, slower by this factor; rates follow from the links.
     pub fn dilated(&self, by: Dilation) -> Option<Source> {
         let mut slow = self.clone();
         let later = |at: &mut Time| {

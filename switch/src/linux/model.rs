@@ -271,8 +271,8 @@ impl Model {
     }
 }
 
-/// IPv6 routes of one metric with gateways are one route with several next hops to the kernel (RFC 4191 has none of that:
-/// net/ipv6/route.c), and a message about it has all of them.
+/// IPv6 routes of one metric with gateways are one route with several next hops to the kernel (RFC 4191 has none of
+/// that: net/ipv6/route.c), and a message about it has all of them.
 fn add(routes: &mut Vec<KernelRoute>, prefix: Prefix, route: KernelRoute, change: RouteChange) {
     let merges = |other: &KernelRoute| {
         prefix.address.is_ipv6()

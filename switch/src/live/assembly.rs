@@ -219,7 +219,7 @@ impl<'a> Assembly<'a> {
 /// drops its frames. It waits no longer for a link whose peer is down.
 fn await_carriers(cores: &mut [Core]) {
     for _ in 0..CARRIER_LOOKS {
-        // Every port is asked each time: the call makes it check its carrier.
+        // Every port is called each time: the call makes it check its carrier.
         let waiting =
             cores.iter_mut().filter_map(|core| core.waits_for_carrier(Time::ZERO).then_some(()));
         if waiting.count() == 0 {

@@ -101,7 +101,8 @@ pub struct Stalls {
     pub waited: Duration,
 }
 
-/// Time for which this thread was ready and had no processor (proc(5), `schedstat`); zero where the kernel does not count it.
+/// Time for which this thread was ready and had no processor (proc(5), `schedstat`); zero where the kernel does not
+/// count it.
 fn waited_for_a_processor() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = text.split_whitespace().nth(1).and_then(|field| field.parse().ok());

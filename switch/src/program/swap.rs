@@ -10,8 +10,8 @@ impl Control {
     /// ignored: those of the device stay.
     ///
     /// # Errors
-    /// [`ControlError::InvalidArgument`]: the program or its entries cannot be loaded; [`ControlError::ResourceExhausted`]: its state
-    /// takes too much memory.
+    /// The program or its entries cannot be loaded ([`ControlError::InvalidArgument`]); its state takes too much memory
+    /// ([`ControlError::ResourceExhausted`]).
     pub fn prepare(&self, loaded: &Loaded, keep: Keep) -> Result<Swap, ControlError> {
         let state = loaded.check_state(self.workers());
         state.map_err(|error| ControlError::ResourceExhausted(error.to_string()))?;

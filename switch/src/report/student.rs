@@ -1,7 +1,7 @@
 //! Student's t: whether a difference between means of a few runs is significant.
 //!
-//! The two-sided probability is the regularised incomplete beta function I(df / (df + t^2); df/2, 1/2), by Lentz's continued fraction
-//! (Press et al., "Numerical Recipes", 6.4).
+//! The two-sided probability is the regularised incomplete beta function I(df / (df + t^2); df/2, 1/2), by Lentz's
+//! continued fraction (Press et al., "Numerical Recipes", 6.4).
 
 use super::stats::{mean, sample_deviation};
 

@@ -94,7 +94,8 @@ pub enum Trailing {
     Imm(u32),
     /// R_Key to invalidate.
     Ieth(u32),
-    /// Bits of a selective acknowledgement. They are payload on the wire ([`super::aeth`]), so no opcode has this header.
+    /// Bits of a selective acknowledgement. They are payload on the wire ([`super::aeth`]), so no opcode has this
+    /// header.
     Sack(u64),
 }
 

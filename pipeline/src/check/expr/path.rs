@@ -403,7 +403,8 @@ impl Cx<'_> {
         }
     }
 
-    /// A field that has bytes and no value: a variable part, or more than 128 bits. `None`, and nothing reported, for all else.
+    /// A field that has bytes and no value: a variable part, or more than 128 bits. `None`, and nothing reported, for
+    /// all else.
     pub(crate) fn bytes_field(&mut self, path: &Path) -> Option<(InstanceId, FieldId)> {
         let (PathPart::Name(first), rest) = path.parts.split_first()? else { return None };
         let bound = self.env.bound(&first.value).to_string();

@@ -138,7 +138,8 @@ pub(in crate::jit) struct Visit {
     pub(in crate::jit) steps: Vec<Step>,
     /// The facts after the steps.
     pub(in crate::jit) after: Path,
-    /// The default and then each other target of the state, see [`outcomes`]; or the steps themselves end in generic code.
+    /// The default and then each other target of the state, see [`outcomes`]; or the steps themselves end in generic
+    /// code.
     pub(in crate::jit) next: Result<Vec<Way>, Detour>,
 }
 

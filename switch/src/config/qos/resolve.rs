@@ -24,7 +24,8 @@ mod classes;
 mod fit;
 mod link;
 
-/// Frames that a live port with flow control sends at one instant to catch up; the rings of its peer have room for them.
+/// Frames that a live port with flow control sends at one instant to catch up; the rings of its peer have room for
+/// them.
 pub const CATCH_UP_FRAMES: u32 = 512;
 /// Most pools.
 const POOLS_MAX: usize = 256;

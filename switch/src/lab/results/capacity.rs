@@ -8,7 +8,8 @@ use crate::lab::sampler::QueueKey;
 use crate::report::Unit;
 use crate::units::BitsPerSec;
 
-/// The least rate of a queue's link, of its port and of the queue itself, on the wire; `None` where the port has no link.
+/// The least rate of a queue's link, of its port and of the queue itself, on the wire; `None` where the port has no
+/// link.
 pub(super) fn capacity(window: &Window<'_>, (node, port, queue): QueueKey) -> Option<BitsPerSec> {
     let fabric = &window.lab.scenario().fabric;
     let link = fabric.nodes[node].links.get(usize::from(port).checked_sub(1)?)?;

@@ -141,8 +141,8 @@ fn gate(parameters: &DcqcnParams, interval: Span) -> Result<(Notification, Span)
     }
 }
 
-/// Stages before the first additive step. SIGCOMM 2015 recovers while max(T, BC) < F, so its stage F is additive already; HPCC
-/// compares before it counts, uet-htsim with `<=`.
+/// Stages before the first additive step. SIGCOMM 2015 recovers while max(T, BC) < F, so its stage F is additive
+/// already; HPCC compares before it counts, uet-htsim with `<=`.
 fn recovery_stages(parameters: &DcqcnParams) -> u32 {
     let is_late = parameters.law == Law::Sampled || parameters.fast_recovery_inclusive;
     let stages = parameters.fast_recovery_stages;

@@ -1,8 +1,9 @@
 //! Files of HPCC's simulator and of those that follow it (conweave-ns3, SimAI): flows and topologies.
 //!
-//! Flows: the first line is their number, each other one `src dst priority [port] bytes start_s`. Topology: nodes, switches and links;
-//! the numbers of the switches; then `src dst rate delay loss` for each link. Numbers of nodes begin with 0. Nodes of such a topology
-//! are `n0`, `n1`, ...; in another topology a number of a flow is that of the host in the order of the hosts.
+//! Flows: the first line is their number, each other one `src dst priority [port] bytes start_s`. Topology: nodes,
+//! switches and links; the numbers of the switches; then `src dst rate delay loss` for each link. Numbers of nodes
+//! begin with 0. Nodes of such a topology are `n0`, `n1`, ...; in another topology a number of a flow is that of the
+//! host in the order of the hosts.
 
 use std::collections::BTreeSet;
 

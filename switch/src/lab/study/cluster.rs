@@ -59,7 +59,8 @@ impl Array<'_> {
         Ok((array, merge))
     }
 
-    /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later). Its name is one of DNS (RFC 1123), with room for the index.
+    /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later). Its name is one of DNS (RFC 1123), with
+    /// room for the index.
     pub fn kubernetes(&self, image: &str, claim: &str) -> String {
         let json = |text: &str| serde_json::Value::from(text).to_string();
         let [study, output] = self.words();

@@ -24,8 +24,8 @@ fn below(stream: &mut Stream, most: usize) -> usize {
     stream.next_u32() as usize % most
 }
 
-/// A tree of switches with links beside it, hosts anywhere, delays of every length, bad links, faults, flows that end and
-/// flows that do not.
+/// A tree of switches with links beside it, hosts anywhere, delays of every length, bad links, faults, flows that end
+/// and flows that do not.
 fn random(seed: u64) -> Arc<Scenario> {
     let mut stream = Stream::new(seed, 1);
     let (switches, hosts) = (1 + below(&mut stream, 5), 3 + below(&mut stream, 6));

@@ -10,7 +10,8 @@ use crate::units::Bytes;
 /// Bytes, and the share of flows that are no longer, in percent.
 type Points = &'static [(f64, f64)];
 
-/// Web search: Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, Fig. 4, as HPCC (SIGCOMM 2019, 5.1) replays it.
+/// Web search: Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, Fig. 4, as HPCC (SIGCOMM 2019, 5.1) replays
+/// it.
 const WEB_SEARCH: Points = &[
     (0.0, 0.0),
     (10e3, 15.0),
@@ -26,7 +27,8 @@ const WEB_SEARCH: Points = &[
     (30e6, 100.0),
 ];
 
-/// Hadoop: Roy et al., "Inside the Social Network's (Datacenter) Network", SIGCOMM 2015, Fig. 6, as HPCC (5.1) replays it.
+/// Hadoop: Roy et al., "Inside the Social Network's (Datacenter) Network", SIGCOMM 2015, Fig. 6, as HPCC (5.1) replays
+/// it.
 const HADOOP: Points = &[
     (0.0, 0.0),
     (100.0, 1.0),
@@ -63,8 +65,8 @@ const ALI_STORAGE: Points = &[
     (2e6, 100.0),
 ];
 
-/// All RPCs of a Google datacentre: Sivaram, "Some Measured Google Flow Sizes", 2008, which is W3 of Montazeri et al., "Homa",
-/// SIGCOMM 2018; some of its points.
+/// All RPCs of a Google datacentre: Sivaram, "Some Measured Google Flow Sizes", 2008, which is W3 of Montazeri et al.,
+/// "Homa", SIGCOMM 2018; some of its points.
 const RPC: Points = &[
     (0.0, 0.0),
     (3.0, 6.488),
@@ -213,8 +215,8 @@ pub fn exponential(stream: &mut Stream, mean: f64) -> f64 {
     -ln(1.0 - uniform(stream)) * mean
 }
 
-/// The natural logarithm of a positive normal number by operations that IEEE 754 defines exactly: the C library's differs from system
-/// to system in the last bit, and with it a run.
+/// The natural logarithm of a positive normal number by operations that IEEE 754 defines exactly: the C library's
+/// differs from system to system in the last bit, and with it a run.
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i32 - 1023;

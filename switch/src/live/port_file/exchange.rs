@@ -145,8 +145,7 @@ pub(super) fn reload(
 }
 
 impl Device<'_> {
-    /// Makes the ports, which are `known`, those that are wanted; ports that are lost in the process are removed from
-    /// `known`.
+    /// Makes the ports, which are `known`, match `wanted`; ports that are lost in the process are removed from `known`.
     fn make(
         &mut self,
         wanted: &[(u16, PortSpec)],

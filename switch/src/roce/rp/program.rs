@@ -5,8 +5,8 @@
 //! `std.rate` and `std.window`. [`Program::parse`] checks it, with all errors at their places; [`Instance`] is a
 //! program with the parameters of a host; [`Machine`] is one queue pair.
 //!
-//! It is interpreted: events are per CNP and per acknowledgement, not per byte. Every value is an exact integer with a known
-//! range and binary point, so that a run is the same on every machine. The language is described in
+//! It is interpreted: events are per CNP and per acknowledgement, not per byte. Every value is an exact integer with a
+//! known range and binary point, so that a run is the same on every machine. The language is described in
 //! `programs/rate_control/README.md`.
 
 use std::sync::Arc;

@@ -187,7 +187,8 @@ on: { cnp: [ std.rate = step ] }
     assert!(shown(&slow, &given).is_err(), "50 ms is beyond its bound");
 }
 
-/// Program and Rust side by side, with the largest difference of rate and target as a part of the line rate, and of alpha.
+/// Program and Rust side by side, with the largest difference of rate and target as a part of the line rate, and of
+/// alpha.
 fn dcqcn_beside_rust(events: &[(u8, u64, u64)], line: u64) -> (f64, f64) {
     let mut program = machine(library("dcqcn"), line);
     let mut rust =
