@@ -29,7 +29,7 @@ const INCLUDE_LEVELS_MAX: usize = 16;
 
 /// Where the text of files comes from.
 pub trait Sources {
-    /// Finds a file that `#include` names; `system` for `<name>`. What is wrong is reported.
+    /// Finds a file that `#include` names; `system` for `<name>`. Errors are reported.
     fn include(
         &mut self,
         name: &str,
