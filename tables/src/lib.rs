@@ -4,8 +4,8 @@
 //!
 //! A packet processor makes a few lookups per packet, each in some ten nanoseconds, while a control plane changes
 //! entries, a learner in the data plane adds some, and a program is replaced. A table matches exactly, by longest
-//! prefix, by mask, range or option; it may hold a million entries; a batch of changes to several tables must be seen
-//! whole or not at all; and no reader may wait.
+//! prefix, by mask, range or option; it may hold a million entries; a batch of changes to several tables must be
+//! visible whole or not at all; and no reader may wait.
 //!
 //! # The simple design
 //!
@@ -35,12 +35,11 @@
 //!
 //! # Threads
 //!
-//! [`Tables`] is the handle of writers; a batch holds one lock from validation to publication, so
-//! writers are served one by one. A [`Reader`] belongs to one worker: it pins the current [`Snapshot`]
-//! per burst (one load and a comparison if nothing was published), and everything it reads until the
-//! next pin is of that version, in all tables. A worker that goes to sleep releases its pin. A worker
-//! that learns ([`Reader::learn`]) goes through the same writer and sees its own entry with its next
-//! pin. Counters have a lane per worker, meters are shared.
+//! [`Tables`] is the handle of writers; a batch holds one lock from validation to publication, so writers are served
+//! one by one. A [`Reader`] belongs to one worker: it pins the current [`Snapshot`] per burst (one load and a
+//! comparison if nothing was published), and everything it reads until the next pin is of that version, in all tables.
+//! A worker that goes to sleep releases its pin. A worker that learns ([`Reader::learn`]) uses the same writer, and its
+//! entry is visible to it from its next pin on. Counters have a lane per worker, meters are shared.
 //!
 //! A copy of the tables elsewhere is kept up to date by the stream of their changes ([`follow`]).
 //!

@@ -137,7 +137,7 @@ impl Tables {
     /// capacity, side arrays and counter lanes are the same move over with their entries, counters, meters and last-hit
     /// times, which replace the contents here. Tables with an action profile move if the profile is the same and moves
     /// with them. Readers of the old set keep their snapshot; writes to moved tables through the old set are refused
-    /// with [`EntryError::Moved`], and followers of its changes get [`FollowError::Ended`].
+    /// with [`EntryError::Moved`], and followers of its changes get [`follow::FollowError::Ended`].
     ///
     /// Returns the tables that moved. This set must not have readers yet.
     pub fn adopt(&self, old: &Tables) -> Vec<TableId> {
