@@ -1,4 +1,4 @@
-//! The syntax tree: what the YAML says, names unresolved, the position of everything kept.
+//! The syntax tree: the content of the YAML, names unresolved, with the position of everything.
 //!
 //! The front end ([`crate::source`]) decodes YAML and the strings in it into this form and reports
 //! what is malformed; it checks no name and no width. The checker ([`crate::check`]) reads it and
@@ -28,7 +28,7 @@ pub fn element(name: &str) -> (&str, Option<u32>) {
 pub struct Sp<T> {
     /// The value.
     pub value: T,
-    /// Where it was written.
+    /// Its place in the source.
     pub span: SourceSpan,
 }
 
@@ -41,7 +41,7 @@ impl<T> Sp<T> {
 
 /// A name at a place.
 pub type Name = Sp<String>;
-/// Named things in the order written.
+/// Values by name, in the order written.
 pub type Named<T> = Vec<(Name, T)>;
 
 /// A file: the program, or a library it includes.
@@ -61,13 +61,13 @@ pub struct Unit {
     pub headers: Named<HeaderDecl>,
     /// `instances:`.
     pub instances: Named<InstanceDecl>,
-    /// `unions:` instances of which one is valid at most.
+    /// `unions:` instances of which at most one is valid.
     pub unions: Named<Vec<Name>>,
     /// `metadata:`.
     pub metadata: Named<MetaDecl>,
     /// `value_sets:`.
     pub value_sets: Named<ValueSetDecl>,
-    /// `errors:` parser errors of its own.
+    /// `errors:` parser errors that the program adds.
     pub errors: Vec<Name>,
     /// `parser:`.
     pub parser: Named<StateDecl>,
@@ -99,9 +99,9 @@ pub struct Unit {
     pub qos: QosDecl,
     /// `ids:` of objects, by name.
     pub ids: Named<u64>,
-    /// What control knows of a program that came from P4.
+    /// The origin of a program that came from P4, for the control plane.
     pub origin: Option<Box<Origin>>,
-    /// `linux:` what of the host's network stack goes where.
+    /// `linux:` the tables that hold the state of the host's network stack.
     pub linux: Named<MappingDecl>,
     /// `ingress:`.
     pub ingress: Option<Sp<Vec<Stmt>>>,
@@ -120,7 +120,7 @@ pub enum TypeRef {
     Named(Name),
 }
 
-/// How many there are of something: a number, or the name of a constant.
+/// A count: a number, or the name of a constant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Size {
     /// A number.
@@ -145,7 +145,7 @@ pub struct HeaderDecl {
     pub bytes: Option<Sp<u64>>,
     /// `word: { bits, order }`.
     pub word: Option<WordDecl>,
-    /// `controller:`, what of the control plane's packets begins with this header.
+    /// `controller:`, the direction of the control plane's packets that begin with this header.
     pub controller: Option<Sp<ControllerHeader>>,
 }
 
@@ -176,7 +176,7 @@ pub enum FieldDecl {
     Variable {
         /// Longest, in bits.
         max_bits: Sp<u64>,
-        /// Length in bits, over the fields of the same header; `None` where each `extract` says it.
+        /// Length in bits, over the fields of the same header; `None` where each `extract` gives it.
         length: Option<AstExpr>,
     },
 }
@@ -184,7 +184,7 @@ pub enum FieldDecl {
 /// `wN[high:low]`, or `wN[bit]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WordSlice {
-    /// Which word.
+    /// Number of the word.
     pub word: u32,
     /// Highest bit.
     pub high: u32,
@@ -210,7 +210,10 @@ pub struct MetaDecl {
     pub carried: bool,
 }
 
-/// A value set: `{ bits: 16, size: 8, values: [0x8915] }`, or with keys: `{ key: { a: 8, b: { bits: 16, kind: range } }, size: 8 }`.
+/// A value set: `{ bits: 16, size: 8, values: [0x8915] }`, or with keys in place of `bits:`, each a width and a kind:
+/// ```yaml
+/// { key: { a: 8, b: { bits: 16, kind: range } }, size: 8 }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueSetDecl {
     /// `key:`; one without a name for `bits:` and `kind:`.
@@ -259,7 +262,7 @@ pub struct StateDecl {
     pub call: Option<CallDecl>,
     /// `select:`, `cases:`, `default:`, or `next:`.
     pub next: NextDecl,
-    /// Where the state was written.
+    /// Place of the state in the source.
     pub span: SourceSpan,
 }
 
@@ -268,14 +271,14 @@ pub struct StateDecl {
 pub struct CallDecl {
     /// `parser` of this unit, or `library.parser`.
     pub target: Name,
-    /// Instance of the sub-parser and the instance that stands for it.
+    /// Instance of the sub-parser and the instance that replaces it.
     pub bind: Vec<(Name, Name)>,
 }
 
-/// Where a state goes.
+/// The transition of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextDecl {
-    /// `next:`; nothing written is `accept`.
+    /// `next:`; `accept` when absent.
     To(Option<Name>),
     /// `select:`.
     Select {
@@ -283,7 +286,7 @@ pub enum NextDecl {
         keys: Vec<AstExpr>,
         /// Cases in order.
         cases: Vec<CaseDecl>,
-        /// `default:`; none is the error `no_match`.
+        /// `default:`; the error `no_match` when absent.
         default: Option<Name>,
     },
 }
@@ -330,17 +333,17 @@ pub struct ControlDecl {
 pub struct ControlParam {
     /// Its width.
     pub ty: TypeRef,
-    /// What is copied, and when.
+    /// What a call copies, and when.
     pub direction: Direction,
 }
 
-/// The directions of P4: what a call copies.
+/// The directions of a P4 parameter: what a call copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     /// The argument, before the control.
     #[default]
     In,
-    /// To the argument, behind the control; 0 in front of it.
+    /// To the argument, after the call; 0 at its start.
     Out,
     /// Both.
     InOut,
@@ -374,7 +377,7 @@ pub struct TableDecl {
     pub const_default: bool,
     /// `size:`; 1024 when absent.
     pub size: Option<Size>,
-    /// `entries:`, entries of the program.
+    /// `entries:`, entries declared in the program.
     pub entries: Vec<EntryDecl>,
     /// `const_entries: true`.
     pub const_entries: bool,
@@ -393,7 +396,7 @@ pub struct TableDecl {
 /// A key of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyDecl {
-    /// What is looked up.
+    /// The expression that is looked up.
     pub value: AstExpr,
     /// `name:`; the text of the expression when absent.
     pub name: Option<Name>,
@@ -414,7 +417,7 @@ pub struct EntryDecl {
     pub idle_timeout_ms: Option<Sp<u64>>,
     /// `meter:` rates, where the table has meters.
     pub meter: Option<(MeterRates, SourceSpan)>,
-    /// `counter:` what it has counted, where the table has counters.
+    /// `counter:` its count, where the table has counters.
     pub counter: Option<(entries::CountDecl, SourceSpan)>,
     /// `const: true`: it never changes.
     pub is_const: bool,
@@ -446,7 +449,7 @@ pub struct SelectorDecl {
     pub members: Option<Size>,
     /// Most groups.
     pub groups: Option<Size>,
-    /// What a hit on a group without members does, a call.
+    /// The call for a hit on a group without members.
     pub empty: Option<AstExpr>,
 }
 
@@ -499,7 +502,7 @@ pub struct ChecksumDecl {
 /// A CRC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrcDecl {
-    /// `field:`; the first field of the instance named like the CRC when absent.
+    /// `field:`; the first field of the instance with the name of the CRC when absent.
     pub field: Option<AstExpr>,
     /// `params:` name and number: width, poly, init, reflect, xor_out, store.
     pub params: Vec<(Name, Name)>,
@@ -533,7 +536,7 @@ pub enum CoveredDecl {
     Value(AstExpr),
 }
 
-/// `qos:`: values for the maps of the device, the first valid header wins.
+/// `qos:`: values for the maps of the device, the first valid header counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QosDecl {
     /// `dscp:` fields of 6 bits.
@@ -542,14 +545,14 @@ pub struct QosDecl {
     pub pcp: Vec<AstExpr>,
 }
 
-/// A table that holds what the host's network stack knows.
+/// A table that holds entries of the host's network stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappingDecl {
     /// `table:`.
     pub table: Name,
     /// `key:` keys of the table, each with a word or number.
     pub key: Named<AstExpr>,
-    /// `action:`, `unresolved:`, `kernel:`, `blackhole:` as far as they are there.
+    /// `action:`, `unresolved:`, `kernel:`, `blackhole:` each optional.
     pub actions: Named<AstExpr>,
 }
 
@@ -560,7 +563,7 @@ pub struct DeparserDecl {
     pub emit: Option<Vec<Name>>,
     /// `after:`.
     pub after: Vec<AfterDecl>,
-    /// `discard:` headers that are meant not to leave.
+    /// `discard:` headers that are dropped on purpose.
     pub discard: Vec<Name>,
     /// `slack: strip`.
     pub strip_slack: bool,

@@ -1,11 +1,12 @@
-//! The JSON that p4c makes of a program for bmv2's `simple_switch`, as a third language of programs.
+//! The third source language: the JSON that p4c generates of a program for bmv2's `simple_switch`.
 //!
-//! Controllers push it unchanged, so it must run unchanged. It is P4 in which blocks are flat and statements are a graph: this module writes
-//! it as P4 of v1model again, each piece with its place in the JSON, and [`crate::p4`] makes of that what it makes of a source. So
-//! there is one meaning of v1model here and not two, and what cannot be said is an error at its place in the JSON.
+//! Controllers push it unchanged, so it must run unchanged. It is P4 in which blocks are flat and statements are a
+//! graph: this module writes it as P4 of v1model again, each piece with its place in the JSON, and [`crate::p4`]
+//! compiles that like a source. So there is one meaning of v1model here and not two, and what P4 cannot express is an
+//! error at its place in the JSON.
 //!
-//! The format is that of `docs/JSON_format.md` in bmv2's repository, version 2; what p4c writes beyond it (`source_info` and the like) is passed
-//! over.
+//! The format is that of `docs/JSON_format.md` in bmv2's repository, version 2; what p4c writes beyond it
+//! (`source_info` and the like) is ignored.
 
 mod action;
 mod code;
@@ -42,7 +43,8 @@ use read::Reader;
 
 /// Widest parameter of an action, and cell of a register.
 const PARAM_BITS_MAX: u32 = 2048;
-/// Most steps that the branches of a pipeline, or the jumps of an action, become: what two branches share before they meet is there twice.
+/// Most steps that the branches of a pipeline, or the jumps of an action, become: steps that two branches share before
+/// they join are duplicated.
 const BLOCKS_MAX: usize = 10_000;
 /// Errors that P4 has itself.
 const CORE_ERRORS: [&str; 7] = [
@@ -65,7 +67,7 @@ pub fn is_bmv2(text: &str) -> bool {
         && has("\"pipelines\"")
 }
 
-/// A text with its place among the files, and the name that the program is to have.
+/// A text with its place among the files, and the name for the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'t> {
     /// The file.
@@ -76,8 +78,8 @@ pub struct Named<'t> {
     pub name: &'t str,
 }
 
-/// The project's syntax tree of a program. What control sees of it is `described`, where a P4Info came with it; otherwise what p4c would
-/// make of the names. `None`: the errors are in `report`.
+/// The project's syntax tree of a program. Its P4Info is `described`, if one came with it; otherwise the one that p4c
+/// would derive from the names. `None`: the errors are in `report`.
 pub fn program(
     named: Named<'_>,
     described: Option<&Info>,
@@ -105,10 +107,10 @@ pub fn program(
     Some(unit)
 }
 
-/// What was read, and what is written so far.
+/// The JSON that was read, and the P4 text so far.
 struct Import<'j, 'r> {
     json: &'j Json,
-    /// The P4Info that came with it.
+    /// The program's own P4Info, if one was given.
     described: Option<&'j Info>,
     reader: Reader<'r>,
     model: Model,
@@ -187,7 +189,7 @@ impl<'j, 'r> Import<'j, 'r> {
             span,
         );
         for one in self.reader.list(self.json, "checksums") {
-            // Both are done where nothing is said.
+            // Without the key both are done.
             if one.get(way).is_some() && !one.is(way) {
                 continue;
             }
@@ -254,7 +256,7 @@ impl<'j, 'r> Import<'j, 'r> {
         code.put("} }", span);
     }
 
-    /// The stack whose elements stand one behind the other from here, and how many they are; else what stands here.
+    /// The stack whose elements follow each other from here on, and their number; otherwise the operand here.
     fn whole_stack<'p>(&self, first: &'p str, rest: &[(String, SourceSpan)]) -> (&'p str, usize) {
         let Some(stack) = first.strip_suffix("[0]") else { return (first, 1) };
         let element = |at: usize| format!("{stack}[{at}]");
@@ -269,7 +271,7 @@ impl<'j, 'r> Import<'j, 'r> {
     }
 }
 
-/// Refuses what is of another version of the format, or for another target.
+/// Refuses another version of the format, or another target.
 fn version(json: &Json, reader: &mut Reader<'_>) {
     let version = json.get("__meta__").and_then(|meta| meta.get("version"));
     if let Some(version) = version

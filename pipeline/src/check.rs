@@ -5,25 +5,23 @@
 //! [`compile`] refuses a program unless all of this holds; every violation is reported, with its
 //! place, in one run.
 //!
-//! Names: each is declared once (E0101), is no word of the language (E0102), exists (E0100) and is of
-//! the kind that is wanted (E0103); fields, cells and members exist (E0104).
+//! Names: each is declared once (E0101), is not a keyword of the language (E0102), exists (E0100) and is of the
+//! required kind (E0103); fields, cells and members exist (E0104).
 //!
-//! Values: constants and types do not define themselves (E0105); what must be known now is (E0106),
-//! within 128 bits (E0107); every number has a width (E0108), operands and targets agree (E0109), it
-//! fits (E0110); conditions are one bit (E0111); slices (E0112), widths (E0113) and constant indices
-//! (E0115) are in range; signed comparison has two signed sides (E0114); nesting and the
-//! work for a packet are bounded (E0116).
+//! Values: constants and types do not define themselves (E0105); what must be constant is (E0106), within 128 bits
+//! (E0107); every number has a width (E0108), operands and targets agree (E0109), it fits (E0110); conditions are one
+//! bit (E0111); slices (E0112), widths (E0113) and constant indices (E0115) are in range; signed comparison has two
+//! signed sides (E0114); nesting and the work for a packet are bounded (E0116).
 //!
-//! Code: effects stand alone (E0117); calls have the arguments they need (E0118); only places are
-//! assigned (E0119); statements stand where they may (E0120); nothing calls itself (E0125); intrinsic
-//! metadata is read and written where it is known (E0140). Code that is never reached is a warning
-//! (W0100).
+//! Code: effects stand alone (E0117); calls have the arguments they need (E0118); only places are assigned (E0119);
+//! statements are in permitted places (E0120); nothing calls itself (E0125); intrinsic metadata is read and written
+//! where it is defined (E0140). Code that is never reached is a warning (W0100).
 //!
 //! Headers: fields lie inside, whole, without overlap (E0121), the size is possible (E0122).
 //!
-//! Parser: there is a `start` (E0126); every loop has a state that certainly moves the cursor
-//! (E0127); patterns can match (E0128), cases differ (E0129). States never reached (W0101), cases
-//! taken by one before them (W0105) and headers extracted over themselves (W0104) are warnings.
+//! Parser: there is a `start` (E0126); every loop has a state that certainly moves the cursor (E0127); patterns can
+//! match (E0128), cases differ (E0129). States never reached (W0101), cases covered by an earlier one (W0105) and
+//! headers extracted over themselves (W0104) are warnings.
 //!
 //! Tables: at most one lpm key (E0130); actions are listed (E0131); entries fit their keys (E0132),
 //! their number (E0133) and the rule of priorities (E0134); selectors are complete (E0135).
@@ -33,11 +31,11 @@
 //! parameters make a CRC (E0139). A header that nothing makes valid (W0102), or that cannot be valid
 //! where it is used (W0103), is a warning: it reads as zero.
 //!
-//! Resources: header instances, states, tables, actions, arrays and metadata stay in their limits
-//! (E0123), what crosses the queue fits (E0124), tables, registers, counters and meters take no more
-//! memory than is allowed (E0142). Declarations of the program's own file that nothing
-//! uses (W0106) and metadata read in egress that is always zero there (W0107) are warnings, and so is egress that
-//! may copy its own copies (W0108), and a field that changes while the checksum of its header stays (W0109).
+//! Resources: header instances, states, tables, actions, arrays and metadata stay within their limits (E0123), carried
+//! metadata fits the descriptor (E0124), tables, registers, counters and meters take no more memory than is allowed
+//! (E0142). Declarations of the program's own file that nothing uses (W0106) and metadata read in egress that is always
+//! zero there (W0107) are warnings, and so is egress that may copy its own copies (W0108), and a field that changes
+//! while the checksum of its header stays (W0109).
 //!
 //! Not checked: that a header is valid on every path to a read (reading an invalid one gives 0); that
 //! several cases together leave nothing to a later one; that a range of `random` is not empty when it
@@ -45,9 +43,9 @@
 //!
 //! # Shape
 //!
-//! One context (`cx::Cx`) is carried through fixed steps: names, what is used, declarations, parser,
-//! deparser, checksums, tables, code, then checks on the finished IR. What is wrong in an expression
-//! is reported once, and yields nothing that could cause a second error.
+//! One context (`cx::Cx`) is carried through fixed steps: names, what is used, declarations, parser, deparser,
+//! checksums, tables, code, then checks on the finished IR. An error in an expression is reported once, and its value
+//! causes no further error.
 
 mod access;
 mod checksum_input;
@@ -106,12 +104,12 @@ pub struct Compiled {
 /// Checks and lowers a program (the first unit) with the libraries it includes.
 ///
 /// # Errors
-/// Everything that is wrong, warnings too.
+/// All errors and warnings.
 pub fn compile(parsed: &Parsed, externs: &ExternRegistry) -> Result<Compiled, Diagnostics> {
     compile_within(parsed, externs, STATE_BYTES_MAX)
 }
 
-/// The same with another bound on the memory of its tables, registers, counters and meters, in bytes.
+/// The same with a given bound on the memory of its tables, registers, counters and meters, in bytes.
 ///
 /// # Errors
 /// As [`compile`].
@@ -161,7 +159,7 @@ impl Cx<'_> {
         self.take_origin();
         self.declare();
         self.lower_parser();
-        // A name that is not there, or a case that does not fit, leaves states and headers out.
+        // An unresolved name or a wrong case leaves states and headers out.
         self.incomplete |= self.report.has_errors();
         self.check_parser();
         self.lower_deparser();
@@ -203,7 +201,7 @@ impl Cx<'_> {
         if let Some(body) = &root.egress {
             self.ir.egress = self.control_body(&body.value);
         }
-        // A block that nobody calls is lowered for its errors, and left out.
+        // A block that is never called is lowered for its errors, and left out.
         for index in 0..self.scope.controls.len() {
             let Some(item) = self.scope.controls.get(index).copied() else { continue };
             if item.unit == 0 && !self.called_controls.contains(&index) {

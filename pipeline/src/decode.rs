@@ -1,9 +1,8 @@
-//! Typed decoding: what a program's parser finds in a packet, with names and values.
+//! Typed decoding: the headers that a program's parser finds in a packet, with names and values.
 //!
-//! A [`Decoder`] runs the interpreter's own parser over one packet after the other and checks the
-//! checksums and CRCs that the program declares. Nothing is forwarded or changed. Which packets are
-//! wanted may be said with an expression of the language ([`filter`]). It knows no protocol: headers,
-//! fields and sums are those of the program.
+//! A [`Decoder`] runs the interpreter's own parser over one packet after the other and checks the checksums and CRCs
+//! that the program declares. Nothing is forwarded or changed. An expression of the language can select packets
+//! ([`filter`]). It has no notion of protocols: headers, fields and sums are those of the program.
 //!
 //! ```
 //! use wireyard_pipeline::check::{ExternRegistry, compile};
@@ -38,7 +37,7 @@ use crate::state::{LoadError, State, StateOptions, Worker};
 /// The longest packet that is decoded, in bytes.
 pub const PACKET_BYTES_MAX: usize = 1 << 18;
 
-/// A parser at work on packets that are only looked at.
+/// A parser for packets that are only decoded.
 #[derive(Debug)]
 pub struct Decoder {
     engine: Interp,
@@ -49,7 +48,7 @@ pub struct Decoder {
     buf: Option<Buf>,
 }
 
-/// A packet that was parsed. It lives until the next one.
+/// A parsed packet, valid until the next one is parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Parsed<'d> {
     program: &'d Program,
@@ -61,7 +60,7 @@ pub struct Parsed<'d> {
 /// A header that was found in a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'d> {
-    /// Which instance of the program.
+    /// Its instance in the program.
     pub instance: InstanceId,
     /// Its name; an element of a stack is `vlan[0]`.
     pub name: &'d str,
@@ -81,7 +80,7 @@ pub enum Value<'d> {
         value: u128,
         /// Width of the field.
         bits: u32,
-        /// How people want to read it.
+        /// The display form of the value.
         display: Display,
     },
     /// The elements of an array.
@@ -106,7 +105,7 @@ pub enum DecoderError {
     /// The program's state cannot be built.
     #[error(transparent)]
     State(#[from] LoadError),
-    /// There is no memory for a packet.
+    /// No memory for a packet.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }
@@ -128,8 +127,8 @@ impl Decoder {
         Ok(Decoder { engine, program, state, worker, memory, buf })
     }
 
-    /// A decoder that parses as a program does and does nothing else of it: its tables, which may be large, have no part in that. Value sets are
-    /// as the program has them.
+    /// A decoder with only the parser of a program: its tables, which may be large, are left out. Value sets are those
+    /// of the program.
     ///
     /// # Errors
     /// As [`Decoder::new`].
@@ -184,7 +183,7 @@ impl<'d> Parsed<'d> {
         self.bytes
     }
 
-    /// The headers found, in the order in which they stand in the packet.
+    /// The headers found, in the order of their position in the packet.
     pub fn headers(&self) -> Vec<Header<'d>> {
         let valid = self.program.instances.ids().filter(|id| self.phv.is_valid(*id));
         let mut found: Vec<_> = valid.map(|id| self.header_of(id)).collect();
@@ -235,13 +234,13 @@ impl<'d> Parsed<'d> {
         }
     }
 
-    /// The name of the parser error, if the parser failed; the headers before it are there.
+    /// The name of the parser error, if the parser failed; the headers before the failure are valid.
     pub fn error(&self) -> Option<&'d str> {
         let error = self.seen.error?;
         Some(self.program.errors.get(error).map_or("unknown", String::as_str))
     }
 
-    /// Where the body is.
+    /// Range of the body.
     pub fn body_range(&self) -> Range<u32> {
         self.seen.body_start..self.seen.body_end
     }
@@ -252,7 +251,7 @@ impl<'d> Parsed<'d> {
         self.bytes.get(range).unwrap_or_default()
     }
 
-    /// What is behind the last trailer.
+    /// The bytes behind the last trailer.
     pub fn slack(&self) -> &'d [u8] {
         self.bytes.get(self.seen.slack_at as usize..).unwrap_or_default()
     }
@@ -271,7 +270,7 @@ impl<'d> Parsed<'d> {
         sums_of(sums, looked_at, right)
     }
 
-    /// Ingress decided on a port for it: with [`filter::apply`], it is a packet that is wanted.
+    /// True if ingress decided on a port: with [`filter::apply`], the packet is selected.
     pub fn picked(&self) -> bool {
         self.seen.picked
     }

@@ -1,9 +1,9 @@
-//! Diagnostics: what is wrong, where, and the way out.
+//! Diagnostics: the error, its place, and how to correct it.
 //!
 //! A [`Diagnostic`] has a [`Code`] from the one table in [`codes`], labelled places, notes, helps and
-//! machine-applicable fixes. Every stage pushes into one [`Diagnostics`] and goes on, so that a
-//! person sees all errors of a program at once. Rendering ([`render`], [`json`]) needs the texts of
-//! the files and happens at the edge; nothing here prints.
+//! machine-applicable fixes. Every stage pushes into one [`Diagnostics`] and continues, so that a user gets all errors
+//! of a program at once. Rendering ([`render`], [`json`]) needs the texts of the files and happens at the edge; nothing
+//! here prints.
 
 pub mod codes;
 mod excerpt;
@@ -23,17 +23,17 @@ pub type Files = IdVec<FileId, SourceFile>;
 
 /// Most diagnostics that are shown; the others are counted.
 pub const SHOWN_MAX: usize = 100;
-/// Most errors, and most warnings, that are kept to choose from.
+/// Most errors, and most warnings, that are kept for selection.
 const KEPT_MAX: usize = 1000;
 /// Longest message, label, note or help, in bytes: names and values come from files.
 const TEXT_BYTES_MAX: usize = 2000;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The program is refused.
     Error,
-    /// The program is accepted; it probably does not do what was meant.
+    /// The program is accepted, but probably does not do what its author meant.
     Warning,
 }
 
@@ -50,16 +50,16 @@ impl Severity {
 /// A place with a few words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Where.
+    /// Its place.
     pub span: SourceSpan,
-    /// What is there; may be empty.
+    /// Its text; may be empty.
     pub text: String,
 }
 
 /// A change of the source that would repair the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fix {
-    /// What the change does, as an order: `quote the expression`.
+    /// What the change does, in the imperative: `quote the expression`.
     pub title: String,
     /// Replacements in one file, which do not overlap; an empty span inserts.
     pub edits: Vec<(SourceSpan, String)>,
@@ -70,19 +70,19 @@ pub struct Fix {
 pub struct Diagnostic {
     /// Its code.
     pub code: Code,
-    /// One sentence without a full stop: what is wrong, with the names.
+    /// One sentence without a full stop: the error, with the names.
     pub message: String,
-    /// Where it is wrong; `None` when there is no place (a file that cannot be read).
+    /// Its place; `None` when there is none (a file that cannot be read).
     pub primary: Option<Label>,
     /// Other places that explain it.
     pub secondary: Vec<Label>,
-    /// Facts: what was expected, why there is such a rule.
+    /// Facts: what was expected, why the rule exists.
     pub notes: Vec<String>,
-    /// Ways out in words.
+    /// Remedies in words.
     pub helps: Vec<String>,
-    /// Ways out as edits.
+    /// Remedies as edits.
     pub fixes: Vec<Fix>,
-    /// It is counted and not kept, so that nothing more is to be found out about it.
+    /// It is counted and not kept, so that costly details for it can be skipped.
     is_counted_only: bool,
 }
 
@@ -134,13 +134,13 @@ impl Diagnostic {
         self
     }
 
-    /// A way out in words.
+    /// Adds a help in words.
     pub fn help(&mut self, text: impl Into<String>) -> &mut Self {
         self.helps.push(cut(text.into()));
         self
     }
 
-    /// A way out as one edit.
+    /// Adds a fix of one edit.
     pub fn fix(
         &mut self,
         title: impl Into<String>,
@@ -151,7 +151,7 @@ impl Diagnostic {
         self
     }
 
-    /// Offers the candidate that looks most like `found`, if one is near, as a fix at the caret.
+    /// Offers the candidate most similar to `found`, if one is near, as a fix at the caret.
     pub fn did_you_mean<'c>(
         &mut self,
         found: &str,
@@ -170,7 +170,7 @@ impl Diagnostic {
         self
     }
 
-    /// Order of report: file, place, code, text. What has no place comes first.
+    /// Order of report: file, place, code, text. Diagnostics without a place are first.
     fn order(&self) -> (Option<(u32, u32, u32)>, &'static str, &str) {
         let place = self.primary.as_ref().map(|p| (p.span.file.0, p.span.start, p.span.end));
         (place, self.code.id, &self.message)
@@ -179,8 +179,7 @@ impl Diagnostic {
 
 /// Everything that was found so far.
 ///
-/// The first thousand errors and warnings are kept, those behind them counted: a file may be wrong
-/// in every byte.
+/// The first thousand errors and warnings are kept, further ones counted: a file may be wrong in every byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     items: Vec<Diagnostic>,
@@ -243,7 +242,7 @@ impl Diagnostics {
         &mut self.items[at]
     }
 
-    /// Takes over what another stage found.
+    /// Adds the diagnostics of another stage.
     pub fn append(&mut self, other: Diagnostics) {
         let (errors, warnings) = (self.errors + other.errors, self.warnings + other.warnings);
         other.items.into_iter().for_each(|item| {
@@ -267,7 +266,7 @@ impl Diagnostics {
         (self.errors, self.warnings)
     }
 
-    /// `1 error, 2 warnings`, the same finding once; what there is none of is left out.
+    /// `1 error, 2 warnings`, with duplicates counted once; a zero count is left out.
     pub fn summary(&self) -> String {
         let (mut errors, mut warnings) = self.counts();
         let mut items: Vec<&Diagnostic> = self.items.iter().collect();
@@ -284,12 +283,12 @@ impl Diagnostics {
         words.join(", ")
     }
 
-    /// Those that are kept, in the order found.
+    /// Those that are kept, in the order of their creation.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.items.iter()
     }
 
-    /// Those that are kept by file and place, the same finding once. This is the order of every output.
+    /// Those that are kept, by file and place, without duplicates. This is the order of every output.
     pub fn sorted(&self) -> Vec<&Diagnostic> {
         let mut items: Vec<&Diagnostic> = self.items.iter().collect();
         items.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -297,7 +296,7 @@ impl Diagnostics {
         items
     }
 
-    /// Those that are shown, in the order of [`Diagnostics::sorted`], and how many more there are: at most
+    /// Those that are shown, in the order of [`Diagnostics::sorted`], and the number of the others: at most
     /// [`SHOWN_MAX`], errors before warnings.
     pub fn shown(&self) -> (Vec<&Diagnostic>, usize) {
         let mut items = self.sorted();
@@ -326,27 +325,27 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Says that there are so many more than are shown.
+/// The message for `count` diagnostics that are not shown.
 fn more(count: usize) -> String {
     format!("{count} more, which are not shown")
 }
 
-/// Line and column of the starts of spans, both from 1; the column counts characters. They come in order of place, so
-/// that a long line is counted through once.
+/// Line and column of the starts of spans, both from 1; the column counts characters. They are sorted by place, so that
+/// a long line is counted only once.
 pub fn line_columns(files: &Files, spans: &[SourceSpan]) -> Vec<(usize, usize)> {
     let mut lines = excerpt::Lines::new(files);
     spans.iter().map(|span| lines.line_column(span.file, span.start)).collect()
 }
 
-/// A number of things: `1 warning`, `2 warnings`.
+/// A count with its noun: `1 warning`, `2 warnings`.
 pub fn counted(count: usize, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 
-/// A refused program: what was found, and the files it was found in.
+/// A refused program: its diagnostics, and the files they refer to.
 #[derive(Clone, Debug)]
 pub struct Rejected {
-    /// What was found; at least one error.
+    /// At least one error.
     pub diagnostics: Diagnostics,
     /// The files that were read.
     pub files: Files,

@@ -1,17 +1,16 @@
-//! Engines: what runs a program over bursts of packets.
+//! Engines, which run a program over bursts of packets.
 //!
-//! An engine implements [`Engine`] over bursts of [`crate::exec`]'s packets; it knows no socket and no clock, `now` is an
-//! argument. The interpreter and the compiled engine are two of them; nothing here knows either.
+//! An engine implements [`Engine`] over bursts of [`crate::exec`]'s packets; it uses no socket and no clock, `now` is
+//! an argument. The interpreter and the compiled engine are two of them; nothing here depends on either.
 //!
 //! # Helpers of generated code
-//! Everything with an effect outside the packet is a method that both engines call:
-//! [`State`]'s `count`, `meter`, `lock`, `unlock`, `register`, `value_set_contains` and its statistics,
-//! [`Worker`]'s `random` and `learn`, [`crate::externs`], and [`Device`]. Generated code reaches them
-//! through `extern "C"` wrappers that take a pointer to the [`Context`] and integers: a value wider than
-//! 64 bits as two words, low first. What it may do inline instead: count in its lane
-//! (`CounterArray::lane_ptr`), look a table up (`TableView`), read and write [`Descriptor`] and
-//! [`Intrinsic`] at their `repr(C)` offsets. Tables of one pass are one version: an engine pins once for
-//! a packet or a burst, and pins again after a packet that learned.
+//! Everything with an effect outside the packet is a method that both engines call: [`State`]'s `count`, `meter`,
+//! `lock`, `unlock`, `register`, `value_set_contains` and its statistics, [`Worker`]'s `random` and `learn`,
+//! [`crate::externs`], and [`Device`]. Generated code reaches them through `extern "C"` wrappers that take a pointer to
+//! the [`Context`] and integers: a value wider than 64 bits as two words, low first. It may do these inline: count in
+//! its lane (`CounterArray::lane_ptr`), look a table up (`TableView`), read and write [`Descriptor`] and [`Intrinsic`]
+//! at their `repr(C)` offsets. Tables of one pass are one version: an engine pins once for a packet or a burst, and
+//! pins again after a packet that learned.
 
 use crate::exec::{Decision, Descriptor, Intrinsic, OpenPorts};
 use crate::ids::{DigestId, ExternId};
@@ -22,7 +21,7 @@ use crate::trace::TraceSink;
 use std::sync::Arc;
 use wireyard_tables::time::Time;
 
-/// What an engine works with for the length of a burst.
+/// An engine's state for the length of a burst.
 pub struct Context<'a> {
     /// Run-time state of the program.
     pub state: &'a State,
@@ -32,17 +31,17 @@ pub struct Context<'a> {
     pub memory: &'a mut PacketMemory,
     /// The device.
     pub device: &'a mut dyn Device,
-    /// Where packet traces go, if somebody wants them.
+    /// The sink of packet traces, if any.
     pub trace: Option<&'a mut dyn TraceSink>,
 }
 
-/// A program that runs: packets in, verdicts out. Packets of a burst are done one after the other, in
-/// order; what one leaves in registers or tables the next one sees.
+/// A running program: packets in, verdicts out. Packets of a burst are processed one after the other, in order; each
+/// reads the registers and tables as the one before left them.
 pub trait Engine: Send + Sync + std::fmt::Debug {
-    /// Its name for people: `interp`, `jit`; `jit_baseline` is code of a lower level, until the best is there.
+    /// Its display name: `interp`, `jit`; `jit_baseline` is code of a lower level, until the best is there.
     fn name(&self) -> &'static str;
 
-    /// The program as it runs it: as the passes of its level left it.
+    /// The program that it runs, after the passes of its optimisation level.
     fn program(&self) -> &Arc<Program>;
 
     /// Parser, ingress, deparser, over each packet with the intrinsic metadata of the same index.
@@ -52,8 +51,9 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
     fn egress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]);
 
     /// Ingress of each packet, and egress right behind it where it [is plain](Decision::is_plain).
-    /// [`Intrinsic::egress_done`] is 1 for the packets that did both, and what egress decided stands in their metadata; of their descriptors only the packet, the
-    /// egress port and the flags are good. The others are as [`Engine::ingress`] leaves them.
+    /// [`Intrinsic::egress_done`] is 1 for the packets that did both, and the decisions of egress are in their
+    /// metadata; of their descriptors only the packet, the egress port and the flags are valid. The other packets are
+    /// as [`Engine::ingress`] leaves them.
     ///
     /// The device sets the queue metadata that egress reads (there is no queue) beforehand. A packet's egress
     /// comes before the ingress of the next one.
@@ -75,9 +75,9 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// What a program may ask of the device in the middle of a pass.
+/// Functions of the device that a program may call during a pass.
 pub trait Device {
-    /// A digest for control; `values` has one for each field.
+    /// A digest for the control plane; `values` has one for each field.
     fn digest(&mut self, program: &Arc<Program>, digest: DigestId, values: &[u128]);
 
     /// A call of an extern that the device registered. Returns the result, 0 if it has none.
@@ -91,7 +91,7 @@ pub trait Device {
     ) -> u128;
 }
 
-/// A device that has no externs and forgets digests.
+/// A device that has no externs and discards digests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoDevice;
 

@@ -1,9 +1,9 @@
-//! What fills a program at the start: an entries file, resolved against the checked program.
+//! The initial contents of a program's tables and arrays: an entries file, resolved against the checked program.
 //!
-//! [`resolve`] checks everything that can be checked without a device and reports all of it with
-//! places; [`Resolved::apply`] hands the rest to a [`State`](crate::state::State). [`load`] does it from the file, and reads a large one in parts, so that a million
-//! entries take little more memory than what they become. Multicast groups and mirror sessions belong to the
-//! device; they are kept here as they are written.
+//! [`resolve`] checks everything that can be checked without a device and reports all errors with places;
+//! [`Resolved::apply`] applies the result to a [`State`](crate::state::State). [`load`] does it from the file, and
+//! reads a large one in parts, so that a million entries take little more memory than their resolved form. Multicast
+//! groups and mirror sessions belong to the device; they are kept here as they are written.
 
 use crate::check;
 use crate::diag::{Diagnostics, Files};
@@ -17,8 +17,8 @@ pub use crate::state::entries::{
     ApplyError, MirrorSession, MulticastGroup, Replica, Resolved, Setting,
 };
 
-/// Reads an entries file and resolves it. Its text is added to `files`, those of the program, as far as errors show it. `None`: the
-/// errors are in `diagnostics`.
+/// Reads an entries file and resolves it. Its text is added to `files`, those of the program, as far as errors refer to
+/// it. `None`: the errors are in `diagnostics`.
 pub fn load(
     path: &Path,
     loader: &Loader,

@@ -6,21 +6,20 @@
 //! finds its headers again from the validity mask, because ingress leaves the packet laid out in
 //! deparser order.
 //!
-//! Both structures are `repr(C)`: generated code reads and writes them at fixed offsets. What a pass
-//! sets to a default stands together, so that a few wide stores do it. What runs a program is [`crate::engine`].
+//! Both structures are `repr(C)`: generated code reads and writes them at fixed offsets. Fields that a pass sets to a
+//! default are adjacent, so that a few wide stores do it. A program is run by [`crate::engine`].
 //!
 //! # What an engine does to them
-//! At the start of ingress it sets every field that the program decides to its default; the device
-//! sets the inputs and need not clear the rest. When the verdict is [`Verdict::Forward`],
-//! [`Verdict::Punt`] or [`Verdict::Resubmit`], `buf`, `len` and `data_off` are the packet as the pass
-//! leaves it; after a drop they are the packet as it came, except after an egress that cloned.
-//! The device owns the buffer before and after; an engine never frees it.
+//! At the start of ingress it sets every field that the program decides to its default; the device sets the inputs and
+//! need not clear the rest. When the verdict is [`Verdict::Forward`], [`Verdict::Punt`] or [`Verdict::Resubmit`],
+//! `buf`, `len` and `data_off` are the packet as the pass leaves it; after a drop they are the packet as received,
+//! except after an egress that cloned. The device owns the buffer before and after the pass; an engine never frees it.
 //!
-//! **Clones.** An ingress pass that asked for a clone leaves one more reference to the bytes as they
-//! were received in [`Intrinsic::original`], which the device takes (or frees), once for all
-//! clones, also when the packet itself drops; the descriptor of a clone is the packet's after
-//! [`Descriptor::forget_headers`], and carries its metadata; egress parses it, if there is one. Egress clones are copies
-//! of the packet as the pass leaves it, with the metadata that it leaves: the device shares `buf`.
+//! **Clones.** An ingress pass that requested a clone leaves one more reference to the bytes as received in
+//! [`Intrinsic::original`], which the device takes (or frees), once for all clones, also when the packet itself drops;
+//! the descriptor of a clone is the packet's after [`Descriptor::forget_headers`], and has its metadata; the egress
+//! parser parses it, if there is one. Egress clones are copies of the packet as the pass leaves it, with the metadata
+//! that it leaves: the device shares `buf`.
 
 use crate::ids::ReasonId;
 use crate::packet::Buf;
@@ -29,14 +28,14 @@ use crate::packet::Buf;
 pub const BURST_MAX: usize = 64;
 /// `egress_port` when nothing was decided.
 pub const NO_PORT: u16 = u16::MAX;
-/// Most clones a packet may ask for in one pass; more are counted and not made.
+/// Most clones that a packet may request in one pass; more are counted and not made.
 pub const CLONES_MAX: usize = 4;
 
 /// A packet in flight: all that travels with its bytes.
 #[repr(C, align(64))]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Chunk of packet memory; `None` (0) once the packet has gone on.
+    /// Chunk of packet memory; `None` (0) once the packet has been passed on.
     pub buf: Option<Buf>,
     /// Bytes of the packet.
     pub len: u32,
@@ -44,43 +43,43 @@ pub struct Descriptor {
     pub data_off: u16,
     /// Bytes of headers in front of the body; set by ingress.
     pub body_off: u16,
-    /// Bytes of the body; what is behind it are trailers and slack; set by ingress.
+    /// Bytes of the body; trailers and slack follow it; set by ingress.
     pub body_len: u32,
     /// Validity of header instances, bit by [`crate::ids::InstanceId`]; set by ingress.
     pub valid: u64,
     /// When the packet was received, nanoseconds.
     pub ingress_ns: u64,
-    /// Port the packet came in by.
+    /// The packet's ingress port.
     pub ingress_port: u16,
-    /// Which copy of a multicast or mirrored packet.
+    /// Number of the copy of a multicast or mirrored packet.
     pub instance: u16,
     /// Generation of the program that did ingress and must do egress.
     pub generation: u16,
-    /// 0, or for a capture record that was cut the device's number for how many bytes are missing.
+    /// For a capture record that was cut, the device's code for the number of missing bytes; otherwise 0.
     pub cut: u16,
     /// Port the packet leaves by; [`NO_PORT`] before it is decided.
     pub egress_port: u16,
     /// Internal class, 0 to 7.
     pub traffic_class: u8,
-    /// Ingress accounting unit, 0 to 7; behind the queue also [`TRIMMED`].
+    /// Ingress accounting unit, 0 to 7; after the queue also [`TRIMMED`].
     pub priority_group: u8,
     /// [`flags`].
     pub flags: u8,
     /// [`PacketPath`].
     pub path: u8,
-    /// The device's: what the packet may still become, against endless passes and copies.
+    /// For the device: the packet's remaining passes and copies, against endless ones.
     pub bounds: u8,
     /// Link type of the ingress port.
     pub ingress_link: u8,
-    /// Metadata fields declared `carried`: what ingress left for egress, and what the pass before left for one that follows. Of a
-    /// program with more of them these are the first 15 bytes, and the last one is 1 when the rest is at the start of the chunk.
+    /// Metadata fields declared `carried`: from ingress for egress, and from one pass for the next. Of a program with
+    /// more of them these are the first 15 bytes, and the last one is 1 when the rest is at the start of the chunk.
     pub carried: [u8; 16],
 }
 
 const _: () = assert!(size_of::<Descriptor>() == 64);
 
-/// Bit of [`Descriptor::priority_group`]: the traffic manager cut the packet's payload. The group has three bits, and nobody reads them
-/// in egress, so that the descriptor stays one cache line and a packet that is not cut costs nothing.
+/// Bit of [`Descriptor::priority_group`]: the traffic manager cut the packet's payload. The group has three bits, which
+/// are not read in egress, so that the descriptor stays one cache line and a packet that is not cut costs nothing.
 pub const TRIMMED: u8 = 1 << 7;
 
 /// Bits of [`Descriptor::flags`].
@@ -95,11 +94,11 @@ pub mod flags {
     pub const GROUP_ASSIGNED: u8 = 1 << 4;
     /// Recirculate after egress.
     pub const RECIRCULATE: u8 = 1 << 5;
-    /// Egress wrote a congestion mark, or would have: whether there was one to write, the device knows.
+    /// Egress wrote a congestion mark, or would have: the device keeps whether the packet had one to write.
     pub const MARKED: u8 = 1 << 6;
 }
 
-/// How a packet got to the start of a pass (PSA packet paths).
+/// How a packet reached the start of a pass (PSA packet paths).
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PacketPath {
@@ -118,7 +117,7 @@ pub enum PacketPath {
     CloneIngress = 5,
     /// A mirror copy made by egress (PSA CE2E).
     CloneEgress = 6,
-    /// Made by the device itself: generator, timer.
+    /// Created by the device itself: generator, timer.
     Generated = 7,
 }
 
@@ -136,7 +135,7 @@ impl PacketPath {
     ];
 }
 
-/// What is decided about a packet at the end of a pass.
+/// The decision about a packet at the end of a pass.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
@@ -153,8 +152,9 @@ pub enum Verdict {
 
 /// Intrinsic metadata for one pass: inputs by the device, decisions by the program.
 ///
-/// What a pass asks of the device beside one copy to the egress port, at once, is one word: the eight bytes from
-/// `multicast_group` to `delayed` ([`Intrinsic::deferred`]). Both engines write its fields, [`Decision::of`] reads them.
+/// All requests of a pass to the device beyond one immediate copy to the egress port are one word: the eight bytes from
+/// `multicast_group` to `delayed` ([`Intrinsic::deferred`]). Both engines write its fields, [`Decision::of`] reads
+/// them.
 #[repr(C)]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Intrinsic {
@@ -174,9 +174,9 @@ pub struct Intrinsic {
     pub crc_error: u32,
     /// Out: group, 0 is none. Ingress only.
     pub multicast_group: u16,
-    /// Out: hold until so many later packets have passed.
+    /// Out: hold until this many later packets have passed.
     pub hold_packets: u16,
-    /// Out: how many clones were asked for.
+    /// Out: number of clones requested.
     pub clone_count: u8,
     /// Out: [`Verdict`].
     pub verdict: u8,
@@ -186,7 +186,7 @@ pub struct Intrinsic {
     pub reason: u16,
     /// Out: the parser error.
     pub parser_error: u8,
-    /// Out: 1 when egress was done behind ingress, by [`crate::engine::Engine::fused`].
+    /// Out: 1 when egress was done right after ingress, by [`crate::engine::Engine::fused`].
     pub egress_done: u8,
     /// Out: DSCP for the device's maps; 0xff is none.
     pub dscp: u8,
@@ -202,15 +202,15 @@ pub struct Intrinsic {
     pub enqueue_depth_packets: u16,
     /// In: packets in the queue at departure. Egress only.
     pub dequeue_depth_packets: u16,
-    /// Out: the packet as received, when ingress asked for a clone.
+    /// Out: the packet as received, when ingress requested a clone.
     pub original: Option<Buf>,
     /// Out: its length.
     pub original_len: u32,
     /// Out: its first byte in the chunk.
     pub original_off: u16,
-    /// Out: mirror sessions of clones asked for.
+    /// Out: mirror sessions of the requested clones.
     pub clones: [u16; CLONES_MAX],
-    /// In: 1 when the traffic manager wants the packet marked. Egress only.
+    /// In: 1 when the traffic manager requests a congestion mark. Egress only.
     pub congestion_mark: u8,
 }
 
@@ -293,8 +293,8 @@ impl Descriptor {
         Descriptor { buf: Some(buf), ..*self }
     }
 
-    /// Cuts the packet to `bytes`, at least its headers, and says so to egress. `trailers` are the instances that were behind the body:
-    /// they are gone.
+    /// Cuts the packet to `bytes`, at least its headers, and sets [`TRIMMED`] for egress. `trailers` are the instances
+    /// behind the body, which become invalid.
     pub fn trim(&mut self, bytes: u32, trailers: u64) {
         self.len = self.len.min(bytes.max(self.body_off.into()));
         self.body_len = self.body_len.min(self.len - u32::from(self.body_off).min(self.len));
@@ -307,8 +307,8 @@ impl Descriptor {
         self.priority_group & TRIMMED != 0
     }
 
-    /// Makes it a packet whose headers nobody has looked at: all of it is body. For what does egress
-    /// without ingress having laid it out: clones of the packet as received.
+    /// Makes it a packet without parsed headers: all of it is body. For packets that enter egress without the layout of
+    /// ingress: clones of the packet as received.
     pub fn forget_headers(&mut self) {
         self.valid = 0;
         self.body_off = 0;
@@ -332,7 +332,7 @@ impl Intrinsic {
         ReasonId(self.reason.into())
     }
 
-    /// What the pass leaves to the device; 0 when that is one copy to the egress port, at once.
+    /// What the pass leaves to the device; 0 for one immediate copy to the egress port.
     #[inline]
     pub fn deferred(&self) -> u64 {
         let [a, b] = self.multicast_group.to_ne_bytes();
@@ -341,7 +341,7 @@ impl Intrinsic {
         u64::from_ne_bytes([a, b, c, d, self.clone_count, self.verdict, e, f])
     }
 
-    /// Leaves nothing to the device: a pass that did nothing.
+    /// Sets the outputs of a pass without requests: one immediate copy.
     pub fn forward_plain(&mut self) {
         (self.multicast_group, self.hold_packets, self.delayed) = (0, 0, 0);
         (self.clone_count, self.verdict) = (0, Verdict::Forward as u8);
@@ -360,12 +360,12 @@ const _: () = {
     assert!(Verdict::Forward as u8 == 0);
 };
 
-/// What the device does with a packet after a pass: the one reading of what [`Intrinsic`] decided.
+/// What the device does with a packet after a pass: the only interpretation of [`Intrinsic`]'s outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// One copy to the egress port, at once: nothing else was asked for.
+    /// One immediate copy to the egress port; no other request.
     Plain,
-    /// One copy to the egress port; clones, or a delay, were asked for too.
+    /// One copy to the egress port, with clones or a delay.
     Unicast,
     /// A copy for each member of this group.
     Multicast(u16),
@@ -378,7 +378,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// What a pass decided.
+    /// The decision of a pass.
     #[inline]
     pub fn of(meta: &Intrinsic) -> Decision {
         if meta.deferred() == 0 {
@@ -393,15 +393,15 @@ impl Decision {
         }
     }
 
-    /// Egress may follow ingress at once: [`Decision::Plain`], to a port that is open.
+    /// Whether egress may follow ingress at once: [`Decision::Plain`], to a port that is open.
     #[inline]
     pub fn is_plain(packet: &Descriptor, meta: &Intrinsic, open: &OpenPorts) -> bool {
         Decision::of(meta) == Decision::Plain && open.has(packet.egress_port)
     }
 }
 
-/// Ports by which a packet leaves at once. There is a flag for every number, so that generated code need not
-/// ask how many there are.
+/// Ports by which a packet leaves at once. There is a flag for every number, so that generated code needs no bounds
+/// check.
 #[derive(Clone)]
 pub struct OpenPorts {
     flags: Box<[bool; PORT_NUMBERS]>,

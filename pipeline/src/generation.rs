@@ -1,9 +1,8 @@
-//! Generations: a loaded program, and the change from one to the next while packets are on their way.
+//! Generations: a loaded program, and the change from one to the next while packets are in flight.
 //!
-//! A packet is done by one program from ingress to egress. Its descriptor has the number of the
-//! [`Generation`] that did ingress; when another program is loaded meanwhile, the old one stays until the
-//! packets that it let into queues have left. [`Loader`] is control's side; each worker has an
-//! [`Executor`].
+//! A packet is processed by one program from ingress to egress. Its descriptor has the number of the [`Generation`]
+//! that did ingress; when another program is loaded meanwhile, the old one stays until its packets have left the
+//! queues. [`Loader`] is the control plane's side; each worker has an [`Executor`].
 
 use crate::engine::{Context, Device, Engine};
 use crate::exec::{Descriptor, Intrinsic, OpenPorts, Verdict};
@@ -32,15 +31,15 @@ pub struct Generation {
     pub id: u16,
     /// The program.
     pub program: Arc<Program>,
-    /// What runs it.
+    /// Its engine.
     pub engine: Box<dyn Engine>,
     /// Its run-time state.
     pub state: State,
-    /// Egress of this program does nothing to any packet.
+    /// True if egress of this program does nothing to any packet.
     skips_egress: bool,
-    /// Packets that did ingress here and have not done egress or been given up.
+    /// Packets that did ingress here and have neither done egress nor been dropped.
     queued: AtomicU64,
-    /// Workers whose new packets meet this program.
+    /// Workers whose new packets use this program.
     workers: AtomicU64,
 }
 
@@ -50,31 +49,30 @@ impl Generation {
         self.queued.load(Ordering::Acquire)
     }
 
-    /// No packet of it is on its way, and none will be: no worker's new packets meet it.
+    /// True if it has no packet in flight and no worker's new packets use it.
     fn is_done(&self) -> bool {
         self.workers.load(Ordering::SeqCst) == 0 && self.queued() == 0
     }
 
-    /// The device made so many more copies that will do egress.
+    /// Counts `packets` more copies that will do egress.
     #[inline]
     pub fn copied(&self, packets: u64) {
         if self.state.several_workers() {
             self.queued.fetch_add(packets, Ordering::Relaxed);
         } else {
-            // The one worker is the only writer: no locked instruction for each packet.
+            // The one worker is the only writer: no locked instruction per packet.
             self.queued.store(self.queued.load(Ordering::Relaxed) + packets, Ordering::Relaxed);
         }
     }
 
-    /// So many packets that passed ingress will not do egress: dropped in the queue, or sent on
-    /// without it.
+    /// Uncounts `packets` that passed ingress and will not do egress: dropped in the queue, or sent without it.
     #[inline]
     pub fn gone(&self, packets: u64) {
         if !self.state.several_workers() {
             let left = self.queued.load(Ordering::Relaxed).saturating_sub(packets);
             return self.queued.store(left, Ordering::Release);
         }
-        // Release: whoever sees the count at zero and frees the program comes after our last use.
+        // Release: a thread that reads a count of zero and frees the program does so after this thread's last use.
         let _ = self.queued.fetch_update(Ordering::Release, Ordering::Relaxed, |queued| {
             Some(queued.saturating_sub(packets))
         });
@@ -85,14 +83,14 @@ impl Generation {
 #[derive(Debug)]
 struct Loaded {
     current: ArcSwap<Generation>,
-    /// The number of the current one, stored after it: what a worker looks at before every burst.
+    /// The number of the current one, stored after it: a worker reads it before every burst.
     latest: AtomicU16,
-    /// All that may still have packets; looked at when a worker meets one it does not have.
+    /// All programs that may still have packets; read when a worker gets a packet of one that it does not have.
     alive: Mutex<Vec<Arc<Generation>>>,
 }
 
 impl Loaded {
-    /// The current program; one more worker is on it, unless that worker is already.
+    /// The current program; counts one more worker, unless that worker uses it already.
     fn enter(&self, known: Option<u16>) -> Arc<Generation> {
         loop {
             let current = self.current.load_full();
@@ -100,7 +98,7 @@ impl Loaded {
                 return current;
             }
             current.workers.fetch_add(1, Ordering::SeqCst);
-            // Replaced meanwhile? Then it may have been taken for done.
+            // Replaced meanwhile? Then it may have been considered done.
             if self.current.load().id == current.id {
                 return current;
             }
@@ -119,7 +117,7 @@ pub struct Prepared {
     program: Arc<Program>,
     state: State,
     engine: Box<dyn Engine>,
-    /// `None`: it keeps nothing, whatever fits.
+    /// `None`: it keeps nothing, even what fits.
     kept: Option<Kept>,
 }
 
@@ -129,13 +127,13 @@ impl Prepared {
         &self.program
     }
 
-    /// What it will keep of the state of the program that it replaces.
+    /// What it will take over from the state of the program that it replaces.
     pub fn kept(&self) -> Kept {
         self.kept.clone().unwrap_or_default()
     }
 
-    /// Its state, which nobody reads yet. What is [`Prepared::kept`] must be left as it is, but for tables: what is written to those
-    /// is checked, and forgotten.
+    /// Its state, which has no readers yet. Objects in [`Prepared::kept`] must not be written, except tables: writes to
+    /// those are checked and discarded.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -172,7 +170,7 @@ impl Loader {
         self.loaded.current.load_full()
     }
 
-    /// How many programs are loaded, the current one and those whose packets are still on their way.
+    /// How many programs are loaded, the current one and those with packets in flight.
     pub fn alive(&self) -> usize {
         let current = self.current().id;
         let mut alive = self.loaded.alive();
@@ -188,7 +186,8 @@ impl Loader {
         Ok(self.commit(self.prepare(program, now)?))
     }
 
-    /// Makes everything that another program needs, its engine too, beside the one that runs. Nothing changes, and it may be dropped.
+    /// Builds the state and the engine of another program beside the running one. Nothing changes, and the result may
+    /// be dropped.
     ///
     /// # Errors
     /// See [`State::prepare`].
@@ -199,7 +198,7 @@ impl Loader {
         Ok(Prepared { program, state, engine, kept: Some(kept) })
     }
 
-    /// The same for a program that keeps nothing of the state of the current one.
+    /// The same for a program that takes over nothing of the current state.
     ///
     /// # Errors
     /// See [`State::new`].
@@ -209,8 +208,8 @@ impl Loader {
         Ok(Prepared { program, state, engine, kept: None })
     }
 
-    /// Puts a program in the place of the current one: packets that arrive from now on meet it, and it has what it keeps
-    /// of the state. Nobody else prepares or commits meanwhile.
+    /// Replaces the current program: packets that arrive from now on use the new one, which takes over the state that
+    /// it keeps. The caller must not prepare or commit another one meanwhile.
     pub fn commit(&self, prepared: Prepared) -> Arc<Generation> {
         let Prepared { program, state, engine, kept } = prepared;
         let old = self.current();
@@ -247,7 +246,7 @@ impl Generation {
 pub struct Executor {
     loaded: Arc<Loaded>,
     lane: usize,
-    /// The current program last; older ones wait for their packets.
+    /// The current program last; older ones until their packets have left.
     live: Vec<Live>,
 }
 
@@ -275,7 +274,7 @@ impl Live {
 }
 
 impl Executor {
-    /// Takes a new program if there is one, and lets go of old ones that are done. Called by `ingress`.
+    /// Changes to a new program if there is one, and drops old ones that are done. Called by `ingress`.
     #[inline]
     pub fn refresh(&mut self) {
         let known = self.live.last().map(|live| live.generation.id);
@@ -288,7 +287,7 @@ impl Executor {
     fn change(&mut self, known: Option<u16>) {
         let current = self.loaded.enter(known);
         if known != Some(current.id) {
-            // The new one was entered before the old one is left: at no time is neither in use.
+            // The new one was entered before the old one is left: so one of them is in use at any time.
             if let Some(live) = self.live.last() {
                 live.generation.workers.fetch_sub(1, Ordering::AcqRel);
             }
@@ -300,7 +299,7 @@ impl Executor {
         }
     }
 
-    /// This worker's part of a program that packets of it are still on their way for.
+    /// This worker's part of a program with packets in flight.
     #[inline(always)]
     fn find(&mut self, id: u16) -> Option<&mut Live> {
         match self.live.last().is_some_and(|live| live.generation.id == id) {
@@ -313,23 +312,23 @@ impl Executor {
     fn find_older(&mut self, id: u16) -> Option<&mut Live> {
         if !self.live.iter().any(|live| live.generation.id == id) {
             let alive = self.loaded.alive().iter().find(|alive| alive.id == id).cloned()?;
-            // In front: the last one is the one that new packets meet.
+            // In front: the last one is that of new packets.
             self.live.insert(0, Live::new(alive, self.lane));
         }
         self.live.iter_mut().find(|live| live.generation.id == id)
     }
 
-    /// The program that this worker's next packets meet.
+    /// The program of this worker's next packets.
     pub fn current(&self) -> Option<&Arc<Generation>> {
         self.live.last().map(|live| &live.generation)
     }
 
-    /// The program with this number, while packets of it are on their way.
+    /// The program with this number, while it has packets in flight.
     pub fn generation(&self, id: u16) -> Option<&Arc<Generation>> {
         self.live.iter().map(|live| &live.generation).find(|generation| generation.id == id)
     }
 
-    /// Takes part in the program with this number, while packets of it are on their way: another worker did their ingress.
+    /// Joins the program with this number, while it has packets in flight: another worker did their ingress.
     pub fn join(&mut self, id: u16) {
         self.find(id);
     }
@@ -350,7 +349,7 @@ impl Executor {
         self.ingress_of_current(memory, device, trace, packets, meta, open);
     }
 
-    /// Ingress of packets that were in ingress before: metadata that a program carried is known to that program only.
+    /// Ingress of packets that were in ingress before: metadata that a program carried is valid only for that program.
     pub fn ingress_again(
         &mut self,
         memory: &mut PacketMemory,
@@ -389,7 +388,7 @@ impl Executor {
         }
         let waits = |meta: &Intrinsic| meta.verdict() == Verdict::Forward && meta.egress_done == 0;
         let waiting = match (&*packets, &*meta) {
-            // Alone, as a packet in virtual time nearly always is.
+            // A single packet, the usual case in virtual time.
             ([_], [meta]) => waits(meta).into(),
             _ => meta.iter().take(packets.len()).filter(|meta| waits(meta)).count(),
         };
@@ -411,8 +410,8 @@ impl Executor {
         }
     }
 
-    /// Does egress of one packet that nobody traces, if the program that did its ingress has none: the packet is as it was. False:
-    /// [`Executor::egress`] does it.
+    /// Does egress of one packet that is not traced, if the program that did its ingress has none: the packet stays as
+    /// it is. False: the caller must call [`Executor::egress`].
     #[inline]
     pub fn skips_egress(&mut self, id: u16) -> bool {
         let Some(live) = self.find(id) else { return false };
@@ -422,8 +421,8 @@ impl Executor {
         live.generation.skips_egress
     }
 
-    /// Egress of a burst, each packet on the program that did its ingress; where that has none and nobody traces, the
-    /// packets are as they were, and of the intrinsics only what is deferred is set. A packet that belongs to no
+    /// Egress of a burst, each packet on the program that did its ingress; where that has none and packets are not
+    /// traced, they stay as they are, and of the intrinsics only what is deferred is set. A packet that belongs to no
     /// program that is loaded (its number is wrong) drops with reason `no_decision`.
     #[inline]
     pub fn egress(
@@ -483,7 +482,7 @@ impl Executor {
         live.generation.gone(packets.len() as u64);
     }
 
-    /// Releases the tables; to be called before the worker sleeps, or control waits for it.
+    /// Releases the tables; to be called before the worker sleeps, otherwise control-plane writes wait for it.
     pub fn release(&mut self) {
         for live in &mut self.live {
             live.worker.release();

@@ -1,8 +1,8 @@
 //! The parser graph and the control graphs as pictures: Graphviz text, or SVG laid out here.
 //!
-//! The model is nodes with a few lines of text and edges with a label; [`layout`] gives them
-//! places, [`svg`] and [`dot`] write them down. It is not a general drawing tool: graphs are small
-//! (a layer is a handful of nodes), top to bottom, and the same program gives the same picture.
+//! The model is nodes with a few lines of text and edges with a label; [`layout`] places them, [`svg`] and [`dot`]
+//! write them. It is not a general drawing tool: graphs are small (a layer is a handful of nodes), top to bottom, and
+//! the same program has the same picture.
 
 pub mod dot;
 mod labels;
@@ -12,7 +12,7 @@ pub mod svg;
 
 pub use model::{control_graph, parser_graph};
 
-/// What a node is, for its shape.
+/// The kind of a node, for its shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// A parser state or a block of operations.
@@ -41,7 +41,7 @@ pub struct Edge {
     pub from: usize,
     /// To this node.
     pub to: usize,
-    /// What it means; may be empty.
+    /// Its meaning; may be empty.
     pub label: String,
 }
 

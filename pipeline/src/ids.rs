@@ -86,7 +86,7 @@ ids! {
     ReasonId = "reason";
     /// A parser error, by name.
     ErrorId = "err";
-    /// A device extern, by position in the registry that the device gave to the compiler.
+    /// A device extern, by position in the device's registry for the compiler.
     ExternId = "ext";
 }
 
@@ -114,7 +114,7 @@ impl<I: Id, T> IdVec<I, T> {
         I::new(self.items.len())
     }
 
-    /// Leaves the first so many; ids of the others mean nothing from then on.
+    /// Keeps the first `len` items; ids of the others become invalid.
     pub fn truncate(&mut self, len: usize) {
         self.items.truncate(len);
     }

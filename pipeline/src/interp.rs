@@ -1,32 +1,31 @@
-//! The interpreter: the definition of what a program does to a packet.
+//! The interpreter: the definition of a program's effect on a packet.
 //!
-//! It walks the IR and does what it says, one packet at a time. Whatever another engine does must be
-//! the same: bytes, verdict, descriptor, intrinsic metadata, counters, registers, tables. This page is
-//! that definition, as far as it is not in [`crate::ir`].
+//! It executes the IR, one packet at a time. Every other engine must have the same results: bytes, verdict, descriptor,
+//! intrinsic metadata, counters, registers, tables. This page is that definition, as far as it is not in [`crate::ir`].
 //!
 //! # A pass
-//! Ingress: parse, verify checksums then CRCs in order, run the control, conclude. Egress: find the headers
-//! again (of a copy of the packet as received: parse, without counting errors), run the control, conclude. Conclude: verdict; checksums, then CRCs, in order; deparser. A pass
-//! that ends with a drop is not put together, except in egress for the clones it asked for.
+//! Ingress: parse, verify checksums then CRCs in order, run the control, conclude. Egress: find the headers again (of a
+//! copy of the packet as received: parse, without counting errors), run the control, conclude. Conclude: verdict;
+//! checksums, then CRCs, in order; deparser. The packet of a pass that ends with a drop is not deparsed, except in
+//! egress for the requested clones.
 //!
 //! # Headers
-//! The parser copies headers out of the packet; code works on the copies (`phv`); the deparser
-//! writes those that differ back. A field of an invalid header reads as 0 and is not written, and then
-//! an array index is not looked at. Operands that `?:`, `&&` and `||` do not choose are not evaluated.
-//! An array index out of range ends the pass before the operation has an effect.
-//! A header whose extraction fails is not valid, even if it was before.
+//! The parser copies headers out of the packet; code works on the copies (`phv`); the deparser writes those that differ
+//! back. A field of an invalid header reads as 0 and is not written, and then an array index is not evaluated. Operands
+//! that `?:`, `&&` and `||` do not choose are not evaluated. An array index out of range ends the pass before the
+//! operation has an effect. A header whose extraction fails is not valid, even if it was before.
 //!
 //! # Where things are
-//! The body goes from the cursor, where the parser stopped, to `body_end`, to the first valid header of
-//! `after`, or to the end of the packet, whichever is first. If that is before the cursor the error is
-//! `body_end`, trailers are not valid, and the body goes to the end of the packet. Items of `after`
-//! follow each other from the end of the body; slack is what is behind them. A pad that has the place and
-//! the length it came with keeps its bytes, otherwise it is filled. Bytes that the parser passed over are
-//! gone. A cursor that is not at a whole byte at the end of a state is the error `header_length`.
+//! The body goes from the cursor, where the parser stopped, to `body_end`, to the first valid header of `after`, or to
+//! the end of the packet, whichever is first. If that is before the cursor the error is `body_end`, trailers are not
+//! valid, and the body goes to the end of the packet. Items of `after` follow each other from the end of the body;
+//! slack is what is behind them. A pad with the place and the length that it was received with keeps its bytes,
+//! otherwise it is filled. Bytes that the parser skipped are dropped. A cursor that is not at a whole byte at the end
+//! of a state is the error `header_length`.
 //!
 //! # Across the queue
-//! `carried` metadata comes with the packet: to egress from ingress, to ingress if it was resubmitted or recirculated, to
-//! a copy from the pass that made it. Other metadata is zero when a pass begins.
+//! `carried` metadata comes with the packet: to egress from ingress, to ingress if it was resubmitted or recirculated,
+//! to a copy from the pass that made it. Other metadata is zero when a pass begins.
 //!
 //! Egress walks `emit` by the validity mask, computing variable lengths from the headers' own fields, and
 //! then `after` from the end of the body. So a pad may depend on headers in front of the body,
@@ -43,12 +42,12 @@
 //! egress, whatever was assigned. A header covers with all its bytes, its variable part included.
 //!
 //! # Others
-//! Counters and meters count the bytes of the packet at the start of the pass. A direct meter colours
-//! from green. The maps of `qos` read the packet as it leaves ingress. `random` takes two steps of the
-//! worker's stream. A learned entry is seen by the next packet.
+//! Counters and meters count the bytes of the packet at the start of the pass. A direct meter colours from green. The
+//! maps of `qos` read the packet as it leaves ingress. `random` takes two steps of the worker's stream. A learned entry
+//! is found from the next packet on.
 //!
-//! It is simple first. What it knows about a program beforehand (which values fit a word, where a field
-//! lies, whether egress changes anything) saves it work, never a case: fast is the compiled engine.
+//! Simplicity comes first. What it precomputes about a program (which values fit a word, the position of a field,
+//! whether egress changes anything) saves work and never skips a case: the compiled engine is the fast one.
 
 mod apply;
 mod assign;
@@ -88,15 +87,15 @@ pub struct Interp {
     checksum_fields: Box<[(InstanceId, FieldId, u64)]>,
     /// By [`ExprId`].
     nodes: Box<[nodes::Node]>,
-    /// By instance and field: the place of a field that is read and written at once.
+    /// By instance and field: the place of a field that is read and written as one word.
     quick_fields: Box<[Box<[Option<phv::QuickField>]>]>,
     /// Metadata that crosses the queue.
     carried: carried::CarriedFields,
-    /// Egress is the identity: a packet need not be put together again.
+    /// Egress is the identity: a packet is not deparsed.
     egress_is_identity: bool,
-    /// How long a header is may depend on metadata that came with the packet.
+    /// The length of a header may depend on metadata that came with the packet.
     has_given_lengths: bool,
-    /// Instances in front of the body, in the order in which they leave, each with its bit.
+    /// Instances in front of the body, in the order in which they are emitted, each with its bit.
     emit: Box<[(u64, InstanceId)]>,
     /// All their bits.
     emit_mask: u64,
@@ -130,8 +129,8 @@ impl Interp {
         }
     }
 
-    /// The headers of a mask that stand in front of the body, in the order in which they leave. Most headers of a program are not
-    /// in a packet, and those that are stand in front as a rule: the search ends with the last of them.
+    /// The headers of a mask that are in front of the body, in the order of emission. A packet has few of a program's
+    /// headers, usually the first ones: the search ends with the last of them.
     fn emitted(&self, valid: u64) -> impl Iterator<Item = InstanceId> {
         let (mut rest, mut left) = (self.emit.iter(), valid & self.emit_mask);
         std::iter::from_fn(move || {
@@ -144,7 +143,7 @@ impl Interp {
         })
     }
 
-    /// The place of a field that is read and written at once, if this is one.
+    /// The place of a field that is read and written as one word; `None` for other fields.
     fn quick(&self, instance: InstanceId, field: FieldId) -> Option<&phv::QuickField> {
         self.quick_fields.get(instance.index())?.get(field.index())?.as_ref()
     }

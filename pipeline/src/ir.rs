@@ -1,8 +1,8 @@
 //! The intermediate representation: a checked program on dense ids.
 //!
-//! Everything here is resolved and typed; nothing is a name that must be looked up (names are kept
-//! for people). Both engines, the printer, the verifier and the passes work on this form only. It
-//! holds no table contents and no run-time state: a [`Program`] is immutable once it is built.
+//! Everything here is resolved and typed; no name is left to be looked up (names are kept for output). Both engines,
+//! the printer, the verifier and the passes work on this form only. It has no table contents and no run-time state: a
+//! [`Program`] is immutable once it is built.
 //!
 //! Code is a control-flow graph of basic blocks ([`code`]); the parser is a state graph
 //! ([`parser`]); values are trees in one expression arena ([`expr`]). Expressions are pure: they
@@ -37,7 +37,7 @@ use crate::p4info::Origin;
 /// A place in a source file, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SourceSpan {
-    /// Which file.
+    /// The file.
     pub file: FileId,
     /// First byte.
     pub start: u32,
@@ -45,7 +45,7 @@ pub struct SourceSpan {
     pub end: u32,
 }
 
-/// A half of a program: what runs in front of the queue, or behind it.
+/// A half of a program: the code before the queue, or after it.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Half {
@@ -116,9 +116,9 @@ pub struct Program {
     pub egress: Body,
     /// Deparser.
     pub deparser: Deparser,
-    /// What ingress gives the traffic manager's maps.
+    /// Values from ingress for the traffic manager's maps.
     pub qos: Qos,
-    /// Tables that hold what the host's network stack knows.
+    /// Tables that hold entries of the host's network stack.
     pub linux: Vec<Mapping>,
     /// Names of drop and punt reasons; the first ones are built in ([`decl::BuiltinReason`]).
     pub reasons: IdVec<ReasonId, String>,
@@ -126,9 +126,10 @@ pub struct Program {
     pub errors: IdVec<ErrorId, String>,
     /// Constants by name, for entries files.
     pub constants: Vec<Constant>,
-    /// Ids that objects have for control, by name, where the program says so (`ids:`): 24 bits, unique for each kind of object.
+    /// Ids of objects for the control plane, by name, where the program gives them (`ids:`): 24 bits, unique for each
+    /// kind of object.
     pub ids: BTreeMap<String, u32>,
-    /// What control knows of a program that came from P4.
+    /// The origin of a program that came from P4, for the control plane.
     pub origin: Option<std::sync::Arc<Origin>>,
     /// Bytes of metadata that cross the queue (at most [`decl::CARRIED_BYTES_MAX`]).
     pub carried_bytes: u32,
@@ -144,30 +145,31 @@ impl Program {
         }
     }
 
-    /// Whether an operation like this is anywhere in the controls.
+    /// Whether the controls or actions contain an operation for which `wanted` is true.
     pub fn uses(&self, wanted: impl Fn(&Op) -> bool) -> bool {
         let actions = self.actions.iter().map(|action| &action.body);
         let bodies = [&self.ingress, &self.egress].into_iter().chain(actions);
         bodies.flat_map(|body| &body.blocks).flat_map(|block| &block.ops).any(|op| wanted(&op.op))
     }
 
-    /// Bytes of carried metadata that lie in front of the packet in its chunk, as they do not fit the descriptor; mostly 0.
+    /// Bytes of carried metadata that are in front of the packet in its chunk because they do not fit the descriptor;
+    /// usually 0.
     pub fn carried_in_chunk(&self) -> usize {
         self.carried_bytes.saturating_sub(decl::CARRIED_INLINE_BYTES) as usize
     }
 
-    /// A packet may enter ingress again with `carried` metadata of the pass before.
+    /// Whether a packet may enter ingress again with `carried` metadata of the pass before.
     pub fn brings_metadata(&self) -> bool {
         self.carried_bytes > 0
             && self.uses(|op| matches!(op, Op::Resubmit { .. } | Op::Recirculate))
     }
 
-    /// The program has this piece of intrinsic metadata in an expression.
+    /// Whether an expression of the program reads this piece of intrinsic metadata.
     pub fn reads(&self, field: StdField) -> bool {
         self.exprs.iter().any(|expr| expr.kind == ExprKind::Std(field))
     }
 
-    /// A statement of the program assigns this piece of intrinsic metadata.
+    /// Whether a statement of the program assigns this piece of intrinsic metadata.
     pub fn assigns(&self, field: StdField) -> bool {
         self.uses(|op| verify::op_target(op) == Some(&LValue::Std(field)))
     }
@@ -181,7 +183,7 @@ impl Program {
         headers.fold(0, |all, one| all | one)
     }
 
-    /// A packet leaves egress as ingress left it, whatever it is: no code, nothing is computed or added when it leaves.
+    /// Whether every packet leaves egress as ingress left it: no code, and nothing computed or added at its end.
     pub fn egress_is_empty(&self) -> bool {
         let sums = self.checksums.iter().map(|checksum| checksum.update);
         let mut updates = sums.chain(self.crcs.iter().map(|crc| crc.update));

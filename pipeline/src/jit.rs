@@ -1,13 +1,13 @@
 //! The compiled engine: IR to Cranelift to machine code.
 //!
-//! It does to a packet what the interpreter does, bit for bit; the interpreter is the definition. A
-//! program becomes one module of machine code, which devices with the same program share ([`Codes`]).
-//! `plan` decides which code there is, `emit` makes it. Whatever generic code has no instructions for is a step of the interpreter in the
-//! middle of the pass, on the same header vector. A packet that somebody traces is done by the interpreter altogether.
+//! It has the same effect on a packet as the interpreter, bit for bit; the interpreter is the definition. A program
+//! becomes one module of machine code, which devices with the same program share ([`Codes`]). `plan` decides which code
+//! there is, `emit` generates it. Operations without code in the generic form are steps of the interpreter in the
+//! middle of the pass, on the same header vector. A traced packet runs entirely in the interpreter.
 //!
-//! If the system gives no executable memory, the processor is not known to the generator, or a program is
-//! too large, [`engine`] gives the interpreter and says why ([`CompileError`]). [`background`] gives the interpreter too, and
-//! changes to machine code between two bursts once there is some.
+//! If the system refuses executable memory, the generator does not support the processor, or a program is too large,
+//! [`engine`] returns the interpreter and the reason ([`CompileError`]). [`background`] returns an engine that begins
+//! with the interpreter and changes to machine code between two bursts once that is compiled.
 
 mod background;
 mod codes;
@@ -38,11 +38,11 @@ use crate::passes;
 use crate::state::State;
 use std::sync::Arc;
 
-/// How a program is compiled.
+/// Options of compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// 0 is generic code, from 1 on there is path-specialised code beside it. 2 optimises it; below that the
-    /// generator is quick: it takes a third of the time for code that takes up to twice as many instructions.
+    /// 0 is generic code, from 1 on there is path-specialised code beside it. 2 optimises it; below that the generator
+    /// compiles fast: it takes a third of the time for code that takes up to twice as many instructions.
     pub level: u8,
 }
 
@@ -55,9 +55,9 @@ impl Default for Options {
 /// The code of a program as text.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
-    /// What was decided before code was emitted.
+    /// The plan: the decisions before code was emitted.
     pub plan: String,
-    /// The forms of code, and why others are not there.
+    /// The forms of code, and why others do not exist.
     pub forms: Forms,
     /// Cranelift's IR, with the lines of the program.
     pub clif: String,
@@ -65,7 +65,7 @@ pub struct Text {
     pub asm: String,
 }
 
-/// Which engine runs a program.
+/// The engine of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineKind {
     /// The interpreter.
@@ -75,8 +75,8 @@ pub enum EngineKind {
     Jit,
 }
 
-/// An engine for a program, and why it is not the one that was asked for. It runs the program as the
-/// passes of the level leave it.
+/// An engine for a program, and the reason if it is not of the requested kind. It runs the program after the passes of
+/// the level.
 pub fn engine(
     program: &Arc<Program>,
     state: &State,

@@ -1,17 +1,17 @@
 //! Wireyard pipeline: a YAML program in, an executable packet processor out.
 //!
-//! The stages, and what each leaves behind:
+//! The stages, and their results:
 //!
-//! * [`source`] reads YAML and its includes into a syntax tree ([`ast`]) that knows the place of every word.
-//! * [`check`] makes a typed program of it ([`ir`]), or says everything that is wrong ([`diag`]).
-//! * [`passes`] leave out what can never matter.
-//! * [`state`] is what the program keeps from packet to packet: tables, registers, counters, meters.
+//! * [`source`] reads YAML and its includes into a syntax tree ([`ast`]) with the place of every word.
+//! * [`check`] makes a typed program of it ([`ir`]), or reports all errors ([`diag`]).
+//! * [`passes`] remove code without effect.
+//! * [`state`] is the program's state from packet to packet: tables, registers, counters, meters.
 //! * [`interp`] runs a program, [`jit`] compiles it to machine code; both are an [`engine::Engine`], over bursts of
 //!   packets ([`exec`]) in [`packet`] memory.
-//! * [`generation`] puts a program with its state in the place of another while packets flow.
+//! * [`generation`] replaces a program and its state by another one while packets flow.
 //!
-//! It is not a switch: ports, queues and the decision what a port number means are the caller's. It knows no protocol, no
-//! socket and no clock.
+//! It is not a switch: ports, queues and the meaning of port numbers are the caller's. It has no notion of a protocol,
+//! a socket or a clock.
 //!
 //! # Example
 //! A program that swaps two addresses and counts, checked and run over two frames:
@@ -41,14 +41,14 @@
 //!   - std.egress_port = std.ingress_port
 //! ";
 //!
-//! // Check it: everything that is wrong comes with its place, and is printed with the lines that it is about.
+//! // Check it: all errors come with their place, and are printed with the lines that they refer to.
 //! let loader = Loader::in_memory([("swap.yaml", PROGRAM)], &[]);
 //! let parsed = parse_program("swap.yaml".as_ref(), &loader)?;
 //! let rejected = |diagnostics| Rejected { diagnostics, files: parsed.files.clone() };
 //! let compiled = compile(&parsed, &ExternRegistry::new()).map_err(rejected)?;
 //! let program = Arc::new(compiled.program);
 //!
-//! // What it keeps, and what runs it: machine code, or the interpreter where that is refused.
+//! // Its state, and its engine: machine code, or the interpreter where that is refused.
 //! let state = State::new(&program, StateOptions::default())?;
 //! let codes = jit::Codes::default();
 //! let (engine, refused) = jit::engine(&program, &state, EngineKind::Jit, Options::default(), &codes);

@@ -1,9 +1,9 @@
 //! P4-16 as a second language of programs: source text to the project's own syntax tree.
 //!
 //! The stages: `preprocess` makes one list of tokens of a program and its includes, `parse` a syntax tree (`tree`),
-//! `types` resolves names, infers types and reports what does not fit, `lower` makes the tree that YAML makes
-//! ([`crate::ast`]), with the places in the P4 text. Everything behind that tree, from the checker to the engines, knows nothing of
-//! P4: what cannot be said in the tree is an error at its place, never something near it.
+//! `types` resolves names, infers types and reports type errors, `lower` makes the tree that YAML makes
+//! ([`crate::ast`]), with the places in the P4 text. Everything behind that tree, from the checker to the engines, has
+//! no notion of P4: a feature that the tree cannot express is an error at its place, never an approximation.
 //!
 //! It reads no files: the caller gives it [`Sources`].
 
@@ -29,7 +29,7 @@ const INCLUDE_LEVELS_MAX: usize = 16;
 
 /// Where the text of files comes from.
 pub trait Sources {
-    /// Finds a file that `#include` names; `system` for `<name>`. What is wrong is reported.
+    /// Finds a file that `#include` names; `system` for `<name>`. Errors are reported.
     fn include(
         &mut self,
         name: &str,
@@ -60,7 +60,8 @@ pub fn check(
     (report.counts().0 == before).then_some(Checked(checked))
 }
 
-/// The same of P4 text in pieces that other text was made into, each with its place there, behind the declarations of an architecture.
+/// The same of P4 text in pieces that other text was made into, each with its place there, behind the declarations of
+/// an architecture.
 pub(crate) fn check_pieces(
     architecture: &str,
     pieces: &[(String, SourceSpan)],

@@ -1,19 +1,20 @@
-//! What P4Info lists of a program in P4: names, ids and types of its tables, actions and objects, and which declaration of the compiled
-//! program each of them is.
+//! The contents of a P4 program's P4Info: names, ids and types of its tables, actions and objects, and the declaration
+//! of the compiled program that each of them is.
 //!
-//! Data only. [`crate::p4`] makes it, the messages of P4Runtime are made of it elsewhere: nothing here depends on protobuf.
+//! Data only. [`crate::p4`] creates it, and the messages of P4Runtime are made from it elsewhere: nothing here depends
+//! on protobuf.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A compiled program's P4 source, for control: what P4Info lists, and the full names there of what the program declares, by the
-/// names that the program has. What is not in a list has no name for control.
+/// A compiled program's P4 source, for the control plane: its P4Info, and the full P4 names of the program's
+/// declarations, by their names in the program. A declaration in no list has no name for the control plane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// What P4Info lists.
+    /// The contents of P4Info.
     pub info: Info,
     /// Tables.
     pub tables: BTreeMap<String, String>,
-    /// Actions. One of P4 is several here where tables give it different arguments.
+    /// Actions. One of P4 is several here where tables pass it different arguments.
     pub actions: BTreeMap<String, String>,
     /// Counters, meters and registers.
     pub objects: BTreeMap<String, String>,
@@ -21,7 +22,7 @@ pub struct Origin {
     pub digests: BTreeMap<String, String>,
     /// Value sets.
     pub value_sets: BTreeMap<String, String>,
-    /// Instances that are elements of stacks of unions: a counter says which of them is extracted, so none is twice.
+    /// Instances that are elements of stacks of unions: a counter selects the one that is extracted, so each is unique.
     pub union_elements: BTreeSet<String>,
 }
 
@@ -30,9 +31,9 @@ pub struct Origin {
 pub struct Info {
     /// `v1model`, `psa`.
     pub arch: String,
-    /// What `@pkginfo` says.
+    /// Values of `@pkginfo`.
     pub package: BTreeMap<String, String>,
-    /// What `@platform_property` says.
+    /// Values of `@platform_property`.
     pub platform: BTreeMap<String, i32>,
     /// Other annotations of `main`.
     pub package_annotations: Vec<String>,
@@ -50,16 +51,16 @@ pub struct Info {
     pub controller_headers: Vec<(Preamble, Vec<Param>)>,
     /// Types that have a name.
     pub types: BTreeMap<String, NamedType>,
-    /// Members of `error`, where something that is listed has this type.
+    /// Members of `error`, if a listed object has this type.
     pub errors: Vec<String>,
 }
 
-/// What every entity has.
+/// The attributes of every entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preamble {
     /// Its full name: `ingress.t`.
     pub name: String,
-    /// The shortest end of the name that is its own.
+    /// The shortest suffix of the name that is unique.
     pub alias: String,
     /// Number, without the kind of the entity.
     pub id: u32,
@@ -67,13 +68,13 @@ pub struct Preamble {
     pub pinned: bool,
     /// `@brief` and `@description`.
     pub doc: Option<Doc>,
-    /// Annotations that mean nothing here: `@mode("fair")`.
+    /// Annotations without effect here: `@mode("fair")`.
     pub annotations: Vec<String>,
     /// `@name[..]`.
     pub structured: Vec<(String, Structured)>,
 }
 
-/// What an entity says of itself; empty where it does not.
+/// Documentation of an entity; empty if it has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doc {
     /// `@brief`.
@@ -82,7 +83,7 @@ pub struct Doc {
     pub description: String,
 }
 
-/// What stands in a structured annotation.
+/// The content of a structured annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Structured {
     /// A list.
@@ -153,13 +154,13 @@ pub struct Param {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// Bits; 0 for what has none for the controller.
+    /// Bits; 0 for a type without a width for the controller.
     pub bits: u32,
     /// Its type, where that has a name.
     pub type_name: Option<String>,
     /// `@brief` and `@description`.
     pub doc: Option<Doc>,
-    /// Annotations that mean nothing here.
+    /// Annotations without effect here.
     pub annotations: Vec<String>,
 }
 
@@ -175,9 +176,9 @@ pub struct Key {
 /// An action in the list of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionRef {
-    /// The action's place in [`Info::actions`].
+    /// The action's index in [`Info::actions`].
     pub action: usize,
-    /// `@defaultonly`, `@tableonly`, and what means nothing here.
+    /// `@defaultonly`, `@tableonly`, and annotations without effect here.
     pub annotations: Vec<String>,
     /// `@name[..]`.
     pub structured: Vec<(String, Structured)>,
@@ -192,7 +193,7 @@ pub struct Table {
     pub keys: Vec<Key>,
     /// Actions.
     pub actions: Vec<ActionRef>,
-    /// The default action, its arguments in bytes; and whether it stays.
+    /// The default action, its arguments in bytes; and whether it is constant.
     pub default: Option<(usize, Vec<Vec<u8>>, bool)>,
     /// Its action profile.
     pub implementation: Option<usize>,
@@ -202,9 +203,9 @@ pub struct Table {
     pub size: i64,
     /// Entries may become idle.
     pub has_timeouts: bool,
-    /// Its entries are constant, even where there are none: nobody may write it.
+    /// Its entries are constant, even if there are none: it cannot be written.
     pub is_const: bool,
-    /// The program gives it entries.
+    /// The program declares entries.
     pub has_entries: bool,
 }
 
@@ -213,13 +214,13 @@ pub struct Table {
 pub struct Action {
     /// Names.
     pub preamble: Preamble,
-    /// Parameters that a controller gives.
+    /// Parameters that a controller sets.
     pub params: Vec<Param>,
     /// `@hidden`: tables have it in their lists, but it is not listed itself.
     pub hidden: bool,
 }
 
-/// What the size of an action selector counts.
+/// The unit of an action selector's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelectorSize {
     /// The sum of the weights of all members.
@@ -228,7 +229,7 @@ pub enum SelectorSize {
     Members(i32),
 }
 
-/// What is counted.
+/// The unit of a counter or meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
@@ -239,7 +240,7 @@ pub enum Unit {
     Both,
 }
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
     /// Counters, with the type of their index.
@@ -252,7 +253,8 @@ pub enum ObjectKind {
     DirectMeter(Unit),
     /// A register: its cell, its cells, the type of their index.
     Register(TypeRef, i64, Option<String>),
-    /// An action profile: whether it has a selector, its members, most members of a group, and what is counted, if that is said.
+    /// An action profile: whether it has a selector, its members, most members of a group, and what the size counts, if
+    /// declared.
     Profile(bool, i64, i32, Option<SelectorSize>),
     /// A digest.
     Digest(TypeRef),
@@ -263,7 +265,7 @@ pub enum ObjectKind {
 pub struct Object {
     /// Names.
     pub preamble: Preamble,
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
 }
 

@@ -1,24 +1,22 @@
 //! Packet memory: one preallocated region of chunks, and the handles that own them.
 //!
-//! Chunks have one size, or two: a memory with [large chunks](PacketMemory::with_large) keeps a packet that does not fit the
-//! configured size in a chunk of [`LARGE_CHUNK_BYTES`]. A packet always lies in one chunk, contiguously. Large chunks lie behind the
-//! others, at multiples of their size, and an index counts in units of the configured size in both: an address is a shift and an
-//! addition for every handle.
+//! Chunks have one size, or two: a memory with [large chunks](PacketMemory::with_large) keeps a packet that does not
+//! fit the configured size in a chunk of [`LARGE_CHUNK_BYTES`]. A packet is always in one chunk, contiguously. Large
+//! chunks are behind the others, at multiples of their size, and an index counts in units of the configured size in
+//! both: an address is a shift and an addition for every handle.
 //!
-//! A [`Buf`] is a linear handle on one chunk: it cannot be cloned, only moved or [shared]. Copies of
-//! a packet (multicast, mirror) share the chunk by reference count, and the first writer copies
-//! ([`PacketMemory::make_unique`]). Every worker has its own [`PacketMemory`] handle on the region
-//! with a private free list; a chunk may be freed by another worker than the one that allocated it,
-//! and full free lists travel between workers in batches through a lock-free depot. Nothing here
-//! allocates or locks after the region was made.
+//! A [`Buf`] is a linear handle on one chunk: it cannot be cloned, only moved or [shared]. Copies of a packet
+//! (multicast, mirror) share the chunk by reference count, and the first writer copies ([`PacketMemory::make_unique`]).
+//! Every worker has its own [`PacketMemory`] handle on the region with a private free list; a chunk may be freed by
+//! another worker than the one that allocated it, and full free lists travel between workers in batches through a
+//! lock-free depot. Nothing here allocates or locks once the region exists.
 //!
-//! This is not a frame: where the data starts and how long it is travels in the descriptor.
+//! This is not a frame: the offset and length of the data are in the descriptor.
 //!
 //! Why it is sound although `Buf` is a number: a `Buf` comes only from [`PacketMemory::alloc`] and
-//! [`PacketMemory::share`] (forging one is `unsafe`), it carries the tag of its region, and a tag is
-//! given to another region only when no handle of the first can exist any more. A handle of another
-//! memory is recognised: it reads as an empty chunk. A `Buf` that is dropped instead of freed leaks
-//! its chunk until the region goes.
+//! [`PacketMemory::share`] (forging one is `unsafe`), it carries the tag of its region, and a tag is reused for another
+//! region only when no handle of the first can exist any more. A handle of another memory is recognised: it reads as an
+//! empty chunk. A `Buf` that is dropped instead of freed leaks its chunk until the region goes.
 //!
 //! [shared]: PacketMemory::share
 #![allow(unsafe_code)]
@@ -30,7 +28,7 @@ mod region;
 #[cfg(test)]
 mod tests;
 
-/// What the depot is made of: `tests/models` gives it others.
+/// The atomics of the depot, which `tests/models` replaces.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
@@ -50,10 +48,10 @@ use region::Region;
 pub const BUF_INDEX_BITS: u32 = 20;
 /// Mask of the chunk index in [`Buf::as_raw`].
 pub const BUF_INDEX_MASK: u32 = (1 << BUF_INDEX_BITS) - 1;
-/// Alignment of the region in bytes: a page, as AF_XDP asks of a UMEM.
+/// Alignment of the region in bytes: a page, as AF_XDP requires of a UMEM.
 pub const REGION_ALIGN_BYTES: usize = 4096;
-/// Bytes behind the last chunk that may be read: generated code looks at a header before it knows that
-/// the packet is long enough.
+/// Bytes behind the last chunk that may be read: generated code loads a header before it has checked the packet's
+/// length.
 pub const READABLE_BEHIND_BYTES: usize = 4096;
 
 /// Bytes of a large chunk: a frame of 9,216 bytes with its headroom, and room to grow.
@@ -77,15 +75,15 @@ impl Buf {
         self.0.get() & BUF_INDEX_MASK
     }
 
-    /// Gives the ownership to a number that [`Buf::from_raw`] takes back.
+    /// Releases the ownership to a number that [`Buf::from_raw`] takes back.
     pub fn into_raw(self) -> NonZeroU32 {
         self.0
     }
 
-    /// Takes back the ownership that [`Buf::into_raw`] gave away.
+    /// Takes back the ownership that [`Buf::into_raw`] released.
     ///
     /// # Safety
-    /// `raw` came from `into_raw`, and is turned back once only.
+    /// `raw` came from `into_raw`, and is converted back only once.
     pub unsafe fn from_raw(raw: NonZeroU32) -> Buf {
         Buf(raw)
     }
@@ -104,15 +102,15 @@ pub struct MemoryConfig {
 }
 
 impl Default for MemoryConfig {
-    /// 4,096 chunks of 16 KiB: a frame of 9,216 bytes fits with 256 bytes of headroom. Pages are
-    /// taken from the system when they are first touched.
+    /// 4,096 chunks of 16 KiB: a frame of 9,216 bytes fits with 256 bytes of headroom. Pages are allocated by the
+    /// system on first touch.
     fn default() -> MemoryConfig {
         MemoryConfig { chunks: 4096, chunk_bytes: 16384, headroom_bytes: 256 }
     }
 }
 
 impl MemoryConfig {
-    /// The smallest chunk that holds `frame_bytes` behind `headroom_bytes`.
+    /// The smallest chunk with room for `frame_bytes` after `headroom_bytes`.
     pub fn for_frames(chunks: u32, frame_bytes: u32, headroom_bytes: u32) -> MemoryConfig {
         let need = frame_bytes.saturating_add(headroom_bytes).max(2 * headroom_bytes).max(512);
         let chunk_bytes = need.checked_next_power_of_two().unwrap_or(u32::MAX);
@@ -131,7 +129,7 @@ pub enum MemoryError {
     Headroom(u32),
     /// The system refused this many bytes.
     OutOfMemory(u64),
-    /// 4,095 memories are alive, or died while handles of them were still held.
+    /// 4,095 memories exist, or were dropped while handles of them were still held.
     TooManyMemories,
 }
 
@@ -162,11 +160,11 @@ impl fmt::Display for MemoryError {
 
 impl std::error::Error for MemoryError {}
 
-/// No free chunk was left. The caller turns it into a counted drop.
+/// No free chunk was left. The caller counts a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory;
 
-/// Where generated code and the kernel find the chunks. Valid while a handle of the memory lives.
+/// The location of the chunks, for generated code and the kernel. Valid while a handle of the memory exists.
 #[derive(Clone, Copy, Debug)]
 pub struct RegionLayout {
     /// First byte of chunk 0, aligned to the chunk size, and to [`REGION_ALIGN_BYTES`] where there are no guards.
@@ -175,17 +173,17 @@ pub struct RegionLayout {
     pub bytes: usize,
     /// log2 of the distance between chunks: chunk `i` starts at `base + (i << chunk_shift)`.
     pub chunk_shift: u32,
-    /// Chunks lie side by side, so that the distance is their size.
+    /// Chunks are contiguous, so that the distance is their size.
     pub is_contiguous: bool,
     /// Every handle has an index below this: the number of chunks where all have one size.
     pub chunks: u32,
     /// References to each chunk, by its index.
     pub refs: *const AtomicU32,
-    /// What is above [`BUF_INDEX_BITS`] in the handles of this memory.
+    /// The bits above [`BUF_INDEX_BITS`] in the handles of this memory.
     pub tag: u32,
 }
 
-/// One worker's handle on a packet memory: allocates, frees and gives the bytes.
+/// One worker's handle on a packet memory: allocates, frees and accesses the bytes.
 #[derive(Debug)]
 pub struct PacketMemory {
     region: Arc<Region>,
@@ -197,8 +195,9 @@ pub struct PacketMemory {
 }
 
 impl PacketMemory {
-    /// [`PacketMemory::new`] with `large` more chunks of [`LARGE_CHUNK_BYTES`], for packets that do not fit the others; as many of them as handles can name.
-    /// Their pages are taken from the system when a packet first lies there. Where the configured chunks are as long, there are none.
+    /// [`PacketMemory::new`] with `large` more chunks of [`LARGE_CHUNK_BYTES`], for packets that do not fit the others;
+    /// as many of them as handles can address. Their pages are allocated by the system on first use. If the configured
+    /// chunks are as long, there are none.
     ///
     /// # Errors
     /// See [`MemoryError`].
@@ -208,7 +207,7 @@ impl PacketMemory {
         Ok(PacketMemory::on(Arc::new(Region::new(config, shape)?)))
     }
 
-    /// Makes a region and its first handle. Chunks lie side by side, as the kernel wants them.
+    /// Makes a region and its first handle. Chunks are contiguous, as the kernel requires.
     ///
     /// # Errors
     /// See [`MemoryError`].
@@ -216,9 +215,10 @@ impl PacketMemory {
         PacketMemory::with_large(config, 0)
     }
 
-    /// [`PacketMemory::of_device`], where at most `batch` chunks (1 to 64) travel between handles at once: few where many handles take
-    /// turns on one thread, so that a chunk is used again while it is in the cache. No frame of who asks for [`PacketMemory::data_off`] is
-    /// longer than `frame_bytes`: what is left of a chunk lets packets begin at different places in it.
+    /// [`PacketMemory::of_device`], where at most `batch` chunks (1 to 64) are moved between handles at once: few if
+    /// many handles alternate on one thread, so that a chunk is reused while it is in the cache. No frame placed at
+    /// [`PacketMemory::data_off`] may be longer than `frame_bytes`: the rest of a chunk lets packets begin at different
+    /// offsets in it.
     ///
     /// # Errors
     /// See [`MemoryError`].
@@ -232,8 +232,8 @@ impl PacketMemory {
         Ok(PacketMemory::on(Arc::new(Region::new(config, shape)?)))
     }
 
-    /// The same with a page on both sides of each chunk that nobody can write, at twice the addresses: a write
-    /// outside of a chunk ends the process. For tests; the first 1,024 chunks are guarded.
+    /// The same with a write-protected page on both sides of each chunk, at twice the address space: a write outside of
+    /// a chunk ends the process. For tests; the first 1,024 chunks are guarded.
     ///
     /// # Errors
     /// See [`MemoryError`].
@@ -247,8 +247,8 @@ impl PacketMemory {
         Ok(PacketMemory::on(Arc::new(Region::new(config, shape)?)))
     }
 
-    /// [`PacketMemory::guarded`] in builds with debug assertions, as tests are; otherwise [`PacketMemory::new`]. For
-    /// devices whose ports do not share memory with the kernel.
+    /// [`PacketMemory::guarded`] in builds with debug assertions, which tests have; otherwise [`PacketMemory::new`].
+    /// For devices whose ports do not share memory with the kernel.
     ///
     /// # Errors
     /// See [`MemoryError`].
@@ -284,14 +284,15 @@ impl PacketMemory {
         }
     }
 
-    /// The offset at which a packet ends at most in the chunk of `buf`. In a memory with large chunks, a packet in one of the others ends in front of its
-    /// last byte: what follows it then begins inside the chunk, as generated code needs it (`chunk_reach` of its frame).
+    /// The largest offset at which a packet may end in the chunk of `buf`. In a memory with large chunks, a packet in
+    /// one of the others ends before its last byte: the bytes after it then begin inside the chunk, as generated code
+    /// requires (`chunk_reach` of its context).
     #[inline]
     pub fn end_max(&self, buf: &Buf) -> usize {
         self.region.end_max(buf.index())
     }
 
-    /// Where the chunks lie, for generated code and for AF_XDP's UMEM.
+    /// The location of the chunks, for generated code and for AF_XDP's UMEM.
     pub fn region_layout(&self) -> RegionLayout {
         self.region.layout()
     }
@@ -301,15 +302,15 @@ impl PacketMemory {
         RegionPin { region: Arc::clone(&self.region) }
     }
 
-    /// How often a handle of another memory was given to this one: a programming error, recorded
-    /// because there is nothing to free here.
+    /// Times a handle of another memory was passed to this one: a programming error, recorded because there is nothing
+    /// to free here.
     pub fn foreign_handles(&self) -> u64 {
         self.foreign
     }
 
     /// A chunk with undefined content and a reference count of one; `None` when none is free.
     ///
-    /// Another worker may hold up to two batches (at most 128) of free chunks for itself.
+    /// Another worker may hold up to two batches (at most 128) of free chunks.
     pub fn alloc(&mut self) -> Option<Buf> {
         if self.cache.is_empty() && !self.region.depot.take(&mut self.cache) {
             self.region.refused.fetch_add(1, Ordering::Relaxed);
@@ -320,8 +321,8 @@ impl PacketMemory {
         Some(self.region.handle(index))
     }
 
-    /// A chunk in which a packet may end at this offset, the smallest there is: undefined content, a reference count of one. `None` when
-    /// none of its size is free, or none is so large.
+    /// A chunk in which a packet may end at this offset, the smallest there is: undefined content, a reference count of
+    /// one. `None` when none of its size is free, or no chunk is that large.
     pub fn alloc_to(&mut self, end: usize) -> Option<Buf> {
         if end <= self.region.end_max(0) { self.alloc() } else { self.alloc_large(end) }
     }
@@ -350,13 +351,13 @@ impl PacketMemory {
         }
     }
 
-    /// Gives one reference back; the last one frees the chunk.
+    /// Returns one reference; the last one frees the chunk.
     pub fn free(&mut self, buf: Buf) {
         let Some(refs) = self.region.refs_of(&buf) else {
             self.foreign += 1;
             return;
         };
-        // A sole owner needs no locked instruction: nobody else can share what only we hold.
+        // A sole owner needs no locked instruction: no other thread has a reference to share.
         if refs.load(Ordering::Acquire) == 1 {
             refs.store(0, Ordering::Relaxed);
         } else if refs.fetch_sub(1, Ordering::AcqRel) != 1 {
@@ -399,7 +400,7 @@ impl PacketMemory {
         if self.is_unique(buf) {
             return Ok(());
         }
-        // Of the same size: what the packet may grow by is what it was.
+        // A copy of the same size: it has the same room for growth.
         let copy = match self.region.is_large(buf.index()) {
             true => self.alloc_large(used.end),
             false => self.alloc(),
@@ -444,15 +445,16 @@ impl PacketMemory {
         })
     }
 
-    /// Where a new packet begins in its chunk: behind the headroom. Chunks lie at multiples of a power of two, so where all packets began
-    /// at the same offset, their headers would share few places of the caches: they begin at different lines, where frames leave room.
+    /// The offset of a new packet in its chunk: after the headroom. Chunks are at multiples of a power of two, so at
+    /// equal offsets the headers of all packets would share few sets of the caches: packets begin at different lines,
+    /// where frames leave room.
     #[inline]
     pub fn data_off(&self, buf: &Buf) -> u16 {
         let lines = buf.index() & self.region.spread_mask;
         (self.region.config.headroom_bytes + lines * LINE_BYTES as u32) as u16
     }
 
-    /// Asks for the first line of a packet that is read soon.
+    /// Prefetches the first line of a packet that is read soon.
     #[inline]
     pub fn prefetch(&self, buf: &Buf, data_off: u16) {
         if let Some(first) = self.bytes(buf).get(usize::from(data_off)) {
@@ -460,7 +462,8 @@ impl PacketMemory {
         }
     }
 
-    /// Asks for the beginning of a frame that is read soon to its end: behind four lines in a row the processor asks by itself.
+    /// Prefetches the beginning of a frame that is read soon to its end: after four consecutive lines the processor's
+    /// own prefetcher continues.
     #[inline]
     pub fn prefetch_frame(&self, buf: &Buf, data_off: u16, len: u32) {
         self.frame(buf, data_off, len.min(4 * LINE_BYTES as u32))
@@ -502,16 +505,16 @@ impl PacketMemory {
         Some(buf)
     }
 
-    /// How often a chunk was asked for and none was free, over all workers.
+    /// Allocations that found no free chunk, over all workers.
     pub fn refused(&self) -> u64 {
         self.region.refused.load(Ordering::Relaxed)
     }
 
-    /// Looks at what is in front of chunks that are shorter than a page ([`PacketMemory::guarded`]). Builds with debug
-    /// assertions do so for each chunk that is given back.
+    /// Checks the bytes in front of chunks that are shorter than a page ([`PacketMemory::guarded`]). Builds with debug
+    /// assertions do so for each freed chunk.
     ///
     /// # Panics
-    /// If somebody wrote there.
+    /// If they were written.
     pub fn check_guards(&self) {
         (0..self.region.config.chunks).for_each(|index| self.region.check(index));
     }

@@ -1,10 +1,9 @@
-//! The passes: the one place that lists them.
+//! The optimisation passes: the only list of them.
 //!
-//! A pass changes a [`Program`] and keeps its meaning: every packet, entry and seed gives the same
-//! bytes, verdict, counters and registers on every engine. What it may change is the trace: an assignment
-//! that nothing reads, or a table that became a switch, does not appear in the trace of the optimised program.
-//! Names, ids and shapes of everything that is declared stay, so that the state of a program and its
-//! optimised form go together.
+//! A pass changes a [`Program`] and keeps its meaning: every packet, entry and seed results in the same bytes, verdict,
+//! counters and registers on every engine. It may change only the trace: an assignment that nothing reads, or a table
+//! that became a switch, does not appear in the trace of the optimised program. Names, ids and shapes of all
+//! declarations stay, so that the state of a program fits its optimised form.
 //!
 //! Each pass has a level and can be switched off, so that an engine can be tested with and without. In
 //! debug builds and tests the verifier runs before the first and after each.
@@ -22,14 +21,14 @@ use crate::ir::{Program, verify};
 pub struct Pass {
     /// Name, for switches and messages.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Its effect, in a line.
     pub summary: &'static str,
     /// The lowest level at which it runs.
     pub level: u8,
     run: fn(&mut Program) -> bool,
 }
 
-/// The level that does everything.
+/// The level with all passes.
 pub const LEVEL_MAX: u8 = 2;
 
 /// Every pass, in the order in which they run.
@@ -60,7 +59,7 @@ pub const PASSES: &[Pass] = &[
     },
 ];
 
-/// Which passes run.
+/// The selection of passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Names of passes that are switched off.
@@ -78,14 +77,14 @@ impl Options {
         Options::level(0)
     }
 
-    /// The passes of a level: 0 none, 1 what costs nothing to follow, 2 all.
+    /// The passes of a level: 0 none, 1 those that keep the trace, 2 all.
     pub fn level(level: u8) -> Options {
         let off = PASSES.iter().filter(|pass| pass.level > level);
         Options { without: off.map(|pass| pass.name.to_string()).collect() }
     }
 }
 
-/// The program as an engine runs it at this level.
+/// The program that an engine runs at this level.
 pub fn optimised(program: &Program, level: u8) -> Program {
     let mut program = program.clone();
     run(&mut program, &Options::level(level));
@@ -108,7 +107,7 @@ pub fn run(program: &mut Program, options: &Options) -> Vec<&'static str> {
     changed
 }
 
-/// A violation is a defect of the pass named, never of the program that is compiled: tests stop.
+/// A violation is a defect of the pass, never of the compiled program, and panics.
 fn check(after: &str, program: &Program) {
     if cfg!(debug_assertions) {
         let found = verify::verify(program);

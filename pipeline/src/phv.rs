@@ -1,36 +1,36 @@
 //! The packet header vector: every header instance in a slot of its own, validity, metadata, locals.
 //!
-//! A slot is as long as the longest form of its header. Beside its bytes it remembers where in the
-//! packet they were found, for checksums that follow changes.
+//! A slot is as long as the longest form of its header. Beside its bytes it has their offset in the received packet,
+//! for checksums that follow changes.
 
 use crate::ids::*;
 use crate::ir::layout::ones;
 pub(crate) use crate::ir::validity::bit;
 use crate::ir::{Field, FieldLayout, Program};
 
-/// The headers and metadata of the packet under way.
+/// The headers and metadata of the current packet.
 #[derive(Debug)]
 pub(crate) struct Phv {
     bytes: Box<[u8]>,
     slots: Box<[Slot]>,
     /// Valid headers, bit by instance.
     pub(crate) valid: u64,
-    /// Headers that came with the packet and were not replaced by the program since.
+    /// Headers that came with the packet and that the program has not replaced.
     pub(crate) received: u64,
     /// User metadata.
     pub(crate) meta: Box<[u128]>,
     /// Frames of locals.
     pub(crate) locals: Vec<u128>,
-    /// For each checksum, what was covered at the start of the pass.
+    /// For each checksum, the sums of its input at the start of the pass.
     pub(crate) before: Box<[Before]>,
-    /// For each item behind the body, what was received and what will leave.
+    /// For each item behind the body, the received and the emitted one.
     pub(crate) tail: Box<[TailItem]>,
 }
 
-/// What an incremental checksum covered at the start of the pass.
+/// The input of an incremental checksum at the start of the pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Before {
-    /// The checksum was in use: its condition held and its header was there.
+    /// The checksum was in use: its condition was true and its header valid.
     pub(crate) active: bool,
     /// Sum of everything but the body.
     pub(crate) head: u16,
@@ -41,35 +41,35 @@ pub(crate) struct Before {
 /// An item behind the body.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TailItem {
-    /// Offset in the packet as it came.
+    /// Offset in the received packet.
     pub(crate) received_at: u32,
-    /// Bytes there.
+    /// Length there in bytes.
     pub(crate) received_len: u32,
     /// Bytes that will leave.
     pub(crate) len: u32,
-    /// It will leave at the same distance from the body as it came.
+    /// It will be emitted at the same distance from the body as received.
     pub(crate) at_same_distance: bool,
 }
 
 impl TailItem {
-    /// A pad that has the place and length it came with keeps its bytes.
+    /// A pad with the place and length that it was received with keeps its bytes.
     pub(crate) fn keeps(&self) -> bool {
         self.at_same_distance && self.len == self.received_len
     }
 }
 
-/// Where a header lies in the bytes. Compiled code writes `len` and `at`.
+/// The place of a header in the bytes. Compiled code writes `len` and `at`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     start: usize,
     max: usize,
     pub(crate) len: usize,
-    /// Where in the packet it was extracted.
+    /// Its offset in the packet when it was extracted.
     pub(crate) at: u32,
 }
 
-/// Where a field of at most 64 bits is among all header bytes: read as one big-endian word.
+/// The place of a field of at most 64 bits among all header bytes: read as one big-endian word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuickField {
     valid: u64,
@@ -113,7 +113,7 @@ impl Phv {
         };
         let slots: Box<[Slot]> = program.instances.iter().map(slot).collect();
         Phv {
-            // A word read at the last byte of the last header stays inside.
+            // A word read at the last byte of the last header stays inside the allocation.
             bytes: vec![0; start + WORD].into(),
             slots,
             valid: 0,
@@ -125,8 +125,8 @@ impl Phv {
         }
     }
 
-    /// Where compiled code finds the bytes and the slots, and how many there are. The bytes of an
-    /// instance start at the sum of `max_bytes` of those before it.
+    /// The bytes, the slots and the metadata, for compiled code. The bytes of an instance start at the sum of
+    /// `max_bytes` of those before it.
     pub(crate) fn raw(&mut self) -> (&mut [u8], &mut [Slot], &mut [u128]) {
         (&mut self.bytes, &mut self.slots, &mut self.meta)
     }
@@ -165,7 +165,7 @@ impl Phv {
         }
     }
 
-    /// Bytes of the header if it is valid, else nothing.
+    /// Bytes of the header if it is valid, otherwise empty.
     pub(crate) fn header(&self, instance: InstanceId) -> &[u8] {
         if !self.is_valid(instance) {
             return &[];
@@ -183,7 +183,7 @@ impl Phv {
         &mut self.bytes[slot.start..slot.start + slot.len]
     }
 
-    /// Appends to the bytes of a header that is being extracted; what is beyond the slot is cut.
+    /// Appends to the bytes of a header that is being extracted; bytes beyond the slot are cut.
     pub(crate) fn append(&mut self, instance: InstanceId, bytes: &[u8]) {
         let slot = &mut self.slots[instance.index()];
         let len = bytes.len().min(slot.max - slot.len);
@@ -206,7 +206,7 @@ impl Phv {
         self.received |= bit(instance);
     }
 
-    /// Where in the packet it was extracted last.
+    /// Its offset in the packet when it was last extracted.
     pub(crate) fn received_at(&self, instance: InstanceId) -> u32 {
         self.slots[instance.index()].at
     }
@@ -220,8 +220,8 @@ impl Phv {
         self.received &= !bit(instance);
     }
 
-    /// Replaces `len` bytes at offset `to.1` of a valid header by `given` bytes of another one, and zeros behind them. With `ends` the
-    /// header ends there.
+    /// Replaces `len` bytes at offset `to.1` of a valid header by `given` bytes of another one, and zeros after them.
+    /// With `ends` the header ends there.
     pub(crate) fn copy_part(
         &mut self,
         to: (InstanceId, usize),

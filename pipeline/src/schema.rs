@@ -1,7 +1,7 @@
 //! JSON Schema (draft 2020-12) of programs and entries files, for editors.
 //!
-//! It is made of the same tables of keys that the decoder reads by, so that it knows every key and
-//! no other. It says what is a list, a map or a word; what an expression means, only `check` knows.
+//! It is generated from the decoder's tables of keys, so that it has exactly the keys that the decoder accepts. It
+//! describes lists, maps and words; expressions are checked only by `check`.
 
 use serde_json::{Map, Value, json};
 
@@ -34,7 +34,7 @@ pub fn root(shape: &MapShape, title: &str) -> Value {
     Value::Object(schema)
 }
 
-/// The definitions that were needed so far.
+/// The definitions that were required so far.
 #[derive(Default)]
 struct Definitions {
     done: Map<String, Value>,
@@ -62,7 +62,7 @@ impl Definitions {
     /// A reference to a definition, made when it is new.
     fn reference(&mut self, name: &str, make: impl FnOnce(&mut Self) -> Value) -> Value {
         if !self.done.contains_key(name) {
-            // Its place first: a definition may contain itself.
+            // Its key first: a definition may contain itself.
             self.done.insert(name.into(), Value::Null);
             let definition = make(self);
             self.done.insert(name.into(), definition);

@@ -1,8 +1,8 @@
 //! From files to the syntax tree: loading, inclusion, YAML, decoding.
 //!
-//! [`parse_program`] reads a program and the libraries it includes, [`parse_entries`] an entries
-//! file. Both go on after an error and report all of them. Other YAML files of Wireyard (switch
-//! configuration, scenarios) are read with the helpers of [`decode`], with errors of the same form.
+//! [`parse_program`] reads a program and the libraries it includes, [`parse_entries`] an entries file. Both continue
+//! after an error and report all of them. Other YAML files of Wireyard (switch configuration, scenarios) are read with
+//! the helpers of [`decode`], with errors of the same form.
 
 pub(crate) mod chunks;
 pub mod decode;
@@ -50,13 +50,13 @@ pub struct Parsed {
     pub units: Vec<Unit>,
     /// The files; the first is the program.
     pub files: Files,
-    /// Of a program in P4: the folders that were searched, and what was defined.
+    /// Of a program in P4: the searched folders, and the macros.
     pub searched: Searched,
     /// Libraries that could have been included: name and text.
     pub embedded: &'static [(&'static str, &'static str)],
 }
 
-/// What a P4 program was read with, beside its files.
+/// Inputs of a P4 program, beside its files.
 #[derive(Clone, Debug, Default)]
 pub struct Searched {
     /// Folders for `#include`.
@@ -70,7 +70,7 @@ pub(crate) fn declared_in(
     libraries: &'static [(&'static str, &'static str)],
 ) -> BTreeMap<String, &'static str> {
     let mut names = BTreeMap::new();
-    // Files with a path are programs and scenarios, which nobody includes.
+    // Files with a path are programs and scenarios, which are never included.
     for (library, text) in libraries.iter().filter(|(name, _)| !name.contains('/')) {
         let (files, mut found) = (Files::new(), Diagnostics::new());
         let node = yaml::parse(FileId::new(0), text, &mut found);
@@ -85,7 +85,7 @@ pub(crate) fn declared_in(
     names
 }
 
-/// Reads a program and what it includes. Every error of every file is in what is rejected.
+/// Reads a program and what it includes. The error has every diagnostic of every file.
 pub fn parse_program(path: &Path, loader: &Loader) -> Result<Parsed, Rejected> {
     if p4::is_p4(path) {
         return p4::program(path, loader);
@@ -108,7 +108,7 @@ pub fn parse_program(path: &Path, loader: &Loader) -> Result<Parsed, Rejected> {
 /// Reads the JSON that p4c makes for bmv2, with the P4Info that came with it, if one did.
 ///
 /// # Errors
-/// Everything that is wrong with it, with its places.
+/// All errors, with their places.
 pub fn parse_bmv2(
     path: &Path,
     loader: &Loader,
@@ -122,7 +122,7 @@ pub fn is_p4(path: &Path) -> bool {
     p4::is_p4(path)
 }
 
-/// What P4Info lists of a P4-16 program; `None` for one without a `main` of v1model or PSA.
+/// The P4Info of a P4-16 program; `None` for one without a `main` of v1model or PSA.
 pub fn p4_info(path: &Path, loader: &Loader) -> Result<Option<crate::p4::info::Info>, Rejected> {
     p4::check(path, loader).map(|(checked, ..)| crate::p4::info(&checked))
 }
@@ -133,13 +133,13 @@ pub fn p4_info(path: &Path, loader: &Loader) -> Result<Option<crate::p4::info::I
 pub struct CheckedP4 {
     /// Why it cannot run here; `None`: its architecture runs.
     pub not_run: Option<String>,
-    /// What else was found.
+    /// Its other diagnostics.
     pub warnings: Diagnostics,
     /// Its files.
     pub files: Files,
 }
 
-/// Reads and checks a P4-16 program of any architecture, without making a program of it that can run.
+/// Reads and checks a P4-16 program of any architecture, without lowering it.
 pub fn check_p4(path: &Path, loader: &Loader) -> Result<CheckedP4, Rejected> {
     let (checked, files, warnings) = p4::check(path, loader)?;
     Ok(CheckedP4 { not_run: crate::p4::not_run(&checked), warnings, files })

@@ -1,11 +1,10 @@
 //! The run-time state of a loaded program: tables, registers, counters, meters, value sets, statistics.
 //!
-//! One [`State`] for each loaded program, shared by the workers that forward and by control. What
-//! a packet changes is lock-free for one worker: counters have a lane for each worker, register cells
-//! are atomic words, tables are read from a pinned version. A [`Worker`] is the part that belongs to one
-//! worker alone.
+//! One [`State`] for each loaded program, shared by the workers that forward and by the control plane. State that a
+//! packet changes is lock-free for one worker: counters have a lane for each worker, register cells are atomic words,
+//! tables are read from a pinned version. A [`Worker`] is the part that belongs to one worker alone.
 //!
-//! It is not an engine: it knows no statement and no expression. Both engines call the same methods.
+//! It is not an engine: it has no statements and no expressions. Both engines call the same methods.
 
 pub mod entries;
 mod load;
@@ -34,15 +33,15 @@ use wireyard_tables::meter::{Color, MeterArray, MeterUnit};
 use wireyard_tables::time::Time;
 use wireyard_tables::{Options, Tables};
 
-/// How a state is built.
+/// Options of a state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StateOptions {
     /// Seed of `random`.
     pub seed: u64,
-    /// Seed of the hashes inside tables. Fixed for replay and the laboratory, random for a live device, so that nobody can
-    /// choose packets whose keys collide.
+    /// Seed of the hashes inside tables. Fixed for replay and the laboratory, random for a live device, so that a
+    /// sender cannot choose packets whose keys collide.
     pub hash_seed: u64,
-    /// Seed of choices in groups; 0: the hash of the program chooses as it is.
+    /// Seed of choices in groups; 0: the hash is used unchanged.
     pub selector_seed: u64,
     /// Workers that will forward; at least 1.
     pub workers: usize,
@@ -50,7 +49,7 @@ pub struct StateOptions {
     pub now: Time,
 }
 
-/// What a program that replaces another one keeps of its state, by the ids of the new one.
+/// The objects that a replacing program takes over, by the ids of the new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// Tables with their entries, members and groups.
@@ -88,13 +87,13 @@ pub struct State {
     statistics: Statistics,
     /// Shared with the programs before and after, whose registers may be the same.
     locks: Arc<Locks>,
-    /// Asked for each packet.
+    /// Read for each packet.
     several_workers: bool,
     seed: u64,
     id: u64,
 }
 
-/// What happened to packets, by name; packets and bytes.
+/// Counts of events of packets, by name; packets and bytes.
 #[derive(Debug)]
 pub struct Statistics {
     /// Drops by [`ReasonId`], ingress and egress.
@@ -133,7 +132,7 @@ impl State {
     /// Builds the state of a program that replaces this one's: [`State::prepare`], then [`State::adopt`].
     ///
     /// # Errors
-    /// As [`State::new`]; then this state is as it was.
+    /// As [`State::new`]; then this state is unchanged.
     pub fn replace(
         &self,
         program: &Arc<Program>,
@@ -144,11 +143,12 @@ impl State {
         Ok(state)
     }
 
-    /// Builds the state of a program that may replace this one's. Registers, counters, meters and value sets of the same name and shape
-    /// are those of this state; tables are new until [`State::adopt`]. Also what will be kept.
+    /// Builds the state of a program that may replace this one's. Registers, counters, meters and value sets of the
+    /// same name and shape are those of this state; tables are new until [`State::adopt`]. Also returns what will be
+    /// kept.
     ///
     /// # Errors
-    /// As [`State::new`]. This state is as it was in any case.
+    /// As [`State::new`]. This state is unchanged in any case.
     pub fn prepare(
         &self,
         program: &Arc<Program>,
@@ -219,12 +219,12 @@ impl State {
         Worker::new(self, lane)
     }
 
-    /// A number that no other state of this process has.
+    /// An id that is unique among the states of this process.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// More than one worker forwards, so that register updates lock.
+    /// Whether more than one worker forwards, so that register updates lock.
     pub(crate) fn several_workers(&self) -> bool {
         self.several_workers
     }
@@ -239,12 +239,12 @@ impl State {
         &self.tables
     }
 
-    /// What happened to packets.
+    /// Counts of events of packets.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// A register array; `None` if there is no such one.
+    /// A register array; `None` if it does not exist.
     pub fn register(&self, register: RegisterId) -> Option<&RegisterArray> {
         self.registers.get(register).map(|array| &**array)
     }
@@ -259,7 +259,7 @@ impl State {
         self.meters.get(meter).map(|array| &**array)
     }
 
-    /// Counts a packet in an indirect counter; an index out of range is tallied instead.
+    /// Counts a packet in an indirect counter; an index out of range is counted separately.
     pub fn count(&self, lane: usize, counter: CounterId, index: u128, bytes: u32) {
         let array = self.counters.get(counter);
         match usize::try_from(index).ok().filter(|i| array.is_some_and(|a| *i < a.size())) {
@@ -272,8 +272,8 @@ impl State {
         }
     }
 
-    /// Runs an indirect meter: 0 green, 1 yellow, 2 red. An index out of range gives red; a meter
-    /// that is not configured leaves the colour as it was.
+    /// Runs an indirect meter: 0 green, 1 yellow, 2 red. An index out of range results in red; a meter that is not
+    /// configured leaves the colour as it was.
     pub fn meter(&self, meter: MeterId, index: u128, bytes: u32, before: u8, now: Time) -> u8 {
         match (self.meters.get(meter), usize::try_from(index)) {
             (Some(array), Ok(index)) if index < array.size() => {
@@ -283,18 +283,18 @@ impl State {
         }
     }
 
-    /// Takes the lock for a read-modify-write of a register entry; with one worker there is nothing
-    /// to take. Give the token to [`State::unlock`]. A worker holds one at most.
+    /// Takes the lock for a read-modify-write of a register entry; with one worker there is none to take. Pass the
+    /// token to [`State::unlock`]. A worker holds at most one.
     pub fn lock(&self, register: RegisterId, index: u64) -> Option<u32> {
         self.registers.get(register).and_then(|array| self.locks.lock(array, index))
     }
 
-    /// Gives a lock back.
+    /// Releases a lock.
     pub fn unlock(&self, token: u32) {
         self.locks.unlock(token);
     }
 
-    /// Whether the value set has a member that matches: the keys in a row, the first on the left.
+    /// Whether the value set has a member that matches: the keys concatenated, the first on the left.
     pub fn value_set_contains(&self, set: ValueSetId, value: u128) -> bool {
         self.value_sets.get(set).is_some_and(|set| set.members.load().contain(value))
     }
@@ -304,9 +304,10 @@ impl State {
         self.value_sets.get(set).map(|set| set.written())
     }
 
-    /// Whether these could be the members of a value set.
+    /// Checks that these can be the members of a value set.
     ///
     /// # Errors
+    ///
     /// See [`ValueSetError`].
     pub fn check_value_set(
         &self,
@@ -320,7 +321,7 @@ impl State {
     /// Replaces the members of a value set, all at once.
     ///
     /// # Errors
-    /// See [`ValueSetError`]; the set is then as it was.
+    /// See [`ValueSetError`]; the set is then unchanged.
     pub fn set_value_set(
         &self,
         set: ValueSetId,
@@ -343,15 +344,16 @@ impl State {
     }
 }
 
-/// Whether a state can have this set with its members.
+/// Checks that a state can have this set with its members.
 ///
 /// # Errors
+///
 /// See [`ValueSetError`].
 pub fn check_value_set(declared: &crate::ir::ValueSet) -> Result<(), ValueSetError> {
     value_set::Set::new(declared).map(|_| ())
 }
 
-/// The colour of a number; above red is red.
+/// The colour of a number; a greater number is red.
 pub(crate) fn color(number: u8) -> Color {
     match number {
         0 => Color::Green,

@@ -1,10 +1,10 @@
 //! The grammar inside the strings: expressions, statements, patterns, word slices.
 //!
-//! Tokens come from a nom lexer (`lexer`), patterns of keys are nom parsers (`pattern`). Expressions and statements are parsed from
-//! tokens by precedence climbing: one loop over a table of operators, where nom 8 has none of its own, with a bound on nesting in
-//! one place, and with an error that names the token and says what could stand there. Every function takes a [`Text`], which knows where its bytes stand in the file,
-//! so that an error points at the very sign, also through YAML quotes. Nesting and length are
-//! limited: later stages may recurse over what is returned.
+//! Tokens come from a nom lexer (`lexer`), patterns of keys are nom parsers (`pattern`). Expressions and statements are
+//! parsed from tokens by precedence climbing: one loop over a table of operators, where nom 8 has none of its own, with
+//! a bound on nesting in one place, and with an error that has the token and what is expected there. Every function
+//! takes a [`Text`], which has the place of its bytes in the file, so that an error points at the exact character, also
+//! through YAML quotes. Nesting and length are limited: later stages may recurse over the result.
 
 mod expression;
 mod lexer;
@@ -25,7 +25,7 @@ pub const DEPTH_MAX: u32 = 64;
 /// Most words and signs in one string.
 pub const TOKENS_MAX: usize = 512;
 
-/// Names that the language takes for itself.
+/// Reserved names of the language.
 pub(crate) const RESERVED: &[&str] = &[
     "std",
     "meta",
@@ -72,20 +72,20 @@ pub(crate) const RESERVED: &[&str] = &[
     "body",
 ];
 
-/// A string of the program and where it stands.
+/// A string of the program with its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
-    /// The string, after YAML took its quotes and escapes away.
+    /// The string, without YAML's quotes and escapes.
     pub text: &'a str,
     /// The scalar in the file.
     pub whole: SourceSpan,
-    /// Offset in the file of the first byte of `text`, when the file holds the same bytes; `None`
-    /// when escapes or line folding changed them: then every error points at the whole scalar.
+    /// Offset in the file of the first byte of `text`, if the file has the same bytes; `None` when escapes or line
+    /// folding changed them: then every error points at the whole scalar.
     pub start: Option<u32>,
 }
 
 impl Text<'_> {
-    /// Where a part of the text stands in the file.
+    /// The place of a part of the text in the file.
     pub fn span(&self, part: Range<usize>) -> SourceSpan {
         match self.start {
             Some(start) => SourceSpan {
@@ -101,13 +101,13 @@ impl Text<'_> {
 /// Why a string cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// Which rule.
+    /// The violated rule.
     pub code: Code,
-    /// Where in the file.
+    /// Its place in the file.
     pub span: SourceSpan,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// A way out, if one is known.
+    /// A remedy, if one is known.
     pub help: Option<String>,
 }
 
@@ -163,7 +163,7 @@ pub fn names(text: Text<'_>) -> Parsed<Vec<Name>> {
     Ok(found)
 }
 
-/// The same, where a text that cannot be read has a way out if it says something in P4.
+/// The result, with help added to a syntax error if the text is P4.
 fn advised<T>(text: Text<'_>, read: Parsed<T>) -> Parsed<T> {
     read.map_err(|error| match p4::help(text).filter(|_| error.code == codes::SYNTAX) {
         Some(help) => SyntaxError { help: Some(help), ..error },
@@ -221,7 +221,7 @@ fn dotted(text: Text<'_>, parts: usize) -> Parsed<Name> {
     Ok(Sp::new(trimmed.to_owned(), trimmed_span(text)))
 }
 
-/// Where a state goes: `accept`, `reject`, `reject(error)` or a state.
+/// The target of a transition: `accept`, `reject`, `reject(error)` or a state.
 pub fn target(text: Text<'_>) -> Parsed<Name> {
     let trimmed = text.text.trim();
     let error = trimmed

@@ -1,7 +1,7 @@
-//! Packet traces: what happens to a packet, as events.
+//! Packet traces: the processing of a packet, as events.
 //!
-//! An engine reports to a [`TraceSink`] what it does, if there is one and it wants the packet. Events hold
-//! ids and bytes; [`text`] and [`json`] turn them into something to read, with the program at hand.
+//! An engine reports its steps to a [`TraceSink`], if there is one and it selects the packet. Events hold ids and
+//! bytes; [`text`] and [`json`] turn them into readable output, with the program's names.
 
 pub mod json;
 pub mod names;
@@ -11,14 +11,14 @@ use crate::exec::{Descriptor, Verdict};
 use crate::ids::*;
 use crate::ir::{Half, LValue, SourceSpan, Target};
 
-/// Something that happened to a packet.
+/// An event of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A pass starts.
     Start {
         /// Ingress or egress.
         half: Half,
-        /// The port it came in by, in egress the one it leaves by.
+        /// The packet's ingress port; in egress its egress port.
         port: u16,
         /// [`crate::exec::PacketPath`].
         path: u8,
@@ -31,9 +31,9 @@ pub enum Event {
     State(StateId),
     /// A header was read.
     Extract {
-        /// Which.
+        /// The header instance.
         instance: InstanceId,
-        /// Where in the packet, bytes.
+        /// Offset in the packet in bytes.
         at: u32,
         /// Its bytes.
         header: Vec<u8>,
@@ -42,12 +42,12 @@ pub enum Event {
     Select {
         /// Values of the keys.
         keys: Vec<u128>,
-        /// Where it goes.
+        /// Its target.
         to: Target,
     },
     /// The parser failed.
     ParserError(ErrorId),
-    /// The headers are known.
+    /// The headers are located.
     Body {
         /// Offset of the body, bytes.
         at: u32,
@@ -58,55 +58,55 @@ pub enum Event {
     },
     /// A checksum was verified.
     Checksum {
-        /// Which.
+        /// The checksum.
         checksum: ChecksumId,
         /// Whether it was right.
         right: bool,
     },
     /// A CRC was verified.
     Crc {
-        /// Which.
+        /// The CRC.
         crc: CrcId,
         /// Whether it was right.
         right: bool,
     },
     /// A table was looked up.
     Apply {
-        /// Which.
+        /// The table.
         table: TableId,
         /// Values of the match keys.
         keys: Vec<u128>,
         /// The entry's slot; none on a miss.
         slot: Option<u32>,
-        /// What the entry's meter says, where the table has meters: 0 green, 1 yellow, 2 red.
+        /// The colour of the entry's meter, if the table has meters: 0 green, 1 yellow, 2 red.
         color: Option<u8>,
     },
     /// An action runs.
     Action {
-        /// Which.
+        /// The action.
         action: ActionId,
         /// Its arguments.
         args: Vec<u128>,
     },
     /// Something was assigned.
     Set {
-        /// What.
+        /// The place that is assigned.
         to: LValue,
         /// The value.
         value: u128,
-        /// Headers valid at that time: a field of another one did not change.
+        /// Headers valid at that time: a field of another header is unchanged.
         valid: u64,
-        /// Where the program says so.
+        /// Its place in the program.
         span: Option<SourceSpan>,
     },
-    /// Headers came or went.
+    /// The validity of headers changed.
     Headers {
         /// Valid ones, bit by instance.
         valid: u64,
     },
     /// A packet was counted.
     Count {
-        /// Where.
+        /// The counter.
         counter: CounterId,
         /// At which index.
         index: u128,
@@ -122,27 +122,27 @@ pub enum Event {
     },
     /// A register entry was read.
     RegisterLoad {
-        /// Which array.
+        /// The register array.
         register: RegisterId,
-        /// Which entry.
+        /// Index of the entry.
         index: u64,
         /// Its cells.
         cells: Vec<u128>,
     },
     /// A register cell was written.
     RegisterStore {
-        /// Which array.
+        /// The register array.
         register: RegisterId,
-        /// Which entry.
+        /// Index of the entry.
         index: u64,
-        /// Which cell.
+        /// Index of the cell.
         cell: u32,
         /// The value.
         value: u128,
     },
     /// A digest was sent.
     Digest {
-        /// Which.
+        /// The digest.
         digest: DigestId,
         /// Its values.
         values: Vec<u128>,
@@ -158,7 +158,7 @@ pub enum Event {
     },
     /// A device extern was called.
     Extern {
-        /// Which.
+        /// The extern.
         external: ExternId,
         /// Arguments.
         args: Vec<u128>,
@@ -167,48 +167,48 @@ pub enum Event {
     },
     /// A checksum was written.
     ChecksumWritten {
-        /// Which.
+        /// The checksum.
         checksum: ChecksumId,
         /// Its new value.
         value: u16,
     },
     /// A CRC was written.
     CrcWritten {
-        /// Which.
+        /// The CRC.
         crc: CrcId,
         /// Its new value.
         value: u128,
     },
     /// The pass ends.
     Verdict {
-        /// What becomes of the packet.
+        /// The verdict on the packet.
         verdict: Verdict,
         /// Why, for a drop or punt.
         reason: ReasonId,
-        /// Where it goes.
+        /// The egress port.
         egress_port: u16,
         /// Or where its copies go.
         multicast_group: u16,
         /// Mirror sessions.
         clones: Vec<u16>,
-        /// The packet as it leaves; empty when it drops.
+        /// The emitted packet; empty when it is dropped.
         bytes: Vec<u8>,
     },
 }
 
-/// Which packets a sink can want at all, before it is asked about each.
+/// Which packets a sink can select at all, checked before [`TraceSink::wants`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// Any packet.
     #[default]
     All,
-    /// Packets that came in by this port.
+    /// Packets received on this port.
     IngressPort(u16),
 }
 
 impl Scope {
-    /// True where one of these packets may be wanted. It is asked of every burst while a sink waits for a packet
-    /// that does not come: a few instructions for each packet, without a branch.
+    /// True if one of these packets may be selected. It is evaluated for every burst as long as a sink is installed: a
+    /// few instructions for each packet, without a branch.
     pub fn has_any(self, packets: &[Descriptor]) -> bool {
         let Scope::IngressPort(port) = self else { return !packets.is_empty() };
         let any =
@@ -219,31 +219,31 @@ impl Scope {
     }
 }
 
-/// Takes events.
+/// Receives events.
 pub trait TraceSink {
-    /// Packets outside of it are not asked about.
+    /// The scope; [`TraceSink::wants`] is called only for packets in it.
     fn scope(&self) -> Scope {
         Scope::All
     }
 
-    /// Whether to report this pass of this packet. Asked once, before anything happens.
+    /// Whether to report this pass of this packet. Called once, before the pass begins.
     fn wants(&mut self, packet: &Descriptor, bytes: &[u8], half: Half) -> bool;
 
     /// Something happened.
     fn event(&mut self, event: Event);
 
-    /// Ingress or egress enters a block of its control. Blocks are of the program as the engine runs it
-    /// ([`Engine::program`](crate::engine::Engine::program)), and no events: what they do is.
+    /// Ingress or egress enters a block of its control. Blocks are those of the program that the engine runs
+    /// ([`Engine::program`](crate::engine::Engine::program)). They are no events; their operations are.
     fn block(&mut self, _block: BlockId) {}
 
-    /// A pass that was wanted is over; the packet is as it goes on.
+    /// The end of a selected pass; the packet is as the pass leaves it.
     fn end(&mut self, _packet: &Descriptor) {}
 }
 
-/// Keeps everything, for one packet or a few.
+/// Keeps all events, for one packet or a few.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorder {
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 
@@ -257,13 +257,13 @@ impl TraceSink for Recorder {
     }
 }
 
-/// Lets through the packets of a scope that a predicate picks.
+/// Passes on the packets of a scope that a predicate selects.
 pub struct Filtered<S, P> {
-    /// Who gets the events.
+    /// The receiver of the events.
     pub sink: S,
-    /// Which packets the predicate is asked about.
+    /// Scope of the packets for which the predicate is called.
     pub scope: Scope,
-    /// Which packets: descriptor, bytes, and whether this is ingress or egress.
+    /// The predicate: descriptor, bytes, and whether this is ingress or egress.
     pub pick: P,
 }
 

@@ -1,8 +1,9 @@
-//! A set of small numbers as bits, walked in their order: ports with something to send.
+//! A set of small numbers as bits, iterated in order: ports with frames to send.
 //!
-//! Whether it is empty is read for every packet; its size is not kept beyond that. Memory is one bit for each number that there is room for.
+//! Whether it is empty is read for every packet; its size is not kept beyond that. Memory is one bit for each number
+//! that there is room for.
 
-/// A set of the numbers that [`BitSet::grow`] made room for.
+/// A set of the numbers that [`BitSet::grow`] has made room for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BitSet {
     words: Vec<u64>,
@@ -15,7 +16,7 @@ impl BitSet {
         self.words.resize(numbers.div_ceil(64).max(self.words.len()), 0);
     }
 
-    /// Adds a number; without room for it nothing happens.
+    /// Adds a number; does nothing without room for it.
     #[inline]
     pub(crate) fn insert(&mut self, number: usize) {
         if let Some(word) = self.words.get_mut(number / 64) {
@@ -25,7 +26,7 @@ impl BitSet {
         }
     }
 
-    /// Takes a number out, where it is a member.
+    /// Removes a number, if it is a member.
     #[inline]
     pub(crate) fn remove(&mut self, number: usize) {
         if let Some(word) = self.words.get_mut(number / 64) {

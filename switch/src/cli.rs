@@ -1,7 +1,7 @@
-//! The command line: each command reads its input, calls the library and prints what came of it.
+//! The command line: each command reads its input, calls the library and prints the result.
 //!
-//! No logic lives here. Exit status 0 is success, 1 a failed check or expectation, 2 wrong usage or
-//! input, or results that could not be written; messages go to standard error, results to standard output.
+//! It has no logic of its own. Exit status 0 is success, 1 a failed check or expectation, 2 wrong usage or input, or
+//! results that could not be written; messages go to standard error, results to standard output.
 
 pub mod args;
 mod check;
@@ -39,7 +39,7 @@ use wireyard_pipeline::diag::safe::escape;
 use crate::terminal;
 pub use simple_switch::arguments;
 
-/// How a command ended.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     /// As it should.
@@ -50,10 +50,10 @@ enum Status {
     Wrong,
 }
 
-/// Why a command could not do its work, for people: an error of the library, or a sentence.
+/// The reason why a command failed, for the user: an error of the library, or a sentence.
 type Failure = Box<dyn std::error::Error>;
 
-/// How a command ended; why it could not do its work is shown.
+/// The status of a command; the reason of a failure is shown.
 fn ended(done: Result<Status, Failure>) -> Status {
     done.unwrap_or_else(|failure| {
         complain(&failure.to_string());
@@ -95,7 +95,8 @@ pub fn run(cli: Cli) -> ExitCode {
     })
 }
 
-/// Answers a command line that is no command: help and version on standard output, a mistake on standard error.
+/// Prints clap's output for a line without a command to run: help and version on standard output, an error on standard
+/// error.
 pub fn answer(error: &clap::Error) -> ExitCode {
     let printed = error.print().and_then(|()| io::stdout().flush());
     if error.use_stderr() {
@@ -119,7 +120,7 @@ fn print(text: &str) {
     note_written(terminal::out(text));
 }
 
-/// Marks output that was lost, and reports it once; a reader that went away (`| head`) has what it wanted.
+/// Marks output that was lost, and reports it once; a reader that went away (`| head`) is no loss.
 fn note_written(written: io::Result<()>) {
     let Err(error) = written else { return };
     if error.kind() == ErrorKind::BrokenPipe {
@@ -129,7 +130,7 @@ fn note_written(written: io::Result<()>) {
     }
 }
 
-/// True when standard output is not read any more: what would be printed again and again ends.
+/// True when standard output has no reader any more: repeated output must end.
 fn reader_is_gone() -> bool {
     READER_IS_GONE.load(Ordering::Relaxed)
 }
@@ -149,7 +150,7 @@ fn say(text: &str) {
 
 /// An error for the user.
 fn complain(text: &str) {
-    // What is wrong in a file says by itself that it is an error.
+    // Diagnostics of a file already begin with "error".
     if text.starts_with("error[") {
         return terminal::styled(&format!("{}\n", escape(text)));
     }
@@ -157,7 +158,7 @@ fn complain(text: &str) {
     terminal::styled(&format!("{on}error{off}: {}\n", escape(text)));
 }
 
-/// True when standard error wants colours (https://no-color.org).
+/// True when colours are enabled on standard error (https://no-color.org).
 fn colours() -> bool {
     let is_dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
     io::stderr().is_terminal() && !is_dumb && std::env::var_os("NO_COLOR").is_none()

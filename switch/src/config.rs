@@ -1,4 +1,4 @@
-//! `switch.yaml`: which program a switch runs, with which entries, on which ports, with which queues.
+//! `switch.yaml`: the program of a switch, its entries, its ports and its queues.
 
 pub mod generators;
 pub mod linux;
@@ -27,28 +27,28 @@ use notification::Notification;
 use places::Places;
 use qos::{PortLink, PortSection, Qos, QosConfig, Report};
 
-/// A generator that feeds a port which is not there.
+/// A generator for a port that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("generator {generator}: there is no port {port}; ports are {ports:?}{}", at.as_ref().map_or(String::new(), |at| format!(" ({at})")))]
 pub struct GeneratorError {
-    /// Its place in the configuration, from 1.
+    /// Its index in the configuration, from 1.
     pub generator: usize,
     /// The port that it names.
     pub port: u16,
-    /// Those that there are.
+    /// The existing ports.
     pub ports: Vec<u16>,
     /// File, line and column of the port, where it is written in a file.
     pub at: Option<String>,
 }
 
-/// What `qos` holds, for the schema: the model behind it has its own reader ([`qos`]).
+/// The shape of `qos`, for the schema: the model behind it has its own reader ([`qos`]).
 pub(crate) const QOS: Shape = Shape::MapOf(&QOS_TABLE);
 const QOS_TABLE: Shape = Shape::Either(&[QOS_VALUE, Shape::MapOf(&QOS_ENTRY)]);
 const QOS_ENTRY: Shape = Shape::Either(&[QOS_VALUE, Shape::MapOf(&QOS_PART)]);
 const QOS_PART: Shape = Shape::Either(&[QOS_VALUE, Shape::MapOf(&QOS_VALUE)]);
 const QOS_VALUE: Shape = Shape::OneOrMore(&Shape::Text);
 
-/// The JSON Schema of `switch.yaml`: a port has also what `qos` says of ports.
+/// The JSON Schema of `switch.yaml`: a port also has the keys of `qos.ports`.
 pub fn schema() -> serde_json::Value {
     static OF_QOS: MapShape = MapShape {
         name: "port_qos",
@@ -99,7 +99,7 @@ static PORT: MapShape = MapShape {
     ],
 };
 
-/// Most ports: what is checked of each pair of them stays short.
+/// Most ports: checks of each pair of them stay short.
 const PORTS_MAX: usize = 1024;
 
 const LINKS: &[&str] = &["ethernet", "infiniband", "opa", "erf"];
@@ -109,11 +109,11 @@ const LINKS: &[&str] = &["ethernet", "infiniband", "opa", "erf"];
 pub struct ConfiguredPort {
     /// Its specification without the number, if it has one.
     pub interface: Option<String>,
-    /// What its frames are.
+    /// The link type of its frames.
     pub link: Option<LinkType>,
     /// Source address of its own frames.
     pub mac: Option<[u8; 6]>,
-    /// Rate, cable and whatever else [`PortSection`] has, written with the port.
+    /// Rate, cable and other keys of [`PortSection`], written with the port.
     pub qos: Option<PortSection>,
 }
 
@@ -136,15 +136,15 @@ pub struct SwitchConfig {
     pub generators: Vec<GeneratorSection>,
     /// The `linux:` section.
     pub linux: Option<LinuxSection>,
-    /// The ports are live: so long a process at the other end of a link takes to answer. `None` in virtual time.
+    /// Of live ports: the response time of a process at the other end of a link. `None` in virtual time.
     pub live: Option<Span>,
-    /// Where what it says is written.
+    /// Places of its parts in the file.
     places: Places,
 }
 
 impl SwitchConfig {
-    /// The queues of a switch with these ports and those of the configuration; `None` where nothing is
-    /// said about queues. A port's name is its number.
+    /// The queues of a switch with these ports and those of the configuration; `None` without any configuration of
+    /// queues. A port's name is its number.
     ///
     /// # Errors
     /// Contradictions, with their numbers.
@@ -170,10 +170,11 @@ impl SwitchConfig {
         Some(queues)
     }
 
-    /// Generators feed ports that are there.
+    /// Checks that generators feed existing ports.
     ///
     /// # Errors
-    /// The first that does not.
+    ///
+    /// The first one that does not.
     pub fn check_generators(&self, numbers: &[u16]) -> Result<(), GeneratorError> {
         let mut generators = (1..).zip(&self.generators);
         match generators.find(|(_, section)| !numbers.contains(&section.port)) {
@@ -185,12 +186,12 @@ impl SwitchConfig {
         }
     }
 
-    /// What it says of the link of a port.
+    /// The configured link type of a port.
     pub fn link_of(&self, number: u16) -> Option<LinkType> {
         self.ports.get(&number)?.link
     }
 
-    /// The ports that `run` has when the command line names none; `None` where it has to.
+    /// The ports of `run` if the command line has none; `None` if it must name them.
     pub fn own_ports(&self) -> Option<Vec<u16>> {
         let own = self.ports.iter().filter(|(_, port)| port.interface.is_some());
         let own: Vec<u16> = own.map(|(number, _)| *number).collect();
@@ -234,7 +235,7 @@ impl SwitchConfig {
             config.linux = fields.get("linux").and_then(|node| linux::read(&mut decoder, node));
             config.qos = fields.get("qos").and_then(|n| node::read(n, decoder.diagnostics));
             let section = fields.get("qos");
-            // Without the section that could not be read nothing is known of what it defines.
+            // Without the section that could not be read its definitions are unknown.
             if config.qos.is_some() || section.is_none() {
                 let own = config.qos.clone().unwrap_or_default();
                 let of_ports: Vec<&Node> = of_ports.iter().collect();
@@ -245,7 +246,7 @@ impl SwitchConfig {
     }
 }
 
-/// True for what can be the name of a macro of a P4 program.
+/// True for a valid name of a macro of a P4 program.
 pub(crate) fn is_macro_name(name: &str) -> bool {
     let is_part = |c: char| c == '_' || c.is_ascii_alphanumeric();
     !name.is_empty() && name.chars().all(is_part) && !name.starts_with(|c: char| c.is_ascii_digit())
@@ -259,13 +260,13 @@ pub(crate) fn read_defines(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(Strin
     list.into_iter().map(|(name, value)| (name.value, value)).collect()
 }
 
-/// Reads a `qos:` section of another file; what is wrong goes to the diagnostics.
+/// Reads a `qos:` section of another file; errors go to the diagnostics.
 #[cfg(feature = "lab")]
 pub(crate) fn read_qos(node: &Node, found: &mut Diagnostics) -> Option<QosConfig> {
     node::read(node, found)
 }
 
-/// `of_queues` gets what each port says about its queues.
+/// `of_queues` gets the keys of each port about its queues.
 fn read_ports(
     decoder: &mut Decoder<'_>,
     node: &Node,
@@ -303,7 +304,7 @@ fn read_ports(
     Some(ports)
 }
 
-/// An interface that a live switch can open, as far as its name shows; `taken` has those of the ports before.
+/// An interface with a name that a live switch can open; `taken` has those of the ports before.
 fn read_interface(
     decoder: &mut Decoder<'_>,
     node: &Node,
@@ -376,7 +377,7 @@ fn read_mac(decoder: &mut Decoder<'_>, node: &Node) -> Option<[u8; 6]> {
 mod tests {
     use super::*;
 
-    /// The `switch.yaml` examples of the language reference are read, and promise nothing they cannot keep.
+    /// The `switch.yaml` examples of the language reference are read, and keep their lossless promises.
     #[test]
     fn the_examples_of_the_reference_are_read_and_resolve() {
         let reference = include_str!("../../programs/README.md");
@@ -457,7 +458,7 @@ mod tests {
         assert_eq!(found.counts(), (1, 0), "a port");
     }
 
-    /// A value that ports share is wrong once, where it is written; one of a port's own for that port.
+    /// An error in a value that ports share is reported once, at its place; one in a port's own value for that port.
     #[test]
     fn a_wrong_value_has_its_place_and_is_one_error() {
         let ports = "ports:\n  1: { rate: 10Gbps }\n  2: { rate: 10Gbps }\n  3: { rate: 10Gbps }\n";

@@ -1,13 +1,17 @@
-//! What a running switch gives up before it opens a port or starts a thread: capabilities, system calls, files.
+//! The privileges that a running switch drops before it opens a port or starts a thread: capabilities, system calls,
+//! files.
 //!
-//! Whoever finds a defect in a parser of packets, of files or of requests then has what a switch needs and no more. It is done
-//! before ports are open, not after, for two reasons: threads inherit it, and each port, capture and store is opened at the start under the
-//! rules that hold when it is opened again (SIGHUP, `port add`, an interface that comes back), so that a switch that starts can
-//! reload. What needs more is done before: the socket and the addresses of control, the network namespace of `--linux`.
+//! An attacker who exploits a defect in a parser of packets, files or requests then has only what a switch needs. It is
+//! done before ports are open, not after, for two reasons: threads inherit it, and each port, capture and store is
+//! opened at the start under the same rules as when it is opened again (SIGHUP, `port add`, an interface that comes
+//! back), so that a switch that starts can reload. What needs more privileges is done before: the socket and the
+//! addresses of the control plane, the network namespace of `--linux`.
 //!
-//! * `capabilities`: those of live ports stay, because ports come and go; all others go, in every set.
-//! * `files`: Landlock (landlock(7)), as far as the kernel has it: folders that were named, and no others. No TCP connections.
-//! * `calls`: seccomp (seccomp(2)): a list of the system calls that a switch makes. Others fail with EPERM and are reported once each.
+//! * `capabilities`: those of live ports stay, because ports come and go; all others are dropped, in every set.
+//! * `files`: Landlock (landlock(7)), as far as the kernel supports it: the named folders, and no others. No TCP
+//!   connections.
+//! * `calls`: seccomp (seccomp(2)): a list of the system calls that a switch makes. Others fail with EPERM and are
+//!   reported once each.
 //!
 //! It is no protection against a defect in the kernel's networking, which the switch must reach, and none for the
 //! contents of packets. The commands other than `run` are not confined: they end.
@@ -30,7 +34,7 @@ use landlock::RulesetError;
 pub use calls::Refusals;
 pub use files::Extent;
 
-/// What the system refuses of a confinement that it offers.
+/// A failure of a confinement that the system supports.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfineError {
@@ -48,23 +52,23 @@ pub enum ConfineError {
 /// Folders that the confined process may write, once it is confined.
 static WRITABLE: OnceLock<Vec<PathBuf>> = OnceLock::new();
 
-/// What a process may still reach, to be entered once.
+/// The remaining access of a process, to be entered once.
 #[derive(Clone, Debug)]
 pub struct Confinement {
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
-    /// Something of it belongs to another user.
+    /// A path of it belongs to another user.
     is_foreign: bool,
     /// Threads become real-time ones later.
     is_realtime: bool,
 }
 
-/// What came of it.
+/// The result of entering a confinement.
 #[derive(Debug)]
 pub struct Entered {
-    /// How far files are confined.
+    /// Extent of the confinement of files.
     pub files: Extent,
-    /// What is not as it should be.
+    /// Deviations, as warnings.
     pub warnings: Vec<String>,
     /// System calls that were refused.
     pub refusals: Refusals,
@@ -77,7 +81,7 @@ impl Default for Confinement {
 }
 
 impl Confinement {
-    /// Nothing but what every switch reads of the system.
+    /// Only what every switch reads of the system.
     pub fn new() -> Confinement {
         Confinement { read: Vec::new(), write: Vec::new(), is_foreign: false, is_realtime: false }
     }
@@ -87,7 +91,7 @@ impl Confinement {
         self.is_realtime = true;
     }
 
-    /// Files in the folder of this one can be read: an editor puts another file in its place.
+    /// Files in the folder of this one can be read: an editor replaces the file.
     pub fn read_beside(&mut self, file: &Path) {
         self.read_beneath(&place_of(file));
     }
@@ -110,8 +114,8 @@ impl Confinement {
         self.write.push(folder.to_owned());
     }
 
-    /// The folder of temporary files can be written, and the folder that the process was started in, unless it is the root or somebody's
-    /// home.
+    /// The folder of temporary files can be written, and the folder that the process was started in, unless it is the
+    /// root or the user's home.
     pub fn write_here(&mut self) {
         self.write_beneath(&env::temp_dir());
         let Ok(here) = env::current_dir() else { return };
@@ -123,10 +127,10 @@ impl Confinement {
     /// Confines the calling thread and those that it starts later to its files and capabilities, for good.
     ///
     /// # Errors
-    /// The system refuses something that it offers.
+    /// The system refuses a confinement that it supports.
     pub fn enter_thread(&self) -> Result<Extent, ConfineError> {
         let extent = files::restrict(&self.read, &self.write)?;
-        // In folders that the kernel confines it to, root reads what belongs to others, as it did before.
+        // In folders that the kernel confines it to, root still reads files of others, as before.
         let reads_others = self.is_foreign && extent != Extent::Nothing;
         let more = [
             reads_others.then_some(Capability::CAP_DAC_OVERRIDE),
@@ -136,11 +140,11 @@ impl Confinement {
         Ok(extent)
     }
 
-    /// Confines the calling thread and those that it starts later as [`Confinement::enter_thread`] does, and the system calls of every thread
-    /// of the process, for good.
+    /// Confines the calling thread and those that it starts later as [`Confinement::enter_thread`] does, and the system
+    /// calls of every thread of the process, for good.
     ///
     /// # Errors
-    /// The system refuses something that it offers.
+    /// The system refuses a confinement that it supports.
     pub fn enter(&self) -> Result<Entered, ConfineError> {
         let refusals = Refusals::catch().map_err(ConfineError::Signal)?;
         let files = self.enter_thread()?;
@@ -156,8 +160,8 @@ impl Confinement {
     }
 }
 
-/// Where a confined process may write, for the message about a file that it may not: empty where it is not confined, or the
-/// error is another one.
+/// The folders that a confined process may write, for the message about a refused file: empty if it is not confined, or
+/// for another error.
 pub fn advice(error: &io::Error) -> String {
     let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
     let Some(folders) = WRITABLE.get().filter(|_| is_denied) else { return String::new() };
@@ -168,7 +172,7 @@ pub fn advice(error: &io::Error) -> String {
     )
 }
 
-/// The folder that a file is in, behind symbolic links; what is no regular file, such as `/dev/null`, is a place itself.
+/// The folder that a file is in, behind symbolic links; another kind of file, such as `/dev/null`, is its own place.
 fn place_of(file: &Path) -> PathBuf {
     if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
         return file.to_owned();
@@ -180,7 +184,8 @@ fn place_of(file: &Path) -> PathBuf {
     }
 }
 
-/// Whether the path, or a folder on the way to it, belongs to another user than that of the process, who may keep it from being read.
+/// Whether the path, or a folder on the way to it, belongs to another user than that of the process, who may have
+/// denied reading it.
 fn is_foreign(path: &Path) -> bool {
     let Ok(own) = fs::metadata("/proc/self").map(|found| found.uid()) else { return false };
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

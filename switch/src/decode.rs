@@ -1,8 +1,8 @@
-//! What is in a capture, packet by packet: the parser of `programs/parse_all`, and words around it.
+//! The contents of a capture, packet by packet: the parser of `programs/parse_all`, and the text of its output.
 //!
-//! The program and its [`Summary`] are data inside the binary; nothing here knows a header. Parsing,
-//! checksums and CRCs are the pipeline's ([`wireyard_pipeline::decode`]). It reads no file and prints
-//! nothing: the command does.
+//! The program and its [`Summary`] are data inside the binary; nothing here depends on a particular header. Parsing,
+//! checksums and CRCs are the pipeline's ([`wireyard_pipeline::decode`]). It reads no file and prints nothing: the
+//! command does.
 
 mod json;
 mod line;
@@ -35,11 +35,11 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
     /// Bytes on the wire; more than `bytes` when the capture cut the frame.
     pub wire_len: u32,
-    /// What it is.
+    /// Its link type.
     pub link: LinkType,
 }
 
-/// Where a packet stands in its capture.
+/// The position of a packet in its capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Number in the file, from 1.
@@ -48,10 +48,10 @@ pub struct Place {
     pub time_ns: i128,
 }
 
-/// A packet that was decoded, with the words to print it.
+/// A decoded packet, with the text data to print it.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoded<'d> {
-    /// The headers and what was found about them.
+    /// The parsed headers and the results of their checks.
     pub parsed: Parsed<'d>,
     frame: Frame<'d>,
     summary: &'d Summary,
@@ -72,7 +72,7 @@ pub enum DecodeError {
     TooLong,
 }
 
-/// The decoder of everything that the header libraries know.
+/// The decoder for all headers of the header libraries.
 #[derive(Debug)]
 pub struct Dissector {
     decoder: Decoder,
@@ -83,7 +83,7 @@ impl<'a> Frame<'a> {
     /// The frame of a capture record.
     ///
     /// # Errors
-    /// A link type, or a kind of record, that is not decoded, with its name. Others of the file may be.
+    /// A link type, or a kind of record, that is not decoded, with its name. Other records of the file may be decoded.
     pub fn of(record: &Record<'a>) -> Result<Frame<'a>, DecodeError> {
         let link = link_of(record.link, None)?;
         if link != LinkType::Erf {
@@ -101,10 +101,10 @@ impl<'a> Frame<'a> {
 }
 
 impl Dissector {
-    /// Compiles the decoder; with a filter, [`Parsed::picked`] says which packets are wanted.
+    /// Compiles the decoder; with a filter, [`Parsed::picked`] is true for the selected packets.
     ///
     /// # Errors
-    /// What is wrong with the filter.
+    /// The errors of the filter.
     pub fn new(wanted: Option<&str>) -> Result<Dissector, Rejected> {
         let loader = Loader::in_memory([("parse_all.yaml", PROGRAM)], LIBRARIES);
         let mut parsed = parse_program("parse_all.yaml".as_ref(), &loader)?;
@@ -132,7 +132,7 @@ impl Dissector {
     /// Decodes a frame.
     ///
     /// # Errors
-    /// It is longer than any frame that is decoded.
+    /// It is longer than the limit of the decoder.
     pub fn decode<'d>(&'d mut self, frame: Frame<'d>) -> Result<Decoded<'d>, DecodeError> {
         let link = match frame.link {
             LinkType::Ethernet | LinkType::Erf => 0,

@@ -6,11 +6,12 @@
 //!  sender 5 ── veth ──┘   bottleneck: buffer, PFC, ECN
 //! ```
 //!
-//! Everything is in a network namespace of our own, which ends with the process. Two phases: [`drain`] judges the marking
-//! curve by depth, [`incast`] closes the DCQCN loop and looks where it settles: that is a scenario of the laboratory, live
-//! ([`crate::lab::live`]). All devices are ordinary cores, on one thread and one clock ([`crate::live::clock`]): on a machine that is
-//! busy otherwise, they all stop together, and the report says for how long. [`setting`] describes the experiment, [`judge`]
-//! compares its results with theory, `pages` fills the report; none of them decides how a device forwards.
+//! Everything is in a separate network namespace, which ends with the process. Two phases: [`drain`] judges the marking
+//! curve by depth, [`incast`] closes the DCQCN loop and measures where it settles: that is a scenario of the
+//! laboratory, live ([`crate::lab::live`]). All devices are ordinary cores, on one thread and one clock
+//! ([`crate::live::clock`]): on a machine that is busy otherwise, they all stop together, and the report has the length
+//! of the stalls. [`setting`] describes the experiment, [`judge`] compares its results with theory, `pages` fills the
+//! report; none of them decides how a device forwards.
 
 mod cables;
 mod devices;
@@ -29,21 +30,21 @@ use crate::program::EngineKind;
 use crate::report::Report;
 pub use error::DemoError;
 
-/// How it is run.
+/// Options of the demonstration.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Time of day for all of it.
     pub duration: Duration,
     /// Seed of the marking.
     pub seed: u64,
-    /// What runs packets.
+    /// The engine.
     pub engine: EngineKind,
-    /// The law that the switch is judged by.
+    /// The marking law that the switch is judged by.
     pub law: judge::Law,
 }
 
 impl Default for Options {
-    /// 35 seconds, the law that is configured.
+    /// 35 seconds, and the configured law.
     fn default() -> Options {
         Options {
             duration: Duration::from_secs(35),
@@ -59,20 +60,20 @@ const DRAIN_PART: f64 = 0.4;
 
 /// Receives the progress.
 pub trait Progress {
-    /// Something is about to take a moment.
+    /// Called at the start of a step that takes a moment.
     fn begins(&mut self, what: &str);
     /// The open loop, and the part of its time that is over.
     fn drained(&mut self, so_far: &drain::Drained, part: f64);
     /// The incast, and the part of its time that is over.
     fn incast(&mut self, so_far: &Snapshot, part: f64);
-    /// Somebody wants an end.
+    /// True if the demonstration must stop.
     fn is_stopped(&self) -> bool;
 }
 
 /// Runs it. The process is in another network namespace from here on.
 ///
 /// # Errors
-/// What this system does not allow.
+/// An operation that this system does not permit.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report, DemoError> {
     let scenario = setting::scenario()?;
     progress.begins("a private network namespace, cables, two programs");

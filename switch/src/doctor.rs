@@ -1,6 +1,7 @@
-//! What this machine can do for a switch, found by trying: machine code, port kinds, privileges, interfaces.
+//! The capabilities of this machine for a switch, found by trying: machine code, port kinds, privileges, interfaces.
 //!
-//! Nothing is changed: ports are tried on a virtual cable in a network namespace of a child process, which ends with it.
+//! Nothing is changed: ports are tried on a virtual cable in a network namespace of a child process, which ends with
+//! it.
 
 mod confined;
 mod machine;
@@ -11,7 +12,7 @@ use serde::Serialize;
 pub use confined::try_sandbox;
 pub use probe::try_ports;
 
-/// How a finding is to be taken.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -19,20 +20,20 @@ pub enum Verdict {
     Good,
     /// It works, with a limit.
     Limited,
-    /// It does not work as things are.
+    /// It does not work at present.
     Missing,
 }
 
-/// One thing that was looked at.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What: `xdp:`, `interface eth0`.
+    /// The subject: `xdp:`, `interface eth0`.
     pub subject: String,
-    /// How it is to be taken.
+    /// Its severity.
     pub verdict: Verdict,
-    /// What was found.
+    /// The result.
     pub found: String,
-    /// What to do for more.
+    /// A remedy or improvement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
@@ -60,20 +61,20 @@ impl Finding {
     }
 }
 
-/// An interface that is named and is not there.
+/// A named interface that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no interface {name} in this network namespace; there are {}", .there.join(", "))]
 pub struct NoInterface {
     /// Its name.
     pub name: String,
-    /// Those that are there.
+    /// The existing ones.
     pub there: Vec<String>,
 }
 
-/// Looks at everything, and at these interfaces of the network namespace (all of them if none is named).
+/// Examines the machine, and these interfaces of the network namespace (all of them if none is named).
 ///
 /// # Errors
-/// An interface that is named and is not there.
+/// A named interface that does not exist.
 pub fn examine(interfaces: &[String]) -> Result<Vec<Finding>, NoInterface> {
     let interfaces = machine::interfaces(interfaces)?;
     let mut all = vec![machine::system(), machine::machine_code(), machine::privileges()];

@@ -1,9 +1,9 @@
-//! A folder that a command fills: everything is made, written and removed beneath it.
+//! A folder that a command fills: everything is created, written and removed beneath it.
 //!
-//! Somebody else may have put a symbolic link, a FIFO or a device where a file will be written. Each part of a
-//! name is therefore opened from the folder before it, and never through a link: what the kernel's
-//! `openat2` does for `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`, in steps that older kernels and sandboxes
-//! know too. The folder itself is the one that the user named, wherever that leads.
+//! Another user may have placed a symbolic link, a FIFO or a device where a file will be written. Each part of a name
+//! is therefore opened from the folder before it, and never through a link: as the kernel's `openat2` does for
+//! `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`, in steps that older kernels and sandboxes support too. The folder
+//! itself is the one that the user named, wherever that leads.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -21,20 +21,21 @@ pub struct Folder {
     path: PathBuf,
 }
 
-/// What the system refused, and where.
+/// An error of the operating system, with the path.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", .path.display())]
 pub struct FileError {
     /// The file or folder.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     pub source: io::Error,
 }
 
-/// Opens a file to write it anew. A named pipe must have its reader: who waited for one would wait in silence.
+/// Opens a file to write it anew. A named pipe must have a reader already: otherwise opening would block without a
+/// message.
 ///
 /// # Errors
-/// What the system says.
+/// The operating system's error.
 pub fn create_output(file: &Path) -> io::Result<File> {
     let is_pipe = std::fs::metadata(file).is_ok_and(|meta| meta.file_type().is_fifo());
     if !is_pipe {
@@ -51,15 +52,15 @@ pub fn create_output(file: &Path) -> io::Result<File> {
     Ok(pipe)
 }
 
-/// How folders on the way are opened.
+/// Flags for opening intermediate folders.
 const ON_THE_WAY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
 impl Folder {
-    /// Makes the folder, if it is not there.
+    /// Creates the folder, if it does not exist.
     ///
     /// # Errors
-    /// What the system says, with the folder.
+    /// The operating system's error, with the path.
     pub fn make(path: &Path) -> Result<Folder, FileError> {
         let failed = |source: io::Error| FileError { path: path.to_owned(), source };
         std::fs::create_dir_all(path).map_err(failed)?;
@@ -73,10 +74,10 @@ impl Folder {
         &self.path
     }
 
-    /// Writes a file, in folders that are made; its path.
+    /// Writes a file, and creates its folders; returns its path.
     ///
     /// # Errors
-    /// What the system says, with the file.
+    /// The operating system's error, with the path.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, FileError> {
         let file = self.open(name, OFlags::WRONLY | OFlags::CREATE);
         let written = file.and_then(|mut file| {
@@ -87,10 +88,10 @@ impl Folder {
         Ok(self.path.join(name))
     }
 
-    /// Sees that a file can be written; what is in it stays, and one that was not there is not there after.
+    /// Checks that a file can be written; its contents stay, and a new one is removed again.
     ///
     /// # Errors
-    /// What the system says, with the file.
+    /// The operating system's error, with the path.
     pub fn can_write(&self, name: &str) -> Result<(), FileError> {
         let is_new = matches!(self.open(name, OFlags::RDONLY), Err(e) if e.kind() == io::ErrorKind::NotFound);
         let opened = self.open(name, OFlags::WRONLY | OFlags::CREATE).map(drop);
@@ -98,7 +99,7 @@ impl Folder {
         if is_new { self.remove(name) } else { Ok(()) }
     }
 
-    /// The text of a file, up to so many bytes; `None` where there is none to be read.
+    /// The text of a file, up to `most` bytes; `None` if it cannot be read.
     pub fn read(&self, name: &str, most: u64) -> Option<String> {
         let mut text = String::new();
         let file = self.open(name, OFlags::RDONLY).ok()?;
@@ -106,11 +107,11 @@ impl Folder {
         Some(text)
     }
 
-    /// Removes a file, or the link that stands in its place, and the folders above it that are empty then. One that is
-    /// not there is no error, nor is one behind a link: that is in another folder.
+    /// Removes a file, or the link that stands in its place, and the folders above it that are empty then. A missing
+    /// file is no error, nor is one behind a link, which is in another folder.
     ///
     /// # Errors
-    /// What the system says, with the file.
+    /// The operating system's error, with the path.
     pub fn remove(&self, name: &str) -> Result<(), FileError> {
         let removed = self
             .parent(name, false)
@@ -139,19 +140,19 @@ impl Folder {
         FileError { path: self.path.join(name), source }
     }
 
-    /// Opens a file to read it and to add to it; it is made, with its folders, where there is none.
+    /// Opens a file to read it and to add to it; it is created, with its folders, if it does not exist.
     ///
     /// # Errors
-    /// What the system says, with the file.
+    /// The operating system's error, with the path.
     pub fn open_to_extend(&self, name: &str) -> Result<File, FileError> {
         let file = self.open(name, OFlags::RDWR | OFlags::CREATE);
         file.map_err(|error| self.failed(name, error))
     }
 
-    /// Opens a regular file; where it may be created, its folders are made.
+    /// Opens a regular file; if it may be created, its folders are too.
     fn open(&self, name: &str, how: OFlags) -> io::Result<File> {
         let (folder, file) = self.parent(name, how.contains(OFlags::CREATE))?;
-        // The other end of a FIFO may never come.
+        // A FIFO may never get another end.
         let flags = how | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mode = Mode::from_raw_mode(0o666);
         let opened =
@@ -198,7 +199,7 @@ fn not_a_file() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is there and is no file: remove it first")
 }
 
-/// Nothing of this folder has the name.
+/// The path is not a file of this folder.
 fn is_elsewhere(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -6,17 +6,17 @@
 //! ```
 //!
 //! [`EndPointPort`] is what remains of a NIC when the device has taken queues, links and pauses: it turns the
-//! transport's values (`roce`) into frames (`frames`) and back, answers ARP and neighbour discovery, and lets a frame
-//! out when pace, link and PFC allow it. Like every port it reads no clock; [`Port::next_arrival`] says when it has
+//! transport's values (`roce`) into frames (`frames`) and back, answers ARP and neighbour discovery, and sends a frame
+//! when pace, link and PFC allow it. Like every port it reads no clock; [`Port::next_arrival`] returns when it has
 //! something to send, so the same end point runs live and in virtual time.
 //!
 //! * [`config`]: addresses and classes of a host.
 //! * [`port`]: the port.
-//! * [`counters`]: what happened to packets outside queue pairs.
-//! * [`connect`]: what two ends exchange out of band, and a whole pair in one process.
+//! * [`counters`]: events of packets outside queue pairs.
+//! * [`connect`]: the data that two ends exchange out of band, and a whole pair in one process.
 //! * [`flow`]: work that keeps queue pairs busy, with its counters.
-//! * [`gate`]: what has to happen before messages may be posted.
-//! * [`session`]: commands of a person or a test, one JSON object a line.
+//! * [`gate`]: conditions before messages may be posted.
+//! * [`session`]: commands of a user or a test, one JSON object per line.
 //!
 //! [`Port::next_arrival`]: crate::ports::Port::next_arrival
 
@@ -51,12 +51,12 @@ pub const END_POINT_PORT: u16 = 2;
 /// The program of a host, inside the binary: [`WIRE_PORT`] and [`END_POINT_PORT`].
 ///
 /// # Errors
-/// What is wrong in it: a build that passed its tests has nothing wrong.
+/// Its errors, which do not occur in a build that passed its tests.
 pub fn nic_program() -> Result<Loaded, Rejected> {
     program::embedded("roce_nic").unwrap_or_else(|| unreachable!("it is inside the binary"))
 }
 
-/// The end point on a port of a device, if that is what the port is.
+/// The end point on a port of a device; `None` for another kind of port.
 pub fn end_point(core: &mut Core, port: u16) -> Option<&mut EndPointPort> {
     core.port(port)?.as_any_mut()?.downcast_mut()
 }

@@ -1,12 +1,13 @@
 //! The laboratory: scenarios in virtual time, with real frames through the real pipeline.
 //!
 //! It moves frames and time, and measures. It has no forwarding, marking, pausing or rate rule of its own: a lab switch
-//! and a lab host are the same [`Core`](crate::core::Core) that a live switch is, with the same programs, traffic manager
-//! and end points. What it has: a model of the topology ([`fabric`]), links with delay and faults ([`link`]), an event queue
-//! ([`event_queue`]), samples ([`sampler`]), checks that know nothing of the model ([`checks`]), a theory to compare with ([`theory`]).
+//! and a lab host are the same [`Core`](crate::core::Core) as a live switch, with the same programs, traffic manager
+//! and end points. It has a model of the topology ([`fabric`]), links with delay and faults ([`link`]), an event queue
+//! ([`event_queue`]), samples ([`sampler`]), checks that are independent of the model ([`checks`]), a theory to compare
+//! with ([`theory`]).
 //!
-//! A run is a function of (build, seed, scenario): time is an integer of picoseconds, events are totally ordered, everything
-//! random has a stream of its own, and nothing here reads a clock. Two labs can live in one process.
+//! A run is a function of (build, seed, scenario): time is an integer of picoseconds, events are totally ordered,
+//! everything random has a stream of its own, and nothing here reads a clock. Two labs can run in one process.
 
 pub mod addresses;
 pub mod arrival_index;

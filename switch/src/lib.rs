@@ -6,12 +6,12 @@
 //! | --- | --- |
 //! | read and check a program with its entries and configuration | [`program`] |
 //! | build a device, add ports, move packets | [`core`], [`ports`] |
-//! | steer a device that runs | [`control`], over the network [`p4runtime`], by name [`management`] |
+//! | control a running device | [`control`], over the network [`p4runtime`], by name [`management`] |
 //! | let the kernel be a router's control plane | [`linux`] |
 //! | run scenarios in virtual time and read figures | [`lab`] |
 //!
-//! Time is an argument everywhere but in live ports and the loop of [`live`]: a device that is polled with the same frames at the
-//! same times does the same.
+//! Time is an argument everywhere except in live ports and the loop of [`live`]: a device that is polled with the same
+//! frames at the same times does the same.
 //!
 //! # A device with two ports
 //!
@@ -49,7 +49,7 @@
 //! use wireyard_switch::program::{DeviceOptions, from_text};
 //! use wireyard_tables::time::Time;
 //!
-//! /// Sends a frame of 1000 bytes at the beginning, and notes when each frame that it gets begins on the wire.
+//! /// Sends frames of 1000 bytes at the beginning, and records when each received frame begins on the wire.
 //! #[derive(Default)]
 //! struct Probe { to_send: u32, begun: Arc<Mutex<Vec<Time>>> }
 //!
@@ -98,7 +98,7 @@
 //! core.add_port(2, Box::new(Probe { begun: Arc::clone(&begun), ..Probe::default() }))?;
 //! loaded.set_queues(&mut core, &[1, 2])?;
 //!
-//! // The caller's time: each poll is at the instant at which there is something to do.
+//! // The caller's time: each poll is at the instant of the next event.
 //! let mut now = Time::ZERO;
 //! core.poll(now, None);
 //! while let Some(next) = core.next_event_at(now) {
@@ -107,7 +107,7 @@
 //! }
 //! // 1000 bytes, FCS, preamble and gap at 1 Gbit/s are 8192 ns.
 //! assert_eq!(*begun.lock().unwrap(), [0, 8192, 16384].map(Time::from_ns));
-//! // What a port or the device had to say, an error of a port too.
+//! // Messages of ports and of the device, including errors of ports.
 //! assert!(core.take_messages().is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -1,6 +1,8 @@
-//! The files of `programs/` inside the binary: header libraries, programs with entries and tests, scenarios, rate controls.
+//! The files of `programs/` inside the binary: header libraries, programs with entries and tests, scenarios, rate
+//! controls.
 //!
-//! Data only; `build.rs` lists them. A file on the disk of the same name comes first, so nothing here hides what a user wrote.
+//! Data only; `build.rs` lists them. A file on the disk of the same name comes first, so nothing here hides a user's
+//! file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,16 +10,16 @@ use wireyard_pipeline::source::EMBEDDED;
 
 /// Name and text of every file: a library by its name (`ethernet`), the rest by its path (`l2_switch/program.yaml`).
 ///
-/// A static: a constant of this size would be in the binary once for each unit of code that names it.
+/// A static: a constant of this size would be in the binary once for each unit of code that refers to it.
 pub static LIBRARIES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// Where the program `wanted` is: itself if the disk has it, else the folder inside the binary of that name.
+/// The path of the program `wanted`: itself if it is on the disk, otherwise the folder inside the binary of that name.
 pub fn program_path(wanted: &Path) -> PathBuf {
     locate(wanted, Path::exists, |name| format!("{name}/program.yaml"), |name| name.to_owned())
 }
 
-/// Where the scenario `wanted` is: itself if the disk has such a file, else the scenario inside the binary of that name. A folder is no
-/// scenario: it may be what an earlier run of that scenario wrote.
+/// The path of the scenario `wanted`: itself if it is a file on the disk, otherwise the scenario inside the binary of
+/// that name. A folder is no scenario: it may be the output of an earlier run of that scenario.
 pub fn scenario_path(wanted: &Path) -> PathBuf {
     let file = |name: &str| format!("lab/{name}.yaml");
     locate(wanted, Path::is_file, file, file)
@@ -59,7 +61,7 @@ pub fn rate_control(name: &str) -> Option<&'static str> {
     LIBRARIES.iter().find(|(known, _)| *known == file).map(|(_, text)| *text)
 }
 
-/// The text of a file inside the binary, by the path that [`program_path`] gives.
+/// The text of a file inside the binary, by the path that [`program_path`] returns.
 pub fn text_at(path: &Path) -> Option<&'static str> {
     let name = path.strip_prefix(EMBEDDED).ok()?.to_str()?;
     LIBRARIES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)

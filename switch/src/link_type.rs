@@ -1,10 +1,10 @@
-//! Link types: what a port's frames begin with. Ports, captures, frames and programs all name them.
+//! Link types: the first header of a port's frames. Ports, captures, frames and programs refer to them.
 
 use std::fmt;
 
 use wireyard_pipeline::check::ExternRegistry;
 
-/// What the first bytes of a port's frames are: selects the parser's entry state.
+/// The first header of a port's frames, which selects the parser's entry state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkType {
     /// Ethernet from the destination address on, without the frame check sequence.
@@ -13,11 +13,11 @@ pub enum LinkType {
     Infiniband,
     /// Omni-Path 16B packets.
     Opa,
-    /// Endace ERF records, their header included; it says what follows.
+    /// Endace ERF records, their header included; it has the type of the frame after it.
     Erf,
 }
 
-/// What a program may say after `link.`.
+/// The names after `link.` in a program.
 pub fn link_types() -> ExternRegistry {
     let mut registry = ExternRegistry::new();
     LinkType::ALL.iter().for_each(|link| registry.add_link_type(link.name(), *link as u8));

@@ -1,17 +1,18 @@
 //! Linux on top of a device: the kernel is the control plane of the router that the program is.
 //!
-//! Each routed port has an interface in a network namespace of the user's choice: a TAP with the port's address, MTU and link state. What
-//! the program punts is received there by the kernel; what the kernel sends there leaves by the port. The kernel's interfaces, addresses,
-//! neighbours and routes are written into tables of the program, as its `linux:` says, so whatever changes them (`ip`, FRR, a
-//! DHCP client) changes what the device forwards, with no word about the device. ARP, neighbour discovery, ICMP and routing protocols
-//! are the kernel's and its programs': none of them is here. VPP's linux-cp and SONiC's control plane are built alike.
+//! Each routed port has an interface in a network namespace of the user's choice: a TAP with the port's address, MTU
+//! and link state. The kernel receives there the packets that the program punts; packets that the kernel sends there
+//! leave by the port. The kernel's interfaces, addresses, neighbours and routes are written into tables of the program,
+//! by its `linux:`, so tools that change them (`ip`, FRR, a DHCP client) change the device's forwarding without support
+//! for the device. ARP, neighbour discovery, ICMP and routing protocols are left to the kernel and its programs: none
+//! of them is here. VPP's linux-cp and SONiC's control plane have the same design.
 //!
-//! What cannot be expressed in the tables goes to the kernel, which forwards it itself: slower, but right. Only the routing table `main` is
-//! looked at: no policy routing, no VRFs, no VLAN interfaces on top of a port's.
+//! Packets of routes that the tables cannot express go to the kernel, which forwards them itself: slower, but
+//! correctly. Only the routing table `main` is read: no policy routing, no VRFs, no VLAN interfaces on top of a port's.
 //!
 //! * `kernel`: messages of the kernel as values; `netlink`: the sockets; `model`: the kernel's state, without I/O.
-//! * `mapping`: what the program's `linux:` means; `hops`: next hops by number, and groups of them; `plan`: from state to entries; `writes`: a
-//!   flush in the right order.
+//! * `mapping`: the program's `linux:`; `hops`: next hops by number, and groups of them; `plan`: from state to entries;
+//!   `writes`: a flush in the right order.
 //! * `taps`: the interfaces; `mirror`: the thread.
 
 mod error;
@@ -45,16 +46,16 @@ use mirror::Mirror;
 /// Receives notices for the user.
 pub type Notify = Box<dyn Fn(&str) + Send>;
 
-/// What the kernel gets.
+/// Options of the kernel's side.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The network namespace: a name as in `ip netns`, or a path; `None`: that of the calling thread.
     pub namespace: Option<String>,
     /// Names of the interfaces, by port: other ports get none. Empty: each port has `swpN`.
     pub names: BTreeMap<u16, String>,
-    /// The class of what the kernel sends.
+    /// The class of the kernel's packets.
     pub traffic_class: u8,
-    /// The ports that there are.
+    /// The existing ports.
     pub ports: Vec<PortPlace>,
 }
 
@@ -66,12 +67,13 @@ pub struct Handle {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Folders of `/proc` whose files are written: which interfaces forward.
+/// Folders of `/proc` whose files are written: forwarding of interfaces.
 pub const FILES: [&str; 1] = ["/proc/sys/net"];
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A thread in the network namespace, without work yet: entering a namespace takes a privilege that nothing after it needs.
+/// A thread in the network namespace, without work yet: entering a namespace requires a privilege that nothing after it
+/// needs.
 #[derive(Debug)]
 pub struct Namespace {
     work: SyncSender<Work>,
@@ -79,10 +81,10 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Starts it in the namespace of this name or path, or that of the calling thread; there it does `then`.
+    /// Starts it in the namespace of this name or path, or that of the calling thread; there it calls `then`.
     ///
     /// # Errors
-    /// No such namespace, no privilege, or what `then` says.
+    /// No such namespace, no privilege, or the error of `then`.
     pub fn enter(
         name: Option<String>,
         then: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>> + Send + 'static,
@@ -94,7 +96,7 @@ impl Namespace {
             let begun = name.as_deref().map_or(Ok(()), enter);
             let begun = begun.and_then(|()| then().map_err(LinuxError::Then));
             let is_there = begun.is_ok();
-            // Who started it waits for this.
+            // The creator of the thread waits for this.
             let _ = ready.send(begun);
             if let (true, Ok(work)) = (is_there, wanted.recv()) {
                 work();
@@ -106,19 +108,19 @@ impl Namespace {
     }
 }
 
-/// Starts it. When this returns, the interfaces are there and the tables hold what the kernel knew.
+/// Starts it. When this returns, the interfaces exist and the tables have the kernel's state.
 ///
 /// # Errors
-/// No such namespace, no privilege, an interface that is there already.
+/// No such namespace, no privilege, an interface that already exists.
 pub fn start(control: Control, options: Options, notify: Notify) -> Result<Handle, LinuxError> {
     let namespace = Namespace::enter(options.namespace.clone(), || Ok(()))?;
     start_in(namespace, control, options, notify)
 }
 
-/// The same in a thread that is in its namespace, whatever `options` say of it.
+/// The same in a thread that is in its namespace, regardless of the one in `options`.
 ///
 /// # Errors
-/// No privilege, an interface that is there already.
+/// No privilege, an interface that already exists.
 pub fn start_in(
     namespace: Namespace,
     control: Control,
@@ -132,7 +134,7 @@ pub fn start_in(
     let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&report));
     let run = move || match Mirror::open(control, options, notify, counted) {
         Ok(mirror) => {
-            // Who started it waits for this.
+            // The creator of the thread waits for this.
             let _ = ready.send(Ok(()));
             mirror.run(&stopped);
         }
@@ -155,7 +157,7 @@ fn enter(namespace: &str) -> Result<(), LinuxError> {
 }
 
 impl Handle {
-    /// What was counted, and what is in the tables.
+    /// The counters, and the contents of the tables.
     pub fn report(&self) -> LinuxReport {
         *sync::lock(&self.report)
     }
@@ -164,7 +166,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It looks up once a second at least. The interfaces go with it.
+        // It checks at least once a second. The interfaces are removed with it.
         self.thread.take().map(JoinHandle::join);
     }
 }

@@ -1,16 +1,17 @@
-//! The words of a program's `linux:` and their laws: what each mapping may say, and how wide its keys and parameters have to be.
+//! The words of a program's `linux:` and their rules: the words of each mapping, and the widths of its keys and
+//! parameters.
 //!
-//! The check of the language finds tables, keys and actions and is independent of these words; what becomes of them is in
+//! The check of the language finds tables, keys and actions and is independent of these words; their use is in
 //! [`linux`](crate::linux).
 
 use wireyard_pipeline::diag::{Diagnostics, codes};
 use wireyard_pipeline::ir::{MappedValue, Mapping, Program};
 use wireyard_tables::MatchKind;
 
-/// Bits that a word needs at least. Of `port` and `number` any width will do: it limits how many there can be.
+/// Least width of a word in bits. `port` and `number` may have any width: it limits how many there can be.
 const BITS: [(&str, u32); 3] = [("mtu", 14), ("mac", 48), ("neighbour", 48)];
 
-/// What a mapping may say, and the roles that it needs beside `action`.
+/// The words of a mapping, and the roles that it requires beside `action`.
 fn law(name: &str) -> (&'static [&'static str], &'static [&'static str]) {
     match name {
         "interfaces" => (&["port", "mac", "mtu"], &[]),
@@ -20,7 +21,7 @@ fn law(name: &str) -> (&'static [&'static str], &'static [&'static str]) {
     }
 }
 
-/// Everything that is wrong with the `linux:` of a program goes to `found`.
+/// Adds all errors of a program's `linux:` to `found`.
 pub(crate) fn check(program: &Program, found: &mut Diagnostics) {
     program.linux.iter().for_each(|mapping| check_mapping(program, mapping, found));
     let has_hops = program.linux.iter().any(|mapping| mapping.name == "neighbours");

@@ -1,8 +1,8 @@
-//! The loop of a live switch: time of day in, sleep when nothing happens, signals, clean end.
+//! The loop of a live switch: wall-clock time, sleep when idle, signals, clean end.
 //!
-//! It polls the device while packets come, spins a moment when packets that came close together stop, and then
-//! sleeps on the ports, so that an idle switch costs nearly nothing and a busy one never waits. It has no
-//! forwarding rule and prints nothing itself: messages go to the caller.
+//! It polls the device while packets come, spins a moment when a dense stream of packets stops, and then sleeps on the
+//! ports, so that an idle switch costs nearly nothing and a busy one never waits. It has no forwarding rule and prints
+//! nothing itself: messages go to the caller.
 
 pub mod assembly;
 pub mod clock;
@@ -36,20 +36,22 @@ pub use scheduling::Scheduling;
 use workers::Shared;
 pub use workers::Workers;
 
-/// How long the loop spins after a frame that came as soon after the one before. Behind a frame that came alone it sleeps at once:
-/// spinning would find nothing, and on a processor that it shares with the receiver it delays the frame by as much.
+/// How long the loop spins after a frame that followed the one before within this time. After a single frame it sleeps
+/// at once: spinning would find nothing, and on a processor that it shares with the receiver it delays the frame by as
+/// much.
 const SPIN_FOR: Span = Span::from_us(50);
 /// Longest sleep: how late a message about a link may be.
 const LONGEST_SLEEP: Span = Span::from_ms(100);
-/// Shorter waits are spent awake: the system takes so long to wake a thread.
+/// Shorter waits are spent awake: the system takes this long to wake a thread.
 const SPIN_BELOW: Span = Span::from_us(60);
-/// How often a port that takes no more is asked again.
+/// Interval of polling a port that had no room.
 const LOOK_FOR_ROOM: Span = Span::from_ms(1);
 /// How long packets in queues may take to leave at the end.
 const DRAIN_MOST: Span = Span::from_ms(500);
-/// How often links and idle entries are looked at.
+/// Interval of checking links and idle entries.
 const CHECK_EVERY: Span = Span::from_ms(200);
-/// When a run ends by itself: an hour before [`Time::MAX`]. At that time pauses would not expire, and timers would stand still.
+/// When a run ends by itself: an hour before [`Time::MAX`]. At that time pauses would not expire, and timers would
+/// stop.
 const CLOCK_ENDS: Time = Time::from_ps(u64::MAX - 3_600_000_000_000_000);
 
 /// What the loop reports to its caller.
@@ -57,9 +59,9 @@ const CLOCK_ENDS: Time = Time::from_ps(u64::MAX - 3_600_000_000_000_000);
 pub enum Event<'a> {
     /// A message of the device.
     Message(Message),
-    /// SIGUSR1: the user wants the counters.
+    /// SIGUSR1: the user requests the counters.
     Counters(&'a mut Core),
-    /// SIGHUP: the user changed something that is read again.
+    /// SIGHUP: the user requests that changed files are read again.
     Reload {
         /// The device.
         core: &'a mut Core,
@@ -104,7 +106,7 @@ impl Signals {
         }
         let ends = [SIGINT, SIGTERM, SIGHUP].into_iter();
         for signal in ends.filter(|signal| *signal != SIGHUP || !reloads) {
-            // A second one ends the process at once, should the first not be enough.
+            // A second one ends the process at once, if the first is not enough.
             flag::register_conditional_shutdown(signal, 130, Arc::clone(&signals.stop))?;
             flag::register(signal, Arc::clone(&signals.stop))?;
         }
@@ -112,14 +114,13 @@ impl Signals {
         Ok(signals)
     }
 
-    /// A signal asked for the end.
+    /// True after a signal to end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// Opens a port and gives it to the device, with everything that its specification asks for. What the user should
-/// know about it comes back.
+/// Opens a port and gives it to the device, with all options of its specification. Returns notices for the user.
 ///
 /// # Errors
 /// The port or its capture file cannot be opened, or the number is taken.
@@ -128,23 +129,23 @@ pub fn attach(core: &mut Core, number: u16, spec: &PortSpec) -> Result<Vec<Strin
     Ok(core.add_opened(number, spec, opened)?)
 }
 
-/// Has memory that was freed go back to the system: for a process that replaces programs for a year.
+/// Returns freed memory to the system: for a process that replaces programs for a year.
 pub fn give_memory_back() {
     heap::give_back();
 }
 
-/// When a loop looks at links, spins and sleeps.
+/// When a loop checks links, spins and sleeps.
 #[derive(Debug, Default)]
 struct Pace {
     check_at: Time,
-    /// When frames came last.
+    /// When frames last arrived.
     came_at: Time,
-    /// They came soon after those before.
+    /// They arrived soon after those before.
     is_busy: bool,
 }
 
 impl Pace {
-    /// True when links and idle entries are to be looked at again.
+    /// True when links and idle entries must be checked again.
     fn is_check_due(&mut self, now: Time) -> bool {
         let is_due = now >= self.check_at;
         if is_due {
@@ -153,7 +154,7 @@ impl Pace {
         is_due
     }
 
-    /// How long to sleep after a poll; `None`: not at all. `wait` is how long nothing will happen.
+    /// How long to sleep after a poll; `None`: not at all. `wait` is the time without an event.
     fn sleep_after(
         &mut self,
         now: Time,
@@ -193,7 +194,8 @@ pub fn run(
     run_until(core, workers, duration, &signals, on_event)
 }
 
-/// The same with signals that were caught before. However the loop ends, the other workers end, queues drain and ports are closed.
+/// The same with signals that were caught before. However the loop ends, the other workers end, queues drain and ports
+/// are closed.
 ///
 /// # Errors
 /// The system refuses to wait, another worker failed, or the clock comes to its end ([`LiveError::ClockEnds`]).
@@ -209,7 +211,7 @@ pub fn run_until(
     ended.and(finished)
 }
 
-/// The loop of the first worker; the others go on behind it.
+/// The loop of the first worker; the others continue after it.
 fn poll_until(
     core: &mut Core,
     workers: &Workers,
@@ -260,16 +262,17 @@ fn poll_until(
     Ok(())
 }
 
-/// Whether the clock of the run goes on.
+/// Checks that the clock of the run can continue.
 ///
 /// # Errors
+///
 /// [`LiveError::ClockEnds`] from [`CLOCK_ENDS`] on.
 fn check_clock(now: Time) -> Result<(), LiveError> {
     if now < CLOCK_ENDS { Ok(()) } else { Err(LiveError::ClockEnds) }
 }
 
-/// Gives queues time to drain, with all workers in one thread now, and closes the ports. What an output file could not take
-/// at the end comes back; an interface that is gone by then loses nothing of a result.
+/// Gives queues time to drain, with all workers in one thread now, and closes the ports. Returns the first error of an
+/// output file; a missing interface loses no result.
 fn drain(core: &mut Core, others: &mut [Core], clock: impl Fn() -> Time) -> Option<PortError> {
     let limit = clock() + DRAIN_MOST;
     core.end_generators(false);
@@ -291,12 +294,12 @@ fn drain(core: &mut Core, others: &mut [Core], clock: impl Fn() -> Time) -> Opti
     errors.into_iter().find(|error| matches!(error, PortError::Capture { .. }))
 }
 
-/// How long nothing will happen but frames that arrive on live ports. The system wakes late: the last
-/// part of a wait for a timer is spent awake.
+/// The time without any event except frames that arrive on live ports. The system wakes late: the last part of a wait
+/// for a timer is spent awake.
 fn next_wait(core: &mut Core, now: Time) -> Span {
     let next = core.next_event_at(now);
     let timer = next.map_or(LONGEST_SLEEP, |at| (at - SPIN_BELOW).since(now));
-    // A port without room does not report when it has some again.
+    // A port without room does not report when it has room again.
     let room = if core.waits_for_room() { LOOK_FOR_ROOM } else { LONGEST_SLEEP };
     timer.min(room).min(LONGEST_SLEEP)
 }

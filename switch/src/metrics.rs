@@ -1,8 +1,8 @@
 //! The statistics in the exposition format of OpenMetrics, which Prometheus reads.
 //!
-//! Each family is a line of a list: name, help, and where the number is in [`Statistics`]. Nothing is
-//! computed here; a table, JSON and this page say the same numbers. Names follow the conventions of
-//! Prometheus: base units, counters in `_total`, a label for each thing that there are several of.
+//! Each family is a line of a list: name, help, and the place of the number in [`Statistics`]. Nothing is computed
+//! here; a table, JSON and this page have the same numbers. Names follow the conventions of Prometheus: base units,
+//! counters in `_total`, a label for each object of several.
 
 mod steered;
 
@@ -24,7 +24,7 @@ use crate::stats::{LedgerReport, LinuxReport};
 
 use Value::{Counter, Gauge, Nanoseconds, Reasons};
 
-/// What the page is.
+/// The content type of the page.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The page.
@@ -49,9 +49,9 @@ enum Value<T> {
     Counter(fn(&T) -> u64),
     /// Only rises, one for each reason.
     Reasons(fn(&T) -> Vec<(&str, u64)>),
-    /// Nanoseconds that only rise, shown as seconds.
+    /// Nanoseconds of a counter, shown as seconds.
     Nanoseconds(fn(&T) -> u64),
-    /// Rises and falls; `None` has no sample.
+    /// A gauge; `None` has no sample.
     Gauge(fn(&T) -> Option<u64>),
 }
 
@@ -424,7 +424,7 @@ impl Collector for Snapshot {
     }
 }
 
-/// What the ports are called, beside their numbers.
+/// Names of the ports, beside their numbers.
 fn names(out: &mut DescriptorEncoder<'_>, ports: &[PortReport]) -> fmt::Result {
     let mut family = out.encode_descriptor("port", "A port.", None, MetricType::Info)?;
     for port in ports {
@@ -434,7 +434,7 @@ fn names(out: &mut DescriptorEncoder<'_>, ports: &[PortReport]) -> fmt::Result {
     Ok(())
 }
 
-/// What runs packets: a label, as its name is no number.
+/// The engine: a label, as its name is no number.
 fn engine(out: &mut DescriptorEncoder<'_>, program: &ProgramReport) -> fmt::Result {
     let help = "The program, and the engine that runs its packets now.";
     let mut family = out.encode_descriptor("program", help, None, MetricType::Info)?;
@@ -448,7 +448,7 @@ fn families<T>(
     items: &[(Labels, &T)],
 ) -> fmt::Result {
     for Family { name, help, value } in families {
-        // The unit is the end of the name in every family that has one.
+        // In every family with a unit, the name ends with it.
         let units = [("_bytes", Unit::Bytes), ("_seconds", Unit::Seconds)];
         let split = units.iter().find_map(|(end, unit)| Some((name.strip_suffix(end)?, unit)));
         let (name, unit) = split.map_or((*name, None), |(name, unit)| (name, Some(unit)));

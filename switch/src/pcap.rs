@@ -1,9 +1,9 @@
 //! Capture files: pcap (micro- and nanoseconds, both byte orders) and pcapng, read and written.
 //!
-//! Own code, because the published crates lose what a switch must keep: nanoseconds of pcapng, the
-//! original file header, comments. The reader lends each record from its buffer and copies nothing;
-//! nothing here knows what is inside a frame. Formats: draft-ietf-opsawg-pcap and
-//! draft-ietf-opsawg-pcapng; link-type numbers: draft-ietf-opsawg-pcaplinktype.
+//! Own code, because the published crates lose data that a switch must keep: nanoseconds of pcapng, the original file
+//! header, comments. The reader borrows each record from its buffer and copies nothing; nothing here interprets the
+//! contents of a frame. Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng; link-type numbers:
+//! draft-ietf-opsawg-pcaplinktype.
 
 pub mod erf;
 mod linktypes;
@@ -27,17 +27,17 @@ pub const MAX_RECORD_BYTES: u32 = 262_144;
 
 /// LINKTYPE_ETHERNET.
 pub const LINK_ETHERNET: u16 = 1;
-/// LINKTYPE_ERF: Endace records; their header says what follows.
+/// LINKTYPE_ERF: Endace records; their header has the type of the frame.
 pub const LINK_ERF: u16 = 197;
 /// LINKTYPE_INFINIBAND: frames from the LRH on.
 pub const LINK_INFINIBAND: u16 = 247;
 
-/// A capture's point in time, as its record states it.
+/// A timestamp of a capture, as in its record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     /// Seconds since 1970-01-01 UTC.
     pub seconds: u64,
-    /// Nanoseconds of the second. A malformed record may state more than a second; it is kept.
+    /// Nanoseconds of the second. A malformed record may have more than a second; it is kept.
     pub nanos: u64,
 }
 
@@ -53,14 +53,14 @@ impl Timestamp {
     }
 }
 
-/// One captured packet, lent from the reader's buffer.
+/// One captured packet, borrowed from the reader's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// When it was captured.
     pub time: Timestamp,
     /// The captured bytes; fewer than `wire_len` if the capture cut the packet.
     pub data: &'a [u8],
-    /// Bytes on the wire, as the record states.
+    /// Bytes on the wire, as in the record.
     pub wire_len: u32,
     /// Link-type number of its interface.
     pub link: u16,
@@ -85,7 +85,7 @@ pub struct PcapHeader {
     pub version: (u16, u16),
     /// The two obsolete words (zone offset, accuracy).
     pub reserved: (u32, u32),
-    /// Longest record that the writer promised, in bytes.
+    /// Longest record that the writer declared, in bytes.
     pub snap_len: u32,
     /// Link type in the low 16 bits; bits 26 to 31 describe a frame check sequence.
     pub link_field: u32,
@@ -110,7 +110,7 @@ impl PcapHeader {
     }
 }
 
-/// Why a capture could not be read on. Everything before `offset` was delivered.
+/// Why a capture could not be read further. Everything before `offset` was delivered.
 #[derive(Debug)]
 pub enum PcapError {
     /// The file could not be read or written.
@@ -124,18 +124,18 @@ pub enum PcapError {
     Variant(&'static str),
     /// The file ends inside a record or block.
     Truncated {
-        /// Where the record starts.
+        /// Offset of the record.
         offset: u64,
         /// Bytes that the record needs.
         need: u64,
-        /// Bytes that are there.
+        /// Number of bytes present.
         have: u64,
         /// Records delivered before.
         records: u64,
     },
     /// A record is longer than [`MAX_RECORD_BYTES`].
     TooLong {
-        /// Where the record starts.
+        /// Offset of the record.
         offset: u64,
         /// The length it states, in bytes.
         bytes: u64,
@@ -144,9 +144,9 @@ pub enum PcapError {
     },
     /// A pcapng block contradicts itself.
     BadBlock {
-        /// Where the block starts.
+        /// Offset of the block.
         offset: u64,
-        /// What is wrong.
+        /// The error.
         what: &'static str,
         /// Records delivered before.
         records: u64,

@@ -35,7 +35,7 @@ use crate::tm::NotEct;
 
 pub use error::BuildError;
 
-/// Where a program is, and what goes with it.
+/// The paths of a program and of its other files.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// A folder with `program.yaml`, or a program file.
@@ -61,9 +61,9 @@ pub struct Loaded {
     pub parsed: Parsed,
     /// The program.
     pub program: Arc<Program>,
-    /// What its entries file says.
+    /// The content of its entries file.
     pub entries: Option<Resolved>,
-    /// Where that file was read, on the disk or inside the binary.
+    /// Path of that file, on the disk or inside the binary.
     pub entries_path: Option<PathBuf>,
     /// Its switch configuration.
     pub config: Option<SwitchConfig>,
@@ -80,7 +80,7 @@ pub struct Loaded {
 /// Reads and checks everything.
 ///
 /// # Errors
-/// Everything that is wrong, with its places.
+/// All errors, with their places.
 pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     let loader = Loader::new(place.include.clone(), LIBRARIES);
     let program = program_path(&place.program);
@@ -135,7 +135,7 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     Ok(Loaded { parsed, program, entries, entries_path, config, warnings, files, max_state, codes })
 }
 
-/// There is no such program: which there are without a file.
+/// The error for a missing program, with those inside the binary.
 fn not_there(path: &Path) -> Rejected {
     let message = format!("cannot read {}: there is no such file", path.display());
     let mut missing = Diagnostic::new(codes::FILE_NOT_READ, None, message);
@@ -150,10 +150,10 @@ fn not_there(path: &Path) -> Rejected {
     Rejected { diagnostics, files: Files::new() }
 }
 
-/// A program inside the binary, without entries; `None` where it has none of this name.
+/// A program inside the binary, without entries; `None` if there is none of this name.
 ///
 /// # Errors
-/// What is wrong in it: a build that passed its tests has nothing wrong.
+/// Its errors, which do not occur in a build that passed its tests.
 pub fn embedded(name: &str) -> Option<Result<Loaded, Rejected>> {
     let path = Path::new(EMBEDDED).join(name).join("program.yaml");
     let loader = Loader::new(Vec::new(), LIBRARIES);
@@ -163,14 +163,14 @@ pub fn embedded(name: &str) -> Option<Result<Loaded, Rejected>> {
 /// A program from its text, without entries: its libraries are those inside the binary. `name` is for messages.
 ///
 /// # Errors
-/// Everything that is wrong with it, with its places.
+/// All errors, with their places.
 pub fn from_text(name: &str, text: &str) -> Result<Loaded, Rejected> {
     let path = PathBuf::from(name);
     let loader = Loader::in_memory([(path.clone(), text)], LIBRARIES);
     parse_program(&path, &loader).and_then(without_entries)
 }
 
-/// A program for tests: what is received leaves by port 1.
+/// A program for tests: received packets leave by port 1.
 #[cfg(test)]
 pub(crate) fn one_way() -> Loaded {
     const TEXT: &str = "
@@ -186,7 +186,7 @@ deparser: { emit: [ethernet] }
 /// A program that was read, without entries.
 ///
 /// # Errors
-/// Everything that is wrong with it, with its places.
+/// All errors, with their places.
 pub fn without_entries(parsed: Parsed) -> Result<Loaded, Rejected> {
     let files = parsed.files.clone();
     let compiled = compile(&parsed, &device::externs())
@@ -199,7 +199,7 @@ pub fn without_entries(parsed: Parsed) -> Result<Loaded, Rejected> {
     Ok(Loaded { parsed, program, entries, entries_path, config, warnings, files, max_state, codes })
 }
 
-/// Whether the device knows the words of `linux:`.
+/// Checks the words of `linux:`.
 fn check_words(program: &Program, parsed: &Parsed) -> Result<(), Rejected> {
     let mut found = Diagnostics::new();
     linux_words::check(program, &mut found);
@@ -209,20 +209,20 @@ fn check_words(program: &Program, parsed: &Parsed) -> Result<(), Rejected> {
     }
 }
 
-/// What runs packets.
+/// The engine of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineKind {
     /// The definition of the IR.
     #[default]
     Interpreter,
-    /// Machine code; fails where the system or the program does not allow it.
+    /// Machine code; fails if the system or the program does not allow it.
     Jit,
-    /// Machine code, and the interpreter where that cannot be.
+    /// Machine code, or the interpreter where that is impossible.
     Auto,
 }
 
 impl EngineKind {
-    /// Every engine there is; [`EngineKind::Auto`] is one of them.
+    /// Every engine; [`EngineKind::Auto`] selects one of them.
     pub const ALL: [EngineKind; 2] = [EngineKind::Interpreter, EngineKind::Jit];
 
     /// Its name.
@@ -235,26 +235,26 @@ impl EngineKind {
     }
 }
 
-/// How a device is made from a program. The default engine is the interpreter, which is there for every program and machine; for speed
-/// ask for [`EngineKind::Auto`].
+/// Options of a device for a program. The default engine is the interpreter, which supports every program and machine;
+/// for speed use [`EngineKind::Auto`].
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceOptions {
-    /// What runs packets.
+    /// The engine.
     pub engine: EngineKind,
-    /// How much is optimised, 0 to 2, whatever the engine.
+    /// Optimisation level, 0 to 2, for any engine.
     pub opt_level: u8,
     /// With [`EngineKind::Auto`]: interpret while another thread compiles. Not for virtual time.
     pub background: bool,
     /// Seed of everything random in it.
     pub seed: u64,
-    /// Seed of the hashes inside tables: fixed, but in [`DeviceOptions::live`].
+    /// Seed of the hashes inside tables: fixed, except in [`DeviceOptions::live`].
     pub hash_seed: u64,
-    /// Seed of choices in groups: of switches behind each other, which choose alike without one, each needs another. 0: the hash of the
-    /// program chooses as it is.
+    /// Seed of choices in groups: consecutive switches choose alike without one, so each needs a different one. 0: the
+    /// hash is used unchanged.
     pub selector_seed: u64,
     /// Packet memory.
     pub memory: MemoryConfig,
-    /// Large chunks of packet memory beside it, of a device that is made with [`Loaded::workers`].
+    /// Number of large chunks of packet memory in addition, for a device built with [`Loaded::workers`].
     pub large_chunks: u32,
 }
 
@@ -274,7 +274,7 @@ impl Default for DeviceOptions {
 }
 
 impl DeviceOptions {
-    /// For a device that anybody may send to: the seed of its hashes is random, and no other device has it.
+    /// For a device with untrusted senders: the seed of its hashes is random.
     pub fn live() -> DeviceOptions {
         let hash_seed = RandomState::new().hash_one(0);
         DeviceOptions { hash_seed, ..DeviceOptions::default() }
@@ -293,7 +293,7 @@ fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
     if options.engine == EngineKind::Auto && options.background {
         let (codes, is_first) = (Arc::clone(codes), AtomicBool::new(true));
         return Box::new(move |program, state| {
-            // One that replaces another is compiled before it does: nothing becomes slower.
+            // The engine of a replacement is compiled before the change: nothing becomes slower.
             if !is_first.swap(false, Ordering::Relaxed) {
                 return compiled(program, state, jit::EngineKind::Jit, level, &codes);
             }
@@ -341,10 +341,10 @@ impl Loaded {
     }
 
     /// The program with this switch configuration instead, as the text of a `switch.yaml` of this name, for
-    /// [`Loaded::set_queues`]. The files and macros that it names are not looked at: the program is read already.
+    /// [`Loaded::set_queues`]. The files and macros that it names are ignored: the program is already read.
     ///
     /// # Errors
-    /// Everything that is wrong with it, with its places.
+    /// All errors, with their places.
     pub fn with_config(mut self, name: &str, text: &str) -> Result<Loaded, Rejected> {
         let loader = Loader::in_memory([(name, text)], &[]);
         let (mut files, mut diagnostics) = (Files::new(), Diagnostics::new());
@@ -357,10 +357,11 @@ impl Loaded {
         Ok(self)
     }
 
-    /// The program with these entries instead, as the text of an entries file of this name, and without a configuration.
+    /// The program with these entries instead, as the text of an entries file of this name, and without a
+    /// configuration.
     ///
     /// # Errors
-    /// Everything that is wrong with them, with its places.
+    /// All errors, with their places.
     pub fn with_entries(&self, name: &str, text: &str) -> Result<Loaded, Rejected> {
         let loader = Loader::in_memory([(name, text)], &[]);
         let (mut files, mut diagnostics) = (self.files.clone(), Diagnostics::new());
@@ -382,7 +383,7 @@ impl Loaded {
         })
     }
 
-    /// What a live switch with these ports keeps its packets in: its queues hold no more from now on.
+    /// The packet memory of a live switch with these ports; limits its queues to that from now on.
     pub fn size_memory(&mut self, numbers: &[u16], holders: &Holders) -> Room {
         let config = self.config.as_mut();
         let room = config.and_then(|config| {
@@ -393,7 +394,7 @@ impl Loaded {
         room.unwrap_or_else(|| Room::plain(holders))
     }
 
-    /// What is weak in the queues of a switch with these ports.
+    /// Weaknesses of the queues of a switch with these ports.
     pub fn queue_warnings(&self, numbers: &[u16]) -> Vec<Problem> {
         let queues = self.config.as_ref().and_then(|config| config.queues(numbers));
         let Some(Ok(qos)) = queues else { return Vec::new() };
@@ -403,7 +404,7 @@ impl Loaded {
         warnings
     }
 
-    /// Queues that trim, and a program that notifies nobody.
+    /// The warning for queues that trim, if the program ignores trimming.
     pub fn trim_warning(&self, qos: &Qos) -> Option<Problem> {
         let trims = qos.ports.iter().flat_map(|port| &port.tm.queues).any(|q| q.trim.is_some());
         if !trims || self.program.reads(StdField::Trimmed) {
@@ -415,7 +416,7 @@ impl Loaded {
         Some(Problem::new(&place, message.to_owned()))
     }
 
-    /// A curve whose decisions the program makes nothing of.
+    /// The warning for a marking curve whose marks the program ignores.
     pub fn mark_warning(&self, qos: &Qos) -> Option<Problem> {
         let queues = qos.ports.iter().flat_map(|port| &port.tm.queues);
         let wred: Vec<_> = queues.filter_map(|queue| queue.wred).collect();
@@ -445,7 +446,7 @@ impl Loaded {
     /// its own ports are charged.
     ///
     /// # Errors
-    /// The same, and what does not fit into the part.
+    /// The same, and contents that do not fit into the part.
     pub fn set_queues_of(
         &self,
         core: &mut Core,
@@ -478,15 +479,15 @@ impl Loaded {
     /// A device without ports that runs this program with its entries.
     ///
     /// # Errors
-    /// A table or an entry that cannot be as it is declared, or no memory.
+    /// An invalid table or entry, or no memory.
     pub fn device(&self, options: DeviceOptions) -> Result<Core, BuildError> {
         self.device_on(PacketMemory::of_device(options.memory)?, options)
     }
 
-    /// The same on a packet memory that others use too.
+    /// The same on a packet memory that other devices use too.
     ///
     /// # Errors
-    /// A table or an entry that cannot be as it is declared.
+    /// An invalid table or entry.
     pub fn device_on(
         &self,
         memory: PacketMemory,
@@ -552,7 +553,8 @@ impl Loaded {
         cores.collect()
     }
 
-    /// Counters have a lane for each worker: with several, a state may be more than one that was let in.
+    /// Checks the size of the state: counters have a lane for each worker, so with several a state may exceed the limit
+    /// that it passed when loaded.
     pub(crate) fn check_state(&self, workers: usize) -> Result<(), BuildError> {
         let parts = size::parts(&self.program, workers);
         let total = size::total(&parts);

@@ -1,9 +1,9 @@
 //! A capture file that is written beside forwarding: pcapng, by a thread of its own.
 //!
-//! Records are made in buffers of a fixed number and size. A full buffer goes to the writing thread and comes back empty; while
-//! all of them are under way, records are lost and counted. Forwarding never waits for a disk, and the
-//! memory is bounded. Where the file takes no more, it is cut back to its last whole block, so that every reader takes what is there.
-//! What is recorded is not decided here.
+//! Records are made in buffers of a fixed number and size. A full buffer moves to the writing thread and returns empty;
+//! while all of them are there, records are lost and counted. Forwarding never waits for a disk, and the memory is
+//! bounded. If the file is full, it is truncated to its last whole block, so that every reader accepts it. The
+//! selection of records is elsewhere.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -25,36 +25,37 @@ use crate::pcap::{ENHANCED_PACKET, Interface, PcapWriter, RecordToWrite, Timesta
 const BUFFER_BYTES: usize = 256 << 10;
 /// Buffers of a file: 8 MiB, a hundredth of a second at 6 Gbit/s.
 const BUFFERS: usize = 32;
-/// How long the end of a run waits for a file that takes nothing.
+/// How long the end of a run waits for a blocked file.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 /// Bytes of a record beyond data and comment, at most: block, options, padding.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 
-/// Decides whether a record is kept: its interface, the captured bytes, the bytes on the wire. The thread that writes asks it.
+/// Decides whether a record is kept: its interface, the captured bytes, the bytes on the wire. The writing thread calls
+/// it.
 pub type Keep = Box<dyn FnMut(u32, &[u8], u32) -> bool + Send>;
 
-/// A buffer on its way to the file.
+/// A full buffer for the file.
 #[derive(Debug, Default)]
 struct Batch {
     bytes: Vec<u8>,
     records: u64,
 }
 
-/// What the writing thread reports.
+/// The report of the writing thread.
 #[derive(Debug, Default)]
 struct Outcome {
     /// Why nothing more can be written.
     failed: OnceLock<String>,
-    /// Records that it had to throw away for that.
+    /// Records that were discarded for that reason.
     lost: AtomicU64,
     /// Records in the file.
     written: AtomicU64,
-    /// Records that the file was not to have.
+    /// Records that the filter left out.
     left_out: AtomicU64,
 }
 
 impl Outcome {
-    /// What it is now.
+    /// Its present value.
     fn now(&self) -> Outcome {
         let copy = |count: &AtomicU64| AtomicU64::new(count.load(Ordering::Relaxed));
         Outcome {
@@ -66,20 +67,20 @@ impl Outcome {
     }
 }
 
-/// How far a capture file is.
+/// Progress of a capture file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecorderReport {
     /// The file.
     pub file: String,
     /// The ports that it is of.
     pub ports: Vec<u16>,
-    /// `recording`, `waiting` where none of its ports is there now, `stopped`, or `failed` where nothing more can be written.
+    /// `recording`, `waiting` while none of its ports exists, `stopped`, or `failed` if nothing more can be written.
     pub state: &'static str,
-    /// Records in the file, or on their way there.
+    /// Records in the file, or in buffers for it.
     pub records: u64,
-    /// Records that found no room, or could not be written.
+    /// Records without a free buffer, or that could not be written.
     pub lost: u64,
-    /// Records that did not meet the filter of the capture.
+    /// Records that did not match the filter of the capture.
     pub left_out: u64,
     /// Why nothing more can be written.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,13 +117,13 @@ impl Recorder {
         Recorder::into_file(path, file, None)
     }
 
-    /// Begins to write to a file that is open, all records or those that are to be kept, and begins a thread for it.
+    /// Begins to write all records, or the selected ones, to an open file, and starts a thread for it.
     ///
     /// # Errors
-    /// There can be no more threads.
+    /// No thread is left.
     pub fn into_file(path: &Path, file: File, keep: Option<Keep>) -> Result<Recorder, FileError> {
         let refused = |source| FileError { path: path.to_owned(), source };
-        // Both channels hold every buffer there is, so that neither end ever waits to give one away.
+        // Both channels have room for every buffer, so that no sender ever waits.
         let (full, arriving) = sync_channel(BUFFERS);
         let (returned, empty) = sync_channel(BUFFERS);
         for _ in 1..BUFFERS {
@@ -155,18 +156,18 @@ impl Recorder {
         &self.path
     }
 
-    /// The time of day, in nanoseconds since 1970, that is [`Time::ZERO`].
+    /// The wall-clock time of [`Time::ZERO`], in nanoseconds since 1970.
     pub fn set_origin_ns(&mut self, origin_ns: u64) {
         self.origin_ns = origin_ns;
     }
 
-    /// Describes an interface; records name it by the number that comes back.
+    /// Describes an interface; records refer to it by the returned number.
     pub fn add_interface(&mut self, link: u16, name: String) -> u32 {
         // Names are short, and writing to memory does not fail.
         self.writer.add_interface(&Interface { link, name }).unwrap_or(0)
     }
 
-    /// It is of this port too, whose interfaces are among its own.
+    /// Adds a port whose interfaces are among its own.
     pub fn add_port(&mut self, number: u16) {
         self.ports.push(number);
     }
@@ -176,7 +177,7 @@ impl Recorder {
         !self.ports.is_empty()
     }
 
-    /// A port is recorded no more, and the file goes on.
+    /// Ends the recording of a port; the file continues.
     pub fn remove_port(&mut self, number: u16) {
         self.ports.retain(|port| *port != number);
     }
@@ -205,14 +206,14 @@ impl Recorder {
         }
     }
 
-    /// Passes on what was recorded so far; without an empty buffer it stays for later.
+    /// Passes on the records so far; without an empty buffer they wait.
     pub fn flush(&mut self) {
         if !self.writer.sink().is_empty() {
             self.hand_over();
         }
     }
 
-    /// False when there is no empty buffer to go on with.
+    /// False when there is no empty buffer to continue with.
     fn hand_over(&mut self) -> bool {
         let Ok(empty) = self.empty.try_recv() else { return false };
         self.send(empty);
@@ -223,12 +224,12 @@ impl Recorder {
         let bytes = std::mem::replace(self.writer.sink(), empty);
         let records = std::mem::take(&mut self.pending);
         if let Some(full) = &self.full {
-            // There is room for every buffer, and the thread lives until this end is gone.
+            // There is room for every buffer, and the thread runs until this end is dropped.
             let _ = full.try_send(Batch { bytes, records });
         }
     }
 
-    /// How far it is.
+    /// Its progress.
     pub fn report(&self) -> RecorderReport {
         let lost = self.outcome.lost.load(Ordering::Relaxed);
         let left_out = self.outcome.left_out.load(Ordering::Relaxed);
@@ -241,7 +242,7 @@ impl Recorder {
                 (None, false) if !self.has_ports() => "waiting",
                 (None, false) => "recording",
             },
-            // What a filter may still leave out is none yet.
+            // Records that a filter may still leave out do not count.
             records: match self.is_filtered {
                 true => self.outcome.written.load(Ordering::Relaxed),
                 false => self.records - lost,
@@ -257,7 +258,7 @@ impl Recorder {
         self.full.is_none()
     }
 
-    /// Leaves the rest to the thread that writes, and does not wait for it. Its buffers are freed as they come back.
+    /// Leaves the rest to the writing thread without waiting for it. Its buffers are freed as they return.
     pub fn end(&mut self) {
         if self.full.is_some() {
             self.send(Vec::new());
@@ -266,15 +267,14 @@ impl Recorder {
         }
     }
 
-    /// Writes the rest and waits until it is in the file, unless that takes nothing for two seconds. What is recorded later
-    /// is lost.
+    /// Writes the rest and waits until it is in the file, unless it is blocked for two seconds. Later records are lost.
     pub fn finish(&mut self) {
         if self.full.is_none() {
             return;
         }
         self.send(Vec::new());
         self.full = None;
-        // Buffers come back while the file takes them, and then the other end of the channel is gone.
+        // Buffers return while the file accepts them; then the other end of the channel is dropped.
         loop {
             match self.empty.recv_timeout(STUCK_AFTER) {
                 Ok(_) => {}
@@ -284,7 +284,7 @@ impl Recorder {
         }
         let stuck = || "it takes nothing more: the end is missing".to_owned();
         self.outcome.failed.get_or_init(stuck);
-        // The thread may go on and count; what it does then is not known to be in the file.
+        // The thread may continue and count; its further writes are not known to be in the file.
         self.outcome = Arc::new(self.outcome.now());
         let known = self.outcome.written.load(Ordering::Relaxed);
         let (lost, left_out) = (&self.outcome.lost, &self.outcome.left_out);
@@ -322,7 +322,7 @@ fn write_all(
                 outcome.failed.get_or_init(|| error.to_string());
                 let (kept, whole_records) = whole_blocks(&bytes[..taken]);
                 written = whole_records;
-                // What is no file of the disk, a pipe, keeps what it was given.
+                // A file that is not on a disk, such as a pipe, keeps the data it got.
                 let _ = file.set_len(whole - (taken - kept) as u64);
             }
         }
@@ -333,7 +333,7 @@ fn write_all(
     }
 }
 
-/// Writes as much as the file takes; how much that was, and why it was not all.
+/// Writes as much as the file accepts; returns the amount, and the error if it was not all.
 fn write_most(file: &mut impl Write, bytes: &[u8]) -> (usize, std::io::Result<()>) {
     let mut taken = 0;
     while taken < bytes.len() {
@@ -352,9 +352,10 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes)
 }
 
-/// Takes the records out of these whole blocks that are not to be kept; how many.
+/// Removes the records that are filtered out from these whole blocks; returns their number.
 fn leave_out(bytes: &mut Vec<u8>, keep: &mut Keep) -> u64 {
-    // Of an Enhanced Packet Block (pcapng, section 4.3): type, length, interface, two words of time, captured and original length, data.
+    // Of an Enhanced Packet Block (pcapng, section 4.3): type, length, interface, two words of time, captured and
+    // original length, data.
     const DATA: usize = 28;
     let (mut at, mut kept, mut left_out) = (0, 0, 0);
     while let (Some(kind), Some(len)) = (word(bytes, at), word(bytes, at + 4)) {
@@ -400,7 +401,7 @@ fn whole_blocks(bytes: &[u8]) -> (usize, u64) {
 mod tests {
     use super::*;
 
-    /// A disk with room for so many bytes.
+    /// A disk with room for this many bytes.
     struct Disk(usize);
 
     impl Write for Disk {
@@ -415,7 +416,7 @@ mod tests {
         }
     }
 
-    /// A switch keeps what it says of captures that were stopped, and nothing more.
+    /// A switch keeps only the report of captures that were stopped.
     #[test]
     fn a_capture_that_was_ended_holds_no_buffers() {
         let folder = tempfile::tempdir().unwrap();
@@ -439,7 +440,7 @@ mod tests {
             ends.push(writer.sink().len());
         }
         let bytes = writer.into_inner().unwrap();
-        // Of five records those with an odd length are left out; the rest is as it was.
+        // Of five records those with an odd length are left out; the rest is unchanged.
         let mut odd = bytes.clone();
         let mut keep: Keep = Box::new(|interface, data, wire_len| {
             assert_eq!((interface, wire_len), (0, 60));

@@ -1,8 +1,8 @@
 //! Replay: a device fed from capture files, in the time of the captures.
 //!
-//! The earliest record of all inputs is time zero. The device is polled at the time of each record,
-//! so that ageing, meters and timestamps are those of the capture, and the same input gives the same
-//! output. It reads no clock and needs no privileges.
+//! The earliest record of all inputs is time zero. The device is polled at the time of each record, so that ageing,
+//! meters and timestamps are those of the capture, and the same input has the same output. It reads no clock and needs
+//! no privileges.
 
 use wireyard_tables::time::{Span, Time};
 
@@ -11,23 +11,23 @@ use crate::ports::capture::CapturePort;
 use crate::ports::spec::Pace;
 use crate::ports::{Port, PortError, PortSpec};
 
-/// How often idle entries are looked for, as often as in a live switch.
+/// Interval of checking idle entries, as in a live switch.
 const AGE_EVERY: Span = Span::from_ms(200);
 
 /// Why a replay stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// A file that cannot be opened or read, or that cannot be written on.
+    /// A file that cannot be opened or read, or written further.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// A number that no port has, or that another one has.
+    /// A number without a port, or with another one.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A port failed on the way: what the device said of it.
+    /// A port failed during the run: the device's message.
     #[error("{0}")]
     Failed(String),
-    /// The caller wanted an end.
+    /// The caller stopped it.
     #[error("ended by a signal: the rest was not replayed ({0} packets inside)")]
     Stopped(usize),
     /// Packets that wait for each other hold all packet memory.
@@ -35,7 +35,7 @@ pub enum ReplayError {
     MemoryFull(usize),
 }
 
-/// Opens the capture ports and gives them to `core`; what is to be known about the files comes back.
+/// Opens the capture ports and adds them to `core`; returns notices about the files.
 ///
 /// # Errors
 /// A file that cannot be opened or read. Nothing was written.
@@ -56,11 +56,11 @@ pub fn open(core: &mut Core, specs: Vec<(u16, PortSpec)>) -> Result<Vec<String>,
     Ok(notes)
 }
 
-/// Runs everything through `core` and closes its ports.
+/// Runs all inputs through `core` and closes its ports.
 ///
 /// # Errors
-/// A damaged file: what was before the damage has gone through. One that cannot be written on. `stop` said that the user wants an
-/// end: what came before is in the outputs.
+/// A damaged file: the records before the damage were processed. One that cannot be written further. `stop` returned
+/// true: the outputs have the packets until then.
 pub fn run(
     core: &mut Core,
     stop: &dyn Fn() -> bool,
@@ -73,8 +73,8 @@ pub fn run(
     failure.or(lost).map_or(Ok(()), Err)
 }
 
-/// Opens the inputs, and then the ports that only write: what no specification says of them, they take
-/// from the inputs, so that frames which pass unchanged are of the same link type in the output.
+/// Opens the inputs, and then the ports that only write: properties without a specification are taken from the inputs,
+/// so that unchanged frames have the same link type in the output.
 fn open_ports(specs: Vec<(u16, PortSpec)>) -> Result<Vec<(u16, CapturePort)>, ReplayError> {
     let (inputs, outputs): (Vec<_>, Vec<_>) =
         specs.into_iter().partition(|(_, spec)| !spec.target.is_empty());
@@ -89,7 +89,7 @@ fn open_ports(specs: Vec<(u16, PortSpec)>) -> Result<Vec<(u16, CapturePort)>, Re
         spec.link = spec.link.or(common);
         ports.push((number, open_port(number, spec)?));
     }
-    // Ports are polled in the order of their numbers, whatever the order of the arguments was.
+    // Ports are polled in the order of their numbers, regardless of the order of the arguments.
     ports.sort_by_key(|(number, _)| *number);
     Ok(ports)
 }
@@ -99,7 +99,7 @@ fn open_port(number: u16, mut spec: PortSpec) -> Result<CapturePort, ReplayError
     Ok(CapturePort::open_as(&spec, Some(number))?)
 }
 
-/// Says which inputs were held up (what came then came later than the capture says), and what was left out.
+/// Reports inputs that were held up (packets came later than in the capture), and left out records.
 fn report_inputs(core: &mut Core, report: &mut dyn FnMut(String)) {
     for port in core.port_reports().iter().filter(|port| port.medium.rx_no_memory > 0) {
         let (port, name) = (port.port, &port.name);
@@ -115,7 +115,8 @@ fn report_inputs(core: &mut Core, report: &mut dyn FnMut(String)) {
     }
 }
 
-/// Polls at the time of every record and of every timer, until all has left; why not, of the first port that failed.
+/// Polls at the time of every record and of every timer, until all packets have left; returns the error of the first
+/// port that failed.
 fn run_to_the_end(
     core: &mut Core,
     stop: &dyn Fn() -> bool,
@@ -144,20 +145,20 @@ fn run_to_the_end(
         }
         let arrival = core.next_arrival();
         if arrival.is_none() {
-            // What has no end of its own ends with the input.
+            // Generators without an end of their own end with the input.
             core.end_generators(true);
         }
-        // Without input, packets and generators, timers have nothing left to say.
+        // Without input, packets and generators, timers have no further effect.
         let has_more = arrival.is_some() || core.queued() > 0 || core.generates();
         let timer = core.next_timer().not_before(now).instant().filter(|_| has_more);
-        // A record that is due and was not taken waits for packet memory: until something leaves.
+        // A record that is due and was not read waits for packet memory, until a packet leaves.
         let is_held_up = arrival.is_some_and(|at| at <= now) && core.queued() > 0;
         let arrival = arrival.filter(|_| !is_held_up);
         match arrival.into_iter().chain(timer).min() {
             None if is_held_up => {
                 return Some(failure.unwrap_or(ReplayError::MemoryFull(core.queued())));
             }
-            // A capture may step back in time; the device does not.
+            // Timestamps of a capture may decrease; the device's time does not.
             Some(next) => now = now.max(next),
             None if end_was_reported => return failure,
             // Damage at the end of an input is reported by one more poll.

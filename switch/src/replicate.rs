@@ -1,8 +1,7 @@
 //! Packet replication: multicast groups and mirror sessions (PSA: packet replication engine).
 //!
-//! Configuration only: which copies there are. Making them (sharing packet memory, accounting) is
-//! the core's. Control publishes all groups and sessions as one version ([`SharedReplication`]), which each worker reads
-//! without waiting.
+//! Configuration only: the copies to make. The core makes them (sharing packet memory, accounting). The control plane
+//! publishes all groups and sessions as one version ([`SharedReplication`]), which each worker reads without waiting.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Cache};
 use wireyard_pipeline::entries::{Replica, Resolved};
 
-/// Most packets that are made of one received packet, itself among them.
+/// Most packets that result from one received packet, including itself.
 pub const COPIES_MAX: u32 = 1 << 12;
 
 /// Ports that get a copy.
@@ -25,9 +24,9 @@ pub enum Members {
 /// One copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Where it goes.
+    /// Its port.
     pub port: u16,
-    /// What the program reads in `std.instance`.
+    /// The copy's value of `std.instance`.
     pub instance: u16,
 }
 
@@ -36,26 +35,26 @@ pub struct Member {
 pub struct Group {
     /// Copies.
     pub members: Members,
-    /// No copy to the port the packet came in by.
+    /// No copy to the packet's ingress port.
     pub prune_ingress: bool,
 }
 
 /// A mirror session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Its copies: where they go, and what the program reads in `std.instance`. One at least.
+    /// Its copies: ports, and values of `std.instance`. At least one.
     pub replicas: Vec<Member>,
     /// Its class, when the session has one of its own.
     pub traffic_class: Option<u8>,
-    /// Cut the copy to so many bytes; 0 is whole.
+    /// Cut the copy to this many bytes; 0 is uncut.
     pub truncate_bytes: u32,
 }
 
-/// A group or a session that cannot be.
+/// An invalid group or session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplicationError {
-    /// Programs say "no group" by 0.
+    /// In programs 0 is "no group".
     #[error("multicast group 0 means \"no group\": use 1 to 65535")]
     GroupZero,
     /// More copies than one packet may have.
@@ -125,7 +124,7 @@ impl Replication {
         Ok(())
     }
 
-    /// A group, if it is there.
+    /// A group, if it exists.
     pub fn group(&self, id: u16) -> Option<&Group> {
         self.groups.get(&id)
     }
@@ -135,7 +134,7 @@ impl Replication {
         self.groups.iter().map(|(id, group)| (*id, group))
     }
 
-    /// Takes a group away; false if there is none.
+    /// Removes a group; false if there is none.
     pub fn remove_group(&mut self, id: u16) -> bool {
         self.groups.remove(&id).is_some()
     }
@@ -145,12 +144,12 @@ impl Replication {
         self.sessions.iter().map(|(id, session)| (*id, session))
     }
 
-    /// Takes a session away; false if there is none.
+    /// Removes a session; false if there is none.
     pub fn remove_session(&mut self, id: u16) -> bool {
         self.sessions.remove(&id).is_some()
     }
 
-    /// Adds those of `others` that are not there.
+    /// Adds those of `others` that do not exist here.
     pub fn add(&mut self, others: &Replication) {
         for (id, group) in &others.groups {
             self.groups.entry(*id).or_insert_with(|| group.clone());
@@ -173,7 +172,7 @@ impl Replication {
         Ok(())
     }
 
-    /// The session, if there is one.
+    /// A session, if it exists.
     pub fn session(&self, id: u16) -> Option<&Session> {
         self.sessions.get(&id)
     }
@@ -195,8 +194,8 @@ impl Replication {
     }
 }
 
-/// The groups and sessions of a device, as all its workers read them: who changes them publishes a new version, of which a worker sees
-/// all or nothing.
+/// The groups and sessions of a device, for all its workers: a change publishes a new version, which a worker reads as
+/// a whole.
 #[derive(Clone, Debug, Default)]
 pub struct SharedReplication {
     current: Arc<ArcSwap<Replication>>,
@@ -224,7 +223,8 @@ impl SharedReplication {
     }
 }
 
-/// One worker's view of groups and sessions: the current version costs one load and a comparison while nothing is published.
+/// One worker's view of groups and sessions: the current version costs one load and a comparison while nothing is
+/// published.
 #[derive(Clone, Debug)]
 pub struct ReplicationReader {
     cache: Cache<Arc<ArcSwap<Replication>>, Arc<Replication>>,
@@ -243,10 +243,11 @@ impl ReplicationReader {
         self.cache.load()
     }
 
-    /// Changes groups and sessions, for a device that has no other worker and no [control](crate::control) that changes them meanwhile.
+    /// Changes groups and sessions, for a device that has no other worker and no [control](crate::control) that changes
+    /// them meanwhile.
     ///
     /// # Errors
-    /// What `change` says; then nothing has changed.
+    /// The error of `change`; then nothing has changed.
     pub fn change<E>(
         &mut self,
         change: impl FnOnce(&mut Replication) -> Result<(), E>,

@@ -1,9 +1,9 @@
-//! Reports: one model of what was measured, and its forms for people and programs.
+//! Reports: one model of measurements, and its output formats.
 //!
-//! A [`Report`] is plain data: figures with names and units, verdicts, tables, plots, time series. Whoever measured
-//! (the laboratory, the demonstration) fills it; [`text`], [`json`], [`csv`], [`parquet`] and [`html`] write it, and know nothing of
-//! where it came from. Values are in base units (bytes, bit/s, seconds, shares of one); only the forms choose KB or %.
-//! Nothing here reads a clock or a file, so the same measurements give the same bytes.
+//! A [`Report`] is plain data: figures with names and units, verdicts, tables, plots, time series. The source of the
+//! measurements (the laboratory, the demonstration) fills it; [`text`], [`json`], [`csv`], [`parquet`] and [`html`]
+//! write it, independent of that source. Values are in base units (bytes, bit/s, seconds, shares of one); only the
+//! formats choose KB or %. Nothing here reads a clock or a file, so the same measurements result in the same bytes.
 
 pub mod csv;
 pub mod expect;
@@ -21,45 +21,45 @@ pub mod unit;
 pub use plot::{Axis, Diagram, HeatMap, Layer, Plot, Row, Timeline};
 pub use unit::Unit;
 
-/// A number that an expectation can be about: `bottleneck.queue_mean`.
+/// A number that an expectation can refer to: `bottleneck.queue_mean`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// Words with dots between, unique in a report.
     pub name: String,
-    /// The value in the base unit; NaN where there was nothing to measure.
+    /// The value in the base unit; NaN if not measured.
     pub value: f64,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
 }
 
 /// A check or an expectation, with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What was asked.
+    /// The check, or the condition.
     pub name: String,
-    /// Whether it holds.
+    /// Whether it passed.
     pub passed: bool,
-    /// It could not be judged: it neither holds nor fails.
+    /// It could not be judged: it neither passed nor failed.
     pub skipped: bool,
-    /// What was found, with the numbers; or why nothing could be.
+    /// The result, with the numbers; or why it was not judged.
     pub found: String,
 }
 
 impl Verdict {
-    /// It was judged and does not hold.
+    /// True if it was judged and failed.
     pub fn failed(&self) -> bool {
         !self.passed && !self.skipped
     }
 }
 
-/// What stands in a cell.
+/// The content of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// A word.
     Text(String),
     /// A number in the unit of its column.
     Number(f64),
-    /// Nothing to say.
+    /// Empty.
     Empty,
 }
 
@@ -113,7 +113,7 @@ impl Column {
 pub struct Table {
     /// Its heading.
     pub title: String,
-    /// What to know when reading it; may be empty.
+    /// Remarks for the reader; may be empty.
     pub note: String,
     /// Columns.
     pub columns: Vec<Column>,
@@ -122,7 +122,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The text of a cell, `-` where there is nothing.
+    /// The text of a cell, `-` if it is empty.
     pub fn shown(&self, row: usize, column: usize) -> String {
         match self.rows.get(row).and_then(|cells| cells.get(column)) {
             Some(Cell::Text(text)) => text.clone(),
@@ -140,24 +140,24 @@ impl Table {
 pub struct Series {
     /// Words with dots between, unique in a report: `queue.s1.2.3.bytes`.
     pub name: String,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
-    /// One value for each sample instant of the report; NaN where there was none.
+    /// One value for each sample instant of the report; NaN where there is none.
     pub values: Vec<f64>,
 }
 
 /// Everything that was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// What was run.
+    /// The title of the run.
     pub title: String,
-    /// What it shows, in a paragraph or two.
+    /// Its description, in a paragraph or two.
     pub about: String,
-    /// What one needs to run it again: seed, build, parameters.
+    /// The data needed to repeat the run: seed, build, parameters.
     pub facts: Vec<(String, String)>,
     /// Figures, in the order of report.
     pub figures: Vec<Figure>,
-    /// Names of figures that are about something else with another seed: they are not put together, and not compared.
+    /// Names of figures with another meaning for each seed: they are neither combined nor compared.
     pub drawn: Vec<String>,
     /// Checks, then expectations.
     pub verdicts: Vec<Verdict>,
@@ -173,7 +173,7 @@ pub struct Report {
     pub diagrams: Vec<Diagram>,
     /// Instants of the samples, in seconds.
     pub sample_times: Vec<f64>,
-    /// What was sampled.
+    /// The sampled series.
     pub series: Vec<Series>,
 }
 
@@ -199,7 +199,7 @@ impl Report {
         self.verdicts.push(Verdict { name, passed, skipped: false, found });
     }
 
-    /// Adds a verdict on what could not be judged.
+    /// Adds a verdict that could not be judged.
     pub fn skip(&mut self, name: impl Into<String>, why: impl Into<String>) {
         let (name, found) = (name.into(), why.into());
         self.verdicts.push(Verdict { name, passed: false, skipped: true, found });

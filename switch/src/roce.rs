@@ -1,15 +1,16 @@
 //! RoCE end points as state machines: notification point, reaction point, reliable and unreliable transport.
 //!
-//! * [`np`]: a congestion mark was seen; decide whether a CNP goes out. The only notification point.
+//! * [`np`]: decides whether a congestion mark causes a CNP. The only notification point.
 //! * [`rp`]: the sending rate of a queue pair: DCQCN and a fixed rate behind one small trait, and the pacer.
 //! * [`qp`]: a queue pair (RC, UC, UD): states, requester, responder, completions; [`verbs`] are its work requests.
-//! * [`endpoint`]: many queue pairs behind one port: dispatch, and who may send next.
+//! * [`endpoint`]: many queue pairs behind one port: dispatch, and the next one to send.
 //! * [`memory`]: registered regions, real or synthetic.
-//! * [`packet`], [`opcode`], [`psn`], [`aeth`]: the transport's values; [`telemetry`]: what switches said of the path.
+//! * [`packet`], [`opcode`], [`psn`], [`aeth`]: the transport's values; [`telemetry`]: the measurements of switches on
+//!   the path.
 //!
-//! Everything here is sans-I/O. Time is an argument ([`wireyard_tables::time`]), inputs and outputs
-//! are plain structs; there is no socket, no clock and no header byte but those that an acknowledgement has as its payload. `frames` and `core` turn the
-//! structs into wire bytes from the YAML layouts, and parsed headers into the structs.
+//! Everything here is sans-I/O. Time is an argument ([`wireyard_tables::time`]), inputs and outputs are plain structs;
+//! there is no socket, no clock and no header byte except those in the payload of an acknowledgement. `frames` and
+//! `core` turn the structs into wire bytes from the YAML layouts, and parsed headers into the structs.
 
 pub mod aeth;
 pub mod endpoint;

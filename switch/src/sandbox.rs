@@ -1,6 +1,6 @@
 //! A device whose ports end in memory: packet tests and traces run in it.
 //!
-//! It is the same [`Core`] as everywhere; only the media differ, and time is what the caller says.
+//! It is the same [`Core`] as everywhere; only the media differ, and time is set by the caller.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::core::{Core, DeviceError};
 use crate::ports::LinkType;
 use crate::ports::memory::{self, MemoryPort};
 
-/// Frames that a port may have under way.
+/// Most frames of a port in flight.
 const LINK_FRAMES: usize = 4096;
-/// Polls at one time, at most.
+/// Most polls at one time.
 const SETTLE_POLLS: usize = 4096;
 
 /// A device and the far ends of its ports.
@@ -24,10 +24,10 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Gives the device these ports.
+    /// Adds these ports to the device.
     ///
     /// # Errors
-    /// A port number that cannot be.
+    /// An invalid port number.
     pub fn new(mut core: Core, ports: &[(u16, LinkType)]) -> Result<Sandbox, DeviceError> {
         let mut peers = BTreeMap::new();
         for &(number, link) in ports {
@@ -39,8 +39,7 @@ impl Sandbox {
         Ok(Sandbox { core, peers })
     }
 
-    /// Sends a frame into a port and lets the device work until nothing moves. False: there is no
-    /// such port, or no memory.
+    /// Sends a frame into a port and runs the device until it is idle. False: there is no such port, or no memory.
     pub fn send(
         &mut self,
         port: u16,
@@ -53,14 +52,14 @@ impl Sandbox {
         sent
     }
 
-    /// Sends a frame into a port, for the device to find at its next poll together with others. False: there
-    /// is no such port, or no memory.
+    /// Sends a frame into a port, for the device's next poll, together with others. False: there is no such port, or no
+    /// memory.
     pub fn queue(&mut self, port: u16, frame: &[u8]) -> bool {
         let peer = self.peers.get_mut(&port);
         peer.is_some_and(|peer| peer.send_bytes(self.core.memory(), frame))
     }
 
-    /// Sends a packet from the control plane: ingress sees it on the CPU port.
+    /// Sends a packet from the control plane: ingress gets it on the CPU port.
     pub fn send_from_cpu(
         &mut self,
         frame: &[u8],
@@ -77,7 +76,7 @@ impl Sandbox {
         self.peers.contains_key(&port)
     }
 
-    /// Lets the device work until nothing moves at this time.
+    /// Runs the device until it is idle at this time.
     pub fn run_until_idle(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) {
         // A program whose egress clones to its own port would never end.
         for _ in 0..SETTLE_POLLS {
@@ -92,13 +91,13 @@ impl Sandbox {
         }
     }
 
-    /// When the device has something to do by itself, not after `end`.
+    /// The next timer of the device, not after `end`.
     fn next_timer(&mut self, end: Time) -> Option<Time> {
         let now = self.core.time();
         self.core.next_timer().not_before(now).instant().filter(|at| *at <= end)
     }
 
-    /// Lets time go on to `end`, from one timer of the device to the next.
+    /// Advances time to `end`, from one timer of the device to the next.
     pub fn run_until(&mut self, end: Time, mut trace: Option<&mut dyn TraceSink>) {
         while let Some(at) = self.next_timer(end) {
             match &mut trace {
@@ -109,7 +108,7 @@ impl Sandbox {
         self.run_until_idle(end, trace);
     }
 
-    /// Lets time go on until the device is empty, or nothing can move any more, or `end`.
+    /// Advances time until the device is empty, or can make no more progress, or `end`.
     pub fn run_to_the_end(&mut self, end: Time, mut trace: Option<&mut dyn TraceSink>) {
         while self.core.queued() > 0
             && let Some(at) = self.next_timer(end)

@@ -1,10 +1,9 @@
-//! The ledger: where every packet went.
+//! The ledger: the account of every packet.
 //!
-//! For every ingress port, and so in total:
-//! received + generated = sent + dropped (by reason) + consumed (by reason) + queued.
-//! The core counts each event once, on the port the packet came in by; `queued` is counted in the
-//! queues themselves, so that the identity is a check and not a definition. Copies (multicast,
-//! mirror) and frames the device originates are `generated`.
+//! For every ingress port, and so in total: received + generated = sent + dropped (by reason) + consumed (by reason) +
+//! queued. The core counts each event once, on the packet's ingress port; `queued` is counted in the queues themselves,
+//! so that the identity is a check and not a definition. Copies (multicast, mirror) and frames the device originates
+//! are `generated`.
 
 mod steered;
 
@@ -16,7 +15,7 @@ pub use steered::{ControllersReport, DigestReport, RequestReport, StorageReport}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReasonIndex(pub u32);
 
-/// Names of reasons, numbered in the order in which they were first met.
+/// Names of reasons, numbered in the order of their first use.
 #[derive(Clone, Debug, Default)]
 pub struct Reasons {
     names: Vec<String>,
@@ -47,26 +46,26 @@ impl Reasons {
     }
 }
 
-/// What passes between a device and the kernel on top of it, and what of the kernel is in the tables.
+/// Packets between a device and the kernel on top of it, and the kernel's entries in the tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LinuxReport {
     /// Punted packets that the kernel received.
     pub packets_to_kernel: u64,
     /// Punted packets of a port without an interface, or whose interface was down.
     pub packets_refused_by_kernel: u64,
-    /// Punted packets that came faster than they were received.
+    /// Punted packets lost because they arrived faster than they were received.
     pub packets_lost: u64,
-    /// Packets of the kernel that were given to ports.
+    /// Packets of the kernel that were passed to ports.
     pub packets_from_kernel: u64,
     /// Packets of the kernel for which there was no packet memory or port.
     pub packets_not_sent: u64,
-    /// Times that news of routes were lost, so that all was read again.
+    /// Losses of route notifications, after which everything was read again.
     pub news_lost: u64,
     /// Times that everything was read.
     pub resyncs: u64,
     /// Updates of tables that were refused.
     pub writes_refused: u64,
-    /// Neighbours that the kernel knows.
+    /// Neighbours in the kernel's table.
     pub neighbours: u64,
     /// IPv4 prefixes in the table: routes and neighbours.
     pub routes4: u64,
@@ -82,7 +81,7 @@ pub struct LinuxReport {
     pub routes_missing: u64,
 }
 
-/// Packets of one ingress port; what every packet counts stands first.
+/// Packets of one ingress port; the counters of every packet come first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Ledger {
@@ -102,7 +101,7 @@ impl Ledger {
         add(&mut self.dropped, reason, 1);
     }
 
-    /// Books a packet that ended at the device itself.
+    /// Counts a packet that ended at the device itself.
     pub fn consume(&mut self, reason: ReasonIndex) {
         add(&mut self.consumed, reason, 1);
     }
@@ -130,7 +129,7 @@ impl Ledger {
         }
     }
 
-    /// What must be queued for the identity to hold; `None` if more left than came.
+    /// Packets that must be queued for the identity to be true; `None` if more left than arrived.
     pub fn outstanding(&self) -> Option<u64> {
         (self.received + self.generated).checked_sub(self.sent + self.dropped() + self.consumed())
     }
@@ -192,24 +191,24 @@ crate::tm::id::reasons! {
         TooManyPasses = "too_many_passes",
         /// Dropped: copies of copies beyond the budget of the received packet.
         TooManyCopies = "too_many_copies",
-        /// Dropped: the egress port could not take it (its own counters say why).
+        /// Dropped: the egress port had no room for it (its own counters have the reason).
         TxFull = "tx_full",
         /// Consumed: PAUSE or PFC, which ends at the port (IEEE 802.3 clause 31).
         MacControl = "mac_control",
         /// Consumed: sent to the CPU port by `std.egress_port`.
         ToCpu = "to_cpu",
-        /// Consumed, not obeyed: a MAC control frame of a wrong length.
+        /// Consumed and ignored: a MAC control frame of a wrong length.
         MacControlLength = "mac_control_length",
-        /// Consumed, not obeyed: a MAC control frame to another address than 01:80:c2:00:00:01.
+        /// Consumed and ignored: a MAC control frame to another address than 01:80:c2:00:00:01.
         MacControlAddress = "mac_control_address",
-        /// Consumed, not obeyed: a MAC control frame that is neither PAUSE nor PFC.
+        /// Consumed and ignored: a MAC control frame that is neither PAUSE nor PFC.
         MacControlOpcode = "mac_control_opcode",
-        /// Consumed, not obeyed: a PFC frame for more than eight priorities.
+        /// Consumed and ignored: a PFC frame for more than eight priorities.
         PfcVector = "pfc_vector",
-        /// Dropped: the worker of the egress port did not keep up (copies only: of other packets no more are
-        /// received).
+        /// Dropped: the worker of the egress port did not keep up (copies only: other packets are no longer received
+        /// then).
         WorkerBusy = "worker_busy",
-        /// Dropped: the egress port was removed while the packet waited for it.
+        /// Dropped: the egress port was removed while the packet was queued for it.
         PortRemoved = "port_removed",
     }
 }
@@ -231,7 +230,7 @@ pub fn device_reasons() -> Reasons {
     reasons
 }
 
-/// A ledger with names, for people and programs.
+/// A ledger with names, for output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LedgerReport {
     /// Taken from the port.
@@ -246,12 +245,12 @@ pub struct LedgerReport {
     pub consumed: Vec<(String, u64)>,
     /// In the device now.
     pub queued: u64,
-    /// Whether the identity holds.
+    /// Whether the identity is true.
     pub balanced: bool,
 }
 
 impl LedgerReport {
-    /// Names what is in a ledger; `queued` was counted in the queues.
+    /// Adds names to a ledger; `queued` was counted in the queues.
     pub fn new(ledger: &Ledger, reasons: &Reasons, queued: u64) -> LedgerReport {
         let owned = |(name, count): (&str, u64)| (name.to_owned(), count);
         LedgerReport {
@@ -275,7 +274,7 @@ impl LedgerReport {
         sum(&self.consumed)
     }
 
-    /// Adds what another worker counted on the same port.
+    /// Adds the counts of another worker for the same port.
     pub fn merge(&mut self, other: &LedgerReport) {
         self.received += other.received;
         self.generated += other.generated;

@@ -1,7 +1,8 @@
-//! Locks that a panic elsewhere does not take out of use.
+//! Locks that stay usable after a panic elsewhere.
 //!
-//! A thread that panics while it holds a lock poisons it. What is behind the locks here is replaced whole or only counted, so it is
-//! sound after such a panic too: the other threads go on with it, and the panic is reported where it happened.
+//! A thread that panics while it holds a lock poisons it. The values behind the locks here are replaced as a whole or
+//! only counted, so they are valid after such a panic too: the other threads continue with them, and the panic is
+//! reported where it happened.
 
 use std::sync::{
     Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,

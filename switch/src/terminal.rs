@@ -1,8 +1,8 @@
-//! The one writer of text for people: standard output and standard error, terminal or pipe.
+//! The only writer of text output: standard output and standard error, terminal or pipe.
 //!
-//! Names, messages and source lines come from files. What a terminal would obey in them is shown as
-//! `\u{1b}` instead. Text that has colours of its own is made by the renderer of diagnostics, which
-//! has taken everything else out, and by progress lines, which hold numbers only.
+//! Names, messages and source lines come from files. Characters in them that a terminal would interpret are shown as
+//! `\u{1b}` instead. Text with colours comes only from the renderer of diagnostics, which has removed everything else,
+//! and from progress lines, which have only numbers.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use wireyard_pipeline::diag::safe::{escape, escape_json};
 /// Writes a result to standard output.
 ///
 /// # Errors
-/// What the system says.
+/// The operating system's error.
 pub fn out(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(escape(text).as_bytes()).and_then(|()| out.flush())
@@ -20,19 +20,18 @@ pub fn out(text: &str) -> io::Result<()> {
 /// Writes JSON to standard output.
 ///
 /// # Errors
-/// What the system says.
+/// The operating system's error.
 pub fn out_json(json: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(escape_json(json).as_bytes()).and_then(|()| out.flush())
 }
 
-/// Writes a message to standard error. If it is closed, nothing is written, and the run goes on.
+/// Writes a message to standard error. If it is closed, nothing is written, and the run continues.
 pub fn err(text: &str) {
     styled(&escape(text));
 }
 
-/// Writes text that may hold colours and cursor movements of our own, and nothing of a file that was not
-/// escaped.
+/// Writes text that may have our own colours and cursor movements; text of files in it must be escaped.
 pub fn styled(text: &str) {
     let mut out = io::stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

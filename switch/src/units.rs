@@ -1,8 +1,8 @@
 //! Units of the traffic manager: bytes, cells, bit rates, probabilities, pause quanta, lengths.
 //!
-//! Each is an integer newtype, so a rate cannot be added to a size and nothing rounds by accident.
-//! Text always carries its unit ("5 KB", "100Gbit/s", "1 %"): a bare number is refused, because
-//! "KB" has meant 1000, 1024 and 1030 bytes in published simulators. Parsing is in `units/parse.rs`.
+//! Each is an integer newtype, so a rate cannot be added to a size and nothing is rounded by accident. Text always
+//! carries its unit ("5 KB", "100Gbit/s", "1 %"): a bare number is refused, because "KB" has meant 1000, 1024 and 1030
+//! bytes in published simulators. Parsing is in `units/parse.rs`.
 
 use std::fmt;
 
@@ -121,18 +121,18 @@ impl BitsPerSec {
         self.0.get()
     }
 
-    /// The time `bytes` take at this rate, rounded up.
+    /// The time of `bytes` at this rate, rounded up.
     pub fn time_for(self, bytes: Bytes) -> Span {
         self.time_for_bits(u128::from(bytes.0) * 8)
     }
 
-    /// The time `bits` take at this rate, rounded up; saturates.
+    /// The time of `bits` at this rate, rounded up; saturates.
     pub fn time_for_bits(self, bits: u128) -> Span {
         let ps = (bits * u128::from(PS_PER_SECOND)).div_ceil(u128::from(self.get()));
         Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 
-    /// The bytes that pass in `span`, rounded up; saturates.
+    /// The bytes transmitted in `span`, rounded up; saturates.
     pub fn bytes_in(self, span: Span) -> Bytes {
         let bits = u128::from(span.as_ps()) * u128::from(self.get());
         let bytes = bits.div_ceil(8 * u128::from(PS_PER_SECOND));
@@ -223,7 +223,7 @@ impl Length {
     }
 }
 
-/// A span of time that is written with its unit ("200 ms", "55us").
+/// A span of time written with its unit ("200 ms", "55us").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interval(Span);
 

@@ -1,9 +1,9 @@
 //! The page of a running switch (`run --http`): ports, queues, the program's graphs and tables in a browser.
 //!
-//! A page, its style and scripts, all inside the binary, and JSON below `/api/` that the scripts poll; `programs/web.md` lists it. It reads
-//! only, over the control handle: what belongs to workers is a question between two bursts, asked once for all clients in a while; the rest is
-//! read by this server's own threads, in parts that are bounded. Limits on connections, and which requests are refused, are
-//! those of [`crate::live::http`].
+//! A page, its style and scripts, all inside the binary, and JSON below `/api/` that the scripts poll;
+//! `programs/web.md` lists it. It only reads, through the control handle: data of the workers is requested between two
+//! bursts, once in a while for all clients; the rest is read by this server's own threads, in bounded parts. Limits on
+//! connections, and the refusal of requests, are those of [`crate::live::http`].
 
 mod api;
 mod files;
@@ -27,15 +27,15 @@ use parameters::Parameters;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-/// How long an answer of the workers serves all clients.
+/// Age up to which an answer of the workers is reused for all clients.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
 /// The page of one switch.
 struct Web {
     control: Control,
-    /// What the switch is called.
+    /// Name of the switch.
     name: String,
-    /// The last document of what is counted, and until when it serves.
+    /// The last document of counters, and its time of expiry.
     live: tokio::sync::Mutex<Option<(Instant, Bytes)>>,
     graphs: Mutex<graphs::Graphs>,
     /// One reader of tables at a time.
@@ -45,7 +45,7 @@ struct Web {
 /// Serves the page of a switch of this name from a thread of its own, until the process ends.
 ///
 /// # Errors
-/// The thread cannot be made.
+/// The thread cannot be created.
 pub fn serve(bound: Bound, control: Control, name: &str) -> std::result::Result<(), ServeError> {
     let site = Web {
         control,
@@ -67,7 +67,7 @@ impl Web {
 }
 
 impl Shared {
-    /// A document that is made by another thread, as it may wait for a worker.
+    /// A document that another thread makes, as it may wait for a worker.
     async fn made(
         &self,
         make: impl FnOnce(&Web) -> Result<Value> + Send + 'static,
@@ -78,7 +78,7 @@ impl Shared {
         Ok(value.to_string().into())
     }
 
-    /// What was counted: made anew where the last is too old. That takes half of a processor's time at most.
+    /// The counters, made anew if the last ones are too old. That takes at most half of a processor's time.
     async fn live(&self) -> Result<Bytes> {
         let mut last = self.0.live.lock().await;
         if let Some((until, document)) = &*last
@@ -93,14 +93,15 @@ impl Shared {
         Ok(document)
     }
 
-    /// The same for what reads the program, tables and arrays: of all clients one after the other, with half of a processor's time at most.
+    /// The same for reads of the program, tables and arrays: one client after the other, with at most half of a
+    /// processor's time.
     async fn read(
         &self,
         make: impl FnOnce(&Web) -> Result<Value> + Send + 'static,
     ) -> Result<Bytes> {
         let permit = Arc::clone(&self.0.readers).acquire_owned().await;
         let permit = permit.map_err(|error| ControlError::Internal(error.to_string()))?;
-        // The work goes on where a connection ends, and so does its permit.
+        // The work continues when a connection ends, and keeps its permit.
         let make = move |web: &Web| {
             let began = Instant::now();
             let document = make(web);

@@ -1,8 +1,8 @@
-//! Actions with their data by slot, where many entries say the same.
+//! Actions with their data by slot, where many entries share one call.
 //!
-//! Ten thousand routes lead to sixty next hops: a record for each route would fill the cache with copies, and what
-//! a lookup costs is its last access that misses. So each different call is kept once, and a slot has the number of
-//! its record. A short record is not worth the detour and is kept by slot, as [`crate::flat::Records`] does.
+//! Ten thousand routes lead to sixty next hops: a record for each route would fill the cache with copies, and a lookup
+//! costs what its last cache miss costs. So each different call is kept once, and a slot has the number of its record.
+//! For a short record the indirection does not pay: it is stored by slot, as [`crate::flat::Records`] does.
 //!
 //! This is the engine's copy, made for lookups. What the control plane reads back is in [`crate::store`].
 
@@ -11,22 +11,22 @@ use hashbrown::HashTable;
 use crate::flat::Records;
 use crate::hash::{Seed, hash};
 
-/// Records of at least so many words are shared: half a cache line.
+/// Records of at least this many words are shared: half a cache line.
 const SHARED_WORDS: usize = 4;
 
-/// See the module. A call is `[action, data...]`.
+/// The module's structure. A call is `[action, data...]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Calls {
     records: Records,
     pool: Option<Pool>,
 }
 
-/// Which slots share which records.
+/// The assignment of slots to shared records.
 #[derive(Clone, Debug, Default)]
 struct Pool {
     /// Record by slot; [`NONE`] without an entry.
     numbers: Vec<u32>,
-    /// Slots that have a record, by record.
+    /// Number of slots that refer to each record.
     users: Vec<u32>,
     /// Records without users.
     free: Vec<u32>,
@@ -41,7 +41,7 @@ fn hash_of(call: &[u64]) -> u64 {
 }
 
 impl Calls {
-    /// Without sharing where a record has to be found by slot.
+    /// `may_share` is false where a record must be found by slot.
     pub(crate) fn new(data_words: usize, may_share: bool) -> Calls {
         let records = Records::new(data_words);
         let shares = may_share && records.stride() >= SHARED_WORDS;
@@ -57,7 +57,7 @@ impl Calls {
         self.pool.is_some()
     }
 
-    /// The record of a slot.
+    /// The number of a slot's record.
     #[inline(always)]
     pub(crate) fn number(&self, slot: u32) -> u32 {
         match &self.pool {
@@ -71,7 +71,7 @@ impl Calls {
         self.records.get(self.number(slot))
     }
 
-    /// An entry comes, or gets another call.
+    /// Sets the call of a slot: of a new entry, or in place of the old call.
     pub(crate) fn set(&mut self, slot: u32, call: &[u64]) {
         let Some(pool) = &mut self.pool else { return self.records.set(slot, call) };
         if pool.numbers.len() <= slot as usize {
@@ -95,7 +95,7 @@ impl Calls {
         self.release(old);
     }
 
-    /// An entry goes.
+    /// Removes the call of a slot.
     pub(crate) fn remove(&mut self, slot: u32) {
         let number = self.pool.as_mut().and_then(|pool| pool.numbers.get_mut(slot as usize));
         let old = number.map_or(NONE, |number| std::mem::replace(number, NONE));

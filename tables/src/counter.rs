@@ -46,8 +46,8 @@ impl CounterArray {
         self.lanes.len()
     }
 
-    /// Counts a packet. Only one thread at a time may use a lane: two would lose counts (and nothing
-    /// worse). An index or lane that does not exist is ignored.
+    /// Counts a packet. Only one thread at a time may use a lane: two would lose counts , without undefined behaviour.
+    /// An index or lane that does not exist is ignored.
     #[inline(always)]
     pub fn add(&self, lane: usize, index: usize, bytes: u64) {
         let Some(pair) = self.lanes.get(lane).and_then(|l| l.get(2 * index..2 * index + 2)) else {
@@ -57,7 +57,7 @@ impl CounterArray {
         pair[1].store(pair[1].load(Relaxed).wrapping_add(bytes), Relaxed);
     }
 
-    /// The words of a lane, for code that counts by itself.
+    /// The words of a lane, for generated code that counts without a call.
     pub fn lane_ptr(&self, lane: usize) -> Option<*const AtomicU64> {
         self.lanes.get(lane).map(|lane| lane.as_ptr())
     }

@@ -12,8 +12,8 @@ pub struct TableId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProfileId(pub u32);
 
-/// The place of an entry in side arrays (counters, meters, last hit): below the table's capacity,
-/// the same for the whole life of the entry, used again after it.
+/// The index of an entry in side arrays (counters, meters, last hit): below the table's capacity, the same for the
+/// whole life of the entry, reused afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
@@ -23,22 +23,21 @@ pub const MAX_CAPACITY: u32 = 1 << 24;
 /// The entry that a key matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit<'a> {
-    /// Its place in side arrays.
+    /// Its index in side arrays.
     pub slot: Slot,
-    /// Its action. For a table with an action profile this is 0 and means nothing until
-    /// [`crate::Snapshot::select`].
+    /// Its action. For a table with an action profile this is 0 until it is resolved by [`crate::Snapshot::select`].
     pub action: u32,
     /// Its action data, padded to the table's `data_words`.
     pub data: &'a [u64],
 }
 
-/// An action as entries name it. What the id means is the caller's business.
+/// An action as entries name it. The caller defines what the id stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionSpec {
     /// Id in entries and hits.
     pub id: u32,
-    /// For messages; part of the shape that must be equal to keep entries over a program swap, so a
-    /// caller who cares puts the parameter widths in as well.
+    /// For messages. Also part of the shape that must be equal to keep entries over a program swap: a caller whose
+    /// parameters have widths includes them.
     pub name: String,
     /// Words of action data.
     pub data_words: usize,
@@ -53,7 +52,7 @@ pub struct ActionCall {
     pub data: Vec<u64>,
 }
 
-/// What an entry does when it is hit.
+/// The action of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Runs an action.
@@ -72,12 +71,13 @@ pub struct Entry {
     /// Higher wins; among equals the entry that was inserted first. 1 or more where a field is
     /// ternary, range or optional; 0 elsewhere.
     pub priority: u32,
-    /// What to do.
+    /// Its action.
     pub target: Target,
-    /// Idle after this long without a hit, which [`crate::Tables::newly_idle`] reports and [`crate::Tables::age_out`] removes; `None` for never.
+    /// Idle after this span without a hit, which [`crate::Tables::newly_idle`] reports and [`crate::Tables::age_out`]
+    /// removes; `None` for never.
     pub idle_timeout: Option<Span>,
-    /// Rates of its meter, where the table has them; `None` colours everything green, and in [`Update::Modify`] leaves the
-    /// meter as it is.
+    /// Rates of its meter, where the table has them; `None` colours everything green, and in [`Update::Modify`] leaves
+    /// the meter as it is.
     pub meter: Option<MeterConfig>,
 }
 
@@ -106,7 +106,7 @@ pub struct TableSpec {
     pub capacity: u32,
     /// Actions that entries and the default may use.
     pub actions: Vec<ActionSpec>,
-    /// What a miss does.
+    /// The action of a miss.
     pub default: ActionCall,
     /// The default action cannot be changed.
     pub const_default: bool,
@@ -180,13 +180,14 @@ pub struct GroupMember {
     pub weight: u32,
 }
 
-/// One change. A batch of them is done as a whole or not at all.
+/// One change. A batch of them is applied as a whole or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
     /// A new entry.
     Insert(TableId, Entry),
-    /// A new action and timeout for an entry, found by its matches and priority, and new rates where it has some: then the
-    /// buckets of its meter are full. Its slot, age among equals, counters, and without rates its meter, stay.
+    /// A new action and timeout for an entry, found by its matches and priority, and new rates if it has any, which
+    /// fill the buckets of its meter. It keeps its slot, its age among equals, its counters, and without new rates its
+    /// meter.
     Modify(TableId, Entry),
     /// Removes an entry, found by its matches and priority.
     Delete(TableId, Vec<Match>, u32),
@@ -196,7 +197,7 @@ pub enum Update {
     InsertMember(ProfileId, u32, ActionCall),
     /// A new action for a member.
     ModifyMember(ProfileId, u32, ActionCall),
-    /// Removes a member that nothing refers to.
+    /// Removes a member without references.
     DeleteMember(ProfileId, u32),
     /// A new group.
     InsertGroup(ProfileId, u32, Vec<GroupMember>),
@@ -206,7 +207,7 @@ pub enum Update {
     DeleteGroup(ProfileId, u32),
 }
 
-/// The group of an entry that went with it, and the members of the group.
+/// An entry's own group that was removed with it, and the group's members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {
     /// The group.
@@ -215,29 +216,29 @@ pub struct Released {
     pub members: Vec<u32>,
 }
 
-/// What a batch did.
+/// The result of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchOutcome {
     /// Version that readers see from now on.
     pub version: u64,
-    /// Slots of inserted entries, in the order of the batch. Direct counters, meters and last-hit
-    /// times that the table itself keeps are already reset; arrays kept elsewhere are the caller's.
+    /// Slots of inserted entries, in the order of the batch. Direct counters, meters and last-hit times in the table
+    /// are already reset; arrays outside of it are the caller's to reset.
     pub inserted: Vec<(TableId, Slot)>,
-    /// Groups of entries that went with them, by profile.
+    /// Groups that were removed with the entry that owned them, by profile.
     pub released: Vec<(ProfileId, Released)>,
 }
 
-/// What learning did.
+/// The outcome of a data-plane insert ([`crate::Reader::learn`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
     /// A new entry.
     New(Slot),
-    /// The entry existed with this action and data.
+    /// The entry already existed with this action and data.
     Refreshed(Slot),
-    /// The entry existed with another action or data, and has these now.
+    /// The entry existed with another action or data, which are replaced.
     Moved(Slot),
-    /// No room, in the table or near the place of this key, or its entry cannot be changed; nothing changed.
+    /// The table is full, the cells near this key are crowded, or its entry cannot be changed; nothing changed.
     Full,
-    /// Somebody else writes; nothing changed. The next packet of the key may learn it.
+    /// Another writer holds the lock; nothing changed. The next packet of the key may learn it.
     Busy,
 }

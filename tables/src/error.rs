@@ -1,5 +1,4 @@
-//! What can be wrong with a table's declaration, with an entry, and with a batch; every message says
-//! what was found and what would work.
+//! Errors in a table's declaration, in an entry and in a batch; every message has what was found and what would work.
 
 use thiserror::Error;
 
@@ -36,7 +35,7 @@ pub enum SpecError {
     /// Capacity 0 or above the limit.
     #[error("size {capacity} is not possible; use 1 to {MAX_CAPACITY}")]
     Capacity {
-        /// The capacity asked for.
+        /// The declared capacity.
         capacity: u32,
     },
     /// The default action or a declared entry is wrong.
@@ -44,7 +43,7 @@ pub enum SpecError {
     Entry {
         /// Index among the declared entries; `None` for the default action.
         entry: Option<usize>,
-        /// What is wrong.
+        /// The error.
         error: EntryError,
     },
     /// The table names an action profile that does not exist.
@@ -61,7 +60,7 @@ pub enum SpecError {
 pub struct BuildError {
     /// Name of the table or profile.
     pub name: String,
-    /// What is wrong with it.
+    /// The error.
     pub error: SpecError,
 }
 
@@ -101,14 +100,14 @@ pub enum EntryError {
         /// Fields of the table.
         expected: usize,
     },
-    /// What the entry asks of one field cannot be.
+    /// A match that does not suit its field.
     #[error("field '{name}': {error}")]
     Field {
         /// Index of the field.
         field: usize,
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The error.
         error: Box<FieldError>,
     },
     /// Priority 0 where entries can overlap.
@@ -127,7 +126,7 @@ pub enum EntryError {
     UnknownAction {
         /// The action id found.
         action: u32,
-        /// Ids the table takes.
+        /// Ids that the table allows.
         allowed: Vec<u32>,
     },
     /// Wrong number of words of action data.
@@ -152,10 +151,10 @@ pub enum EntryError {
     /// Rates for an entry of a table without meters.
     #[error("the entries of this table have no meters; leave the rates out")]
     MeterNotSupported,
-    /// Rates that mean nothing.
+    /// Invalid rates.
     #[error("{0}")]
     Meter(MeterError),
-    /// Members, groups or a learnt key do not exist or do not fit the table.
+    /// The table or the key is not fit for learning: see [`crate::Reader::learn`].
     #[error("only an exact table without action profile learns, from a key of its own width")]
     NotLearnable,
     /// A group or entry refers to a member that does not exist.
@@ -164,15 +163,15 @@ pub enum EntryError {
     /// An entry refers to a group that does not exist.
     #[error("there is no group {0}; insert it first")]
     NoSuchGroup(u32),
-    /// An entry refers to a member or group of another entry.
+    /// An entry refers to a member or group that belongs to another entry.
     #[error("{0} belongs to another entry, which was given its actions itself")]
     Owned(u32),
-    /// An action set in a profile with members and groups that have a name.
+    /// An action set in a profile that has named members or groups.
     #[error(
         "its profile has members or groups: delete them before entries get action sets, or name them in the entry"
     )]
     Named,
-    /// A member or group in a profile of which entries have action sets.
+    /// A named member or group in a profile whose entries have action sets.
     #[error(
         "its entries have action sets: delete these before its profile gets members, or give the entry a set"
     )]
@@ -247,7 +246,7 @@ pub struct BatchError {
     pub index: usize,
     /// Name of the table or profile; empty if there is no such table.
     pub name: String,
-    /// What is wrong with it.
+    /// The error.
     pub error: EntryError,
 }
 

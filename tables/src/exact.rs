@@ -5,9 +5,9 @@
 //! cache line. When a cell would outgrow a line, the data moves to a record by slot and a hit costs
 //! at least two lines.
 //!
-//! A key's probe starts at an even cell, and cells are examined in pairs without a branch between the
-//! two: what a lookup costs beyond its memory accesses is mispredicted branches, and a pair holds the
-//! entry nearly always, so that there is one branch and it is predicted.
+//! A key's probe starts at an even cell, and cells are examined in pairs without a branch between the two: beyond its
+//! memory accesses a lookup costs its mispredicted branches, and a pair contains the entry nearly always, so that there
+//! is one branch and it is predicted.
 //!
 //! The table doubles beyond one half of occupancy, so its size follows the number of entries, not the
 //! declared capacity, and a large but nearly empty table stays in the cache. Removal shifts the
@@ -51,8 +51,8 @@ impl CellShape {
 }
 
 const MIN_CELLS: usize = 8;
-/// Most cells in use that a key which packets bring may be put behind. At one half of occupancy n random keys have
-/// such a run with a probability of less than n * 10^-21.
+/// Longest run of cells in use behind which a key that packets bring may be inserted. At one half of occupancy n random
+/// keys have such a run with a probability of less than n * 10^-21.
 const LEARN_PROBES_MAX: usize = 256;
 
 fn shift(cells: usize) -> u32 {
@@ -150,8 +150,7 @@ impl Exact {
                 let data = cell[1 + KEY..].get(..self.shape.data_words)?;
                 return Some(Exact::hit(cell[0], data));
             }
-            // A key that is probed from the front fills the first cell before the second, and what is
-            // removed is replaced from behind.
+            // Probing from the front fills the first cell before the second, and removal fills holes from behind.
             if pair[1][0] == 0 {
                 return None;
             }
@@ -168,7 +167,7 @@ impl Exact {
         let at = self.find(hash, key)? * self.shape.stride;
         let head = self.cells.word(at);
         let data = if self.shape.inline_data {
-            // Such a cell lies within one line.
+            // Such a cell is within one line.
             let line = &self.cells.lines()[at / LINE_WORDS].0[at % LINE_WORDS..];
             &line[1 + self.shape.key_words..][..self.shape.data_words]
         } else {
@@ -197,8 +196,8 @@ impl Exact {
         at
     }
 
-    /// A new key would lie so far from where it is looked for that it is not to be learned: too many keys have nearly
-    /// the same hash. Where the table is about to double, all keys move.
+    /// Whether a new key must not be learned because its probe would be too long: too many keys have nearly the same
+    /// hash. Where the table is about to double, all keys move.
     pub(crate) fn is_crowded(&self, key: &[u64]) -> bool {
         let home = self.home(self.hash(key));
         let used = |step| self.cells.word(((home + step) & self.mask) * self.shape.stride) != 0;

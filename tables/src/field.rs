@@ -1,12 +1,12 @@
-//! Match fields: how a table declares them, and what an entry asks of one.
+//! Match fields: their declaration in a table, and the match of an entry on one field.
 
 /// Widest match field.
 pub const MAX_FIELD_BITS: u32 = 128;
 /// Most words in a key (1,024 bits).
 pub const MAX_KEY_WORDS: usize = 16;
 
-/// How a field is matched (P4-16 core.p4 and psa.p4). Fields of kind `selector` are not matched:
-/// they are hashed by the caller and reach [`crate::Snapshot::select`] as a number.
+/// How a field is matched (P4-16 core.p4 and psa.p4). Fields of kind `selector` are not matched: the caller hashes them
+/// and passes the hash to [`crate::Snapshot::select`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatchKind {
     /// All bits equal.
@@ -37,7 +37,7 @@ impl MatchKind {
         MatchKind::NAMES[self as usize]
     }
 
-    /// The kind of a name.
+    /// The kind with this name.
     pub fn named(name: &str) -> Option<MatchKind> {
         MatchKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -50,15 +50,15 @@ pub struct FieldSpec {
     pub name: String,
     /// Width, 1 to [`MAX_FIELD_BITS`].
     pub bits: u32,
-    /// How it is matched.
+    /// Its match kind.
     pub kind: MatchKind,
 }
 
-/// What an entry asks of one field.
+/// The match of an entry on one field.
 ///
-/// `Exact` is accepted for every kind (a full prefix, a full mask, a range of one value), `Any` for
-/// every kind but exact. What is stored and read back is canonical: a prefix of length 0, a zero
-/// mask and a full range are `Any`.
+/// `Exact` is accepted for every kind (a full prefix, a full mask, a range of one value), `Any` for every kind but
+/// exact. The stored form, which is read back, is canonical: a prefix of length 0, a zero mask and a full range are
+/// `Any`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
     /// All bits equal.

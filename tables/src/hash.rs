@@ -12,21 +12,21 @@
 //! One word costs one multiplication, two words cost one as well. The bucket is taken from the top bits.
 //!
 //! Both factors of every product depend on the seed, and `mix` has no absorbing element: where one factor is 0 the
-//! result still has every bit of the other. With a constant factor there would be keys that collide under
-//! every seed. It does not resist somebody who knows the seed, so a live device draws a random one
-//! ([`crate::Options::seed`]), and replay and the laboratory use a fixed one. No order derived from a
-//! hash ever reaches an output, so the seed cannot either.
+//! result still has every bit of the other. With a constant factor there would be keys that collide under every seed.
+//! It does not resist a sender that has the seed, so a live device draws a random one ([`crate::Options::seed`]), and
+//! replay and the laboratory use a fixed one. No order derived from a hash ever reaches an output, and so neither does
+//! the seed.
 
-/// What makes the hash of a table its own. The second word is odd.
+/// Makes the hash of a table its own. The second word is odd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Seed(pub [u64; 2]);
 
 impl Seed {
-    /// For what no packet chooses.
+    /// For keys that no packet chooses.
     pub(crate) const FIXED: Seed = Seed::of_table(0, u32::MAX);
 
-    /// The seed of a table, from the seed of the set and the table's place in it.
+    /// The seed of a table, from the seed of the set and the table's index in it.
     pub(crate) const fn of_table(seed: u64, table: u32) -> Seed {
         let first = scramble(seed ^ scramble(table as u64 + 1));
         Seed([first, scramble(first ^ seed) | 1])
@@ -65,7 +65,7 @@ pub fn hash(key: &[u64], seed: Seed) -> u64 {
     }
 }
 
-/// Hash of a key whose words are computed on the way (masked keys).
+/// Hash of a key whose words are computed one by one (masked keys).
 #[inline(always)]
 pub(crate) fn hash_iter(mut words: impl Iterator<Item = u64>, seed: Seed) -> u64 {
     let Seed([mut h, s1]) = seed;
@@ -106,7 +106,7 @@ mod tests {
         spread(&|n| vec![7, 9, n]);
     }
 
-    /// The constants that the second word of a pair was once combined with: such keys all hashed to 0, with every seed.
+    /// With a constant in place of the seed, keys whose second word equals it would all hash to 0, with every seed.
     #[test]
     fn no_constant_makes_keys_collide() {
         let golden_ratio = 0x9e37_79b9_7f4a_7c15;
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Not even the words of the seed absorb.
+    /// Neither do the words of the seed absorb.
     #[test]
     fn nothing_is_absorbed() {
         let seed = Seed::of_table(7, 0);

@@ -1,4 +1,4 @@
-//! When each entry was last hit. The reader writes, the owner of the table scans.
+//! When each entry was last hit. Readers write, the writer of the table scans.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -6,8 +6,8 @@ use crate::counter::atomics;
 use crate::entry::Slot;
 use crate::time::Time;
 
-/// Last-hit times by slot, in nanoseconds, as packets have them. Several workers may hit one entry; the last store wins,
-/// which is off by no more than the time between two workers' bursts.
+/// Last-hit times by slot, in nanoseconds, as packets have them. Several workers may hit one entry; the last store
+/// wins, which is off by no more than the time between two workers' bursts.
 #[derive(Debug)]
 pub struct LastHits {
     times_ns: Box<[AtomicU64]>,
@@ -18,7 +18,7 @@ impl LastHits {
         LastHits { times_ns: atomics(capacity as usize) }
     }
 
-    /// Records a hit. A part of a nanosecond counts as a whole one, so that no entry goes early.
+    /// Records a hit. Rounds up to a whole nanosecond, so that no entry expires early.
     #[inline(always)]
     pub fn touch(&self, slot: Slot, now: Time) {
         if let Some(time_ns) = self.times_ns.get(slot.0 as usize) {
@@ -32,7 +32,7 @@ impl LastHits {
         Time::from_ns(time_ns.map_or(0, |time_ns| time_ns.load(Relaxed)))
     }
 
-    /// The array, for code that records hits by itself: word `i`, in nanoseconds, belongs to slot `i`.
+    /// The array, for generated code that records hits without a call: word `i`, in nanoseconds, belongs to slot `i`.
     pub fn as_ptr(&self) -> *const AtomicU64 {
         self.times_ns.as_ptr()
     }

@@ -1,15 +1,15 @@
-//! Match fields, the layout of a key in words, and what an entry says about each field.
+//! Match fields, the layout of a key in words, and the checked match of an entry on each field.
 //!
-//! A key is a fixed number of `u64` words. Whoever reads packets gathers the fields into that form;
-//! the engines compare whole words and never see a field. [`KeyLayout`] is the contract between the
-//! two sides: each field, in order, lies above those before it in the first word that has room, so that
-//! a key has few words to hash and compare.
+//! A key is a fixed number of `u64` words. The caller that parses packets gathers the fields into that form; the
+//! engines compare whole words and have no notion of fields. [`KeyLayout`] is the contract between the two sides: each
+//! field, in order, is above those before it in the first word that has room, so that a key has few words to hash and
+//! compare.
 
 use crate::error::{FieldError, SpecError};
 pub use crate::field::{FieldSpec, MAX_FIELD_BITS, MAX_KEY_WORDS, Match, MatchKind};
 
-/// Where a field lies in the key: bits `shift..shift + bits` of word `word`; a field wider than 64
-/// bits has shift 0, its low 64 bits in `word` and the rest in the low bits of `word + 1`.
+/// The position of a field in the key: bits `shift..shift + bits` of word `word`; a field wider than 64 bits has shift
+/// 0, its low 64 bits in `word` and the rest in the low bits of `word + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// First word.
@@ -54,8 +54,8 @@ pub(crate) fn prefix_mask(bits: u32, prefix_len: u32) -> u128 {
     if prefix_len == 0 { 0 } else { ones(bits) & !(ones(bits) >> 1 >> (prefix_len - 1)) }
 }
 
-/// Where every field of a key lies. A field of at most 64 bits never crosses a word: it goes to the
-/// first word with enough bits left. A wider field takes two whole words.
+/// The position of every field of a key. A field of at most 64 bits never crosses a word: it is in the first word with
+/// enough bits left. A wider field takes two whole words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyLayout {
     places: Vec<Place>,
@@ -97,12 +97,12 @@ impl KeyLayout {
         self.words
     }
 
-    /// Where field `i` lies; `None` if there is no such field.
+    /// The position of field `i`; `None` if there is no such field.
     pub fn place(&self, i: usize) -> Option<Place> {
         self.places.get(i).copied()
     }
 
-    /// All places, in field order.
+    /// All positions, in field order.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
@@ -122,11 +122,11 @@ impl KeyLayout {
 pub enum Pattern {
     /// Values that are `value` under `mask`.
     Masked {
-        /// What the bits of the mask are.
+        /// The bits under the mask.
         value: u128,
         /// The bits that count.
         mask: u128,
-        /// How many they are.
+        /// Number of those bits.
         prefix_len: u32,
     },
     /// Values from `lo` to `hi`.
@@ -139,7 +139,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// The one form of a match of this field, which is what is read back.
+    /// The canonical match of this field, which is the form that is read back.
     pub fn as_match(self, field: &FieldSpec) -> Match {
         match (self, field.kind) {
             (Pattern::Range { lo, hi }, _) if (lo, hi) == (0, ones(field.bits)) => Match::Any,

@@ -2,32 +2,30 @@
 //!
 //! # The problem
 //!
-//! A packet processor asks its tables a few questions per packet, each in some ten nanoseconds, while
-//! a control plane changes entries, a learner in the data plane adds some, and a program is replaced.
-//! A table matches exactly, by longest prefix, by mask, range or option; it may hold a million
-//! entries; a batch of changes to several tables must be seen whole or not at all; and no reader may
-//! ever wait.
+//! A packet processor makes a few lookups per packet, each in some ten nanoseconds, while a control plane changes
+//! entries, a learner in the data plane adds some, and a program is replaced. A table matches exactly, by longest
+//! prefix, by mask, range or option; it may hold a million entries; a batch of changes to several tables must be
+//! visible whole or not at all; and no reader may wait.
 //!
 //! # The simple design
 //!
-//! A table is a list of entries that is searched from end to end. That defines what
-//! is right, and a property test holds everything else to it (`tests/oracle.rs`). The order of preference is: the longest
-//! prefix in a table with an lpm field and else only exact ones; the highest priority (higher wins) in
-//! a table with a ternary, range or optional field; and among equals the entry inserted first. An
-//! entry is its matches and its priority: inserting the same again is refused, modifying it keeps its
-//! age and its slot.
+//! A table is a list of entries that is searched from end to end. That is the definition, and a property test compares
+//! everything else with it (`tests/oracle.rs`). The order of preference is: the longest prefix in a table with an lpm
+//! field and else only exact ones; the highest priority (higher wins) in a table with a ternary, range or optional
+//! field; and among equals the entry inserted first. An entry is its matches and its priority: inserting the same again
+//! is refused, modifying it keeps its age and its slot.
 //!
 //! # What is done for speed, and what it costs
 //!
-//! * **Keys are words** ([`KeyLayout`]). Engines compare `u64`s and know no fields. Cost: whoever
-//!   gathers the key must leave no stray bits in it.
-//! * **One engine per kind of question** ([`EngineKind`]): a hash table with key and data in one cache
-//!   line, a multibit trie, a tuple space search. What each costs is said at the head of its module.
-//!   Hash table and trie are laid out so that generated code reads them without a call ([`raw`]).
-//! * **Dense slots.** An entry keeps its [`Slot`] for life, so that counters, meters and last-hit times
-//!   are arrays beside the table that no change of the table has to copy. Cost: slots are used again,
-//!   so a new entry starts by having its slot's arrays reset; freed slots rest for a while first,
-//!   because a packet in flight may still count on the old entry.
+//! * **Keys are words** ([`KeyLayout`]). Engines compare `u64`s and have no fields. Cost: the caller that gathers the
+//!   key must leave no stray bits in it.
+//! * **One engine per kind of match** ([`EngineKind`]): a hash table with key and data in one cache line, a multibit
+//!   trie, a tuple space search. What each costs is at the head of its module. Hash table and trie are laid out so that
+//!   generated code reads them without a call ([`raw`]).
+//! * **Dense slots.** An entry keeps its [`Slot`] for life, so that counters, meters and last-hit times are arrays
+//!   beside the table that no change of the table has to copy. Cost: slots are reused, so the arrays of a new entry's
+//!   slot are reset first; freed slots are kept aside for a while, because a packet in flight may still count on the
+//!   old entry.
 //! * **Two copies** of every engine, left and right. Readers have one in an `Arc`; the writer changes
 //!   the other, swaps, and repeats the changes on the first once its readers have left. Publishing is
 //!   one pointer store, whatever the size of the table. Cost: memory for both copies and a third,
@@ -37,14 +35,13 @@
 //!
 //! # Threads
 //!
-//! [`Tables`] is the handle of writers; a batch holds one lock from validation to publication, so
-//! writers are served one by one. A [`Reader`] belongs to one worker: it pins the current [`Snapshot`]
-//! per burst (one load and a comparison if nothing was published), and everything it reads until the
-//! next pin is of that version, in all tables. A worker that goes to sleep releases its pin. A worker
-//! that learns ([`Reader::learn`]) goes through the same writer and sees its own entry with its next
-//! pin. Counters have a lane per worker, meters are shared.
+//! [`Tables`] is the handle of writers; a batch holds one lock from validation to publication, so writers are served
+//! one by one. A [`Reader`] belongs to one worker: it pins the current [`Snapshot`] per burst (one load and a
+//! comparison if nothing was published), and everything it reads until the next pin is of that version, in all tables.
+//! A worker that goes to sleep releases its pin. A worker that learns ([`Reader::learn`]) uses the same writer, and its
+//! entry is visible to it from its next pin on. Counters have a lane per worker, meters are shared.
 //!
-//! Who keeps a copy of the tables elsewhere follows their changes ([`follow`]).
+//! A copy of the tables elsewhere is kept up to date by the stream of their changes ([`follow`]).
 //!
 //! Nothing here reads a clock: `now` is an argument. Nothing that depends on a hash, an address or the
 //! timing of threads reaches a caller: entries are read back oldest first, and which entry a key hits

@@ -1,6 +1,6 @@
 //! The changes of a batch to one table, in a form both copies of the engine can replay.
 
-/// What changes.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpKind {
     Insert,

@@ -6,23 +6,21 @@
 //! * a node ([`NODE`]): 256 cells, chosen by the next 8 bits;
 //! * a bucket ([`BUCKET`]): one cache line with up to three longer prefixes and the leaf for the rest.
 //!
-//! The root is an array of cells chosen by the first 16 bits. Because every prefix is pushed down into
-//! the leaves it covers, a lookup never goes back: it follows nodes to the first leaf or bucket. IPv4
-//! routes of up to 24 bits are two dependent loads, and so are lonely routes of any length: a cell with
-//! few prefixes below it is a bucket instead of a path of nodes, which keeps IPv6 shallow and a sparse
-//! table small.
+//! The root is an array of cells chosen by the first 16 bits. Because every prefix is pushed down into the leaves it
+//! covers, a lookup never goes back: it follows nodes to the first leaf or bucket. IPv4 routes of up to 24 bits are two
+//! dependent loads, and so are isolated routes of any length: a cell with few prefixes below it is a bucket instead of
+//! a path of nodes, which keeps IPv6 shallow and a sparse table small.
 //!
-//! Inserting a prefix overwrites the leaves of shorter ones below it; removing one puts the next
-//! shorter covering prefix back, which the store finds. A full bucket becomes a node; a node counts
-//! the prefixes that end in it or below and is freed with the last. A prefix of length 0 would touch
-//! the whole trie, so it is kept beside it and answers where the trie has none.
+//! Inserting a prefix overwrites the leaves of shorter ones below it; removing one puts the next shorter covering
+//! prefix back, which the store finds. A full bucket becomes a node; a node counts the prefixes that end in it or below
+//! and is freed with the last. A prefix of length 0 would touch the whole trie, so it is stored beside it and used
+//! where the trie has no leaf.
 //!
-//! Exact fields of the same key choose the trie: their words are looked up in an exact table of
-//! groups, each with a root of a single cell, so that thousands of small groups stay small.
+//! Exact fields of the same key select the trie: their words are looked up in an exact table of groups, each with a
+//! root of a single cell, so that thousands of small groups stay small.
 //!
-//! Costs: leaf pushing makes inserting a /8 after a million longer routes touch up to 1/256 of the
-//! trie; a node takes 1 KiB even if only four prefixes lie below it, and 2 KiB where records are shared
-//! ([`crate::calls`]).
+//! Costs: leaf pushing makes inserting a /8 after a million longer routes touch up to 1/256 of the trie; a node takes 1
+//! KiB even with only four prefixes below it, and 2 KiB where records are shared ([`crate::calls`]).
 
 mod unit;
 
@@ -52,8 +50,8 @@ pub(crate) struct Lpm {
     pub(crate) root_bits: u32,
     /// The root, then nodes and buckets.
     units: Vec<Unit>,
-    /// The same with numbers of shared records + 1 for leaves, if [`Calls`] has such: what generated code
-    /// reads, for which a slot would be a detour. Changes need to know whose leaf it is.
+    /// The same with numbers of shared records + 1 for leaves, if [`Calls`] has such: generated code reads these, which
+    /// saves it the step from slot to record. Changes use `units`, whose leaves identify the entry.
     numbered: Option<Vec<Unit>>,
     /// Prefixes that end in each node or below, by number of its first unit.
     counts: Vec<u32>,
@@ -77,7 +75,7 @@ struct Groups {
     roots: Exact,
 }
 
-/// The first `len` bits of `bits`, which start at the top; what precedes them has been consumed.
+/// The first `len` bits of `bits`, which start at the top; the bits before them are consumed.
 #[derive(Clone, Copy)]
 struct Prefix {
     bits: u128,
@@ -186,7 +184,7 @@ impl Lpm {
         }
     }
 
-    /// Where generated code goes on behind the root, which is small: a line of a node, or a bucket.
+    /// The memory that generated code reads behind the root, which is small: a line of a node, or a bucket.
     #[inline]
     pub(crate) fn behind_root(&self, key: &[u64]) -> Option<*const u8> {
         if self.groups.is_some() || self.place.bits > 64 {
@@ -360,7 +358,7 @@ impl Lpm {
         }
     }
 
-    /// Replaces a leaf or a bucket by a node that says the same.
+    /// Replaces a leaf or a bucket by an equivalent node.
     fn split(&mut self, at: usize, rest: u32, entries: &[(u64, u32, u32)]) {
         let old = self.cell(at);
         if old & BUCKET != 0 {
@@ -398,7 +396,7 @@ impl Lpm {
         if self.numbered.is_none() || prefix.len == 0 {
             return;
         }
-        // The leaves stay, their numbers do not.
+        // The leaves stay, the numbers of their records do not.
         let Some(root) = self.root_of(row) else { return };
         if prefix.len <= self.root_bits {
             return self.replace(prefix.covers(0, self.root_bits), slot + 1, slot + 1);
@@ -436,8 +434,8 @@ impl Lpm {
         self.drop_group_if_empty(row, root);
     }
 
-    /// Takes out a prefix that ends below the cell at `at`. A node in which no prefix is left has the
-    /// same leaf everywhere, and its own cell takes that.
+    /// Removes a prefix that ends below the cell at `at`. A node without prefixes has the same leaf everywhere, which
+    /// replaces the node in its own cell.
     fn take(&mut self, at: usize, prefix: Prefix, old: u32, new: u32) {
         let cell = self.cell(at);
         if cell & NODE != 0 {
@@ -542,7 +540,7 @@ impl Lpm {
         Some((root as usize) << UNIT_SHIFT)
     }
 
-    /// First cell of the root for a row that is there.
+    /// First cell of the root for a row that is in the table.
     fn root_of(&self, row: &[u64]) -> Option<usize> {
         let Some(groups) = &self.groups else { return Some(0) };
         let (root, _) = groups.find(&groups.key(&row[..self.words]))?;

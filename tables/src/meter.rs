@@ -72,7 +72,7 @@ impl std::fmt::Display for MeterConfig {
     }
 }
 
-/// A meter configuration that means nothing.
+/// An invalid meter configuration or index.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeterError {
@@ -84,8 +84,8 @@ pub enum MeterError {
         /// Meters in the array.
         size: usize,
     },
-    /// Both bursts of a single rate meter are 0, or one of a two rate meter's is: RFC 2697 wants at
-    /// least one of them, RFC 2698 both, above 0 (and no smaller than the largest packet).
+    /// Both bursts of a single rate meter are 0, or one of a two rate meter's is: RFC 2697 requires at least one of
+    /// them, RFC 2698 both, above 0 (and no smaller than the largest packet).
     #[error("burst 0 lets nothing through; give a burst of at least the largest packet")]
     NoBurst,
     /// The peak rate is below the committed rate (RFC 2698 section 2).
@@ -107,7 +107,7 @@ struct Bucket {
     size: u64,
 }
 
-/// Whole tokens that arrive in `dt_ps` at `rate`; `rest` carries the part below a token.
+/// Whole tokens that arrive in `dt_ps` at `rate`; `rest` has the part below a token.
 #[inline]
 fn arrived(rate: u64, dt_ps: u64, rest: &mut u64) -> u64 {
     if let Some(parts) = rate.checked_mul(dt_ps).and_then(|parts| parts.checked_add(*rest)) {
@@ -120,7 +120,7 @@ fn arrived(rate: u64, dt_ps: u64, rest: &mut u64) -> u64 {
 }
 
 impl Bucket {
-    /// Adds tokens; what does not fit is returned.
+    /// Adds tokens and returns those that do not fit.
     fn fill(&mut self, tokens: u64) -> u64 {
         let taken = tokens.min(self.size - self.tokens);
         self.tokens += taken;
@@ -229,8 +229,7 @@ impl Meter {
     }
 }
 
-/// An array of meters, direct (one per entry) or indirect. A meter without configuration colours
-/// everything as it came.
+/// An array of meters, direct (one per entry) or indirect. A meter without configuration leaves the colour as it is.
 #[derive(Debug)]
 pub struct MeterArray {
     unit: MeterUnit,

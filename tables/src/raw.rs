@@ -1,9 +1,8 @@
 //! Tables as generated code reads them: what is fixed for the life of a table, and the addresses that
 //! change from version to version.
 //!
-//! A worker asks for [`TableView::raw`] once per version that it pins and hands the addresses to the
-//! code; they are good for as long as the snapshot is pinned. Reading through them is the business,
-//! and the unsafe block, of whoever generates the code; taking them is safe.
+//! A worker calls [`TableView::raw`] once per version that it pins and passes the addresses to the code; they are valid
+//! while the snapshot is pinned. Reading through them is unsafe and up to the code generator; taking them is safe.
 //!
 //! **Exact** ([`Layout::Exact`]), with `h` the hash of [`crate::hash`] under `raw.seed`:
 //!
@@ -46,8 +45,8 @@
 //! slot = cell - 1; action, data = raw.records[slot * record_words], raw.records[.. + 1 ..]
 //! ```
 //!
-//! In a table that keeps nothing beside its entries, entries with one action and data may share a record, and then
-//! what is called slot here is the number of a record.
+//! In a table without counters, meters, timeouts and profile, entries with equal action and data may share a record,
+//! and then what is called slot here is the number of a record.
 //!
 //! **Scan** ([`Layout::Scan`]), for small tables of the other kinds; `raw.cells` is null in a version with
 //! more entries, which is one call away ([`TableView::lookup`]):
@@ -81,7 +80,7 @@ pub const BUCKET: u32 = lpm::BUCKET;
 /// Address bits that an lpm node consumes.
 pub const NODE_BITS: u32 = lpm::STRIDE;
 
-/// Slot of what stands behind the entries of a scan, and matches everything.
+/// Slot of the record behind the entries of a scan, which matches everything.
 pub const SCAN_END: u64 = crate::scan::END;
 /// Words of an entry of a scan in front of its value.
 pub const SCAN_HEAD: usize = crate::scan::HEAD;
@@ -107,14 +106,14 @@ pub enum Layout {
     },
     /// A multibit trie over one field, without exact fields beside it.
     Lpm {
-        /// Where the field lies in the key.
+        /// Position of the field in the key.
         field: Place,
         /// Address bits that the root consumes.
         root_bits: u32,
         /// Words from record to record.
         record_words: usize,
     },
-    /// A list by falling priority, where it is short. The range fields are those of
+    /// A list by falling priority, while it is short. The range fields are those of
     /// [`crate::TableShape::range_fields`].
     Scan {
         /// Words of the key.
@@ -152,7 +151,7 @@ pub struct RawTable {
 }
 
 impl TableView {
-    /// What generated code may take for constant.
+    /// The fixed part, which generated code may use as constants.
     pub fn layout(&self) -> Layout {
         match &self.engine {
             Engine::Direct(direct) => Layout::Direct { record_words: direct.records.stride() },

@@ -1,14 +1,13 @@
 //! Two copies of a value, left and right: readers have one, the writer changes the other.
 //!
-//! Publishing swaps them; nothing is copied and no reader waits. The copy that readers leave behind
-//! is brought up to date by replaying what it missed, when it is needed next. It is free once the
-//! last snapshot that holds it is dropped, which `Arc::get_mut` checks without unsafe code. The cost:
-//! memory for two copies, and every change is made twice.
+//! Publishing swaps them; nothing is copied and no reader waits. The copy that readers have left is brought up to date
+//! when it is needed next, by replaying the changes it lacks. It is free once the last snapshot that holds it is
+//! dropped, which `Arc::get_mut` checks without unsafe code. The cost: memory for two copies, and every change is made
+//! twice.
 //!
-//! The writer waits for the slowest reader, within a bound. A reader that sits on an old snapshot for
-//! longer does not stop the writer: it clones the current copy and lets the reader keep the old one.
-//! A clone is also what happens where it is cheaper than the alternative: for a value with few
-//! entries, and after a batch that changed a good part of a value.
+//! The writer waits for the slowest reader, within a bound. A reader that holds an old snapshot for longer does not
+//! block the writer: it clones the current copy and leaves the old one to the reader. It also clones where that is
+//! cheaper: for a value with few entries, and after a batch that changed a large part of a value.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use std::time::Duration;
 pub(crate) trait Replay: Clone {
     /// Changes.
     type Log: Length;
-    /// Does them; cannot fail.
+    /// Applies them; cannot fail.
     fn replay(&mut self, log: &Self::Log);
     /// Number of entries, to judge what a clone costs.
     fn size(&self) -> usize;
@@ -37,11 +36,11 @@ pub(crate) struct Replica<V: Replay> {
     pub(crate) impatient_clones: u64,
 }
 
-/// Below this many entries a clone is cheaper than giving up the processor.
+/// Below this many entries a clone is cheaper than yielding the processor.
 const SMALL: usize = 256;
 const SPINS: u32 = 64;
 const YIELDS: u32 = 256;
-/// Sleeps of [`NAP`] before a stuck reader is left alone: about 50 ms in all.
+/// Sleeps of [`NAP`] before the writer stops waiting for a stuck reader: about 50 ms in all.
 const NAPS: u32 = 500;
 const NAP: Duration = Duration::from_micros(100);
 
@@ -50,23 +49,23 @@ impl<V: Replay> Replica<V> {
         Replica { front: Arc::new(value), back: None, impatient_clones: 0 }
     }
 
-    /// The same front for a set that will not change it any more.
+    /// The same front for a set that takes no more writes.
     pub(crate) fn frozen(&self) -> Replica<V> {
         Replica { front: self.front.clone(), back: None, impatient_clones: 0 }
     }
 
-    /// What readers see.
+    /// The copy that readers have.
     pub(crate) fn front(&self) -> &Arc<V> {
         &self.front
     }
 
-    /// Makes the changes on the other copy, which becomes the front.
+    /// Applies the changes to the other copy, which becomes the front.
     pub(crate) fn publish(&mut self, log: V::Log) {
         let mut next = self.writable_back();
         match Arc::get_mut(&mut next) {
             Some(value) => value.replay(&log),
             None => {
-                // Cannot happen: writable_back hands out the only reference. Correct all the same.
+                // Cannot happen: writable_back hands out the only reference. It is correct all the same.
                 let mut value = V::clone(&next);
                 value.replay(&log);
                 next = Arc::new(value);
@@ -81,7 +80,8 @@ impl<V: Replay> Replica<V> {
         });
     }
 
-    /// Makes the changes on the front itself, where no reader has it pinned: then there is no second copy before the next change.
+    /// Applies the changes to the front itself, if no reader has it pinned: then there is no second copy before the
+    /// next change.
     pub(crate) fn publish_alone(&mut self, log: V::Log) {
         match (Arc::get_mut(&mut self.front), &self.back) {
             (Some(front), None) => front.replay(&log),

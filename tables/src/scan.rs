@@ -1,23 +1,23 @@
 //! The entries of a small ternary table as a list, best first, for generated code to compare one after
 //! the other.
 //!
-//! It stands beside the tuple space of [`crate::ternary`], which is what a lookup by call uses: the list
-//! is kept only while it is short, and then comparing some words beats hashing a key once for each mask.
-//! It holds what is matched and the slot; actions and data are in the records of the table.
+//! It is kept beside the tuple space of [`crate::ternary`], which serves lookups by call: the list is kept only while
+//! it is short, and then comparing some words beats hashing a key once for each mask. It has what is matched and the
+//! slot; actions and data are in the records of the table.
 
 use crate::key::Place;
 use crate::shape::{bound_words, bounds};
 
 /// Most entries of a list.
 pub(crate) const SCAN_MAX: usize = 16;
-/// A table that had more gets a list again when it has so few.
+/// A table that had more gets a list again at this many.
 pub(crate) const SCAN_AGAIN: usize = SCAN_MAX / 2;
 /// Words in front of what is matched: slot; priority; sequence number.
 pub(crate) const HEAD: usize = 3;
 /// The slot that ends a list.
 pub(crate) const END: u64 = u64::MAX;
 
-/// See the module.
+/// The list.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     /// `[slot] [priority] [sequence number] [value] [mask] [lo, hi - lo of every range field]`, by falling
@@ -32,7 +32,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// `ranges` says where the bounds of range fields start in a row.
+    /// `ranges`: the start of the bounds of each range field in a row, with its position.
     pub(crate) fn new(key_words: usize, ranges: &[(usize, Place)]) -> Scan {
         let mut scan = Scan {
             words: Vec::new(),
@@ -86,7 +86,7 @@ impl Scan {
         }
     }
 
-    /// True when there were too many entries and now there may be a list again.
+    /// True when there were too many entries and a list is possible again.
     pub(crate) fn is_due(&self, live: usize) -> bool {
         self.over && live <= SCAN_AGAIN && self.ranges.iter().all(|(_, p)| bound_words(*p) == 1)
     }

@@ -5,14 +5,15 @@
 //! declaration, each as often as its weight. The hash comes from the caller. Changing one member of a
 //! group keeps all other buckets; adding or removing one moves flows, as plain ECMP does.
 //!
-//! Devices behind each other that hash alike would all choose alike: what the first one sends to the second has one remainder, and the second
-//! uses one of its ways. So a device can have a seed that its hashes are scrambled with (SAI calls it SAI_SWITCH_ATTR_ECMP_DEFAULT_HASH_SEED).
+//! Consecutive devices with the same hash would choose alike: the packets that the first one sends to the second have
+//! one remainder, and the second uses only one of its paths. So a device can have a seed that scrambles its hashes (SAI
+//! calls it SAI_SWITCH_ATTR_ECMP_DEFAULT_HASH_SEED).
 //!
 //! Members and groups are published in the same snapshot as the tables that point to them.
 //!
-//! Groups from [`FIRST_OWNED_ID`] on belong to the one entry that points to them: such a group goes with its last reference, and so do its
-//! members, which are numbered behind it. A profile has these, or members and groups that are named by whoever wrote them
-//! (P4Runtime specification 1.5, "One Shot Action Selector Programming").
+//! Groups from [`FIRST_OWNED_ID`] on belong to the one entry that points to them: such a group is removed with its last
+//! reference, and so are its members, which are numbered behind it. A profile has these, or members and groups with ids
+//! given by the client (P4Runtime specification 1.5, "One Shot Action Selector Programming").
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -74,7 +75,7 @@ impl ProfileView {
         self.data_words
     }
 
-    /// Action and data that an entry's data word `target` leads to.
+    /// Action and data of the data word `target` of an entry.
     #[inline]
     pub fn choose(&self, target: u64, hash: u64) -> (u32, &[u64]) {
         let index = target as u32;
@@ -153,8 +154,7 @@ struct Group {
     members: Vec<GroupMember>,
 }
 
-/// Dense indices of members or groups, what they stand for and how often they are referred to. The
-/// last freed is used first.
+/// Dense indices of members or groups: their ids and reference counts. The last freed is used first.
 #[derive(Debug, Default)]
 struct Indices {
     ids: Vec<u32>,
@@ -173,7 +173,7 @@ impl Indices {
         index
     }
 
-    /// Undoes that an index became free, which may have stood for something else since.
+    /// Undoes the freeing of an index, which may have got another id since.
     fn take_back(&mut self, index: u32, id: u32) {
         self.free.pop();
         self.ids[index as usize] = id;
@@ -192,7 +192,7 @@ impl Indices {
     }
 }
 
-/// What a change replaced.
+/// The state before a change.
 #[derive(Debug)]
 pub(crate) enum ProfileUndo {
     Member { id: u32, was: Option<MemberWas> },
@@ -220,7 +220,7 @@ pub(crate) struct ProfileWriter {
 }
 
 impl ProfileWriter {
-    /// What stays behind when the profile moves to another program: the view, closed for writes.
+    /// What remains when the profile moves to another program: the view, closed for writes.
     pub(crate) fn frozen(&self) -> ProfileWriter {
         ProfileWriter {
             spec: self.spec.clone(),
@@ -282,7 +282,7 @@ impl ProfileWriter {
         }
     }
 
-    /// Refuses an entry that points to what belongs to another one; `old` is the data word that it had.
+    /// Refuses an entry that points to a group or member of another entry; `old` is its data word before.
     pub(crate) fn check_owner(&self, word: u64, old: Option<u64>) -> Result<(), EntryError> {
         match self.target_of(word) {
             Target::Group(id) if id >= FIRST_OWNED_ID && old != Some(word) => {
@@ -293,7 +293,7 @@ impl ProfileWriter {
         }
     }
 
-    /// Refuses members and groups of an entry beside those of a controller.
+    /// Refuses to mix members and groups that belong to entries with those that a controller numbered.
     fn check_mixed(&self, id: u32) -> Result<(), EntryError> {
         match self.numbers() {
             Some(used) if id >= FIRST_OWNED_ID && *used.start() < FIRST_OWNED_ID => {
@@ -306,7 +306,7 @@ impl ProfileWriter {
         }
     }
 
-    /// A reference has gone: a group of an entry goes with it, with its members.
+    /// Drops a reference: an entry's own group is removed with it, with its members.
     pub(crate) fn release(&mut self, word: u64) -> Option<(Released, Vec<ProfileUndo>)> {
         let index = word as u32;
         let group = *self.group_indices.ids.get(index as usize).filter(|_| word & GROUP != 0)?;
@@ -461,7 +461,7 @@ impl ProfileWriter {
         self.members.iter().map(|(id, member)| (*id, &member.call))
     }
 
-    /// The least and the greatest number that a member or group has.
+    /// The least and the greatest id of a member or group; `None` where there is neither.
     pub(crate) fn numbers(&self) -> Option<RangeInclusive<u32>> {
         let members = self.members.first_key_value().zip(self.members.last_key_value());
         let groups = self.groups.first_key_value().zip(self.groups.last_key_value());

@@ -95,7 +95,7 @@ impl TableShape {
         &self.spec
     }
 
-    /// Where the fields lie in a key.
+    /// The positions of the fields in a key.
     pub fn layout(&self) -> &KeyLayout {
         &self.layout
     }
@@ -223,7 +223,7 @@ impl TableShape {
     }
 }
 
-/// The action is allowed and has the right amount of data.
+/// Checks that the action is allowed and has the right amount of data.
 pub(crate) fn check_call(
     actions: &[crate::entry::ActionSpec],
     call: &ActionCall,

@@ -1,9 +1,8 @@
-//! How much memory a table takes when it is full: known from its declaration, before there is any.
+//! The memory that a full table takes, computed from its declaration alone.
 //!
-//! Counters, meters and times of last hits are there from the start; entries come with use, and twice:
-//! readers have one copy of the engine while the other is changed. The record of the control plane
-//! comes once. What a trie or a tuple space takes depends on the entries, so those are the usual
-//! amounts, rounded up, and not a bound.
+//! Counters, meters and times of last hits are allocated at the start; entries with use, and twice: readers have one
+//! copy of the engine while the other is changed. The record of the control plane exists once. The size of a trie or a
+//! tuple space depends on the entries, so those are typical amounts, rounded up, and not a bound.
 
 use crate::direct::Direct;
 use crate::entry::{ProfileSpec, TableId, TableSpec};
@@ -13,11 +12,10 @@ use crate::shape::{EngineKind, TableShape};
 
 /// Bytes of a word.
 const WORD: u64 = 8;
-/// Bytes that a prefix takes of a trie: its part of a bucket or of a node and its copy with numbers.
+/// Bytes per prefix in a trie: its part of a bucket or of a node and its copy with numbers.
 const PREFIX_BYTES: u64 = 128;
 
-/// Bytes of a table with all the entries that it has room for, counted by so many workers. A declaration that is
-/// wrong takes nothing.
+/// Bytes of a table that is full, with counters for `lanes` workers. 0 for an invalid declaration.
 pub fn table_bytes(spec: &TableSpec, lanes: usize) -> u64 {
     let Ok(shape) = TableShape::new(spec, TableId(0), 0) else { return 0 };
     let (words, data) = (shape.layout.words() as u64, shape.data_words as u64);

@@ -1,8 +1,8 @@
-//! The control plane's own record of a table: the truth that both copies of the engine follow.
+//! The control plane's own record of a table: the reference for both copies of the engine.
 //!
-//! It keeps every entry's row, call, timeout and sequence number by slot, and an index from row to
-//! slot. Everything that can be refused is refused here, before an engine sees it, and every change
-//! can be undone, which is how a batch that fails half-way leaves no trace.
+//! It keeps every entry's row, call, timeout and sequence number by slot, and an index from row to slot. Every refusal
+//! happens here, before a change reaches an engine, and every change can be undone, so that a batch that fails half-way
+//! has no effect.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::hash::hash;
 use crate::key::prefix_mask;
 use crate::shape::{EngineKind, TableShape};
 
-/// Freed slots rest until this many wait, as long as unused ones are left: a reader that still
-/// counts a hit on a removed entry should not count it on the slot's next owner.
+/// Freed slots are not reused until this many are free, while unused ones are left: a reader that still counts a hit on
+/// a removed entry should not count it for the slot's next entry.
 const RESTING_SLOTS: usize = 256;
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Store {
     by_len: Vec<u32>,
 }
 
-/// An entry taken out, so that it can be put back.
+/// A removed entry, with all that is needed to restore it.
 #[derive(Debug)]
 pub(crate) struct Removed {
     pub(crate) slot: u32,
@@ -45,7 +45,7 @@ pub(crate) struct Removed {
     timeout_ps: u64,
 }
 
-/// Where a new entry's slot came from.
+/// The origin of a new entry's slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inserted {
     pub(crate) slot: u32,

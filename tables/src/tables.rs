@@ -24,18 +24,18 @@ use crate::time::Time;
 use crate::view::TableView;
 use write::{Publish, Writer};
 
-/// Some entries of a table, and the slot to go on with.
+/// Some entries of a table, and the slot to continue from.
 pub type EntriesPart = (Vec<(Slot, Entry)>, Option<Slot>);
 
-/// How a set of tables is built.
+/// Options of a set of tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Seed of all key hashes. Fixed for replay and the laboratory, random for a live device, so that
-    /// no sender can choose keys that collide.
+    /// Seed of all key hashes. Fixed for replay and the laboratory, random for a live device, so that a sender cannot
+    /// choose keys that collide.
     pub seed: u64,
-    /// Seed of choices in groups; 0: the hash of the program chooses as it is.
+    /// Seed of choices in groups; 0: the hash is used unchanged.
     pub selector_seed: u64,
-    /// Workers that count: lanes of every direct counter.
+    /// Number of workers: lanes of every direct counter.
     pub lanes: usize,
     /// When the idle time of declared entries starts.
     pub now: Time,
@@ -94,10 +94,10 @@ pub(crate) struct Shared {
     pub(crate) writer: Mutex<Writer>,
 }
 
-/// How often a learner tries to get the write lock.
+/// Attempts of a learner to get the write lock.
 const LOOKS_MAX: u32 = 256;
 
-/// The tables of a program. A handle: clones mean the same tables.
+/// The tables of a program. A handle: clones share the tables.
 #[derive(Clone, Debug)]
 pub struct Tables {
     pub(crate) shared: Arc<Shared>,
@@ -133,14 +133,13 @@ impl Tables {
         Ok((new, kept))
     }
 
-    /// Takes over what is in the tables of a program that this one replaces. Tables whose name, fields, actions,
-    /// capacity, side arrays and counter lanes are the same move over with their entries, counters, meters and
-    /// last-hit times, in the place of what was in them here. Tables with an action profile
-    /// move if the profile is the same and moves with them. Readers of the old set keep what they
-    /// see; writes to moved tables through the old set are refused with [`EntryError::Moved`], and followers of its changes
-    /// get their end.
+    /// Takes over the contents of the tables of a program that this one replaces. Tables whose name, fields, actions,
+    /// capacity, side arrays and counter lanes are the same move over with their entries, counters, meters and last-hit
+    /// times, which replace the contents here. Tables with an action profile move if the profile is the same and moves
+    /// with them. Readers of the old set keep their snapshot; writes to moved tables through the old set are refused
+    /// with [`EntryError::Moved`], and followers of its changes get [`follow::FollowError::Ended`].
     ///
-    /// Returns the tables that moved. Nobody may read this set yet.
+    /// Returns the tables that moved. This set must not have readers yet.
     pub fn adopt(&self, old: &Tables) -> Vec<TableId> {
         let mut writer = self.writer();
         let moved = writer.adopt(&mut old.writer());
@@ -158,14 +157,14 @@ impl Tables {
         Tables { shared: Arc::new(Shared { current, writer: Mutex::new(writer) }) }
     }
 
-    /// A panic while writing would be a defect of this crate; the store is then as the last finished
-    /// step left it, and refusing all later writes would not help.
+    /// Ignores poisoning: a panic while writing would be a defect of this crate; the store has then the state of the
+    /// last finished step, and refusing all later writes would not help.
     pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
         self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same for a caller that forwards packets, who does not wait for a batch that is being written, nor for a thread that the system took the
-    /// processor from meanwhile: `None` after some microseconds, which another learner needs at most.
+    /// The same for a caller that forwards packets and must not wait for a batch, nor for a writer that the system has
+    /// preempted: `None` after some microseconds, the longest time that another learner takes.
     fn writer_soon(&self) -> Option<MutexGuard<'_, Writer>> {
         for _ in 0..LOOKS_MAX {
             match self.shared.writer.try_lock() {
@@ -182,8 +181,8 @@ impl Tables {
         Reader::new(self.clone())
     }
 
-    /// The current version, for callers off the forwarding path. Do not hold it: a writer that needs
-    /// the copy it holds waits a while and then clones.
+    /// The current version, for callers off the forwarding path. Drop it soon: a writer that needs the copy it holds
+    /// waits a while and then clones.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shared.current.load_full()
     }
@@ -195,8 +194,8 @@ impl Tables {
         Some(TableId(at as u32))
     }
 
-    /// Makes all changes, in order, and publishes them as one version; or makes none. Later updates
-    /// see earlier ones of the same batch.
+    /// Applies all changes, in order, and publishes them as one version; or applies none. Later updates see earlier
+    /// ones of the same batch.
     ///
     /// # Errors
     /// The first update that cannot be done; nothing has changed.
@@ -204,8 +203,8 @@ impl Tables {
         self.write(&mut self.writer(), updates, now)
     }
 
-    /// Like [`Tables::batch`], for tables that are being filled and that are not read yet: where no reader has pinned a version,
-    /// changes are made once and there is no second copy of a table, which the first change afterwards makes.
+    /// Like [`Tables::batch`], for tables that are being filled and that are not read yet: where no reader has pinned a
+    /// version, changes are applied once and no second copy of a table is made before the first change afterwards.
     ///
     /// # Errors
     /// As [`Tables::batch`].
@@ -232,7 +231,7 @@ impl Tables {
         Ok(outcome)
     }
 
-    /// Inserts an entry, or modifies the one that another worker learnt in the meantime.
+    /// Inserts an entry, or modifies the one that another worker has learned in the meantime.
     pub(crate) fn learn(
         &self,
         table: TableId,
@@ -272,7 +271,7 @@ impl Tables {
         Ok(self.copied(table)?.collect())
     }
 
-    /// The same one by one, as they are now: others may write before all are read.
+    /// The same as an iterator over a copy: writes are possible before all are read.
     ///
     /// # Errors
     /// There is no such table, or it has moved.
@@ -280,8 +279,8 @@ impl Tables {
         self.writer().copied(table)
     }
 
-    /// Entries in `slots` slots from one on, in the order of slots, and the slot to go on with; `None` at the end. So a large table is read in
-    /// parts, between which others write.
+    /// Entries in `slots` slots from `from` on, in the order of slots, and the slot to continue from; `None` at the
+    /// end. So a large table is read in parts, between which writes are possible.
     pub fn entries_from(
         &self,
         table: TableId,
@@ -318,7 +317,7 @@ impl Tables {
         Ok(members.map(|(id, call)| (id, call.clone())).collect())
     }
 
-    /// The least and the greatest number that a member or group of a profile has; `None` where there is neither.
+    /// The least and the greatest id of a member or group of a profile; `None` where there is neither.
     pub fn profile_numbers(
         &self,
         profile: ProfileId,
@@ -333,9 +332,9 @@ impl Tables {
         Ok(groups.map(|(id, members)| (id, members.to_vec())).collect())
     }
 
-    /// Entries whose idle timeout has run out, oldest slot first. Looks at `slots` slots at most and
-    /// goes on from there in the next call, so that a scan of a large table can be spread out; an
-    /// entry is reported in every round until it is hit or removed.
+    /// Entries whose idle timeout has run out, oldest slot first. Examines `slots` slots at most and continues from
+    /// there in the next call, so that a scan of a large table can be spread out; an entry is returned in every round
+    /// until it is hit or removed.
     pub fn idle(
         &self,
         table: TableId,
@@ -345,8 +344,8 @@ impl Tables {
         self.writer().idle(table, now, slots)
     }
 
-    /// Like [`Tables::idle`], but an entry that was returned is not returned again until its timeout has run out once more, since
-    /// then or since a hit (P4Runtime specification 1.5, section 15.4).
+    /// Like [`Tables::idle`], but an entry that was returned is not returned again until its timeout has run out once
+    /// more, since then or since a hit (P4Runtime specification 1.5, section 15.4).
     pub fn newly_idle(
         &self,
         table: TableId,
@@ -375,7 +374,7 @@ impl Tables {
         Ok(idle)
     }
 
-    /// How often the writer gave up waiting for a reader and cloned a table instead.
+    /// Times the writer stopped waiting for a reader and cloned a table instead.
     pub fn impatient_clones(&self) -> u64 {
         self.writer().impatient_clones()
     }

@@ -4,19 +4,18 @@
 //! masks and hashes the key once per tuple. Tuples are visited by falling highest priority, and the
 //! search ends when no tuple left can beat what was found (Srinivasan, Suri, Varghese, SIGCOMM 1999).
 //!
-//! * Entries are verified in full when found, so an entry may be filed under any mask that is part of
-//!   its own. New entries join the most specific such tuple in which they share their place with fewer
-//!   than [`CHAIN_LIMIT`] others; else they found a tuple, with a coarser mask than their own where
-//!   there is none yet. This keeps tuples few where masks are many (after TupleMerge: Daly et al.,
-//!   IEEE/ACM ToN 2019).
+//! * Entries are verified in full when found, so an entry may be filed under any mask that is part of its own. New
+//!   entries join the most specific such tuple in which they share their place with fewer than [`CHAIN_LIMIT`] others;
+//!   otherwise they start a new tuple, with a coarser mask than their own where none exists yet. This keeps tuples few
+//!   where masks are many (after TupleMerge: Daly et al., IEEE/ACM ToN 2019).
 //! * A range is filed under prefixes that cover it: as a rule two, cut where the bounds first differ,
 //!   each at most twice as wide as its part of the range. Where that would crowd a place (many ranges
 //!   that overlap without being equal) the range is cut further, at last into exact prefixes, up to
 //!   [`MAX_FILINGS`] filings of an entry.
 //!
-//! Costs: a lookup is one masked hash per visited tuple, so masks that cannot be merged are paid for
-//! one by one; entries that differ only in how their ranges overlap in two fields at once can still
-//! share a place, which is searched by priority.
+//! Costs: a lookup is one masked hash per visited tuple, so each mask that cannot be merged adds one; entries that
+//! differ only in how their ranges overlap in two fields at once can still share a place, which is searched by
+//! priority.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ const CHAIN_LIMIT: usize = 8;
 const ENOUGH_BITS: u32 = 24;
 /// Most filings of an entry.
 const MAX_FILINGS: usize = 64;
-/// Parts that a range is cut into, to be tried one after the other.
+/// Parts that a range is cut into; tried one after the other.
 const CUTS: [usize; 3] = [2, 8, 32];
 
 #[derive(Clone, Debug)]
@@ -54,7 +53,7 @@ pub(crate) struct Ternary {
     free: Vec<u32>,
     /// By slot: its last filing + 1.
     filed: Vec<u32>,
-    /// Entries there are.
+    /// Number of entries.
     live: usize,
     /// The same entries for generated code, while they are few.
     pub(crate) scan: Scan,
@@ -307,7 +306,7 @@ impl Ternary {
         last
     }
 
-    /// Value and mask of every filing of a row whose ranges are cut into so many parts each.
+    /// Value and mask of every filing of a row whose ranges are cut into `parts` parts each.
     fn pieces(&self, row: &[u64], parts: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
         let (value, mask) = (row[..self.words].to_vec(), row[self.words..2 * self.words].to_vec());
         let mut pieces = vec![(value, mask)];
@@ -325,9 +324,9 @@ impl Ternary {
         pieces
     }
 
-    /// The most specific tuple that may hold this value and has room where it would go; else the mask
-    /// of a new one, as coarse as there is none of yet; at last the tuple of the mask itself, with
-    /// room or without. Says which.
+    /// The most specific tuple that may have this value and has room in its place; otherwise the mask of a new one, the
+    /// coarsest that does not exist yet; otherwise the tuple of the mask itself, with or without room. The flag is
+    /// whether it has room.
     fn tuple_for(&self, value: &[u64], mask: &[u64]) -> (Result<u32, Vec<u64>>, bool) {
         let bits = |mask: &[u64]| mask.iter().map(|w| w.count_ones()).sum::<u32>();
         let mut best: Option<(u32, u32)> = None;
@@ -486,8 +485,8 @@ impl Ternary {
     }
 }
 
-/// At most `parts` prefixes (value, mask) that cover a range. What a prefix covers beyond the range is
-/// cut where there is most of it.
+/// At most `parts` prefixes (value, mask) that cover a range. The prefix that covers most beyond the range is cut
+/// first.
 fn cut(lo: u128, hi: u128, bits: u32, parts: usize) -> Vec<(u128, u128)> {
     // Ones in all bits from the first in which the bounds differ.
     let free = |lo: u128, hi: u128| u128::MAX.checked_shr((lo ^ hi).leading_zeros()).unwrap_or(0);
@@ -535,7 +534,7 @@ mod tests {
         assert_eq!(cut(1 << 127, u128::MAX, 128, 9), [(1 << 127, 1 << 127)]);
     }
 
-    /// Overlapping ranges with one key below most of them: no place may hold a good part of them.
+    /// Overlapping ranges with one key below most of them: no place may have a large part of them.
     #[test]
     fn overlapping_ranges_do_not_crowd_a_place() {
         use crate::entry::{TableId, TableSpec};

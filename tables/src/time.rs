@@ -1,9 +1,9 @@
 //! Instants and durations in integer picoseconds.
 //!
-//! They live in the leaf crate so that ageing, meters, the traffic manager and the laboratory share
-//! one notion of time. This is not a clock: nothing here reads one, every caller passes `now`.
-//! Picoseconds, because one byte at 400 Gbit/s lasts 20 ps and must not round; 64 bits of them last
-//! 213 days, counted from the start of the process or of the simulation.
+//! They are in the leaf crate so that ageing, meters, the traffic manager and the laboratory share one notion of time.
+//! This is not a clock: nothing here reads one, and every caller passes `now`. The unit is the picosecond, because one
+//! byte at 400 Gbit/s lasts 20 ps and must not round; 64 bits of them last 213 days, counted from the start of the
+//! process or of the simulation.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -12,8 +12,8 @@ use std::ops::{Add, AddAssign, Sub};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
-/// When something is due by itself: at an instant, or never. One word, ordered as time is, because whole devices of timers are compared; an
-/// `Option<Time>` has two words and its `None` comes first.
+/// When something is due without external input: at an instant, or never. One word, ordered as time is, because whole
+/// devices of timers are compared; an `Option<Time>` has two words and its `None` comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Deadline(u64);
 
@@ -24,7 +24,7 @@ pub struct Span(u64);
 impl Time {
     /// The start of the run.
     pub const ZERO: Time = Time(0);
-    /// The last instant. For what never happens there is [`Deadline::NEVER`].
+    /// The last instant. An event that never happens has [`Deadline::NEVER`].
     pub const MAX: Time = Time(u64::MAX);
 
     /// From picoseconds since the start.
@@ -54,24 +54,24 @@ impl Time {
 }
 
 impl Deadline {
-    /// Due at every look: the start of the run is over by then.
+    /// Due at every poll, as any instant is later than the start of the run.
     pub const NOW: Deadline = Deadline(0);
-    /// Only something from outside changes anything.
+    /// Due only by external input.
     pub const NEVER: Deadline = Deadline(u64::MAX);
 
-    /// At an instant; [`Time::MAX`], to which sums of time saturate, is not reached and so means never.
+    /// At an instant; [`Time::MAX`], to which sums of time saturate, is never reached: it is [`Deadline::NEVER`].
     #[inline]
     pub const fn at(at: Time) -> Deadline {
         Deadline(at.0)
     }
 
-    /// As one word, for atomics: picoseconds since the start, `u64::MAX` for never.
+    /// In one word, for atomics: picoseconds since the start, `u64::MAX` for never.
     #[inline]
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// Of that word.
+    /// From such a word.
     #[inline]
     pub const fn from_bits(bits: u64) -> Deadline {
         Deadline(bits)
@@ -101,13 +101,13 @@ impl Deadline {
         if self.is_never() { None } else { Some(Time(self.0)) }
     }
 
-    /// How long it is until then: nothing where it is due, without end where it never is.
+    /// The span until then: zero if it is due, [`Span::MAX`] if it never is.
     #[inline]
     pub const fn left(self, now: Time) -> Span {
         if self.is_never() { Span::MAX } else { Span(self.0.saturating_sub(now.0)) }
     }
 
-    /// What is over by `now` is due now.
+    /// This deadline, or `now` if that is later.
     #[inline]
     pub fn not_before(self, now: Time) -> Deadline {
         self.max(Deadline(now.0))

@@ -1,4 +1,4 @@
-//! What a reader sees of one table.
+//! A reader's view of one table.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(crate) enum Engine {
     Ternary(Ternary),
 }
 
-/// Something is kept for each entry beside its action, or chosen by it.
+/// Whether something is stored by slot: counters, meters, times of last hits, or the choice of a profile.
 fn keeps_by_slot(shape: &TableShape) -> bool {
     let spec = &shape.spec;
     spec.direct_counter
@@ -115,7 +115,7 @@ impl TableView {
         }
     }
 
-    /// Whether a packet must not bring this new key, because it would be searched for too long.
+    /// Whether a packet must not insert this new key because its probe would be too long.
     pub(crate) fn is_crowded(&self, key: &[u64]) -> bool {
         match &self.engine {
             Engine::Exact(exact) => exact.is_crowded(key),
@@ -123,8 +123,8 @@ impl TableView {
         }
     }
 
-    /// How much memory keys are looked up in, without what is found there: cells of an exact table, nodes and buckets
-    /// of a trie; 0 for other engines.
+    /// Size of the memory that lookups search, without action data: cells of an exact table, nodes and buckets of a
+    /// trie; 0 for other engines.
     pub fn searched_bytes(&self) -> usize {
         match &self.engine {
             Engine::Exact(exact) => size_of_val(exact.cells.lines()),
@@ -133,9 +133,9 @@ impl TableView {
         }
     }
 
-    /// The memory that generated code will read for this key, of what a large table has outside of the caches, as far as a look
-    /// at what is inside shows: a burst of packets can ask for it before the lookups. `None` where there is none, or
-    /// no single place.
+    /// The memory outside of the caches that generated code will read for this key in a large table, as far as the
+    /// cached part shows: a burst of packets can prefetch it before the lookups. `None` where there is none, or no
+    /// single address.
     ///
     /// # Panics
     /// If `key` is shorter than a key.

@@ -1,8 +1,8 @@
-//! An entries file as it is written: what fills the tables and the device at the start.
+//! An entries file as it is written: the initial contents of the tables and of the device.
 
 use super::{AstExpr, EntryDecl, MemberDecl, MeterRates, Name, Named, Sp};
 
-/// Things by number, in the order written.
+/// Values by number, in the order written.
 pub type Numbered<T> = Vec<(Sp<u64>, T)>;
 
 /// `entries.yaml`.
@@ -32,7 +32,7 @@ pub struct EntriesFile {
     pub settings: Vec<SettingDecl>,
 }
 
-/// What a cell of a counter has counted.
+/// The count of a cell of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountDecl {
     /// Packets.
@@ -41,7 +41,7 @@ pub struct CountDecl {
     pub bytes: u64,
 }
 
-/// Settings of a port, or of one of its queues: what they mean is the device's business.
+/// Settings of a port, or of one of its queues: the device defines them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingDecl {
     /// The port.
@@ -64,9 +64,9 @@ pub struct GroupMember {
 /// A multicast group: a list of copies, or `{ ports: [..], prune_ingress: true }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastDecl {
-    /// The copies; `None` for `ports: all`, one to every port that the switch has.
+    /// The copies; `None` for `ports: all`, one to every port of the switch.
     pub replicas: Option<Vec<ReplicaDecl>>,
-    /// No copy to the port that the packet came in by.
+    /// No copy to the packet's ingress port.
     pub prune_ingress: bool,
 }
 

@@ -98,7 +98,7 @@ pub enum AstBin {
 }
 
 impl Ast {
-    /// Every path in it, each before those of its indices.
+    /// Calls `found` with every path in it, each before those of its indices.
     pub(crate) fn paths<'a>(&'a self, found: &mut dyn FnMut(&'a Path)) {
         match self {
             Ast::Path(path) => path.paths(found),
@@ -122,7 +122,7 @@ impl Ast {
 }
 
 impl Path {
-    /// This one, and those of its indices.
+    /// Calls `found` with this path and those of its indices.
     pub(crate) fn paths<'a>(&'a self, found: &mut dyn FnMut(&'a Path)) {
         found(self);
         for part in &self.parts {

@@ -54,7 +54,7 @@ type Places = HashMap<(FileId, u32), String>;
 struct Out {
     text: String,
     level: usize,
-    /// What is said of the place of a declaration; empty: nothing.
+    /// Comments on the place of a declaration; empty for none.
     places: Rc<Places>,
 }
 
@@ -80,7 +80,7 @@ impl Out {
         self.level -= 1;
     }
 
-    /// A heading and what is under it, when there is anything.
+    /// A heading and its items, when there are any.
     fn section<T>(&mut self, key: &str, items: &[T], each: impl Fn(&mut Self, &T)) {
         if items.is_empty() {
             return;
@@ -441,7 +441,7 @@ fn computed(out: &mut Out, unit: &Unit) {
     });
 }
 
-/// Nothing in it differs from the defaults.
+/// True if all of it is at its defaults.
 fn is_plain(deparser: &DeparserDecl) -> bool {
     let DeparserDecl { emit, after, discard, strip_slack, span: _ } = deparser;
     emit.is_none() && after.is_empty() && discard.is_empty() && !strip_slack

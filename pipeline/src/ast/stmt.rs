@@ -6,7 +6,7 @@ use crate::ir::SourceSpan;
 /// A statement at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stmt {
-    /// What it says.
+    /// Its kind and content.
     pub kind: StmtKind,
     /// The statement.
     pub span: SourceSpan,
@@ -42,7 +42,7 @@ pub enum StmtKind {
     Update {
         /// Register and index.
         register: Name,
-        /// Which entry.
+        /// Index of the entry.
         index: AstExpr,
         /// Name of the entry inside `do:`.
         alias: Name,

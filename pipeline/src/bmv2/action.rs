@@ -20,7 +20,7 @@ pub(super) struct Action<'j> {
     /// Names of the parameters.
     pub(super) names: Vec<String>,
     pub(super) json: &'j Json,
-    /// The first action of this name that does the same; p4c writes one for each table.
+    /// The first action of this name with the same body; p4c writes one for each table.
     pub(super) same: usize,
 }
 
@@ -32,7 +32,7 @@ impl Action<'_> {
 }
 
 impl<'j> Import<'j, '_> {
-    /// Reads what the actions are called.
+    /// Reads the names of the actions.
     pub(super) fn actions(&mut self) {
         for json in self.reader.list(self.json, "actions") {
             let Some(name) = self.reader.text_at(json, "name") else { continue };
@@ -108,7 +108,7 @@ impl<'j> Import<'j, '_> {
         self.block(primitives, &params)
     }
 
-    /// Primitives in their order, with jumps made blocks.
+    /// Primitives in their order, with jumps turned into blocks.
     fn block(&mut self, primitives: &'j [Json], params: &[(String, u32)]) -> Code {
         let mut code = Code::default();
         let is_jump = |one: &Json| matches!(one.text_of("op"), Some("_jump" | "_jump_if_zero"));
@@ -145,7 +145,7 @@ impl<'j> Import<'j, '_> {
             };
             next.push(match one.text_of("op") {
                 Some("_jump") => vec![target(self, args.first()).unwrap_or(END)],
-                // What is run if it is not zero, then what is jumped to.
+                // The step for a value other than zero, then the jump's target.
                 Some("_jump_if_zero") => vec![behind, target(self, args.get(1)).unwrap_or(END)],
                 Some("exit") => vec![END],
                 _ => vec![behind],
@@ -387,7 +387,7 @@ impl<'j> Import<'j, '_> {
         Some(text)
     }
 
-    /// A field of a header, or of one that is metadata.
+    /// A field of a header, or of metadata.
     fn part(&mut self, header: &Expr, field: &Field, span: SourceSpan) -> Option<String> {
         match header {
             Expr::Header(path, _) => Some(format!("{path}.{}", field.ident)),
@@ -396,7 +396,7 @@ impl<'j> Import<'j, '_> {
         }
     }
 
-    /// The metadata of a header that no packet has.
+    /// The metadata of a header that is in no packet.
     fn loose_field(&mut self, name: &str, field: &str, span: SourceSpan) -> Option<String> {
         match self.model.named_field(name, field, span, &mut self.reader)? {
             Place::Data { text, .. } | Place::Flag(text) => Some(text),
@@ -438,7 +438,7 @@ impl<'j> Import<'j, '_> {
     }
 }
 
-/// The primitives of an action, what each leads to, where branches meet.
+/// The primitives of an action, the successors of each, where branches join.
 struct Graph<'j, 'g> {
     primitives: &'j [Json],
     next: &'g [Vec<usize>],

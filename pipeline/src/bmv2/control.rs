@@ -14,11 +14,11 @@ use crate::ir::SourceSpan;
 struct Step<'j> {
     json: &'j Json,
     kind: Kind,
-    /// Where it goes: of a condition if true, if false; of a table by `branches`.
+    /// Its successors: of a condition if true, if false; of a table by `branches`.
     next: Vec<usize>,
 }
 
-/// What a step is.
+/// The kind of a step.
 enum Kind {
     Condition,
     /// An action, by its place.
@@ -27,25 +27,25 @@ enum Kind {
     Table(String, Branches),
 }
 
-/// Where a table goes.
+/// The successors of a table.
 enum Branches {
-    /// On, whatever happened.
+    /// The same after every result.
     One(usize),
     /// Behind a hit and behind a miss.
     Hit(usize, usize),
-    /// Behind each action, by its name in P4.
+    /// The successor of each action, by its name in P4.
     Actions(Vec<(String, usize)>),
 }
 
-/// What blocks are made of.
+/// The parts that blocks are made of.
 struct Graph<'j> {
     steps: Vec<Step<'j>>,
     meeting: Vec<usize>,
 }
 
 impl<'j> Import<'j, '_> {
-    /// The name of a pipeline's control: what stands in front of the names of its tables, so that a name that is taken gets what it has
-    /// in the source.
+    /// The name of a pipeline's control: the prefix of the names of its tables, so that a name that must be changed
+    /// gets the one of the source.
     pub(super) fn control_name(&mut self, name: &str) -> String {
         let all = self.reader.list(self.json, "pipelines");
         let found = all.iter().find(|one| one.text_of("name") == Some(name));
@@ -76,7 +76,7 @@ impl<'j> Import<'j, '_> {
 
     fn pipeline_body(&mut self, pipeline: &'j Json, code: &mut Code, body: &mut Code) {
         let tables = self.reader.list(pipeline, "tables");
-        // Actions first: a table names them, and one may be named by several.
+        // Actions first: a table names them, and several may name one.
         let mut actions: Vec<usize> = Vec::new();
         let mut listed: Vec<Vec<usize>> = Vec::new();
         for table in tables {
@@ -129,7 +129,7 @@ impl<'j> Import<'j, '_> {
                 false => format!("@name({}) bit<{bits}> {ident}", super::names::quoted(name)),
             })
             .collect();
-        // The meter of an entry is asked before its action runs.
+        // The meter of an entry is executed before its action.
         let mut meters: Vec<Option<&str>> = Vec::new();
         for (table, own) in tables.iter().zip(listed) {
             let meter = table.text_of("direct_meters");
@@ -344,7 +344,8 @@ impl<'j> Import<'j, '_> {
         code.put("}", span);
     }
 
-    /// The application of a table. A statement of its own has one place for all of its parts: lowering knows it by that.
+    /// The application of a table. A statement that stands alone has one place for all of its parts, by which lowering
+    /// recognises it.
     fn apply(
         &mut self,
         graph: &Graph<'j>,
@@ -384,7 +385,7 @@ impl<'j> Import<'j, '_> {
     }
 }
 
-/// A table that p4c made of a call of an action: no key, one action that stays, and no name that a controller could know.
+/// A table that p4c generated for a call of an action: no key, one constant action, and no name for the control plane.
 pub(super) fn is_synthetic(table: &Json) -> bool {
     let empty = |key: &str| match table.get(key) {
         Some(Json { value: Value::List(items), .. }) => items.is_empty(),

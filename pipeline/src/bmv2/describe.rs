@@ -1,13 +1,13 @@
-//! Whether a P4Info is of a program: what it names must be there, in the same shape. Ids are its own.
+//! Checks that a P4Info belongs to a program: each object in it must exist in the same shape. Ids may be any.
 
 use std::mem::discriminant;
 
 use crate::p4info::{Info, Key, ObjectKind, Param};
 
-/// Compares what came with a program and what p4c would make of its names.
+/// Compares the P4Info that came with a program with the one that p4c would derive.
 ///
 /// # Errors
-/// What differs first.
+/// The first difference.
 pub(super) fn fits(given: &Info, own: &Info) -> Result<(), String> {
     let action_name =
         |info: &Info, at: usize| info.actions.get(at).map(|one| one.preamble.name.clone());
@@ -40,7 +40,7 @@ pub(super) fn fits(given: &Info, own: &Info) -> Result<(), String> {
     }
     for action in &given.actions {
         let name = &action.preamble.name;
-        // One that no table lists is not there, and nobody can name it.
+        // An action that no table lists is left out, and cannot be referred to.
         let Some(known) = own.actions.iter().find(|one| one.preamble.name == *name) else {
             continue;
         };
@@ -57,7 +57,7 @@ pub(super) fn fits(given: &Info, own: &Info) -> Result<(), String> {
         let is_it = |one: &crate::p4info::Object| {
             one.preamble.name == *name && discriminant(&one.kind) == discriminant(&object.kind)
         };
-        // What nothing uses is not in the JSON.
+        // Unused objects are not in the JSON.
         let may_be_absent = matches!(
             object.kind,
             ObjectKind::Profile(..)
@@ -76,7 +76,7 @@ fn same_key(given: &Key, own: &Key) -> bool {
     same_param(&given.field, &own.field) && given.kind == own.kind
 }
 
-/// A type that is translated has bits of its own.
+/// A translated type has a width of its own.
 fn same_param(given: &Param, own: &Param) -> bool {
     given.name == own.name && (given.bits == own.bits || given.type_name.is_some())
 }

@@ -1,8 +1,9 @@
-//! Expressions: bmv2 counts without a width and cuts a number where it is stored; P4 counts in a width.
+//! Expressions: bmv2 computes without a width and truncates a number where it is stored; P4 computes in a width.
 //!
-//! An expression is read into a tree. Where its value is cut to some bits, these bits are all that is computed, as far as an operator's low bits
-//! depend on low bits only; where it is compared, shifted to the right or divided, it gets the width that holds every value it can
-//! have. p4c puts `& mask` around each operation that may overflow, so what comes out has the widths of the P4 source.
+//! An expression is read into a tree. Where its value is truncated, only the remaining bits are computed, as far as an
+//! operator's low bits depend on low bits only; where it is compared, shifted to the right or divided, it gets the
+//! width that holds every value it can have. p4c puts `& mask` around each operation that may overflow, so the result
+//! has the widths of the P4 source.
 
 use num_bigint::{BigInt, Sign};
 
@@ -113,7 +114,7 @@ pub(super) struct Translator<'t, 'r> {
 }
 
 impl Translator<'_, '_> {
-    /// A number, of what is one or a `bool`.
+    /// Makes a `bool` a number.
     pub(super) fn as_number(&mut self, value: Expr, span: SourceSpan) -> Option<Expr> {
         match value {
             Expr::Bool(text) => Some(Expr::OfBool(text)),
@@ -319,7 +320,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// The nearest number of so many bits: a sum or difference, as p4c makes it of `|+|` and `|-|`.
+    /// The nearest number of `bits` bits: a sum or difference, as p4c makes it of `|+|` and `|-|`.
     fn saturated(
         &mut self,
         signed: bool,
@@ -373,7 +374,7 @@ fn join(a: Natural, b: Natural) -> Natural {
     Natural { bits: of(a).max(of(b)), signed }
 }
 
-/// What an expression may hold.
+/// The range of an expression.
 fn natural(value: &Expr) -> Natural {
     let unsigned = |bits: u32| Natural { bits, signed: false };
     match value {
@@ -429,7 +430,7 @@ fn of_binary(op: Op, left: &Expr, right: &Expr) -> Natural {
     }
 }
 
-/// A number in so many bits.
+/// A number in `bits` bits.
 pub(super) fn literal(number: &BigInt, bits: u32) -> String {
     let size = BigInt::from(1) << bits;
     let rest: BigInt = ((number % &size) + &size) % &size;

@@ -31,7 +31,7 @@ pub(super) struct Objects {
 #[derive(Clone)]
 pub(super) struct DirectMeter {
     pub(super) ident: String,
-    /// Where the colour goes, as P4 text.
+    /// The target of the colour, as P4 text.
     pub(super) target: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl<'j> Import<'j, '_> {
         found
     }
 
-    /// P4 text of a number in so many bits; in the bits that it has, where none are given.
+    /// P4 text of a number in `bits` bits; in its own width, where none is given.
     fn number(
         &mut self,
         arg: &'j Json,
@@ -233,7 +233,8 @@ impl<'j> Import<'j, '_> {
         Some(format!("{{ bit<{bits}> {local}; {name}.read({local}, {index}); {set} }}"))
     }
 
-    /// A calculation that a parameter or a checksum names: its algorithm, its inputs as a list, whether the payload is among them.
+    /// A calculation that a parameter or a checksum names: its algorithm, its inputs as a list, whether the payload is
+    /// among them.
     pub(super) fn calculation(&mut self, arg: &Json) -> Option<(&'static str, String, bool)> {
         let named = if arg.as_text().is_some() { arg } else { self.reader.need(arg, "value")? };
         let name = self.reader.text(named)?;
@@ -283,7 +284,7 @@ impl<'j> Import<'j, '_> {
         Some((algorithm, format!("{{ {} }}", inputs.join(", ")), payload))
     }
 
-    /// What a digest has, by the number of its list.
+    /// The fields of a digest, by the number of its list.
     fn digest(&mut self, args: &'j [Json], params: &[(String, u32)]) -> Option<String> {
         let receiver = self.number(&args[0], params, Some(32))?;
         let (number, list) = self.numbered(&args[1], "learn_lists", params)?;

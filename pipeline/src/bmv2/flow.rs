@@ -1,15 +1,16 @@
-//! From a graph of steps to nested blocks: where the branches of a step come together again.
+//! From a graph of steps to nested blocks: where the branches of a step join again.
 //!
-//! Pipelines and actions of bmv2 are graphs without circles. What a step's branches share behind them is run once, behind them: that is the
-//! step's immediate post-dominator. A graph that p4c made of `if` and `switch` becomes these again.
+//! Pipelines and actions of bmv2 are graphs without cycles. Steps that all branches share are run once, after them:
+//! they begin at the branching step's immediate post-dominator. A graph that p4c made of `if` and `switch` becomes
+//! these again.
 
 /// Behind the last step.
 pub(super) const END: usize = usize::MAX;
 
-/// For each step the step where its branches meet, [`END`] for the end.
+/// For each step the step where its branches join, [`END`] for the end.
 ///
 /// # Errors
-/// There is a circle, through the step that is given.
+/// There is a cycle, through the returned step.
 pub(super) fn meetings(next: &[Vec<usize>]) -> Result<Vec<usize>, usize> {
     let order = order(next)?;
     // Steps behind a step are settled before it; depth is the distance from the end.
@@ -42,7 +43,7 @@ fn common(mut a: usize, mut b: usize, meeting: &[usize], depth: &[usize]) -> usi
     a
 }
 
-/// The steps, each behind all that it leads to.
+/// The steps, each after all of its successors.
 fn order(next: &[Vec<usize>]) -> Result<Vec<usize>, usize> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
@@ -53,7 +54,7 @@ fn order(next: &[Vec<usize>]) -> Result<Vec<usize>, usize> {
     let mut seen = vec![Seen::No; next.len()];
     let mut order = Vec::new();
     for first in 0..next.len() {
-        // A stack of its own: a pipeline may be longer than the thread's.
+        // An explicit stack: a pipeline may be deeper than the thread's stack.
         let mut open: Vec<(usize, usize)> = Vec::new();
         if seen[first] == Seen::No {
             seen[first] = Seen::Open;

@@ -1,7 +1,7 @@
 //! JSON with the place of every value.
 //!
-//! What the library for JSON gives has no places, and an error without one cannot be found in the ten thousand lines that p4c writes.
-//! Nesting is bounded; numbers keep their text.
+//! The JSON library's values have no places, and an error without one cannot be found in the ten thousand lines that
+//! p4c writes. Nesting is bounded; numbers keep their text.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ const NESTING_MAX: usize = 400;
 #[derive(Clone, Debug)]
 pub(super) struct Json {
     pub(super) value: Value,
-    /// All of it; of a list or an object its opening bracket.
+    /// The whole value; of a list or an object its opening bracket.
     pub(super) span: SourceSpan,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// What kind of value it is, for messages.
+    /// The kind of value, for messages.
     pub(super) fn what(&self) -> &'static str {
         match self {
             Value::Null => "null",
@@ -47,7 +47,7 @@ impl Value {
     }
 }
 
-/// Reads a text. `None`: what is wrong was reported.
+/// Reads a text. `None`: the errors were reported.
 pub(super) fn parse(file: FileId, text: &str, report: &mut Diagnostics) -> Option<Json> {
     let mut reader = Reader { file, text, at: 0, depth: 0 };
     let read = reader.value().and_then(|value| {

@@ -1,4 +1,4 @@
-//! What the JSON declares and other places name: header types, instances, stacks, unions, errors, actions.
+//! Declarations of the JSON that other parts refer to: header types, instances, stacks, unions, errors, actions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use crate::p4info::Info;
 
 /// Widest number.
 const WIDTH_MAX: u32 = 1 << 16;
-/// What v1model has of a packet, with the bits that it has there.
+/// The fields of v1model's standard metadata, with their widths there.
 const STANDARD: [(&str, u32); 15] = [
     ("ingress_port", 9),
     ("egress_spec", 9),
@@ -29,7 +29,7 @@ const STANDARD: [(&str, u32); 15] = [
     ("checksum_error", 1),
     ("priority", 3),
 ];
-/// Where `simple_switch` keeps them, by the name of the instance.
+/// The instances in which `simple_switch` keeps them.
 const STANDARD_INSTANCES: [&str; 3] =
     ["standard_metadata", "intrinsic_metadata", "queueing_metadata"];
 
@@ -60,9 +60,9 @@ pub(super) struct Instance {
     pub(super) name: String,
     pub(super) ty: usize,
     pub(super) metadata: bool,
-    /// A header that no packet has: it is neither extracted nor sent, so it is metadata with a bit that says whether it is valid.
+    /// A header that is in no packet, neither extracted nor sent, so it is metadata with a validity bit.
     pub(super) loose: bool,
-    /// Where it is in P4: `hdr.vlan[0]`.
+    /// Its path in P4: `hdr.vlan[0]`.
     pub(super) path: String,
     pub(super) span: SourceSpan,
 }
@@ -90,14 +90,14 @@ pub(super) struct Member {
     pub(super) span: SourceSpan,
 }
 
-/// What a field is.
+/// The meaning of a field.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     /// A number.
     Data { text: String, bits: u32, signed: bool },
     /// A variable field.
     Variable(String),
-    /// Whether a header is there.
+    /// The validity of a header.
     Valid(String),
     /// The same as one bit of metadata.
     Flag(String),
@@ -121,7 +121,7 @@ pub(super) struct Model {
     /// Metadata that something uses: instance and field, with its name, bits, and the lists that it is in.
     pub(super) metadata: BTreeMap<(String, String), (String, u32, BTreeSet<u32>)>,
     metadata_names: Names,
-    /// Fields that stand for those of the standard metadata.
+    /// Fields that are aliases of those of the standard metadata.
     aliases: HashMap<(String, String), &'static str>,
 }
 
@@ -411,7 +411,7 @@ impl Model {
         found
     }
 
-    /// What `[instance, field]` is.
+    /// The meaning of `[instance, field]`.
     pub(super) fn field(&mut self, json: &Json, reader: &mut Reader<'_>) -> Option<Place> {
         let (instance_name, field_name) = reader.pair(json)?;
         self.named_field(instance_name, field_name, json.span, reader)
@@ -488,7 +488,8 @@ impl Model {
         }
     }
 
-    /// Declarations of header types and unions. What packets of the controller begin with is in `described`; without it the name of a type says it.
+    /// Declarations of header types and unions. The headers of the controller's packets are those in `described`;
+    /// without it those with a type name of `packet_in` or `packet_out`.
     pub(super) fn declare(&self, described: Option<&Info>, code: &mut super::code::Code) {
         for ty in self.types.iter().filter(|ty| ty.used) {
             for kind in ["packet_in", "packet_out"] {
@@ -540,7 +541,7 @@ impl Model {
     }
 }
 
-/// Names of the headers that are extracted from packets, or leave with them.
+/// Names of the headers that are extracted from packets, or emitted.
 fn in_packets(json: &Json) -> HashSet<&str> {
     fn items<'j>(json: &'j Json, key: &str) -> &'j [Json] {
         match json.get(key) {

@@ -1,10 +1,11 @@
-//! Names of the JSON as names of P4: dots and what else P4 does not have become `_`, and no name is there twice.
+//! Names of the JSON as names of P4: dots and other characters that P4 names do not have become `_`, and no name occurs
+//! twice.
 
 use std::collections::HashSet;
 
 use crate::p4::KEYWORDS;
 
-/// Beside the words of P4: names of its architecture and of the program that is made, which nothing else may have.
+/// Reserved names beside P4's keywords: those of the architecture and of the generated program.
 const TAKEN: &[&str] = &[
     "accept",
     "action_profile",
@@ -89,14 +90,14 @@ const TAKEN: &[&str] = &[
     "abs",
 ];
 
-/// Names that were given in one scope.
+/// Names in use in one scope.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     given: HashSet<String>,
 }
 
 impl Names {
-    /// A name that nothing else has: the last part of `full`, or more of it where that is taken.
+    /// A unique name: the last part of `full`, or more of it where that is taken.
     pub(super) fn fresh(&mut self, full: &str) -> String {
         let last = full.rsplit('.').find(|part| !part.is_empty()).unwrap_or("unnamed");
         let choices = [plain(last), plain(full)];
@@ -116,7 +117,7 @@ impl Names {
     }
 }
 
-/// A name with the characters that P4 has.
+/// The name with other characters than P4's replaced.
 fn plain(name: &str) -> String {
     let of = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let mut text: String = name.chars().map(of).take(200).collect();
@@ -132,7 +133,7 @@ fn plain(name: &str) -> String {
     }
 }
 
-/// A name for control, in the quotes of P4.
+/// A name for the control plane, as a P4 string literal.
 pub(super) fn quoted(name: &str) -> String {
     let mut text = String::from("\"");
     for c in name.chars().filter(|c| !c.is_control()) {
@@ -145,7 +146,8 @@ pub(super) fn quoted(name: &str) -> String {
     text
 }
 
-/// A word of the JSON that must be a name of P4 as it is: what P4 has not in names is left out, so that it names nothing.
+/// A word of the JSON that must be a P4 name as it is: characters that P4 names do not have are left out, so that it
+/// refers to nothing.
 pub(super) fn word(name: &str) -> String {
     let text: String =
         name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(200).collect();

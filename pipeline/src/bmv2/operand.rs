@@ -1,4 +1,4 @@
-//! What stands in the JSON where an expression is: operands by their `type`, operations by their `op`.
+//! Operands of the JSON by their `type`, operations by their `op`.
 
 use num_bigint::BigInt;
 
@@ -80,7 +80,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// `[offset, bits]` of what comes next in the packet.
+    /// `[offset, bits]` of the packet ahead.
     fn lookahead(&mut self, value: &Json) -> Option<Expr> {
         let [offset, bits] = self.reader.items(value) else {
             self.reader.error(value.span, "a lookahead is a list of an offset and a width in bits");

@@ -1,4 +1,4 @@
-//! The parser: states, what they extract, where they go.
+//! The parser: states, their extractions and transitions.
 
 use std::collections::HashMap;
 
@@ -247,7 +247,7 @@ impl<'j> Import<'j, '_> {
         code.put("}", span);
     }
 
-    /// Values and masks, which stand one behind the other, each in whole bytes.
+    /// Values and masks, concatenated, each in whole bytes.
     fn key_values(&mut self, one: &Json, value: &Json, keys: &[(String, u32)]) -> Option<String> {
         let value = self.reader.hex(value)?;
         let mask = match one.get("mask") {

@@ -1,4 +1,4 @@
-//! What a place of the JSON must hold, and the error where it does not.
+//! Required values of the JSON, and the error where one is missing or of another kind.
 
 use num_bigint::BigInt;
 
@@ -6,7 +6,7 @@ use super::json::{Json, Value};
 use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::ir::SourceSpan;
 
-/// Most hexadecimal digits of a number: headers are shorter.
+/// Most hexadecimal digits of a number: no header is longer.
 const DIGITS_MAX: usize = 4096;
 
 static NOTHING: Vec<Json> = Vec::new();
@@ -17,7 +17,7 @@ pub(super) struct Reader<'r> {
 }
 
 impl Json {
-    /// The value behind a key; `null` is none.
+    /// The value of a key; `None` for `null` as well.
     pub(super) fn get(&self, key: &str) -> Option<&Json> {
         let Value::Object(pairs) = &self.value else { return None };
         let (_, found) = pairs.iter().find(|(known, _)| known == key)?;
@@ -29,22 +29,22 @@ impl Json {
         if let Value::Text(text) = &self.value { Some(text) } else { None }
     }
 
-    /// The string behind a key, if there is one.
+    /// The string of a key, if there is one.
     pub(super) fn text_of(&self, key: &str) -> Option<&str> {
         self.get(key)?.as_text()
     }
 
-    /// True where a key says `true`.
+    /// True if the value of the key is `true`.
     pub(super) fn is(&self, key: &str) -> bool {
         matches!(self.get(key), Some(Json { value: Value::Bool(true), .. }))
     }
 
-    /// The place of a value, or that of this one.
+    /// The place of the key's value, or of this value without one.
     pub(super) fn place(&self, key: &str) -> SourceSpan {
         self.get(key).map_or(self.span, |found| found.span)
     }
 
-    /// Equal but for places and what says where things stood in the P4 source.
+    /// Equal except for places in the JSON and in the P4 source.
     pub(super) fn same(&self, other: &Json) -> bool {
         match (&self.value, &other.value) {
             (Value::Null, Value::Null) => true,
@@ -76,12 +76,12 @@ impl Reader<'_> {
         self.report.error(codes::BMV2_JSON, span, message)
     }
 
-    /// Something of bmv2 that cannot be said in the language.
+    /// Reports a feature of bmv2 that the language cannot express.
     pub(super) fn unsupported(&mut self, span: SourceSpan, message: impl Into<String>) {
         self.report.error(codes::P4_UNSUPPORTED, span, message);
     }
 
-    /// A value that must be there.
+    /// A required value.
     pub(super) fn need<'j>(&mut self, json: &'j Json, key: &str) -> Option<&'j Json> {
         let found = json.get(key);
         if found.is_none() {
@@ -95,7 +95,7 @@ impl Reader<'_> {
         self.report.error(codes::WRONG_TYPE, json.span, text);
     }
 
-    /// The items of a list behind a key; nothing where there is none.
+    /// The items of a list of a key; empty without the key.
     pub(super) fn list<'j>(&mut self, json: &'j Json, key: &str) -> &'j [Json] {
         match json.get(key) {
             Some(found) => self.items(found),
@@ -123,7 +123,7 @@ impl Reader<'_> {
         found
     }
 
-    /// The string behind a key that must be there.
+    /// The string of a required key.
     pub(super) fn text_at<'j>(&mut self, json: &'j Json, key: &str) -> Option<&'j str> {
         let found = self.need(json, key)?;
         self.text(found)
@@ -146,7 +146,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The number behind a key that must be there.
+    /// The number of a required key.
     pub(super) fn count_at(&mut self, json: &Json, key: &str) -> Option<u32> {
         let found = self.need(json, key)?;
         self.count(found)

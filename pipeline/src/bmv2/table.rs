@@ -1,4 +1,4 @@
-//! Tables: keys, actions, entries, and who implements them.
+//! Tables: keys, actions, entries, and their implementations.
 
 use std::collections::HashMap;
 
@@ -17,11 +17,11 @@ use crate::ir::SourceSpan;
 struct Key {
     text: String,
     kind: String,
-    /// What its values are.
+    /// The kind of its values.
     of: Of,
 }
 
-/// What the values of a key are.
+/// The kind of a key's values.
 #[derive(Clone, Copy)]
 enum Of {
     Bits(u32),
@@ -131,7 +131,7 @@ impl<'j> Import<'j, '_> {
         Some(ident)
     }
 
-    /// What a table keeps of its entries: their age, counters, meters.
+    /// Per-entry state of a table: age, counters, meters.
     fn table_state(&mut self, json: &Json, name: &str, code: &mut Code) {
         let span = json.place("name");
         if json.is("support_timeout") {
@@ -189,7 +189,7 @@ impl<'j> Import<'j, '_> {
                     _ => "key".to_owned(),
                 },
             };
-            // The JSON says `ternary` of both kinds.
+            // The JSON has `ternary` for both kinds.
             if key.kind == "ternary" && self.is_optional(json, &name) {
                 key.kind = "optional".to_owned();
             }
@@ -210,7 +210,7 @@ impl<'j> Import<'j, '_> {
         Some(keys.into_iter().map(|(key, ..)| key).collect())
     }
 
-    /// Whether the P4Info has a key as optional.
+    /// Whether the P4Info has this key as optional.
     fn is_optional(&self, table: &Json, key: &str) -> bool {
         let tables = self.described.iter().flat_map(|info| &info.tables);
         let mut named =
@@ -315,7 +315,7 @@ impl<'j> Import<'j, '_> {
                 made.push((priority, text, entry.place("match_key")));
             }
         }
-        // The lowest number goes first, as the first entry does in P4.
+        // The lowest number has the highest priority, as the first entry has in P4.
         made.sort_by_key(|(priority, ..)| *priority);
         code.put("const entries = {", json.place("entries"));
         for (_, text, span) in made {

@@ -1,4 +1,5 @@
-//! Value sets of the parser: the JSON has their width, the states that select on them have their keys, and P4Info has how the keys match.
+//! Value sets of the parser: their width is in the JSON, their keys are in the states that select on them, and the
+//! match kinds are in P4Info.
 
 use super::Import;
 use super::code::Code;
@@ -8,7 +9,7 @@ use super::names::quoted;
 use crate::p4info::{self, Info};
 use num_bigint::BigInt;
 
-/// Members of a value set where no P4Info says how many there may be.
+/// Members of a value set without a P4Info that gives its size.
 const VALUE_SET_SIZE: i32 = 1024;
 
 /// A value set: its name in the P4 text, its width, and the widths of the keys that it is looked up with.
@@ -20,7 +21,7 @@ pub(super) struct ValueSet {
 }
 
 impl<'j> Import<'j, '_> {
-    /// Gives them names, before the states.
+    /// Assigns their names, before the states.
     pub(super) fn name_value_sets(&mut self) {
         for one in self.reader.list(self.json, "parse_vsets") {
             let Some(name) = self.reader.text_at(one, "name") else { continue };
@@ -30,7 +31,7 @@ impl<'j> Import<'j, '_> {
         }
     }
 
-    /// Declares them, when their keys are known.
+    /// Declares them, once their keys are known.
     pub(super) fn value_sets(&mut self, code: &mut Code) {
         for one in self.reader.list(self.json, "parse_vsets") {
             let Some(name) = one.text_of("name") else { continue };
@@ -66,7 +67,7 @@ impl<'j> Import<'j, '_> {
         let name = self.reader.text(value)?;
         if let Some(mask) = one.get("mask") {
             let mask = self.reader.hex(mask)?;
-            // p4c writes zeros where it means none.
+            // p4c writes zeros for no mask.
             if mask != BigInt::ZERO && mask != BigInt::from(-1) {
                 let text = "a value set with a mask is not supported";
                 self.reader.unsupported(one.place("mask"), text);

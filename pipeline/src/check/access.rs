@@ -1,5 +1,5 @@
-//! Who uses intrinsic metadata, and what only one control may do. An action is checked for every
-//! control that reaches it, by a call or by a table.
+//! Checks the use of intrinsic metadata, and the operations that only one control may do. An action is checked for
+//! every control that reaches it, by a call or by a table.
 
 use super::cx::Cx;
 use crate::diag::codes;
@@ -126,7 +126,7 @@ impl Cx<'_> {
         reach
     }
 
-    /// Egress computes the length of a pad again, from what it knows.
+    /// Egress computes the length of a pad again, from what is available there.
     fn check_pads(&mut self) {
         let mut wrong = Vec::new();
         for item in &self.ir.deparser.after {
@@ -248,7 +248,7 @@ impl Cx<'_> {
         (!allowed).then(|| format!("`{}` cannot be called in {}", known.name, region.name()))
     }
 
-    /// Metadata that is zero in egress in any case.
+    /// Warns of metadata that is always zero in egress.
     fn check_not_carried(&mut self, egress: &Reach, parser: &Reach) {
         let mut written: BTreeSet<MetaId> = egress
             .ops
@@ -263,7 +263,7 @@ impl Cx<'_> {
             let Some(expr) = self.ir.exprs.get(*id) else { continue };
             let (ExprKind::Meta(meta), Some(span)) = (&expr.kind, expr.span) else { continue };
             let Some(known) = self.ir.metadata.get(*meta) else { continue };
-            // A front end that has an origin carries all that egress needs.
+            // A front end that sets an origin carries all that egress reads.
             if known.carried_at.is_some() || written.contains(meta) || self.ir.origin.is_some() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Checksums and CRCs: the field, what it covers, when, and what is done about a wrong one.
+//! Checksums and CRCs: the field, its input, its condition, and the reaction to a wrong one.
 
 use super::cx::{Cx, Env, Place};
 use super::expr::path::Target;
@@ -13,7 +13,7 @@ use crate::ir::*;
 const COVERS_MAX: usize = 32;
 
 impl Cx<'_> {
-    /// Checksums of every unit; one of a library without its header is not there.
+    /// Checksums of every unit; one of a library is left out if its header is.
     pub(crate) fn lower_checksums(&mut self) {
         self.env = Env::at(Place::Data);
         let units = self.units;
@@ -140,7 +140,7 @@ impl Cx<'_> {
         whole.then_some(())
     }
 
-    /// The first field of the instance that is named like the CRC.
+    /// The first field of the instance with the name of the CRC.
     fn first_field(
         &mut self,
         unit: usize,
@@ -172,7 +172,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A header of the program's own that nothing makes valid.
+    /// Warns of a header of the program's own file that is never made valid.
     pub(crate) fn warn_never(&mut self, name: &str, span: SourceSpan) {
         let text = format!("header `{name}` is never valid");
         self.report
@@ -220,7 +220,7 @@ impl Cx<'_> {
         }
     }
 
-    /// What is covered, in order; `None` when something was wrong.
+    /// The input, in order; `None` when a part was wrong.
     fn covered(
         &mut self,
         unit: usize,
@@ -296,7 +296,7 @@ impl Cx<'_> {
             return Some(());
         }
         match name.value.as_str() {
-            // A program without a pad covers none.
+            // A program without a pad has none to cover.
             "pad" => {}
             "rest" => {
                 let named = |id: &InstanceId| {
@@ -328,7 +328,7 @@ impl Cx<'_> {
         Some(())
     }
 
-    /// The headers of a name, with a warning when the program covers what is never there.
+    /// The headers of a name, with a warning when the program covers a header that is never valid.
     fn covered_header(&mut self, unit: usize, name: &Name) -> Option<Vec<InstanceId>> {
         if !matches!(self.scope.symbol(&name.value), Some(Symbol::Instance(_))) {
             self.no_such(name, "a header", |symbol| matches!(symbol, Symbol::Instance(_)));

@@ -1,5 +1,5 @@
-//! The state of a compilation: the IR under construction, the ids of what is declared, and the
-//! surroundings of the code that is being lowered.
+//! The state of a compilation: the IR under construction, the ids of what is declared, and the environment of the code
+//! that is being lowered.
 
 use super::ExternRegistry;
 use super::expr::Val;
@@ -16,12 +16,12 @@ use indexmap::IndexMap;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names with which a path of the language begins: a local of that name would hide what is behind it.
+/// Names with which a path of the language begins: a local of that name would hide it.
 const ROOTS: [&str; 7] = ["std", "meta", "error", "link", "path", "cursor", "CPU_PORT"];
 /// Most local names of a block.
 const LOCALS_MAX: usize = 2048;
 
-/// What an instance name stands for.
+/// The meaning of an instance name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InstanceRef {
     /// One header.
@@ -30,7 +30,7 @@ pub(crate) enum InstanceRef {
     Stack(StackId),
 }
 
-/// Where an expression or statement stands.
+/// The context of an expression or statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In a declaration: constants, table keys, checksums.
@@ -46,7 +46,7 @@ pub(crate) enum Place {
     Action,
 }
 
-/// What a local name means.
+/// The meaning of a local name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Binding {
     /// Its value was wrong.
@@ -59,13 +59,13 @@ pub(crate) enum Binding {
     Entry { register: usize, first: LocalId },
 }
 
-/// The surroundings of a piece of code.
+/// The environment of a piece of code.
 #[derive(Default)]
 pub(crate) struct Env {
     pub(crate) place: Place,
     /// True inside `update`.
     pub(crate) in_update: bool,
-    /// Instances of a sub-parser and those that stand for them.
+    /// Instances of a sub-parser and those that replace them.
     pub(crate) bind: Vec<(String, String)>,
     /// Constants of a checked program, for its entries file.
     constants: BTreeMap<String, (u128, Option<u32>)>,
@@ -83,7 +83,7 @@ impl Env {
         self.blocks.push(Vec::new());
     }
 
-    /// Makes a constant known.
+    /// Declares a constant.
     pub(crate) fn bind_constant(&mut self, name: &str, value: u128, bits: Option<u32>) {
         self.constants.insert(name.to_string(), (value, bits));
     }
@@ -104,13 +104,13 @@ impl Env {
         self.blocks.iter().flatten().map(|(name, ..)| name.clone()).chain(constants).collect()
     }
 
-    /// The instance that a name stands for inside a bound sub-parser.
+    /// The instance that a name refers to inside a bound sub-parser.
     pub(crate) fn bound<'n>(&'n self, name: &'n str) -> &'n str {
         self.bind.iter().find(|(from, _)| from == name).map_or(name, |(_, to)| to)
     }
 }
 
-/// The ids of what is declared, by index in the scope; `None` for what is not used or is broken.
+/// The ids of what is declared, by index in the scope; `None` for what is unused or wrong.
 #[derive(Default)]
 pub(crate) struct Ids {
     pub(crate) headers: IndexMap<String, HeaderId>,
@@ -128,7 +128,7 @@ pub(crate) struct Ids {
     pub(crate) crcs: IndexMap<String, CrcId>,
 }
 
-/// A constant: not looked at, being computed, or known.
+/// A constant: not evaluated, being evaluated, or evaluated.
 pub(crate) enum ConstState {
     New,
     Busy,
@@ -155,7 +155,7 @@ pub(crate) struct Cx<'a> {
     /// Controls that are being inlined, and those that were.
     pub(crate) controls: Vec<usize>,
     pub(crate) called_controls: BTreeSet<usize>,
-    /// The control that is lowered is looked at by itself: what it calls is looked at elsewhere.
+    /// The control is lowered only for its own errors; those that it calls are checked elsewhere.
     pub(crate) lowers_alone: bool,
     /// Names in the conditions around the code that is being lowered.
     pub(crate) guards: Vec<String>,
@@ -164,21 +164,20 @@ pub(crate) struct Cx<'a> {
     pub(crate) calls: Vec<(usize, String)>,
     /// How many states the program's own parser has, before those of uncalled sub-parsers.
     pub(crate) main_states: usize,
-    /// States or headers are missing because of an error that was reported: what follows from that is not
-    /// reported.
+    /// States or headers are missing because of an error that was reported: consequences are not reported.
     pub(crate) incomplete: bool,
     /// Places of the operations of each parser state.
     pub(crate) op_spans: Vec<Vec<SourceSpan>>,
-    /// Names of the pads among what follows the body.
+    /// Names of the pads behind the body.
     pub(crate) pads: Vec<Option<String>>,
-    /// Where the length of a variable part is that `extract(h, bits)` gave, by header.
+    /// The metadata with the length of a variable part that `extract(h, bits)` gave, by header.
     pub(crate) given_lengths: BTreeMap<InstanceId, MetaId>,
     /// The other headers of its union, by header.
     pub(crate) rivals: BTreeMap<InstanceId, Vec<InstanceId>>,
     pub(crate) externs: &'a ExternRegistry,
     /// Libraries that could have been included, to name the one that is missing.
     pub(crate) embedded: &'static [(&'static str, &'static str)],
-    /// What they declare, once somebody asks.
+    /// Declarations of these libraries, read on first use.
     declared: OnceCell<BTreeMap<String, &'static str>>,
 }
 
@@ -232,7 +231,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// What an instance of the scope stands for; `None` when the program does not use it.
+    /// The meaning of an instance of the scope; `None` when the program does not use it.
     pub(crate) fn instance_ref(&self, index: usize) -> Option<InstanceRef> {
         self.ids.instances.get(index).copied().flatten()
     }
@@ -273,7 +272,7 @@ impl<'a> Cx<'a> {
         self.locals.push(Local { name: name.to_string(), bits })
     }
 
-    /// Reports a name that means nothing, or something else, where `wanted` was expected.
+    /// Reports a name that is undeclared, or of another kind than `wanted`.
     pub(crate) fn no_such(&mut self, name: &Name, wanted: &str, is_wanted: fn(Symbol) -> bool) {
         let found = self.scope.symbol(&name.value);
         let known = self.scope.symbols.iter().filter(|(_, (symbol, _))| is_wanted(*symbol));
@@ -296,7 +295,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// How to get a header that nothing included declares, but a library does.
+    /// Help for a header that no included file declares, but a library does.
     pub(crate) fn library_with(&self, header: &str) -> Option<String> {
         let declared = self.declared.get_or_init(|| declared_in(self.embedded));
         let library = declared.get(header)?;

@@ -1,7 +1,6 @@
-//! Numbers what is used and builds the declarations: headers, instances, metadata, state.
+//! Numbers the used declarations and builds them: headers, instances, metadata, state.
 //!
-//! Ids follow the order of declaration, libraries behind the program. What only a library declares
-//! and nothing uses gets no id.
+//! Ids follow the order of declaration, libraries after the program. Unused declarations of a library get no id.
 
 use super::cx::{ConstState, Cx, Env, InstanceRef, Place};
 use super::header::Width;
@@ -25,7 +24,7 @@ const DIGEST_FIELDS_MAX: usize = 32;
 const CELLS_MAX: usize = 16;
 /// Most members of a value set.
 const VALUE_SET_MAX: u64 = 4096;
-/// Most bits of the keys of a value set together: what engines look for is one number.
+/// Most bits of the keys of a value set together: engines look for one number.
 const SET_BITS_MAX: u32 = 128;
 /// Most entries of a register, counter or meter array.
 pub(crate) const ARRAY_MAX: u64 = 1 << 24;
@@ -185,7 +184,7 @@ impl Cx<'_> {
         for Item { name, decl, .. } in items {
             let Some(Width { bits, display }) = self.scalar_width(&decl.ty) else { continue };
             let bytes = (bits as u32).div_ceil(8);
-            // Where it lies is decided when all are known.
+            // Its place is assigned when all are known.
             let carried_at = decl.carried.then_some(0);
             if decl.carried {
                 sizes.push((name.clone(), bytes));
@@ -220,8 +219,8 @@ impl Cx<'_> {
         }
     }
 
-    /// Where each carried field lies: one after the other in the descriptor if it has room for all; otherwise the descriptor's last
-    /// byte says that there are more, and what does not fit in front of it lies in the chunk.
+    /// Places the carried fields: one after the other in the descriptor if it has room for all; otherwise the
+    /// descriptor's last byte marks that there are more, and those that do not fit in front of it are in the chunk.
     fn lay_out_carried(&mut self, total: u32) {
         let room = if total <= CARRIED_INLINE_BYTES { total } else { CARRIED_MARK_AT };
         let (mut inline, mut chunk) = (0, CARRIED_INLINE_BYTES);
@@ -291,7 +290,7 @@ impl Cx<'_> {
             self.report.error(codes::LIMITS, item.name.span, text);
             return None;
         }
-        // A register with a cell that cannot be is not made, so that no use of the cell is an error too.
+        // A register with a wrong cell is not created, so that uses of the cell cause no further errors.
         let mut good = true;
         for (name, ty) in &item.decl.cells {
             if cells.iter().any(|cell| cell.name == name.value) {
@@ -335,7 +334,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Reports `5000-5999` where a value is listed: nobody means the difference.
+    /// Reports `5000-5999` where a value is listed: the difference is never meant.
     pub(crate) fn is_dashed_range(&mut self, value: &AstExpr) -> bool {
         let files = &self.ir.files;
         let source = |span: SourceSpan| {
@@ -446,7 +445,7 @@ impl Cx<'_> {
     }
 }
 
-/// What a meter declaration asks for.
+/// The kind of a meter declaration.
 pub(crate) fn meter_kind(decl: &MeterDecl) -> MeterKind {
     MeterKind { two_rates: decl.two_rates, packets: decl.packets }
 }

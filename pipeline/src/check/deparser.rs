@@ -1,4 +1,4 @@
-//! What leaves and in which order, and what ingress gives the maps of the traffic manager.
+//! The order of emitted headers, and the values that ingress gives the maps of the traffic manager.
 
 use super::cx::{Cx, Env, InstanceRef, Place};
 use super::scope::Symbol;
@@ -10,11 +10,11 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most things behind the body.
+/// Most items behind the body.
 const AFTER_MAX: usize = 16;
 
 impl Cx<'_> {
-    /// Lowers the deparser, or makes the one that follows the parser.
+    /// Lowers the deparser, or derives one from the parser.
     pub(crate) fn lower_deparser(&mut self) {
         let Some(&root) = self.units.first() else { return };
         self.env = Env::at(Place::Data);
@@ -99,7 +99,7 @@ impl Cx<'_> {
         })
     }
 
-    /// The instances a name stands for: one, the elements of a stack, or none that is used.
+    /// The instances of a name: one, the elements of a stack, or none if unused.
     pub(crate) fn instances_named(&mut self, name: &Name) -> Vec<InstanceId> {
         let Some(Symbol::Instance(index)) = self.scope.symbol(&name.value) else {
             self.no_such(name, "a header", |symbol| matches!(symbol, Symbol::Instance(_)));
@@ -113,7 +113,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The element of a stack that a name with a number means; without a number what it is.
+    /// The element of a stack for a name with a number; for one without a number the declaration.
     pub(super) fn element_named(
         &mut self,
         found: InstanceRef,
@@ -159,8 +159,8 @@ impl Cx<'_> {
         emit
     }
 
-    /// Every header that may be valid is emitted, a trailer, or discarded on purpose.
-    /// One that only a state extracts that is never reached is never valid.
+    /// Every header that may be valid is emitted, a trailer, or discarded on purpose. A header extracted only in an
+    /// unreachable state is never valid.
     fn check_coverage(&mut self, decl: Option<&DeparserDecl>, extracted: &BTreeSet<InstanceId>) {
         let mut covered = self.trailers();
         covered.extend(self.ir.deparser.emit.iter().copied());
@@ -203,7 +203,7 @@ impl Cx<'_> {
         };
     }
 
-    /// Instances in the order of extraction, and those that are only read by `extract_at`.
+    /// Instances in the order of extraction, and those that only `extract_at` reads.
     fn extracted_instances(&self) -> (Vec<InstanceId>, Vec<InstanceId>) {
         let (order, links) = self.extraction_links();
         let mut behind = Vec::new();
@@ -265,7 +265,7 @@ impl Cx<'_> {
         (order, links)
     }
 
-    /// Which fields hold the DSCP and the PCP; the first valid header wins.
+    /// The fields with DSCP and PCP; the first valid header counts.
     pub(crate) fn lower_qos(&mut self) {
         let Some(&root) = self.units.first() else { return };
         self.env = Env::at(Place::Data);
@@ -293,8 +293,8 @@ impl Cx<'_> {
 }
 
 impl Cx<'_> {
-    /// Whether every header that an expression reads is valid. `None` when it reads none: a header
-    /// that is never there says nothing, and anything else is an error.
+    /// Whether every header that an expression reads is valid. `None` when it reads none: an error, unless the value is
+    /// constant, as that of a header that is never valid.
     fn all_valid(&mut self, value: ExprId, span: SourceSpan) -> Option<ExprId> {
         let (mut headers, mut open) = (BTreeSet::new(), vec![value]);
         while let Some(id) = open.pop() {
@@ -326,8 +326,8 @@ impl Cx<'_> {
     }
 }
 
-/// An order in which each header comes before those that may follow it; headers in a circle, and
-/// those that no link orders, stay in the order first seen.
+/// An order in which each header comes before those that may follow it; headers in a cycle, and those without links,
+/// stay in the order first seen.
 fn sort_by_links(
     order: &[InstanceId],
     links: &BTreeSet<(InstanceId, InstanceId)>,

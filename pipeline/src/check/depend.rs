@@ -1,7 +1,7 @@
 //! Control dependence: which blocks of a body run only because of a condition.
 //!
-//! A block depends on a branch, a switch or a table when it lies between it and the place where all its ways that end in a packet
-//! that goes on are one again. Ends that drop or punt are no such way.
+//! A block depends on a branch, a switch or a table when it is between it and the point where all of its paths join
+//! again. Paths that end in a drop or punt are ignored.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use crate::ids::*;
 use crate::ir::{Body, Expr, ExprKind, Op, Program, Term, eval};
 
-/// True where `wanted` holds for a part of the expression.
+/// True if `wanted` is true of a part of the expression.
 pub(crate) fn reads(program: &Program, expr: ExprId, wanted: &dyn Fn(&ExprKind) -> bool) -> bool {
     let mut open = vec![expr];
     while let Some(id) = open.pop() {
@@ -24,7 +24,7 @@ pub(crate) fn reads(program: &Program, expr: ExprId, wanted: &dyn Fn(&ExprKind) 
     false
 }
 
-/// What decides where a block goes on: its condition, value, or the keys of its table.
+/// The expressions that decide the next block: a condition, a value, or the keys of a table.
 pub(crate) fn deciders(program: &Program, term: &Term) -> Vec<ExprId> {
     match term {
         Term::Branch { cond, .. } => vec![*cond],
@@ -82,7 +82,7 @@ fn join_points(body: &Body) -> Dominators<NodeIndex> {
     simple_fast(&graph, NodeIndex::new(0))
 }
 
-/// Actions that egress may run, and for each whether every way to it runs only because of what `decides`.
+/// Actions that egress may run, and for each whether every path to it depends on a block that `decides`.
 pub(crate) fn actions_of(
     program: &Program,
     root: &Body,

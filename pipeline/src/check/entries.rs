@@ -1,6 +1,6 @@
 //! Resolves an entries file: names to ids, patterns to matches, values to their widths.
 //!
-//! The checked program is all there is: its constants are known by name, its libraries are not.
+//! Only the checked program is used: its constants are available by name, its libraries are not.
 
 mod objects;
 mod selectors;
@@ -21,7 +21,7 @@ use crate::state::{action_data_words, action_words};
 use std::collections::{BTreeMap, BTreeSet};
 use wireyard_tables::ActionCall;
 
-/// What an entries file is read for.
+/// The purpose of reading an entries file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// To fill a program that starts: every member and group that it names is in it.
@@ -29,7 +29,7 @@ pub enum Purpose {
     Fill,
     /// To change a program that runs: members and groups may already exist.
     Change,
-    /// To remove from a program that runs: only what names an object is looked at, and an entry's action may be any.
+    /// To remove from a program that runs: only the keys of an object are checked, and an entry's action may be any.
     Remove,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn resolve_chunks(
     next: &mut dyn FnMut(&mut Diagnostics) -> Option<Chunk>,
 ) -> Option<Resolved> {
     let externs = ExternRegistry::new();
-    // Places are those of the entries file: what the program's files have there is something else.
+    // Places are those of the entries file; the ids of the program's files would be mixed up with them.
     let known = Program { files: IdVec::new(), ..program.clone() };
     let mut cx = Cx::new(&[], Scope::default(), Uses::default(), known, &externs);
     cx.env = Env::at(Place::Data);
@@ -88,7 +88,7 @@ struct Resolver<'a> {
     program: &'a Program,
     purpose: Purpose,
     found: Resolved,
-    /// Numbers of members and groups that the file makes.
+    /// Numbers of members and groups that the file creates.
     members: BTreeMap<TableId, BTreeSet<u64>>,
     groups: BTreeMap<TableId, BTreeSet<u64>>,
 }
@@ -129,7 +129,7 @@ impl<'a> Resolver<'a> {
         }
         let args = self.cx.constants_for(&known.name, &known.params, args, call.span)?;
         let place = table.actions.iter().position(|listed| *listed == action)?;
-        // A million entries have as many of these: no room that is not used.
+        // A million entries have as many of these: no unused capacity.
         let mut data = Vec::with_capacity(action_data_words(known));
         action_words(known, &args, &mut data);
         Some(ActionCall { action: place as u32, data })

@@ -1,8 +1,8 @@
 //! Expressions: from the syntax tree to typed nodes.
 //!
-//! A value has a width, or it is a number that takes the width of its context ([`Val`]). Operands
-//! must agree: there is no silent extension, except in offsets and lengths, which are computed with
-//! 32 bits. A part that is wrong is poison: it was reported once and causes no further errors.
+//! A value has a width, or it is a number that takes the width of its context ([`Val`]). Operands must agree: there is
+//! no silent extension, except in offsets and lengths, which are computed with 32 bits. A part that is wrong has the
+//! value `Poison`: it was reported once and causes no further errors.
 
 mod adapt;
 mod call;
@@ -28,7 +28,7 @@ pub(crate) enum Val {
     Typed(ExprId),
     /// A number without a width.
     Int(Int),
-    /// More than a number, and still without a width: `c ? 1 : 2`.
+    /// An expression of numbers that has no width yet: `c ? 1 : 2`.
     Open(Box<Open>),
 }
 

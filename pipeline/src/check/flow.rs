@@ -1,7 +1,6 @@
 //! Building a control-flow graph, block by block.
 //!
-//! Code after a terminator goes to a block that nothing reaches: it is lowered all the same, for its
-//! errors, and left out at the end.
+//! Code after a terminator goes to an unreachable block: it is lowered for its errors and left out at the end.
 
 use super::cx::Cx;
 use crate::ids::*;
@@ -23,9 +22,9 @@ pub(crate) struct Flow {
     parts: Vec<Part>,
     ops: usize,
     current: usize,
-    /// Where `return` goes inside a called control; the end of the body when empty.
+    /// The target of `return` inside a called control; the end of the body when empty.
     pub(crate) returns: Vec<BlockId>,
-    /// The current code cannot be reached, and that was said.
+    /// The current code is unreachable, and that was reported.
     pub(crate) dead: bool,
 }
 
@@ -42,12 +41,12 @@ impl Flow {
         BlockId::new(self.parts.len() - 1)
     }
 
-    /// More is in it than a body may have.
+    /// True if it exceeds the limits of a body.
     pub(crate) fn is_full(&self) -> bool {
         self.parts.len() > BLOCKS_MAX || self.ops > OPS_MAX
     }
 
-    /// Goes on in a block.
+    /// Continues in a block.
     pub(crate) fn enter(&mut self, block: BlockId) {
         self.current = block.index();
     }

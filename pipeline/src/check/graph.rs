@@ -86,7 +86,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Every circle of states has one that certainly moves the cursor.
+    /// Every cycle of states has one that certainly moves the cursor.
     fn check_progress(&mut self) {
         let mut graph = self.ir.parser.graph();
         let moves: Vec<bool> = self

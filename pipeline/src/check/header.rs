@@ -1,4 +1,4 @@
-//! Header types: where the bits of every field are.
+//! Header types: the layout of their fields.
 
 use super::cx::Cx;
 use super::expr::{BITS_MAX, Val};
@@ -14,7 +14,7 @@ pub(crate) const HEADER_BITS_MAX: u64 = 2048;
 /// Most bits of a variable field.
 const VARIABLE_BITS_MAX: u64 = 65_536;
 
-/// Types that the language has by itself.
+/// Built-in types.
 pub(crate) const BUILTIN: [(&str, u64, Display); 5] = [
     ("mac", 48, Display::Mac),
     ("ipv4", 32, Display::Ipv4),
@@ -23,7 +23,7 @@ pub(crate) const BUILTIN: [(&str, u64, Display); 5] = [
     ("bool", 1, Display::Decimal),
 ];
 
-/// A width with the way people read it.
+/// A width with its display form.
 #[derive(Clone, Copy)]
 pub(crate) struct Width {
     pub(crate) bits: u64,
@@ -70,7 +70,7 @@ impl Cx<'_> {
         None
     }
 
-    /// How many a declaration asks for. `None` is reported.
+    /// The number of entries that a declaration has. `None`: an error was reported.
     pub(crate) fn size(&mut self, size: &Size) -> Option<Sp<u64>> {
         let name = match size {
             Size::Number(number) => return Some(number.clone()),
@@ -88,7 +88,7 @@ impl Cx<'_> {
         None
     }
 
-    /// A constant as a number of things; what does not fit is more than any limit.
+    /// A constant as a count; `u64::MAX` if it does not fit, which exceeds any limit.
     fn const_count(&mut self, index: usize, span: crate::ir::SourceSpan) -> Option<u64> {
         let value = match self.const_named(index, span)? {
             Val::Int(number) => number.value(),
@@ -98,7 +98,7 @@ impl Cx<'_> {
         Some(value.map_or(u64::MAX, |value| u64::try_from(value).unwrap_or(u64::MAX)))
     }
 
-    /// A width of 1 to 128 bits, of something that is computed with.
+    /// A width of 1 to 128 bits, of a value used in arithmetic.
     pub(crate) fn scalar_width(&mut self, ty: &TypeRef) -> Option<Width> {
         let width = self.width(ty)?;
         let span = match ty {
@@ -148,7 +148,7 @@ impl Cx<'_> {
         for (position, (field_name, field)) in fields.enumerate() {
             self.check_field_name(header, field_name);
             let last = position + 1 == decl.fields.len();
-            // Behind a field that is wrong nobody knows where the next one begins.
+            // After a wrong field the start of the next one is unknown.
             bit = if whole { bit } else { bit.next_multiple_of(8) };
             let errors = self.report.counts().0;
             if let Some(field) = self.run_field(field_name, field, bit, last) {
@@ -265,7 +265,7 @@ impl Cx<'_> {
             return None;
         }
         let bits = max_bits.value;
-        // Where it begins is where the fixed part ends: that this is a whole byte is asked of the header.
+        // Its start is the end of the fixed part, and whether that is a whole byte is checked for the header.
         if !bits.is_multiple_of(8) || !(8..=VARIABLE_BITS_MAX).contains(&bits) {
             let text =
                 format!("a variable field has whole bytes, at most {VARIABLE_BITS_MAX} bits");
@@ -343,7 +343,7 @@ impl Cx<'_> {
         Some(pieces)
     }
 
-    /// Notes whose bits these are; bits of two fields are an error.
+    /// Notes the owner of these bits; overlapping fields are an error.
     fn claim<'n>(&mut self, pieces: &[Piece], name: &'n Name, owners: &mut [Option<&'n Name>]) {
         for piece in pieces {
             for bit in 0..u32::from(piece.bits) {
@@ -363,7 +363,7 @@ impl Cx<'_> {
     }
 }
 
-/// The bits of a field that are there in every packet.
+/// The number of a field's bits that every packet has.
 fn fixed_bits(field: &Field) -> u64 {
     match field.layout {
         FieldLayout::Run { bits, .. } => bits.into(),
@@ -400,7 +400,7 @@ fn slice_pieces(
     }
 }
 
-/// The pieces as a run in network order, when they are one.
+/// The pieces as a run in network order, if they are contiguous.
 fn as_run(pieces: &[Piece], bits: u32) -> Option<FieldLayout> {
     let first = pieces.first()?;
     let bit = first.byte * 8 + 8 - u32::from(first.lsb) - u32::from(first.bits);

@@ -1,7 +1,8 @@
-//! `ids:`: numbers by which control knows objects, where a program names them.
+//! `ids:`: the control plane's ids of objects, where a program gives them.
 //!
-//! A number is an id of P4Runtime: a byte for the kind of the object (specification 1.5, section 6.3) and 24 bits, which are unique
-//! among the objects of a kind. The byte may be left out. Whoever has a P4Info of another compiler keeps its ids so.
+//! A number is an id of P4Runtime: a byte for the kind of the object (specification 1.5, section 6.3) and 24 bits,
+//! which are unique among the objects of a kind. The byte may be left out. A program can so keep the ids of another
+//! compiler's P4Info.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ fn objects(program: &Program) -> Vec<(String, u64)> {
 }
 
 impl Cx<'_> {
-    /// Where the program comes from, if another front end made it.
+    /// The origin of the program, if another front end made it.
     pub(crate) fn take_origin(&mut self) {
         let origin = self.units.first().and_then(|root| root.origin.as_deref());
         self.ir.origin = origin.map(|origin| Arc::new(origin.clone()));
@@ -51,7 +52,7 @@ impl Cx<'_> {
         let mut taken: BTreeMap<(u64, u64), &str> = BTreeMap::new();
         for (name, id) in &root.ids {
             let Some((_, kind)) = objects.iter().find(|(known, _)| *known == name.value) else {
-                // What is declared and not used is left out of the program, and needs no id.
+                // An unused declaration is left out of the program, and needs no id.
                 if self.scope.symbol(&name.value).is_none() {
                     let text = format!("`ids` names `{}`, and no object has this name", name.value);
                     let names = objects.iter().map(|(known, _)| known.as_str());

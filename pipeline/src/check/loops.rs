@@ -1,8 +1,8 @@
-//! Warnings of egress that may copy its own copies, or send a packet round without end.
+//! Warnings of egress that may copy its own copies, or send a packet round endlessly.
 //!
-//! A mirror copy made by egress goes through egress again, and a recirculated packet through the whole program: where nothing on
-//! the way to the statement tells them from the packet before, each makes the next. The device stops it (`too_many_copies`,
-//! `too_many_passes`); here it is said beforehand.
+//! A mirror copy made by egress goes through egress again, and a recirculated packet through the whole program: if no
+//! condition on the path to the statement distinguishes them from the packet before, each makes the next. The device
+//! stops it (`too_many_copies`, `too_many_passes`); this warns of it in advance.
 
 use super::cx::Cx;
 use super::depend::{actions_of, deciders, dependent, reads};
@@ -10,19 +10,19 @@ use crate::diag::codes;
 use crate::ir::std_meta::StdField;
 use crate::ir::{Body, ExprKind, Op, Program, SourceSpan, Term};
 
-/// Something that a copy differs in from the packet it was made of.
+/// True for an input that differs between a copy and its original.
 fn tells_copies_apart(kind: &ExprKind) -> bool {
     use StdField::{EgressPort, Instance, PacketPath};
     matches!(kind, ExprKind::Std(PacketPath | Instance | EgressPort))
 }
 
-/// Something that may be another in the next pass.
+/// True for an input that may differ in the next pass.
 fn is_of_the_packet(kind: &ExprKind) -> bool {
     !matches!(kind, ExprKind::Const(_))
 }
 
 impl Cx<'_> {
-    /// Egress that may reach its own statements without end.
+    /// Warns of egress that may reach its own statements endlessly.
     pub(crate) fn check_loops(&mut self) {
         let clones = unguarded(&self.ir, tells_copies_apart, |op| matches!(op, Op::Clone(_)));
         for span in clones {
@@ -41,7 +41,7 @@ impl Cx<'_> {
     }
 }
 
-/// Places in egress of an operation that no condition on its way keeps from the next copy.
+/// Places of an operation in egress that no condition guards against the next copy.
 fn unguarded(
     program: &Program,
     distinguishes: fn(&ExprKind) -> bool,

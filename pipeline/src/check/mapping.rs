@@ -1,6 +1,6 @@
-//! `linux:`: tables, keys and actions of the program, with words for what comes from outside.
+//! `linux:`: tables, keys and actions of the program that hold external state, with words for it.
 //!
-//! Which words there are, and what they mean, is the device's.
+//! The words and their meaning are defined by the device.
 
 use super::cx::Cx;
 use crate::ast::{Ast, AstExpr, MappingDecl, Name};
@@ -9,7 +9,7 @@ use crate::ids::TableId;
 use crate::ir::{MappedCall, MappedValue, Mapping};
 
 impl Cx<'_> {
-    /// The tables that hold what comes from outside.
+    /// Lowers the tables with external state.
     pub(crate) fn lower_mappings(&mut self) {
         let Some(&root) = self.units.first() else { return };
         for (name, decl) in &root.linux {

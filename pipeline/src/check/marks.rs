@@ -1,9 +1,10 @@
 //! Where a program writes a congestion mark: the statements that change a header because of `std.congestion_mark`.
 //!
-//! The traffic manager decides that a packet carries a mark, and the program writes it as its protocol has it. So that the device
-//! counts what was written, [`Op::MarkWritten`] stands behind the first statement of a block that assigns a header field, or
-//! changes which headers are there, where that block runs because of the mark or the value comes from it. Metadata and locals that
-//! take it over count as it. A table that is applied because of the mark counts as writing if one of its actions does.
+//! The traffic manager decides that a packet carries a mark, and the program writes it as its protocol has it. So that
+//! the device can count written marks, [`Op::MarkWritten`] follows the first statement of a block that assigns a header
+//! field, or changes the validity of a header, if that block runs because of the mark or the value depends on it.
+//! Metadata and locals that depend on it count as the mark. A table that is applied because of the mark counts as
+//! writing if one of its actions does.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ use crate::ir::{Body, ExprKind, LValue, Op, OpAt, Program, Term};
 /// A body of egress; `None` is egress itself.
 type Place = Option<ActionId>;
 
-/// What holds the mark, or something that was decided by it.
+/// Metadata and locals that hold the mark, or a value that depends on it.
 #[derive(Default, PartialEq)]
 struct Tainted {
     metadata: BTreeSet<MetaId>,
@@ -34,7 +35,7 @@ impl Tainted {
     }
 }
 
-/// Notes in the program where marks are written.
+/// Inserts [`Op::MarkWritten`] where marks are written.
 pub(super) fn note(program: &mut Program) {
     let is_mark = |kind: &ExprKind| matches!(kind, ExprKind::Std(StdField::CongestionMark));
     if !program.exprs.iter().any(|expr| is_mark(&expr.kind)) {
@@ -42,7 +43,7 @@ pub(super) fn note(program: &mut Program) {
     }
     let places = places(program);
     let mut tainted = Tainted::default();
-    // Each round adds something, and what can be added is bounded by the program.
+    // Each round adds something, and the program bounds how much can be added.
     while places.iter().any(|place| spread(program, *place, &mut tainted)) {}
     let writers = writers(program);
     for place in places {
@@ -111,7 +112,7 @@ fn because_of_it(program: &Program, place: Place, body: &Body, tainted: &Tainted
     dependent(body, &by_mark)
 }
 
-/// Follows the mark through assignments; true if that found something new.
+/// Follows the mark through assignments; true if it reached anything new.
 fn spread(program: &Program, place: Place, tainted: &mut Tainted) -> bool {
     let Some(body) = body_of(program, place) else { return false };
     let depends = because_of_it(program, place, body, tainted);
@@ -170,7 +171,7 @@ fn writers(program: &Program) -> BTreeSet<ActionId> {
     }
 }
 
-/// In each block that writes because of the mark, the place behind the first such operation.
+/// In each block that writes because of the mark, the position after the first such operation.
 fn writes(
     program: &Program,
     place: Place,

@@ -1,4 +1,4 @@
-//! What an entry says about each key of a table, for entries of programs and of entries files.
+//! The matches of an entry for each key of a table, for entries of programs and of entries files.
 
 use super::cx::Cx;
 use crate::ast::*;
@@ -9,12 +9,12 @@ use crate::state::ValueSetError;
 use std::collections::HashSet;
 use wireyard_tables::{Match, MatchKind};
 
-/// Most words of a key, and bits of one: what tables compare.
+/// Most bits of a key, the limit of the tables.
 const KEY_BITS_MAX: u32 = 1024;
 
-/// Whether the keys of a table fit; the text says why not.
+/// Checks that the keys of a table fit; the error is the reason.
 pub(crate) fn layout(table: &Table) -> Result<(), String> {
-    // As tables lay keys out: a field of at most 64 bits does not cross a word, a wider one takes two.
+    // The layout of the tables: a field of at most 64 bits does not cross a word, a wider one takes two.
     let (mut words, mut used) = (0u32, 64u32);
     for key in &table.keys {
         if key.bits > 64 {
@@ -58,7 +58,7 @@ pub(crate) fn shown(value: u128, display: Display) -> String {
 }
 
 impl Cx<'_> {
-    /// One match for each key, and the priority; `None` when something was wrong.
+    /// One match for each key, and the priority; `None` when an error was reported.
     pub(crate) fn entry_matches(
         &mut self,
         table: &Table,
@@ -71,13 +71,13 @@ impl Cx<'_> {
         Some((matches?, priority?))
     }
 
-    /// The members of a value set, in order and each in its one form; none of those that are wrong.
+    /// The members of a value set, in order and in canonical form; wrong ones are left out.
     pub(crate) fn set_members(&mut self, set: &ValueSet, members: &[MemberDecl]) -> Vec<SetMember> {
         let mut found: Vec<SetMember> = Vec::new();
         let mut seen = HashSet::new();
         for member in members {
             let Some(one) = self.set_member(set, member) else { continue };
-            // As the state gives it back: what nobody changed is the same then.
+            // In the form that the state returns: unchanged members then compare equal.
             let keys = set.keys.iter().map(MatchField::spec);
             let one: Option<SetMember> = keys
                 .zip(one)

@@ -1,6 +1,6 @@
-//! Rates of meters, and what entries have counted: units, and what RFC 2697 and RFC 2698 ask of them.
+//! Rates of meters, and counts of entries: units, and the requirements of RFC 2697 and RFC 2698.
 //!
-//! The same for an array of meters and for the meter of an entry. What a packet's colour does is the program's business.
+//! The same for an array of meters and for the meter of an entry. The effect of a packet's colour is up to the program.
 
 use super::cx::Cx;
 use super::rates;
@@ -25,7 +25,7 @@ impl Cx<'_> {
         self.meter_config(rates, kind)
     }
 
-    /// What an entry has counted, where its table has counters.
+    /// The count of an entry, where its table has counters.
     pub(super) fn entry_count(&mut self, table: &Table, entry: &EntryDecl) -> Option<Count> {
         let (CountDecl { packets, bytes }, span) = entry.counter.as_ref()?;
         if !table.counters {

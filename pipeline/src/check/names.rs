@@ -1,7 +1,7 @@
-//! Every name that a piece of the syntax tree mentions, without asking what it means.
+//! Every name that a piece of the syntax tree mentions, unresolved.
 //!
-//! The walk is an over-approximation on purpose: a local that is called like a counter counts as a
-//! mention of the counter. It decides what is numbered and what is unused, never what is right.
+//! The walk is an over-approximation on purpose: a local with the name of a counter counts as a mention of the counter.
+//! It decides what is numbered and what is unused, never what is correct.
 
 use crate::ast::*;
 
@@ -102,7 +102,7 @@ fn in_path<'a>(path: &'a Path, found: &mut dyn FnMut(&'a str)) {
     }
 }
 
-/// Headers whose validity an expression asks for: `h.valid`.
+/// Headers whose validity an expression tests: `h.valid`.
 pub(crate) fn asked_in_expr<'a>(expr: &'a AstExpr, asked: &mut dyn FnMut(&'a str)) {
     match &expr.value {
         Ast::Path(path) => {

@@ -19,11 +19,11 @@ const CALLS_MAX: usize = 16;
 /// A parser whose states are being lowered.
 pub(super) struct Scheme<'a> {
     unit: usize,
-    /// Put before the names of states: `caller.`.
+    /// Prefix of the names of states: `caller.`.
     prefix: String,
     names: Vec<(&'a str, StateId)>,
     bind: Vec<(String, String)>,
-    /// Where `accept` goes.
+    /// The target of `accept`.
     accept: Target,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// A call: goes to a copy of the sub-parser, whose `accept` goes on behind the caller.
+    /// A call: goes to a copy of the sub-parser, whose `accept` continues after the caller's call.
     fn sub_parser_call(
         &mut self,
         scheme: &Scheme<'a>,
@@ -243,7 +243,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Where a name goes.
+    /// The target of a name.
     pub(super) fn target(&mut self, scheme: &Scheme<'a>, to: &Name) -> Target {
         match to.value.as_str() {
             "accept" => return scheme.accept,

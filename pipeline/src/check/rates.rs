@@ -1,4 +1,4 @@
-//! Rates and sizes with their units, as meters want them: whole tokens, nothing rounded.
+//! Rates and sizes with their units, in the form of the meters: whole tokens, nothing rounded.
 
 /// Units of a rate in bytes: text, bits of one.
 const BIT_RATES: [(&str, u128); 12] = [
@@ -23,7 +23,7 @@ const SIZES: [(&str, u128); 5] =
 /// Units of a size in packets; a bare number is packets too.
 const PACKETS: [(&str, u128); 3] = [("", 1), ("packets", 1), ("packet", 1)];
 
-/// A rate in bytes or packets a second; the text says what is wrong.
+/// A rate in bytes or packets a second; the error is a message.
 pub(crate) fn rate(text: &str, packets: bool) -> Result<u64, String> {
     if packets {
         return number(text, &PACKET_RATES, "a rate in packets, as `1000pps`");
@@ -47,7 +47,7 @@ fn number(text: &str, units: &[(&str, u128)], wanted: &str) -> Result<u64, Strin
     u64::try_from(scaled(text, units, wanted)?).map_err(|_| format!("`{text}` is too much"))
 }
 
-/// The number in front times its unit.
+/// The leading number times its unit.
 fn scaled(text: &str, units: &[(&str, u128)], wanted: &str) -> Result<u128, String> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());

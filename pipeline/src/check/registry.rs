@@ -1,4 +1,4 @@
-//! What a program may name of its device: externs with their types, and link types. Nothing about what they do.
+//! What a program may refer to in its device: externs with their types, and link types. Not what they do.
 
 use crate::ids::{ExternId, IdVec};
 use crate::ir::ExternSignature;

@@ -1,8 +1,8 @@
-//! The names of a program: what is declared, where, and as what.
+//! The names of a program: the kind and place of each declaration.
 //!
-//! Headers with their instances, constants, actions, tables, controls, state and value sets share
-//! one space. Types, parser errors, metadata (`meta.`) and CRCs are spaces of their own, because
-//! where one is meant nothing else can be. Sub-parsers belong to their unit.
+//! Headers with their instances, constants, actions, tables, controls, state and value sets share one space. Types,
+//! parser errors, metadata (`meta.`) and CRCs are spaces of their own, because each occurs only where no other kind is
+//! possible. Sub-parsers belong to their unit.
 
 use super::header::BUILTIN;
 use crate::ast::*;
@@ -19,7 +19,7 @@ pub(crate) struct Item<'a, T> {
     pub(crate) decl: &'a T,
 }
 
-// Not derived: that would ask the same of `T`, which is only referred to.
+// Not derived: that would require `Clone` of `T`, which is only referred to.
 impl<T> Clone for Item<'_, T> {
     fn clone(&self) -> Self {
         *self
@@ -28,7 +28,7 @@ impl<T> Clone for Item<'_, T> {
 
 impl<T> Copy for Item<'_, T> {}
 
-/// An instance or stack, also the one that every header type has by itself.
+/// An instance or stack, including the implicit one of every header type.
 #[derive(Clone, Copy)]
 pub(crate) struct InstanceItem<'a> {
     pub(crate) name: &'a Name,
@@ -40,7 +40,7 @@ pub(crate) struct InstanceItem<'a> {
     pub(crate) implied: bool,
 }
 
-/// What a name of the shared space means: an index into the list of its kind.
+/// The meaning of a name in the shared space: an index into the list of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Symbol {
     Instance(usize),
@@ -53,12 +53,12 @@ pub(crate) enum Symbol {
     Meter(usize),
     Digest(usize),
     ValueSet(usize),
-    /// `nop` and `drop`, the actions that are always there.
+    /// `nop` and `drop`, the built-in actions.
     Builtin(u32),
 }
 
 impl Symbol {
-    /// What it is, with its article.
+    /// Its kind, with an article.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Symbol::Instance(_) => "a header",
@@ -98,7 +98,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) crcs: IndexMap<&'a str, Item<'a, CrcDecl>>,
     pub(crate) unions: IndexMap<&'a str, Item<'a, Vec<Name>>>,
     pub(crate) errors: IndexMap<&'a str, (usize, SourceSpan)>,
-    /// More is declared than a program may have, and that was said.
+    /// The program has more declarations than it may, and that was reported.
     pub(crate) is_full: bool,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Scope<'a> {
         scope
     }
 
-    /// What follows looks at all names for each: there is a bound on them.
+    /// Counts towards the limit: later steps are quadratic in the number of names.
     fn count(&mut self, decls: &Unit, report: &mut Diagnostics) {
         let own = self.types.len() + self.metadata.len() + self.crcs.len() + self.errors.len();
         let own = own + self.unions.len();
@@ -149,7 +149,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Instances; one with the name of its own header type takes the place of the implied one.
+    /// Instances; one with the name of its own header type replaces the implied one.
     fn collect_instances(&mut self, decls: &'a Unit, report: &mut Diagnostics) {
         for (name, decl) in &decls.instances {
             let (header, stack) = (&decl.header, decl.stack.as_ref());
@@ -274,7 +274,7 @@ impl<'a> Scope<'a> {
         true
     }
 
-    /// What a name of the shared space means.
+    /// The meaning of a name in the shared space.
     pub(crate) fn symbol(&self, name: &str) -> Option<Symbol> {
         self.symbols.get(element(name).0).map(|(symbol, _)| *symbol)
     }

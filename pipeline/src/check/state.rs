@@ -1,7 +1,7 @@
-//! The bound on a program's memory: what its tables, registers, counters and meters take together.
+//! The bound on a program's memory: the sum of its tables, registers, counters and meters.
 //!
-//! It is summed from the declarations, before anything is allocated: a line of a program may ask for
-//! more than any machine has.
+//! It is summed from the declarations, before anything is allocated: one line of a program can require more than any
+//! machine has.
 
 use super::cx::Cx;
 use crate::diag::codes;

@@ -1,7 +1,7 @@
 //! Statements: from the syntax tree to blocks and operations.
 //!
-//! Called controls are inlined, so that one body holds everything a packet may meet; an action stays
-//! an action, because tables refer to it.
+//! Called controls are inlined, so that one body contains all code that may run for a packet; an action stays an
+//! action, because tables refer to it.
 
 mod assign;
 mod call;
@@ -29,7 +29,7 @@ impl Cx<'_> {
         self.body_here(statements)
     }
 
-    /// Lowers a body in the environment that there is.
+    /// Lowers a body in the current environment.
     fn body_here(&mut self, statements: &[Stmt]) -> Body {
         let mut flow = Flow::new();
         self.statements(&mut flow, statements);
@@ -158,7 +158,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Remembers which headers a condition asks about: code under it may name them.
+    /// Records the headers that a condition tests: code under it may refer to them.
     pub(crate) fn guard(&mut self, cond: &AstExpr) {
         let mut found = Vec::new();
         names::asked_in_expr(cond, &mut |name| found.push(name.to_string()));
@@ -231,7 +231,7 @@ impl Cx<'_> {
             return;
         }
         let Some(table) = self.table_ref(&apply.table) else {
-            // The branches are looked at all the same, for their own errors.
+            // The branches are lowered all the same, for their own errors.
             let named = apply.actions.iter().map(|(_, body)| body);
             for body in [&apply.hit, &apply.miss].into_iter().chain(named) {
                 self.statements(flow, body);
@@ -271,7 +271,7 @@ impl Cx<'_> {
         self.branches(flow, bodies);
     }
 
-    /// `default` stands for every other action, so it has no label beside it.
+    /// `default` is every other action, so it has no other label beside it.
     fn default_alone(&mut self, names: &[Name]) {
         if let Some(other) = names.iter().find(|name| name.value != "default") {
             let text = format!("`{}` is one of the actions that `default` stands for", other.value);

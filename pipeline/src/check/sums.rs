@@ -1,8 +1,8 @@
 //! Warnings of header fields that a program changes while the checksum of the header stays.
 //!
-//! A header whose type has a field `checksum` is wrong on the wire once another of its fields was assigned, unless a checksum is
-//! declared for it that follows. Nothing is said where the program minds the field itself: it assigns it, or looks at it; nor of a
-//! header that it makes, whose checksum begins as zero.
+//! A header whose type has a field `checksum` has a wrong one on the wire once another of its fields was assigned,
+//! unless a checksum is declared that updates it. There is no warning where the program assigns or reads the field
+//! itself, nor for a header that the program makes, whose checksum begins as zero.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::ids::*;
 use crate::ir::verify::op_target;
 use crate::ir::{Body, ExprKind, LValue, Op, SourceSpan, Update};
 
-/// The name that says what a field is for.
+/// The name of a checksum field.
 const CHECKSUM: &str = "checksum";
 
 impl Cx<'_> {
-    /// Assignments that no checksum follows, once for each header.
+    /// Warns of assignments that no checksum follows, once for each header.
     pub(crate) fn check_sums(&mut self) {
         let mut changed: BTreeMap<InstanceId, (FieldId, SourceSpan)> = BTreeMap::new();
         let mut kept: Vec<(InstanceId, FieldId)> = Vec::new();

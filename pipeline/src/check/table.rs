@@ -57,7 +57,7 @@ impl Cx<'_> {
                 self.report.error(codes::TWICE, name.span, text);
                 continue;
             }
-            // A parameter of wrong width still is a parameter: calls are checked against it.
+            // A parameter of wrong width still counts: calls are checked against it.
             let width = self.scalar_width(ty).unwrap_or(Width { bits: 1, display: Display::Hex });
             let (name, bits) = (name.value.clone(), width.bits as u32);
             params.push(Param { name, bits, display: width.display });
@@ -204,7 +204,7 @@ impl Cx<'_> {
         }
     }
 
-    /// How people want to read what an expression gives.
+    /// The display form of an expression's value.
     pub(crate) fn display_of(&self, id: ExprId) -> Display {
         let display = match self.ir.exprs.get(id).map(|expr| &expr.kind) {
             Some(ExprKind::Field(instance, field)) => {
@@ -221,7 +221,7 @@ impl Cx<'_> {
         display.unwrap_or_default()
     }
 
-    /// A key fits in the words that tables compare.
+    /// Checks that a key fits in the words that tables compare.
     fn key_words(&mut self, table: &Table) -> bool {
         if let Err(error) = matches::layout(table) {
             if let Some(span) = table.span {
@@ -281,7 +281,7 @@ impl Cx<'_> {
         Some(Selector { hash, keys, max_members, max_groups, empty: None })
     }
 
-    /// The default action; nothing written is `nop`.
+    /// The default action; `nop` when absent.
     fn default_call(
         &mut self,
         decl: &TableDecl,
@@ -294,7 +294,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A call that stands for every packet: of one of the table's actions, with arguments known now.
+    /// A call that is the same for every packet: of one of the table's actions, with constant arguments.
     fn listed_call(
         &mut self,
         call: &AstExpr,
@@ -321,7 +321,7 @@ impl Cx<'_> {
         self.ir.actions.get(id).map(|action| action.name.clone()).unwrap_or_default()
     }
 
-    /// Arguments known now, for defaults and entries.
+    /// Constant arguments, for defaults and entries.
     pub(crate) fn constant_args(
         &mut self,
         action: ActionId,
@@ -333,7 +333,7 @@ impl Cx<'_> {
         self.constants_for(&name, &params, args, span)
     }
 
-    /// The same for the parameters of an action that is known.
+    /// The same for the parameters of a known action.
     pub(crate) fn constants_for(
         &mut self,
         name: &str,
@@ -352,7 +352,7 @@ impl Cx<'_> {
         good.then_some(values)
     }
 
-    /// An entry may run an action that its table lists.
+    /// Checks that an entry runs an action that its table lists.
     pub(crate) fn listed_for_entries(
         &mut self,
         table: &Table,
@@ -434,7 +434,7 @@ impl Cx<'_> {
                 0
             }
             (Some(ms), Some(_)) => ms.value,
-            // What cannot change does not age.
+            // A constant entry does not age.
             (None, _) if table.const_entries || entry.is_const => 0,
             (None, default) => default.unwrap_or(0),
         }

@@ -68,7 +68,7 @@ fn the_first_example_of_the_language_page() {
     assert!(compiled.warnings.is_empty(), "{:?}", compiled.warnings);
 }
 
-/// Every sub-parser of every header library, each in a program that calls it alone.
+/// Every sub-parser of every header library, each in a program that calls only it.
 #[test]
 fn every_sub_parser_of_the_libraries_is_right() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../programs/headers"));
@@ -89,7 +89,7 @@ fn every_sub_parser_of_the_libraries_is_right() {
                 format!("{include}parser: {{ start: {{ call: {library}.{} }} }}\n", parser.value);
             match compiled(&text) {
                 Ok(compiled) => assert!(!compiled.program.parser.states.is_empty()),
-                // Several trailers have no order of their own; nothing else may be wrong.
+                // Several trailers have no default order; there must be no other error.
                 Err(found) => assert!(
                     found.matches("error[").count() == found.matches("error[E0136]").count(),
                     "{found}"
@@ -119,8 +119,7 @@ fn tokens(text: &str) -> Vec<String> {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(400))]
 
-    /// A program with a few words changed is refused with errors, or it is right: the verifier and
-    /// every pass accept it. Nothing panics.
+    /// A mutated program is refused with errors, or the verifier and every pass accept it. Nothing panics.
     #[test]
     fn changed_programs_are_refused_or_right(
         edits in proptest::collection::vec((0usize..10_000, 0usize..10_000, 0u8..4), 1..4),

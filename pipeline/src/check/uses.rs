@@ -1,30 +1,30 @@
-//! What a program uses of everything that is declared, from its parser and controls outwards.
+//! The declarations that a program uses, found from its parser and controls.
 //!
-//! A library holds more than one program needs: what is not used is not compiled and has no id. A
-//! header is used when something may make it valid; reading it alone is no use. Everything that the
-//! program's own file declares is compiled, so that its errors are seen.
+//! A library contains more than one program needs: an unused declaration is not compiled and has no id. A header is
+//! used when code may make it valid; reading alone does not count. Everything that the program's own file declares is
+//! compiled, so that its errors are reported.
 
 use super::names;
 use super::scope::{Scope, Symbol};
 use crate::ast::*;
 use std::collections::BTreeSet;
 
-/// Instances of a sub-parser and those that stand for them.
+/// Instances of a sub-parser and those that replace them.
 pub(crate) type Bind = Vec<(String, String)>;
 
 /// How deep sub-parsers and names of names are followed.
 const DEPTH_MAX: usize = 64;
 
-/// What is used.
+/// The declarations in use.
 #[derive(Default)]
 pub(crate) struct Uses {
     /// Everything that is compiled.
     pub(crate) all: BTreeSet<Symbol>,
-    /// What the parser and the controls reach; the rest is unused.
+    /// Symbols that the parser and the controls reach; all others are unused.
     pub(crate) reached: BTreeSet<Symbol>,
     /// Headers that statements of controls and actions may make valid.
     pub(crate) made_by_code: BTreeSet<Symbol>,
-    /// Headers that code mentions, whether anything makes them valid or not.
+    /// Headers that code refers to, whether they are ever valid or not.
     pub(crate) mentioned: BTreeSet<Symbol>,
 }
 
@@ -65,7 +65,7 @@ struct Walk<'s, 'a> {
 }
 
 impl<'a> Walk<'_, 'a> {
-    /// A mention; of a header it is none, only what may make one valid counts.
+    /// Notes a reference; not of a header, which only counts if code may make it valid.
     fn name(&mut self, name: &str) {
         match self.scope.symbol(name) {
             None => {}
@@ -78,7 +78,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Something that may make a header valid.
+    /// Notes what may make a header valid.
     fn makes(&mut self, name: &str) {
         if let Some(symbol @ Symbol::Instance(_)) = self.scope.symbol(name) {
             self.seen.insert(symbol);
@@ -95,7 +95,7 @@ impl<'a> Walk<'_, 'a> {
         });
     }
 
-    /// Follows what actions, tables, controls and digests mention until nothing is new.
+    /// Follows references of actions, tables, controls and digests until nothing is new.
     fn follow(&mut self) {
         let mut done = BTreeSet::new();
         loop {
@@ -144,7 +144,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// A parser state, seen through the bindings of the sub-parser that holds it.
+    /// A parser state, through the bindings of the sub-parser that contains it.
     fn state(&mut self, unit: usize, state: &StateDecl, bind: &[(String, String)], depth: usize) {
         names::in_state(state, &mut |name| self.name(name));
         names::made_in_state(state, &mut |name| {
@@ -201,7 +201,7 @@ pub(crate) fn sub_parser<'a>(
     Some((unit, states))
 }
 
-/// The bindings inside a call: its own, seen through those around it, then those around it.
+/// The bindings inside a call: its own, mapped through those around it, then those around it.
 pub(crate) fn bindings(own: &[(Name, Name)], outer: &[(String, String)]) -> Vec<(String, String)> {
     let through = |name: &str| {
         let bound = outer.iter().find(|(from, _)| from == name);

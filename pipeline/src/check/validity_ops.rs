@@ -1,8 +1,9 @@
-//! What goes along with a change of a header's validity: the length of a variable part that an `extract` gave, and the other
+//! Side effects of a change of a header's validity: the length of a variable part that an `extract` gave, and the other
 //! headers of a union.
 //!
-//! Both are lowered to operations that the IR has. A given length is a metadata field of the header's own, which is carried:
-//! egress finds the header again by it. A header of a union that becomes valid makes the others invalid.
+//! Both are lowered to operations that the IR has. A given length is a metadata field of the header's own, which is
+//! carried: egress needs it to locate the header again. A header of a union that becomes valid makes the others
+//! invalid.
 
 use super::cx::{Cx, InstanceRef};
 use super::flow::Flow;
@@ -17,7 +18,7 @@ use crate::ir::{
 };
 
 impl Cx<'_> {
-    /// The unions: of every header that is there, the others.
+    /// Declares the unions: for every header in one, the others.
     pub(crate) fn declare_unions(&mut self) {
         let unions: Vec<_> = self.scope.unions.values().copied().collect();
         for union in unions {
@@ -61,7 +62,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A metadata field for the length of each variable part whose header type does not say it.
+    /// Declares a metadata field for the length of each variable part whose header type does not define it.
     pub(crate) fn declare_given_lengths(&mut self, sizes: &mut Vec<(Name, u32)>) {
         for id in self.ir.instances.ids() {
             let Some(instance) = self.ir.instances.get(id) else { continue };
@@ -91,7 +92,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A variable part has its length from its header type or from the `extract`, not from none and not from both.
+    /// Checks that a variable part has its length from its header type or from the `extract`, and not from both.
     pub(super) fn length_is_given_once(
         &mut self,
         header: InstanceRef,
@@ -128,8 +129,8 @@ impl Cx<'_> {
         false
     }
 
-    /// Keeps the length that the next `extract` of a header has. What is longer than the longest is all ones, which are
-    /// not whole bytes, so that the extraction fails with `header_length`.
+    /// Stores the length for the next `extract` of a header. A length above the maximum is stored as all ones, which
+    /// are not whole bytes, so that the extraction fails with `header_length`.
     pub(super) fn give_length(
         &mut self,
         ops: &mut Ops,
@@ -153,7 +154,7 @@ impl Cx<'_> {
             let cut = self.node(ExprKind::Cast(given), width, span);
             let mut value = self.node(ExprKind::Mux(over, all, cut), width, span);
             if matches!(header, InstanceRef::Stack(_)) {
-                // Of a stack the first free element is read: those that are valid keep what they have.
+                // Of a stack the first free element is extracted; valid ones keep their lengths.
                 let valid = self.node(ExprKind::Valid(id), 1, span);
                 let old = self.node(ExprKind::Meta(meta), width, span);
                 value = self.node(ExprKind::Mux(valid, old, value), width, span);
@@ -162,7 +163,7 @@ impl Cx<'_> {
         }
     }
 
-    /// An operation of a control, with what goes along where it changes which headers there are.
+    /// An operation of a control, with the side effects of a changed validity.
     pub(super) fn header_op(&mut self, flow: &mut Flow, op: Op, span: SourceSpan) {
         match op {
             Op::SetValid(id) => {
@@ -181,7 +182,7 @@ impl Cx<'_> {
                 self.copy_length(flow, to, from, span);
                 flow.op(op, span);
                 if self.rivals.contains_key(&to) {
-                    // A copy of a header that is not valid leaves the others alone.
+                    // A copy of an invalid header leaves the others as they are.
                     let cond = self.node(ExprKind::Valid(to), 1, span);
                     let (then, otherwise) = (flow.block(), flow.block());
                     flow.end(Term::Branch { cond, then, otherwise }, Some(span));
@@ -192,7 +193,7 @@ impl Cx<'_> {
                 }
             }
             Op::CopyBytes { to, from } => {
-                // Where the source is not valid its part is empty.
+                // If the source is invalid its part is empty.
                 let metas = [to.0, from.0].map(|id| self.given_lengths.get(&id).copied());
                 flow.op(op, span);
                 if let [Some(meta), Some(other)] = metas {

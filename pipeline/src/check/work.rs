@@ -1,10 +1,10 @@
-//! The bound on a packet's work: how much an action or a control is once every call is inlined.
+//! The bound on a packet's work: the size of an action or a control once every call is inlined.
 //!
-//! Actions do not call themselves, but two calls of the action before are twice its work, and forty
-//! such actions would never end. So each body has at most [`OPS_MAX`] operations, those of the actions it
-//! calls counted at every call, and a chain of calls has at most [`CHAIN_MAX`] actions. A table counts as the
-//! longest of its actions, as one of them runs. This is the size of the code and not of its longest path: the
-//! checks and the engines that follow the calls are bounded by it too.
+//! Actions do not call themselves, but two calls of the previous action double its work, and forty such actions would
+//! practically never end. So each body has at most [`OPS_MAX`] operations, those of the actions it calls counted at
+//! every call, and a chain of calls has at most [`CHAIN_MAX`] actions. A table counts as the longest of its actions, as
+//! one of them runs. This is the size of the code and not of its longest path: the checks and the engines that follow
+//! the calls are bounded by it too.
 //!
 //! Each action is computed once, from those it calls; nothing here follows a call twice.
 
@@ -17,7 +17,7 @@ use crate::ir::{Body, Op, Program, SourceSpan, Term};
 /// Longest chain of actions that call the next.
 const CHAIN_MAX: usize = 64;
 
-/// What a body is with all that it calls.
+/// The size of a body with all that it calls.
 #[derive(Clone, Copy, Default)]
 struct Work {
     /// Operations, saturating.
@@ -33,7 +33,7 @@ impl Work {
 }
 
 impl Cx<'_> {
-    /// Refuses actions and controls that are too much. Nothing may call itself.
+    /// Refuses actions and controls that are too large. Requires that nothing calls itself.
     pub(crate) fn check_work(&mut self) {
         let known = actions(&self.ir);
         let actions = self.ir.actions.entries().map(|(id, action)| {
@@ -51,7 +51,7 @@ impl Cx<'_> {
             else {
                 continue;
             };
-            // What calls something that is too much is too much as well: only the first one is reported.
+            // A caller of too large an action is too large as well: only the first one is reported.
             if work.fits() || !largest.fits() {
                 continue;
             }
@@ -137,7 +137,7 @@ fn work_of(program: &Program, body: &Body, known: &[Option<Work>]) -> Work {
     Work { chain: work.chain + usize::from(called(body).next().is_some()), ..work }
 }
 
-/// The place in a body where most is called, for the caret.
+/// The operation in a body with the largest callee, for the caret.
 fn largest_part(
     program: &Program,
     body: &Body,

@@ -1,4 +1,4 @@
-//! Which packets are wanted, said with an expression of the language.
+//! Selects packets with an expression of the language.
 //!
 //! The expression becomes the ingress control of the program that decodes, so it is checked and run
 //! like any other code. One thing is added: a comparison that names a field is false where the header
@@ -16,7 +16,7 @@ use crate::syntax::{self, Text};
 /// The name of the filter in diagnostics.
 pub const FILE_NAME: &str = "--filter";
 
-/// Puts the filter in the place of the program's ingress.
+/// Replaces the program's ingress by the filter.
 ///
 /// # Errors
 /// The text is not an expression. Wrong names and widths are found when the result is compiled.
@@ -44,7 +44,7 @@ pub fn apply(mut parsed: Parsed, text: &str) -> Result<Parsed, Rejected> {
     Ok(parsed)
 }
 
-/// A program of which no packet is picked by its own ingress: decoding needs none.
+/// Replaces the program's ingress by an empty one, which decoding without a filter has.
 pub fn none(mut parsed: Parsed) -> Parsed {
     if let Some(program) = parsed.units.first_mut() {
         program.ingress = None;
@@ -75,7 +75,7 @@ fn header_names(parsed: &Parsed) -> BTreeSet<(String, bool)> {
     names
 }
 
-/// Makes every comparison false where a header that it names is not there.
+/// Makes every comparison false if a header that it names is not valid.
 fn guard(expr: &mut AstExpr, headers: &BTreeSet<(String, bool)>) {
     use AstBin::{Eq, Ge, Gt, Le, Lt, Ne};
     let compares = matches!(&expr.value, Ast::Binary(Eq | Ne | Lt | Le | Gt | Ge, ..));

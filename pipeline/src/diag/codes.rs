@@ -1,9 +1,8 @@
 //! The table of codes: the only place where one is defined.
 //!
-//! `E` is an error, `W` a warning. A line here makes the constant, the row of `explain`, and the
-//! demand for the page `explain/CODE.md` (compiled in) and for a bad program in
-//! `tests/data/errors/` (a test). E0001 to E0099 are the front end's, E0100 and W0100 onwards the
-//! checker's. A code keeps its meaning for ever; a retired one is not given again.
+//! `E` is an error, `W` a warning. A line here defines the constant and the row of `explain`; it requires the page
+//! `explain/CODE.md` (compiled in) and a bad program in `tests/data/errors/` (a test). E0001 to E0099 are the front
+//! end's, E0100 and W0100 onwards the checker's. A code keeps its meaning for ever; a retired one is not reused.
 
 use super::Severity;
 
@@ -12,9 +11,9 @@ use super::Severity;
 pub struct Code {
     /// `E0008`.
     pub id: &'static str,
-    /// One line: what it means in general.
+    /// One line: its general meaning.
     pub summary: &'static str,
-    /// The page, in Markdown: what it means, a bad example, the good one.
+    /// The page, in Markdown: the meaning, a bad example, the good one.
     pub page: &'static str,
 }
 

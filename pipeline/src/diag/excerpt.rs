@@ -1,8 +1,7 @@
 //! The part of a file that a diagnostic shows.
 //!
-//! A file may have 64 MiB, all of it in one line, and a hundred diagnostics. So the renderer gets the
-//! lines of the labels alone, a long line as a window around its label, and the lines of a file are
-//! counted once.
+//! A file may have 64 MiB, all of it in one line, and a hundred diagnostics. So the renderer gets only the lines of the
+//! labels, a long line as a window around its label, and the lines of a file are counted once.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +13,7 @@ use crate::ir::SourceSpan;
 
 /// Longest line that is shown whole.
 const LINE_BYTES_MAX: usize = 500;
-/// Of a longer one: so much, of which this part stands before the label.
+/// Window of a longer line, and its part before the label.
 const WINDOW_BYTES: usize = 240;
 const BEFORE_BYTES: usize = 60;
 /// Longest span that is underlined whole.
@@ -22,11 +21,11 @@ const SPAN_BYTES_MAX: usize = 2000;
 /// Labels further away from the caret get an excerpt of their own.
 pub(super) const NEAR_BYTES: usize = 32 << 10;
 
-/// Where the lines of files begin, found when it is first asked for.
+/// Where the lines of files begin, computed on first use.
 pub(super) struct Lines<'f> {
     files: &'f Files,
     starts: BTreeMap<FileId, Vec<u32>>,
-    /// The last column that was asked for: file, line, offset and column, both from 0.
+    /// The last column that was computed: file, line, offset and column, both from 0.
     last: (FileId, usize, usize, usize),
 }
 
@@ -67,7 +66,7 @@ impl<'f> Lines<'f> {
         let offset = floor(text, offset as usize);
         let line = self.line(file, offset);
         let (last_file, last_line, at, column) = self.last;
-        // Places come in order, so that a long line is counted through once.
+        // Offsets ascend, so that a long line is counted only once.
         let (from, before) = match (last_file, last_line) == (file, line) && at <= offset {
             true => (at, column),
             false => (self.line_bytes(file, line).start, 0),
@@ -77,8 +76,8 @@ impl<'f> Lines<'f> {
         (line + 1, column + 1)
     }
 
-    /// The bytes of a span, made safe for a text it may not come from: inside the text, on
-    /// characters, and not longer than anybody wants to see underlined.
+    /// The bytes of a span, made safe for a text that it may not belong to: inside the text, on character boundaries,
+    /// and no longer than is useful to underline.
     pub(super) fn range(&self, span: SourceSpan) -> Range<usize> {
         let text = self.text(span.file);
         let start = floor(text, span.start as usize);
@@ -86,14 +85,14 @@ impl<'f> Lines<'f> {
         start..floor(text, end)
     }
 
-    /// What is shown of a file for these places, the first of which is the most important.
+    /// The excerpt of a file for these places, the first of which is the most important.
     pub(super) fn excerpt(&mut self, file: FileId, places: &[Range<usize>]) -> Excerpt<'f> {
         let text = self.text(file);
         let from = places.iter().map(|place| place.start).min().unwrap_or(0);
         let to = places.iter().map(|place| place.end).max().unwrap_or(0);
         let (mut first, last) = (self.line(file, from), self.line(file, to));
         if self.line_bytes(file, first).is_empty() {
-            // The renderer wants text: an empty line has one before it.
+            // The renderer requires text: an empty line is shown with the line before it.
             first = first.saturating_sub(1);
         }
         let lines: Vec<Range<usize>> =
@@ -137,7 +136,7 @@ impl Excerpt<'_> {
 struct Cut<'t> {
     text: &'t str,
     out: String,
-    /// What was taken of the text, and where it is now.
+    /// The ranges that were taken of the text, and their offsets now.
     pieces: Vec<(Range<usize>, usize)>,
 }
 
@@ -160,7 +159,7 @@ impl Cut<'_> {
         self.pieces.push((taken, at));
     }
 
-    /// Where an offset of the file is now; what was left out is at the nearest end of its window.
+    /// Where an offset of the file is now; an offset that was left out is at the nearest end of its window.
     fn at(&self, offset: usize) -> usize {
         let before = self.pieces.iter().take_while(|(taken, _)| taken.start <= offset).last();
         let Some((taken, at)) = before.or(self.pieces.first()) else { return 0 };

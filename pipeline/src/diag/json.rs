@@ -1,8 +1,7 @@
 //! Diagnostics as JSON, for `check --json` and editors.
 //!
-//! Lines and columns count from 1, columns in characters; offsets are bytes of the file without a
-//! byte order mark. Of more than are shown there is a last object of severity `note` with their number
-//! in `more`.
+//! Lines and columns count from 1, columns in characters; offsets are bytes of the file without a byte order mark. If
+//! there are more than are shown, a last object of severity `note` has their number in `more`.
 
 use serde::Serialize;
 

@@ -60,7 +60,7 @@ fn rendered<'a>(
     out
 }
 
-/// `places` gets the places that the renderer counts in a window, and what they are in the file.
+/// `places` gets the places that the renderer counts in a window, with those in the file.
 fn groups<'a>(
     diagnostic: &'a Diagnostic,
     files: &'a Files,
@@ -144,7 +144,7 @@ fn annotation<'a>(kind: AnnotationKind, label: &'a Label, place: Range<usize>) -
     if label.text.is_empty() { annotation } else { annotation.label(escape(&label.text)) }
 }
 
-/// A fix with the lines as they would be; one with a long replacement by its title alone.
+/// A fix with the corrected lines; with a long replacement only its title.
 fn suggestion<'a>(fix: &'a Fix, files: &'a Files, lines: &mut Lines<'a>) -> Option<Group<'a>> {
     let file: FileId = fix.edits.first()?.0.file;
     let source = files.get(file)?;

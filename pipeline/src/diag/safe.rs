@@ -1,13 +1,12 @@
-//! Text of a file or a name on its way to a person: without characters that a terminal obeys.
+//! Text of a file or a name for output: without characters that a terminal interprets.
 //!
-//! Names and source lines come from files that somebody else may have written. An escape sequence in
-//! them would move the cursor or set a title, and a character that reorders text would show a program
-//! other than the one that is loaded.
+//! Names and source lines come from files of other authors. An escape sequence in them would move the cursor or set a
+//! title, and a character that reorders text would show a program other than the one that is loaded.
 
 use std::borrow::Cow;
 
-/// True for a character that does something else than print itself: the controls of C0 and C1 but
-/// line feed and tab, and the signs that reorder or break lines of text.
+/// True for a character that has another effect than to print itself: the controls of C0 and C1 but line feed and tab,
+/// and the characters that reorder or break lines of text.
 pub fn is_control(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -35,8 +34,8 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// JSON with every such character as `\u001b`: the standard asks for those below a space alone. They
-/// stand in strings only.
+/// JSON with every such character as `\u001b`: the standard requires that only for those below a space. They occur only
+/// in strings.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     let is_control = |c| c != '\r' && is_control(c);
     if !json.contains(is_control) {
@@ -53,9 +52,9 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text with another character of as many bytes in the place of each, so that spans stay true.
+/// The text with each replaced by another character of the same length, so that spans stay valid.
 pub(super) fn masked(text: &str) -> Cow<'_, str> {
-    // The renderer shows C0 by their symbols.
+    // The renderer replaces C0 by their symbols.
     let is_masked = |c: char| is_control(c) && !c.is_ascii();
     if !text.contains(is_masked) {
         return Cow::Borrowed(text);

@@ -1,14 +1,13 @@
 //! The nearest name to a misspelt one.
 
-/// Longest name that is looked at, in bytes: nobody misspells a longer one by a letter.
+/// Longest name that is compared, in bytes.
 const NAME_BYTES_MAX: usize = 64;
-/// Most pairs of letters that are compared for one name: some hundred names of usual length. Behind
-/// them the best so far is the answer.
+/// Most pairs of letters that are compared for one name: some hundred names of usual length. After that the best so far
+/// is returned.
 const WORK_MAX: usize = 250_000;
 
-/// The candidate that looks most like `found`, if one is near enough to be meant: the same but for
-/// upper and lower case or `-` and `_`, or at most a third of the letters wrong, missing, extra or
-/// swapped. Of equals the first wins.
+/// The candidate most similar to `found`, if one is near enough: equal except for upper and lower case or `-` and `_`,
+/// or at most a third of the letters wrong, missing, extra or swapped. Of equals the first wins.
 pub fn suggest<'c>(found: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if found.len() > NAME_BYTES_MAX {
         return None;
@@ -44,7 +43,7 @@ fn fold(name: &str) -> Vec<char> {
     name.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Optimal string alignment distance: insertions, deletions, substitutions, neighbours swapped.
+/// Optimal string alignment distance: insertions, deletions, substitutions, transpositions of neighbours.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! A file that is read in parts is as one that is read at once: the same entries, the same errors at the same places.
+//! Reading a file in parts is the same as reading it at once: the same entries, the same errors at the same places.
 
 use super::*;
 use crate::check::{ExternRegistry, compile};
@@ -21,7 +21,7 @@ ingress: [ { apply: fdb }, { apply: acl }, { apply: fixed } ]
 
 const AT_ONCE: Sizes = Sizes { whole_bytes_max: u64::MAX, chunk_bytes: 0 };
 
-/// What was resolved, and what was found wrong as people see it.
+/// The resolved file, and the rendered errors.
 fn load(text: &str, sizes: Sizes) -> (Option<Resolved>, String) {
     let (program, path) = (Path::new("p.yaml"), Path::new("e.yaml"));
     let loader = Loader::in_memory([(program, PROGRAM), (path, text)], &[]);
@@ -144,7 +144,7 @@ fn texts_of_parts_are_not_kept() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever stands in the lines: both ways agree on what is right, and mostly in words on what is wrong.
+    /// For any lines, both ways of reading accept the same ones, and mostly report the same errors.
     #[test]
     fn random_lines(
         lines in proptest::collection::vec(0usize..16, 0..40),

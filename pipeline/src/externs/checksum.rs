@@ -32,7 +32,7 @@ impl Sum {
         }
     }
 
-    /// Goes over `len` bytes of the stream without adding them.
+    /// Skips `len` bytes of the stream without adding them.
     pub fn skip(&mut self, len: usize) {
         self.odd ^= len % 2 == 1;
     }
@@ -42,7 +42,7 @@ impl Sum {
         self.odd
     }
 
-    /// The sum so far, not folded. Grows only: the difference of two is the sum of what lay between.
+    /// The sum so far, not folded. It only grows: the difference of two is the sum of the bytes between.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -66,9 +66,8 @@ pub fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// The checksum after the covered data changed from sum `old` to sum `new` (RFC 1624 equation 3,
-/// `HC' = ~(~HC + ~m + m')`); `None` when the two are the same number in ones' complement, and then
-/// nothing is to be written.
+/// The checksum after the covered data changed from sum `old` to sum `new` (RFC 1624 equation 3, `HC' = ~(~HC + ~m +
+/// m')`); `None` when the two are the same number in ones' complement, and then the field stays.
 ///
 /// The result is never 0xffff: of the two zeros of ones' complement a checksum over data that is not
 /// all zeros is 0x0000.
@@ -136,7 +135,7 @@ mod tests {
         }
     }
 
-    /// RFC 1624 section 4, example with the result that RFC 1141 gets wrong.
+    /// RFC 1624 section 4, example, for which RFC 1141 has a wrong result.
     #[test]
     fn rfc_1624_example() {
         assert_eq!(updated(0xdd2f, 0x5555, 0x3285), Some(0x0000));

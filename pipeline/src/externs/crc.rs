@@ -1,8 +1,8 @@
 //! Cyclic redundancy checks in the Rocksoft model, with the fastest engine that fits.
 //!
-//! CRC-32/ISO-HDLC's polynomial (Ethernet FCS, InfiniBand ICRC) runs on carry-less multiplication
-//! through libdeflate, whatever its start and end values; everything else on sixteen tables through
-//! `crc`. Both give what the bitwise definition in the tests gives.
+//! CRC-32/ISO-HDLC's polynomial (Ethernet FCS, InfiniBand ICRC) runs on carry-less multiplication through libdeflate,
+//! whatever its start and end values; everything else on sixteen tables through `crc`. Both agree with the bitwise
+//! definition in the tests.
 
 use crate::ir::CrcParams;
 use crc::{Algorithm, Crc, Digest, Table};
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Kind {
     }
 }
 
-/// A CRC under way.
+/// A CRC in progress.
 #[derive(Clone)]
 pub struct Run<'a> {
     params: CrcParams,
@@ -52,7 +52,7 @@ enum State<'a> {
     Bits64(Digest<'a, u64, Table<16>>),
 }
 
-/// The crate `crc` wants its parameters for ever: every distinct set is kept once per process.
+/// The crate `crc` requires `'static` parameters: every distinct set is kept once per process.
 fn interned<W: crc::Width + Copy + PartialEq>(
     pool: &Mutex<Vec<&'static Algorithm<W>>>,
     wanted: Algorithm<W>,
@@ -89,7 +89,7 @@ macro_rules! table {
 }
 
 impl CrcEngine {
-    /// Prepares a CRC of width 8, 16, 24, 32 or 64. Builds tables: for load time.
+    /// Prepares a CRC of width 8, 16, 24, 32 or 64. Builds tables, so it is called at load time.
     pub fn new(params: CrcParams) -> CrcEngine {
         let iso = params.width == 32 && params.poly == ISO_HDLC_POLY && params.reflect;
         let kind = match params.width {
@@ -114,7 +114,7 @@ impl CrcEngine {
         Run { params: self.params, state }
     }
 
-    /// The value as its field holds it, of a stream that is there in parts: what [`Run::field_value`] says of them.
+    /// The value as its field holds it, of a stream in parts: as [`Run::field_value`] over all of them.
     #[inline]
     pub fn field_value(&self, parts: &[&[u8]]) -> u64 {
         let Kind::IsoHdlc(first) = self.kind else {
@@ -127,7 +127,7 @@ impl CrcEngine {
     }
 }
 
-/// The finished CRC-32/ISO-HDLC of bytes behind those that have this one.
+/// The finished CRC-32/ISO-HDLC of bytes after those with this CRC.
 #[inline]
 pub(super) fn iso_hdlc(crc: u32, bytes: &[u8]) -> u32 {
     let mut run = libdeflater::Crc::with_initial(crc);

@@ -14,7 +14,7 @@ pub const TOEPLITZ_KEY: [u8; 40] = [
     0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-/// A hash under way.
+/// A hash in progress.
 #[derive(Clone)]
 pub enum Hasher {
     /// [`HashAlgorithm::Crc16`].
@@ -23,7 +23,7 @@ pub enum Hasher {
     Crc32(u32),
     /// [`HashAlgorithm::Csum16`].
     Csum16(Sum),
-    /// [`HashAlgorithm::Toeplitz`]: result so far, and bytes done.
+    /// [`HashAlgorithm::Toeplitz`]: result so far, and number of bytes.
     Toeplitz(u32, usize),
     /// [`HashAlgorithm::Identity`]: the last 64 bits.
     Identity(u64),
@@ -97,7 +97,7 @@ impl Hasher {
     }
 }
 
-/// What the byte at position `at` of the input adds: for each of its ones the 32 key bits from there.
+/// The contribution of the byte at position `at` of the input: for each of its ones the 32 key bits from there.
 fn toeplitz_byte(byte: u8, at: usize) -> u32 {
     let key = |i: usize| u64::from(TOEPLITZ_KEY[(at + i) % TOEPLITZ_KEY.len()]);
     let window = key(0) << 32 | key(1) << 24 | key(2) << 16 | key(3) << 8 | key(4);

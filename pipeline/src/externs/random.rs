@@ -16,7 +16,7 @@ fn mix(mut z: u64) -> u64 {
 }
 
 impl Stream {
-    /// The stream of this purpose on this lane; streams of one seed do not resemble each other.
+    /// The stream of this purpose on this lane; streams of one seed are independent.
     pub fn new(seed: u64, purpose: u64, lane: usize) -> Stream {
         Stream(mix(mix(seed ^ mix(purpose)).wrapping_add(mix(lane as u64 ^ GOLDEN))))
     }

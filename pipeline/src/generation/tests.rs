@@ -96,7 +96,7 @@ fn another_worker_does_egress() {
     let mut b = Worker { executor: loader.executor(1), memory: memory.worker() };
     let mut a = Worker { executor: loader.executor(0), memory };
     loader.replace(program(2, 0xb), Time::ZERO).unwrap();
-    // B has moved on; A, which has not yet, still lets packets in by the old program.
+    // B has moved on; A, which has not yet, still receives packets for the old program.
     b.executor.refresh();
     assert_eq!(loader.alive(), 2);
     let (first, _) = a.ingress();
@@ -122,7 +122,7 @@ fn a_drop_in_the_queue_lets_the_program_go() {
     assert_eq!(loader.alive(), 1);
 }
 
-/// The interpreter, and how often its egress is entered.
+/// The interpreter, with a counter of calls of its egress.
 #[derive(Debug)]
 struct Entered {
     interp: Interp,
@@ -171,7 +171,7 @@ fn an_empty_egress_is_entered_only_for_who_listens() {
     let leave = |worker: &mut Worker, sink: Option<&mut dyn TraceSink>| {
         let (packet, _) = worker.ingress();
         assert_eq!(loader.current().queued(), 1);
-        // What an earlier packet left behind is no decision about this one.
+        // Stale outputs of an earlier packet are no decision about this one.
         let stale =
             Intrinsic { verdict: Verdict::Drop as u8, clone_count: 2, ..Intrinsic::default() };
         let (mut packets, mut meta) = ([packet], [stale]);

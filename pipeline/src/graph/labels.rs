@@ -1,16 +1,19 @@
-//! Places for the labels of edges: on their edge or beside it, where neither a node nor another label is, nor another edge if that can be.
+//! Places for the labels of edges: on their edge or beside it, away from nodes, other labels and, if possible, other
+//! edges.
 //!
-//! Labels are placed in the order of the edges, each at the first free place of a fixed list; so the same graph has the same picture.
+//! Labels are placed in the order of the edges, each at the first free place of a fixed list; so the same graph has the
+//! same picture.
 
 use super::layout::Layout;
 
 /// Steps along a piece of an edge.
 const STEPS: i32 = 16;
-/// Where on a piece of an edge a label is tried, in steps: near the target first, for labels of the cases of one select are apart there.
+/// Positions on a piece of an edge where a label is tried, in steps: near the target first, where the labels of one
+/// select's cases are apart.
 const PLACES: [i32; 7] = [12, 10, 8, 14, 6, 4, 2];
 /// Width of a character of the 11 px monospaced font, in tenths of a pixel.
 const CHAR_TENTHS: i32 = 67;
-/// What a label has above and below its base line.
+/// Extent of a label above and below its base line.
 const ABOVE: i32 = 11;
 const BELOW: i32 = 4;
 /// Between a label and the edge that it is beside.
@@ -25,13 +28,13 @@ fn overlap(a: Area, b: Area) -> i32 {
     if width > 0 && height > 0 { width * height } else { 0 }
 }
 
-/// What a label covers whose middle is here.
+/// The area of a label with this centre.
 pub(super) fn area(x: i32, y: i32, label: &str) -> Area {
     let half = label.chars().count() as i32 * CHAR_TENTHS / 20 + 1;
     [x - half, y - ABOVE, x + half, y + BELOW]
 }
 
-/// The point of a piece of an edge, as it is drawn: a curve that leaves and arrives straight down.
+/// The point of a piece of an edge, as drawn: a curve with vertical ends.
 fn point(from: (i32, i32), to: (i32, i32), step: i32) -> (i32, i32) {
     let (t, s) = (i64::from(step), i64::from(STEPS - step));
     let whole = i64::from(STEPS).pow(3);
@@ -44,13 +47,13 @@ fn point(from: (i32, i32), to: (i32, i32), step: i32) -> (i32, i32) {
     (x as i32, y as i32)
 }
 
-/// What a label costs for each point of another edge that it covers: less than to cover another label.
+/// Cost of each point of another edge that a label covers: less than that of covering another label.
 const ON_EDGE: i32 = 20;
 
 /// A piece of an edge: which edge, and its ends.
 type Piece = (usize, (i32, i32), (i32, i32));
 
-/// The points of pieces of other edges that lie where a label of this edge may be, whose half width this is.
+/// The points of pieces of other edges in the area of the possible labels of this edge, with half width `half`.
 fn others(pieces: &[Piece], edge: usize, half: i32) -> Vec<(i32, i32)> {
     let own = pieces.iter().filter(|piece| piece.0 == edge);
     let reach = own.fold([i32::MAX, i32::MAX, i32::MIN, i32::MIN], |all, (_, a, b)| {
@@ -131,7 +134,7 @@ mod tests {
         assert_eq!(areas.len(), 9);
     }
 
-    /// An edge that comes to run through a label moves the label.
+    /// An additional edge through a label moves the label.
     #[test]
     fn a_label_is_beside_other_edges_if_it_can_be() {
         let own = vec![(40, 0), (40, 100), (150, 200)];

@@ -1,10 +1,9 @@
 //! Places for nodes: layers from top to bottom, few crossings, straight long edges.
 //!
-//! The method of Sugiyama, Tagawa and Toda (1981) in its simplest useful form: edges that close a
-//! cycle are turned for the time being, layers come from the longest path, an edge that spans
-//! several layers gets a bend in each, the order inside a layer follows the mean place of the
-//! neighbours (a fixed number of sweeps), and x coordinates move towards the neighbours as far as
-//! the order leaves room. Everything is in whole units and deterministic.
+//! The method of Sugiyama, Tagawa and Toda (1981) in its simplest useful form: edges that close a cycle are reversed
+//! temporarily, layers come from the longest path, an edge that spans several layers gets a bend in each, the order
+//! inside a layer follows the mean place of the neighbours (a fixed number of sweeps), and x coordinates move towards
+//! the neighbours as far as the order permits. Everything is in whole units and deterministic.
 
 use super::Graph;
 
@@ -17,7 +16,7 @@ pub struct Size {
     pub height: i32,
 }
 
-/// Where everything is.
+/// The coordinates of all parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Centre of each node.

@@ -173,7 +173,7 @@ fn labelled(program: &Program, term: &Term) -> Vec<(BlockId, String)> {
     }
 }
 
-/// What was written there, on one line.
+/// The source text of a span, on one line.
 fn text(program: &Program, span: Option<SourceSpan>) -> String {
     let Some(span) = span else { return String::new() };
     let source = program.files.get(span.file).map_or("", |file| file.text.as_str());

@@ -1,4 +1,4 @@
-//! A self-contained SVG file: graphs below each other, no script, no font of our own.
+//! A self-contained SVG file: graphs below each other, no script, no embedded font.
 
 use super::labels;
 use super::layout::{Layout, Size, layout};
@@ -86,7 +86,7 @@ fn draw(graph: &Graph, laid: &Layout, out: &mut String) {
     let places = labels::places(laid, &nodes, &labels);
     for ((place, label), edge) in places.into_iter().zip(&labels).zip(&graph.edges) {
         let Some((x, y)) = place else { continue };
-        // A browser shows the whole label where the pointer is.
+        // A browser shows the whole label as a tooltip.
         let whole = match *label == edge.label {
             true => String::new(),
             false => format!("<title>{}</title>", xml(&edge.label)),

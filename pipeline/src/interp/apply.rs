@@ -1,4 +1,4 @@
-//! Tables: lookup, selection, and what the data plane learns.
+//! Tables: lookup, selection, and learning.
 
 use super::pass::{End, Pass};
 use crate::ids::*;
@@ -15,7 +15,7 @@ impl Pass<'_> {
     ) -> Result<(), End> {
         let words = self.gather_key(table, key.iter().copied())?;
         let base = self.push_values(args)?;
-        // The values leave the stack for a moment, so that the list of learns may change beside it.
+        // The values are moved out temporarily, so that the list of learns can change beside them.
         let locals = std::mem::take(&mut self.scratch.phv.locals);
         let key = self.scratch.key;
         self.scratch.learn(self.program, table, &key[..words], action, &locals[base..]);
@@ -25,7 +25,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Looks a table up and runs the action: whether it was a hit, and which action it was.
+    /// Looks a table up and runs the action: returns whether it was a hit, and the action.
     pub(super) fn apply(&mut self, id: TableId) -> Result<(bool, ActionId), End> {
         let table = &self.program.tables[id];
         let words = self.gather_key(id, table.keys.iter().map(|key| key.value))?;
@@ -74,7 +74,7 @@ impl Pass<'_> {
         Ok((found.is_some(), action))
     }
 
-    /// Puts the key of a table into the words of its layout; returns how many there are.
+    /// Packs the key of a table into the words of its layout; returns their number.
     fn gather_key(
         &mut self,
         table: TableId,

@@ -1,8 +1,8 @@
 //! The interpreter's steps, one by one, for compiled code.
 //!
-//! Compiled code does most of a pass by itself and leaves the rest, whatever is rare or long, to
-//! these steps. Between two steps the pass lives in the packet header vector of the worker and in
-//! [`Scalars`]; a step makes a [`Pass`] of them, does what the interpreter does, and takes it apart.
+//! Compiled code does most of a pass by itself and leaves rare or long work to these steps. Between two steps the state
+//! of the pass is in the packet header vector of the worker and in [`Scalars`]; a step builds a [`Pass`] of them, does
+//! what the interpreter does, and writes them back.
 
 use super::Interp;
 use super::pass::{Again, End, Pass};
@@ -12,31 +12,31 @@ use crate::ids::*;
 use crate::ir::{Half, Op, ParserOp};
 use wireyard_tables::Snapshot;
 
-/// What a pass knows beside headers, metadata and locals. Compiled code reads and writes it.
+/// State of a pass beside headers, metadata and locals. Compiled code reads and writes it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scalars {
     /// Valid headers.
     pub(crate) valid: u64,
-    /// Headers that came with the packet.
+    /// Headers of the received packet.
     pub(crate) received: u64,
     /// Bits that the parser has consumed.
     pub(crate) cursor_bits: u64,
     /// Checksums whose field was assigned.
     pub(crate) assigned: u64,
-    /// CRCs that were asked for.
+    /// CRCs that the program requested (`update_crc`).
     pub(crate) asked_crcs: u64,
     /// Offset of the body.
     pub(crate) body_start: u32,
     /// Offset of its end.
     pub(crate) body_end: u32,
-    /// Offset of what is behind the last trailer.
+    /// Offset of the bytes behind the last trailer.
     pub(crate) slack_at: u32,
     /// Bytes to cut the packet to.
     pub(crate) truncate_to: u32,
     /// Parse again.
     pub(crate) resubmit: Again,
-    /// The lock of a register update under way, or [`NO_LOCK`].
+    /// The lock held by the current register update, or [`NO_LOCK`].
     pub(crate) lock: u32,
 }
 
@@ -46,7 +46,7 @@ pub(crate) const NO_LOCK: u32 = u32::MAX;
 /// A step of a pass.
 #[derive(Clone, Copy)]
 pub(crate) enum Step<'a> {
-    /// Metadata that came with the packet.
+    /// Load the metadata of the packet.
     CarriedIn,
     /// An operation of a parser state.
     ParserOp(&'a ParserOp),
@@ -62,8 +62,8 @@ pub(crate) enum Step<'a> {
     Conclude(u64),
 }
 
-/// How a step or a pass ended, as a number: 0 is "it did not", else a kind in the upper half and a
-/// reason or an error in the lower.
+/// How a step or a pass ended, as a number: 0 if it has not ended, otherwise a kind in the upper half and a reason or
+/// an error in the lower.
 pub(crate) mod end {
     /// `exit`.
     pub(crate) const EXIT: u64 = 1 << 32;
@@ -110,7 +110,7 @@ pub(crate) struct Work<'w> {
     pub(crate) half: Half,
     /// The rest of the pass.
     pub(crate) scalars: &'w mut Scalars,
-    /// Locals of the body under way; changed by the step.
+    /// Locals of the current body; changed by the step.
     pub(crate) locals: &'w mut [u128],
 }
 
@@ -142,15 +142,15 @@ impl Scalars {
         self.lock = lock.unwrap_or(NO_LOCK);
     }
 
-    /// The lock that was held; from here on none is.
+    /// Takes the lock that is held, so that none is afterwards.
     pub(super) fn release(&mut self) -> Option<u32> {
         Some(std::mem::replace(&mut self.lock, NO_LOCK)).filter(|lock| *lock != NO_LOCK)
     }
 }
 
 impl Interp {
-    /// Does a step; returns how it ended. Inlined where it is called: each caller does one kind of step, and what a step is made of is
-    /// not written to memory and read again.
+    /// Does a step; returns how it ended. Inlined: each caller does one kind of step, so its parts need not go through
+    /// memory.
     #[inline(always)]
     pub(crate) fn step(&self, cx: &mut Context<'_>, work: Work<'_>, step: Step<'_>) -> u64 {
         let Work { tables, packet, meta, half, scalars, locals } = work;

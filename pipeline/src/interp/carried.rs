@@ -1,9 +1,10 @@
-//! Metadata that crosses the queue, or comes back with a packet that enters ingress again.
+//! Metadata that crosses the queue, or returns with a packet that enters ingress again.
 //!
-//! The descriptor has 16 bytes for it. Of a program that carries more, the rest lies at the start of the packet's chunk, in front of
-//! the packet: it goes wherever the packet goes, to other workers too, and copies that share a chunk share it, as they share
-//! the metadata. So a pass that writes it makes the chunk the packet's own first, as it does for headers. The chunk's bytes mean
-//! nothing until somebody wrote them: the last byte of the descriptor's part says so, which is 0 in a packet that was just received.
+//! The descriptor has 16 bytes for it. Of a program that carries more, the rest is at the start of the packet's chunk,
+//! in front of the packet: it moves with the packet, to other workers too, and copies that share a chunk share it, as
+//! they share the metadata. So a pass that writes it makes the chunk the packet's own first, as it does for headers.
+//! The chunk's bytes are undefined until they are written: the last byte of the descriptor's part is 1 then, and 0 in a
+//! packet that was just received.
 
 use super::pass::{End, Pass};
 use crate::exec::flags;
@@ -15,11 +16,11 @@ use crate::packet::{Buf, PacketMemory};
 
 /// Offset of the chunk's part among the carried bytes.
 const INLINE: usize = CARRIED_INLINE_BYTES as usize;
-/// The byte that says that the chunk has more.
+/// The byte that marks that the chunk has more.
 const MARK: usize = CARRIED_MARK_AT as usize;
 /// The chunk's part at its longest.
 const IN_CHUNK: usize = CARRIED_BYTES_MAX as usize - INLINE;
-/// Bytes of a value: fields are read and written as one, whatever their width.
+/// Bytes of a value: fields are read and written with this size, whatever their width.
 const VALUE: usize = size_of::<u128>();
 
 /// A field that is carried.
@@ -65,18 +66,18 @@ fn value_at(bytes: &[u8], field: &Carried) -> u128 {
 }
 
 impl Pass<'_> {
-    /// Metadata of this pass is for a pass that follows.
+    /// Whether metadata of this pass goes to a following pass.
     pub(super) fn goes_on(&self) -> bool {
         self.half == Half::Ingress
             || self.packet.flags & flags::RECIRCULATE != 0
             || self.meta.clone_count > 0
     }
 
-    /// Metadata that came with the packet.
+    /// Loads the metadata of the packet.
     pub(super) fn carried_in(&mut self) {
         let fields = &self.engine.carried;
         if !fields.inline.is_empty() {
-            // Longer than what is read: a field is read as a whole value.
+            // Longer than the carried bytes: a field is read as a whole value.
             let mut inline = [0; INLINE + VALUE];
             inline[..INLINE].copy_from_slice(&self.packet.carried);
             for field in &fields.inline {
@@ -94,8 +95,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Metadata that crosses the queue, with the packet and with its clones, or goes on with it from egress: what
-    /// of it is in the descriptor.
+    /// Stores the descriptor's part of the metadata that crosses the queue with the packet and its clones, or goes from
+    /// egress to another pass.
     pub(super) fn carry(&mut self) {
         let fields = &self.engine.carried.inline;
         if fields.is_empty() {
@@ -106,19 +107,20 @@ impl Pass<'_> {
         self.packet.carried.copy_from_slice(&inline[..INLINE]);
     }
 
-    /// Writes fields, in the order of their offsets, to these bytes, which are longer than the last of them by a value.
+    /// Writes fields, in the order of their offsets, to these bytes, which have room for a whole value at the last of
+    /// them.
     fn write(&self, fields: &[Carried], bytes: &mut [u8]) {
         for field in fields {
             let to = bytes.get_mut(field.at..).and_then(|rest| rest.first_chunk_mut::<VALUE>());
-            // The bytes of fields behind it are written later.
+            // The bytes of the fields after it are written later.
             if let Some(to) = to {
                 *to = self.scratch.phv.meta[field.meta].to_le_bytes();
             }
         }
     }
 
-    /// The rest of it, into the chunk of the packet, if it `leaves`, and into that of the packet as it was received, if a clone was
-    /// asked for. The deparser left the room.
+    /// Stores the rest in the chunk of the packet, if it `leaves`, and in that of the packet as received, if a clone
+    /// was requested. The deparser has left room for it.
     pub(super) fn carry_in_chunk(&mut self, leaves: bool) -> Result<(), End> {
         let len = self.program.carried_in_chunk();
         let mut rest = [0u8; IN_CHUNK + VALUE];
@@ -150,8 +152,8 @@ impl Pass<'_> {
     }
 }
 
-/// Writes these bytes to the start of the chunk, which becomes this packet's own; a packet that begins in these bytes is moved. None, and the packet as it
-/// was, where there is no chunk for a copy.
+/// Writes these bytes to the start of the chunk, which becomes this packet's own; a packet that begins in these bytes
+/// is moved. `None`, with the packet as it was, if there is no chunk for a copy.
 fn put_in_front(
     memory: &mut PacketMemory,
     (buf, off, len): (&mut Option<Buf>, &mut u16, u32),

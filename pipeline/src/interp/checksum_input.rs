@@ -1,4 +1,4 @@
-//! Checksums and CRCs: what they cover, how they are verified, when they are written.
+//! Checksums and CRCs: their input, verification and update.
 
 use super::pass::{End, Pass};
 use crate::externs::checksum::{Sum, fold, updated};
@@ -11,14 +11,14 @@ use crate::trace::Event;
 /// The fixed part of a header is at most 2,048 bits.
 const FIXED_MAX: usize = 256;
 
-/// Where the bytes of pads are taken from.
+/// Which bytes of pads are taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pads {
     AsReceived,
     AsEmitted,
 }
 
-/// What takes the covered bytes.
+/// A consumer of the covered bytes.
 trait Absorb {
     fn bytes(&mut self, bytes: &[u8]);
     fn body(&mut self, bytes: &[u8]) {
@@ -38,7 +38,7 @@ impl Absorb for Run<'_> {
     }
 }
 
-/// A sum that knows how much of it is the body's, because a pass does not change the body.
+/// A sum with the body's part separate, because a pass does not change the body.
 #[derive(Default)]
 struct CoverSum {
     sum: Sum,
@@ -73,8 +73,7 @@ impl Absorb for CoverSum {
 }
 
 impl Pass<'_> {
-    /// At the start of a pass: verifies checksums, in ingress, and notes what those cover that
-    /// follow changes.
+    /// At the start of a pass: verifies checksums, in ingress, and stores the sums of those that follow changes.
     pub(super) fn check_sums(&mut self) -> Result<(), End> {
         let program = self.program;
         for (id, checksum) in program.checksums.entries() {
@@ -110,7 +109,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Verifies CRCs on the packet as it came.
+    /// Verifies CRCs on the packet as received.
     pub(super) fn check_crcs(&mut self) -> Result<(), End> {
         let program = self.program;
         for (id, crc) in program.crcs.entries() {
@@ -131,7 +130,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Whether a checksum of the packet as it came is right; `None` when there is none to look at.
+    /// Whether a checksum of the packet as received is right; `None` when it has none.
     pub(super) fn checksum_right(&self, checksum: &Checksum) -> Result<Option<bool>, End> {
         if !self.in_use(checksum.field, checksum.when)? {
             return Ok(None);
@@ -212,7 +211,7 @@ impl Pass<'_> {
         Ok(Some(if checksum.zero_means_none && value == 0 { 0xffff } else { value }))
     }
 
-    /// The checksum `found`, changed as much as what it covers.
+    /// The checksum `found`, adjusted by the change of its input.
     fn followed(
         &self,
         checksum: &Checksum,
@@ -223,7 +222,7 @@ impl Pass<'_> {
         self.stream(&checksum.over, checksum.field, Pads::AsEmitted, &mut head)?;
         let (mut old, mut new) = (before.head, head.head());
         if head.odd_at_body != before.odd_at_body {
-            // The body moved by an odd number of bytes: each of its words is now read the other way.
+            // The body moved by an odd number of bytes: the bytes of each of its words are now swapped.
             let body = |odd: bool| {
                 let mut sum = Sum::default();
                 sum.skip(odd.into());
@@ -242,7 +241,7 @@ impl Pass<'_> {
         Ok(run.field_value().into())
     }
 
-    /// The field's header is valid and the condition holds.
+    /// Whether the field's header is valid and the condition is true.
     fn in_use(&self, field: (InstanceId, FieldId), when: Option<ExprId>) -> Result<bool, End> {
         if !self.scratch.phv.is_valid(field.0) {
             return Ok(false);
@@ -260,7 +259,7 @@ impl Pass<'_> {
             .unwrap_or_default()
     }
 
-    /// Gives everything covered to `out`, in order; the field `own` counts as zero.
+    /// Passes the input to `out`, in order; the field `own` counts as zero.
     fn stream(
         &self,
         parts: &[Covered],
@@ -295,7 +294,7 @@ impl Pass<'_> {
         if ones.is_empty() && own.0 != instance {
             return out.bytes(header);
         }
-        // Nearly every header is short, and clearing a long copy is what costs.
+        // Nearly every header is short, and clearing a long copy costs the most.
         if header.len() <= 64 {
             self.masked(header, &mut [0; 64], instance, ones, own, out);
         } else {

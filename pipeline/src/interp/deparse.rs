@@ -1,15 +1,15 @@
-//! The deparser: valid headers in emit order, the body where it is, what follows it, slack.
+//! The deparser: valid headers in emit order, the body, the items after it, slack.
 //!
-//! Only bytes that differ are written, and the first of them makes the packet's bytes this packet's
-//! own. The body stays where it is: headers grow and shrink in front of it. It is copied, to another
-//! chunk, only when there is no room left in front.
+//! Only bytes that differ are written, and the first of them makes the chunk this packet's own. The body stays in
+//! place: headers grow and shrink in front of it. It is copied, to another chunk, only when there is no room left in
+//! front.
 
 use super::pass::{End, Pass};
 use crate::ids::*;
 use crate::ir::{AfterBody, BuiltinReason};
 use crate::phv::bit;
 
-/// What the packet will be.
+/// The layout of the emitted packet.
 struct Plan {
     headers: usize,
     tail: usize,
@@ -24,8 +24,8 @@ fn too_long() -> End {
 }
 
 impl Pass<'_> {
-    /// Puts the packet together and updates the descriptor. After an error the descriptor still
-    /// describes the packet as it came.
+    /// Deparses the packet and updates the descriptor. After an error the descriptor still describes the packet as
+    /// received.
     pub(super) fn deparse(&mut self) -> Result<(), End> {
         self.plan_tail()?;
         self.update_covered()?;
@@ -99,7 +99,8 @@ impl Pass<'_> {
         Ok(Plan { headers, tail, slack })
     }
 
-    /// Copies body and what is behind it to a new chunk with as much headroom as there may be, `front` bytes at least.
+    /// Copies the body and the bytes behind it to a new chunk with as much headroom as possible, `front` bytes at
+    /// least.
     fn relocate(
         &mut self,
         at: &mut Writer,
@@ -132,8 +133,8 @@ impl Pass<'_> {
             self.memory.free(old);
         }
         self.packet.buf = Some(new);
-        // What was in front of the body is not there any more, and the descriptor must not say so
-        // if a later step fails: from here on the packet is what is behind its headers.
+        // The bytes in front of the body are no longer in the chunk, and the descriptor must not include them if a
+        // later step fails: from here on the packet begins with the body.
         self.packet.data_off = body_at as u16;
         self.packet.len = rest as u32;
         self.scalars.body_end -= self.scalars.body_start;
@@ -146,7 +147,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The chunk's bytes for writing, made this packet's own.
+    /// The chunk's bytes for writing, after making them this packet's own.
     fn own_bytes(&mut self, at: &Writer) -> Result<&mut [u8], End> {
         let no_memory = || End::Drop(BuiltinReason::NoMemory.id());
         let buf = self.packet.buf.as_mut().ok_or_else(no_memory)?;
@@ -154,7 +155,7 @@ impl Pass<'_> {
         self.memory.bytes_mut(buf).ok_or_else(no_memory)
     }
 
-    /// True when these bytes are in the packet already at this place of the chunk.
+    /// True when these bytes are already in the packet at this place of the chunk.
     fn is_there(&self, at: &Writer, place: usize, bytes: &[u8]) -> bool {
         let end = place + bytes.len();
         let Some(buf) = &self.packet.buf else { return false };
@@ -164,8 +165,8 @@ impl Pass<'_> {
     }
 
     fn write_header(&mut self, at: &Writer, place: usize, instance: InstanceId) -> Result<(), End> {
-        // Most headers of a program are not in a packet. To compare no bytes is a call, which takes 20 ns where a masked load
-        // at no address is suppressed by microcode.
+        // Most headers of a program are not in a packet. Comparing zero bytes is a call, which takes 20 ns where a
+        // masked load at no address is suppressed by microcode.
         let header = self.scratch.phv.header(instance);
         if header.is_empty() || self.is_there(at, place, header) {
             return Ok(());
@@ -206,7 +207,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// What egress needs to find everything again, after cutting the packet if the program said so.
+    /// Writes to the descriptor what egress needs to locate headers and body, after truncating the packet if the
+    /// program requested it.
     fn describe(&mut self, mut headers: usize, body_len: usize) {
         let total = self.packet.len as usize;
         let mut valid = self.scratch.phv.valid & (self.engine.emit_mask | self.engine.after_mask);
@@ -236,7 +238,7 @@ impl Pass<'_> {
         self.packet.body_len = body_end.saturating_sub(headers) as u32;
     }
 
-    /// The trailers that are not whole any more, or behind a body that is not.
+    /// The trailers that are no longer whole, or that follow a truncated body.
     fn cut_trailers(&self, body_end: usize, cut: usize) -> u64 {
         let (mut end, mut gone) = (body_end, 0);
         for (item, tail) in self.program.deparser.after.iter().zip(&self.scratch.phv.tail) {
@@ -251,7 +253,7 @@ impl Pass<'_> {
     }
 }
 
-/// Where the body starts in the chunk, and which bytes of the chunk are the packet's.
+/// The start of the body in the chunk, and the range of the chunk that is the packet.
 struct Writer {
     body_at: usize,
     valid: std::ops::Range<usize>,

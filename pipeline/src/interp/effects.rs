@@ -1,4 +1,4 @@
-//! Operations with an effect: headers that come and go, registers, clones, digests, externs.
+//! Operations with an effect: header validity, registers, clones, digests, externs.
 
 use super::pass::{End, Pass};
 use crate::exec::CLONES_MAX;
@@ -73,7 +73,7 @@ impl Pass<'_> {
         locked: bool,
     ) -> Result<(), End> {
         let index = u64::try_from(self.eval(index)?).unwrap_or(u64::MAX);
-        // Updates do not nest (the verifier says so); if they did, the outer lock would be enough.
+        // Updates do not nest (the verifier checks it); if they did, the outer lock would be enough.
         if locked && !self.scalars.is_locked() {
             self.scalars.hold(self.state.lock(register, index));
         }

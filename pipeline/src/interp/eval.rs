@@ -12,12 +12,12 @@ use crate::ir::{
 };
 
 impl<'a> Pass<'a> {
-    /// The value of an expression; an impossible index or lookahead ends the pass or the parser.
+    /// The value of an expression; an out-of-range index or lookahead ends the pass or the parser.
     pub(super) fn eval(&self, id: ExprId) -> Result<u128, End> {
         self.unless_trapped(self.value(id))
     }
 
-    /// The value, unless something went wrong on the way to it.
+    /// The value, unless its evaluation failed.
     pub(super) fn unless_trapped<T>(&self, value: T) -> Result<T, End> {
         match self.trap.take() {
             None => Ok(value),
@@ -25,13 +25,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Notes that the value is none; what was noted first counts.
+    /// Records that the evaluation failed; the first failure counts.
     fn trapped(&self, end: End) -> u128 {
         self.trap.set(self.trap.take().or(Some(end)));
         0
     }
 
-    /// The value, without looking whether it is one.
+    /// The value, without a check for failure.
     fn value(&self, id: ExprId) -> u128 {
         match &self.engine.nodes[id.index()] {
             Node::General => self.wide(id),
@@ -71,7 +71,7 @@ impl<'a> Pass<'a> {
             Node::Mux { cond, then, otherwise } => {
                 self.word(if self.word(*cond) == 1 { *then } else { *otherwise })
             }
-            // Who asks has seen that it is none.
+            // The caller has checked that it is none.
             Node::General => 0,
         }
     }
@@ -136,7 +136,7 @@ impl<'a> Pass<'a> {
         self.layout(instance, field).read(self.scratch.phv.header(instance))
     }
 
-    /// First bit and width of an array element, or the drop that a wrong index is.
+    /// First bit and width of an array element, or the drop for an index out of range.
     pub(super) fn element_place(
         &self,
         instance: InstanceId,

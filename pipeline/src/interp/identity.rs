@@ -1,13 +1,13 @@
 //! Whether egress of a program leaves every packet as ingress left it.
 //!
-//! Then nothing is to be summed and nothing to be put together: headers are found again, because how many
-//! of them are there is part of the descriptor, and that is all.
+//! Then no checksum is computed and nothing is deparsed: only the headers are located again, because the descriptor
+//! depends on them.
 
 use crate::ir::eval::{may_end, operands};
 use crate::ir::{Body, Covered, ExprKind, Program, Term, Update};
 
-/// True when the control does nothing, nothing is written in every egress, nothing is behind the body, and
-/// no condition of a checksum can end the pass. Slack that is to go is looked for in the packet.
+/// True when the control does nothing, nothing is written in every egress, nothing is behind the body, and no condition
+/// of a checksum can end the pass. Slack that must be stripped is checked for each packet.
 pub(super) fn egress(program: &Program) -> bool {
     let sums = program.checksums.iter().map(|sum| (sum.update, sum.when, &sum.over));
     let crcs = program.crcs.iter().map(|crc| (crc.update, crc.when, &crc.over));
@@ -25,7 +25,7 @@ pub(super) fn egress(program: &Program) -> bool {
         })
 }
 
-/// True when the length of a header is kept in metadata: the parser gave it.
+/// True when metadata has the length of a header: the parser gave it.
 pub(super) fn has_given_lengths(program: &Program) -> bool {
     let mut open: Vec<_> = program.instances.iter().filter_map(|i| i.variable_bits).collect();
     while let Some(id) = open.pop() {

@@ -1,4 +1,4 @@
-//! Looking at a packet without forwarding it: parse, then say what every checksum and CRC is.
+//! Inspects a packet without forwarding it: parses, then checks every checksum and CRC.
 //!
 //! The same parser and the same sums as in [`Interp::pass`]; nothing is written, nothing is emitted.
 
@@ -10,7 +10,7 @@ use crate::exec::{Descriptor, Intrinsic, NO_PORT};
 use crate::ids::*;
 use crate::ir::Half;
 
-/// What a look found, beside the headers, which stay in the worker's header vector.
+/// The result beside the headers, which stay in the worker's header vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// The parser error, if it failed.
@@ -19,9 +19,9 @@ pub(crate) struct Seen {
     pub(crate) body_start: u32,
     /// Offset of its end.
     pub(crate) body_end: u32,
-    /// Offset of what is behind the last trailer.
+    /// Offset of the bytes behind the last trailer.
     pub(crate) slack_at: u32,
-    /// Checksums that were looked at, and those that were right, bit by id.
+    /// Checksums that were checked, and those that were right, bit by id.
     pub(crate) checksums: (u64, u64),
     /// The same for CRCs.
     pub(crate) crcs: (u64, u64),
@@ -44,7 +44,7 @@ impl Interp {
         if let Err(end) = pass.parse() {
             let error = match end {
                 End::Reject(error) => error,
-                // What else can end a parser is an index out of range; it has no error of its own.
+                // The only other end of a parser is an index out of range; it has no error of its own.
                 _ => crate::ir::BuiltinError::NoMatch.id(),
             };
             seen.error = Some(error);
@@ -68,7 +68,7 @@ impl Pass<'_> {
         };
         for (id, checksum) in program.checksums.entries() {
             let bit = 1u64.checked_shl(id.0).unwrap_or(0);
-            // A condition that cannot be computed does not hold.
+            // A condition that cannot be evaluated counts as false.
             if let Ok(Some(right)) = self.checksum_right(checksum) {
                 note(&mut seen.checksums, bit, right);
                 self.meta.checksum_error |= if right { 0 } else { bit as u32 };

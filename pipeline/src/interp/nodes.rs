@@ -1,7 +1,7 @@
-//! Expressions that are nowhere wider than 64 bits, as the interpreter walks them: what can be known of a
-//! node beforehand (the place of a field, masks, widths) is in it.
+//! Expressions that are nowhere wider than 64 bits, as the interpreter evaluates them: a node has what can be computed
+//! beforehand (the place of a field, masks, widths).
 //!
-//! The rest, and every wide expression, is evaluated from the IR itself; the operators are the same text.
+//! The rest, and every wide expression, is evaluated from the IR itself; the operators share their source.
 
 use crate::ids::*;
 use crate::ir::eval::{ones_word, operands};
@@ -48,7 +48,7 @@ pub(super) enum Node {
     },
 }
 
-/// The nodes of a program; parts come before the whole.
+/// The nodes of a program; operands come before their node.
 pub(super) fn nodes(program: &Program, fields: &[Box<[Option<QuickField>]>]) -> Box<[Node]> {
     let mut narrow: Vec<bool> = Vec::with_capacity(program.exprs.len());
     let mut nodes = Vec::with_capacity(program.exprs.len());

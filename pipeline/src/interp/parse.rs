@@ -11,8 +11,8 @@ fn reject(error: BuiltinError) -> End {
 }
 
 impl<'a> Pass<'a> {
-    /// Walks the parser graph, then finds body, trailers and slack. Ends with [`End::Reject`] on a
-    /// parser error; what was parsed until then stays.
+    /// Walks the parser graph, then finds body, trailers and slack. Ends with [`End::Reject`] on a parser error; the
+    /// headers before it stay valid.
     pub(super) fn parse(&mut self) -> Result<(), End> {
         self.parse_from(StateId(0))
     }
@@ -189,9 +189,9 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Where the body starts and stops, and what is behind it. The body stops at the declared end or
-    /// where the first trailer starts. When that is before the cursor, the trailers are not valid, and
-    /// the body goes to the end of the packet.
+    /// Finds the start and end of the body, and the items behind it. The body ends at the declared end or where the
+    /// first trailer starts. When that is before the cursor, the trailers are not valid, and the body goes to the end
+    /// of the packet.
     pub(super) fn find_body(&mut self) -> Result<(), End> {
         // A half-moved cursor (an error inside a state) points into a byte that stays in the body.
         self.scalars.body_start = (self.scalars.cursor_bits / 8) as u32;
@@ -213,8 +213,8 @@ impl<'a> Pass<'a> {
         if fits { Ok(()) } else { Err(reject(BuiltinError::BodyEnd)) }
     }
 
-    /// Goes over the items behind the body and notes which bytes each of them has; `header_end` says
-    /// where a valid trailer stops that is expected at an offset.
+    /// Records the bytes of each item behind the body; `header_end` returns the end of a valid trailer expected at an
+    /// offset.
     fn find_trailers(
         &mut self,
         header_end: impl Fn(&mut Self, InstanceId, u32) -> u32,
@@ -243,7 +243,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Bytes of a pad as things are now.
+    /// Bytes of a pad at present.
     pub(super) fn pad_len(&self, bytes: ExprId, when: Option<ExprId>) -> Result<u32, End> {
         if let Some(when) = when
             && self.eval(when)? == 0
@@ -253,9 +253,9 @@ impl<'a> Pass<'a> {
         Ok(self.eval(bytes)? as u32)
     }
 
-    /// Start of egress: finds the headers by the validity mask that ingress left. A header that is
-    /// not where it should be (its own fields give another length than the bytes it was sent with)
-    /// ends the walk: it and the following ones are not valid, and their bytes belong to the body.
+    /// Start of egress: finds the headers by the validity mask that ingress left. A header in another place than
+    /// expected (its own fields give another length than it was emitted with) ends the walk: it and the following ones
+    /// are not valid, and their bytes belong to the body.
     pub(super) fn resume(&mut self) -> Result<(), End> {
         let program = self.program;
         let (mask, body_off) = (self.packet.valid, usize::from(self.packet.body_off));

@@ -1,4 +1,4 @@
-//! One packet through one control: what is at hand, and the order of the steps.
+//! One packet through one control: the state of a pass, and the order of its steps.
 
 use super::Interp;
 use super::bridge::Scalars;
@@ -43,7 +43,7 @@ fn is_again(path: u8) -> bool {
     path == PacketPath::Resubmit as u8 || path == PacketPath::Recirculate as u8
 }
 
-/// A packet on its way through a control.
+/// A packet in a pass.
 pub(super) struct Pass<'a> {
     pub(super) engine: &'a Interp,
     pub(super) program: &'a Program,
@@ -58,15 +58,14 @@ pub(super) struct Pass<'a> {
     pub(super) half: Half,
     /// Where the locals of the running body start.
     pub(super) base: usize,
-    /// How far it is. Compiled code has it too, so it is not copied for a step.
+    /// Its position. Compiled code has it too, so it is not copied for a step.
     pub(super) scalars: &'a mut Scalars,
-    /// What went wrong inside the expression under evaluation.
+    /// The failure inside the expression under evaluation.
     pub(super) trap: Cell<Option<End>>,
 }
 
 impl Interp {
-    /// One packet through ingress or egress. `is_wanted` is true when the trace sink has said already that
-    /// it wants this packet.
+    /// One packet through ingress or egress. `is_wanted` is true when the trace sink has already selected this packet.
     pub(crate) fn pass(
         &self,
         cx: &mut Context<'_>,
@@ -94,7 +93,7 @@ impl Interp {
         }
     }
 
-    /// A pass with nothing done yet.
+    /// The start of a pass.
     pub(super) fn begin<'p>(
         &'p self,
         cx: &'p mut Context<'_>,
@@ -138,7 +137,7 @@ impl Interp {
 }
 
 impl Pass<'_> {
-    /// The packet as it came.
+    /// The packet as received.
     pub(super) fn bytes(&self) -> &[u8] {
         let buf = self.packet.buf.as_ref();
         buf.map_or(&[], |buf| self.memory.frame(buf, self.packet.data_off, self.packet.len))
@@ -160,7 +159,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Tells the trace, if there is one.
+    /// Passes an event to the trace, if there is one.
     pub(super) fn trace(&mut self, event: impl FnOnce(&Self) -> Event) {
         if self.sink.is_some() {
             let event = event(self);
@@ -209,7 +208,7 @@ impl Pass<'_> {
         self.run(&self.program.ingress)
     }
 
-    /// What is done between the parser and the control of ingress.
+    /// The work between the parser and the control of ingress.
     pub(super) fn after_parse(&mut self, parsed: Result<(), End>) -> Result<(), End> {
         match parsed {
             Err(End::Reject(error)) => {
@@ -232,7 +231,7 @@ impl Pass<'_> {
         self.run(&self.program.egress)
     }
 
-    /// Egress is the identity for this packet, and nobody traces it.
+    /// Whether egress is the identity for this packet, which is not traced.
     fn is_identity(&self) -> bool {
         let packet = &*self.packet;
         let body_end = u64::from(packet.body_off) + u64::from(packet.body_len);
@@ -240,7 +239,7 @@ impl Pass<'_> {
         self.engine.egress_is_identity && self.sink.is_none() && !slack_goes && !self.is_unparsed()
     }
 
-    /// Egress of a program that changes nothing there: only where the headers are is written.
+    /// Egress of a program that changes nothing there: only the positions of the headers are written.
     fn egress_unchanged(&mut self) {
         if self.engine.has_given_lengths {
             self.carried_in();
@@ -262,7 +261,7 @@ impl Pass<'_> {
         self.meta.reason = BuiltinReason::None.id().0 as u16;
     }
 
-    /// What is done in front of the control of egress.
+    /// The work before the control of egress.
     pub(super) fn before_egress(&mut self) -> Result<(), End> {
         if let Some(first) = self.program.parser.egress {
             self.parse_again(first)?;
@@ -276,10 +275,10 @@ impl Pass<'_> {
         self.check_sums()
     }
 
-    /// A copy of the packet as it was received, whose headers nobody has looked for.
+    /// A copy of the packet as received, whose headers have not been located.
     fn is_unparsed(&self) -> bool {
         let is_copy = self.packet.path == PacketPath::CloneIngress as u8;
-        // Passes leave a control that is there at least one block.
+        // The optimisation passes leave at least one block in a control that is not empty.
         is_copy && self.packet.valid == 0 && !self.program.egress.blocks.is_empty()
     }
 
@@ -296,7 +295,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The parser, in egress. Its errors end parsing and are not counted twice; of metadata only what is carried stays.
+    /// The parser, in egress. Its errors end parsing and are not counted twice; only carried metadata stays.
     fn parse_copy(&mut self) -> Result<(), End> {
         let parsed = self.parse();
         self.scratch.phv.meta.fill(0);
@@ -391,8 +390,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Another reference to the packet as it came, for the device to clone. The deparser, finding the
-    /// bytes shared, writes to a copy.
+    /// Another reference to the packet as received, for the device to clone. As the bytes are then shared, the deparser
+    /// writes to a copy.
     fn keep_original(&mut self) {
         self.meta.original = self.packet.buf.as_ref().and_then(|buf| self.memory.share(buf));
         self.meta.original_len = self.packet.len;
@@ -436,7 +435,7 @@ impl Pass<'_> {
         *flags = *flags & !(3 << flags::COLOR_SHIFT) | (color & 3) << flags::COLOR_SHIFT;
     }
 
-    /// The header's bytes no longer are those that came with the packet.
+    /// Marks a header whose bytes are no longer those that came with the packet.
     pub(super) fn made_new(&mut self, instance: InstanceId) {
         self.scratch.phv.received &= !bit(instance);
         for (owner, _, bit) in &self.engine.checksum_fields {

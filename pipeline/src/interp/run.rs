@@ -120,7 +120,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Evaluates above the frames of locals; the caller truncates to the returned length.
+    /// Evaluates onto the top of the frames of locals; the caller truncates to the returned length.
     pub(super) fn push_values(&mut self, values: &[ExprId]) -> Result<usize, End> {
         let base = self.scratch.phv.locals.len();
         for value in values {

@@ -1,8 +1,8 @@
 //! Code: basic blocks of operations, for ingress, egress and actions.
 //!
-//! A body is a directed acyclic graph of blocks (there are no loops outside the parser). Operations
-//! are done in order; an expression sees the effect of every operation before it. `drop`, `punt`
-//! and `exit` end the whole pass, also from inside an action; `return` ends the body.
+//! A body is a directed acyclic graph of blocks (there are no loops outside the parser). Operations are done in order;
+//! an expression includes the effect of every operation before it. `drop`, `punt` and `exit` end the whole pass, also
+//! from inside an action; `return` ends the body.
 
 use super::SourceSpan;
 use super::std_meta::StdField;
@@ -27,30 +27,30 @@ pub struct Local {
     pub bits: u32,
 }
 
-/// Operations in order, then where to go.
+/// Operations in order, then the terminator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Operations.
     pub ops: Vec<OpAt>,
-    /// How the block ends.
+    /// The terminator.
     pub term: Term,
-    /// Where the terminator was written.
+    /// Place of the terminator in the source.
     pub span: Option<SourceSpan>,
 }
 
-/// An operation and where it was written.
+/// An operation and its place in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpAt {
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// Where it was written.
+    /// Its place in the source.
     pub span: Option<SourceSpan>,
 }
 
-/// How a block ends.
+/// The end of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Term {
-    /// Go on there.
+    /// Continue there.
     Jump(BlockId),
     /// On a one-bit condition.
     Branch {
@@ -63,14 +63,14 @@ pub enum Term {
     },
     /// By value; the cases are distinct.
     Switch {
-        /// What is compared.
+        /// The value that is compared.
         value: ExprId,
         /// Value and block.
         cases: Vec<(u128, BlockId)>,
         /// When no case is equal.
         default: BlockId,
     },
-    /// Look the table up, run the action, go on by what happened. Controls only, not actions.
+    /// Look the table up, run the action, continue by the result. Controls only, not actions.
     Apply {
         /// Table.
         table: TableId,
@@ -108,7 +108,7 @@ impl Term {
     }
 }
 
-/// What can be assigned.
+/// A place that can be assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LValue {
     /// A scalar field; nothing happens when the header is not valid.
@@ -130,7 +130,7 @@ pub enum LValue {
         instance: InstanceId,
         /// Array field.
         field: FieldId,
-        /// Which element.
+        /// Index of the element.
         index: ExprId,
     },
     /// User metadata.
@@ -157,17 +157,17 @@ pub enum Op {
         /// Source.
         from: InstanceId,
     },
-    /// Copy the bytes of a variable part, or of a field over 128 bits, to one like it; nothing happens when the destination is not valid. A source that
-    /// is not valid is empty, or zeros.
+    /// Copy the bytes of a variable part, or of a field over 128 bits, to one like it; nothing happens when the
+    /// destination is not valid. A source that is not valid is empty, or zeros.
     CopyBytes {
         /// Destination.
         to: (InstanceId, FieldId),
         /// Source.
         from: (InstanceId, FieldId),
     },
-    /// Move elements towards the end; the first `count` are not valid then, the last fall out (P4 `push_front`).
+    /// Move elements towards the end; the first `count` become invalid, the last are dropped (P4 `push_front`).
     PushFront(StackId, u32),
-    /// Move elements towards the front; the first `count` fall out, the last are not valid then (P4 `pop_front`).
+    /// Move elements towards the front; the first `count` are dropped, the last become invalid (P4 `pop_front`).
     PopFront(StackId, u32),
     /// Run an action with arguments (its first locals).
     Call(ActionId, Vec<ExprId>),
@@ -175,11 +175,11 @@ pub enum Op {
     Count(CounterId, ExprId),
     /// Run an indirect meter; the colour (0 green, 1 yellow, 2 red) goes to `to`.
     Meter {
-        /// Where the colour goes, 2 bits.
+        /// The target of the colour, 2 bits.
         to: LValue,
         /// Meter array.
         meter: MeterId,
-        /// Which one; out of range gives red.
+        /// Index of the meter; out of range is red.
         index: ExprId,
         /// Colour before, for a colour-aware meter.
         color: Option<ExprId>,
@@ -188,11 +188,11 @@ pub enum Op {
     RegisterLoad {
         /// Register array.
         register: RegisterId,
-        /// Which entry.
+        /// Index of the entry.
         index: ExprId,
         /// Local of the first cell.
         first: LocalId,
-        /// True when a [`Op::RegisterStore`] follows and the entry must not change between.
+        /// True when a [`Op::RegisterStore`] follows and the entry must not change in between.
         locked: bool,
     },
     /// Store consecutive locals to a register entry; out of range stores nothing.
@@ -210,7 +210,7 @@ pub enum Op {
     },
     /// A uniform random number in `low..=high` from the program's seeded stream.
     Random {
-        /// Where it goes.
+        /// The target of the number.
         to: LValue,
         /// Lowest.
         low: ExprId,
@@ -229,9 +229,10 @@ pub enum Op {
     },
     /// After egress, enter ingress again.
     Recirculate,
-    /// The packet carries its congestion mark: [`crate::exec::flags::MARKED`]. The checker puts it behind statements that write one.
+    /// The packet carries its congestion mark: [`crate::exec::flags::MARKED`]. The checker puts it behind statements
+    /// that write one.
     MarkWritten,
-    /// Cut the packet to at most so many bytes when it leaves this pass.
+    /// Cut the packet to at most this many bytes when it leaves this pass.
     Truncate(ExprId),
     /// Write the CRC's field from the packet as this pass leaves it.
     UpdateCrc(CrcId),
@@ -248,11 +249,11 @@ pub enum Op {
     },
     /// Call a device extern.
     Extern {
-        /// Which.
+        /// The extern.
         external: ExternId,
         /// Arguments.
         args: Vec<ExprId>,
-        /// Where its result goes.
+        /// The target of its result.
         to: Option<LValue>,
     },
 }

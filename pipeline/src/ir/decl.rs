@@ -11,16 +11,17 @@ use wireyard_tables::meter::MeterConfig;
 
 /// Most metadata that may cross the queue, in bytes.
 pub const CARRIED_BYTES_MAX: u32 = 256;
-/// Bytes of it that travel in the descriptor. A program with more of them has the rest at the start of the packet's chunk, from offset
-/// 0, and no field in the last byte of these: [`CARRIED_MARK_AT`].
+/// Bytes of it in the descriptor. A program with more has the rest at the start of the packet's chunk, from offset 0,
+/// and no field in the last of these bytes: [`CARRIED_MARK_AT`].
 pub const CARRIED_INLINE_BYTES: u32 = 16;
-/// Of a program with more than [`CARRIED_INLINE_BYTES`], the byte in the descriptor that is 1 when the rest was written.
+/// Of a program with more than [`CARRIED_INLINE_BYTES`], the byte in the descriptor that is 1 when the rest was
+/// written.
 pub const CARRIED_MARK_AT: u32 = 15;
 /// Most header instances of a program, stack elements included (bits of the validity mask).
 pub const INSTANCES_MAX: usize = 64;
 /// Most bytes of metadata of a program.
 pub(crate) const METADATA_BYTES_MAX: u64 = 1024;
-/// The port that means the control plane.
+/// The port of the control plane.
 pub const CPU_PORT: u16 = 0xfffd;
 
 /// A constant of the program, for entries files: code has its value.
@@ -45,26 +46,26 @@ pub struct Header {
     pub fixed_bytes: u32,
     /// Bytes with the longest variable part.
     pub max_bytes: u32,
-    /// Length of the variable part in bits, when there is one: an expression over the fields of
-    /// the instance, made for each instance ([`Instance::variable_bits`]).
+    /// Length of the variable part in bits, when there is one: an expression over the fields of the instance, one per
+    /// instance ([`Instance::variable_bits`]).
     pub variable: Option<FieldId>,
     /// Packets to or from the control plane begin with it.
     pub controller: Option<ControllerHeader>,
-    /// Where it was declared.
+    /// Its declaration's place in the source.
     pub span: Option<SourceSpan>,
 }
 
-/// Which packets of the control plane a header begins (P4Runtime's `@controller_header`).
+/// Which packets of the control plane begin with a header (P4Runtime's `@controller_header`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ControllerHeader {
     /// Those that go to the control plane.
     PacketIn,
-    /// Those that come from it.
+    /// Those that come from the control plane.
     PacketOut,
 }
 
 impl ControllerHeader {
-    /// The word for it, in programs and in P4Info.
+    /// Its name in programs and in P4Info.
     pub fn name(self) -> &'static str {
         match self {
             ControllerHeader::PacketIn => "packet_in",
@@ -80,13 +81,13 @@ pub struct Field {
     pub name: String,
     /// Width in bits; of an element for an array; 0 for a variable field.
     pub bits: u32,
-    /// Where its bits are.
+    /// The place of its bits.
     pub layout: FieldLayout,
-    /// How people want to read it.
+    /// The display form of its values.
     pub display: Display,
 }
 
-/// How a value is shown.
+/// The display form of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Display {
     /// Hexadecimal.
@@ -134,11 +135,11 @@ pub struct Meta {
     pub name: String,
     /// Width, 1 to 128. Zero at the start of ingress.
     pub bits: u32,
-    /// Byte offset among the carried metadata, when it crosses the queue; it takes
-    /// `bits` rounded up to whole bytes, little-endian, which all lie in the descriptor or all in the chunk
-    /// ([`CARRIED_INLINE_BYTES`]). Others are zero at the start of egress.
+    /// Byte offset among the carried metadata, when it crosses the queue; it takes `bits` rounded up to whole bytes,
+    /// little-endian, which are all in the descriptor or all in the chunk ([`CARRIED_INLINE_BYTES`]). Others are zero
+    /// at the start of egress.
     pub carried_at: Option<u32>,
-    /// How people want to read it.
+    /// The display form of its values.
     pub display: Display,
 }
 
@@ -151,7 +152,7 @@ pub struct Action {
     pub params: Vec<Param>,
     /// Code. No table is applied in it.
     pub body: Body,
-    /// Where it was declared.
+    /// Its declaration's place in the source.
     pub span: Option<SourceSpan>,
 }
 
@@ -162,7 +163,7 @@ pub struct Param {
     pub name: String,
     /// Width, 1 to 128.
     pub bits: u32,
-    /// How people want to read it.
+    /// The display form of its values.
     pub display: Display,
 }
 
@@ -191,11 +192,11 @@ pub struct Table {
     pub meter: Option<MeterKind>,
     /// Entries may have an idle timeout; this is the default in milliseconds.
     pub idle_timeout_ms: Option<u64>,
-    /// The device removes an idle entry; otherwise it gives notice of it.
+    /// The device removes an idle entry; otherwise it notifies the controller.
     pub removes_idle: bool,
     /// Members and groups instead of an action in each entry.
     pub selector: Option<Selector>,
-    /// Where it was declared.
+    /// Its declaration's place in the source.
     pub span: Option<SourceSpan>,
 }
 
@@ -215,7 +216,7 @@ pub struct TableEntry {
     pub matches: Vec<Match>,
     /// Higher wins; 0 where the table needs none.
     pub priority: u32,
-    /// What it does.
+    /// Its action.
     pub call: ActionCall,
     /// Idle timeout in milliseconds; 0 is none.
     pub idle_timeout_ms: u64,
@@ -236,26 +237,26 @@ pub struct Selector {
     pub max_members: u32,
     /// Most groups.
     pub max_groups: u32,
-    /// What a hit on a group without members does; `None`: what the table declares for a miss.
+    /// The action of a hit on a group without members; `None`: the table's default action.
     pub empty: Option<ActionCall>,
 }
 
-/// A table that is filled from outside with what the host's network stack knows (`linux:`).
+/// A table that is filled with entries of the host's network stack (`linux:`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// What goes there: `routes4`, `neighbours`.
+    /// The kind of entries in it: `routes4`, `neighbours`.
     pub name: String,
     /// The table.
     pub table: TableId,
     /// What each of its keys matches; `None`: anything.
     pub keys: Vec<Option<MappedValue>>,
-    /// What its entries do, by role.
+    /// The actions of its entries, by role.
     pub calls: Vec<MappedCall>,
-    /// Where it was declared.
+    /// Its declaration's place in the source.
     pub span: SourceSpan,
 }
 
-/// An action with words for what comes from outside.
+/// An action with words for the external values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedCall {
     /// For which entries: `action`, `unresolved`, `kernel`, `blackhole`.
@@ -264,16 +265,16 @@ pub struct MappedCall {
     pub action: ActionId,
     /// One value for each parameter.
     pub args: Vec<MappedValue>,
-    /// Where it is written.
+    /// Its place in the file.
     pub span: SourceSpan,
 }
 
-/// What a key matches, or an argument is.
+/// The value of a key or an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MappedValue {
     /// Always this.
     Number(u128),
-    /// A word of the device for something that it knows, and where it is written.
+    /// A word for one of the device's values, and its place in the source.
     Word(String, SourceSpan),
 }
 
@@ -302,13 +303,13 @@ pub struct Counter {
 pub struct Meter {
     /// Name.
     pub name: String,
-    /// What it measures and how.
+    /// Its unit and algorithm.
     pub kind: MeterKind,
     /// Number of meters.
     pub size: u32,
 }
 
-/// What a meter measures and how.
+/// Unit and algorithm of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeterKind {
     /// Two rates (RFC 2698), or a single one (RFC 2697).
@@ -324,7 +325,7 @@ pub struct Digest {
     pub name: String,
     /// Fields: name and width.
     pub fields: Vec<Param>,
-    /// What is sent, one for each field.
+    /// The values that are sent, one for each field.
     pub values: Vec<ExprId>,
 }
 
@@ -341,14 +342,14 @@ pub struct ExternSignature {
     pub controls: (bool, bool),
 }
 
-/// What leaves, in which order.
+/// The emitted headers, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deparser {
     /// Headers in front of the body; the valid ones are emitted in this order.
     pub emit: Vec<InstanceId>,
-    /// What follows the body.
+    /// The items that follow the body.
     pub after: Vec<AfterBody>,
-    /// Drop what is behind the last trailer instead of emitting it.
+    /// Drop the bytes behind the last trailer instead of emitting them.
     pub strip_slack: bool,
 }
 
@@ -357,9 +358,9 @@ pub struct Deparser {
 pub enum AfterBody {
     /// A trailer, if it is valid.
     Header(InstanceId),
-    /// So many bytes of one value, if the condition holds.
+    /// `bytes` bytes of one value, if the condition is true.
     Pad {
-        /// Number of bytes (32 bits), evaluated when the packet is put together.
+        /// Number of bytes (32 bits), evaluated by the deparser.
         bytes: ExprId,
         /// The byte.
         fill: u8,
@@ -368,10 +369,10 @@ pub enum AfterBody {
     },
 }
 
-/// What is done about a wrong checksum or CRC.
+/// The reaction to a wrong checksum or CRC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Not looked at.
+    /// Not verified.
     #[default]
     Off,
     /// Counted, and reported in `std.checksum_error` or `std.crc_error`.
@@ -389,7 +390,7 @@ pub enum Update {
     /// By the difference, when covered fields changed (RFC 1624): a wrong one stays wrong. In full
     /// when the header is new. Checksums only.
     Incremental,
-    /// When the program asks with `update_crc`. CRCs only.
+    /// When the program requests it with `update_crc`. CRCs only.
     OnRequest,
     /// In full, on every packet, when it leaves egress.
     Always,
@@ -402,13 +403,13 @@ pub struct Checksum {
     pub name: String,
     /// The field that holds it, 16 bits.
     pub field: (InstanceId, FieldId),
-    /// What it covers; the field itself counts as zero.
+    /// Its input; the field itself counts as zero.
     pub over: Vec<Covered>,
     /// Only when this is 1.
     pub when: Option<ExprId>,
     /// A field value of zero means "none": it is not verified and not updated (UDP over IPv4).
     pub zero_means_none: bool,
-    /// What is done about a wrong one.
+    /// The reaction to a wrong one.
     pub verify: Verify,
     /// When it is written.
     pub update: Update,
@@ -423,11 +424,11 @@ pub struct Crc {
     pub field: (InstanceId, FieldId),
     /// Parameters.
     pub params: CrcParams,
-    /// What it covers, in order.
+    /// Its input, in order.
     pub over: Vec<Covered>,
     /// Only when this is 1.
     pub when: Option<ExprId>,
-    /// What is done about a wrong one.
+    /// The reaction to a wrong one.
     pub verify: Verify,
     /// When it is written.
     pub update: Update,
@@ -450,10 +451,10 @@ pub struct CrcParams {
     pub store_little_endian: bool,
 }
 
-/// Part of what a checksum or CRC covers.
+/// A part of the input of a checksum or CRC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Covered {
-    /// So many bytes of ones.
+    /// This many bytes of ones.
     Ones(u32),
     /// A header if it is valid, with these fields replaced by ones.
     Header {
@@ -466,11 +467,11 @@ pub enum Covered {
     Value(ExprId),
     /// The bytes between headers and trailers.
     Body,
-    /// What the `n`-th item of [`Deparser::after`] is: a pad as emitted, or received.
+    /// The `n`-th item of [`Deparser::after`]: a pad as emitted, or received.
     After(u32),
 }
 
-/// What ingress gives the traffic manager's maps when the program assigned no class itself.
+/// Values from ingress for the traffic manager's maps when the program itself assigned no class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Qos {
     /// DSCP and whether there is one.
@@ -486,7 +487,7 @@ macro_rules! builtin_names {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name { $($(#[$doc])* $variant,)* }
         impl $name {
-            /// Every one, in the order of their ids.
+            /// All of them, in the order of their ids.
             pub const ALL: &'static [$name] = &[$($name::$variant),*];
             /// Its name.
             pub fn name(self) -> &'static str { match self { $($name::$variant => $text,)* } }
@@ -505,7 +506,7 @@ builtin_names! {
     NoDecision = "no_decision",
     /// `drop` without a reason.
     Dropped = "dropped",
-    /// The parser failed and the program says drop.
+    /// The parser failed, and the program drops such packets.
     ParserError = "parser_error",
     /// An array index out of range.
     ArrayIndex = "array_index",
@@ -513,7 +514,7 @@ builtin_names! {
     Checksum = "checksum",
     /// A CRC declared `verify: drop` was wrong.
     Crc = "crc",
-    /// The packet as put together is longer than packet memory holds.
+    /// The deparsed packet is longer than packet memory holds.
     TooLong = "too_long",
     /// More resubmissions or recirculations than allowed.
     TooManyPasses = "too_many_passes",
@@ -532,7 +533,7 @@ builtin_names! {
     NoMatch = "no_match",
     /// No free element in a stack.
     StackOverflow = "stack_overflow",
-    /// A variable-length header of impossible length.
+    /// A variable-length header of invalid length.
     HeaderLength = "header_length",
     /// More states visited than the limit.
     TooManyStates = "too_many_states",

@@ -1,4 +1,4 @@
-//! What the operators compute: the definition that folding and engines share.
+//! The results of the operators: the definition that folding and engines share.
 //!
 //! Operands are below two to their width; results are too.
 
@@ -6,7 +6,7 @@ use super::expr::{BinOp, Expr, ExprKind, UnOp};
 use super::layout::ones;
 use crate::ids::*;
 
-/// The operators on numbers of one size, from one text.
+/// The operators on one word size, generated for each.
 macro_rules! operators {
     ($word:ty, $signed:ty, $unary:ident, $binary:ident, $ones:path) => {
         /// A unary operator on a value of `bits` bits that fits the word.
@@ -97,7 +97,7 @@ pub fn constant(exprs: &IdVec<ExprId, Expr>, id: ExprId) -> Option<u128> {
     }
 }
 
-/// Evaluating it may end the pass or the parser: an array index, a lookahead.
+/// Whether evaluating it may end the pass or the parser: an array index, a lookahead.
 pub fn may_end(exprs: &IdVec<ExprId, Expr>, id: ExprId) -> bool {
     let kind = &exprs[id].kind;
     matches!(kind, ExprKind::Element { .. } | ExprKind::Lookahead { .. })

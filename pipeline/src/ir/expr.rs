@@ -12,15 +12,15 @@ use crate::ids::*;
 /// An expression with its width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expr {
-    /// What it computes.
+    /// The operation.
     pub kind: ExprKind,
     /// Width of the value, 1 to 128.
     pub bits: u32,
-    /// Where it was written.
+    /// Its place in the source.
     pub span: Option<SourceSpan>,
 }
 
-/// What an expression computes.
+/// The operation of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExprKind {
     /// A constant, less than `2^bits`.
@@ -34,7 +34,7 @@ pub enum ExprKind {
         instance: InstanceId,
         /// Array field.
         field: FieldId,
-        /// Which element.
+        /// Index of the element.
         index: ExprId,
     },
     /// A field of the last valid element of a stack; 0 when the stack is empty.
@@ -59,8 +59,8 @@ pub enum ExprKind {
     Cursor,
     /// Bytes of the current header, including its variable part (32 bits; 0 if it is not valid).
     HeaderLength(InstanceId),
-    /// The bytes of a variable part, or of a field over 128 bits; none when the header is not valid. Operand of a hash only, where it takes
-    /// as many bytes as it has; its width means nothing.
+    /// The bytes of a variable part, or of a field over 128 bits; none when the header is not valid. Operand of a hash
+    /// only, where all of its bytes count; its width is unused.
     Bytes(InstanceId, FieldId),
     /// The body of the packet, likewise.
     Body,
@@ -109,7 +109,7 @@ pub enum BinOp {
     Sub,
     /// `*`, wrapping.
     Mul,
-    /// `%`; what remains of a division by 0 is 0.
+    /// `%`; the remainder of a division by 0 is 0.
     Rem,
     /// `|+|`, saturating.
     SatAdd,

@@ -1,4 +1,4 @@
-//! What is matched: the keys of tables, and the keys and members of value sets.
+//! Match keys: those of tables, and the keys and members of value sets.
 
 use super::decl::Display;
 use crate::ids::*;
@@ -7,9 +7,9 @@ use wireyard_tables::{FieldSpec, Match, MatchKind};
 /// A match key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// What is looked up.
+    /// The expression that is looked up.
     pub value: ExprId,
-    /// What entries say about it.
+    /// Its form in entries.
     pub field: MatchField,
 }
 
@@ -21,21 +21,21 @@ impl std::ops::Deref for Key {
     }
 }
 
-/// What entries and members say about a key.
+/// A key as entries and members refer to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchField {
-    /// Name in entries and for control: the expression's text unless given.
+    /// Name in entries and for the control plane: the expression's text unless given.
     pub name: String,
     /// Width.
     pub bits: u32,
-    /// How it matches.
+    /// Its match kind.
     pub kind: MatchKind,
-    /// How people want to read it.
+    /// The display form of its values.
     pub display: Display,
 }
 
 impl MatchField {
-    /// What tables have of it.
+    /// The field in the form of tables.
     pub fn spec(&self) -> FieldSpec {
         FieldSpec { name: self.name.clone(), bits: self.bits, kind: self.kind }
     }
@@ -46,7 +46,7 @@ impl MatchField {
 pub struct ValueSet {
     /// Name.
     pub name: String,
-    /// What a member matches; one without a name is the only one. Together they have at most 128 bits.
+    /// The keys that a member matches; one without a name is the only one. Together they have at most 128 bits.
     pub keys: Vec<MatchField>,
     /// Most members.
     pub size: u32,
@@ -63,7 +63,7 @@ impl ValueSet {
         self.keys.iter().map(|key| key.bits).sum()
     }
 
-    /// Members are single values, without masks and ranges.
+    /// Whether members are single values, without masks and ranges.
     pub fn is_exact(&self) -> bool {
         self.keys.iter().all(|key| key.kind == MatchKind::Exact)
     }

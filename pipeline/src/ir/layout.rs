@@ -1,8 +1,8 @@
 //! Where the bits of a field are in its header.
 //!
-//! A field is either a run of bits in network order, or a list of pieces, each inside one byte: the
-//! second form says everything else (little-endian words, a value split over several words). Reading
-//! and writing through pieces is the definition; the run is what nearly every field is.
+//! A field is either a run of bits in network order, or a list of pieces, each inside one byte: the second form covers
+//! everything else (little-endian words, a value split over several words). Reading and writing through pieces is the
+//! definition; nearly every field is a run.
 
 /// Where the bits of a field are, counted from the first byte of the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub enum FieldLayout {
 /// Part of a field inside one byte: `((byte >> lsb) & ones(bits)) << at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Which byte of the header.
+    /// Byte of the header.
     pub byte: u32,
     /// Lowest bit in that byte, 0 to 7.
     pub lsb: u8,

@@ -1,10 +1,9 @@
 //! The parser: a graph of states that moves a cursor over the packet.
 //!
-//! The cursor starts at the first byte and only moves forward; `extract_at` reads elsewhere and does
-//! not move it. Running past the end is the error `packet_too_short`; the header under extraction
-//! stays invalid. On an error parsing stops, `std.parser_error` is set, and ingress runs (or the
-//! packet drops, if the program says so). Loops are allowed when every turn moves the cursor; a
-//! packet may visit at most [`Parser::max_states`] states (`too_many_states`).
+//! The cursor starts at the first byte and only moves forward; `extract_at` reads elsewhere and does not move it.
+//! Running past the end is the error `packet_too_short`; the header under extraction stays invalid. On an error parsing
+//! stops, `std.parser_error` is set, and ingress runs (or the packet drops, if the program says so). Loops are allowed
+//! when every iteration moves the cursor; a packet may visit at most [`Parser::max_states`] states (`too_many_states`).
 
 use super::SourceSpan;
 use super::code::LValue;
@@ -16,7 +15,8 @@ use petgraph::graph::{DiGraph, NodeIndex};
 pub struct Parser {
     /// States; the first one is `start`.
     pub states: IdVec<StateId, State>,
-    /// Where every packet is parsed again when egress begins, with states of its own; `None`: egress finds the headers that ingress left.
+    /// Where every packet is parsed again when egress begins, with states of its own; `None`: egress finds the headers
+    /// that ingress left.
     pub egress: Option<StateId>,
     /// `let` locals of the parser.
     pub locals: IdVec<LocalId, super::code::Local>,
@@ -43,19 +43,18 @@ impl Default for Parser {
 pub struct State {
     /// Its name; a state of a bound sub-parser is `caller.state`.
     pub name: String,
-    /// What to do, in order.
+    /// The operations, in order.
     pub ops: Vec<ParserOp>,
-    /// Where to go.
+    /// The next state.
     pub next: Transition,
-    /// Where it was written.
+    /// Its place in the source.
     pub span: Option<SourceSpan>,
 }
 
-/// What a state does.
+/// An operation of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParserOp {
-    /// Read a header at the cursor and move behind it. A header that is valid already is
-    /// overwritten.
+    /// Read a header at the cursor and move behind it. A header that is already valid is overwritten.
     Extract(InstanceId),
     /// Read the next free element of a stack; none free is the error `stack_overflow`.
     ExtractNext(StackId),
@@ -66,11 +65,10 @@ pub enum ParserOp {
     SetValid(InstanceId),
     /// Make a header invalid.
     SetInvalid(InstanceId),
-    /// Move the cursor by so many bits; they must be whole bytes at the end of the state.
+    /// Move the cursor by this many bits; they must be whole bytes at the end of the state.
     Advance(ExprId),
-    /// The payload stops at this byte offset from the start of the packet: what is behind it is
-    /// trailers and slack. Beyond the end of the packet, or before the cursor at the end of
-    /// parsing, is the error `body_end`.
+    /// The payload stops at this byte offset from the start of the packet: trailers and slack follow it. Beyond the end
+    /// of the packet, or before the cursor at the end of parsing, is the error `body_end`.
     BodyEnd(ExprId),
     /// Assignment to metadata, a local or an intrinsic field.
     Set(LValue, ExprId),
@@ -78,14 +76,14 @@ pub enum ParserOp {
     Verify(ExprId, ErrorId),
 }
 
-/// Where a state goes.
+/// The transition of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
-    /// Always there.
+    /// Unconditional.
     To(Target),
     /// The first case all of whose patterns match.
     Select {
-        /// What is compared.
+        /// The values that are compared.
         keys: Vec<ExprId>,
         /// Cases in order.
         cases: Vec<Case>,
@@ -99,13 +97,13 @@ pub enum Transition {
 pub struct Case {
     /// One pattern for each key.
     pub patterns: Vec<Pattern>,
-    /// Where to go.
+    /// The next state.
     pub to: Target,
-    /// Where it was written.
+    /// Its place in the source.
     pub span: Option<SourceSpan>,
 }
 
-/// What a key is compared with.
+/// The pattern of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Anything.
@@ -130,7 +128,7 @@ pub enum Pattern {
     Set(ValueSetId),
 }
 
-/// Where parsing goes.
+/// The target of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Another state.

@@ -1,8 +1,8 @@
 //! The IR as text: for `dump --stage ir`, golden files and messages about passes.
 //!
-//! Names with ids, one thing a line, in the order of ids; the same program gives the same text.
-//! Expressions are written as in the language, fully bracketed, a constant with its width
-//! (`0x800:16`). There is no way back: this is for reading.
+//! Names with ids, one object per line, in the order of ids; the same program has the same text. Expressions are
+//! written as in the language, fully bracketed, a constant with its width (`0x800:16`). The text cannot be parsed back:
+//! it is for reading.
 
 mod code;
 mod expr;
@@ -295,7 +295,8 @@ fn layout(layout: &FieldLayout) -> String {
     }
 }
 
-/// `known: 8 x 16 [0x800]`; with several keys or kinds `tunnels: 8 x (port 16 range, vni 24 exact) [(0x50..0x1bb, 0x1)]`.
+/// `known: 8 x 16 [0x800]`; with several keys or kinds `tunnels: 8 x (port 16 range, vni 24 exact) [(0x50..0x1bb,
+/// 0x1)]`.
 fn value_set(set: &ValueSet) -> String {
     let key = |key: &MatchField| {
         let kind = key.kind.name();

@@ -1,9 +1,9 @@
-//! Intrinsic metadata: what the device gives a program and what a program gives the device.
+//! Intrinsic metadata: the inputs of a program from the device, and its outputs to the device.
 //!
 //! PSA splits this into several structs; here it is one list with, for each field, which control may
 //! read and write it. The layout in memory is [`crate::exec::Intrinsic`].
 
-/// Which part of a program may do something.
+/// The parts of a program that may read or write a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The parser.
@@ -43,12 +43,12 @@ macro_rules! std_fields {
                 match self { $(StdField::$variant => $bits,)* }
             }
 
-            /// Who may read it.
+            /// The parts that may read it.
             pub fn readers(self) -> Access {
                 match self { $(StdField::$variant => $read,)* }
             }
 
-            /// Who may write it.
+            /// The parts that may write it.
             pub fn writers(self) -> Access {
                 match self { $(StdField::$variant => $write,)* }
             }
@@ -57,11 +57,11 @@ macro_rules! std_fields {
 }
 
 std_fields! {
-    /// Port the packet came in by.
+    /// The packet's ingress port.
     IngressPort = "ingress_port", 16, read ALL, write NOWHERE;
-    /// Link type of that port; the device names them ([`crate::check::ExternRegistry::add_link_type`]).
+    /// Link type of that port; named by the device ([`crate::check::ExternRegistry::add_link_type`]).
     IngressLink = "ingress_link", 8, read ALL, write NOWHERE;
-    /// How the packet got here: [`crate::exec::PacketPath`].
+    /// How the packet came here: [`crate::exec::PacketPath`].
     PacketPath = "packet_path", 8, read ALL, write NOWHERE;
     /// Bytes of the packet at the start of this pass, without FCS.
     PacketLength = "packet_length", 32, read ALL, write NOWHERE;
@@ -73,17 +73,17 @@ std_fields! {
     ParserError = "parser_error", 8, read INGRESS, write NOWHERE;
     /// Bytes behind the headers up to the end of the body, as parsed.
     BodyLength = "body_length", 32, read CONTROLS, write NOWHERE;
-    /// Bytes that emitting the valid headers and the body takes now (without `after`).
+    /// Bytes of the valid headers and the body if emitted now (without `after`).
     EmitLength = "emit_length", 32, read CONTROLS, write NOWHERE;
     /// Nonzero when a checksum declared `verify: count` or `drop` was wrong: bit n for the n-th.
     ChecksumError = "checksum_error", 32, read INGRESS, write NOWHERE;
     /// The same for CRCs.
     CrcError = "crc_error", 32, read INGRESS, write NOWHERE;
-    /// Where the packet goes; never written and no multicast group means drop (`no_decision`).
+    /// The egress port; if neither it nor a multicast group is ever written, the packet is dropped (`no_decision`).
     EgressPort = "egress_port", 16, read CONTROLS, write INGRESS;
     /// Nonzero: a copy to every member of the group instead of `egress_port`.
     MulticastGroup = "multicast_group", 16, read INGRESS, write INGRESS;
-    /// Internal class, 0 to 7: the egress queue. What a program assigns wins over the maps.
+    /// Internal class, 0 to 7: the egress queue. A program's assignment takes precedence over the maps.
     TrafficClass = "traffic_class", 3, read CONTROLS, write INGRESS;
     /// Ingress accounting unit of the shared buffer, 0 to 7.
     PriorityGroup = "priority_group", 3, read INGRESS, write INGRESS;
@@ -93,11 +93,11 @@ std_fields! {
     Color = "color", 2, read CONTROLS, write INGRESS;
     /// The packet leaves the buffer at this time or later (0: at once), in `ingress_ns` time.
     NotBeforeNs = "not_before_ns", 64, read INGRESS, write INGRESS;
-    /// Nonzero: hold the packet until so many later packets of its egress queue have passed.
+    /// Nonzero: hold the packet until this many later packets of its egress queue have passed.
     HoldPackets = "hold_packets", 16, read INGRESS, write INGRESS;
     /// Longest hold in nanoseconds.
     HoldTimeoutNs = "hold_timeout_ns", 64, read INGRESS, write INGRESS;
-    /// Which copy of a multicast or mirrored packet this is.
+    /// Number of this copy of a multicast or mirrored packet.
     Instance = "instance", 16, read EGRESS, write NOWHERE;
     /// 1: the traffic manager decided that this packet carries a congestion mark.
     CongestionMark = "congestion_mark", 1, read EGRESS, write NOWHERE;

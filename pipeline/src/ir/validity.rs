@@ -1,8 +1,8 @@
 //! Which headers may be valid, and which must be, at every point of a program.
 //!
-//! A forward data-flow over the parser graph and the control graphs. Branches on `h.valid` refine it,
-//! so code under `if: ipv6.valid` of a program that never extracts `ipv6` is known not to run. What
-//! a table may do is what any of its actions may do. The sets are bit masks by [`InstanceId`].
+//! A forward data-flow over the parser graph and the control graphs. Branches on `h.valid` refine it, so code under
+//! `if: ipv6.valid` of a program that never extracts `ipv6` is known not to run. The effect of a table is the join over
+//! its actions. The sets are bit masks by [`InstanceId`].
 
 use super::code::{Body, Op, Term};
 use super::decl::AfterBody;
@@ -13,7 +13,7 @@ use crate::ids::*;
 use petgraph::visit::DfsPostOrder;
 use std::collections::BTreeMap;
 
-/// Headers that may be valid, and those that are valid in any case.
+/// Headers that may be valid, and those that must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Validity {
     /// Bit set: valid on some path.
@@ -33,7 +33,7 @@ impl Validity {
         self.may & bit(id) != 0
     }
 
-    /// Whether the header is valid in any case.
+    /// Whether the header must be valid.
     pub fn must(self, id: InstanceId) -> bool {
         self.must & bit(id) != 0
     }
@@ -61,7 +61,7 @@ fn join_into(slot: &mut Option<Validity>, value: Validity) -> bool {
     changed
 }
 
-/// What the parser leaves.
+/// Validity after the parser.
 #[derive(Clone, Debug, Default)]
 pub struct ParserValidity {
     /// At the start of each state; `None` for a state that is never reached.
@@ -70,7 +70,7 @@ pub struct ParserValidity {
     pub accept: Option<Validity>,
     /// When it stops anywhere, with an error too.
     pub end: Option<Validity>,
-    /// The same for the parser of egress; `None` where egress does not parse.
+    /// The same for the parser of egress; `None` if egress has no parser.
     pub egress_end: Option<Validity>,
 }
 
@@ -155,11 +155,11 @@ fn stack_bits(program: &Program, id: StackId) -> u64 {
 pub enum Touch {
     /// This expression reads it.
     Read(ExprId),
-    /// An operation written here assigns to it.
+    /// An assignment by the operation at this place.
     Write(Option<SourceSpan>),
 }
 
-/// Receives every use that can be reached.
+/// Receives every reachable use of a header.
 pub trait Watch {
     /// A header's contents are used while these headers are valid.
     fn touch(&mut self, touch: Touch, instance: InstanceId, now: Validity);
@@ -174,7 +174,7 @@ impl Watch for () {
 pub fn controls(program: &Program, watch: &mut dyn Watch) -> (Option<Validity>, Option<Validity>) {
     let parsed = parser(program);
     let start = if program.parser.drop_on_error { parsed.accept } else { parsed.end };
-    // A parser that never accepts still hands its errors to ingress.
+    // A parser that never accepts still passes its errors to ingress.
     let start = start.or(parsed.end).unwrap_or_default();
     let mut walk = Walk { program, watch, memo: BTreeMap::new(), exits: None };
     let ingress = walk.control(&program.ingress, start);
@@ -183,7 +183,7 @@ pub fn controls(program: &Program, watch: &mut dyn Watch) -> (Option<Validity>, 
     if program.uses(|op| matches!(op, Op::Clone(_)))
         && let Some(parsed) = parsed.end
     {
-        // Egress parses copies of the packet as it was received.
+        // Egress parses copies of the packet as received.
         join_into(&mut start, parsed);
     }
     if program.parser.egress.is_some() {
@@ -196,7 +196,7 @@ pub fn controls(program: &Program, watch: &mut dyn Watch) -> (Option<Validity>, 
     (ingress, egress)
 }
 
-/// Headers that egress can find again: those that leave.
+/// Headers that egress can locate again: those that are emitted.
 fn kept_across_queue(program: &Program) -> u64 {
     let emit = program.deparser.emit.iter().copied();
     let after = program.deparser.after.iter().filter_map(|item| match item {
@@ -209,9 +209,9 @@ fn kept_across_queue(program: &Program) -> u64 {
 struct Walk<'p, 'w> {
     program: &'p Program,
     watch: &'w mut dyn Watch,
-    /// What an action leaves, by what it finds; `None` when it never returns.
+    /// Validity after an action, by that before it; `None` when it never returns.
     memo: BTreeMap<(ActionId, Validity), Option<Validity>>,
-    /// Where the pass ended by `exit`.
+    /// Validity where the pass ended by `exit`.
     exits: Option<Validity>,
 }
 
@@ -224,7 +224,7 @@ impl Walk<'_, '_> {
         end
     }
 
-    /// Runs a body; what holds where it returns.
+    /// Runs a body; returns the validity at its return.
     fn body(&mut self, body: &Body, start: Validity) -> Option<Validity> {
         if body.blocks.is_empty() {
             return Some(start);
@@ -318,7 +318,7 @@ impl Walk<'_, '_> {
         if let Some(known) = self.memo.get(&(action, now)) {
             return *known;
         }
-        // The checker refuses recursion; until then an action that calls itself leaves no trace.
+        // The checker refuses recursion; until then a recursive call counts as never returning.
         self.memo.insert((action, now), None);
         let program = self.program;
         let end = program.actions.get(action).and_then(|action| self.body(&action.body, now));
@@ -326,7 +326,7 @@ impl Walk<'_, '_> {
         end
     }
 
-    /// Runs an operation; false when nothing behind it runs.
+    /// Runs an operation; false when the operations after it never run.
     fn op(&mut self, op: &Op, span: Option<SourceSpan>, now: &mut Validity) -> bool {
         for expr in super::verify::op_exprs(op) {
             self.reads(expr, *now);
@@ -370,7 +370,7 @@ impl Walk<'_, '_> {
         true
     }
 
-    /// Tells the watcher what an expression reads; the right side of `&&` under its left.
+    /// Reports to the watcher what an expression reads; the right side of `&&` under its left.
     fn reads(&mut self, id: ExprId, now: Validity) {
         let program = self.program;
         let Some(expr) = program.exprs.get(id) else { return };
@@ -421,7 +421,7 @@ fn stack_id(program: &Program, first: InstanceId) -> StackId {
     instance.and_then(|instance| instance.element).map_or(StackId(u32::MAX), |(stack, _)| stack)
 }
 
-/// What holds when a condition is `truth`; `None` when it cannot be.
+/// Validity when a condition is `truth`; `None` when it cannot be.
 pub fn assume(program: &Program, cond: ExprId, truth: bool, now: Validity) -> Option<Validity> {
     let Some(expr) = program.exprs.get(cond) else { return Some(now) };
     match &expr.kind {
@@ -464,7 +464,7 @@ fn both(
     }
 }
 
-/// Blocks so that each comes after those that lead to it.
+/// Blocks, each after all of its predecessors.
 fn order(body: &Body) -> Vec<BlockId> {
     let graph = body.graph();
     let mut walk = DfsPostOrder::new(&graph, petgraph::graph::NodeIndex::new(0));

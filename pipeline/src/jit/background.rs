@@ -1,9 +1,9 @@
-//! The interpreter until machine code is there.
+//! The interpreter until machine code is compiled.
 //!
-//! A live switch starts at once: another thread compiles, and the burst after it is done runs machine
-//! code. It compiles at every level up to the one that was asked for, each of which takes a few times as long as the one
-//! before and makes faster code. All engines do the same, so that nothing but speed shows when that was.
-//! Commands whose time is virtual compile first and do not use this.
+//! A live switch starts at once: another thread compiles, and the first burst after that runs machine code. It compiles
+//! at every level up to the requested one, each of which takes a few times as long as the one before and generates
+//! faster code. All engines have the same results, so the change affects only speed. Commands in virtual time compile
+//! first and do not use this.
 
 use super::engine::Recipe;
 use super::{CompileError, Jit, NotSupported, Options};
@@ -15,7 +15,7 @@ use crate::passes;
 use crate::state::State;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// What is reported when there will be no machine code, or no better than that of the level given.
+/// The report when there will be no machine code (`None`), or none better than that of the given level.
 pub type Complain = dyn Fn(Option<u8>, CompileError) + Send + Sync;
 
 /// An engine that interprets until another thread has compiled the program.
@@ -39,8 +39,8 @@ pub fn background(
     Box::new(Background { interp, levels })
 }
 
-/// Compiles one level after the other, until all are there or the engine is gone: programs that are replaced faster than they are compiled
-/// leave no more than a level each to be finished.
+/// Compiles one level after the other, until all are done or the engine is dropped: of a program that is replaced
+/// sooner, at most one more level is finished.
 fn fill<T>(
     places: &Weak<[OnceLock<T>]>,
     compile: impl Fn(u8) -> Result<T, CompileError>,
@@ -52,9 +52,9 @@ fn fill<T>(
             return;
         }
         match compile(level) {
-            // The place is empty: nobody else fills it.
+            // The place is empty: only this thread fills it.
             Ok(code) => _ = places.upgrade().map(|places| places[at].set(code)),
-            // What is refused at one level is refused at those above.
+            // A refusal at one level applies to those above.
             Err(refused) => return complain(level.checked_sub(1), refused),
         }
     }
@@ -63,7 +63,7 @@ fn fill<T>(
 /// The code of each level, the best last.
 type Levels = [OnceLock<Jit>];
 
-/// The interpreter, and machine code behind it.
+/// The interpreter, and machine code once compiled.
 #[derive(Debug)]
 struct Background {
     interp: Interp,
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// Compiles levels of an engine that is gone when `gone_after` is compiled; which levels were.
+    /// Compiles the levels of an engine that is dropped when `gone_after` is compiled; returns the compiled levels.
     fn compiled(gone_after: u8) -> Vec<u8> {
         let levels: Arc<[OnceLock<u8>]> = (0..3).map(|_| OnceLock::new()).collect();
         let (places, engine) = (Arc::downgrade(&levels), RefCell::new(Some(levels)));

@@ -1,8 +1,8 @@
-//! Machine code that devices share: a laboratory has a hundred hosts with one program.
+//! Machine code that devices share: a laboratory can have a hundred hosts with one program.
 //!
-//! Code refers to a state only by the frame that it is given, so devices whose states have the same layout need it once:
-//! compiled once, and warm in the instruction cache for all of them. It is freed with the last engine that runs it; nothing is kept
-//! for later.
+//! Code refers to a state only by its context argument, so devices whose states have the same layout need it once:
+//! compiled once, and warm in the instruction cache for all of them. It is freed with the last engine that runs it;
+//! nothing is kept for later.
 
 use super::compiled::{Compiled, Facts};
 use super::engine::Jit;
@@ -12,7 +12,7 @@ use crate::passes;
 use crate::state::State;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The code that was made of a program for one layout.
+/// The code of a program for one layout.
 #[derive(Debug)]
 struct Made {
     /// The program as it was before the passes: its address distinguishes it from others while this is held.
@@ -31,10 +31,10 @@ pub struct Codes {
 }
 
 impl Codes {
-    /// The engine of a program for a state: with code that is there already, or new code.
+    /// The engine of a program for a state: with existing code, or new code.
     ///
     /// # Errors
-    /// See [`CompileError`], with the program as the passes leave it.
+    /// See [`CompileError`], with the program after the passes.
     pub(super) fn engine(
         &self,
         source: &Arc<Program>,

@@ -1,7 +1,7 @@
-//! The compiled form of a program: a module of machine code, and what it refers to.
+//! The compiled form of a program: a module of machine code, and its data.
 //!
-//! Memory is writable while code is made and executable afterwards, never both. One module belongs to
-//! one program and layout of a state; it is freed with the last engine that runs it, and a generation drops its engine when no
+//! Memory is writable while code is generated and executable afterwards, never both. One module belongs to one program
+//! and layout of a state; it is freed with the last engine that runs it, and a generation drops its engine when no
 //! worker runs it any more.
 #![allow(unsafe_code)]
 
@@ -32,10 +32,11 @@ use cranelift_module::{FuncId, Linkage, Module, ModuleError, default_libcall_nam
 use wireyard_tables::Place;
 use wireyard_tables::raw::Layout;
 
-/// Addresses that one module may use: reserved, and backed by memory only where there is code. What does not fit is refused.
+/// Addresses that one module may use: reserved, and backed by memory only where there is code. A program that does not
+/// fit is refused.
 const ARENA_BYTES: usize = 64 << 20;
 
-/// Lists that helpers look into by number.
+/// Lists that helpers index by number.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) parser_ops: Vec<ParserOp>,
@@ -43,11 +44,11 @@ pub(super) struct Tables {
     pub(super) widths: Vec<Vec<u32>>,
     /// Table, action, words of the key.
     pub(super) learns: Vec<(TableId, ActionId, usize)>,
-    /// Where code was written, when a listing is wanted.
+    /// The source spans of the code, if a listing is requested.
     pub(super) spans: Option<Spans>,
 }
 
-/// What the generator may take for constant about a state.
+/// The facts about a state that the generator may use as constants.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Facts {
     pub(super) tables: Vec<TableFacts>,
@@ -77,7 +78,7 @@ fn ranges(shape: &wireyard_tables::TableShape) -> Vec<Place> {
 }
 
 impl Facts {
-    /// Looks at a state.
+    /// The facts of a state.
     pub(super) fn new(state: &State) -> Facts {
         let program = state.program();
         let snapshot = state.tables().snapshot();
@@ -108,8 +109,8 @@ impl Facts {
 
 /// Generic code, for one packet: parser (in ingress) and control; returns how it ended.
 type GenericEntry = unsafe extern "C" fn(*mut VmContext) -> u64;
-/// Path-specialised code, for a burst: returns how many packets are done, and maybe [`INGRESS_ONLY`]. The next one, if
-/// there is one, is for generic code.
+/// Path-specialised code, for a burst: returns the number of packets that are done, and possibly [`INGRESS_ONLY`]. The
+/// next one, if there is one, is for generic code.
 type SpecialisedEntry =
     unsafe extern "C" fn(*mut VmContext, *mut Descriptor, *mut Intrinsic, u32) -> u64;
 
@@ -126,7 +127,7 @@ pub(super) struct Compiled {
     module: Option<JITModule>,
     ingress: Entries,
     egress: Entries,
-    /// Path-specialised ingress goes on with egress.
+    /// Whether path-specialised ingress continues with egress.
     is_fused: bool,
     pub(super) lists: Tables,
 }
@@ -144,7 +145,7 @@ fn system(error: impl std::fmt::Display) -> CompileError {
     NotSupported::System(error.to_string()).into()
 }
 
-/// What the code generator says of a function.
+/// The error of the code generator for a function.
 fn defined(error: ModuleError) -> CompileError {
     match error {
         ModuleError::Compilation(CodegenError::Verifier(errors)) => internal(errors),
@@ -226,10 +227,10 @@ impl Compiled {
     /// One packet, by generic code.
     ///
     /// # Safety
-    /// The context is complete, of a state that the program was compiled for, and what it refers to is
-    /// alive and used by nobody else.
+    /// The context is complete, of a state that the program was compiled for; everything it refers to is alive and has
+    /// no other users.
     pub(super) unsafe fn run_generic(&self, vm: *mut VmContext) {
-        // SAFETY: the caller's promise is what code and helpers rely on.
+        // SAFETY: code and helpers rely on what the caller guarantees.
         unsafe {
             let half = (*vm).half;
             let code = (self.entries(half).generic)(vm);
@@ -239,8 +240,8 @@ impl Compiled {
         }
     }
 
-    /// As many packets of a burst as path-specialised code does, from the first on; true when the one behind
-    /// them has done ingress and is to do egress.
+    /// Runs path-specialised code from the first packet of a burst on: returns the number of packets done, and true
+    /// when the next one has done ingress and must do egress.
     ///
     /// # Safety
     /// As [`Compiled::run_generic`]; `packets` and `meta` are `count` long.
@@ -254,7 +255,7 @@ impl Compiled {
         half: Half,
     ) -> (usize, bool) {
         let Some(entry) = self.entries(half).specialised else { return (0, false) };
-        // SAFETY: the caller's promise is what code and helpers rely on.
+        // SAFETY: code and helpers rely on what the caller guarantees.
         let done = unsafe { entry(vm, packets, meta, count) };
         (done as u32 as usize, done & INGRESS_ONLY != 0)
     }
@@ -263,22 +264,23 @@ impl Compiled {
 impl Drop for Compiled {
     fn drop(&mut self) {
         if let Some(module) = self.module.take() {
-            // SAFETY: whoever calls the code has a reference to `self`, so nobody is in it.
+            // SAFETY: every caller of the code has a reference to `self`, so it is not running.
             unsafe { module.free_memory() };
         }
     }
 }
 
-/// Asks for a page that is written first and executed then: where the system refuses that, the arena would end the process.
+/// Tries a page that is first writable and then executable: where the system refuses that, the arena would abort the
+/// process.
 fn executable_memory() -> Result<(), CompileError> {
     let page = region::alloc(1, region::Protection::READ_WRITE).map_err(system)?;
     let (start, bytes) = (page.as_ptr::<u8>(), page.len());
-    // SAFETY: the page is ours, nothing is in it, and nobody else knows it.
+    // SAFETY: the page was just allocated here, is empty, and has no other references.
     unsafe { region::protect(start, bytes, region::Protection::READ_EXECUTE) }.map_err(system)
 }
 
-/// True for a program with so much code that the time of the backtracking allocator, which grows with the square of
-/// it, would be seconds: ten times what any program here has.
+/// True for a program with so much code that the backtracking register allocator, whose time grows with its square,
+/// would take seconds: ten times that of any program here.
 fn is_large(program: &Program) -> bool {
     const BLOCKS_MAX: usize = 4000;
     let actions = program.actions.iter().map(|action| &action.body);
@@ -314,8 +316,8 @@ impl<'p> Builder<'p> {
         let isa = isa.finish(settings::Flags::new(flags)).map_err(system)?;
         let mut jit = JITBuilder::with_isa(isa, default_libcall_names());
         executable_memory()?;
-        // Functions of a module call each other by distances of 32 bits, and mappings of the system may be farther apart where a
-        // large packet memory is between them.
+        // Functions of a module call each other by distances of 32 bits, and separate mappings may be farther apart if
+        // a large packet memory is between them.
         let arena = ArenaMemoryProvider::new_with_size(ARENA_BYTES).map_err(system)?;
         jit.memory_provider(Box::new(arena));
         for (name, address, _) in HELPERS {
@@ -381,7 +383,7 @@ impl<'p> Builder<'p> {
         self.function(half.name(), 1, None, control, |emit| emit.generic())
     }
 
-    /// Path-specialised ingress, with egress behind it where that is planned and not too much code.
+    /// Path-specialised ingress, with egress after it if that is planned and not too much code.
     fn ingress(&mut self, plan: &mut Plan<'p>) -> Result<Option<FuncId>, CompileError> {
         let name = "ingress_specialised";
         let Ok(ingress) = &plan.ingress else { return Ok(None) };

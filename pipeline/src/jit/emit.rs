@@ -1,11 +1,11 @@
-//! Emission: from IR and [`super::plan`] to Cranelift's IR. What all parts of it share.
+//! Emission: from IR and [`super::plan`] to Cranelift's IR. The state and helpers that its parts share.
 //!
-//! Values of up to 64 bits are `i64`, wider ones `i128`, always zero-extended. Validity, metadata and
-//! locals are variables, so that they live in registers; before a step of the interpreter they are
-//! written to where it has them, and read back behind it. Two shapes of code are generated:
+//! Values of up to 64 bits are `i64`, wider ones `i128`, always zero-extended. Validity, metadata and locals are
+//! variables, so that they are in registers; before a step of the interpreter they are written to its places, and read
+//! back after it. Two shapes of code are generated:
 //!
-//! * **Generic**: headers are copied into the worker's header vector as the interpreter does, and
-//!   written back in the end. See [`generic`].
+//! * **Generic**: headers are copied into the worker's header vector as the interpreter does, and written back at the
+//!   end. See [`generic`].
 //! * **Path-specialised**: one copy of the control for each path through the parser, so that
 //!   validity and offsets are constants; fields are read and written in the packet. See [`path`].
 
@@ -53,7 +53,7 @@ pub(super) struct Emit<'g> {
     pub(super) lists: &'g mut Tables,
     /// How each table is searched.
     searches: &'g [Search],
-    /// Every helper, then every helper as it is called rarely.
+    /// Every helper, then the rarely called form of every helper.
     pub(super) helpers: &'g [FuncRef],
     pub(super) vm: Value,
     /// The descriptor, the intrinsic metadata, the header vector: addresses.
@@ -67,25 +67,25 @@ pub(super) struct Emit<'g> {
     cursor_bits: Variable,
     metas: Vec<(Variable, u32)>,
     locals: Vec<(Variable, u32)>,
-    /// Where a pass goes that ends early; takes the end as a number.
+    /// The target of a pass that ends early; its parameter is the end as a number.
     fail: Block,
     /// The parser is being generated.
     in_parser: bool,
-    /// The cursor may be inside a byte: the state under way advances it.
+    /// The cursor may be inside a byte: the current state advances it.
     inside_byte: bool,
     /// The code is for a burst, path-specialised.
     is_burst: bool,
-    /// The control, as the analyses see it.
+    /// The control, with the facts for analyses.
     pub(super) control: Control<'g>,
-    /// In generic code, what is known about the headers of the packet.
+    /// In generic code, the known validity of the packet's headers.
     known_validity: KnownValidity,
-    /// In path-specialised code, the packet and what is known about it.
+    /// In path-specialised code, the packet and the facts on its path.
     on_path: Option<path::OnPath>,
-    /// There, what ingress decides.
+    /// In path-specialised code, the decisions of ingress.
     decisions: Option<burst::Decisions>,
-    /// There, the egress that follows ingress.
+    /// In path-specialised code, the egress that follows ingress.
     following: Option<fused::Following<'g>>,
-    /// At the end of ingress, the port by which the packet may leave at once; none for one that is punted.
+    /// At the end of ingress, the port by which the packet may leave at once; not the one of a punted packet.
     gate: Option<Variable>,
     /// The checksums that follow changes on this path.
     followed: Vec<checksums::Following>,
@@ -99,7 +99,7 @@ pub(super) fn type_of(bits: u32) -> Type {
     if bits <= 64 { I64 } else { I128 }
 }
 
-/// Memory that exists, is read before or behind everything else, and may be unaligned.
+/// Flags of memory that exists, is read before or after everything else, and may be unaligned.
 pub(super) fn flags() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
@@ -186,7 +186,7 @@ impl<'g> Emit<'g> {
         self.b.finalize(self.target);
     }
 
-    /// What is generated from here on was written there; for listings.
+    /// Sets the source place of the code generated from here on; for listings.
     pub(super) fn at(&mut self, span: Option<SourceSpan>) {
         if let Some(spans) = &mut self.lists.spans {
             self.b.set_srcloc(spans.number(span));
@@ -245,8 +245,8 @@ impl<'g> Emit<'g> {
         self.b.ins().load(I64, flags(), base, offset)
     }
 
-    /// Flags for what stays the same, and stays there, for the length of a burst: the generator may load it
-    /// earlier or once for all packets.
+    /// Flags for memory that is constant and valid for the length of a burst: the generator may load it earlier or once
+    /// for all packets.
     pub(super) fn fixed(&self) -> MemFlagsData {
         if self.is_burst { flags().with_readonly().with_can_move() } else { flags() }
     }
@@ -291,8 +291,8 @@ impl<'g> Emit<'g> {
         self.b.inst_results(call)[0]
     }
 
-    /// The same where it is rare: the callee saves all registers, so that nothing around the call is kept
-    /// out of them.
+    /// The same for rare calls: the callee saves all registers, so that the surrounding code can keep its values in
+    /// them.
     pub(super) fn call_rarely(&mut self, helper: Helper, args: &[Value]) -> Value {
         if self.on_path.is_none() {
             return self.call(helper, args);
@@ -368,7 +368,7 @@ impl<'g> Emit<'g> {
         Ok(())
     }
 
-    /// Memory to variables, behind a step of the interpreter.
+    /// Memory to variables, after a step of the interpreter.
     pub(super) fn sync_in(&mut self) {
         self.validity_in();
         if self.in_parser {
@@ -382,7 +382,7 @@ impl<'g> Emit<'g> {
         }
     }
 
-    /// Which headers are valid, as the interpreter has it.
+    /// Loads the validity of the headers from the interpreter's place.
     fn validity_in(&mut self) {
         let valid = self.load64(self.vm, scalar_offset!(valid));
         self.b.def_var(self.valid, valid);
@@ -390,7 +390,7 @@ impl<'g> Emit<'g> {
         self.b.def_var(self.received, received);
     }
 
-    /// Metadata as the interpreter has it, all or what is `carried`.
+    /// Loads metadata from the interpreter's place, all or only `carried`.
     fn metas_in(&mut self, carried: bool) {
         let program = self.program;
         let words = self.load64(self.vm, vm_offset!(meta_words));
@@ -423,7 +423,7 @@ impl<'g> Emit<'g> {
         self.b.ins().jump(fail, &[code.into()]);
     }
 
-    /// Leaves with this end if the condition holds.
+    /// Leaves with this end if the condition is true.
     pub(super) fn leave_if(&mut self, condition: Value, code: u64) {
         let (out, go_on) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(out);
@@ -433,8 +433,8 @@ impl<'g> Emit<'g> {
         self.b.switch_to_block(go_on);
     }
 
-    /// One of two values of this width. A wide one is chosen by halves: Cranelift makes `umin.i128` of a
-    /// comparison and a selection, which it has no code for.
+    /// One of two values of this width. A wide one is chosen by halves: Cranelift turns a comparison and a selection
+    /// into `umin.i128`, for which it has no code.
     pub(super) fn select(&mut self, which: Value, a: Value, b: Value, bits: u32) -> Value {
         if bits <= 64 {
             return self.b.ins().select(which, a, b);
@@ -449,7 +449,7 @@ impl<'g> Emit<'g> {
         self.b.ins().icmp(cc, a, b)
     }
 
-    /// Whether a header is valid where that is known.
+    /// Whether a header is valid; `None` where that is not known.
     pub(super) fn is_valid(&self, instance: InstanceId) -> Option<bool> {
         match &self.on_path {
             Some(on) => on.path.is_valid(instance),
@@ -499,7 +499,7 @@ macro_rules! intrinsic {
 }
 pub(super) use {descriptor, intrinsic};
 
-/// The narrow integer type of so many bytes.
+/// The narrow integer type with this number of bytes.
 pub(super) fn narrow_type(bytes: u32) -> Type {
     match bytes {
         1 => I8,

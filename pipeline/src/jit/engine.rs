@@ -1,4 +1,4 @@
-//! The engine: bursts to compiled code, packets that are traced to the interpreter.
+//! The engine: bursts to compiled code, traced packets to the interpreter.
 #![allow(unsafe_code)]
 
 use super::compiled::{Compiled, Facts};
@@ -23,14 +23,14 @@ pub struct Jit {
     state: u64,
 }
 
-/// The flags of ports none of which is open.
+/// Flags with all ports closed.
 static CLOSED: [bool; 1 << 16] = [false; 1 << 16];
 
-/// What a burst does.
+/// The passes of a burst.
 #[derive(Clone, Copy)]
 struct Passes<'a> {
     half: Half,
-    /// Behind ingress, egress where a packet leaves by one of these ports.
+    /// After ingress, egress for packets that leave by one of these ports.
     open: Option<&'a OpenPorts>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Passes<'a> {
     }
 }
 
-/// What path-specialised code did of a burst.
+/// The part of a burst that path-specialised code has done.
 struct Part {
     vm: *mut VmContext,
     /// Packets that are done.
@@ -60,7 +60,7 @@ impl Part {
     }
 }
 
-/// All that compiling needs, without the state itself: another thread can do it.
+/// All inputs of the compiler, without the state itself, so that another thread can compile.
 #[derive(Clone)]
 pub(super) struct Recipe {
     program: Arc<Program>,
@@ -99,7 +99,7 @@ impl Jit {
         Recipe::new(program, state, options).compile()
     }
 
-    /// Code that was made of this program for states with these facts, for one of them.
+    /// An engine for one of the states with these facts, with compiled code for them.
     pub(super) fn of(
         compiled: Arc<Compiled>,
         program: Arc<Program>,
@@ -110,7 +110,7 @@ impl Jit {
         Jit { compiled, interp: Interp::new(program), prefetch, state }
     }
 
-    /// The code of a program as text, for people.
+    /// The code of a program as text.
     ///
     /// # Errors
     /// As [`Jit::new`].
@@ -125,8 +125,8 @@ impl Jit {
         Arc::ptr_eq(&self.compiled, &other.compiled)
     }
 
-    /// Before a burst is run, lines of tables that search at least so much memory are prefetched, where the keys are known
-    /// then; `usize::MAX` never. The default is what pays; this is for measuring it.
+    /// Before a burst is run, lines of tables that search at least this much memory are prefetched, if their keys can
+    /// be computed then; `usize::MAX` disables it. The default is the measured break-even; this is for measuring it.
     pub fn set_prefetch_least_bytes(&mut self, bytes: usize) {
         self.prefetch.set_least_bytes(bytes);
     }
@@ -167,7 +167,7 @@ impl Jit {
         if fits && !scope.is_some_and(|scope| scope.has_any(packets)) {
             return self.burst(cx, packets, meta, which);
         }
-        // A sink is asked once about a packet: `is_wanted` says that the next one is.
+        // A sink is called once about a packet: `is_wanted` is true if it selected the next one.
         let (mut at, mut is_wanted) = (0, false);
         while at < count {
             if !fits || is_wanted || self.is_traced(cx, &packets[at], half) {
@@ -216,7 +216,7 @@ impl Jit {
         }
     }
 
-    /// Packets that nobody traces.
+    /// Packets that are not traced.
     #[inline]
     fn burst(
         &self,
@@ -237,8 +237,8 @@ impl Jit {
         }
     }
 
-    /// A burst of a control that has no path-specialised code, where no pass follows behind a packet: the context stays as it is until
-    /// tables learn.
+    /// A burst of a control that has no path-specialised code, where no other pass follows for a packet: the context
+    /// stays as it is until tables learn.
     #[inline(never)]
     fn generic(
         &self,
@@ -257,7 +257,7 @@ impl Jit {
         }
     }
 
-    /// What is left of a burst behind its first part.
+    /// The rest of a burst after its first part.
     #[inline(never)]
     fn finish(
         &self,
@@ -280,7 +280,7 @@ impl Jit {
         }
     }
 
-    /// As many packets as path-specialised code does, from the first on.
+    /// Runs path-specialised code from the first packet on.
     #[inline(always)]
     fn specialised(
         &self,
@@ -299,8 +299,8 @@ impl Jit {
         Part { vm, done, ingress_only }
     }
 
-    /// Path-specialised code has done a part and stopped: the next packet has done ingress only, or is not for it, or there is something to
-    /// learn. Gives how many are done now.
+    /// Path-specialised code has done a part and stopped: the next packet has done ingress only, or needs generic code,
+    /// or there is something to learn. Returns the number of packets done now.
     fn go_past(
         &self,
         cx: &mut Context<'_>,
@@ -342,8 +342,8 @@ impl Jit {
         let chunk = buf.map_or(&[][..], |b| cx.memory.bytes(b));
         let bytes = buf.map_or(&[][..], |b| cx.memory.frame(b, packet.data_off, packet.len));
         let (data, len) = (bytes.as_ptr().cast_mut(), bytes.len() as u64);
-        // SAFETY: the context is the worker's own, and alive; the code reads the bytes of the packet's chunk, and writes them where the
-        // packet is the only one there.
+        // SAFETY: the context is the worker's own, and alive; the code reads the bytes of the packet's chunk, and
+        // writes them where the chunk is not shared.
         unsafe {
             (*vm).chunk = if chunk.is_empty() { null() } else { chunk.as_ptr() };
             ((*vm).data, (*vm).data_len) = (data, len);

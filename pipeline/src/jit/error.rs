@@ -7,22 +7,22 @@ use thiserror::Error;
 /// Most operations and expressions of a function, with every action where it is used.
 pub(super) const OPERATIONS_MAX: usize = 400_000;
 
-/// Why there is no machine code of a program, or not of one form of it.
+/// Why a program, or one form of it, has no machine code.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// The form has no code for something that the program does, or the system runs no generated code.
+    /// The form has no code for something that the program does, or the system does not permit generated code.
     #[error("not supported: {0}")]
     NotSupported(NotSupported),
-    /// It would be more code than is made of one program.
+    /// The code would exceed the limit for one program.
     #[error("over budget: {0}")]
     OverBudget(Budget),
-    /// The compiler contradicts itself: a defect of it. In a debug build it panics instead.
+    /// An internal contradiction: a defect of the compiler. In a debug build it panics instead.
     #[error("internal error of the compiler: {0}")]
     Internal(String),
 }
 
-/// What has no code.
+/// A feature without code.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NotSupported {
@@ -62,12 +62,12 @@ pub enum NotSupported {
     /// A checksum field that statements assign.
     #[error("the field of checksum `{0}` is assigned")]
     ChecksumAssigned(String),
-    /// What a checksum covers has no code.
+    /// The input of a checksum has no code.
     #[error("what checksum `{0}` covers has no code")]
     ChecksumInput(String),
 }
 
-/// Which limit.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Budget {
@@ -89,7 +89,7 @@ pub enum Budget {
     /// The code generator's own limits.
     #[error("the code generator's limits")]
     Code,
-    /// Sets of headers that leave on one path. The packets of that path run generic code.
+    /// Sets of headers that are emitted on one path. The packets of that path run generic code.
     #[error("more than {HEADER_SETS_MAX} sets of headers leave on a path")]
     HeaderSets,
 }

@@ -1,8 +1,8 @@
 //! The code of a program as text, with the lines of the program that it came from.
 //!
-//! The generator gives Cranelift for each instruction which source span it was made for, as a number into a
-//! list of spans. Cranelift prints these numbers in its own form, and knows ranges of machine code for
-//! them; here both become comments. Machine code is shown as it is, disassembled from its bytes.
+//! The generator passes Cranelift the source span of each instruction as an index into a list of spans. Cranelift
+//! prints these indices in its own form, and has ranges of machine code for them; here both become comments. Machine
+//! code is disassembled from its final bytes.
 
 use super::runtime::HELPERS;
 use crate::ir::{Program, SourceSpan};
@@ -10,7 +10,7 @@ use cranelift_codegen::ir::{ExternalName, Function, SourceLoc};
 use cranelift_codegen::{CompiledCode, FinalizedRelocTarget};
 use iced_x86::{Decoder, DecoderOptions, Formatter, NasmFormatter};
 
-/// The spans that numbers stand for; number 0 is none.
+/// The spans by number; number 0 is none.
 #[derive(Debug, Default)]
 pub(super) struct Spans {
     spans: Vec<SourceSpan>,
@@ -67,8 +67,8 @@ fn unindented(line: &str) -> String {
     }
 }
 
-/// The machine code of a function, a line for each instruction with its offset. For processors without a
-/// disassembler here, Cranelift's own listing without lines of the program.
+/// The machine code of a function, a line for each instruction with its offset. For processors without a disassembler
+/// here it is Cranelift's own listing, without lines of the program.
 pub(super) fn asm(
     program: &Program,
     spans: &Spans,
@@ -105,8 +105,8 @@ pub(super) fn asm(
     text
 }
 
-/// The helper that a relocation is about: they are the first functions that the module knows, and those
-/// that call them rarely come next.
+/// The helper that a relocation refers to: the helpers are the first functions of the module, followed by their rarely
+/// called forms.
 fn helper(function: &Function, target: &FinalizedRelocTarget) -> Option<&'static str> {
     let FinalizedRelocTarget::ExternalName(ExternalName::User(name)) = target else { return None };
     let name = function.params.user_named_funcs().get(*name)?;

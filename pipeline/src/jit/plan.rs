@@ -1,18 +1,20 @@
-//! The plan: everything that is decided about a program before code is emitted.
+//! The plan: all decisions about a program before code is emitted.
 //!
-//! A program has generic code, for any packet, and where it can be, path-specialised code: one copy of a control for each
-//! path through the parser, with headers at constant offsets of the packet. The analyses here decide which, in this order:
+//! A program has generic code, for any packet, and where possible path-specialised code: one copy of a control for each
+//! path through the parser, with headers at constant offsets of the packet. The analyses here decide which, in this
+//! order:
 //!
-//! * [`operations`]: what has code, and what is a step of the interpreter; [`generic`]: the same of the start and the end of a pass;
+//! * [`operations`]: which operations have code, and which are steps of the interpreter; [`generic`]: the same of the
+//!   start and the end of a pass;
 //! * [`selection`]: whether a control has path-specialised code, and how many stack elements a path may have;
 //! * [`path`]: each path through the parser, with [`facts`] that its comparisons establish;
-//! * [`edits`]: which headers may leave on a path, and how the packet is put together then;
-//! * [`checksums`]: which are verified, updated by what changed, or computed in full;
-//! * [`fusing`]: egress behind ingress in the same code;
+//! * [`edits`]: which headers may be emitted on a path, and the edits of the packet;
+//! * [`checksums`]: which are verified, updated by changes, or computed in full;
+//! * [`fusing`]: egress after ingress in the same code;
 //! * [`tables`]: how each table is searched.
 //!
-//! [`validity`] is an analysis that emission asks block by block. Emission decides nothing else: it reads this value, and
-//! what it finds to be otherwise is an internal error. [`print`] is the text form, `wireyard dump --stage plan`.
+//! [`validity`] is an analysis that emission runs block by block. Emission decides nothing else: it reads this value,
+//! and a contradiction to it is an internal error. [`print`] is the text form, `wireyard dump --stage plan`.
 
 pub(super) mod checksums;
 pub(super) mod edits;
@@ -47,35 +49,35 @@ pub(super) const STATES_MAX: u32 = 4096;
 /// Most sets of valid headers that a control may leave on a path.
 pub(super) const HEADER_SETS_MAX: usize = 8;
 
-/// A control as the analyses see it.
+/// A control, with the facts for analyses.
 #[derive(Clone, Debug)]
 pub(super) struct Control<'p> {
     pub(super) program: &'p Program,
     pub(super) half: Half,
-    /// Header fields that it, its actions or the parser in front of it may assign.
+    /// Header fields that the control, its actions or the parser before it may assign.
     pub(super) written: Vec<(InstanceId, FieldId)>,
     /// Headers that it may add, and those that it may add or remove.
     pub(super) added: u64,
     pub(super) changes: u64,
-    /// Headers whose variable part is known to be empty when it starts.
+    /// Headers whose variable part is known to be empty at its start.
     pub(super) empty_parts: u64,
     /// Most elements of stacks on a path.
     pub(super) elements_max: u32,
 }
 
 impl<'p> Control<'p> {
-    /// For generic code, of which nothing more is known.
+    /// For generic code, without further facts.
     pub(super) fn generic(program: &'p Program, half: Half) -> Control<'p> {
         let (written, elements_max) = (Vec::new(), u32::MAX);
         Control { program, half, written, added: 0, changes: 0, empty_parts: 0, elements_max }
     }
 }
 
-/// What is decided about a program.
+/// The decisions about a program.
 #[derive(Debug)]
 pub(super) struct Plan<'p> {
     pub(super) ingress: Form<ControlPlan<'p>>,
-    /// Egress behind ingress, in the code of ingress.
+    /// Egress after ingress, in the code of ingress.
     pub(super) fused: Form<Fused<'p>>,
     pub(super) egress: Form<ControlPlan<'p>>,
     /// How each table is searched.
@@ -84,7 +86,7 @@ pub(super) struct Plan<'p> {
     pub(super) interpreted: [Vec<&'static str>; 2],
 }
 
-/// A form of code, or why it is not made.
+/// A form of code, or why it does not exist.
 pub(super) type Form<T> = Result<T, CompileError>;
 
 /// Path-specialised code of a control.
@@ -109,13 +111,13 @@ pub(super) enum Start {
 pub(super) struct EgressCopy {
     /// The headers.
     pub(super) valid: u64,
-    /// Found one behind the other.
+    /// Located one after the other.
     pub(super) extracts: Vec<Extract>,
     pub(super) end: Way,
 }
 
 impl<'p> Plan<'p> {
-    /// Plans a program for a state with these facts. Level 0 has generic code only.
+    /// Plans a program for states with these facts. Level 0 has generic code only.
     pub(super) fn new(
         program: &'p Program,
         facts: &Facts,
@@ -147,7 +149,7 @@ impl<'p> Plan<'p> {
         Ok(plan)
     }
 
-    /// There is no path-specialised code of ingress after all: egress can rely on nothing that it leaves.
+    /// Drops path-specialised code of ingress: egress can then not rely on the header sets that it leaves.
     pub(super) fn give_up_ingress(
         &mut self,
         program: &'p Program,
@@ -166,7 +168,7 @@ impl<'p> ControlPlan<'p> {
         Ok(ControlPlan { control, effects, start })
     }
 
-    /// `left` are the sets of headers that ingress leaves; none where that is not known.
+    /// `left` are the sets of headers that ingress leaves; empty if not known.
     fn egress(program: &'p Program, facts: &Facts, left: Vec<u64>) -> Form<ControlPlan<'p>> {
         let (control, effects) = selection::select(program, facts, Some(left))?;
         let copies = effects.masks.iter().map(|valid| path::egress_copy(&control, *valid));
@@ -174,7 +176,7 @@ impl<'p> ControlPlan<'p> {
         Ok(ControlPlan { control, effects, start })
     }
 
-    /// Sets of headers that packets leave with, in the order of paths.
+    /// Sets of headers at the end of the control, in the order of paths.
     pub(super) fn headers_left(&self) -> Vec<u64> {
         let mut left = Vec::new();
         let Start::Parser(way) = &self.start else { return left };

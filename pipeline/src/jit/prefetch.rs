@@ -1,9 +1,9 @@
 //! Prefetch: cache lines of tables that outgrow the caches are loaded before a burst is run.
 //!
-//! One packet after the other, compiled code waits for one line of a table at a time; prefetched, the lines come
-//! together. It is only a hint, so a guess is enough: a header is taken to be where it is on the shortest way to it
-//! through the parser, and a table whose key is not all header fields there, the ingress port and
-//! constants is left alone. Small tables are in the caches and would only pay: see [`LEAST_BYTES`].
+//! Packet by packet, compiled code waits for one line of a table at a time; prefetched, the lines are loaded in
+//! parallel. It is only a hint, so a guess is enough: a header is assumed at its offset on the shortest path to it
+//! through the parser, and a table whose key is not all header fields there, the ingress port and constants is not
+//! prefetched. Small tables are in the caches and would have only the cost: see [`LEAST_BYTES`].
 #![allow(unsafe_code)]
 
 use super::compiled::Facts;
@@ -18,19 +18,19 @@ use wireyard_tables::prefetch::prefetch_line;
 use wireyard_tables::raw::Layout;
 use wireyard_tables::{Place, Snapshot, TableView};
 
-/// Tables that search less memory are not prefetched: measured with `benches/prefetch` on a machine with 1 MiB of second-level
-/// cache for each processor and 32 MiB of third-level cache for both.
+/// Tables that search less memory are not prefetched: measured with `benches/prefetch` on a machine with 1 MiB of
+/// second-level cache for each processor and 32 MiB of third-level cache for both.
 pub const LEAST_BYTES: usize = 6 << 20;
-/// A table that may hold so few entries never searches that much.
+/// A table of at most this capacity never searches that much.
 const SMALL_SIZE: u32 = 1 << 15;
 /// Words of a key.
 const KEY_WORDS_MAX: usize = 2;
 
-/// The tables of a program that are worth it once they are large.
+/// The tables of a program for which prefetching pays once they are large.
 #[derive(Debug, Default)]
 pub(super) struct Prefetch {
     tables: Vec<Fetched>,
-    /// Tables that are declared too small to be worth it ever.
+    /// Tables whose declared size is too small for it.
     small: Vec<Fetched>,
     least_bytes: usize,
 }
@@ -55,7 +55,7 @@ enum Source {
 }
 
 impl Prefetch {
-    /// Looks at the tables that ingress applies.
+    /// Selects the tables that ingress applies.
     pub(super) fn new(program: &Program, facts: &Facts) -> Prefetch {
         let starts = header_starts(program);
         let applied = program.ingress.blocks.iter().filter_map(|block| match &block.term {
@@ -84,7 +84,7 @@ impl Prefetch {
         Prefetch { tables, small, least_bytes: LEAST_BYTES }
     }
 
-    /// Tables that search less memory are left alone from now on. With 0 none is, however small it is declared.
+    /// Tables that search less memory are not prefetched from now on. With 0 all are, however small.
     pub(super) fn set_least_bytes(&mut self, bytes: usize) {
         self.least_bytes = bytes;
         if bytes == 0 {
@@ -92,7 +92,7 @@ impl Prefetch {
         }
     }
 
-    /// Asks for the lines that these packets will need.
+    /// Prefetches the lines that these packets will need.
     #[inline(always)]
     pub(super) fn ahead(&self, cx: &mut Context<'_>, packets: &[Descriptor]) {
         if packets.len() >= 2 && !self.tables.is_empty() {
@@ -127,7 +127,7 @@ impl Prefetch {
     }
 }
 
-/// The line of each packet, if its headers are where they are taken to be.
+/// The line of each packet, if its headers are at the assumed offsets.
 #[inline(always)]
 fn lines(
     view: &TableView,
@@ -157,7 +157,7 @@ fn lines(
     }
 }
 
-/// Where a part of a key is in a packet; `None` where that is not known before the packet is run.
+/// The place of a part of a key in a packet; `None` if it is not known before the packet is run.
 fn source(program: &Program, starts: &[Option<u32>], expr: ExprId) -> Option<Source> {
     match &program.exprs[expr].kind {
         ExprKind::Const(value) => u64::try_from(*value).ok().map(Source::Const),
@@ -173,7 +173,7 @@ fn source(program: &Program, starts: &[Option<u32>], expr: ExprId) -> Option<Sou
     }
 }
 
-/// The first byte of each header on the way to it with the fewest states, variable parts empty.
+/// The first byte of each header on the path to it with the fewest states, variable parts empty.
 fn header_starts(program: &Program) -> Vec<Option<u32>> {
     let mut starts = vec![None; program.instances.len()];
     let mut seen = vec![false; program.parser.states.len()];
@@ -190,7 +190,7 @@ fn header_starts(program: &Program) -> Vec<Option<u32>> {
                 cursor += program.headers[program.instances[*instance].header].fixed_bytes;
                 true
             }
-            // Behind these the cursor is not known.
+            // After these the cursor is not known.
             ParserOp::ExtractNext(_) | ParserOp::Advance(_) => false,
             _ => true,
         });

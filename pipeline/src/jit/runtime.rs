@@ -1,6 +1,6 @@
-//! What generated code calls. Every function takes the [`VmContext`] it runs with.
+//! The functions that generated code calls. Each takes the [`VmContext`] of the code.
 //!
-//! They are thin: the work is done by the same functions that the interpreter calls.
+//! They are thin: they call the same functions as the interpreter.
 #![allow(unsafe_code)]
 
 use super::vm_context::VmContext;
@@ -11,7 +11,7 @@ use crate::ir::HashAlgorithm;
 use wireyard_tables::Slot;
 use wireyard_tables::time::Time;
 
-/// Defines [`Helper`] and [`HELPERS`] of one list: the variant, the function and its parameters behind the context.
+/// Defines [`Helper`] and [`HELPERS`] of one list: the variant, the function and its parameters after the context.
 macro_rules! helpers {
     ($($name:ident = $function:ident($($param:ty),*);)*) => {
         /// Index into [`HELPERS`].
@@ -49,17 +49,17 @@ helpers! {
     Learn = learn(u64);
 }
 
-/// What all helpers rely on.
+/// Does a step of the interpreter; its safety conditions are those of all helpers.
 ///
 /// # Safety
-/// `vm` is the context that the driver handed to the code, whose context, packet, metadata and
-/// snapshot are alive and borrowed by nobody else while the code runs.
+/// `vm` is the context that the driver passed to the code; its context, packet, metadata and snapshot are alive and not
+/// borrowed elsewhere while the code runs.
 #[inline(always)]
 pub(super) unsafe fn step(vm: *mut VmContext, which: Step<'_>) -> u64 {
-    // SAFETY: see above; the parts that are borrowed together are apart from each other.
+    // SAFETY: see above; the parts that are borrowed together are disjoint.
     unsafe {
         let vm = &mut *vm;
-        // An expression has a place for its value also where there is no local.
+        // An expression has a place for its value even without locals.
         let locals = (vm.locals as usize).max(1);
         let work = Work {
             tables: &*vm.snapshot,
@@ -85,7 +85,7 @@ unsafe extern "C" fn parser_op(vm: *mut VmContext, index: u64) -> u64 {
     }
 }
 
-/// Start of ingress of a packet that was there before.
+/// Start of ingress of a packet that was in ingress before.
 unsafe extern "C" fn carried_in(vm: *mut VmContext) -> u64 {
     // SAFETY: as for `step`.
     unsafe { step(vm, Step::CarriedIn) }
@@ -121,7 +121,7 @@ unsafe extern "C" fn eval(vm: *mut VmContext, expr: u64) -> u64 {
     unsafe { step(vm, Step::Eval(ExprId(expr as u32))) }
 }
 
-/// Looks up the key in `values`, a word in each; 1 and the hit in the context, or 0.
+/// Looks up the key in `values`, one word each; 1 and the hit in the context, or 0.
 unsafe extern "C" fn lookup(vm: *mut VmContext, table: u64) -> u64 {
     // SAFETY: as for `step`.
     let (vm, tables) = unsafe { (&mut *vm, &*(*vm).snapshot) };
@@ -159,8 +159,8 @@ unsafe extern "C" fn select(vm: *mut VmContext, table: u64, hash: u64) -> u64 {
     let (vm, tables) = unsafe { (&mut *vm, &*(*vm).snapshot) };
     let Some(view) = tables.table(wireyard_tables::TableId(table as u32)) else { return 0 };
     let slot = Slot(vm.hit_slot as u32);
-    // SAFETY: the code stored the data of the hit, which is one word at least in a table with a
-    // profile, and nothing else has a selector.
+    // SAFETY: the code stored the data of the hit, which is one word at least in a table with a profile, and only such
+    // tables have a selector.
     let data = unsafe { std::slice::from_raw_parts(vm.hit_data, 1) };
     let hit = wireyard_tables::Hit { slot, action: vm.hit_action as u32, data };
     let hit = tables.select(view, hit, hash);
@@ -219,7 +219,7 @@ unsafe extern "C" fn in_value_set(vm: *mut VmContext, set: u64, low: u64, high: 
     unsafe { (&*(*vm).cx).state.value_set_contains(ValueSetId(set as u32), value).into() }
 }
 
-/// What remains of `values[0]` divided by `values[1]`, in `values[0]`; 0 where that is 0.
+/// The remainder of `values[0]` divided by `values[1]`, in `values[0]`; 0 for a division by 0.
 unsafe extern "C" fn remainder(vm: *mut VmContext) -> u64 {
     // SAFETY: as for `step`.
     let vm = unsafe { &mut *vm };
@@ -248,7 +248,7 @@ unsafe extern "C" fn digest(vm: *mut VmContext, digest: u64, count: u64) -> u64 
     0
 }
 
-/// Notes an entry to learn: key words, then arguments, in `values`.
+/// Records an entry to learn: key words, then arguments, in `values`.
 unsafe extern "C" fn learn(vm: *mut VmContext, index: u64) -> u64 {
     // SAFETY: as for `step`; the engine that owns the code owns the list.
     unsafe {

@@ -1,4 +1,4 @@
-//! The compiled engine against the interpreter: random programs and packets, everything compared.
+//! The compiled engine against the interpreter: random programs and packets, all results compared.
 
 mod random;
 
@@ -172,7 +172,7 @@ proptest! {
     }
 }
 
-/// Many of them, by hand: `WIREYARD_CASES=100000 cargo test -p wireyard-pipeline --release for_long`.
+/// Many of them, run by hand: `WIREYARD_CASES=100000 cargo test -p wireyard-pipeline --release for_long`.
 #[test]
 fn random_programs_agree_for_long() {
     let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse().ok());
@@ -197,7 +197,7 @@ fn many_random_programs_are_compiled_path_specialised() {
     assert!(counts.iter().all(|count| *count >= 5), "{counts:?}");
 }
 
-/// The parser's place in the packet is a number that programs compute lengths from.
+/// The parser's cursor in the packet is a number that programs compute lengths from.
 #[test]
 fn the_cursor_is_the_same_path_specialised() {
     let mut build = Build::new();
@@ -224,7 +224,7 @@ fn the_cursor_is_the_same_path_specialised() {
     }
 }
 
-/// Of 24 bytes the descriptor carries 8, the chunk 16, which have no room in front of a packet that begins there.
+/// Of 24 bytes the descriptor carries 8, the chunk 16, for which there is no room before a packet that begins there.
 #[test]
 fn metadata_in_the_chunk_is_the_same_path_specialised() {
     let mut build = Build::new();
@@ -254,7 +254,7 @@ fn metadata_in_the_chunk_is_the_same_path_specialised() {
     }
 }
 
-/// Labels of one header, each over the one before: a packet with one of them is done path-specialised.
+/// Labels of one header, each extracted over the one before: a packet with one of them runs path-specialised code.
 #[test]
 fn a_header_that_a_path_extracts_twice_is_the_same_path_specialised() {
     let mut build = Build::new();
@@ -274,7 +274,7 @@ fn a_header_that_a_path_extracts_twice_is_the_same_path_specialised() {
     }
 }
 
-/// A header of 8 bytes is taken off in ingress, another one of so many is added in egress.
+/// A header of 8 bytes is removed in ingress, another one of `bytes` bytes is added in egress.
 fn pop_then_push(bytes: u32) -> Program {
     let mut build = Build::new();
     let old = build.header("old", &[("kind", 8), ("rest", 56)]);
@@ -291,8 +291,8 @@ fn pop_then_push(bytes: u32) -> Program {
     build.program
 }
 
-/// Nothing is left of a frame that ends with its chunk: what is added in egress goes in front of that end, and not to the
-/// chunk below.
+/// A frame that ends with its chunk becomes empty: the header that egress adds is placed before that end, and not in
+/// the next chunk.
 #[test]
 fn a_frame_at_the_end_of_its_chunk_stays_in_it() {
     for (level, bytes) in [(0, 8), (1, 8), (1, 256), (2, 8), (2, 256)] {
@@ -308,7 +308,7 @@ fn a_frame_at_the_end_of_its_chunk_stays_in_it() {
     }
 }
 
-/// A copy that shares its chunk is written to another one, also where it could stay in its place.
+/// A copy that shares its chunk is written to another one, even where it could stay in place.
 #[test]
 fn what_shares_a_chunk_is_not_written_there() {
     for level in 0..=2 {
@@ -340,7 +340,8 @@ fn headers_are_taken_off_where_the_offset_would_not_fit() {
     }
 }
 
-/// Packets that path-specialised code does not take stand anywhere in a burst: each comes out as it does alone.
+/// Packets that path-specialised code does not process can be anywhere in a burst: each result is the same as for the
+/// packet alone.
 #[test]
 fn a_burst_goes_on_behind_what_is_not_done_path_specialised() {
     let mut build = Build::new();
@@ -398,8 +399,8 @@ fn devices_share_code_while_one_of_them_runs_it() {
     drop(again);
 }
 
-/// Functions of a module call each other by distances of 32 bits. Here all addresses above a mapping larger than that are taken but
-/// for a hole of some pages: code that is not in one place is on both sides of it.
+/// Functions of a module call each other by distances of 32 bits. Here all addresses above a mapping larger than that
+/// are taken except for a hole of some pages: code that is not in one place is on both sides of it.
 #[test]
 fn code_of_a_module_is_in_one_place() {
     use region::{Protection, page};

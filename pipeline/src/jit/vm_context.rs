@@ -1,9 +1,8 @@
-//! The VM context: what generated code works with, one block of memory per worker with addresses of everything.
+//! The VM context: the data of generated code, one block of memory per worker with all addresses.
 //!
-//! Addresses into the state (counters, registers) are good for the life of the state; those of tables
-//! for as long as their snapshot is pinned; those of packet memory for as long as its region is kept here, which
-//! is until the worker meets another one; those of the packet for one packet. The owner is the
-//! worker, which only one thread uses at a time.
+//! Addresses into the state (counters, registers) are valid for the life of the state; those of tables for as long as
+//! their snapshot is pinned; those of packet memory for as long as its region is kept here, which is until the worker
+//! gets another one; those of the packet for one packet. The owner is the worker, which only one thread uses at a time.
 #![allow(unsafe_code)]
 
 use crate::engine::Context;
@@ -32,15 +31,15 @@ pub(super) const VALUE_BYTES: i32 = 16;
 pub(super) struct VmContext {
     /// Locals or arguments, for helpers.
     pub(super) values: [u128; VALUES_MAX],
-    /// How many of them are locals.
+    /// Number of locals among them.
     pub(super) locals: u64,
     /// The pass, for helpers.
     pub(super) scalars: Scalars,
-    /// First byte of the chunk of the packet, in generic code; null where it has none.
+    /// First byte of the chunk of the packet, in generic code; null if it has none.
     pub(super) chunk: *const u8,
     /// First byte of the packet.
     pub(super) data: *mut u8,
-    /// Bytes there.
+    /// Length of the data in bytes.
     pub(super) data_len: u64,
     pub(super) phv_bytes: *mut u8,
     pub(super) slots: *mut Slot,
@@ -55,24 +54,24 @@ pub(super) struct VmContext {
     pub(super) registers: *const *const AtomicU64,
     /// Members by value set.
     pub(super) value_sets: *const Members,
-    /// What a helper gave that is called rarely.
+    /// The result of a rarely called helper.
     pub(super) result: u64,
     /// First packet of the burst, and the end of the last one.
     pub(super) burst_first: u64,
     pub(super) burst_stop: u64,
-    /// Not zero once the packet under way has learned.
+    /// Not zero once the current packet has learned.
     pub(super) learned: u64,
-    // Not side by side: a helper that reads both in one would wait for the two that code wrote.
+    // Not adjacent: a helper that reads both in one load would stall on the two stores of the code.
     pub(super) hit_slot: u64,
     pub(super) hit_data: *const u64,
     pub(super) hit_action: u64,
     pub(super) chunks: *mut u8,
     pub(super) chunk_refs: *const u32,
     pub(super) chunk_shift: u64,
-    /// A packet that ends in front of this offset of its chunk is for path-specialised code: what is behind its headers then begins inside
-    /// the chunk, also when headers are all there is, and at an offset of 16 bits.
+    /// A packet that ends before this offset of its chunk can run path-specialised code: the bytes after its headers
+    /// then begin inside the chunk, even if there are only headers, and at an offset of 16 bits.
     pub(super) chunk_reach: u64,
-    /// The handle of chunk 0: a handle less this is an index, and one of another region is none.
+    /// The handle of chunk 0: a handle minus this is an index; out of range for a handle of another region.
     pub(super) chunk_first: u64,
     pub(super) chunk_count: u64,
     /// Flags of [`crate::exec::OpenPorts`]; none is set in a pass of ingress alone.
@@ -98,7 +97,7 @@ pub(super) struct Members {
 pub(super) struct CounterBase {
     /// Direct counters of table 0.
     pub(super) tables: usize,
-    /// Tally of drops; that of punts follows.
+    /// Count of drops; that of punts follows.
     pub(super) statistics: usize,
 }
 
@@ -114,20 +113,20 @@ pub(super) struct Scratch {
     inner: Option<Box<Inner>>,
 }
 
-/// What is looked at before every burst stands beside the end of the context, which code uses most.
+/// The fields that are read before every burst are next to the end of the context, which code uses most.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Inner {
     vm: VmContext,
     /// The tables and value sets that the context has addresses of.
     bound: Bound,
-    /// The packet memory that it has addresses of; kept, so that no other one comes to lie there.
+    /// The packet memory that it has addresses of; kept, so that no other one is mapped there.
     region: Option<RegionPin>,
     tables: Vec<RawTable>,
     counters: Vec<*const AtomicU64>,
     registers: Vec<*const AtomicU64>,
     value_sets: Vec<Members>,
-    /// What they point to.
+    /// The members that they point to.
     members: Vec<Arc<crate::state::Members>>,
 }
 
@@ -139,7 +138,7 @@ struct Bound {
     value_sets: u64,
 }
 
-/// What a context belongs to beside its worker: seldom another one than last time.
+/// What a context is bound to beside its worker: seldom different from last time.
 pub(super) struct Home<'a> {
     pub(super) ops: &'a super::compiled::Tables,
     pub(super) interp: &'a Interp,
@@ -151,7 +150,8 @@ pub(super) struct Home<'a> {
 unsafe impl Send for Scratch {}
 
 impl Scratch {
-    /// The context of the worker that `scratch` belongs to, with the addresses of `state` in it, the tables of `snapshot`, and `home`.
+    /// The context of the worker that `scratch` belongs to, with the addresses of `state` in it, the tables of
+    /// `snapshot`, and `home`.
     #[inline]
     pub(super) fn context(
         &mut self,
@@ -206,7 +206,7 @@ impl Inner {
         self.region = Some(home.memory.pin());
     }
 
-    /// Puts the addresses of tables and value sets as they are now into the context.
+    /// Puts the addresses of tables and value sets of this moment into the context.
     #[cold]
     fn bind(&mut self, state: &State, snapshot: &Snapshot) {
         self.tables.clear();
@@ -308,7 +308,7 @@ mod tests {
     use wireyard_tables::key::MatchKind;
     use wireyard_tables::time::Time;
 
-    /// Nothing of the last burst is taken for true where memory, code or tables are others.
+    /// Nothing of the last burst is reused if memory, code or tables differ.
     #[test]
     fn a_context_has_the_addresses_of_this_burst() {
         let mut build = Build::new();
@@ -323,7 +323,7 @@ mod tests {
         });
         let lists = [Tables::default(), Tables::default()];
         let interps = [Interp::new(program.clone()), Interp::new(program)];
-        // One thing after the other is another one.
+        // Each of them in turn is changed.
         for (memory, list, interp) in
             [(0, 0, 0), (0, 1, 0), (0, 1, 1), (1, 1, 1), (2, 1, 1), (2, 0, 1), (2, 0, 0), (0, 1, 1)]
         {

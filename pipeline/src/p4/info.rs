@@ -1,7 +1,7 @@
-//! What P4Info lists of a P4 program, by the rules of p4c.
+//! The P4Info of a P4 program, by the rules of p4c.
 //!
-//! It is read from the checked program, before lowering, so that it has the names that the source gives and does not depend on
-//! what this project can run. What comes out is [`crate::p4info`].
+//! It is read from the checked program, before lowering, so that it has the names that the source gives and does not
+//! depend on what this project can run. The result is [`crate::p4info`].
 
 mod ids;
 mod keys;

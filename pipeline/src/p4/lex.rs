@@ -1,6 +1,6 @@
 //! Tokens of P4-16, with nom: words, numbers with their widths, strings and signs.
 //!
-//! The preprocessor works on tokens, so a token knows whether it begins a line and whether blanks stand before it. `>` is
+//! The preprocessor works on tokens, so a token records whether it begins a line and whether blanks precede it. `>` is
 //! always a sign of its own, since `>>` may close two lists of type arguments; the expression parser joins neighbours.
 
 use std::rc::Rc;
@@ -192,7 +192,7 @@ fn blanks(mut rest: &str) -> (&str, bool, bool) {
     }
 }
 
-/// What was read before its value is looked at.
+/// A token's text before its value is computed.
 enum Raw<'a> {
     Word(&'a str),
     Digits { width: Option<(&'a str, char)>, radix: u32, digits: &'a str },

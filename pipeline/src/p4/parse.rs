@@ -1,8 +1,8 @@
 //! From tokens to the syntax tree: recursive descent, with precedence climbing for expressions.
 //!
-//! P4's grammar asks whether a name is a type, so the parser keeps the scopes of type names, and nothing else of them. After an
-//! error it goes on behind the statement or declaration, so that all errors of a file are seen at once. Nesting is
-//! bounded.
+//! P4's grammar depends on whether a name is a type, so the parser keeps the scopes of type names, and nothing else of
+//! them. After an error it continues after the statement or declaration, so that all errors of a file are reported at
+//! once. Nesting is bounded.
 
 mod decl;
 mod expr;
@@ -376,7 +376,7 @@ impl Parser<'_> {
         Ok(found)
     }
 
-    /// `@pragma` is about the rest of its line, for compilers that know it.
+    /// `@pragma` applies to the rest of its line, which is skipped: it is for other compilers.
     fn pragma(&mut self) {
         while !self.token(0).first && !self.peek_is_end() {
             self.step();

@@ -46,7 +46,7 @@ pub(super) struct Preprocessor<'s> {
     sources: &'s mut dyn Sources,
     report: &'s mut Diagnostics,
     macros: HashMap<Rc<str>, Macro>,
-    /// Where the lines of a file begin, of those that `__LINE__` is asked of.
+    /// Offsets of the lines of files in which `__LINE__` is used.
     lines: HashMap<FileId, Vec<u32>>,
     out: Vec<Token>,
     levels: usize,

@@ -144,7 +144,7 @@ pub(super) struct State {
     pub(super) next: Transition,
 }
 
-/// Where a state goes.
+/// The transition of a state.
 #[derive(Clone, Debug)]
 pub(super) enum Transition {
     /// Nothing is written: reject.
@@ -209,7 +209,7 @@ pub(super) struct Entries {
     pub(super) span: SourceSpan,
 }
 
-/// The property that says what a hit on an empty group does (PSA 1.1, section 7.12).
+/// The property for a hit on an empty group (PSA 1.1, section 7.12).
 pub(super) fn is_empty_group_action(property: &str) -> bool {
     property == "psa_empty_group_action"
 }
@@ -322,7 +322,7 @@ pub(super) struct SwitchCase {
     pub(super) span: SourceSpan,
 }
 
-/// An expression; its number finds what the type checker says of it.
+/// An expression; the results of the type checker are found by its number.
 #[derive(Clone, Debug)]
 pub(super) struct Expr {
     pub(super) kind: Rc<ExprKind>,

@@ -1,7 +1,7 @@
 //! Types, and what the type checker found out about each expression.
 //!
-//! The checker resolves names, infers type arguments, inserts implicit conversions by noting the type that an expression has
-//! after them, and reports what does not fit. Lowering asks the result ([`Checked`]) and knows no scopes.
+//! The checker resolves names, infers type arguments, inserts implicit conversions by noting the type that an
+//! expression has after them, and reports type errors. Lowering uses the result ([`Checked`]) and has no scopes.
 
 mod call;
 mod check;

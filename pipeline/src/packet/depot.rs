@@ -1,8 +1,8 @@
 //! Free chunks that no worker holds: a lock-free stack of chains.
 //!
-//! Workers give and take whole chains (a batch of chunks), so one compare-and-swap is paid per batch
-//! and none per packet. The head carries a generation number against the ABA problem. `tests/models` runs this file through every
-//! order of two workers' steps.
+//! Workers push and pop whole chains (a batch of chunks), so there is one compare-and-swap per batch and none per
+//! packet. The head carries a generation number against the ABA problem. `tests/models` checks this file for every
+//! interleaving of two workers.
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -24,7 +24,7 @@ impl Depot {
     /// A depot that holds all `chunks`, in chains of at most `batch`.
     pub(super) fn full(chunks: u32, batch: u32) -> Depot {
         let zeros = || (0..chunks).map(|_| AtomicU32::new(0)).collect();
-        // A small memory travels in small batches, so that one worker cannot hoard all of it.
+        // A small memory has small batches, so that one worker cannot hoard all of it.
         let batch = (chunks / 16).clamp(1, batch.clamp(1, BATCH_MAX)) as usize;
         let depot = Depot { head: AtomicU64::new(0), next: zeros(), below: zeros(), batch };
         let mut all: Vec<u32> = (0..chunks).collect();
@@ -57,7 +57,7 @@ impl Depot {
         let mut old = self.head.load(Ordering::Relaxed);
         loop {
             below.store(old as u32, Ordering::Relaxed);
-            // Release: the chain's links and what was written into its chunks.
+            // Release: the chain's links and the contents of its chunks.
             match self.head.compare_exchange_weak(
                 old,
                 bumped(old, first),
@@ -78,7 +78,7 @@ impl Depot {
             let Some(below) = first.checked_sub(1).and_then(|i| self.below.get(i as usize)) else {
                 return false;
             };
-            // Stale if another worker took this chain meanwhile; then the generation has moved on.
+            // Stale if another worker took this chain meanwhile; then the generation has changed.
             let under = below.load(Ordering::Relaxed);
             match self.head.compare_exchange_weak(
                 old,

@@ -1,11 +1,12 @@
-//! Guards around chunks, for tests: a write outside of a chunk ends the process, or is found when the chunk is given back.
+//! Guards around chunks, for tests: a write outside of a chunk ends the process, or is found when the chunk is freed.
 //!
-//! In front of each chunk is a guard of a page or more that nobody can write, and the guard of the next chunk is behind it, so
-//! both ends of a chunk are watched. A distance between chunks that is a power of two keeps addresses what they are without guards. A chunk
-//! that is shorter than a page ends at the end of its page; what is in front of it there has a pattern that is looked at when the chunk is
-//! given back. Guards can be read: generated code looks at a header before it knows that the packet is long enough.
+//! In front of each chunk is a guard of a page or more that is write-protected, and the guard of the next chunk is
+//! behind it, so both ends of a chunk are watched. As the distance between chunks is a power of two, addresses are
+//! computed as without guards. A chunk that is shorter than a page ends at the end of its page; the bytes before it
+//! have a pattern that is checked when the chunk is freed. Guards are readable: generated code loads a header before it
+//! has checked the packet's length.
 //!
-//! This is not for memory that the kernel pins (AF_XDP): a UMEM is chunks side by side.
+//! This is not for memory that the kernel pins (AF_XDP): a UMEM has contiguous chunks.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,9 +17,9 @@ use super::{READABLE_BEHIND_BYTES, REGION_ALIGN_BYTES};
 
 /// Most chunks of a memory that have a guard, the first ones, which are used first.
 const CHUNKS_MAX: u32 = 1024;
-/// Most of all memories: each guard is a mapping of its own, of which the system allows 65,530.
+/// Most of all memories: each guard is a separate mapping, of which the system allows 65,530.
 const ALL_MAX: u32 = 12_000;
-/// What is in front of a chunk that is shorter than a page.
+/// Pattern of the bytes in front of a chunk that is shorter than a page.
 const PATTERN: u8 = 0xa5;
 
 /// Guards of all memories.
@@ -31,13 +32,13 @@ pub(super) struct Guards {
     first: NonNull<u8>,
     stride: usize,
     chunk: usize,
-    /// Chunks with a guard in front of and behind them.
+    /// Number of chunks with a guard before and after them.
     chunks: u32,
 }
 
 impl Guards {
-    /// Guards for chunks of `chunk` bytes, each at the end of its `stride`. Behind the last stride are
-    /// [`READABLE_BEHIND_BYTES`] more.
+    /// Guards for chunks of `chunk` bytes, each at the end of its `stride`. [`READABLE_BEHIND_BYTES`] more follow the
+    /// last stride.
     pub(super) fn new(first: NonNull<u8>, stride: usize, chunk: usize, chunks: u32) -> Guards {
         let wanted = chunks.min(CHUNKS_MAX);
         let used = IN_USE.fetch_add(wanted, Ordering::Relaxed);
@@ -46,7 +47,7 @@ impl Guards {
         let guards = Guards { first, stride, chunk, chunks: granted };
         for n in 0..granted {
             let gap = guards.gap(n);
-            // SAFETY: the gap is inside the stride, which nobody has a handle of yet.
+            // SAFETY: the gap is inside the stride, which has no handle yet.
             unsafe { std::ptr::write_bytes(gap.as_ptr(), PATTERN, guards.gap_bytes()) };
             guards.protect(n, Protection::READ);
         }
@@ -63,8 +64,8 @@ impl Guards {
         if cfg!(miri) {
             return;
         }
-        // SAFETY: the pages belong to this memory and no handle is on them; they are protected against
-        // writing only, and nobody writes there.
+        // SAFETY: the pages belong to this memory and no handle is on them; they are protected only against writes, and
+        // there are none.
         let done = unsafe {
             region::protect(self.first.as_ptr().add(n as usize * self.stride), bytes, protection)
         };
@@ -82,15 +83,15 @@ impl Guards {
         unsafe { self.first.add(at) }
     }
 
-    /// Nothing was written in front of a chunk.
+    /// Checks that nothing was written in front of a chunk.
     ///
     /// # Panics
-    /// If something was.
+    /// If the bytes were written.
     pub(super) fn check(&self, n: u32) {
         if n >= self.chunks || self.gap_bytes() == 0 {
             return;
         }
-        // SAFETY: inside the stride of a chunk; nobody has a handle of these bytes.
+        // SAFETY: inside the stride of a chunk; no handle covers these bytes.
         let gap = unsafe { std::slice::from_raw_parts(self.gap(n).as_ptr(), self.gap_bytes()) };
         assert!(
             gap.iter().all(|byte| *byte == PATTERN),

@@ -1,8 +1,8 @@
-//! Chunks that are promised to who holds them for long, as the rings of a port do.
+//! Chunks that are promised to long-term holders, such as the rings of a port.
 //!
-//! A ring that takes what is free leaves nothing to the next: so a holder asks first, and gets a share that leaves the others
-//! theirs and the packets under way what they need. A promise is a number, not certain chunks: who keeps within it finds
-//! free ones, as long as packets under way keep within what is left to them.
+//! A ring that took all free chunks would leave none to the next: so a holder requests a promise first, of a share that
+//! leaves enough to the others and to the packets in flight. A promise is a number, not particular chunks: a holder
+//! within its number finds free ones, as long as packets in flight stay within the rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,13 +15,13 @@ use super::region::Region;
 pub(super) struct Shares {
     /// Chunks that are never promised.
     kept: AtomicU32,
-    /// What a holder gets that asks for no number.
+    /// The default number of chunks of a promise.
     share: AtomicU32,
     promised: AtomicU32,
 }
 
 impl Shares {
-    /// Until somebody says otherwise: a quarter for packets under way, and a quarter for a holder.
+    /// The initial division: a quarter for packets in flight, and a quarter per holder.
     pub(super) fn of(chunks: u32) -> Shares {
         let quarter = AtomicU32::new(chunks / 4);
         Shares { kept: AtomicU32::new(chunks / 4), share: quarter, promised: AtomicU32::new(0) }
@@ -36,7 +36,7 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// How many the holder may have at a time.
+    /// Most chunks that the holder may have at a time.
     pub fn chunks(&self) -> u32 {
         self.chunks
     }
@@ -48,7 +48,7 @@ impl Drop for Promise {
     }
 }
 
-/// Fewer chunks than asked for can still be promised.
+/// Fewer chunks than requested can still be promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotPromised {
     /// Chunks that can be.
@@ -58,7 +58,7 @@ pub struct NotPromised {
 }
 
 impl PacketMemory {
-    /// Says how many chunks are kept for packets under way, and how many a holder gets that asks for no number.
+    /// Sets the number of chunks kept for packets in flight, and the default number of a promise.
     pub fn divide(&self, kept: u32, share: u32) {
         let shares = &self.region.shares;
         let kept = kept.min(self.region.config.chunks);
@@ -66,20 +66,20 @@ impl PacketMemory {
         shares.share.store(share, Ordering::Relaxed);
     }
 
-    /// What a holder gets that asks for no number.
+    /// The default number of chunks of a promise.
     pub fn default_share(&self) -> u32 {
         self.region.shares.share.load(Ordering::Relaxed)
     }
 
-    /// Chunks that are kept for packets under way.
+    /// Chunks that are kept for packets in flight.
     pub fn kept(&self) -> u32 {
         self.region.shares.kept.load(Ordering::Relaxed)
     }
 
-    /// Promises a holder `most` chunks, or what is left of them, which is at least `least`.
+    /// Promises a holder `most` chunks, or as many as are left, which must be at least `least`.
     ///
     /// # Errors
-    /// `least` chunks are not left.
+    /// Fewer than `least` chunks are left.
     pub fn promise(&self, least: u32, most: u32) -> Result<Promise, NotPromised> {
         let (shares, all) = (&self.region.shares, self.region.config.chunks);
         let wanted = most.max(least);

@@ -1,6 +1,7 @@
 //! The memory itself: mapping, reference counts, and the tag that distinguishes regions.
 //!
-//! Chunks lie side by side, large ones behind the others, or each behind a guard ([`super::guard`]); an address is a shift and an addition in both layouts.
+//! Chunks are contiguous, large ones after the others, or each follows a guard ([`super::guard`]); an address is a
+//! shift and an addition in both layouts.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::num::NonZeroU32;
@@ -18,7 +19,7 @@ use super::{
     READABLE_BEHIND_BYTES, REGION_ALIGN_BYTES, RegionLayout,
 };
 
-/// Tags of regions: 1 to 4,095. A tag comes back only when no handle of its region was left.
+/// Tags of regions: 1 to 4,095. A tag is reused only if no handle of its region was left.
 static TAGS: Mutex<Tags> = Mutex::new(Tags { unused_from: 1, returned: Vec::new() });
 
 struct Tags {
@@ -37,19 +38,19 @@ fn take_tag() -> Result<NonZeroU32, MemoryError> {
     Ok(tag)
 }
 
-/// Lines of a chunk at which packets begin, at most.
+/// Most lines of a chunk at which packets begin.
 const SPREAD_MAX: u32 = 8;
 
-/// What a region is beside its configuration.
+/// Options of a region beside its configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// Chunks that travel between handles at once, at most.
+    /// Most chunks that move between handles at once.
     pub(super) batch: u32,
     /// Guards around chunks; not with large ones.
     pub(super) guarded: bool,
     /// Large chunks.
     pub(super) large: u32,
-    /// No frame that is put at [`super::PacketMemory::data_off`] is longer.
+    /// No frame placed at [`super::PacketMemory::data_off`] is longer.
     pub(super) frame_bytes: u32,
 }
 
@@ -58,22 +59,22 @@ pub(super) struct Shape {
 pub(super) struct Large {
     pub(super) depot: Depot,
     chunks: u32,
-    /// log2 of the indices that each takes.
+    /// log2 of the indices that each large chunk takes.
     index_shift: u32,
 }
 
 #[derive(Debug)]
 pub(super) struct Region {
     pub(super) config: MemoryConfig,
-    /// Index of the first large chunk; above every index where there is none.
+    /// Index of the first large chunk; above every index if there is none.
     first_large: u32,
     pub(super) large: Option<Large>,
     pub(super) refs: Box<[AtomicU32]>,
     pub(super) depot: Depot,
-    /// How often a chunk was asked for and none was free.
+    /// Allocations that found no free chunk.
     pub(super) refused: AtomicU64,
     pub(super) shares: Shares,
-    /// Of the index of a chunk: how many lines behind the headroom a packet begins.
+    /// Mask of a chunk's index: the number of lines after the headroom at which a packet begins.
     pub(super) spread_mask: u32,
     tag: NonZeroU32,
     /// log2 of the distance from one chunk to the next.
@@ -84,8 +85,8 @@ pub(super) struct Region {
     layout: Layout,
 }
 
-// SAFETY: the pointers are owned by the region; the bytes behind them are reached only through `Buf`
-// handles by the discipline of `PacketMemory`, and everything else is atomic or immutable.
+// SAFETY: the pointers are owned by the region; the bytes behind them are reached only through `Buf` handles under the
+// rules of `PacketMemory`, and everything else is atomic or immutable.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -115,9 +116,9 @@ impl Region {
         let indices = large.as_ref().map_or(chunks, |large| large.first(chunks) + large.indices());
         let bytes = u64::from(indices) * stride as u64;
         let out_of_memory = MemoryError::OutOfMemory(u64::from(indices) * u64::from(chunk_bytes));
-        // Longer and aligned by hand: `calloc` gives pages that the system zeroes when they are
-        // touched, an aligned allocation would touch them all now. Every chunk starts at a multiple of
-        // its size, and behind the last one are bytes that generated code may read.
+        // Longer and aligned by hand: `calloc` returns pages that the system zeroes on first touch, an aligned
+        // allocation would touch them all now. Every chunk starts at a multiple of its size, and bytes that generated
+        // code may read follow the last one.
         let of_large = if large.is_some() { LARGE_CHUNK_BYTES as usize } else { 0 };
         let align = REGION_ALIGN_BYTES.max(stride).max(of_large);
         let layout = usize::try_from(bytes)
@@ -159,7 +160,7 @@ impl Region {
         })
     }
 
-    /// Looks at the bytes in front of a chunk, where no page guards them.
+    /// Checks the bytes in front of a chunk that no page guards.
     pub(super) fn check(&self, index: u32) {
         if let Some(guards) = &self.guards {
             guards.check(index);
@@ -178,7 +179,7 @@ impl Region {
         }
     }
 
-    /// The handle of chunk `index`. To be called only for a reference that is counted.
+    /// The handle of chunk `index`. Call it only for a reference that is counted.
     pub(super) fn handle(&self, index: u32) -> Buf {
         Buf(self.tag_bits() | (index & BUF_INDEX_MASK))
     }
@@ -199,7 +200,7 @@ impl Region {
 
     #[inline]
     pub(super) fn is_unique(&self, buf: &Buf) -> bool {
-        // Acquire: reads of the owner that went away happened before our writes.
+        // Acquire: the reads of the previous owner happened before our writes.
         self.refs_of(buf).is_some_and(|refs| refs.load(Ordering::Acquire) == 1)
     }
 
@@ -260,7 +261,7 @@ impl Region {
 }
 
 impl Large {
-    /// As many as were asked for and handles can name; `None` where a chunk is as long already.
+    /// As many as requested and addressable by handles; `None` if the configured chunks are as long already.
     fn of(config: &MemoryConfig, chunks: u32, batch: u32) -> Option<Large> {
         let index_shift = LARGE_CHUNK_BYTES.ilog2().checked_sub(config.chunk_bytes.ilog2())?;
         if index_shift == 0 {
@@ -272,7 +273,7 @@ impl Large {
         (chunks > 0).then(|| Large { depot: depot(), chunks, index_shift })
     }
 
-    /// The index of the first one behind so many chunks: large ones start at multiples of their size.
+    /// The index of the first one after `chunks` chunks: large ones start at multiples of their size.
     fn first(&self, chunks: u32) -> u32 {
         chunks.next_multiple_of(1 << self.index_shift)
     }
@@ -295,11 +296,11 @@ fn give_tag(tag: NonZeroU32) {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // A handle that was leaked would name a chunk of the next region with this tag.
+        // A leaked handle would refer to a chunk of the next region with this tag.
         if self.free_chunks() == self.config.chunks + self.large_chunks() {
             give_tag(self.tag);
         }
-        // The pages can be written again before they are given back.
+        // The pages are made writable again before they are freed.
         self.guards = None;
         // SAFETY: allocated in `new` with this layout; no worker handle is left, hence no slice.
         unsafe { dealloc(self.allocation.as_ptr(), self.layout) };

@@ -42,7 +42,8 @@ fn chunks_are_aligned_and_do_not_overlap() {
     }
 }
 
-/// With guards, chunks are where their handles say, aligned to their size, and can be written from end to end.
+/// With guards, chunks are at the addresses of their handles, aligned to their size, and can be written from end to
+/// end.
 #[test]
 fn guarded_chunks_are_chunks() {
     for chunk_bytes in [512, 1024, 2048, 4096, 16384] {
@@ -71,7 +72,7 @@ fn guarded_chunks_are_chunks() {
     }
 }
 
-/// What is in front of a short chunk is looked at; what is in front of a long one, and behind both, cannot be written.
+/// Bytes before a short chunk are checked; those before a long one, and after both, cannot be written.
 #[test]
 #[cfg_attr(miri, ignore = "writes outside of a chunk, for which there are no pages to protect")]
 fn a_write_outside_of_a_guarded_chunk_is_found() {
@@ -79,7 +80,7 @@ fn a_write_outside_of_a_guarded_chunk_is_found() {
         let config = MemoryConfig { chunks: 4, chunk_bytes, headroom_bytes: 64 };
         let mut mem = PacketMemory::guarded(config).unwrap();
         let buf = mem.alloc().unwrap();
-        // SAFETY: the bytes belong to the memory; it is the layout that is tested.
+        // SAFETY: the bytes belong to the memory; the layout is the subject of the test.
         unsafe { mem.bytes(&buf).as_ptr().cast_mut().offset(at).write(1) };
         mem.free(buf);
         mem.check_guards();
@@ -184,8 +185,8 @@ fn bad_shapes_are_refused() {
     assert_eq!(MemoryConfig::for_frames(1, 9216, 256).chunk_bytes, 16384);
 }
 
-/// One worker allocates and writes, another checks and frees: chunks come back, bytes are right, and
-/// none is ever held twice.
+/// One worker allocates and writes, another checks and frees: chunks return, bytes are right, and none is ever held
+/// twice.
 #[test]
 fn chunks_return_from_another_worker() {
     let rounds = if cfg!(miri) { 300 } else { 100_000u32 };
@@ -263,7 +264,7 @@ fn what_does_not_fit_a_chunk_is_in_a_large_one() {
     assert_eq!((mem.max_frame_bytes(), mem.free_chunks()), (16384 - 256, 16));
     let layout = mem.region_layout();
     assert_eq!((layout.bytes, layout.chunks), (13 * 2048, 16 + 3 * 8), "large ones are aligned");
-    // A packet ends in front of the last byte of a small chunk: what follows it begins inside.
+    // A packet ends in front of the last byte of a small chunk: the bytes after it begin inside.
     let small = mem.alloc_frame(&[1; 1791]).unwrap();
     let mut large: Vec<Buf> = (2..5).map(|n| mem.alloc_frame(&[n; 1792]).unwrap()).collect();
     assert_eq!((mem.bytes(&small).len(), mem.end_max(&small)), (2048, 2047));
@@ -273,7 +274,7 @@ fn what_does_not_fit_a_chunk_is_in_a_large_one() {
     }
     assert!(mem.alloc_frame(&[0; 1792]).is_none() && mem.alloc_to(16385).is_none());
     assert_eq!((mem.frame(&large[1], 256, 1792), mem.refused()), ([3; 1792].as_slice(), 1));
-    // Another worker frees them; a copy is as large as what it is of.
+    // Another worker frees them; a copy has the size of its original.
     let mut other = mem.worker();
     large.drain(1..).for_each(|buf| other.free(buf));
     drop(other);
@@ -283,7 +284,7 @@ fn what_does_not_fit_a_chunk_is_in_a_large_one() {
     assert_eq!((mem.bytes(&copy).len(), mem.free_chunks()), (16384, 13));
     [small, copy].into_iter().chain(large).for_each(|buf| mem.free(buf));
     assert_eq!(mem.free_chunks(), 16);
-    // A memory of chunks that are as large has none of them, and one of many has what handles can name.
+    // A memory whose chunks are as large has none, and one with many chunks has as many as handles can address.
     let config = MemoryConfig { chunk_bytes: 16384, ..config };
     assert_eq!(PacketMemory::with_large(config, 3).unwrap().free_chunks(), 13);
 }
@@ -295,7 +296,8 @@ fn large_chunks_are_as_many_as_handles_can_name() {
     assert_eq!(mem.free_chunks(), config.chunks + 2);
 }
 
-/// Where frames leave room, packets begin at different lines of their chunks, and the longest still fits behind each of them.
+/// Where frames leave room, packets begin at different lines of their chunks, and the longest frame still fits after
+/// each of them.
 #[test]
 fn packets_begin_at_different_lines_where_there_is_room() {
     let config = MemoryConfig { chunks: 64, chunk_bytes: 2048, headroom_bytes: 256 };

@@ -1,4 +1,4 @@
-//! Removes blocks that nothing reaches, decisions between ways that are one, and goes around blocks that only jump.
+//! Removes unreachable blocks and decisions with only one target, and bypasses blocks that only jump.
 
 use crate::ids::*;
 use crate::ir::eval::may_end;
@@ -15,7 +15,7 @@ pub(super) fn run(program: &mut Program) -> bool {
     changed
 }
 
-/// A decision that goes may leave a block that only jumps, and that one another decision of one way.
+/// Repeats: a removed decision may leave a block that only jumps, and that another decision with one target.
 fn clear(exprs: &IdVec<ExprId, Expr>, body: &mut Body) -> bool {
     let mut changed = prune(body);
     while undecided(exprs, body) {
@@ -25,7 +25,7 @@ fn clear(exprs: &IdVec<ExprId, Expr>, body: &mut Body) -> bool {
     changed
 }
 
-/// Makes jumps of decisions whose ways are one, unless their value may end the pass.
+/// Replaces decisions with only one target by jumps, unless their value may end the pass.
 fn undecided(exprs: &IdVec<ExprId, Expr>, body: &mut Body) -> bool {
     let mut changed = false;
     for block in body.blocks.iter_mut() {
@@ -80,7 +80,7 @@ pub(crate) fn prune(body: &mut Body) -> bool {
     true
 }
 
-/// Sends every edge to an empty block that only jumps on to where that jump goes.
+/// Redirects every edge to an empty block that only jumps to the target of that jump.
 fn thread(body: &mut Body) -> bool {
     let next: Vec<Option<BlockId>> = body
         .blocks

@@ -1,5 +1,5 @@
-//! Removes assignments that nothing reads: to locals that are not read later, to metadata that no
-//! expression reads and that does not cross the queue, to fields of headers that never leave.
+//! Removes assignments that nothing reads: to locals that are not read later, to metadata that no expression reads and
+//! that does not cross the queue, to fields of headers that are never emitted.
 //!
 //! An assignment stays if its value may end the pass (an array index, a lookahead), because that is an
 //! effect. Operations that do more than assign stay.
@@ -9,7 +9,7 @@ use crate::ids::*;
 use crate::ir::eval::may_end;
 use crate::ir::{Body, LValue, Op, ParserOp, Program};
 
-/// Runs until nothing more is found: what only a removed assignment read is not read any more.
+/// Runs until nothing more is found: a removed assignment may have been the last reader of another.
 pub(super) fn run(program: &mut Program) -> bool {
     let mut changed = false;
     while once(program) {
@@ -72,7 +72,7 @@ fn sweep_parser(program: &mut Program, reads: &Reads) -> bool {
     changed
 }
 
-/// The value of a place that is not a local can matter.
+/// Whether the value of a place that is not a local can matter.
 fn is_read(reads: &Reads, to: &LValue) -> bool {
     match to {
         LValue::Meta(meta) => reads.metadata.get(meta.index()).copied().unwrap_or(true),

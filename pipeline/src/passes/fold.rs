@@ -1,6 +1,6 @@
-//! Computes what is known before any packet comes, and decides the branches that it decides.
+//! Folds constants, and the branches that depend on them.
 //!
-//! What is not evaluated stays so: the right side of `0 && x` goes, but no part that a packet would
+//! Only operands that are never evaluated are removed: the right side of `0 && x`, but no part that a packet would
 //! evaluate, because an array index out of range is an effect.
 
 use crate::ids::*;
@@ -22,7 +22,7 @@ pub(super) fn run(program: &mut Program) -> bool {
     changed
 }
 
-/// Parts have smaller ids, so that one turn in order of ids does all.
+/// Operands have smaller ids, so that one pass in order of ids is enough.
 fn exprs(program: &mut Program) -> bool {
     let mut changed = false;
     for id in program.exprs.ids() {
@@ -43,7 +43,7 @@ fn exprs(program: &mut Program) -> bool {
     changed
 }
 
-/// The part that an expression is equal to, when nothing else of it is evaluated.
+/// The operand that an expression is equal to, if nothing else of it is evaluated.
 fn simpler(program: &Program, kind: &ExprKind, bits: u32) -> Option<ExprKind> {
     let known = |id: ExprId| eval::constant(&program.exprs, id);
     let same = match kind {

@@ -1,8 +1,8 @@
 //! What a program reads: metadata and fields anywhere, locals after each operation.
 //!
-//! Metadata and fields are looked at for the whole program, without an order: what any expression reads
-//! counts, wherever it stands. Locals belong to one body, which is a graph without cycles, so that one
-//! turn against its order finds exactly which are read later.
+//! Metadata and fields are analysed for the whole program, without an order: a read by any expression counts, wherever
+//! it is. Locals belong to one body, which is a graph without cycles, so that one backward pass finds exactly which are
+//! read later.
 
 use crate::ids::*;
 use crate::ir::eval::operands;
@@ -11,20 +11,19 @@ use crate::ir::*;
 use petgraph::algo::toposort;
 use std::collections::BTreeSet;
 
-/// What a program reads, anywhere.
+/// The reads of a program, anywhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
-    /// By metadata field: some expression reads it, or it crosses the queue.
+    /// By metadata field: an expression reads it, or it crosses the queue.
     pub metadata: Vec<bool>,
     /// Fields that some expression reads.
     pub fields: BTreeSet<(InstanceId, FieldId)>,
-    /// Instances, bit by id, whose bytes matter as a whole: they leave with the packet, are covered by a
-    /// sum, or are copied.
+    /// Instances, bit by id, whose bytes matter as a whole: they are emitted, covered by a checksum or CRC, or copied.
     pub whole: u64,
 }
 
 impl Reads {
-    /// Looks at a program.
+    /// Analyses a program.
     pub fn of(program: &Program) -> Reads {
         let mut reads = Reads {
             metadata: program.metadata.iter().map(|meta| meta.carried_at.is_some()).collect(),
@@ -80,7 +79,7 @@ pub(super) fn bodies(program: &Program) -> impl Iterator<Item = &Body> {
     [&program.ingress, &program.egress].into_iter().chain(actions)
 }
 
-/// Expressions that something other than an expression evaluates.
+/// Expressions that are evaluated other than as operands.
 fn roots(program: &Program) -> Vec<ExprId> {
     let mut roots: Vec<ExprId> = program.instances.iter().filter_map(|i| i.variable_bits).collect();
     for state in &program.parser.states {
@@ -217,7 +216,7 @@ pub fn locals_after(program: &Program, body: &Body) -> IdVec<BlockId, Vec<BTreeS
     after
 }
 
-/// From what is live behind an operation to what is live in front of it.
+/// From the live locals after an operation to those before it.
 fn step_back(program: &Program, op: &Op, live: &mut BTreeSet<LocalId>) {
     let cell = |first: &LocalId, n: usize| LocalId(first.0 + n as u32);
     if let Some(LValue::Local(local)) = op_target(op) {

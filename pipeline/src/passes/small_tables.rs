@@ -1,7 +1,7 @@
-//! Makes small tables that cannot change into switches, with the actions called where they are chosen.
+//! Makes small tables that cannot change into switches, with the actions called in the cases.
 //!
-//! Only tables whose entries and default are constant, whose keys are exact, and that count, meter and
-//! age nothing: then a lookup is a comparison with numbers known now.
+//! Only tables whose entries and default are constant, whose keys are exact, and that count, meter and age nothing:
+//! then a lookup is a comparison with constants.
 
 use crate::ids::*;
 use crate::ir::*;
@@ -10,7 +10,7 @@ use wireyard_tables::{Match, MatchKind};
 /// Most entries of a table that becomes code.
 const ENTRIES_MAX: usize = 8;
 
-/// What becomes of a table: its key as one value, what each value runs, and what a miss runs.
+/// The replacement of a table: its key as one value, the action of each value, and that of a miss.
 struct Choice {
     key: Option<ExprId>,
     cases: Vec<(u128, ActionId, Vec<ExprId>)>,
@@ -81,7 +81,7 @@ fn choice(program: &mut Program, id: TableId) -> Option<Choice> {
     let exact = table.keys.iter().all(|key| key.kind == MatchKind::Exact);
     let bits: u32 = table.keys.iter().map(|key| key.bits).sum();
     let small = table.entries.len() <= ENTRIES_MAX && bits <= 128;
-    // Without entries the key is not looked at; it must not matter whether it can be.
+    // Without entries the key is not evaluated; so its evaluation must not be able to end the pass.
     let ends = table.keys.iter().any(|key| eval::may_end(&program.exprs, key.value));
     if !(constant && silent && exact && small) || (table.entries.is_empty() && ends) {
         return None;
@@ -102,7 +102,7 @@ fn choice(program: &mut Program, id: TableId) -> Option<Choice> {
     Some(Choice { key, cases, default })
 }
 
-/// The key of an entry, its fields behind each other, the first one highest.
+/// The key of an entry, its fields concatenated, the first one highest.
 fn entry_value(table: &Table, entry: &TableEntry) -> Option<u128> {
     let mut value = 0u128;
     for (key, matched) in table.keys.iter().zip(&entry.matches) {

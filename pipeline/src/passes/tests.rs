@@ -1,4 +1,4 @@
-//! What each pass removes and what it must leave.
+//! What each pass removes and what it must keep.
 
 use super::{Options, PASSES, optimised, run};
 use crate::ids::*;
@@ -44,7 +44,7 @@ fn what_nothing_reads_is_not_assigned() {
     let chained_value = b.expr(ExprKind::Meta(chained), 8);
     let cond = b.expr(ExprKind::Meta(read), 8);
     let ops = vec![
-        // Only an assignment that goes reads `chained`, so that both go.
+        // Only a removed assignment reads `chained`, so that both are removed.
         Op::Set(LValue::Meta(chained), ttl),
         Op::Set(LValue::Meta(unread), chained_value),
         Op::Set(LValue::Meta(read), ttl),
@@ -120,7 +120,7 @@ fn a_decision_of_one_way_goes_unless_its_value_may_end_the_pass() {
     let (valid, ttl, element) = (b.valid(ipv4), b.field(ipv4, "ttl"), element(&mut b));
     let to_last = |value| Term::Switch { value, cases: vec![(1, BlockId(3))], default: BlockId(3) };
     let one_way = Term::Branch { cond: valid, then: BlockId(3), otherwise: BlockId(3) };
-    // The first block is left with one way when the two others go.
+    // The first block is left with one target once the two others are removed.
     let control = |b1| {
         let first = Term::Branch { cond: valid, then: BlockId(1), otherwise: BlockId(2) };
         let last = block(vec![Op::Set(LValue::Std(StdField::Ect), valid)], Term::Return);

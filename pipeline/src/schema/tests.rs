@@ -3,7 +3,7 @@ use crate::diag::{Diagnostics, Files};
 use crate::source::decode;
 use crate::source::node::{Node, NodeKind};
 
-/// What a YAML reader of an editor makes of a node.
+/// The JSON value that an editor's YAML reader makes of a node.
 fn value(node: &Node) -> Value {
     match &node.kind {
         NodeKind::Null | NodeKind::Invalid => Value::Null,

@@ -1,12 +1,14 @@
-//! A large entries file, read in parts: its entries are most of it, and no more than a few thousand are in memory at once.
+//! A large entries file, read in parts: its entries are most of it, and no more than a few thousand are in memory at
+//! once.
 //!
-//! The file is read twice. First comes the rest of it, with an empty list in place of the entries of each table, every line in its
-//! place; this is read as any other file. Then come the entries, as lists of whole items ([`Chunk`]), each read by itself with as many empty
-//! lines before it as there are lines before it in the file, so that places are those of the file.
+//! The file is read twice. First the rest of it, with an empty list in place of the entries of each table, every line
+//! in its place; this is read as any other file. Then the entries, as lists of whole items ([`Chunk`]), each read by
+//! itself with as many empty lines before it as there are lines before it in the file, so that places are those of the
+//! file.
 //!
-//! What is an item is seen from the lines, so entries have to be a block list: a `- ` at the start of the line for each entry, below the
-//! name of the table, below `entries:`. What is written otherwise is taken with the rest of the file, which has to fit into memory. An alias
-//! cannot repeat what is in another part.
+//! Items are recognised by their lines, so entries have to be a block list: a `- ` at the start of the line for each
+//! entry, below the name of the table, below `entries:`. Entries in another form are read with the rest of the file,
+//! which has to fit into memory. An alias cannot repeat what is in another part.
 
 use std::io::BufRead;
 use std::num::NonZero;
@@ -31,7 +33,7 @@ const CHUNK_BYTES: usize = 1 << 18;
 /// Threads that read items.
 const THREADS_MAX: usize = 4;
 
-/// How a file is divided.
+/// Sizes of the parts of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) whole_bytes_max: u64,
@@ -63,26 +65,26 @@ pub(crate) struct Chunks {
     lines: usize,
     /// The line that was taken last.
     line: Vec<u8>,
-    /// What it is, where it belongs to the next part.
+    /// The kind of the line read last, if it belongs to the next part.
     held: Option<Line>,
     /// Parts that are being read.
     under_way: Vec<UnderWay>,
-    /// Why there are no more parts than these.
+    /// Why there are no further parts.
     failed: Option<Result<Vec<u8>, ReadError>>,
-    /// Parts that were read, last one first.
+    /// Parts that were read, in reverse order.
     ready: Vec<Chunk>,
-    /// Texts of parts that were handed out.
+    /// Texts of parts that were returned.
     texts: Vec<FileId>,
 }
 
-/// A part that a thread reads while those before it are resolved. Its text is with the thread until then.
+/// A part that a thread reads while those before it are resolved. The thread has its text until then.
 struct UnderWay {
     table: String,
     file: FileId,
     thread: JoinHandle<(String, Vec<EntryDecl>, Diagnostics)>,
 }
 
-/// Reads an entries file: all of it, or what is not in the parts that follow. `None`: the errors are in `diagnostics`.
+/// Reads an entries file: all of it, or all except the parts that follow. `None`: the errors are in `diagnostics`.
 pub(crate) fn open(
     path: &Path,
     loader: &Loader,
@@ -119,7 +121,7 @@ pub(crate) fn open(
     }
 }
 
-/// The file without entries: a list of none in place of each list.
+/// The file without entries: an empty list in place of each list.
 fn rest_of(mut input: Box<dyn BufRead>) -> Result<Vec<u8>, ReadError> {
     let (mut outline, mut rest, mut line) = (Outline::default(), Vec::new(), Vec::new());
     while next_line(&mut *input, &mut line)? {
@@ -138,7 +140,7 @@ fn rest_of(mut input: Box<dyn BufRead>) -> Result<Vec<u8>, ReadError> {
     Ok(rest)
 }
 
-/// Takes a line with its end; false behind the last one.
+/// Takes a line with its end; false after the last one.
 fn next_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> Result<bool, ReadError> {
     line.clear();
     let read = std::io::Read::take(input, DATA_BYTES_MAX + 1).read_until(b'\n', line);
@@ -149,24 +151,24 @@ fn next_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> Result<bool, ReadEr
     }
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     /// No part of an entry.
     Rest,
-    /// The first line of the first entry of a table, indented so.
+    /// The first line of the first entry of a table, with this indentation.
     First { indent: usize },
     /// The first line of another entry.
     Item,
-    /// A later line of an entry, or nothing.
+    /// A later line of an entry, or an empty line.
     More,
 }
 
-/// Where in the file a line is.
+/// The position of a line in the file's structure.
 #[derive(Debug, Default)]
 struct Outline {
     in_entries: bool,
-    /// The table whose name was the last line that says something, and its indentation.
+    /// The table whose name was the last line that is not empty, and its indentation.
     table: Option<(String, usize)>,
     /// The indentation of the list of its entries.
     list: Option<usize>,
@@ -199,7 +201,7 @@ impl Outline {
     }
 }
 
-/// The name in a line `name:` with nothing behind it.
+/// The name in a line `name:` with nothing after it.
 fn key_of(body: &[u8]) -> Option<&str> {
     let (name, rest) = std::str::from_utf8(body).ok()?.split_once(':')?;
     let rest = rest.trim_start();
@@ -223,7 +225,7 @@ impl Chunks {
         }
     }
 
-    /// The next part; what is wrong in it goes to `diagnostics`. Texts of parts in which nothing was found are let go.
+    /// The next part; its errors go to `diagnostics`. Texts of parts without diagnostics are freed.
     pub(crate) fn next(
         &mut self,
         files: &mut Files,
@@ -236,7 +238,7 @@ impl Chunks {
         self.ready.pop()
     }
 
-    /// Frees texts that no finding points into.
+    /// Frees texts that no diagnostic points into.
     fn forget(&mut self, files: &mut Files, diagnostics: &Diagnostics) {
         for file in self.texts.drain(..) {
             let points = |finding: &crate::diag::Diagnostic| {
@@ -249,7 +251,7 @@ impl Chunks {
         }
     }
 
-    /// Takes the parts that are under way, and lets the next ones be read.
+    /// Takes the parts in progress, and starts reading the next ones.
     fn read(&mut self, files: &mut Files, diagnostics: &mut Diagnostics) {
         if self.under_way.is_empty() {
             self.start(files);
@@ -263,7 +265,7 @@ impl Chunks {
             self.ready.insert(0, Chunk { table, entries });
         }
         if let Some(error) = self.failed.take() {
-            // A file that cannot be read on is as one that ends.
+            // A file with a read error counts as one that ends there.
             include::text(&self.name, error, None, files, diagnostics);
         } else {
             self.start(files);
@@ -296,7 +298,7 @@ impl Chunks {
         }
     }
 
-    /// The lines of some whole items of one table, behind as many empty lines as are before them.
+    /// The lines of some whole items of one table, after as many empty lines as there are lines before them.
     fn part(&mut self) -> Result<Option<(String, Vec<u8>)>, ReadError> {
         let (mut text, mut table, mut before) = (Vec::new(), None, 0);
         loop {

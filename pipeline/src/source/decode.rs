@@ -1,9 +1,8 @@
-//! Helpers that read a [`Node`] and report what is wrong with it, for every YAML file of Wireyard.
+//! Helpers that read a [`Node`] and report its errors, for every YAML file of Wireyard.
 //!
-//! A reader takes what it finds and goes on: a function that returns `None` has reported why. A
-//! node that was reported already ([`NodeKind::Invalid`]) is passed over in silence. For a map with
-//! known keys there is a [`MapShape`]; `Decoder::map` checks the keys against it, and the JSON Schema
-//! comes from the same table.
+//! A reader takes the valid parts and continues: a function that returns `None` has reported why. A node that was
+//! already reported ([`NodeKind::Invalid`]) is skipped silently. For a map with known keys there is a [`MapShape`];
+//! `Decoder::map` checks the keys against it, and the JSON Schema comes from the same table.
 //!
 //! ```
 //! use wireyard_pipeline::diag::{Diagnostics, Files};
@@ -44,10 +43,10 @@ pub fn from_text(
     yaml::parse(file, text, diagnostics)
 }
 
-/// Reads nodes; what is wrong goes to the diagnostics.
+/// Reads nodes; errors go to the diagnostics.
 pub struct Decoder<'d> {
     files: &'d Files,
-    /// Where findings go; a caller adds its own with the spans of what it read.
+    /// The diagnostics; a caller adds its own with the spans of the values that it read.
     pub diagnostics: &'d mut Diagnostics,
 }
 
@@ -67,7 +66,7 @@ impl<'n> Fields<'n> {
         self.found.iter().find(|(key, ..)| *key == name).map(|(.., node)| *node)
     }
 
-    /// Where a key is written.
+    /// The place of a key.
     pub fn place(&self, name: &str) -> Option<SourceSpan> {
         self.found.iter().find(|(key, ..)| *key == name).map(|(_, key, _)| key.span)
     }
@@ -127,7 +126,7 @@ impl<'d> Decoder<'d> {
         }
     }
 
-    /// The items of a list, or the one thing that stands alone.
+    /// The items of a list, or a single value as one item.
     pub fn one_or_more<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Node] {
         match &node.kind {
             NodeKind::List(items) => items,
@@ -154,7 +153,7 @@ impl<'d> Decoder<'d> {
         found
     }
 
-    /// Each item of a list, or the one thing that stands alone, by the same function.
+    /// Each item of a list, or a single value, read by the same function.
     pub fn each<T>(
         &mut self,
         node: &Node,
@@ -214,7 +213,7 @@ impl<'d> Decoder<'d> {
         None
     }
 
-    /// One of these words.
+    /// One of a list of words.
     pub fn choice(&mut self, node: &Node, choices: &[&str]) -> Option<Name> {
         let text = self.scalar(node, "a word")?.text;
         if choices.contains(&text) {
@@ -296,7 +295,7 @@ impl<'d> Decoder<'d> {
         None
     }
 
-    /// Reports a map that YAML made of an expression with `: `, as in `- x = c ? a : b`.
+    /// Reports a map that results from an expression with `: `, as in `- x = c ? a : b`.
     pub fn torn(&mut self, node: &Node) -> bool {
         let NodeKind::Map(map) = &node.kind else { return false };
         let [(key, value)] = map.pairs.as_slice() else { return false };
@@ -317,7 +316,7 @@ impl<'d> Decoder<'d> {
         true
     }
 
-    /// The part of a span that is on its first line: what a person wants to see of a long map.
+    /// The part of a span that is on its first line: the useful part of a long map.
     pub fn first_line(&self, span: SourceSpan) -> SourceSpan {
         let text = self.files.get(span.file).map(|file| file.text.as_str()).unwrap_or_default();
         let part = text.get(span.start as usize..span.end as usize).unwrap_or_default();

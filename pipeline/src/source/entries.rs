@@ -1,4 +1,4 @@
-//! An entries file to its syntax tree.
+//! From an entries file to its syntax tree.
 
 use super::decode::Decoder;
 use super::node::{Node, NodeKind};
@@ -86,7 +86,7 @@ pub(crate) static REPLICA: MapShape = MapShape {
         key("instance", Shape::Count, "`std.instance` of the copy; 0 when absent."),
     ],
 };
-/// What a cell of a counter has counted.
+/// The count of a cell of a counter.
 pub(crate) static COUNT: MapShape = MapShape {
     name: "count",
     what: "a count",
@@ -270,7 +270,7 @@ fn mirror(decoder: &mut Decoder<'_>, node: &Node) -> Option<MirrorDecl> {
         Some(ports) => decoder.each(ports, "a port", replica),
         None => match fields.get("port") {
             Some(port) => vec![ReplicaDecl { port: decoder.expression(port)?, instance }],
-            // Refused where all that it needs is looked at.
+            // Refused where its requirements are checked.
             None => Vec::new(),
         },
     };

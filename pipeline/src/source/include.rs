@@ -10,7 +10,7 @@ use crate::diag::{Diagnostic, Diagnostics, Files, Rejected, codes};
 use crate::ids::{FileId, Id};
 use crate::ir::{SourceFile, SourceSpan};
 
-/// What is read so far.
+/// The files read so far.
 pub(super) struct Reading<'l> {
     loader: &'l Loader,
     /// Folder of the program.
@@ -46,7 +46,7 @@ impl<'l> Reading<'l> {
         self.file(path.display().to_string(), bytes, None, None);
     }
 
-    /// Reads one file, then what it includes.
+    /// Reads one file, then those it includes.
     fn file(
         &mut self,
         name: String,
@@ -128,8 +128,8 @@ impl<'l> Reading<'l> {
     }
 }
 
-/// The bytes of a file as text without a byte order mark; what is wrong is reported, at the include
-/// that asked for the file, or in the file.
+/// The bytes of a file as text without a byte order mark; errors are reported at the include of the file, or in the
+/// file.
 pub(super) fn text(
     name: &str,
     bytes: Result<Vec<u8>, ReadError>,
@@ -159,7 +159,7 @@ fn without_mark(text: String) -> String {
     }
 }
 
-/// Points behind the last good character.
+/// Points to the end of the last valid character.
 fn not_utf8(
     name: &str,
     error: std::string::FromUtf8Error,

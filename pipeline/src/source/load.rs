@@ -1,4 +1,4 @@
-//! Where files come from: the disk, a map in memory for tests, libraries inside the binary.
+//! Sources of files: the disk, a map in memory for tests, libraries inside the binary.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -15,7 +15,7 @@ pub const CONFIG_BYTES_MAX: u64 = 8 << 20;
 /// Most bytes of an entries file.
 pub const DATA_BYTES_MAX: u64 = 64 << 20;
 
-/// The folder in whose place the files inside the binary are: `<embedded>/l2_switch/program.yaml`.
+/// The pseudo-folder of the files inside the binary: `<embedded>/l2_switch/program.yaml`.
 pub const EMBEDDED: &str = "<embedded>";
 
 /// Reads files and finds libraries.
@@ -33,18 +33,18 @@ pub struct Loader {
 /// Why a file was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// There is none.
+    /// It does not exist.
     #[error("there is no such file")]
     NotFound,
     /// It has more bytes than this.
     #[error("it is larger than {0} bytes")]
     TooLarge(u64),
-    /// What the system says.
+    /// The operating system's error.
     #[error("{0}")]
     Other(String),
 }
 
-/// A file that was found: its name for people, and its bytes.
+/// A file that was found: its name for messages, and its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) name: String,
@@ -73,7 +73,7 @@ impl Loader {
         Loader { defines, ..self }
     }
 
-    /// With folders that are searched, whatever the files are.
+    /// With folders that are searched for any files.
     pub fn with_folders(self, folders: Vec<PathBuf>) -> Self {
         Loader { folders, ..self }
     }
@@ -88,7 +88,7 @@ impl Loader {
         &self.folders
     }
 
-    /// The bytes of a file of at most so many.
+    /// The bytes of a file of at most `most` bytes.
     pub fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, ReadError> {
         let bytes = match (&self.memory, self.embedded_text(path)) {
             (_, Some(text)) => text.as_bytes().to_vec(),
@@ -98,7 +98,7 @@ impl Loader {
         if bytes.len() as u64 > most { Err(ReadError::TooLarge(most)) } else { Ok(bytes) }
     }
 
-    /// The bytes of a file one after the other, for one that may be larger than what is read at once.
+    /// A reader of a file, which may be larger than the limit for reading at once.
     pub(super) fn open(&self, path: &Path) -> Result<Box<dyn BufRead>, ReadError> {
         match (&self.memory, self.embedded_text(path)) {
             (_, Some(text)) => Ok(Box::new(text.as_bytes())),
@@ -110,7 +110,7 @@ impl Loader {
         }
     }
 
-    /// How many bytes a file has; `None` if there is none.
+    /// Size of a file in bytes; `None` if it does not exist.
     pub(super) fn size(&self, path: &Path) -> Option<u64> {
         match (&self.memory, self.embedded_text(path)) {
             (_, Some(text)) => Some(text.len() as u64),
@@ -205,7 +205,7 @@ fn read_from_disk(path: &Path, most: u64) -> Result<Vec<u8>, ReadError> {
 
 fn open_on_disk(path: &Path) -> Result<File, ReadError> {
     let file = open(path).map_err(other)?;
-    // Asked of what is open: the name may mean another file by now.
+    // Checked on the open file: the name may refer to another file by now.
     let kind = file.metadata().map_err(other)?.file_type();
     if let Some(why) = refused(kind) {
         return Err(ReadError::Other(why.into()));
@@ -220,13 +220,13 @@ fn other(error: std::io::Error) -> ReadError {
     }
 }
 
-/// Opens without waiting: the other end of a FIFO may never come.
+/// Opens without waiting: a FIFO may never get another end.
 fn open(path: &Path) -> std::io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
     OpenOptions::new().read(true).custom_flags(flags as i32).open(path)
 }
 
-/// Why something that is no regular file is not read.
+/// Why a file that is not regular is not read.
 fn refused(kind: std::fs::FileType) -> Option<&'static str> {
     if kind.is_file() {
         None
@@ -242,7 +242,7 @@ fn refused(kind: std::fs::FileType) -> Option<&'static str> {
     }
 }
 
-/// Reads a text file of at most so many bytes from the disk.
+/// Reads a text file of at most `most` bytes from the disk.
 ///
 /// # Errors
 /// [`ReadError`].

@@ -1,7 +1,7 @@
 //! A YAML document as a tree: maps in their order, every node with its bytes in the file.
 //!
-//! Scalars keep the text that was written; nothing is guessed from it, so `0x0800`, `010`, `yes` and
-//! `02:00:00:00:00:01` mean what the reader of that place says.
+//! Scalars keep their source text, without implicit types, so the reader of a place decides the meaning of `0x0800`,
+//! `010`, `yes` and `02:00:00:00:00:01`.
 
 use crate::ir::SourceSpan;
 use crate::syntax::Text;
@@ -11,7 +11,7 @@ use crate::syntax::Text;
 pub struct Node {
     /// The value.
     pub kind: NodeKind,
-    /// Its bytes; where the anchor stands, for what an alias repeats.
+    /// Its bytes; for a node repeated by an alias those at the anchor.
     pub span: SourceSpan,
     /// The alias that put the value here.
     pub alias: Option<SourceSpan>,
@@ -22,13 +22,13 @@ pub struct Node {
 pub enum NodeKind {
     /// Nothing written, `~` or `null`.
     Null,
-    /// A text, a number, a name: distinguished by who reads it.
+    /// A text, a number, a name: distinguished by the reader.
     Scalar(Scalar),
     /// A list.
     List(Vec<Node>),
     /// A map, in the order written, each key once.
     Map(Map),
-    /// Something that was reported already: readers pass over it in silence.
+    /// A node that was already reported: readers skip it silently.
     Invalid,
 }
 
@@ -37,7 +37,7 @@ pub enum NodeKind {
 pub struct Scalar {
     /// The text without quotes and escapes.
     pub text: String,
-    /// Offset in the file of the first byte of `text`, when the file holds the same bytes.
+    /// Offset in the file of the first byte of `text`, if the file has the same bytes.
     pub start: Option<u32>,
     /// Written without quotes.
     pub plain: bool,
@@ -81,7 +81,7 @@ impl Node {
         }
     }
 
-    /// What kind of value it is, for messages: `a list`.
+    /// The kind of value, for messages: `a list`.
     pub fn what(&self) -> &'static str {
         match &self.kind {
             NodeKind::Null => "nothing",

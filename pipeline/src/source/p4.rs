@@ -1,4 +1,5 @@
-//! Programs in P4-16, and in what p4c makes of them for bmv2: finds their files and hands them to [`crate::p4`] and [`crate::bmv2`].
+//! Programs in P4-16, and in p4c's JSON for bmv2: finds their files and passes them to [`crate::p4`] and
+//! [`crate::bmv2`].
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +67,7 @@ impl p4::Sources for Reader<'_> {
         let last = name.rsplit('/').next().unwrap_or(name);
         let is_ours = DECLARATIONS.iter().any(|(known, _)| *known == last);
         if !system && !is_ours && last != name {
-            // A path that leads out of a tree of folders which is not here.
+            // A path that leads out of a tree of folders that does not exist here.
             places.extend(beside.clone().map(|folder| folder.join(last)));
         }
         if self.files.len() >= FILES_MAX {
@@ -112,7 +113,7 @@ impl p4::Sources for Reader<'_> {
     }
 }
 
-/// Reads and checks a program, without lowering it: any architecture will do.
+/// Reads and checks a program, without lowering it: of any architecture.
 pub(super) fn check(
     path: &Path,
     loader: &Loader,

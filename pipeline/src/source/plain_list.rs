@@ -1,10 +1,10 @@
 //! A list of entries in the shapes that nearly every file has, read without the YAML library.
 //!
-//! A million entries are mostly `- { match: { key: value }, action: call(1) }`, or the same with a line for each key. What a full
-//! YAML reader does for these is most of the time that such a file takes. [`read`] takes lists of maps of plain and quoted scalars in
-//! printable ASCII, each value on one line, and makes the [`Node`] that [`yaml::parse`](super::yaml::parse) makes; to anything
-//! else it says `None`, and the caller asks the full reader. It reports nothing: what is wrong is not in these shapes. Tests hold both
-//! against each other on random and mutated texts.
+//! A million entries are mostly `- { match: { key: value }, action: call(1) }`, or the same with a line for each key.
+//! For these, a full YAML reader would take most of the time of reading such a file. [`read`] takes lists of maps of
+//! plain and quoted scalars in printable ASCII, each value on one line, and makes the same [`Node`] as
+//! [`yaml::parse`](super::yaml::parse); for anything else it returns `None`, and the caller uses the full reader. It
+//! reports nothing: a text with errors is not in these shapes. Tests compare both on random and mutated texts.
 
 use super::node::{Key, Map, Node, NodeKind, Scalar};
 use crate::ids::FileId;
@@ -12,12 +12,12 @@ use crate::ir::SourceSpan;
 
 /// Deepest nesting of maps here; an entry has two or three.
 const DEPTH_MAX: usize = 8;
-/// Most pairs of a map here, because keys that are written twice are found by looking at all of them.
+/// Most pairs of a map here, because duplicate keys are found by comparing with all of them.
 const PAIRS_MAX: usize = 16;
 /// Longest key here: YAML has a limit of its own, far above.
 const KEY_BYTES_MAX: usize = 200;
 
-/// The list that a text is, if it is written in common shapes alone.
+/// The list in a text, if it has only the common shapes.
 pub(super) fn read(file: FileId, text: &str) -> Option<Node> {
     if !text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
         return None;
@@ -70,7 +70,8 @@ impl Reader<'_> {
         self.at - start
     }
 
-    /// Goes over empty lines and comments, from the start of a line to what the next one says: its indentation. `None` at the end.
+    /// Skips empty lines and comments, from the start of a line to the content of the next one: returns its
+    /// indentation. `None` at the end.
     fn next_line(&mut self) -> Option<usize> {
         loop {
             let indent = self.spaces();
@@ -139,7 +140,7 @@ impl Reader<'_> {
             match self.next_line() {
                 Some(next) if next > indent => return None,
                 Some(next) if next == indent => {}
-                // The line belongs to what is around.
+                // The line belongs to the surrounding node.
                 _ => {
                     self.at = here;
                     break;
@@ -205,7 +206,7 @@ impl Reader<'_> {
         Some(Key { scalar, span })
     }
 
-    /// The start of a plain scalar, which begins with no sign that YAML could take for itself.
+    /// The start of a plain scalar, which does not begin with a character that is special in YAML.
     fn plain_start(&self) -> Option<usize> {
         self.peek().filter(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').map(|_| self.at)
     }
@@ -218,7 +219,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A quoted text that stands for itself.
+    /// A quoted text without escapes.
     fn quoted(&mut self, quote: u8, flow: bool) -> Option<Node> {
         let start = self.at;
         self.at += 1;
@@ -231,7 +232,7 @@ impl Reader<'_> {
         }
         let scalar = self.scalar(start + 1, self.at, false, flow);
         self.at += 1;
-        // What may follow is seen by the caller; a second quote is none of it.
+        // The caller checks what follows; a second quote is an error there.
         Some(self.node(NodeKind::Scalar(scalar), start, self.at))
     }
 
@@ -259,7 +260,7 @@ impl Reader<'_> {
         }
         let end = start + self.text[start..self.at].trim_ascii_end().len();
         self.at = end;
-        // A call that a comma tears apart is for the full reader, who says so.
+        // A call that a comma splits is for the full reader, which reports it.
         if flow && brackets != 0 || &self.text[start..end] == "null" {
             return None;
         }

@@ -20,7 +20,7 @@ use table::{ACTION, CONTROL, COUNTER, METER, REGISTER, TABLE};
 
 const STATEMENTS: Shape = Shape::OneOrMore(&Shape::Statement);
 const ON_PARSER_ERROR: &[&str] = &["ingress", "drop"];
-/// What only a program may have.
+/// Keys that only a program may have.
 const PROGRAM_ONLY: &[&str] =
     &["ingress", "egress", "deparser", "qos", "linux", "parser", "egress_parser", "ids"];
 
@@ -173,7 +173,7 @@ fn heading(decoder: &mut Decoder<'_>, fields: &Fields<'_>, library: Option<&str>
     Some(name)
 }
 
-/// Reads the map behind a key, if it is there.
+/// Reads the map of a key, if it is present.
 fn under<'d, T>(
     decoder: &mut Decoder<'d>,
     fields: &Fields<'_>,

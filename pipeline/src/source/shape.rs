@@ -1,14 +1,14 @@
-//! Shapes: which keys a map may have, and what stands behind each.
+//! Shapes: which keys a map may have, and the form of their values.
 //!
-//! One table per map serves the decoder (unknown and missing keys), the diagnostics (suggestions) and
-//! the JSON Schema, so that the three cannot differ.
+//! One table per map serves the decoder (unknown and missing keys), the diagnostics (suggestions) and the JSON Schema,
+//! so that the three cannot differ.
 
 /// A map with known keys.
 #[derive(Debug)]
 pub struct MapShape {
     /// Name of the definition in the JSON Schema: `table`.
     pub name: &'static str,
-    /// What it is, in a sentence: `a table`.
+    /// A description for messages: `a table`.
     pub what: &'static str,
     /// Its keys.
     pub keys: &'static [KeyShape],
@@ -19,15 +19,15 @@ pub struct MapShape {
 pub struct KeyShape {
     /// The key.
     pub name: &'static str,
-    /// It must be there.
+    /// It is required.
     pub required: bool,
-    /// What stands behind it.
+    /// The form of its value.
     pub shape: Shape,
-    /// One line for people and editors.
+    /// One line of documentation.
     pub doc: &'static str,
 }
 
-/// What may stand behind a key.
+/// Possible forms of a value.
 #[derive(Debug)]
 pub enum Shape {
     /// A name.
@@ -40,7 +40,7 @@ pub enum Shape {
     Real,
     /// `true` or `false`.
     Flag,
-    /// One of these words.
+    /// One of a list of words.
     Choice(&'static [&'static str]),
     /// An expression.
     Expression,
@@ -56,7 +56,7 @@ pub enum Shape {
     MapOf(&'static Shape),
     /// A map with known keys.
     Map(&'static MapShape),
-    /// Whatever another file has there.
+    /// Anything, for keys of other files.
     Any,
     /// One of several.
     Either(&'static [Shape]),
@@ -67,7 +67,7 @@ pub const fn key(name: &'static str, shape: Shape, doc: &'static str) -> KeyShap
     KeyShape { name, required: false, shape, doc }
 }
 
-/// A key that must be there.
+/// A required key.
 pub const fn needed(name: &'static str, shape: Shape, doc: &'static str) -> KeyShape {
     KeyShape { name, required: true, shape, doc }
 }

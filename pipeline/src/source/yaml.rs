@@ -1,8 +1,8 @@
-//! YAML text to [`Node`]: the only module that knows the YAML library.
+//! YAML text to [`Node`]: the only module that uses the YAML library.
 //!
-//! It takes the library's events and not its serde face, because events carry the exact bytes of
-//! every scalar, tag, anchor and alias. What YAML accepts but a person did not mean (an expression
-//! that begins with `!`, `&` or `*`, or holds `: ` or `,`) is reported here with the advice to quote.
+//! It uses the library's events and not its serde interface, because events carry the exact bytes of every scalar, tag,
+//! anchor and alias. Text that YAML accepts with an unintended meaning (an expression that begins with `!`, `&` or `*`,
+//! or holds `: ` or `,`) is reported here with the advice to quote.
 
 mod advice;
 
@@ -22,7 +22,7 @@ pub const NESTING_MAX: usize = 100;
 /// Most nodes that aliases may repeat in one file.
 pub const ALIAS_NODES_MAX: usize = 20_000;
 
-/// The tree of a file. Errors go to `diagnostics`; `None` when there is no tree at all.
+/// The tree of a file. Errors go to `diagnostics`; `None` if there is no tree.
 pub(super) fn parse(file: FileId, text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
     let options = granit_parser::options! {
         emit_anchor_events: true,
@@ -52,11 +52,11 @@ struct Open {
 
 enum Content {
     List(Vec<Node>),
-    /// The pairs, and a key that waits for its value; the key is `None` where it is none and was reported.
+    /// The pairs, and a key without its value yet; the key is `None` if it is invalid and was reported.
     Map(Vec<(Key, Node)>, Option<Option<Key>>),
 }
 
-/// The state of reading: what is open, what is finished.
+/// The state of reading: open and finished nodes.
 struct Reader<'a> {
     file: FileId,
     text: &'a str,
@@ -68,7 +68,7 @@ struct Reader<'a> {
     alias_nodes: usize,
 }
 
-/// Reading cannot go on; the reason was reported.
+/// Reading cannot continue; the reason was reported.
 struct Stop;
 
 impl<'a> Reader<'a> {
@@ -243,7 +243,7 @@ impl<'a> Reader<'a> {
         self.add(node, open.anchor)
     }
 
-    /// Where a node stands in this place of the file: the alias, when it came by one.
+    /// The place of a node in the file: that of the alias, if it came by one.
     fn written(&self, node: &Node) -> SourceSpan {
         node.alias.unwrap_or(node.span)
     }
@@ -293,7 +293,7 @@ impl<'a> Reader<'a> {
         Ok(Node { alias: Some(here), ..node.clone() })
     }
 
-    /// Puts a finished node into what is open, or makes it the root.
+    /// Adds a finished node to the innermost open one, or makes it the root.
     fn add(&mut self, node: Node, anchor: usize) -> Result<(), Stop> {
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
@@ -317,7 +317,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How many nodes there are, and how deep they are nested.
+/// The number of nodes, and their depth.
 fn extent(node: &Node) -> (usize, usize) {
     let below = |nodes: &mut dyn Iterator<Item = &Node>| {
         nodes.map(extent).fold((1, 1), |(count, depth), (c, d)| (count + c, depth.max(d + 1)))
@@ -329,7 +329,7 @@ fn extent(node: &Node) -> (usize, usize) {
     }
 }
 
-/// A node in the place of a key; `None` where it is none, which is reported: what belongs to it is passed over.
+/// The key of a node; `None` for an invalid key, which is reported: its value is skipped.
 fn key_of(node: Node, text: &str, diagnostics: &mut Diagnostics) -> Option<Key> {
     let span = node.alias.unwrap_or(node.span);
     match node.kind {

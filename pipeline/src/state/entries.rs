@@ -1,4 +1,4 @@
-//! What fills a program at the start, checked: the form that [`crate::entries`] gives an entries file.
+//! The initial contents of a program's state, checked: the form into which [`crate::entries`] resolves an entries file.
 
 use super::{Kept, State, ValueSetError};
 use crate::ids::*;
@@ -9,7 +9,7 @@ use wireyard_tables::meter::{MeterConfig, MeterError};
 use wireyard_tables::time::Time;
 use wireyard_tables::{BatchError, TableView, Update};
 
-/// Table changes that are made at once: what undoing and repeating them takes is small beside the tables.
+/// Table changes that are applied at once: the memory to undo and repeat them is small beside the tables.
 const BATCH: usize = 1 << 16;
 
 /// A copy of a multicast packet.
@@ -24,9 +24,9 @@ pub struct Replica {
 /// A multicast group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastGroup {
-    /// The copies; `None` is one to every port that the device has.
+    /// The copies; `None` is one to every port of the device.
     pub replicas: Option<Vec<Replica>>,
-    /// No copy to the port that the packet came in by.
+    /// No copy to the packet's ingress port.
     pub prune_ingress: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct MirrorSession {
     pub replicas: Vec<Replica>,
     /// `std.traffic_class` of the copy, when written.
     pub traffic_class: Option<u8>,
-    /// Bytes that are left of it; 0 is all.
+    /// Its length is cut to this many bytes; 0 is uncut.
     pub truncate_bytes: u32,
 }
 
@@ -55,9 +55,9 @@ pub struct Setting {
 /// A checked entries file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resolved {
-    /// Members, groups, entries and defaults, in an order in which each finds what it names.
+    /// Members, groups, entries and defaults, in an order in which each refers only to earlier ones.
     pub updates: Vec<Update>,
-    /// What entries have counted, by their place in `updates`.
+    /// Counts of entries, by their index in `updates`.
     pub entry_counts: Vec<(usize, Count)>,
     /// Members of value sets, instead of those of the program.
     pub value_sets: Vec<(ValueSetId, Vec<SetMember>)>,
@@ -65,17 +65,17 @@ pub struct Resolved {
     pub registers: Vec<(RegisterId, u32, u32, u64)>,
     /// Meter, index and rates.
     pub meters: Vec<(MeterId, u32, MeterConfig)>,
-    /// Counter, index and what it has counted.
+    /// Counter, index and its count.
     pub counters: Vec<(CounterId, u32, Count)>,
     /// Multicast groups by number, which is not 0.
     pub groups: Vec<(u16, MulticastGroup)>,
     /// Mirror sessions by number.
     pub sessions: Vec<(u16, MirrorSession)>,
-    /// Settings of ports and queues, which a state has no part in.
+    /// Settings of ports and queues, which a state does not use.
     pub settings: Vec<Setting>,
 }
 
-/// What a state does not take.
+/// The refusal of a state.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ApplyError {
@@ -105,20 +105,20 @@ pub enum ApplyError {
 }
 
 impl Resolved {
-    /// Fills tables, value sets, registers, meters and counters of a state that forwards nothing yet. When it is refused, a part may
-    /// have been done.
+    /// Fills tables, value sets, registers, meters and counters of a state that forwards nothing yet. When it is
+    /// refused, a part may have been applied.
     ///
     /// # Errors
-    /// What the state refuses.
+    /// The refusal of the state.
     pub fn apply(&self, state: &State) -> Result<(), ApplyError> {
         self.apply_but(state, &Kept::default(), Time::ZERO)
     }
 
-    /// The same for the state of a program that is prepared to replace another, at this time, which is when entries begin to be idle: what is
-    /// kept of that one's state stays as it is.
+    /// The same for the state of a program that is prepared to replace another, at this time, from which entries are
+    /// idle: objects that are kept from that one's state stay unchanged.
     ///
     /// # Errors
-    /// What the state refuses.
+    /// The refusal of the state.
     pub fn apply_but(&self, state: &State, kept: &Kept, now: Time) -> Result<(), ApplyError> {
         for (n, updates) in self.updates.chunks(BATCH).enumerate() {
             state.tables().fill(updates, now).map_err(|mut error| {
@@ -184,7 +184,7 @@ impl Resolved {
             .chain(counters.map(|counter| counter.name.as_str()))
     }
 
-    /// Tables that are kept take the place of those that are filled here, with what they have counted.
+    /// Kept tables, with their counts, replace those that are filled here.
     fn apply_entry_counts(&self, state: &State) {
         let snapshot = state.tables().snapshot();
         for (at, count) in &self.entry_counts {

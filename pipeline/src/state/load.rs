@@ -26,7 +26,7 @@ pub enum LoadError {
     /// The declared entries of a table with a selector are wrong.
     #[error("{0}")]
     Entries(BatchError),
-    /// A default action or entry of a table names an action that the table does not list.
+    /// A default action or entry of a table has an action that the table does not list.
     #[error("table '{table}' uses action '{action}' but does not list it")]
     Action {
         /// The table.
@@ -39,7 +39,7 @@ pub enum LoadError {
     ValueSet {
         /// The set.
         name: String,
-        /// What is wrong.
+        /// The error.
         error: ValueSetError,
     },
 }
@@ -55,7 +55,7 @@ pub fn action_words(action: &Action, args: &[u128], words: &mut Vec<u64>) {
     }
 }
 
-/// How many words that are.
+/// Number of those words.
 pub(crate) fn action_data_words(action: &Action) -> usize {
     action.params.iter().map(|param| if param.bits > 64 { 2 } else { 1 }).sum()
 }
@@ -73,9 +73,9 @@ pub fn action_args<'a>(
     })
 }
 
-/// Actions of a table are numbered by their place in its list, so that a table keeps its entries over
-/// a program swap that only renumbers actions. The name has the parameter widths in it, because
-/// entries may move only if they are the same.
+/// Actions of a table are numbered by their index in its list, so that a table keeps its entries over a program swap
+/// that only renumbers actions. The name includes the parameter widths, because entries may move only if these are
+/// equal.
 fn action_specs(program: &Program, table: &ir::Table) -> Vec<ActionSpec> {
     let spec = |(place, id): (usize, &ActionId)| {
         let action = &program.actions[*id];
@@ -140,7 +140,7 @@ pub(super) fn table_spec(
     Ok(spec)
 }
 
-/// Most members of a group, counted by their weights: fewer where a profile has many groups, so that there is room for all of them.
+/// Most members of a group, counted by their weights: fewer if a profile has many groups, so that all of them fit.
 pub fn group_size_max(selector: &ir::Selector) -> u32 {
     GROUP_SIZE_MAX.min(MAX_CAPACITY / selector.max_groups.max(1))
 }
@@ -160,7 +160,7 @@ pub(super) fn profile_spec(
     })
 }
 
-/// Declared entries of a table with a selector: each gets a member of its own, numbered like it.
+/// Declared entries of a table with a selector: each gets a member of its own, with the entry's number.
 fn selector_entries(
     program: &Program,
     id: TableId,

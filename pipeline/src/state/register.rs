@@ -28,7 +28,7 @@ impl RegisterArray {
         self.declared.cells.len()
     }
 
-    /// The words, for code that reads and writes them by itself.
+    /// The words, for generated code that reads and writes them without a call.
     pub fn words(&self) -> &[AtomicU64] {
         &self.words
     }
@@ -57,8 +57,8 @@ impl RegisterArray {
     }
 }
 
-/// Locks of register entries, striped. They are held for a few dozen instructions by a worker that
-/// never sleeps, so the others spin.
+/// Locks of register entries, striped. They are held for a few dozen instructions by a worker that does not sleep
+/// meanwhile, so the others spin.
 #[derive(Debug)]
 pub(super) struct Locks {
     /// With one worker nothing is locked.
@@ -73,7 +73,7 @@ impl Locks {
         Locks { several_workers, stripes: [const { AtomicBool::new(false) }; STRIPES] }
     }
 
-    /// The place of the array distinguishes registers: programs that follow each other may number them differently.
+    /// The address of the array distinguishes registers: successive programs may number them differently.
     pub(super) fn lock(&self, array: &RegisterArray, index: u64) -> Option<u32> {
         if !self.several_workers {
             return None;
@@ -82,7 +82,7 @@ impl Locks {
         let stripe = (index as usize).wrapping_add(place) % STRIPES;
         let mut spins = 0u32;
         while self.stripes[stripe].swap(true, Ordering::Acquire) {
-            // A holder that lost its core would otherwise be waited for at full speed.
+            // A holder that was preempted would otherwise be spun on at full speed.
             spins += 1;
             if spins.is_multiple_of(1024) {
                 std::thread::yield_now()

@@ -1,17 +1,17 @@
-//! How much memory the state of a program takes: summed from its declarations, before there is any.
+//! The memory that a program's state takes, computed from its declarations alone.
 
 use super::load;
 use crate::ids::*;
 use crate::ir::Program;
 use wireyard_tables::size::{counter_bytes, meter_bytes, profile_bytes, table_bytes};
 
-/// Most bytes of a program's state, unless somebody asks for more.
+/// Default limit of the bytes of a program's state.
 pub const STATE_BYTES_MAX: u64 = 1 << 30;
 
-/// A declaration that keeps something between packets.
+/// A declaration with state between packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeper {
-    /// A table, with all the entries it has room for, in both copies.
+    /// A table, with all its entries, in both copies.
     Table(TableId),
     /// A register array.
     Register(RegisterId),
@@ -24,15 +24,15 @@ pub enum Keeper {
 /// One declaration and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Which.
+    /// The declaration.
     pub keeper: Keeper,
-    /// What it is, with its name: ``register `r` ``.
+    /// Its kind and name: ``register `r` ``.
     pub name: String,
     /// Bytes.
     pub bytes: u64,
 }
 
-/// The parts of a program's state for so many workers, the largest first.
+/// The parts of a program's state for `workers` workers, the largest first.
 pub fn parts(program: &Program, workers: usize) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut add = |keeper, what: &str, name: &str, bytes| {
@@ -80,7 +80,7 @@ pub fn largest(parts: &[Part]) -> String {
     words.join(", ")
 }
 
-/// Bytes for people: `512 B`, `13.4 MiB`.
+/// A size with its unit: `512 B`, `13.4 MiB`.
 pub fn amount(bytes: u64) -> String {
     const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match UNITS.iter().find(|(_, shift)| bytes >> shift > 0) {

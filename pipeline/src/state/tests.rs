@@ -57,7 +57,7 @@ fn a_value_set_changes_as_a_whole_or_not_at_all() {
     assert!(state.value_set_contains(set, 255) && !state.value_set_contains(set, 9));
 }
 
-/// Whether a match takes a value, by the words of the language.
+/// Whether a match matches a value, as the language defines it.
 fn takes(one: &Match, value: u128, bits: u32) -> bool {
     match *one {
         Match::Exact(wanted) | Match::Optional(Some(wanted)) => value == wanted,
@@ -113,7 +113,7 @@ fn members_match_by_mask_prefix_and_range_in_every_key() {
                 assert_eq!(found, wanted, "{keys:?} {members:?} {a} {b}");
             }
         }
-        // What is read is what was written, and writes the same again.
+        // The members that are read equal those written, and can be written again.
         let read = state.value_set(ValueSetId(0)).unwrap();
         state.set_value_set(ValueSetId(0), &read).unwrap();
         assert_eq!(state.value_set(ValueSetId(0)).unwrap(), read);
@@ -150,7 +150,7 @@ fn members_that_their_keys_do_not_take_are_refused() {
     let found = Match::Ternary { value: 1, mask: 1 };
     let wrong = FieldError::WrongKind { kind: MatchKind::Range, found };
     assert_eq!(refused(&[found, Match::Any, Match::Any]), of_key("a", wrong));
-    // 30 prefixes in each key: 900 are good, 27,000 are not.
+    // 30 prefixes in each key: 900 are accepted, 27,000 are refused.
     let worst = Match::Range { lo: 1, hi: 0xfffe };
     assert_eq!(refused(&[worst, worst, worst]), ValueSetError::TooManyMasks);
     state.set_value_set(set, &[vec![worst, worst, Match::Any]]).unwrap();
@@ -218,7 +218,7 @@ fn locked_updates_of_two_workers_all_count() {
 #[test]
 fn a_register_that_is_kept_has_one_lock_in_both_programs() {
     let old = state(&program(|_| {}), 2);
-    // The new program has another register in front.
+    // The new program has another register before it.
     let next = program(|p| {
         let first = ir::Register { name: "first".into(), ..p.registers[RegisterId(0)].clone() };
         p.registers = [first, p.registers[RegisterId(0)].clone()].into_iter().collect();
@@ -247,7 +247,7 @@ fn a_state_that_is_prepared_and_dropped_changes_nothing() {
     drop(prepared);
     old.set_value_set(ValueSetId(0), &exact(&[7])).unwrap();
     let (prepared, _) = old.prepare(&program(|_| {}), StateOptions::default()).unwrap();
-    // It is the same set from now on, whoever changes it.
+    // It is one set from now on, written through either state.
     old.set_value_set(ValueSetId(0), &exact(&[5])).unwrap();
     assert_eq!(prepared.value_set(ValueSetId(0)), Some(exact(&[5])));
 }

@@ -1,8 +1,8 @@
-//! The value sets of a state: members as they were written, and what engines look for.
+//! The value sets of a state: members as written, and their form for engines.
 //!
-//! An engine has one number, the keys in a row, the first on the left. A member without a mask is found by searching the
-//! sorted values; what else there is are pairs of a value and a mask, which are tried one after the other. Ranges become prefixes.
-//! There is no first match: a set says yes or no.
+//! An engine looks up one number, the keys concatenated, the first on the left. A member without a mask is found by
+//! searching the sorted values; all others are pairs of a value and a mask, which are tried one after the other. Ranges
+//! become prefixes. There is no first match: the result is yes or no.
 
 use crate::ir::layout::ones;
 use crate::ir::{MatchField, SetMember, ValueSet};
@@ -28,7 +28,7 @@ pub enum ValueSetError {
         /// Most members.
         size: u32,
     },
-    /// A member that has more or fewer matches than the set has keys.
+    /// A member with more or fewer matches than the set has keys.
     #[error("a member has a match for each of the {keys} keys of the value set, not {found}")]
     Keys {
         /// Matches of the member.
@@ -36,12 +36,12 @@ pub enum ValueSetError {
         /// Keys of the set.
         keys: usize,
     },
-    /// A match that its key does not take.
+    /// A match that its key does not allow.
     #[error("{}{error}", if .key.is_empty() { "a member: ".into() } else { format!("key {}: ", .key) })]
     Field {
         /// The name of the key.
         key: String,
-        /// What is wrong.
+        /// The error.
         error: Box<FieldError>,
     },
     /// Ranges that become too many prefixes.
@@ -52,7 +52,7 @@ pub enum ValueSetError {
     TooManyMasks,
 }
 
-/// The members of a set. Others replace them as a whole.
+/// The members of a set, replaced only as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     written: Vec<SetMember>,
@@ -79,7 +79,7 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// A set with the members that the program gives it.
+    /// A set with its members in the program.
     pub(super) fn new(declared: &ValueSet) -> Result<Set, ValueSetError> {
         let keys = declared.keys.iter().map(MatchField::spec).collect();
         let set = Set { keys, size: declared.size, members: ArcSwap::default() };
@@ -92,7 +92,7 @@ impl Set {
         self.members.load().written.clone()
     }
 
-    /// What these members are for engines.
+    /// The form of these members for engines.
     pub(super) fn members(&self, members: &[SetMember]) -> Result<Members, ValueSetError> {
         let (mut values, mut masked) = (Vec::new(), Vec::new());
         let all = ones(self.keys.iter().map(|key| key.bits).sum());
@@ -121,7 +121,7 @@ impl Set {
         Ok(Members { written, values: values.into(), masked: masked.into() })
     }
 
-    /// A member in its one form, and the values and masks that it is.
+    /// A member in canonical form, with its values and masks.
     fn member(&self, member: &[Match]) -> Result<(SetMember, Vec<(u128, u128)>), ValueSetError> {
         if member.len() != self.keys.len() {
             let (found, keys) = (member.len(), self.keys.len());
@@ -151,7 +151,7 @@ impl Set {
     }
 }
 
-/// A range as prefixes: each the largest that begins where the one before has ended.
+/// A range as prefixes: each the largest that begins at the end of the one before.
 fn prefixes(mut low: u128, high: u128, bits: u32) -> Vec<(u128, u128)> {
     let mut found = Vec::new();
     while low <= high {

@@ -13,21 +13,21 @@ use wireyard_tables::{ActionCall, Learned, Reader};
 /// The purpose of the stream behind `random(..)`.
 const RANDOM: u64 = 0;
 
-/// One worker's part: its view of the tables, its lane, its random numbers, its scratch space, and what
-/// the packet under way wants to learn.
+/// One worker's part: its view of the tables, its lane, its random numbers, its scratch space, and the entries that the
+/// current packet learns.
 #[derive(Debug)]
 pub struct Worker {
     /// The view of the tables; an engine pins it.
     pub reader: Reader,
     /// Everything else, apart so that it can change while a version of the tables is borrowed.
     pub scratch: PassScratch,
-    /// What an engine keeps for this worker.
+    /// An engine's own data for this worker.
     pub(crate) engine: EngineMemory,
     /// Whose part it is.
     pub(crate) state: u64,
 }
 
-/// What a pass works with.
+/// The working data of a pass.
 #[derive(Debug)]
 pub struct PassScratch {
     pub(crate) lane: usize,
@@ -39,8 +39,8 @@ pub struct PassScratch {
     pending: usize,
 }
 
-/// An entry that waits for the end of the pass. Kept and used again: nothing is allocated once as many
-/// learns as one packet makes have been seen.
+/// An entry to learn at the end of the pass. Reused: there is no allocation once a packet has learned as many entries
+/// before.
 #[derive(Debug, Default)]
 struct Learn {
     table: TableId,
@@ -49,14 +49,14 @@ struct Learn {
     idle_timeout: Option<Span>,
 }
 
-/// What an engine keeps for a worker from burst to burst. Only the engine knows what it is.
+/// An engine's data for a worker from burst to burst. Its type is the engine's.
 #[derive(Debug, Default)]
 pub(crate) struct EngineMemory {
     kept: Option<(TypeId, Box<dyn Any + Send>)>,
 }
 
 impl EngineMemory {
-    /// What an engine of this type keeps; what another one has left goes.
+    /// The data of an engine of this type; data of another type is dropped.
     #[inline]
     pub(crate) fn get<T: Default + Send + 'static>(&mut self) -> &mut T {
         let fits = matches!(&self.kept, Some((kept, _)) if *kept == TypeId::of::<T>());
@@ -87,7 +87,7 @@ impl Worker {
         }
     }
 
-    /// Does what [`PassScratch::learn`] noted, after the packet. The next pin of the reader sees it.
+    /// Learns the entries recorded by [`PassScratch::learn`], after the packet. The next pin of the reader sees it.
     pub fn apply_learns(&mut self, state: &State, now: Time) {
         let pending = std::mem::take(&mut self.scratch.pending);
         for learn in self.scratch.learns.iter().take(pending) {
@@ -104,7 +104,7 @@ impl Worker {
         }
     }
 
-    /// Releases the tables; to be called before the worker sleeps, or control waits for it.
+    /// Releases the tables; to be called before the worker sleeps, otherwise control-plane writes wait for it.
     pub fn release(&mut self) {
         self.reader.release();
     }
@@ -121,12 +121,12 @@ impl PassScratch {
         self.random.in_range(low, high)
     }
 
-    /// True when the packet under way wants to learn.
+    /// True when the current packet has entries to learn.
     pub fn wants_to_learn(&self) -> bool {
         self.pending > 0
     }
 
-    /// Notes an entry to insert or refresh once the packet is done.
+    /// Records an entry to insert or refresh once the packet is done.
     pub fn learn(
         &mut self,
         program: &Program,

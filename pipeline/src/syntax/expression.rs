@@ -32,7 +32,7 @@ const BINARY: &[(&str, u8, AstBin)] = &[
 /// Comparisons: the one level that does not chain.
 const COMPARISON: u8 = 3;
 
-/// The tokens of one text and how far they are read.
+/// The tokens of one text and the position of the reader.
 pub(super) struct Parser<'t> {
     text: Text<'t>,
     tokens: Vec<Token<'t>>,
@@ -45,7 +45,7 @@ impl<'t> Parser<'t> {
         Ok(Parser { text, tokens: tokens(text)?, at: 0, depth: 0 })
     }
 
-    /// The next token; [`Kind::End`] for ever behind the last one.
+    /// The next token; [`Kind::End`] always after the last one.
     pub(super) fn peek(&self) -> Token<'t> {
         self.look(0)
     }
@@ -63,7 +63,7 @@ impl<'t> Parser<'t> {
         token
     }
 
-    /// Takes the next token if it is this sign.
+    /// Takes the next token if it is this symbol.
     pub(super) fn eat(&mut self, sign: &str) -> bool {
         let found = matches!(self.peek().kind, Kind::Sign(found) if found == sign);
         self.at += usize::from(found);
@@ -95,7 +95,7 @@ impl<'t> Parser<'t> {
         SyntaxError { code, span, message: message.into(), help: None }
     }
 
-    /// `expected WHAT, found SO`, with what came before when nothing follows.
+    /// `expected WHAT, found TOKEN`, with the token before when nothing follows.
     pub(super) fn expected(&self, what: &str) -> SyntaxError {
         let found = match self.peek().kind {
             Kind::End => None,
@@ -116,7 +116,7 @@ impl<'t> Parser<'t> {
         self.text.text.get(token.start..token.end).unwrap_or_default()
     }
 
-    /// The text of a span; of one that is not exact, the whole.
+    /// The text of a span; of an inexact one, the whole.
     pub(super) fn source_of(&self, span: SourceSpan) -> &'t str {
         let Some(start) = self.text.start else { return self.text.text };
         let at = |offset: u32| offset.saturating_sub(start) as usize;
@@ -326,7 +326,7 @@ impl<'t> Parser<'t> {
         Ok(Sp::new(Ast::Named(name, Box::new(value)), span))
     }
 
-    /// `a.b[i].c`; stops before a slice, which belongs to the value.
+    /// `a.b[i].c`; stops before a slice, which is part of the expression.
     pub(super) fn path(&mut self) -> Parsed<Sp<Path>> {
         let start = self.peek().start;
         let mut parts = vec![PathPart::Name(self.word("a name")?)];

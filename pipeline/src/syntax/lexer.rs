@@ -1,4 +1,4 @@
-//! Words, numbers, addresses and signs, with nom.
+//! Words, numbers, addresses and symbols, with nom.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ use nom::{IResult, Parser as _};
 use super::{SyntaxError, TOKENS_MAX, Text, shown};
 use crate::diag::{Code, codes};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind<'a> {
     /// A name or a word of the language.
@@ -34,7 +34,7 @@ pub(super) struct Token<'a> {
     pub(super) end: usize,
 }
 
-/// Signs, longer ones before their beginnings.
+/// Symbols, longer ones before their prefixes.
 const SIGNS: &[&str] = &[
     "&&&", "|+|", "|-|", "==", "!=", "<=", ">=", "<<", ">>", "&&", "||", "++", "..", "+", "-", "*",
     "/", "%", "!", "~", "<", ">", "&", "|", "^", "?", ":", "(", ")", "[", "]", ",", "=", ".", "@",
@@ -76,7 +76,7 @@ impl Failure<'_> {
 
 impl<'a> ParseError<&'a str> for Failure<'a> {
     fn from_error_kind(rest: &'a str, _: ErrorKind) -> Self {
-        // Nearly always the next alternative is tried: words are for the last one, see `Failure::explained`.
+        // Nearly always the next alternative succeeds: only the last one gets a message, see `Failure::explained`.
         Failure { rest, code: codes::SYNTAX, message: String::new(), help: None, len: 0 }
     }
 
@@ -124,7 +124,7 @@ pub(super) fn tokens<'a>(text: Text<'a>) -> Result<Vec<Token<'a>>, SyntaxError> 
                     help: failure.help.map(Into::into),
                 });
             }
-            // The parsers are the complete ones, which never ask for more.
+            // These are nom's complete parsers, which never return `Incomplete`.
             Err(nom::Err::Incomplete(_)) => rest = "",
         }
     }
@@ -220,7 +220,7 @@ fn address_with_colons(input: &str) -> Lexed<'_, Kind<'_>> {
     }
 }
 
-/// The part before `..`, which is the sign of a range.
+/// The part before `..`, which is the operator of a range.
 fn up_to_range(run: &str) -> &str {
     let range = run.as_bytes().windows(2).position(|two| two == b"..");
     let run = &run[..range.unwrap_or(run.len())];

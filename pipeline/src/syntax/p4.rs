@@ -1,11 +1,11 @@
-//! What P4 writes and this language writes otherwise: the way out for a person who comes from there.
+//! Help for authors with P4 habits: the spelling of this language for P4 syntax and names.
 //!
-//! It is asked only where a text cannot be read, or a name means nothing, so it decides nothing.
+//! It is used only for a text that cannot be parsed, or for an undeclared name, so it has no effect on valid programs.
 
 use super::Text;
 use super::lexer::{Kind, Token, tokens};
 
-/// The spelling of this language for what a text that cannot be read says in P4.
+/// Help with the spelling of this language, for a text that cannot be parsed and is P4.
 pub(super) fn help(text: Text<'_>) -> Option<String> {
     let tokens = tokens(text).ok()?;
     (0..tokens.len()).find_map(|at| method(&tokens, at).or_else(|| phrase(&tokens, at)))
@@ -47,7 +47,7 @@ fn method(tokens: &[Token<'_>], at: usize) -> Option<String> {
     })
 }
 
-/// Words that P4 puts where this language has YAML.
+/// Words of P4 for which this language has YAML keys.
 fn phrase(tokens: &[Token<'_>], at: usize) -> Option<String> {
     let kind = |at: usize| tokens.get(at).map_or(Kind::End, |token| token.kind);
     match (kind(at), kind(at + 1), kind(at + 2)) {
@@ -76,7 +76,7 @@ fn phrase(tokens: &[Token<'_>], at: usize) -> Option<String> {
     }
 }
 
-/// The spelling of this language for a name that means something in P4; `behind` is the first name behind a dot.
+/// The spelling of this language for a name that is defined in P4; `behind` is the first name after a dot.
 pub(crate) fn name(first: &str, behind: Option<&str>) -> Option<String> {
     let std = |field: &str| Some(format!("intrinsic metadata is `std.{field}`"));
     match (first, behind) {

@@ -68,8 +68,7 @@ fn value(parser: &mut Parser<'_>) -> Parsed<Sp<PatternDecl>> {
     Ok(Sp::new(PatternDecl::Value(first), start))
 }
 
-/// Refuses `5000-5999`: a number minus a number is a range that is written as people write it. In parentheses it
-/// is what it is.
+/// Refuses `5000-5999`: a number minus a number is nearly always meant as a range. In parentheses it is a difference.
 pub(crate) fn not_a_difference<'t>(
     value: &AstExpr,
     source: impl Fn(SourceSpan) -> &'t str,

@@ -5,7 +5,7 @@ use super::lexer::Kind;
 use super::{Parsed, SyntaxError, Text};
 use crate::ast::{Name, StmtKind};
 
-/// One statement and nothing behind it.
+/// One statement and nothing after it.
 pub(super) fn parse(text: Text<'_>) -> Parsed<StmtKind> {
     let mut parser = Parser::new(text)?;
     let next = parser.look(1).kind;
@@ -58,7 +58,7 @@ fn call_or_assignment(parser: &mut Parser<'_>) -> Parsed<StmtKind> {
     Ok(StmtKind::Assign(target, slice, parser.expression()?))
 }
 
-/// What stands where `=` should, with advice for what other languages write there.
+/// The error for a token in place of `=`, with advice for the operators of other languages.
 fn not_an_assignment(parser: &Parser<'_>) -> SyntaxError {
     let help = match (parser.peek().kind, parser.look(1).kind) {
         (Kind::Sign("=="), _) => Some("`=` assigns; `==` compares, in an expression".to_owned()),

@@ -1,4 +1,4 @@
-//! Events in the words of the program: one sentence and named values for each.
+//! Events as text: one sentence and named values for each, with the program's names.
 
 use super::Event;
 use crate::exec::{PacketPath, Verdict};
@@ -9,17 +9,17 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// An event in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What kind of event, one word.
+    /// The kind of event, one word.
     pub kind: &'static str,
     /// The sentence.
     pub text: String,
     /// Named values that belong to it.
     pub values: Vec<(String, String)>,
-    /// How deep it is inside the pass: 0 for start and verdict.
+    /// Its depth inside the pass: 0 for start and verdict.
     pub depth: usize,
 }
 
-/// A value as people want to read it.
+/// A value in its display form.
 pub fn value(display: Display, bits: u32, value: u128) -> String {
     match (display, bits) {
         (Display::Decimal, _) => value.to_string(),
@@ -264,7 +264,7 @@ fn effect_step(program: &Program, event: &Event) -> Option<Step> {
     })
 }
 
-/// What is said of an index that is outside.
+/// `text` for an index that is out of range, otherwise empty.
 fn outside(index: u128, size: u32, text: &'static str) -> &'static str {
     if index < size.into() { "" } else { text }
 }

@@ -1,4 +1,4 @@
-//! The command line: what can be asked, with an example for each command.
+//! The command line: all commands, with an example for each.
 
 #[cfg(feature = "lab")]
 mod lab;
@@ -278,8 +278,8 @@ fn define(text: &str) -> Result<(String, String), String> {
 /// The program under work.
 #[derive(Debug, Args)]
 pub struct ProgramArgs {
-    /// A folder with program.yaml (and entries.yaml, switch.yaml), a program file, or the name of a program that is inside
-    /// wireyard (l2_switch, ipv4_router, rocev2_lossless, ..).
+    /// A folder with program.yaml (and entries.yaml, switch.yaml), a program file, or the name of a program that is
+    /// inside wireyard (l2_switch, ipv4_router, rocev2_lossless, ..).
     pub program: PathBuf,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
@@ -295,12 +295,12 @@ pub struct ProgramArgs {
 /// How packets are run.
 #[derive(Debug, Args)]
 pub struct EngineArgs {
-    /// The engine. `auto` is machine code, the interpreter while it is made and where there can be none; the counters of
-    /// `run` say which runs.
+    /// The engine. `auto` is machine code, the interpreter while it is made and where there can be none; the counters
+    /// of `run` say which runs.
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub engine: EngineChoice,
-    /// Optimisation level: 0 none, 1 cheap passes and machine code in place, 2 all passes and optimised code [default: 2; of a
-    /// trace: 0].
+    /// Optimisation level: 0 none, 1 cheap passes and machine code in place, 2 all passes and optimised code [default:
+    /// 2; of a trace: 0].
     #[arg(long, value_name = "0..2", value_parser = clap::value_parser!(u8).range(0..=2))]
     pub opt_level: Option<u8>,
 }
@@ -370,7 +370,8 @@ pub struct DoctorArgs {
 /// `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Write wireyard.1 and a page for each command into this folder; without it, the first page goes to standard output.
+    /// Write wireyard.1 and a page for each command into this folder; without it, the first page goes to standard
+    /// output.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }

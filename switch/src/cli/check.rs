@@ -1,4 +1,4 @@
-//! `check`: everything that is wrong with a program, or with a configuration alone.
+//! `check`: all errors of a program, or of a configuration alone.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) fn run(args: &CheckArgs) -> Status {
     let checked = match (&args.program, &args.config) {
         (Some(program), _) => check_program(program, args),
         (None, Some(config)) => check_config(config),
-        // The command line asks for one of them.
+        // The command line requires one of them.
         (None, None) => return Status::Wrong,
     };
     match checked {
@@ -34,26 +34,26 @@ pub(super) fn run(args: &CheckArgs) -> Status {
             if !args.json {
                 super::complain(&diagnostics.summary());
             }
-            // What was not read was not checked.
+            // A file that was not read was not checked.
             let unread = diagnostics.iter().any(|found| found.code == codes::FILE_NOT_READ);
             if unread { Status::Wrong } else { Status::Failed }
         }
     }
 }
 
-/// What was found where nothing is wrong in the files.
+/// The results of a check without errors.
 struct Checked {
-    /// One line about what was read.
+    /// One line about the files that were read.
     summary: String,
     warnings: Diagnostics,
     files: Files,
-    /// What the queues of the configuration come to.
+    /// The resolved queues of the configuration, or its contradictions.
     queues: Option<Result<Box<Report>, Box<Report>>>,
-    /// What a live switch keeps their packets in.
+    /// The packet memory of a live switch.
     room: Option<Room>,
 }
 
-/// Why nothing can be said about queues.
+/// Why the check failed.
 enum Refusal {
     Rejected(Box<Rejected>),
     Device(String),
@@ -63,7 +63,7 @@ fn queues_of(config: &SwitchConfig) -> Option<Result<Box<Report>, Box<Report>>> 
     config.queues(&[]).map(|queues| queues.map(|qos| Box::new(qos.report)))
 }
 
-/// A rate control, if the file is one: its key stands at the beginning of a line.
+/// A rate control, if the file is one: its key is at the beginning of a line.
 fn check_rate_control(path: &Path) -> Option<Result<Checked, Refusal>> {
     let read = Loader::new(Vec::new(), LIBRARIES).read(path, PROGRAM_BYTES_MAX).ok()?;
     let text = String::from_utf8(read).ok()?;
@@ -82,14 +82,15 @@ fn check_rate_control(path: &Path) -> Option<Result<Checked, Refusal>> {
     })
 }
 
-/// A program in P4, with nothing beside it, that is right and does not run here: of another architecture, or beyond what Wireyard has. Those who
-/// write P4 for several targets ask whether it is right; `--strict` asks for more.
+/// A program in P4, with nothing beside it, that is correct and does not run here: of another architecture, or with
+/// features that Wireyard does not support. Authors of P4 for several targets check only that it is correct; `--strict`
+/// requires that it runs.
 fn check_p4_alone(path: &Path, args: &CheckArgs, rejected: &Rejected) -> Option<Checked> {
     if !is_p4(path) || args.entries.is_some() || args.config.is_some() {
         return None;
     }
     let loader = Loader::new(args.sources.include.clone(), LIBRARIES);
-    // What is wrong with it was said where it was loaded.
+    // Its errors were already reported on loading.
     let checked = check_p4(path, &loader.with_defines(args.sources.defines.clone())).ok()?;
     let checked_as = |why: &str| format!("{}: checked; {why}", path.display());
     let CheckedP4 { warnings, files, not_run, .. } = checked;
@@ -104,7 +105,7 @@ fn check_p4_alone(path: &Path, args: &CheckArgs, rejected: &Rejected) -> Option<
     Some(Checked { summary: checked_as(&why), warnings, files, queues: None, room: None })
 }
 
-/// What refuses a program that is right, as warnings; `None` where it is not a matter of what Wireyard has.
+/// The errors that refuse a correct program, as warnings; `None` if one of them is not an unsupported feature.
 fn limits(found: &Diagnostics) -> Option<Diagnostics> {
     let mut limits = Diagnostics::new();
     for one in found.sorted() {
@@ -145,7 +146,7 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Refusal> {
     if let Some(config) = &mut loaded.config {
         config.live = Some(PROCESS_DELAY);
     }
-    // Building the device finds what only the tables know: entries that collide, or too many.
+    // Building the device finds errors that only the tables detect: entries that collide, or too many.
     let engine = Some(&args.engine);
     device(&loaded, engine, MacControl::Port, DeviceOptions::default())
         .map_err(|error| Refusal::Device(error.to_string()))?;
@@ -173,14 +174,14 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Refusal> {
     Ok(Checked { summary, warnings: loaded.warnings, files: loaded.files, queues, room })
 }
 
-/// What `run` would refuse of the ports that the configuration names.
+/// The errors of `run` in the ports of the configuration.
 fn check_ports(config: &SwitchConfig) -> Result<(), Refusal> {
     let own = config.own_ports();
     own.map_or(Ok(()), |own| config.check_generators(&own))
         .map_err(|error| Refusal::Device(error.to_string()))
 }
 
-/// A configuration by itself; the program that it may name is not looked at.
+/// A configuration by itself; a program that it names is not read.
 fn check_config(path: &Path) -> Result<Checked, Refusal> {
     let loader = Loader::new(Vec::new(), LIBRARIES);
     let (mut files, mut found) = (Files::new(), Diagnostics::new());

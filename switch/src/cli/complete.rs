@@ -1,7 +1,7 @@
 //! Completion in the shell with names of the switch that runs: tables, keys, actions, arrays, ports, switches.
 //!
-//! `source <(COMPLETE=bash wireyard)`, and the same for zsh and fish. Where no switch runs, or it does not answer, there are
-//! no names; a completion says no error.
+//! `source <(COMPLETE=bash wireyard)`, and the same for zsh and fish. Without a running switch, or without its answer,
+//! there are no names; a completion reports no errors.
 
 use std::env;
 use std::ffi::OsStr;
@@ -22,10 +22,10 @@ fn line() -> Vec<String> {
     all.skip_while(|word| word != "--").skip(1).collect()
 }
 
-/// How long the shell waits for a switch that does not answer.
+/// Longest wait of the shell for a switch that does not answer.
 const WAIT_AT_MOST: Duration = Duration::from_secs(1);
 
-/// What the switch says about itself, if it answers soon.
+/// The switch's description, if it answers soon.
 fn description() -> Option<Value> {
     let line = line();
     let apart = line.iter().position(|word| word == "--switch").and_then(|at| line.get(at + 1));
@@ -61,7 +61,7 @@ pub(super) fn tables() -> Vec<CompletionCandidate> {
     list(&all["program"], "tables").filter_map(|table| candidate(&table["name"], "")).collect()
 }
 
-/// The arrays, sets or digests that the command is about.
+/// The arrays, sets or digests that the command refers to.
 pub(super) fn arrays() -> Vec<CompletionCandidate> {
     let line = line();
     let kinds = ["counter", "meter", "register", "value-set", "digest"];
@@ -81,7 +81,7 @@ pub(super) fn ports() -> Vec<CompletionCandidate> {
     list(&all, "ports").map(port).collect()
 }
 
-/// The same, and all of them together.
+/// The ports, and `all`.
 pub(super) fn ports_or_all() -> Vec<CompletionCandidate> {
     let mut all = ports();
     all.push(CompletionCandidate::new("all").help(Some("every port".into())));

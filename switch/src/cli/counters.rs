@@ -1,4 +1,4 @@
-//! Counters as a table for people, or as JSON.
+//! Counters as a table, or as JSON.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::core::{
 use crate::recorder::RecorderReport;
 use crate::stats::LedgerReport;
 
-/// Everything, with what was asked for on top.
+/// All statistics, with the requested entry counters.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -20,7 +20,7 @@ struct Shown<'a> {
     entry_counters: Option<&'a [TableEntries]>,
 }
 
-/// Prints everything a device counted, with the counters of entries where they are asked for.
+/// Prints all counters of a device, with the counters of entries if requested.
 pub(super) fn show(
     core: &Core,
     statistics: &Statistics,

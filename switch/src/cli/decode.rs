@@ -1,4 +1,4 @@
-//! `decode`: what is in a capture file.
+//! `decode`: the contents of a capture file.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ pub(super) fn run(args: &DecodeArgs) -> Status {
     }
 }
 
-/// The capture, and how many bytes it has where it is a file.
+/// The capture, and its size in bytes if it is a file.
 fn open(path: &Path) -> io::Result<(Box<dyn Read>, Option<u64>)> {
     if path.as_os_str() == "-" {
         return Ok((Box::new(io::stdin().lock()), None));
@@ -92,7 +92,7 @@ struct Job<'a> {
     first_ns: Option<u64>,
     shown: u64,
     decoded: u64,
-    /// Records that hold nothing to decode, by the reason.
+    /// Records without anything to decode, by the reason.
     skipped: BTreeMap<String, Skipped>,
 }
 
@@ -129,7 +129,7 @@ impl Job<'_> {
                 return Err(end);
             }
             if bytes.is_none() {
-                // Whoever follows a capture that goes on sees each packet when it comes.
+                // A reader that follows a growing capture gets each packet at once.
                 self.out.flush()?;
             }
             if self.args.frame == Some(number) {
@@ -145,7 +145,7 @@ impl Job<'_> {
         }
     }
 
-    /// A file that has nothing to decode is refused; of another one it is said what was left out.
+    /// A file without anything to decode is refused; for any other the skipped records are reported.
     fn tell_skipped(&self, path: &Path) -> Result<(), End> {
         let place =
             |skipped: &Skipped| format!("record {} at offset {}", skipped.number, skipped.offset);
@@ -187,7 +187,7 @@ impl Job<'_> {
         if self.args.verify_crc {
             let verdict = decoded.verdict();
             self.sums.add(&verdict);
-            // Sums are what is asked for; a line only where something is wrong.
+            // With --verify-crc only the sums are requested; a packet is shown only if one is wrong.
             is_shown = self.args.json || self.args.tree || !verdict.wrong.is_empty();
         }
         if is_shown {
@@ -200,7 +200,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// The sums of what was decoded, whole or not.
+    /// The sums of the decoded packets, also after an incomplete capture.
     fn finish(&mut self, whole: bool) -> io::Result<()> {
         if self.args.verify_crc {
             let text = match self.args.json {
@@ -213,12 +213,12 @@ impl Job<'_> {
     }
 }
 
-/// Text without what a terminal obeys.
+/// Text without characters that a terminal interprets.
 fn shown<'t>(args: &DecodeArgs, text: &'t str) -> Cow<'t, str> {
     if args.json { escape_json(text) } else { escape(text) }
 }
 
-/// With what the switch has seen of the packet, in a capture of Wireyard.
+/// With the switch's metadata of the packet, in a capture of Wireyard.
 fn text(args: &DecodeArgs, decoded: &Decoded<'_>, place: Place, seen: Option<&Seen<'_>>) -> String {
     if args.json {
         let mut packet = decoded.json(place);
@@ -236,7 +236,7 @@ fn text(args: &DecodeArgs, decoded: &Decoded<'_>, place: Place, seen: Option<&Se
     }
 }
 
-/// How far a large file is, on a terminal.
+/// Progress in a large file, on a terminal.
 struct Progress {
     bytes: u64,
     percent: u64,
@@ -244,7 +244,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// `quiet`: hardly anything is printed between that it could disturb.
+    /// `quiet`: little other output, which it could disturb, is printed.
     fn new(bytes: u64, quiet: bool) -> Progress {
         let on = bytes >= PROGRESS_BYTES
             && io::stderr().is_terminal()

@@ -17,14 +17,14 @@ use crate::terminal::styled;
 
 /// Width of the bar.
 const BAR: usize = 24;
-/// Between two lines where there is no terminal, as a part of a phase.
+/// Interval between two lines without a terminal, as a part of a phase.
 const QUIET_PART: f64 = 0.25;
 
 /// Progress on standard error: one line that changes on a terminal, a few lines elsewhere.
 struct ProgressLine {
     signals: Signals,
     is_terminal: bool,
-    /// Something stands on the line.
+    /// The line has text.
     is_open: bool,
     phase: String,
     reported_part: f64,

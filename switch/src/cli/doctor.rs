@@ -1,4 +1,4 @@
-//! `doctor`: what this machine can do for a switch.
+//! `doctor`: the capabilities of this machine for a switch.
 
 use super::args::DoctorArgs;
 use super::{Status, complain, print, print_json};

@@ -1,4 +1,4 @@
-//! `explain` and `schema`: what the program knows about its own formats.
+//! `explain` and `schema`: documentation of error codes, adapters and file formats.
 
 use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::schema;
@@ -30,7 +30,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Status {
     Status::Success
 }
 
-/// What an adapter of a lab's `nic` stands for.
+/// The settings of an adapter of a lab's `nic`.
 #[cfg(feature = "lab")]
 fn adapter(profile: &nic::Profile, json: bool) -> Status {
     if json {

@@ -78,7 +78,7 @@ fn serve(core: &mut Core, mut session: Session) -> Result<Status, Failure> {
     Ok(Status::Success)
 }
 
-/// Takes the commands that are there and prints their answers.
+/// Executes the pending commands and prints their results.
 fn after_poll(
     end: &mut EndPointPort,
     now: Time,

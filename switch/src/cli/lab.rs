@@ -71,7 +71,7 @@ fn scenario_run(args: &LabArgs, wanted: &Path) -> Status {
     ended(start(args, Arc::new(scenario).with_seed(args.seed), &files))
 }
 
-/// The engine, and what reports say of it.
+/// The engine, and its description for reports.
 fn engine(choice: EngineChoice) -> (EngineKind, About) {
     let engine = match choice {
         EngineChoice::Auto => EngineKind::Auto,
@@ -126,7 +126,7 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
     Ok(if left.is_empty() { status } else { Status::Failed })
 }
 
-/// Workers of a run: as many as were asked for, where the topology can be parted.
+/// Workers of a run: the requested number, if the topology can be partitioned.
 fn workers(args: &LabArgs, scenario: &Scenario) -> usize {
     let (workers, why) = match args.live {
         true => (
@@ -141,7 +141,7 @@ fn workers(args: &LabArgs, scenario: &Scenario) -> usize {
     workers
 }
 
-/// In real time, after virtual time where both are compared.
+/// In real time, after a run in virtual time if both are compared.
 fn run_live(
     args: &LabArgs,
     scenario: &Arc<Scenario>,
@@ -212,7 +212,7 @@ fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Statu
     Err("expectations that cannot be asked: nothing was run".into())
 }
 
-/// Figures of what an unknown one seems to be about: those with the most parts of its name in common, if they are few.
+/// Figures similar to an unknown one: those with the most parts of its name in common, if they are few.
 fn of_the_same<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
     let dots = name.match_indices('.').map(|(at, _)| &name[..=at]);
     let of = |part: &str| known.clone().filter(|known| known.starts_with(part)).collect::<Vec<_>>();
@@ -220,7 +220,7 @@ fn of_the_same<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> 
     (found.len() <= FIGURES_SHOWN).then(|| format!("`{}`", found.join("`, `")))
 }
 
-/// How fast it was: on standard error, because it is different each time.
+/// Reports the speed of the runs: on standard error, because it differs each time.
 fn tell_speed(runs: &[Run], seconds: f64) {
     let sum = |name: &str| -> f64 {
         let values = runs.iter().filter_map(|run| run.report.find(name));
@@ -238,7 +238,7 @@ fn tell_speed(runs: &[Run], seconds: f64) {
     ));
 }
 
-/// Writes everything into the folder that was asked for, in place of the run before it.
+/// Writes all results into the requested folder, in place of the previous ones.
 fn write(args: &LabArgs, runs: &[Run]) -> Result<(), Failure> {
     let Some(folder) = &args.output else { return Ok(()) };
     output::clear(folder)?;

@@ -8,7 +8,7 @@ use crate::core::{Core, MacControlPolicy};
 use crate::program::{self, BuildError, DeviceOptions, EngineKind, Loaded, Place};
 use crate::terminal;
 
-/// Where the arguments say the program is.
+/// The place of the program in the arguments.
 pub(super) fn place(args: &ProgramArgs) -> Place {
     Place {
         program: args.program.clone(),
@@ -20,7 +20,7 @@ pub(super) fn place(args: &ProgramArgs) -> Place {
     }
 }
 
-/// Reads and checks a program; what is wrong is shown. `None`: it cannot be used.
+/// Reads and checks a program; errors and warnings are shown. `None`: it cannot be used.
 pub(super) fn load(args: &ProgramArgs) -> Option<Loaded> {
     load_from(&place(args))
 }
@@ -58,7 +58,7 @@ pub(super) fn show(diagnostics: &Diagnostics, files: &Files) {
     terminal::styled(&format!("{text}\n"));
 }
 
-/// A device for a loaded program, as the arguments say.
+/// A device for a loaded program, with the options of the arguments.
 pub(super) fn device(
     loaded: &Loaded,
     engine: Option<&EngineArgs>,

@@ -1,7 +1,7 @@
-//! The log of `run`: events with levels and fields on standard error, as text for people or as JSON lines.
+//! The log of `run`: events with levels and fields on standard error, as text or as JSON lines.
 //!
-//! Threads of control log, and the run loop between two polls: no packet passes here. A text is the message of its event,
-//! as `wireyard: MESSAGE`; JSON has its fields beside it. Events of libraries are left out.
+//! The threads of the control plane log, and the run loop between two polls: there is no log per packet. A text is the
+//! message of its event, as `wireyard: MESSAGE`; JSON has its fields beside it. Events of libraries are left out.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -35,7 +35,7 @@ pub(super) fn start(level: LogLevel, is_json: bool) {
     };
     let ours = Targets::new().with_target("wireyard_switch", level);
     let to = tracing_subscriber::fmt::layer().log_internal_errors(false);
-    // A second one would be refused: the first stays.
+    // A second subscriber would be refused: the first stays.
     let _ = if is_json {
         let json = to.json().flatten_event(true).with_current_span(false).with_span_list(false);
         let json = json.with_target(false).with_writer(ToStandardError { is_json });
@@ -46,7 +46,7 @@ pub(super) fn start(level: LogLevel, is_json: bool) {
     };
 }
 
-/// A text of another part of the switch: those that begin with `warning:` are warnings.
+/// Logs a text of another part of the switch: one that begins with `warning:` as a warning.
 pub(super) fn note(text: &str) {
     match text.strip_prefix("warning: ") {
         Some(text) => tracing::warn!("{text}"),
@@ -54,7 +54,7 @@ pub(super) fn note(text: &str) {
     }
 }
 
-/// The same for what went wrong, in commands without a log too.
+/// The same for an error, also in commands without a log.
 pub(super) fn wrong(text: &str) {
     match tracing::enabled!(Level::ERROR) {
         true => tracing::error!("{text}"),
@@ -62,7 +62,7 @@ pub(super) fn wrong(text: &str) {
     }
 }
 
-/// What is wrong with a program, an event for each.
+/// Logs the diagnostics of a program, an event for each.
 pub(super) fn diagnostics(found: &Diagnostics, files: &Files) {
     for one in json::to_json(found, files).as_array().into_iter().flatten() {
         let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
@@ -120,7 +120,7 @@ impl Visit for Text {
     }
 }
 
-/// `wireyard: MESSAGE`, as all commands speak.
+/// `wireyard: MESSAGE`, as in all commands.
 struct Plain;
 
 impl<S, N> FormatEvent<S, N> for Plain
@@ -140,7 +140,7 @@ where
         match *event.metadata().level() {
             Level::ERROR if colours() => writeln!(to, "\x1b[1;31merror\x1b[0m: {text}"),
             Level::ERROR => writeln!(to, "error: {text}"),
-            // One of the set-up; an event is something that happened, and its text says so itself.
+            // A warning of the set-up; the text of an event needs no such word.
             Level::WARN if event.metadata().fields().field("event").is_none() => {
                 writeln!(to, "wireyard: warning: {text}")
             }
@@ -149,7 +149,7 @@ where
     }
 }
 
-/// Whole lines, and no error where nothing reads them.
+/// Writes whole lines, and ignores errors without a reader.
 #[derive(Clone, Copy)]
 struct ToStandardError {
     is_json: bool,
@@ -166,7 +166,7 @@ impl<'a> MakeWriter<'a> for ToStandardError {
 impl io::Write for ToStandardError {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        // A text was escaped where it was made, because it may have colours.
+        // The text was escaped at its source, because it may have colours.
         terminal::styled(&if self.is_json { escape_json(&text) } else { text.clone() });
         Ok(line.len())
     }

@@ -1,4 +1,4 @@
-//! `man`: the manual pages, made of the command line itself.
+//! `man`: the manual pages, generated from the command line's definition.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `new`: a program of one's own to begin with, from one inside the binary.
+//! `new`: a new program, copied from one inside the binary.
 
 use std::fs;
 use std::io::Write as _;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &NewArgs) -> Status {
     }
 }
 
-/// Writes the files of the template, and nothing where something is already.
+/// Writes the files of the template, or none if any of them exists.
 fn write(folder: &Path, template: Template) -> Result<Vec<String>, String> {
     let name =
         folder.file_name().and_then(|name| name.to_str()).ok_or("give the program a name")?;
@@ -61,7 +61,7 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Template {
-    /// The program inside the binary that it is.
+    /// Path of the template's program inside the binary.
     fn program(self) -> &'static str {
         match self {
             Template::L2 => "l2_switch",

@@ -1,4 +1,4 @@
-//! `p4info`, `pack` and `convert`: a program in the forms that others read.
+//! `p4info`, `pack` and `convert`: a program in the formats of other tools.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &P4InfoArgs) -> Status {
     write(args.output.as_deref(), &bytes, is_text)
 }
 
-/// The P4Info of a source in P4, as p4c makes it. `None`: what is wrong was shown.
+/// The P4Info of a source in P4, as p4c makes it. `None`: the errors were shown.
 fn of_source(args: &ProgramArgs) -> Option<proto::p4::config::v1::P4Info> {
     let loader = Loader::new(args.sources.include.clone(), LIBRARIES);
     let loader = loader.with_defines(args.sources.defines.clone());
@@ -61,7 +61,7 @@ pub(super) fn pack(args: &PackArgs) -> Status {
     }
 }
 
-/// A program in P4 as YAML. It is checked first: what is printed can be run.
+/// A program in P4 as YAML. It is checked first, so that the output can be run.
 pub(super) fn convert(args: &ConvertArgs) -> Status {
     let is_json = || std::fs::read_to_string(&args.program).is_ok_and(|text| is_bmv2(&text));
     if !is_p4(&args.program) && !is_json() {

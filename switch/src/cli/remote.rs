@@ -1,4 +1,4 @@
-//! Commands for a switch that runs: each asks the device service and prints the answer.
+//! Commands for a running switch: each sends a request to the device service and prints the response.
 
 mod cells;
 mod groups;
@@ -24,10 +24,10 @@ use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::p4runtime::tls;
 use wire::change::Kind;
 
-/// What came of a command.
+/// The result of a command.
 type Outcome = Result<(), Failure>;
 
-/// Runs a command for a switch that runs.
+/// Runs a command for a running switch.
 pub(super) fn run(command: &Command) -> Status {
     let done = match command {
         Command::Table(args) => table::run(args),
@@ -60,7 +60,7 @@ pub(super) fn trace(args: &TraceArgs) -> Status {
     ended(watch::trace(&args.live, args.json).map(|()| Status::Success))
 }
 
-/// Connects with the switch that is meant, for what is done once.
+/// Connects to the selected switch, for a single request.
 fn connect(on: &SwitchArgs) -> Result<Remote, Failure> {
     match on.watch {
         Some(_) => {
@@ -79,7 +79,7 @@ fn connect_at(place: &PlaceArgs) -> Result<Remote, Failure> {
     Ok(Remote::connect(place.switch.as_deref(), tls.transpose()?)?)
 }
 
-/// Shows something once, or again and again.
+/// Shows something once, or repeatedly with `--watch`.
 fn show(on: &SwitchArgs, mut once: impl FnMut(&Remote) -> Outcome) -> Outcome {
     let remote = connect_at(&on.place)?;
     let Some(seconds) = on.watch else { return once(&remote) };
@@ -98,7 +98,7 @@ fn show(on: &SwitchArgs, mut once: impl FnMut(&Remote) -> Outcome) -> Outcome {
     }
 }
 
-/// Does one change, and says what was done.
+/// Makes one change, and reports what was done.
 fn change(on: &SwitchArgs, change: wire::Change) -> Outcome {
     let remote = connect(on)?;
     change_on(&remote, on, change)
@@ -118,12 +118,12 @@ fn of_entries(kind: Kind, document: &Value) -> wire::Change {
     wire::Change { kind: kind.into(), entries: words::yaml(document), ..Default::default() }
 }
 
-/// Reads objects, and prints them as they come.
+/// Reads objects, and prints them as they arrive.
 fn dump(on: &SwitchArgs, request: &wire::ReadRequest) -> Outcome {
     dump_or(on, request, None)
 }
 
-/// The same; people read `nothing` where there is none.
+/// The same; the text output is `nothing` if there are none.
 fn dump_or(on: &SwitchArgs, request: &wire::ReadRequest, nothing: Option<&str>) -> Outcome {
     show(on, |remote| {
         let (mut rows, mut is_any) = (print::Rows::new(on.json), false);
@@ -139,7 +139,7 @@ fn dump_or(on: &SwitchArgs, request: &wire::ReadRequest, nothing: Option<&str>) 
     })
 }
 
-/// Prints a part of what the switch says about itself, a list.
+/// Prints a part of the switch's description, a list.
 fn list(on: &SwitchArgs, part: &'static str) -> Outcome {
     show(on, |remote| {
         let all = describe(remote)?;

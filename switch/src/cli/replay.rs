@@ -12,7 +12,7 @@ use crate::program::{DeviceOptions, Place};
 use crate::replay;
 use wireyard_pipeline::packet::MemoryConfig;
 
-/// Records of captures may be as long as 256 KiB; a replay has few packets under way.
+/// Records of captures may be as long as 256 KiB; a replay has few packets in flight.
 const REPLAY_MEMORY: MemoryConfig =
     MemoryConfig { chunks: 1024, chunk_bytes: 1 << 19, headroom_bytes: 256 };
 

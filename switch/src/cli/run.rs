@@ -58,7 +58,7 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
         config.live = Some(delay::of_a_process());
     }
     let duration = duration(args.duration)?;
-    // Before anything is opened: a reader of the line that it runs can end it.
+    // Before anything is opened: a reader of the line that reports the start may end it.
     let signals = Signals::catch(true).map_err(|e| format!("signals: {e}"))?;
     let privileged = Privileged::open(args, &loaded, &specs)?;
     let refusals = confined::enter(privileged.confinement.as_ref())?;
@@ -69,7 +69,7 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     let control = cores[0].control().ok_or("the device has no control handle")?.clone();
     let mut begun = steer::begin(args, &control, &loaded.parsed)?;
     steer::make_settings(&loaded, &mut begun, &control, &mut cores)?;
-    // That of a controller, where it was kept.
+    // The program of a controller, if it was stored.
     let program = control.program();
     let page = steer::page(privileged.page, &control, &program.name)?;
     let steering = (privileged.socket, privileged.controllers);
@@ -83,7 +83,7 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
         Workers::start(cores, Some(scheduling)).map_err(|error| format!("workers: {error}"))?;
     let mut running = Running { args, file, refusals, metrics, linux, device };
     running.report_start(&control, &names, socket.as_ref(), page);
-    // For a service manager that waits for it (sd_notify(3)).
+    // For a service manager (sd_notify(3)).
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let mut handle = |event: Event<'_>, workers: &Workers| running.on(event, workers);
     let result = live::run_until(&mut core, &mut workers, duration, &signals, &mut handle);
@@ -93,14 +93,14 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     Ok(Status::Success)
 }
 
-/// What takes more than a running switch has, and no thread of its own: it is made before the switch is confined.
+/// Objects that need more privileges than a running switch has, without threads: made before the switch is confined.
 struct Privileged {
     controllers: Option<Bound>,
     socket: Option<Socket>,
-    /// What the switch may reach from then on.
+    /// The restrictions of the switch from then on.
     confinement: Option<Confinement>,
     namespace: Option<Namespace>,
-    /// Ports below 1024 may be of a user who gives that up now.
+    /// Bound first: ports below 1024 may need a privilege that the switch then drops.
     metrics: Option<http::Bound>,
     page: Option<http::Bound>,
 }
@@ -161,7 +161,7 @@ fn assemble(
     Ok(cores)
 }
 
-/// What runs beside the workers, and what is done in their loop.
+/// The services beside the workers, and the work in their loop.
 struct Running<'a> {
     args: &'a RunArgs,
     file: Option<PortFile>,
@@ -246,7 +246,7 @@ impl Running<'_> {
     }
 }
 
-/// The program that runs first; `None`: what is wrong was shown.
+/// The program that runs first; `None`: the errors were shown.
 fn first(args: &RunArgs, place: &Place) -> Result<Option<Loaded>, Failure> {
     let rejected = |why: Rejected| format!("the program is rejected:\n{why}");
     match &args.start {
@@ -276,7 +276,7 @@ fn ports(args: &RunArgs, loaded: &Loaded) -> Result<(Option<PortFile>, Vec<Numbe
         return Ok((Some(file), specs));
     }
     let specs = port_specs(args, loaded.config.as_ref())?;
-    // With a file ports may come later, as they do in a container.
+    // With a file, ports may come later, as in a container.
     if specs.is_empty() {
         return Err("no ports: give --port 1=veth0 --port 2=veth1, --ports FILE, or `ports:` in switch.yaml".into());
     }
@@ -284,7 +284,7 @@ fn ports(args: &RunArgs, loaded: &Loaded) -> Result<(Option<PortFile>, Vec<Numbe
     Ok((None, specs))
 }
 
-/// The ports, as they are opened, for a line of text.
+/// The ports in the form that opens them, for a line of text.
 fn names(specs: &[Numbered], cores: &mut [Core]) -> String {
     let name = |(number, _): &Numbered| {
         cores[0].port(*number).map(|port| format!("{number}={}", port.name()))
@@ -306,7 +306,7 @@ fn port_specs(args: &RunArgs, config: Option<&SwitchConfig>) -> Result<Vec<Numbe
     Ok(PortSpec::list(&texts, link_of, args.capture.as_deref())?)
 }
 
-/// How the workers get a processor, once the system has shown that it grants it.
+/// The scheduling of the workers, after a test that the system grants it.
 fn scheduling(args: &RunArgs) -> Result<Scheduling, Failure> {
     if !args.realtime {
         return Ok(Scheduling::Shared);

@@ -1,6 +1,7 @@
 //! `simple-switch-grpc`: the arguments of bmv2's simple_switch_grpc as those of `run`.
 //!
-//! A translation and nothing else, so that scripts for Mininet and PTF start this switch. What has no counterpart is named in a message.
+//! A translation and nothing else, so that scripts for Mininet and PTF start this switch. Arguments without a
+//! counterpart are named in a message.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,12 +15,12 @@ use crate::p4runtime::pack;
 
 /// The name under which a link to the binary is this command.
 const NAME: &str = "simple_switch_grpc";
-/// Where simple_switch_grpc serves P4Runtime.
+/// Default port of simple_switch_grpc for P4Runtime.
 const PORT: u16 = 9559;
-/// The port of v1model that means drop.
+/// The port of v1model for dropping.
 const DROP_PORT: u16 = 511;
 
-/// The arguments of the process: with this command in front where the binary is called by the name of bmv2's.
+/// The arguments of the process: with this command in front if the binary is called by bmv2's name.
 pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut all: Vec<OsString> = given.collect();
     let name = all.first().map(Path::new).and_then(Path::file_name);
@@ -42,13 +43,13 @@ pub(super) fn run(args: &SimpleSwitchArgs) -> Status {
     }
 }
 
-/// What clap says, without the word in front, which is put there where it is printed.
+/// The text of clap's error, without the leading word, which is added on printing.
 fn text_of(error: &clap::Error) -> String {
     let text = error.to_string();
     text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
 }
 
-/// The arguments of `run`, and what is to be said of those that have no counterpart.
+/// The arguments of `run`, and messages about those without a counterpart.
 fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> {
     let behind = TargetCli::try_parse_from(&args.behind).map_err(|error| text_of(&error))?.target;
     let target = TargetArgs {
@@ -103,7 +104,7 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
     }
 }
 
-/// The folder of captures and the program: `--pcap DIR PROGRAM` has both as words.
+/// The folder of captures and the program: `--pcap DIR PROGRAM` has both as positional arguments.
 fn program(args: &SimpleSwitchArgs) -> Result<(Option<PathBuf>, Option<PathBuf>), String> {
     match (&args.pcap, args.program.as_slice()) {
         (pcap, []) => Ok((pcap.clone(), None)),
@@ -119,7 +120,7 @@ fn program(args: &SimpleSwitchArgs) -> Result<(Option<PathBuf>, Option<PathBuf>)
     }
 }
 
-/// What runs first.
+/// The first program.
 fn start(args: &SimpleSwitchArgs, program: Option<&Path>) -> Result<Start, String> {
     let Some(path) = program.filter(|_| !args.no_p4) else {
         return match args.no_p4 {
@@ -138,7 +139,7 @@ fn start(args: &SimpleSwitchArgs, program: Option<&Path>) -> Result<Start, Strin
     if pack::is_json(&blob) {
         return Ok(Start::Program);
     }
-    // What is wrong in it is reported where it is loaded.
+    // Its errors are reported on loading.
     match pack::unpack(&blob, None) {
         Err(
             why @ (pack::PackError::NotPacked | pack::PackError::Json | pack::PackError::Syntax(_)),
@@ -147,7 +148,7 @@ fn start(args: &SimpleSwitchArgs, program: Option<&Path>) -> Result<Start, Strin
     }
 }
 
-/// Where P4Runtime is served: on every address only where `run` would.
+/// The address of P4Runtime: all addresses only where `run` would permit it.
 fn address(target: &TargetArgs, notes: &mut Vec<String>) -> String {
     match target.grpc_server_addr {
         None => format!("127.0.0.1:{PORT}"),

@@ -18,7 +18,7 @@ use crate::sandbox::Sandbox;
 
 /// Ports that exist when the configuration names none.
 const PORTS: u16 = 8;
-/// How long a packet is waited for that its program delays or holds.
+/// Longest wait for a packet that its program delays or holds.
 const LONGEST: Time = Time::from_ns(60_000_000_000);
 
 /// A frame to trace, and the frames before it.
@@ -81,7 +81,7 @@ fn frames(args: &TraceArgs) -> Result<Frames, String> {
             Err(_) => {}
         }
     }
-    // A port has one link type: that of the frame that is asked for.
+    // A port has one link type: that of the requested frame.
     let link = all.last().map_or(LinkType::Ethernet, |(link, _)| *link);
     let frames = all.into_iter().filter(|(of, _)| *of == link).map(|(_, bytes)| bytes).collect();
     Ok(Frames { link, frames })
@@ -124,7 +124,7 @@ fn show(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), Failur
     let numbers: Vec<u16> = ports.iter().map(|(number, _)| *number).collect();
     let mut core = core;
     loaded.set_queues(&mut core, &numbers)?;
-    // The trace is that of the frames given.
+    // The trace is only of the given frames.
     core.end_generators(false);
     let mut sandbox = Sandbox::new(core, &ports)?;
     let Some((last, before)) = frames.frames.split_last() else {

@@ -12,13 +12,13 @@ const FRAME_BYTES: std::ops::RangeInclusive<usize> = 14..=9216;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GeneratorSection {
-    /// The port that the frames seem to come in by.
+    /// The ingress port of the frames.
     pub port: u16,
-    /// The frame without FCS, in hexadecimal digits; blanks mean nothing.
+    /// The frame without FCS, in hexadecimal digits; blanks are ignored.
     pub frame: FrameHex,
     /// Time from one frame to the next.
     pub period: Period,
-    /// How many frames; absent: as long as the device runs.
+    /// Number of frames; absent: as long as the device runs.
     pub count: Option<u64>,
     /// Time of the first frame (default: when the device starts).
     pub start: Option<Interval>,

@@ -1,4 +1,4 @@
-//! `linux:` of `switch.yaml`: the kernel on top of the switch.
+//! `linux:` of `switch.yaml`: the kernel as the control plane of the switch.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use wireyard_pipeline::source::shape::{MapShape, Shape, key};
 
 use super::{PORT_MAX, is_port};
 
-/// The class of what the kernel sends where nothing says another one: that of network control (IEEE 802.1Q table I-2, RFC 4594).
+/// The default class of the kernel's packets: that of network control (IEEE 802.1Q table I-2, RFC 4594).
 const TRAFFIC_CLASS: u8 = 6;
 /// Bytes of an interface's name (linux/if.h, IFNAMSIZ with its zero).
 const NAME_MAX: usize = 15;
@@ -28,13 +28,13 @@ pub(super) static LINUX: MapShape = MapShape {
 /// The kernel on top of the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinuxSection {
-    /// It is wanted, also without a word on the command line.
+    /// It is enabled, even without the option on the command line.
     pub mirror: bool,
     /// The network namespace, if it is not that of the switch.
     pub namespace: Option<String>,
     /// Names of interfaces by port; empty: each port has one, `swpN`.
     pub interfaces: BTreeMap<u16, String>,
-    /// Class of what the kernel sends, 0 to 7.
+    /// Class of the kernel's packets, 0 to 7.
     pub traffic_class: u8,
 }
 

@@ -1,5 +1,5 @@
-//! A YAML node as a serde data source, so that a model which derives `Deserialize` is read from a
-//! file with the place of what is wrong.
+//! A YAML node as a serde data source, so that a model which derives `Deserialize` is read from a file with the place
+//! of each error.
 //!
 //! serde stops at the first error. Its span is that of the innermost value that was being read: the
 //! key of an unknown field, the value of the wrong kind, the map where a field is missing.
@@ -14,7 +14,7 @@ use wireyard_pipeline::diag::{Diagnostics, codes};
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::node::{Key, Node, NodeKind, Scalar};
 
-/// What is wrong, and where.
+/// An error, with its place.
 #[derive(Debug)]
 pub(super) struct NodeError {
     span: Option<SourceSpan>,
@@ -43,7 +43,7 @@ impl NodeError {
     }
 }
 
-/// Reads a model from a node; what is wrong goes to the diagnostics.
+/// Reads a model from a node; errors go to the diagnostics.
 pub(super) fn read<'n, T: de::Deserialize<'n>>(
     node: &'n Node,
     found: &mut Diagnostics,
@@ -56,7 +56,7 @@ pub(super) fn read<'n, T: de::Deserialize<'n>>(
         Err(error) => {
             let unknown = error.message.starts_with("unknown field");
             let code = if unknown { codes::UNKNOWN_KEY } else { codes::WRONG_TYPE };
-            // serde names what it found, and then what there is, in backticks.
+            // serde's message has the name that it found, then the valid ones, in backticks.
             let mut names = error.message.split('`').skip(1).step_by(2);
             let first = names.next().filter(|_| error.message.starts_with("unknown "));
             let report = found.error(code, error.span.unwrap_or(node.span), error.message.clone());
@@ -71,7 +71,7 @@ pub(super) fn read<'n, T: de::Deserialize<'n>>(
 /// The names of the fields of a model, as its `Deserialize` lists them.
 pub(super) fn fields_of<T: de::Deserialize<'static>>() -> &'static [&'static str] {
     let mut fields: &'static [&'static str] = &[];
-    // It ends in an error: there is nothing to read.
+    // It ends with an error: there is nothing to read.
     let _ = T::deserialize(Fields(&mut fields));
     fields
 }
@@ -103,7 +103,7 @@ impl<'de> Deserializer<'de> for Fields<'_> {
 
 struct NodeReader<'n>(&'n Node);
 
-/// A plain scalar is what YAML's core schema makes of it; a quoted one is text.
+/// A plain scalar by YAML's core schema; a quoted one is text.
 fn visit_scalar<'n, V: Visitor<'n>>(scalar: &'n Scalar, visitor: V) -> Result<V::Value, NodeError> {
     let text = scalar.text.as_str();
     if !scalar.plain {

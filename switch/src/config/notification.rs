@@ -19,7 +19,7 @@ pub enum RoleWord {
     Nic,
 }
 
-/// `pacing`: what one CNP per interval is for.
+/// `pacing`: the scope of one CNP per interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -30,7 +30,7 @@ pub enum PacingWord {
     Port,
 }
 
-/// `window_end`: what becomes of marks inside an interval.
+/// `window_end`: the treatment of marks inside an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -44,7 +44,7 @@ pub enum WindowEndWord {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Notification {
-    /// Where the notification point sits (default switch).
+    /// Place of the notification point (default switch).
     pub role: RoleWord,
     /// Least time between two CNPs (default 50 us); "0 us" answers every mark.
     pub interval: Option<Interval>,
@@ -92,7 +92,7 @@ limited!(Ecn, 3, "an ECN field");
 limited!(Priority, 7, "a VLAN priority");
 limited!(ServiceLevel, 15, "a service level");
 
-/// `sl_to_vl`: the map of the port, with the default where no key says otherwise.
+/// `sl_to_vl`: the map of the port, with the default for classes without a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "ClassMap")]
 pub struct VirtualLanes(SlToVl);

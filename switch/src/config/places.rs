@@ -1,4 +1,4 @@
-//! Where the parts of a configuration are written, for what is only found wrong when all of them are put together.
+//! Places of the parts of a configuration, for errors that are found only when all parts are combined.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,15 @@ use wireyard_pipeline::source::node::{Node, NodeKind};
 
 use super::qos::Report;
 
-/// Places (`switch.yaml:12:5`) by the keys that lead there: `qos`, `qos.buffer_pools.lossless`, `ports.1`.
+/// Places (`switch.yaml:12:5`) by the path of keys: `qos`, `qos.buffer_pools.lossless`, `ports.1`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places(BTreeMap<String, String>);
 
-/// How many keys lead to the parts that are remembered, and most parts.
+/// Longest path of keys that is stored.
 const DEPTH: usize = 4;
 const PARTS_MAX: usize = 20_000;
 
-/// Where a problem is written.
+/// The place of a problem.
 struct Found<'a> {
     at: &'a str,
     /// The part that several ports share, if it is one: `profile "x"`, `port_defaults, default_tc`.
@@ -24,7 +24,7 @@ struct Found<'a> {
 }
 
 impl Places {
-    /// Remembers the keys of a file.
+    /// Stores the places of the keys of a file.
     pub(super) fn of(node: &Node, files: &Files) -> Places {
         let mut found = Vec::new();
         add(node, "", DEPTH, &mut found);
@@ -37,8 +37,8 @@ impl Places {
         Places(places.map(place).collect())
     }
 
-    /// Says of each problem where its part is written: the part itself, or what it is a part of. What is wrong with a part that
-    /// ports share is one problem.
+    /// Sets the place of each problem: that of its part, or of the nearest part around it. Problems of a part that
+    /// ports share become one.
     pub(super) fn fill(&self, report: &mut Report) {
         for list in [&mut report.problems, &mut report.warnings] {
             for problem in list.iter_mut() {
@@ -51,12 +51,13 @@ impl Places {
         }
     }
 
-    /// Where the port of a generator is written; generators are counted from 1.
+    /// Place of the port of a generator; generators are counted from 1.
     pub(super) fn generator(&self, number: usize) -> Option<String> {
         self.0.get(&format!("generators.{number}.port")).cloned()
     }
 
-    /// `port 1, priority group 3`, `port 1, queue 2, profile "x", trim_size`, `port 1, default_tc`, `pool x`, `tc_to_queue_map "x"`, `packet_slots`.
+    /// `port 1, priority group 3`, `port 1, queue 2, profile "x", trim_size`, `port 1, default_tc`, `pool x`,
+    /// `tc_to_queue_map "x"`, `packet_slots`.
     fn find(&self, place: &str) -> Option<Found<'_>> {
         let last = place.rsplit(", ").next().unwrap_or("");
         let key = (!last.contains([' ', '"'])).then_some(last);
@@ -90,7 +91,7 @@ impl Places {
         keys.chain(["qos"]).find_map(|path| found(path, None))
     }
 
-    /// Where a part with a name is written, or its value with this key.
+    /// Place of a part with a name, or of its value with this key.
     fn named(&self, place: &str, key: Option<&str>) -> Option<Found<'_>> {
         let (before, rest) = place.split_once('"')?;
         let (name, _) = rest.split_once('"')?;

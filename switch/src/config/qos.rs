@@ -1,9 +1,8 @@
 //! Quality of service in `switch.yaml`: pools, profiles, thresholds, schedulers, maps, flow control.
 //!
-//! Words and tables are SONiC's (`BUFFER_POOL`, `WRED_PROFILE`, `DSCP_TO_TC_MAP`, ...), in lower case,
-//! so that a CONFIG_DB can be imported later; two words differ because theirs mean two things:
-//! `headroom` is the bytes after XOFF (SAI `xoff`), and a resume level is `xon_at` or
-//! `xon_below_xoff`, never both. Quantities carry their unit.
+//! Words and tables are SONiC's (`BUFFER_POOL`, `WRED_PROFILE`, `DSCP_TO_TC_MAP`, ...), in lower case, so that a
+//! CONFIG_DB can be imported later; two words differ because SONiC's have two meanings: `headroom` is the bytes after
+//! XOFF (SAI `xoff`), and a resume level is `xon_at` or `xon_below_xoff`, never both. Quantities carry their unit.
 //!
 //! This file is the model. [`QosConfig::resolve`] turns it into traffic manager configuration, or
 //! refuses with every contradiction and its numbers; either way the [`Report`] holds the computed thresholds.
@@ -34,23 +33,23 @@ pub use preset::{Preset, PresetError};
 pub use report::{GroupReport, PoolReport, Problem, QueueReport, Report};
 pub use resolve::{CATCH_UP_FRAMES, Classifier, PortLink, Qos, QosPort, Trust};
 
-/// The largest `packet_slots`: with what ports hold, what a packet memory has.
+/// The largest `packet_slots`: with the chunks held by ports it fills the largest packet memory.
 pub const PACKET_SLOTS_MAX: u32 = 1_000_000;
 
-/// What is assumed of a peer that is a process where nothing was measured: so long it takes to answer.
+/// Assumed response time of a peer that is a process, unless it was measured.
 pub const PROCESS_DELAY: Span = Span::from_ms(5);
 
 /// The `qos:` section.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QosConfig {
-    /// Start from a preset; what is written here replaces its entries of the same name.
+    /// Start from a preset; this section replaces its entries of the same name.
     pub preset: Option<Preset>,
     /// Seed of WRED and ECN randomness (default 1).
     pub seed: Option<u64>,
     /// Packets in the traffic manager at once (default 65536; in `run` what the pools hold, up to 8192).
     pub packet_slots: Option<u32>,
-    /// Of these, delayed or held (default 4096).
+    /// Most of these that are delayed or held (default 4096).
     pub hold_slots: Option<u32>,
     /// Accept a configuration whose lossless promise cannot be kept; problems become warnings.
     pub allow_lossy_headroom: bool,
@@ -76,29 +75,29 @@ pub struct QosConfig {
     pub pfc_priority_to_queue_maps: BTreeMap<String, ClassMap>,
     /// `PFC_PRIORITY_TO_PRIORITY_GROUP_MAP`: group whose occupancy pauses a priority.
     pub pfc_priority_to_priority_group_maps: BTreeMap<String, ClassMap>,
-    /// What every port has unless `ports` says otherwise.
+    /// The default of every port; `ports` takes precedence.
     pub port_defaults: PortSection,
     /// By port name.
     pub ports: BTreeMap<String, PortSection>,
-    /// The links are so many times slower than what they stand for: defaults that go by rate or time follow.
+    /// The factor by which links are slower than those that they model: defaults that depend on rate or time follow.
     #[serde(skip)]
     pub dilation: Dilation,
-    /// The device is live: so long a process at the other end of a link takes to answer. `None` in virtual time.
+    /// Of a live device: the response time of a process at the other end of a link. `None` in virtual time.
     #[serde(skip)]
     pub live: Option<Span>,
 }
 
-/// `peer`: what is at the other end of a link.
+/// `peer`: the kind of peer at the other end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeerWord {
-    /// A process: it answers when its system runs it.
+    /// A process: it responds when its system schedules it.
     Software,
-    /// A card or a switch: it answers within the bounds of IEEE 802.3.
+    /// A card or a switch: it responds within the bounds of IEEE 802.3.
     Hardware,
 }
 
-/// Which view of the memory a pool counts.
+/// Which direction of packets a pool counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PoolDirection {
@@ -114,7 +113,7 @@ pub enum PoolDirection {
 pub struct PoolSection {
     /// Priority groups or queues.
     pub direction: PoolDirection,
-    /// All of it: reserved, headroom and shared.
+    /// All of its bytes: reserved, headroom and shared.
     pub size: Bytes,
     /// Headroom shared by the pool's groups; absent means the sum of theirs.
     pub shared_headroom: Option<Bytes>,
@@ -148,9 +147,9 @@ pub struct ProfileSection {
     pub headroom: Option<HeadroomSize>,
     /// Resume at this occupancy.
     pub xon_at: Option<Bytes>,
-    /// Resume this far below the XOFF occupancy of the moment.
+    /// Resume this far below the current XOFF occupancy.
     pub xon_below_xoff: Option<Bytes>,
-    /// What becomes of packets that its queues refuse (SONiC `packet_discard_action`).
+    /// Treatment of packets that its queues refuse (SONiC `packet_discard_action`).
     #[serde(default, alias = "packet_discard_action")]
     pub discard: DiscardWord,
     /// `trim`: bytes of a frame that are left, without FCS (SONiC `SWITCH_TRIMMING` `size`; default 128 B).
@@ -191,10 +190,10 @@ pub struct WredSection {
     pub yellow: Option<CurveSection>,
     /// Curve of red packets.
     pub red: Option<CurveSection>,
-    /// Where the queue is read; "dequeue" is the law of DCQCN.
+    /// The point at which the queue is read; "dequeue" is that of DCQCN.
     #[serde(default)]
     pub decide_at: DecideAtWord,
-    /// What becomes of chosen packets without ECT.
+    /// Treatment of selected packets without ECT.
     #[serde(default)]
     pub not_ect: NotEctWord,
 }
@@ -283,7 +282,7 @@ pub struct WatchdogSection {
     pub action: StormActionWord,
 }
 
-/// What a port has; everything may be absent.
+/// The settings of a port; all are optional.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PortSection {
@@ -295,8 +294,8 @@ pub struct PortSection {
     pub fcs: Option<Bytes>,
     /// Shortest frame with FCS (default 64 B).
     pub min_frame: Option<Bytes>,
-    /// How far a late run loop may catch up (default 100 ms). What waited meanwhile leaves at once then, never
-    /// what came later: a process that is kept waiting keeps the rate.
+    /// How far a late run loop may catch up (default 100 ms). Packets that waited meanwhile then leave at once, but no
+    /// later ones: a process that was delayed keeps the rate.
     pub max_catch_up: Option<Interval>,
     /// Port shaper.
     pub max_rate: Option<BitsPerSec>,
@@ -310,7 +309,8 @@ pub struct PortSection {
     pub lossless_mtu: Option<Bytes>,
     /// Formula of headroom (default ieee).
     pub headroom_formula: Option<HeadroomFormula>,
-    /// What the peer is (default: `software` on live ports, `hardware` in virtual time). `peer_response` wins.
+    /// Kind of the peer (default: `software` on live ports, `hardware` in virtual time). `peer_response` takes
+    /// precedence.
     pub peer: Option<PeerWord>,
     /// Response of the peer to a pause (default: bound of 802.3 31B.3.7).
     pub peer_response: Option<Interval>,
@@ -344,7 +344,7 @@ pub struct PortSection {
     pub pause_response: Option<Interval>,
     /// Watchdog; absent is off.
     pub pfcwd: Option<WatchdogSection>,
-    /// Queues the watchdog looks at (default: those of `pfc_enable`).
+    /// Queues of the watchdog (default: those of `pfc_enable`).
     pub pfcwd_sw_enable: Option<Vec<u8>>,
     /// `BUFFER_PG`: profile of each priority group ("3-4": name); absent groups use `ingress_lossy`.
     pub priority_groups: BTreeMap<ClassKey, String>,

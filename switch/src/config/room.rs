@@ -1,13 +1,14 @@
-//! Packet memory for a buffer and its ports: how many packets wait at once in a live switch, how many chunks rings hold, and the
-//! chunks that takes.
+//! Packet memory for a buffer and its ports: how many packets wait at once in a live switch, how many chunks rings
+//! hold, and the total of chunks.
 //!
-//! A buffer counts bytes, packet memory counts packets: every packet up to [`CHUNK_BYTES`] takes a chunk of that size. So a switch that
-//! should hold its buffer full of small frames needs many chunks. Their pages are taken from the system when a packet first lies
-//! there, but a port that pins its memory (AF_XDP) takes them all: by default there is a bound, and `packet_slots` moves it. Longer packets have
-//! large chunks, which no port pins: there are as many of them as packets may wait.
+//! A buffer counts bytes, packet memory counts packets: every packet up to [`CHUNK_BYTES`] takes a chunk of that size.
+//! So a switch that should hold its buffer full of small frames needs many chunks. The system allocates their pages on
+//! first use, but a port that pins its memory (AF_XDP) needs all of them: by default there is a bound, which
+//! `packet_slots` changes. Longer packets have large chunks, which no port pins: there are as many of them as packets
+//! may wait.
 //!
-//! Rings have a bound together: the more ports there are that may be AF_XDP, the smaller are the rings of each. A port with a lossless
-//! class wants a ring for what its peer sends while this process is not run; another wants less.
+//! The rings have a common bound: the more ports may be AF_XDP, the smaller the rings of each. A port with a lossless
+//! class needs a ring for the frames that its peer sends while this process is not scheduled; other ports need less.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,15 +29,16 @@ pub const CHUNK_BYTES: u32 = 2048;
 const FRAME_BYTES_MIN: u64 = 60;
 /// A frame of a lossless class on its link: RDMA with a path MTU of 1,024 bytes.
 const FRAME_BYTES_LOSSLESS: u64 = 1100;
-/// How long a process that is ready may not be run, for the rings of a lossless class.
+/// How long a process that is ready may not be scheduled, for the rings of a lossless class.
 const NOT_RUN: Span = Span::from_ms(50);
-/// Packets that wait at once where `packet_slots` does not say.
+/// Default of the packets that wait at once.
 const PACKETS_DEFAULT: u32 = 8192;
 /// Packets that wait behind ports of a switch without queues.
 const PACKETS_PLAIN: u32 = 3072;
-/// Chunks that the rings of all ports hold together, unless that is less than their least.
+/// Chunks that the rings of all ports hold together, unless their minimum is more.
 const RING_CHUNKS: u32 = 13_312;
-/// Ports with rings for which there is room where ports may come later, at least; and twice as many as there are first.
+/// Least number of ports with rings for which room is kept if ports may be added later; twice the initial number if
+/// that is more.
 const RING_PORTS_LATER: u32 = 8;
 /// Free chunks that a worker keeps for itself.
 const CHUNKS_PER_WORKER: u32 = 128;
@@ -45,27 +47,27 @@ const CHUNKS_MAX: u32 = 1 << 20;
 /// Chunks of packets between a port and its queue.
 const CHUNKS_BETWEEN: u32 = 1024;
 
-/// Who holds chunks beside the packets that wait.
+/// The holders of chunks beside the packets that wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holders {
-    /// Queues of ports that are or may be AF_XDP, by port, and the entries for receiving that were asked for.
+    /// Queues of ports that are or may be AF_XDP, by port, and their requested receive entries.
     pub ring_ports: Vec<(u16, Option<u32>)>,
     /// Ports of this kind that may come later.
     pub later: u32,
     /// Workers.
     pub workers: u32,
-    /// Bytes of packet memory that were asked for.
+    /// Requested bytes of packet memory.
     pub memory: Option<Bytes>,
 }
 
 impl Holders {
-    /// Of these ports of any kind, with one worker.
+    /// For these ports of any kind, with one worker.
     pub fn of_any(numbers: impl IntoIterator<Item = u16>) -> Holders {
         let ring_ports = numbers.into_iter().map(|number| (number, None)).collect();
         Holders { ring_ports, later: 0, workers: 1, memory: None }
     }
 
-    /// Of these ports; `more` may come later.
+    /// For these ports; with `more`, others may be added later.
     pub fn of(specs: &[(u16, PortSpec)], more: bool) -> Holders {
         Holders::spread(specs, more, Spread::ONE)
     }
@@ -84,7 +86,7 @@ impl Holders {
         Holders { ring_ports, later, workers: 1, memory: None }
     }
 
-    /// Chunks that the rings of each port want, those of ports that come later last.
+    /// Chunks that the rings of each port request, those of ports that are added later last.
     fn wants(&self, ports: &[QosPort]) -> (Vec<(u16, u32)>, u32) {
         let lossless = |number: u16| {
             let port = ports.iter().find(|port| port.number.0 == number)?;
@@ -100,8 +102,8 @@ impl Holders {
     }
 }
 
-/// Entries for receiving of a port with a lossless class: what its peer sends while this process is not run, and what the peer sends at once
-/// that was not run itself.
+/// Entries for receiving of a port with a lossless class: for the frames that its peer sends while this process is not
+/// scheduled, and for the burst of a peer that itself was not scheduled.
 fn lossless_entries(port: &QosPort) -> Option<u32> {
     let rate = port.tm.rate.filter(|_| port.tm.groups.iter().any(|g| g.lossless.is_some()))?;
     let bytes = u128::from(rate.get()) * u128::from(NOT_RUN.as_ns()) / 8_000_000_000;
@@ -109,10 +111,10 @@ fn lossless_entries(port: &QosPort) -> Option<u32> {
     Some(frames.saturating_add(CATCH_UP_FRAMES).clamp(RECEIVE_DEFAULT, RECEIVE_MAX))
 }
 
-/// What a live switch keeps its packets in.
+/// The packet memory of a live switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Room {
-    /// Smallest frames that the pools hold.
+    /// Number of smallest frames that fit into the pools.
     pub pool_packets: u64,
     /// Packets that wait at once; more are refused as `no_slot`.
     pub packets: u32,
@@ -122,7 +124,7 @@ pub struct Room {
     pub chunks: u32,
     /// Bytes of these chunks.
     pub memory_bytes: u64,
-    /// Large chunks beside them, whose pages are taken from the system when a packet first lies there.
+    /// Large chunks beside them, whose pages the system allocates on first use.
     pub large_chunks: u32,
     /// Chunks of the rings of each queue of a port.
     #[serde(skip)]
@@ -133,7 +135,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// Packets that these pools hold, charged in cells of so many bytes (0: in bytes), and those that wait at once, which may be `asked`.
+    /// Packets that these pools hold, charged in cells of `cell_bytes` (0: in bytes), and those that wait at once,
+    /// `asked` if configured.
     fn packets(pools: &[PoolReport], cell_bytes: u64, asked: Option<u32>) -> (u64, u32) {
         let charge = FRAME_BYTES_MIN.next_multiple_of(cell_bytes.max(1));
         let bytes = |direction| {
@@ -195,7 +198,7 @@ impl Room {
         MemoryConfig { chunks: self.chunks, chunk_bytes: CHUNK_BYTES, ..MemoryConfig::default() }
     }
 
-    /// The ports with the entries of their rings, where they do not say.
+    /// The ports, with the computed entries of their rings where none are configured.
     pub fn with_rings(&self, specs: &[(u16, PortSpec)]) -> Vec<(u16, PortSpec)> {
         let ring = |number: u16| self.rings.iter().find(|(known, _)| *known == number);
         let mut specs = specs.to_vec();
@@ -225,8 +228,8 @@ impl fmt::Display for Room {
 }
 
 impl SwitchConfig {
-    /// What a live switch with these ports keeps its packets in; `None` where nothing is said about queues, or contradictions are.
-    /// Ports may be of any kind where `holders` does not say.
+    /// The packet memory of a live switch with these ports; `None` without queues in the configuration, or with
+    /// contradictions. Without `holders` the ports may be of any kind.
     pub fn room(&self, numbers: &[u16], holders: Option<&Holders>) -> Option<Room> {
         let qos = self.queues(numbers)?.ok()?;
         let asked = self.qos.as_ref().and_then(|qos| qos.packet_slots);
@@ -306,7 +309,7 @@ mod tests {
         let xdp = [1, 2, 8, 64, 128].map(|count| chunks("xdp:", count, false) - 4096);
         assert_eq!(xdp, [1280, 2560, 10_240, 13_312, 128 * 128]);
         assert_eq!(chunks("", 8, false), chunks("xdp:", 8, false), "a bare name may be AF_XDP");
-        // Ports that come later find room, and the first ones do not have it all.
+        // There is room for ports that are added later, so the first ones do not get all.
         assert_eq!(chunks("raw:", 2, true), 4096 + 10_240);
         assert_eq!(Holders::of(&specs("xdp:", 6), true).later, 6);
         let two = specs("xdp:", 2);
@@ -336,7 +339,7 @@ mod tests {
             (room, rings)
         };
         let of = |entries: &[u32]| entries.iter().map(|n| Some(*n)).collect::<Vec<_>>();
-        // 50 ms of frames of 1,100 bytes, and 512 that come at once.
+        // 50 ms of frames of 1,100 bytes, and 512 that arrive at once.
         let (_, one): (Room, Vec<Option<u32>>) = rings(&["xdp:a"], None);
         assert_eq!(one, of(&[5681 + 512]));
         let (all, several) = rings(&["xdp:a", "xdp:b", "xdp:c", "raw:d"], Some(400 << 20));
@@ -346,7 +349,7 @@ mod tests {
         assert_eq!(given, of(&[2000, 64]));
     }
 
-    /// The figure of README: what AF_XDP pins of a switch at its defaults.
+    /// The figure of README: the memory that AF_XDP pins for a switch at its defaults.
     #[test]
     fn two_lossless_ports_take_less_than_48_mebibytes() {
         let text = "ports: { 1: { rate: 100Gbps }, 2: { rate: 100Gbps } }\nqos: { preset: onyx_roce, allow_lossy_headroom: true }\n";

@@ -1,9 +1,10 @@
 //! The system calls of a running switch, as a filter for all threads of the process (seccomp(2)).
 //!
-//! The list is what a switch is known to call, and what the C library may use in the place of it; every test that ends a live switch
-//! (every port kind, control, captures, state, `--linux`, workers) checks that nothing was refused. A call that is not in it fails with
-//! EPERM, and its number is reported: a switch that forwards for a year is not ended by a library that begins to use a new call. No
-//! process is started, no program executed, no namespace made, no other process looked into.
+//! The list has the calls that a switch makes, and those that the C library may use instead; every test that ends a
+//! live switch (every port kind, control plane, captures, state, `--linux`, workers) checks that nothing was refused. A
+//! call that is not in it fails with EPERM, and its number is reported: a switch that forwards for a year is not ended
+//! by a library that begins to use a new call. The filter permits no new process, no execution of programs, no new
+//! namespace, and no access to other processes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +22,7 @@ use seccompiler::{
 
 use crate::ports::sys::refused;
 
-/// Calls that are allowed whatever their arguments.
+/// Calls that are allowed with any arguments.
 const ANY: &[libc::c_long] = &[
     // Files and descriptors.
     libc::SYS_read,
@@ -61,7 +62,7 @@ const ANY: &[libc::c_long] = &[
     libc::SYS_dup3,
     libc::SYS_pipe2,
     libc::SYS_ioctl,
-    // Memory: machine code is written first and made executable then.
+    // Memory: machine code is first written and then made executable.
     libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mprotect,
@@ -71,7 +72,7 @@ const ANY: &[libc::c_long] = &[
     libc::SYS_membarrier,
     // Threads, time, signals.
     libc::SYS_futex,
-    // What a clone may be, `processes` says.
+    // `processes` restricts the arguments of clone.
     libc::SYS_clone,
     libc::SYS_clone3,
     libc::SYS_set_robust_list,
@@ -130,7 +131,7 @@ const ANY: &[libc::c_long] = &[
     libc::SYS_setsockopt,
     libc::SYS_getsockopt,
     libc::SYS_shutdown,
-    // AF_XDP ports: the kernel asks for the capability.
+    // AF_XDP ports: the kernel requires the capability.
     libc::SYS_bpf,
 ];
 
@@ -156,9 +157,9 @@ const OLDER: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
-/// Families of sockets that are made.
+/// Permitted families of sockets.
 const FAMILIES: [i32; 6] = [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_XDP];
-/// What prctl(2) is asked for: names of threads and of memory.
+/// The permitted operations of prctl(2): names of threads and of memory.
 const PRCTL: [i32; 3] = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA];
 /// Flags of clone(2) that make namespaces.
 const NEW_NAMESPACES: [i32; 7] = [
@@ -171,7 +172,7 @@ const NEW_NAMESPACES: [i32; 7] = [
     CLONE_NEWUTS,
 ];
 
-/// The system calls that were refused, as news.
+/// The refused system calls, each reported once.
 #[derive(Debug)]
 pub struct Refusals {
     reported: [u64; refused::WORDS],
@@ -200,7 +201,7 @@ impl Refusals {
 /// Confines the system calls of all threads.
 ///
 /// # Errors
-/// The system refuses, or this processor has no list.
+/// The system refuses, or there is no list for this processor.
 pub(super) fn restrict() -> Result<(), String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
     for filter in filters(arch).map_err(|error| error.to_string())? {
@@ -209,9 +210,9 @@ pub(super) fn restrict() -> Result<(), String> {
     Ok(())
 }
 
-/// Three filters, of which the strictest answer counts: clone3, whose arguments no filter can read, is not there, so glibc takes clone in
-/// its place; a clone that makes a process or a namespace is refused, without a signal, because glibc blocks all signals around it
-/// and one that is blocked would end the process; and the list.
+/// Three filters, of which the strictest result counts: clone3, whose arguments no filter can read, fails with ENOSYS,
+/// so glibc uses clone instead; a clone that creates a process or a namespace is refused, without a signal, because
+/// glibc blocks all signals around it and one that is blocked would end the process; and the list.
 fn filters(arch: TargetArch) -> Result<[BpfProgram; 3], seccompiler::BackendError> {
     let refusing = |rules, errno: i32| {
         let refusal = SeccompAction::Errno(errno as u32);
@@ -223,7 +224,7 @@ fn filters(arch: TargetArch) -> Result<[BpfProgram; 3], seccompiler::BackendErro
     Ok([absent, processes, list.try_into()?])
 }
 
-/// What makes a clone more than a thread of this process in its namespaces.
+/// Conditions under which a clone is more than a thread of this process in its namespaces.
 fn processes() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let flag = |flag: i32, value: u64| {
         let mask = u64::from(flag as u32);
@@ -246,7 +247,7 @@ fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError>
     rules.insert(libc::SYS_socket, one_of(&FAMILIES)?);
     rules.insert(libc::SYS_prctl, one_of(&PRCTL)?);
     rules.insert(libc::SYS_socketpair, vec![first_is(AF_UNIX)?]);
-    // Signals to threads of this process: how abort ends it.
+    // Signals to threads of this process: abort uses them.
     let own = SeccompCondition::new(0, Dword, Eq, u64::from(std::process::id()))?;
     rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![own])?]);
     Ok(rules)

@@ -1,12 +1,13 @@
 //! The capabilities that a running switch keeps (capabilities(7)).
 //!
-//! Ports are opened while it runs, so those of ports stay, permitted and effective. The bounding and the
-//! inheritable set are emptied too: no program that it could start would get more.
+//! Ports are opened while it runs, so those of ports stay, permitted and effective. The bounding and the inheritable
+//! set are emptied too, so that a program started from it would get none.
 
 use caps::errors::CapsError;
 use caps::{CapSet, Capability, CapsHashSet};
 
-/// What live ports need: packet sockets, interfaces and TAPs, programs and maps of AF_XDP, packet memory that it locks.
+/// The capabilities of live ports: packet sockets, interfaces and TAPs, programs and maps of AF_XDP, locked packet
+/// memory.
 const OF_PORTS: [Capability; 5] = [
     Capability::CAP_NET_RAW,
     Capability::CAP_NET_ADMIN,
@@ -15,14 +16,15 @@ const OF_PORTS: [Capability; 5] = [
     Capability::CAP_IPC_LOCK,
 ];
 
-/// Gives up all others but `more`, in the calling thread and those that it starts later.
+/// Drops all others but `more`, in the calling thread and those that it starts later.
 ///
 /// # Errors
+///
 /// The system refuses.
 pub(super) fn keep(more: &[Capability]) -> Result<(), CapsError> {
     let kept: CapsHashSet = OF_PORTS.iter().chain(more).copied().collect();
     let permitted = caps::read(None, CapSet::Permitted)?;
-    // Without CAP_SETPCAP the bounding set stays: with no_new_privs it gives nothing.
+    // Without CAP_SETPCAP the bounding set stays: with no_new_privs it grants nothing.
     if permitted.contains(&Capability::CAP_SETPCAP) {
         for capability in caps::read(None, CapSet::Bounding)? {
             if !kept.contains(&capability) {

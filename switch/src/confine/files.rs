@@ -1,7 +1,7 @@
-//! The files that a running switch can open (landlock(7)), and that it opens no TCP connection.
+//! The files that a running switch can open (landlock(7)), and the refusal of TCP connections.
 //!
-//! What the kernel knows of it is used, from the first version (Linux 5.13) on; TCP since 6.7, ioctl on devices since 6.10. What is open
-//! already stays open.
+//! All that the kernel supports is used, from the first version (Linux 5.13) on; TCP since 6.7, ioctl on devices since
+//! 6.10. Files that are already open stay open.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,8 @@ use landlock::{
     RulesetError, RulesetStatus, path_beneath_rules,
 };
 
-/// What every switch reads: interfaces and sockets of the kernel, libraries that are loaded late, users and groups.
+/// Paths that every switch reads: interfaces and sockets of the kernel, libraries that are loaded late, users and
+/// groups.
 const SYSTEM: [&str; 10] = [
     "/proc",
     "/sys",
@@ -25,21 +26,21 @@ const SYSTEM: [&str; 10] = [
 ];
 /// Devices that are read and written: TAPs are made by ioctl.
 const DEVICES: [&str; 2] = ["/dev/net/tun", "/dev/null"];
-/// The newest version of the interface that this knows.
+/// The newest version of the interface that is used.
 const KNOWN: ABI = ABI::V5;
 
-/// How far files are confined.
+/// Extent of the confinement of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// All that this knows.
+    /// All rules of that version.
     Everything,
-    /// What this kernel knows.
+    /// The part that this kernel supports.
     Partly,
     /// Nothing: the kernel has no Landlock.
     Nothing,
 }
 
-/// Lets the calling thread, and those that it starts later, open what is beneath these folders, and no other file.
+/// Restricts the calling thread, and those that it starts later, to files beneath these folders.
 ///
 /// # Errors
 /// The system refuses.

@@ -12,8 +12,8 @@ use super::{Decoded, Place};
 const EXACT_BITS: u32 = 53;
 
 impl Decoded<'_> {
-    /// The packet with all its headers. Numbers of more than 53 bits, and byte strings, are
-    /// hexadecimal text; addresses are as people write them.
+    /// The packet with all its headers. Numbers of more than 53 bits, and byte strings, are hexadecimal text; addresses
+    /// are in their usual notation.
     pub fn json(&self, place: Place) -> Value {
         let headers: Vec<Value> =
             self.parsed.headers().iter().map(|h| self.header_json(h)).collect();

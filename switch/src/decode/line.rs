@@ -6,7 +6,7 @@ use super::summary::{Format, Info, Piece};
 use super::{Decoded, Place};
 
 impl Decoded<'_> {
-    /// Number, seconds, addresses, headers, length, what the headers say, and what is wrong.
+    /// Number, seconds, addresses, headers, length, values of the summary, and errors.
     pub fn line(&self, place: Place) -> String {
         let (from, to) = self.addresses();
         let headers = self.parsed.headers();
@@ -68,7 +68,7 @@ impl Decoded<'_> {
         text
     }
 
-    /// What is not as it should be.
+    /// Deviations of the packet.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(error) = self.parsed.error() {

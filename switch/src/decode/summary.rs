@@ -1,4 +1,4 @@
-//! `summary.yaml`: which fields of a program are printed in one line, and what their values are called.
+//! `summary.yaml`: the fields of a program that are printed in one line, and names of their values.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ type Field = (InstanceId, FieldId);
 /// Lowest value, highest value, name.
 type Named = Vec<(u128, u128, String)>;
 
-/// What is printed of packets of a program.
+/// The printed fields of a program's packets.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     pub(super) addresses: Vec<(Field, Field)>,
@@ -77,7 +77,7 @@ pub(super) enum Piece {
 /// How a number is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// By its name, or as the field says.
+    /// By its name in the summary, or in the field's display form.
     Natural,
     Decimal,
     Hex,
@@ -128,14 +128,14 @@ impl Summary {
         Some(summary)
     }
 
-    /// What a value of a field is called.
+    /// The name of a value of a field.
     pub fn name(&self, field: (InstanceId, FieldId), value: u128) -> Option<&str> {
         let named = self.values.get(&(field.0.0, field.1.0))?;
         let hit = named.iter().find(|(low, high, _)| (*low..=*high).contains(&value));
         hit.map(|(_, _, name)| name.as_str())
     }
 
-    /// A field in words; nothing when its header is not there.
+    /// A field as text; empty if its header is not valid.
     pub(super) fn show(&self, parsed: &Parsed<'_>, field: Field, format: Format) -> String {
         match parsed.value(field.0, field.1) {
             None => String::new(),

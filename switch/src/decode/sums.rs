@@ -10,13 +10,13 @@ use super::Decoded;
 /// A CRC that a packet should have and that could not be checked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unchecked {
-    /// What it is called.
+    /// Its name.
     pub crc: String,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }
 
-/// What the CRCs of one packet are.
+/// The verdicts on the CRCs of one packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Names of those that are right.
@@ -49,11 +49,11 @@ pub struct Sums {
     pub without: u64,
 }
 
-/// What stands for a CRC of a packet whose parser failed before it was known which it is.
+/// Name of a CRC of a packet whose parser failed before its kind was known.
 const ANY: &str = "any";
 
 impl Decoded<'_> {
-    /// What the CRCs of this packet are.
+    /// The verdicts on the CRCs of this packet.
     pub fn verdict(&self) -> Verdict {
         let mut verdict = Verdict::default();
         for crc in self.parsed.crcs() {
@@ -79,7 +79,7 @@ impl Decoded<'_> {
                 None => unchecked(&known.crc, why.unwrap_or("none is declared for this packet")),
             }
         }
-        // The first that is expected is the innermost: where its header was not reached, that cannot be known.
+        // The first expected one is the innermost: unknown if its header was not reached.
         let innermost = self.summary.expected.first();
         let is_reached = innermost.is_some_and(|known| self.parsed.is_valid(known.header));
         if let Some(error) = self.parsed.error()

@@ -57,7 +57,7 @@ fn what_is_wrong_is_told() {
     assert!(sums.text().contains("ICRC         1 not checkable: cut by the capture\n"));
 }
 
-/// On InfiniBand, with a GRH whose PayLen is not that of the packet, and a right VCRC.
+/// On InfiniBand, with a GRH whose PayLen is not that of the packet, and a correct VCRC.
 const WRONG_PAYLEN: &str = concat!(
     "00030002001100016000000000181b4000000000000000000000ffff0a00000100000000000000000000",
     "ffff0a0000020440ffff0000001100000001616263644e29ef99c76b",

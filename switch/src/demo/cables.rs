@@ -1,4 +1,4 @@
-//! Where it happens: a network namespace of our own with a cable for every host.
+//! The network of the demonstration: a network namespace of its own with a cable for every host.
 
 use std::net::Ipv4Addr;
 
@@ -15,7 +15,7 @@ pub(super) const HOSTS: usize = SENDERS + 1;
 /// The host that receives.
 pub(super) const RECEIVER: usize = SENDERS;
 
-/// Leaves for a network namespace of our own and lays the cables.
+/// Moves to a new network namespace and lays the cables.
 pub(super) fn lay() -> Result<(), DemoError> {
     private::enter("The demonstration")?;
     for host in 0..HOSTS {
@@ -46,7 +46,7 @@ pub(super) fn open_switch(host: usize, memory: &mut PacketMemory) -> Result<Open
 }
 
 fn open(interface: &str, memory: &mut PacketMemory) -> Result<Opened, DemoError> {
-    // AF_PACKET works in every namespace; AF_XDP wants more than a user namespace gives.
+    // AF_PACKET works in every namespace; AF_XDP needs more privileges than a user namespace has.
     let spec = PortSpec::new(PortKind::Raw, interface);
     Ok(ports::open(&spec, memory)?)
 }

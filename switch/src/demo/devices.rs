@@ -15,7 +15,7 @@ use crate::units::{Bytes, Interval};
 
 /// Chunks of packet memory: more than the buffer holds in full packets.
 const CHUNKS: u32 = 16_384;
-/// Longest frame, and what a port leaves in front of it.
+/// Longest frame, with the room that a port leaves in front of it.
 const FRAME_BYTES_MAX: u32 = 1_536;
 const HEADROOM_BYTES: u32 = 256;
 /// Longest frame with its check sequence, for the headroom formula.

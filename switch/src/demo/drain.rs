@@ -1,9 +1,9 @@
-//! First phase, the open loop: the law by itself, without a control loop around it.
+//! First phase, the open loop: the marking law alone, without a control loop around it.
 //!
-//! The port to the receiver is stopped, the senders put a known number of equal packets into its queue, the port goes on, and
-//! the receiver looks for CE by position. The n-th packet from the end leaves (n - 1) packets behind: its depth is known
-//! without asking the switch. This is the test that SONiC has for real switches. The senders here are bare cables: no rate
-//! control, and they do not obey pauses, so what is filled in stays below the buffer's XOFF.
+//! The port to the receiver is stopped, the senders put a known number of equal packets into its queue, the port is
+//! resumed, and the receiver records CE by position. The n-th packet from the end leaves (n - 1) packets behind: its
+//! depth is known without the switch's counters. This is the test that SONiC has for real switches. The senders here
+//! are bare cables: no rate control, and they do not obey pauses, so each filling stays below the buffer's XOFF.
 
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 use wireyard_tables::time::Time;
@@ -28,39 +28,39 @@ use crate::tm::PortStatus;
 pub(super) const MARKS_WANTED: u64 = 500;
 /// RC RDMA WRITE Middle: a data packet without an extended header.
 const WRITE_MIDDLE: u8 = 0x07;
-/// Packets beyond the bucket that is wanted, so that its deepest depths are seen too.
+/// Packets beyond the target bucket, so that its deepest depths occur too.
 const BEYOND: usize = 4;
 /// Packets above Kmax in the first filling.
 const ABOVE_KMAX: usize = 50;
 /// Frames that a sender puts on its cable in one step.
 const BURST: usize = 16;
-/// Steps after which a filling or a draining is given up.
+/// Steps after which a filling or a draining is aborted.
 const STEPS_MAX: u32 = 20_000;
 /// Bytes and number of chunks of a cable's end.
 const MEMORY: MemoryConfig = MemoryConfig { chunks: 512, chunk_bytes: 2048, headroom_bytes: 256 };
 
-/// What the open loop found.
+/// The results of the open loop.
 #[derive(Clone, Debug)]
 pub struct Drained {
-    /// Marks by depth, as the receiver saw them.
+    /// Marks by depth, as received.
     pub tally: Tally,
     /// Fillings that count.
     pub fillings: u64,
-    /// Fillings that do not: something was missing at the end.
+    /// Fillings that were discarded: a packet was missing at the end.
     pub broken: u64,
     /// Data frames that the senders put on their cables.
     pub sent: u64,
-    /// Data frames that the receiver took off its cable, with a right ICRC.
+    /// Data frames that the receiver took off its cable, with a correct ICRC.
     pub received: u64,
     /// Of these, with CE.
     pub ce: u64,
-    /// The receiver's port, as the switch counts it.
+    /// Counters of the receiver's port of the switch.
     pub port: PortStatus,
-    /// Where every packet of the switch went.
+    /// The account of every packet of the switch.
     pub ledger: LedgerReport,
-    /// It ended because it had enough, not because time was over.
+    /// It ended because it was complete, not because the time was over.
     pub complete: bool,
-    /// What the clock gave up, and the time of day that it took.
+    /// Time lost by the clock, and the wall-clock time that passed.
     pub stalls: Stalls,
 }
 
@@ -79,7 +79,7 @@ impl Bare {
         Ok(Bare { port, memory, frames: Vec::new(), received: Vec::new() })
     }
 
-    /// Sends copies of a frame; gives how many went.
+    /// Sends copies of a frame; returns the number sent.
     fn send(&mut self, now: Time, frame: &[u8], count: usize) -> Result<usize, DemoError> {
         let offset = self.memory.config().headroom_bytes as u16;
         for _ in 0..count {
@@ -91,7 +91,7 @@ impl Bare {
         Ok(done?.sent)
     }
 
-    /// Gives every frame that is there to `each`.
+    /// Passes every pending frame to `each`.
     fn receive(&mut self, now: Time, mut each: impl FnMut(&[u8])) -> Result<(), DemoError> {
         let (received, memory) = (&mut self.received, &mut self.memory);
         let result = self.port.rx_burst(memory, now, received, 64);
@@ -115,10 +115,10 @@ struct Rig {
     result: Drained,
 }
 
-/// Drains filled queues until every bucket has its marks, or `until` of the time of day.
+/// Drains filled queues until every bucket has its marks, or until `until` in wall-clock time.
 ///
 /// # Errors
-/// What cannot be opened or goes away.
+/// A port that cannot be opened or disappears.
 pub(super) fn run(
     scenario: &Scenario,
     options: &Options,
@@ -169,7 +169,7 @@ impl Rig {
         Ok(Rig { switch, ends, data, frames, clock, result })
     }
 
-    /// The switch learns all addresses: each end asks for one.
+    /// Lets the switch learn all addresses: each end sends a request for one.
     fn introduce(&mut self) -> Result<(), DemoError> {
         for host in 0..HOSTS {
             let (asks, whom) = (host_ip(host), host_ip((host + 1) % HOSTS));
@@ -179,7 +179,7 @@ impl Rig {
             let frame = frame.get(..built.unwrap_or(0)).unwrap_or_default().to_vec();
             let now = self.clock.now();
             self.ends[host].send(now, &frame, 1)?;
-            // An answer of the switch to each would reach all: what is on the cables is taken off.
+            // The switch's replies reach all ends: the frames on the cables are removed.
             for _ in 0..20 {
                 self.step()?;
             }
@@ -187,7 +187,7 @@ impl Rig {
         Ok(())
     }
 
-    /// One step of the clock; gives the marks of data frames that reached the receiver.
+    /// One step of the clock; returns the marks of data frames that reached the receiver.
     fn step(&mut self) -> Result<Vec<bool>, DemoError> {
         let now = self.clock.step(setting::STEP);
         self.switch.poll(now, None);

@@ -15,7 +15,8 @@ use crate::ports::PortError;
 use crate::ports::veth::VethError;
 use crate::program::BuildError;
 
-/// What this system does not allow; or what is wrong in this build, which one that passed its tests never says.
+/// An operation that this system does not permit; or a defect of this build, which does not occur in one that passed
+/// its tests.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DemoError {
@@ -25,7 +26,7 @@ pub enum DemoError {
     /// A cable that cannot be laid.
     #[error(transparent)]
     Cable(#[from] VethError),
-    /// An end of a cable that cannot be opened, or goes away.
+    /// An end of a cable that cannot be opened, or disappears.
     #[error(transparent)]
     Port(#[from] PortError),
     /// No packet memory.
@@ -46,19 +47,19 @@ pub enum DemoError {
     /// The device refuses its ports or queues.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The header libraries have not what frames need.
+    /// The header libraries lack a header of the frames.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// No frame has the addresses of the hosts.
+    /// The hosts have addresses that no frame can have.
     #[error(transparent)]
     Address(#[from] AddressError),
     /// A data frame that cannot be built.
     #[error(transparent)]
     Frame(#[from] transport::BuildError),
-    /// A data frame that is longer or shorter than the law is judged with.
+    /// A data frame of another length than the law is judged with.
     #[error("a data frame has {0} bytes, not {FRAME_BYTES}")]
     FrameLength(usize),
-    /// A part of the experiment is not there.
+    /// A part of the experiment is missing.
     #[error("{0}")]
     Missing(&'static str),
 }

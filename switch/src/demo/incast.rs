@@ -1,4 +1,4 @@
-//! Second phase, the closed loop: senders with DCQCN share a bottleneck, as the scenario says, live.
+//! Second phase, the closed loop: senders with DCQCN share a bottleneck, as in the scenario, live.
 
 use std::time::Duration;
 
@@ -13,26 +13,26 @@ use crate::lab::results::About;
 use crate::lab::scenario::{Expect, Scenario};
 use crate::lab::sweep::Run;
 
-/// Looks at the lab in a second of the day, about.
+/// Samples of the lab per wall-clock second, approximately.
 const GLANCES_PER_SECOND: u64 = 10;
 
-/// What the closed loop found.
+/// The results of the closed loop.
 #[derive(Clone, Debug)]
 pub struct Incast {
     /// The run, with its report.
     pub run: Run,
-    /// How the machine was, and the lab at the end.
+    /// The state of the machine, and of the lab at the end.
     pub live: Live,
-    /// What it should settle at.
+    /// Expectations of its fixed point.
     pub expect: Vec<Expect>,
-    /// It was long enough to settle, by the devices' clock.
+    /// Whether it was long enough to settle, by the devices' clock.
     pub is_judged: bool,
 }
 
-/// Runs it for so long a time of day.
+/// Runs it for this long in wall-clock time.
 ///
 /// # Errors
-/// What cannot be built or is not allowed.
+/// A part that cannot be built or is not permitted.
 pub(super) fn run(
     mut scenario: Scenario,
     options: &Options,

@@ -1,14 +1,14 @@
 //! The judge: marks by depth against a law, with intervals. Plain numbers in, verdicts out.
 //!
-//! Depth is that which the congestion point reads: bytes that wait when the packet has left. Below Kmin nothing may be marked
-//! and above Kmax everything must be; both are exact. On the ramp a bucket is judged when it has [`MARKS_MIN`] marks, and
-//! holds when the law's mean over the packets that were seen lies in the interval that the marks leave.
+//! Depth is the value that the congestion point reads: bytes that wait when the packet has left. Below Kmin nothing may
+//! be marked and above Kmax everything must be; both are exact. On the ramp a bucket is judged when it has
+//! [`MARKS_MIN`] marks, and holds if the law's mean over the received packets is in the interval of the marks.
 
 /// Marks that a bucket must have to be judged.
 pub const MARKS_MIN: u64 = 300;
-/// Half width of the interval in standard deviations: a right switch fails a bucket once in 16,000.
+/// Half width of the interval in standard deviations: a correct switch fails a bucket once in 16,000.
 const JUDGED_DEVIATIONS: f64 = 4.0;
-/// The same of the interval that people expect in a picture: 95 %.
+/// The same of the interval that is usual in a picture: 95 %.
 pub const SHOWN_DEVIATIONS: f64 = 1.959_964;
 /// Buckets of the ramp.
 pub const RAMP_BUCKETS: usize = 8;
@@ -53,12 +53,12 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Share of marked packets; NaN of nothing.
+    /// Share of marked packets; NaN without packets.
     pub fn share(&self) -> f64 {
         self.marked as f64 / self.packets as f64
     }
 
-    /// What the law says of these packets: it is linear within a bucket, so their mean depth is enough.
+    /// The law's share for these packets: it is linear within a bucket, so their mean depth is enough.
     pub fn expected(&self, law: &Law) -> f64 {
         if self.packets == 0 { f64::NAN } else { law.at(self.depths / self.packets as f64) }
     }
@@ -76,14 +76,14 @@ impl Bucket {
     }
 }
 
-/// What the judge says of a bucket.
+/// The judgement of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opinion {
-    /// As the law says.
+    /// It agrees with the law.
     Holds,
     /// Not.
     Fails,
-    /// There is too little to say.
+    /// Too few packets to judge.
     Open,
 }
 
@@ -143,12 +143,12 @@ impl Tally {
         self.buckets.iter().fold((0, 0), |(n, m), b| (n + b.packets, m + b.marked))
     }
 
-    /// The deepest bucket of the ramp that has less than so many marks: where more packets are needed.
+    /// The deepest bucket of the ramp with fewer than `marks` marks: it needs more packets.
     pub fn wanting(&self, marks: u64) -> Option<&Bucket> {
         self.ramp().iter().rev().find(|bucket| bucket.marked < marks)
     }
 
-    /// What the judge says of each bucket.
+    /// The judgement of each bucket.
     pub fn opinions(&self, law: &Law) -> Vec<Opinion> {
         let last = self.buckets.len() - 1;
         let of = |(index, bucket): (usize, &Bucket)| {
@@ -167,7 +167,7 @@ impl Tally {
         self.buckets.iter().enumerate().map(of).collect()
     }
 
-    /// The verdict on the curve: fails where a bucket fails, and where none of the ramp could be judged.
+    /// The verdict on the curve: fails if a bucket fails, or if none of the ramp could be judged.
     pub fn verdict(&self, law: &Law) -> (bool, String) {
         let opinions = self.opinions(law);
         let of = |wanted: Opinion| opinions.iter().filter(|o| **o == wanted).count();

@@ -55,7 +55,7 @@ fn facts(report: &mut Report, options: &Options, drained: &Drained) {
     report.facts.insert(0, ("command".to_owned(), command));
 }
 
-/// What came out, with what theory says of it.
+/// The results, with the predictions of theory.
 fn outcome(report: &Report, drained: &Drained, incast: &Incast) -> Table {
     let value = |name: &str| report.find(name).map_or(f64::NAN, |figure| figure.value);
     let show = |name: &str| report.find(name).map_or("-".into(), |f| f.unit.show(f.value));

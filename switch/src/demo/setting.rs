@@ -1,7 +1,8 @@
-//! The experiment: an incast of the published evaluations, slowed down until a laptop can carry it.
+//! The experiment: an incast of the published evaluations, slowed down until a laptop can run it.
 //!
-//! It is a scenario of the laboratory, `programs/lab/demo.yaml`, inside the binary: the closed loop runs it live, 200 times
-//! slower; the open loop takes its marking curve and its switch. An open loop has no dynamics: its clock is the day's.
+//! It is a scenario of the laboratory, `programs/lab/demo.yaml`, inside the binary: the closed loop runs it live, 200
+//! times slower; the open loop takes its marking curve and its switch. An open loop has no dynamics: it runs on
+//! wall-clock time.
 
 use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::source::Loader;
@@ -12,7 +13,7 @@ use crate::lab::scenario::{self, Scenario};
 use crate::library::LIBRARIES;
 use crate::units::{BitsPerSec, Bytes};
 
-/// Seconds of the day for one of the closed loop.
+/// Wall-clock seconds for one of the closed loop.
 pub const DILATION: u64 = 200;
 /// Hosts that send.
 pub const SENDERS: usize = 5;
@@ -24,9 +25,10 @@ pub const FRAME_BYTES: u32 = PAYLOAD_BYTES + 14 + 20 + 8 + 12 + 4;
 pub const DATA_CLASS: u8 = 3;
 /// Steps of the clock of the open loop.
 pub const STEP: Span = Span::from_us(50);
-/// What the closed loop must last behind its warm-up to be judged.
+/// Least time of the closed loop after its warm-up to be judged.
 pub const MEASURED_MIN: Span = Span::from_ms(25);
-/// Bytes of one sender in the buffer at which it is paused in the open loop, whose senders do not listen: out of the way.
+/// Bytes of one sender in the buffer at which it is paused in the open loop, whose senders ignore pauses: a level that
+/// is not reached.
 pub const OPEN_XOFF: Bytes = Bytes::new(600_000);
 /// MTU of the cables of the open loop.
 pub const MTU_BYTES: u32 = 1500;
@@ -37,15 +39,15 @@ pub const LAW: Law = Law { kmin: 5e3, kmax: 2000e3, pmax: 0.1 };
 const SCENARIO: (&str, &str) =
     ("programs/lab/demo.yaml", include_str!("../../../programs/lab/demo.yaml"));
 
-/// The links of the open loop: fast enough not to be waited for.
+/// Rate of the links of the open loop: fast enough to cause no wait.
 pub fn open_rate() -> BitsPerSec {
     BitsPerSec::gbit(2)
 }
 
-/// The scenario; it names no program, so those inside the binary run.
+/// The scenario; it names no program, so it runs those inside the binary.
 ///
 /// # Errors
-/// What is wrong in it: a build that passed its tests has nothing wrong.
+/// Its errors, which do not occur in a build that passed its tests.
 pub fn scenario() -> Result<Scenario, Rejected> {
     let loader = Loader::in_memory([SCENARIO], LIBRARIES);
     let read = scenario::read(SCENARIO.0.as_ref(), &loader);
@@ -57,7 +59,7 @@ mod tests {
     use super::*;
     use crate::lab::queues::switch_qos;
 
-    /// What is judged is what is configured.
+    /// The judged law is the configured one.
     #[test]
     fn the_law_is_that_of_the_scenario() {
         let scenario = scenario().unwrap();

@@ -1,4 +1,4 @@
-//! What must hold, and whether it does.
+//! The conditions of a correct run, and whether they are met.
 
 use super::Options;
 use super::drain::Drained;
@@ -10,7 +10,7 @@ use crate::report::{Report, Verdict};
 const TOO_SHORT: &str = "the devices' clock did not come far enough behind the warm-up: give --seconds more, or the machine less \
                          else to do";
 
-/// All of them; those of the closed loop as the laboratory judged it stand among them.
+/// All of them; those of the closed loop as the laboratory judged it are among them.
 pub(super) fn fill(
     report: &mut Report,
     options: &Options,
@@ -38,7 +38,7 @@ pub(super) fn fill(
     }
 }
 
-/// What the switch says that it marked is what the receiver saw.
+/// Compares the marks that the switch counted with those received.
 fn marks(report: &mut Report, drained: &Drained) {
     let wred = drained.port.queues[usize::from(DATA_CLASS)].wred.unwrap_or_default();
     report.verdict(
@@ -71,7 +71,7 @@ fn lossless(report: &mut Report, drained: &Drained, incast: &Incast) {
     report.verdict("nothing is lost", holds, found);
 }
 
-/// The switch of the open loop accounts for every packet, and no cable of the closed one kept any; `checks` has the
+/// The switch of the open loop accounts for every packet, and no cable of the closed one retained any; `checks` has the
 /// ledgers of its devices.
 fn conservation(report: &mut Report, drained: &Drained) {
     let ledger = &drained.ledger;
@@ -82,7 +82,7 @@ fn conservation(report: &mut Report, drained: &Drained) {
     report.verdict("conservation", ledger.balanced, found);
 }
 
-/// Marks become CNPs, and there are no more of them than marks.
+/// Checks that marks become CNPs, and that there are no more of them than marks.
 fn notifications(report: &mut Report, incast: &Incast) {
     let end = &incast.live.end;
     let holds = end.cnps <= end.marked && (end.cnps > 0) == (end.marked > 0);

@@ -1,4 +1,4 @@
-//! Tries the sandbox of `run` in a child process: enters it, and does what a switch never does.
+//! Tries the sandbox of `run` in a child process: enters it, and tries operations that a switch never does.
 
 use std::fs::File;
 use std::io;
@@ -14,19 +14,19 @@ use crate::confine::{Confinement, Extent};
 use crate::ports::sys::{netns, refused};
 
 const SUBJECT: &str = "sandbox of run";
-/// Sockets of the kernel's cryptography (AF_ALG): any user may make them, and no switch does.
+/// Sockets of the kernel's cryptography (AF_ALG): any user may create them, and no switch does.
 const OTHER_FAMILY: AddressFamily = AddressFamily::from_raw(libc::AF_ALG as u16);
 
-/// What the child says.
+/// The child's report.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Report {
     /// Why it could not be entered.
     error: Option<String>,
-    /// What is not as it should be.
+    /// Deviations, as warnings.
     warnings: Vec<String>,
-    /// Landlock does what this knows of it.
+    /// Landlock enforces all rules that are used here.
     all_files: bool,
-    /// Attempts by name, and what the system said; nothing, if it let them through.
+    /// Attempts by name, with the system's error; `None` if it permitted them.
     attempts: Vec<(String, Option<String>)>,
     /// Numbers of the system calls that the filter reported.
     calls: Vec<u32>,
@@ -34,7 +34,7 @@ struct Report {
 
 /// The child's work: enters the sandbox with no folder of its own, and returns a JSON object for the parent.
 ///
-/// To be called in a process that does nothing else.
+/// Call it only in a process that does nothing else.
 pub fn try_sandbox() -> String {
     let mut report = Report::default();
     match Confinement::new().enter() {
@@ -50,7 +50,7 @@ pub fn try_sandbox() -> String {
             );
             note("leave its network namespace", netns::enter_private_network().map(drop));
             note("open a socket of another family", refused::try_socket(OTHER_FAMILY));
-            // Nobody listens there: without the sandbox the connection is refused by the other side.
+            // Nothing listens there: without the sandbox the peer refuses the connection.
             let connected = TcpStream::connect("127.0.0.1:1").map(drop);
             let reached = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
             let connected = if connected.as_ref().is_err_and(reached) { Ok(()) } else { connected };
@@ -63,7 +63,7 @@ pub fn try_sandbox() -> String {
     serde_json::to_string(&report).unwrap_or_default()
 }
 
-/// Runs the child and reads what it found.
+/// Runs the child and reads its report.
 pub(super) fn sandbox() -> Finding {
     match child::<Report>("--try-sandbox") {
         Ok(report) => finding(&report),

@@ -1,4 +1,4 @@
-//! What the system says of itself: kernel, processors, capabilities, limits, interfaces.
+//! Properties of the system: kernel, processors, capabilities, limits, interfaces.
 
 use std::fs;
 use std::num::NonZero;
@@ -10,9 +10,9 @@ use crate::ports::sys::netns::is_in_first_user_namespace;
 use crate::program::{self, DeviceOptions, EngineKind};
 use crate::report::unit::Unit;
 
-/// The program that is compiled to see whether machine code runs.
+/// The program that is compiled to test machine code.
 const PROBE_PROGRAM: &str = "l2_switch";
-/// Capabilities of live ports: name, number (include/uapi/linux/capability.h), what it is for.
+/// Capabilities of live ports: name, number (include/uapi/linux/capability.h), its purpose.
 const CAPABILITIES: [(&str, u32, &str); 3] = [
     ("CAP_NET_RAW", 13, "raw:, pnet: and xdp: ports"),
     ("CAP_NET_ADMIN", 12, "xdp: and tap: ports"),
@@ -20,9 +20,9 @@ const CAPABILITIES: [(&str, u32, &str); 3] = [
 ];
 /// CAP_SYS_ADMIN, which includes CAP_BPF.
 const SYS_ADMIN: u32 = 21;
-/// CAP_IPC_LOCK: the limit of locked memory is not asked.
+/// CAP_IPC_LOCK: with it the limit of locked memory does not apply.
 const IPC_LOCK: u32 = 14;
-/// Locked memory that two `xdp:` ports with queues want, in bytes.
+/// Locked memory that two `xdp:` ports with queues need, in bytes.
 const LOCKED_BYTES: u64 = 64 << 20;
 
 pub(super) fn system() -> Finding {
@@ -126,7 +126,7 @@ pub(super) fn interfaces(wanted: &[String]) -> Result<Vec<Finding>, NoInterface>
     Ok(names.iter().filter(is_shown).filter_map(|name| about(name)).collect())
 }
 
-/// What a port on this interface would meet; `None` if it went away meanwhile.
+/// The finding about a port on this interface; `None` if it has disappeared meanwhile.
 fn about(name: &str) -> Option<Finding> {
     let found = interface::look_up(name).ok()?;
     let subject = format!("interface {name}");

@@ -1,7 +1,7 @@
 //! Tries each port kind on a virtual cable, in a child process with a network namespace of its own.
 //!
-//! A process of its own, because only one without threads may leave its user namespace, and because a trial must not
-//! leave anything behind.
+//! A process of its own, because only one without threads may leave its user namespace, and because a trial must leave
+//! no traces.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -16,35 +16,35 @@ use crate::ports::{PortSpec, open, veth};
 /// The cable of the trial.
 const CABLE: [&str; 2] = ["doctor0", "doctor1"];
 const MTU_BYTES: u32 = 1500;
-/// The port kinds that are tried, fastest first, and what else there is where one does not work.
+/// The port kinds that are tried, fastest first, and the alternative if one does not work.
 const KINDS: [(&str, &str); 4] = [
     ("xdp:doctor0", "raw: ports do the same, with three times the processor time"),
     ("raw:doctor0", "pnet: ports need the same privilege"),
     ("pnet:doctor0", "raw: ports need the same privilege"),
     ("tap:doctor2", "needs /dev/net/tun and CAP_NET_ADMIN"),
 ];
-/// How often the child is looked at, and how many times before it is given up: 10 s.
+/// Polling interval of the child, and number of polls before it is killed: 10 s.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const LOOKS_MAX: u32 = 2000;
 
-/// What the child says.
+/// The child's report.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Report {
     trials: Vec<Trial>,
-    /// It made no user namespace, and is in none.
+    /// It did not create a user namespace, and is in none.
     is_in_first_user_namespace: bool,
 }
 
-/// What the child says of one trial: its name, and why it failed.
+/// The child's result of one trial: its name, and the error if it failed.
 #[derive(Debug, Serialize, Deserialize)]
 struct Trial {
     what: String,
     error: Option<String>,
 }
 
-/// The child's work: leaves for a private network, tries every port kind, and returns a JSON object for the parent.
+/// The child's work: moves to a private network, tries every port kind, and returns a JSON object for the parent.
 ///
-/// To be called in a process that does nothing else.
+/// Call it only in a process that does nothing else.
 pub fn try_ports() -> String {
     let mut trials = Vec::new();
     let mut note = |what: &str, result: Result<(), String>| {
@@ -72,7 +72,7 @@ fn try_port(spec: &str) -> Result<(), String> {
     open(&spec, &memory).map(drop).map_err(|error| error.to_string())
 }
 
-/// Runs the child and reads what it found.
+/// Runs the child and reads its report.
 pub(super) fn ports() -> Vec<Finding> {
     match child::<Report>("--try-ports") {
         Ok(report) => findings(&report),
@@ -103,7 +103,7 @@ pub(super) fn child<T: serde::de::DeserializeOwned>(argument: &str) -> Result<T,
 
 fn findings(report: &Report) -> Vec<Finding> {
     let mut all = Vec::new();
-    // A process without CAP_SYS_ADMIN has a private network in a user namespace only, where AF_XDP never works.
+    // A process without CAP_SYS_ADMIN has a private network only in a user namespace, where AF_XDP never works.
     let proves_no_xdp = report.is_in_first_user_namespace || !netns::is_in_first_user_namespace();
     for trial in &report.trials {
         let kind = KINDS.iter().find(|(spec, _)| *spec == trial.what);

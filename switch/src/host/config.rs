@@ -1,4 +1,4 @@
-//! What a host is: names, addresses, classes, and the link that its packets are paced for.
+//! The configuration of a host: names, addresses, classes, and the link that its packets are paced for.
 
 use crate::frames::Mac;
 use crate::frames::cnp::CnpConfig;
@@ -17,9 +17,9 @@ pub struct Classes {
     pub data: Class,
     /// Acknowledgements.
     pub ack: Class,
-    /// Data has room for what switches write about the path, as HPCC has it.
+    /// Data packets have room for path telemetry of switches, as in HPCC.
     pub telemetry: bool,
-    /// Packets of data take so many UDP source ports in turn, a power of two; 0: all the same.
+    /// Number of UDP source ports that data packets use in turn, a power of two; 0: all the same.
     pub spray: u16,
 }
 
@@ -31,7 +31,7 @@ impl Default for Classes {
     }
 }
 
-/// What a host is. The PFC priority of a class is its `pcp`.
+/// The configuration of a host. The PFC priority of a class is its `pcp`.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     /// Name for messages.
@@ -40,18 +40,19 @@ pub struct HostConfig {
     pub link: LinkType,
     /// Its MAC address.
     pub mac: Mac,
-    /// Its addresses (IPv6, IPv4-mapped, GID, LID): it takes packets for them and answers who has them.
+    /// Its addresses (IPv6, IPv4-mapped, GID, LID): it accepts packets for them and answers requests for them.
     pub addresses: Vec<u128>,
     /// Classes of what it sends.
     pub classes: Classes,
-    /// CNPs that it sends; their hop limit and UDP port are those of the path.
+    /// Settings of the CNPs that it sends; their hop limit and UDP port are those of the path.
     pub cnp: CnpConfig,
-    /// Rate of its link: all its queue pairs together send no faster. It also defines PFC's quantum. Without one,
-    /// only the queue pairs' own pace holds, and a quantum is that of 10 Gbit/s.
+    /// Rate of its link: the limit of all its queue pairs together. It also defines PFC's quantum. Without one, only
+    /// the queue pairs' own pace applies, and a quantum is that of 10 Gbit/s.
     pub rate: Option<BitsPerSec>,
     /// Bytes of a packet on the link that are not in its frame.
     pub link_overhead_bytes: u32,
-    /// DSCPs of packets that switches trimmed, one bit each: what is not right otherwise and has one of them is answered as such.
+    /// DSCPs of packets that switches trimmed, one bit each: an otherwise invalid packet with one of them is answered
+    /// as a trimmed one.
     pub trimmed_dscps: u64,
     /// The notification point; `None` when the device's program reports marks instead.
     pub np: Option<NpConfig>,

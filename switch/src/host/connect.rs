@@ -1,4 +1,4 @@
-//! Connections: what two ends exchange out of band, as `ibv_rc_pingpong` does, and the way to RTS.
+//! Connections: the data that two ends exchange out of band, as `ibv_rc_pingpong` does, and the way to RTS.
 
 use std::fmt;
 
@@ -31,22 +31,22 @@ pub struct ConnectOptions {
     pub path_mtu: PathMtu,
     /// Partition key.
     pub pkey: u16,
-    /// What the peer may do.
+    /// Permissions of the peer.
     pub access: Access,
     /// READs and ATOMICs outstanding each way.
     pub rd_atomic: u8,
-    /// ACK timeout code: 4.096 us x 2^n; 0 is without end.
+    /// ACK timeout code: 4.096 us x 2^n; 0 disables it.
     pub timeout: u8,
     /// Retries after timeouts and sequence errors.
     pub retry_count: u8,
-    /// Retries after RNR NAKs; 7 is without end.
+    /// Retries after RNR NAKs; 7 is unlimited.
     pub rnr_retry: u8,
     /// Timer code put into RNR NAKs.
     pub min_rnr_timer: u8,
 }
 
 impl Default for ConnectOptions {
-    /// Path MTU 1,024, ACK timeout 67 ms, 7 retries, RNR timer 0.64 ms without end.
+    /// Path MTU 1,024, ACK timeout 67 ms, 7 retries, RNR timer 0.64 ms with unlimited retries.
     fn default() -> ConnectOptions {
         ConnectOptions {
             psn: 0,
@@ -69,7 +69,7 @@ pub enum ConnectError {
     NoQueuePair,
     /// The queue pair refuses an attribute.
     Modify(ModifyError),
-    /// The address cannot be written into headers.
+    /// The address has no form in the headers.
     Address(AddressError),
 }
 
@@ -89,7 +89,7 @@ impl EndPointPort {
     /// Takes a reliable or unreliable connection from RESET to RTS.
     ///
     /// # Errors
-    /// What is refused; the queue pair is then in the last state that was reached.
+    /// The refusal; the queue pair is then in the last state that was reached.
     pub fn connect(
         &mut self,
         qpn: u32,
@@ -141,10 +141,10 @@ pub struct PairSpec {
     pub options: ConnectOptions,
 }
 
-/// Creates and connects a queue pair in each of two end points; gives their numbers.
+/// Creates and connects a queue pair in each of two end points; returns their numbers.
 ///
 /// # Errors
-/// What is refused.
+/// The refusal.
 pub fn connect_pair(
     a: &mut EndPointPort,
     b: &mut EndPointPort,

@@ -1,7 +1,7 @@
 //! Flows: work that keeps a queue pair busy, as a benchmark program does, with its counters.
 //!
-//! A flow posts messages of one size, so many at a time, from its start until their number or its end time is
-//! reached; every completion posts the next (a closed loop). A receive ring keeps receives posted for a peer that sends.
+//! A flow posts messages of one size, `depth` at a time, from its start until their number or its end time is reached;
+//! every completion posts the next (a closed loop). A receive ring keeps receives posted for a peer that sends.
 //! Messages of a gated flow are released one by one ([`super::gate`]).
 
 use std::collections::VecDeque;
@@ -19,14 +19,14 @@ use super::port::EndPointPort;
 /// Work request numbers from here on belong to flows, and from [`RING_WR`] on to receive rings. Others are the user's.
 const FLOW_WR: u64 = 1 << 62;
 const RING_WR: u64 = 1 << 63;
-/// In the list of what starts when: this is a gate, not a flow.
+/// In the list of start times: this is a gate, not a flow.
 const GATE: u32 = 1 << 31;
 
 /// A flow of an end point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
 
-/// What a flow does.
+/// The operation of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowOp {
     /// SEND: the peer needs a receive ring.
@@ -44,22 +44,22 @@ pub enum FlowOp {
 pub struct FlowSpec {
     /// The queue pair, connected.
     pub qp: u32,
-    /// What it does.
+    /// Its operation.
     pub op: FlowOp,
     /// Local memory of every message: its length is the message size.
     pub local: Sge,
-    /// Number of messages; `None` is without end.
+    /// Number of messages; `None` is unlimited.
     pub messages: Option<u64>,
     /// Messages posted at a time.
     pub depth: u32,
     /// When it starts.
     pub start: Time,
-    /// When it posts no more.
+    /// When it stops posting.
     pub end: Deadline,
 }
 
 impl FlowSpec {
-    /// One message after the other, from the start, without end.
+    /// One message after the other, from the start, without limit.
     pub fn new(qp: u32, op: FlowOp, local: Sge) -> FlowSpec {
         FlowSpec {
             qp,
@@ -73,7 +73,7 @@ impl FlowSpec {
     }
 }
 
-/// What a flow has done.
+/// Counters of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowStats {
     /// When the first message was posted.
@@ -94,7 +94,8 @@ pub struct FlowStats {
     pub longest: Option<Span>,
     /// Sum of these times.
     pub total: Span,
-    /// How long the queue pair had nothing to send and this flow more to post: its messages under way were too few.
+    /// How long the queue pair had nothing to send although this flow had more to post: it had too few messages in
+    /// flight.
     pub waited: Span,
     /// The error that ended it.
     pub failed: Option<Status>,
@@ -105,7 +106,7 @@ pub struct FlowStats {
 pub struct FlowReport {
     /// The flow.
     pub spec: FlowSpec,
-    /// What it has done.
+    /// Its counters.
     pub stats: FlowStats,
     /// Rate, target and alpha of the queue pair, as of its last event.
     pub rate: RateState,
@@ -119,7 +120,7 @@ struct Flow {
     stats: FlowStats,
     /// Messages that it may post: all of them, or as many as gates have released.
     released: u64,
-    /// When the messages that are under way were posted, oldest first.
+    /// Posting times of the messages in flight, oldest first.
     posted_at: VecDeque<Time>,
 }
 
@@ -137,7 +138,7 @@ pub(super) struct Flows {
     flows: Vec<Flow>,
     rings: Vec<Ring>,
     gates: Gates,
-    /// Flows that have not started and gates that open, latest first.
+    /// Start times of flows and opening times of gates, latest first.
     waiting: Vec<(Time, u32)>,
 }
 
@@ -163,7 +164,7 @@ impl Flows {
         }
     }
 
-    /// A gate opens: flows post what it releases, and gates that waited for it go on.
+    /// Opens a gate: flows post the messages that it releases, and gates that depend on it proceed.
     fn open(&mut self, now: Time, gate: u32, end: &mut EndPoint) {
         for index in self.gates.open(now, gate) {
             let Some(flow) = self.flows.get_mut(index as usize) else { continue };
@@ -176,20 +177,20 @@ impl Flows {
         self.met(now, Need::Opened(GateId(gate)));
     }
 
-    /// Something happened that gates may wait for.
+    /// Handles an event that gates may wait for.
     fn met(&mut self, now: Time, need: Need) {
         for (gate, at) in self.gates.met(now, need) {
             self.plan(at, gate | GATE);
         }
     }
 
-    /// Of equal times the one that is planned first is at the end, and so comes first.
+    /// Among equal times the one that was planned first is at the end, and so is first.
     fn plan(&mut self, at: Time, what: u32) {
         let place = self.waiting.partition_point(|(start, _)| *start > at);
         self.waiting.insert(place, (at, what));
     }
 
-    /// Takes the completion of a flow or ring; false if it belongs to none.
+    /// Handles the completion of a flow or ring; false if it belongs to none.
     pub(super) fn on_completion(
         &mut self,
         now: Time,
@@ -282,7 +283,7 @@ impl EndPointPort {
         id
     }
 
-    /// The same, of which nothing is posted before gates release it.
+    /// The same for a flow whose messages are posted only when gates release them.
     pub fn add_gated_flow(&mut self, spec: FlowSpec) -> FlowId {
         self.push_flow(spec, 0)
     }
@@ -296,8 +297,8 @@ impl EndPointPort {
         FlowId(index)
     }
 
-    /// Adds a gate: when all needs are met and `delay` has passed, each of `releases` may post one more message. Without needs the
-    /// delay counts from the start of the run.
+    /// Adds a gate: when all needs are met and `delay` has passed, each of `releases` may post one more message.
+    /// Without needs the delay counts from the start of the run.
     pub fn add_gate(&mut self, needs: &[Need], delay: Span, releases: Vec<FlowId>) -> GateId {
         self.due = None;
         let id = self.flows.gates.add(needs, delay, releases.into_iter().map(|id| id.0).collect());
@@ -307,7 +308,7 @@ impl EndPointPort {
         id
     }
 
-    /// What became of a gate.
+    /// The report of a gate.
     pub fn gate(&self, id: GateId) -> Option<GateReport> {
         self.flows.gates.report(id)
     }
@@ -334,7 +335,7 @@ impl EndPointPort {
         })
     }
 
-    /// Keeps so many receives posted on a queue pair, all into the same memory. False when one was refused.
+    /// Keeps `receives` receives posted on a queue pair, all into the same memory. False when one was refused.
     pub fn keep_receiving(&mut self, qp: u32, local: Sge, receives: u32) -> bool {
         let wr_id = RING_WR | self.flows.rings.len() as u64;
         self.flows.rings.push(Ring { qp, local, messages: 0, bytes: 0 });

@@ -1,9 +1,10 @@
-//! Gates: what has to happen at a host before messages may be posted, as a collective's steps need the data of the one before.
+//! Gates: conditions at a host before messages may be posted, as each step of a collective needs the data of the one
+//! before.
 //!
-//! A gate waits for messages that arrived (a receive completed), for messages of this host's flows that were completed, and for
-//! other gates of the host; then, after a delay, it opens once and releases one message of each of its flows. All of that is
-//! known at the host itself, as it is to a process that polls its completion queue: no gate looks at another host. What was met
-//! last, and when, stays readable: it is what the gate waited for.
+//! A gate waits for messages that arrived (a receive completed), for messages of this host's flows that were completed,
+//! and for other gates of the host; then, after a delay, it opens once and releases one message of each of its flows.
+//! All of these are events of the host itself, as for a process that polls its completion queue: no gate depends on
+//! another host's state. The condition that was met last, and its time, stay readable: the gate waited for it.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +16,17 @@ use super::flow::FlowId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GateId(pub u32);
 
-/// What a gate waits for.
+/// A condition of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
-    /// This queue pair, which has a receive ring, received so many messages.
+    /// This queue pair, which has a receive ring, received this many messages.
     Arrived {
         /// Queue pair.
         qp: u32,
         /// The first message is 1.
         message: u64,
     },
-    /// So many messages of a flow of this host are completed.
+    /// This many messages of a flow of this host are completed.
     Completed {
         /// Flow.
         flow: FlowId,
@@ -36,14 +37,14 @@ pub enum Need {
     Opened(GateId),
 }
 
-/// What became of a gate.
+/// The report of a gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GateReport {
     /// When the last of its needs was met; the start of the run without needs.
     pub ready: Option<Time>,
     /// When it opened.
     pub opened: Option<Time>,
-    /// Place of the need that was met last.
+    /// Index of the need that was met last.
     pub last: Option<u32>,
     /// Needs that are not met.
     pub missing: u32,
@@ -56,7 +57,7 @@ struct Gate {
     releases: Vec<u32>,
 }
 
-/// The gates of an end point, and who waits for what.
+/// The gates of an end point, and the gates that wait for each condition.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
     gates: Vec<Gate>,
@@ -79,7 +80,7 @@ impl Gates {
         GateId(id)
     }
 
-    /// Gives the gates whose last need this was, and when each opens.
+    /// The gates whose last need this was, and when each opens.
     pub(super) fn met(&mut self, now: Time, need: Need) -> Vec<(u32, Time)> {
         let mut ready = Vec::new();
         for (index, place) in self.waiters.remove(&need).unwrap_or_default() {
@@ -93,7 +94,7 @@ impl Gates {
         ready
     }
 
-    /// The gate opens; gives the flows that it releases a message of.
+    /// Opens a gate; returns the flows of which it releases a message.
     pub(super) fn open(&mut self, now: Time, index: u32) -> Vec<u32> {
         let Some(gate) = self.gates.get_mut(index as usize) else { return Vec::new() };
         gate.report.opened = Some(now);

@@ -1,11 +1,11 @@
 //! The end point as a port.
 //!
-//! Receiving from this port is what the end point sends: answers about addresses, then CNPs, acknowledgements and
-//! data, each class unless PFC stopped it, and data no faster than the link. Sending to this port is what the end
-//! point receives.
+//! Frames received from this port are those that the end point sends: answers about addresses, then CNPs,
+//! acknowledgements and data, each class unless PFC stopped it, and data no faster than the link. Frames sent to this
+//! port are those that the end point receives.
 //!
-//! PFC and PAUSE frames sent to this port stop classes: that is how a device whose queue fills holds its own end point
-//! back, and why its own traffic is lossless. A paused data class also stops ACK timeouts, so a pause causes no retry.
+//! PFC and PAUSE frames sent to this port stop classes: so a device whose queue fills stops its own end point, and its
+//! own traffic is lossless. A paused data class also stops ACK timeouts, so a pause causes no retry.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ use super::counters::HostCounters;
 use super::flow::Flows;
 use super::spray::Spray;
 
-/// Answers and questions about addresses that wait to be sent; more are forgotten, they will be asked again.
+/// Requests and replies about addresses that wait to be sent; more are dropped, as requests are repeated.
 const MESSAGES_MAX: usize = 64;
 /// Neighbours remembered.
 const NEIGHBOURS_MAX: usize = 1024;
@@ -52,11 +52,11 @@ struct Path {
     cnp: Envelope,
 }
 
-/// The end point of a host; what every packet touches stands together, first.
+/// The end point of a host; the fields that every packet uses come first.
 #[derive(Debug)]
 #[repr(C)]
 pub struct EndPointPort {
-    /// What [`Self::deadline`] would say; `None` since what it depends on changed.
+    /// The cached result of [`Self::deadline`]; `None` since one of its inputs changed.
     pub(super) due: Option<Deadline>,
     link: Pacer,
     frames: Arc<Frames>,
@@ -69,7 +69,7 @@ pub struct EndPointPort {
     pause: PauseReceiver,
     /// Priorities of all data that it sends.
     data_priorities: u8,
-    /// Some path takes many UDP source ports.
+    /// At least one path uses many UDP source ports.
     sprays: bool,
     stats: PortStats,
     pub(super) config: HostConfig,
@@ -103,7 +103,7 @@ impl EndPointPort {
         }
     }
 
-    /// What it is.
+    /// Its configuration.
     pub fn config(&self) -> &HostConfig {
         &self.config
     }
@@ -113,18 +113,18 @@ impl EndPointPort {
         &self.end
     }
 
-    /// Queue pairs and memory. Completions come out of [`Self::poll_cq`], not of it.
+    /// Queue pairs and memory. Completions are read with [`Self::poll_cq`], not from here.
     pub fn roce_mut(&mut self) -> &mut EndPoint {
         self.due = None;
         &mut self.end
     }
 
-    /// What it counts.
+    /// Its counters.
     pub fn counters(&self) -> &HostCounters {
         &self.counters
     }
 
-    /// What its notification point counts.
+    /// Counters of its notification point.
     pub fn np_counters(&self) -> NpCounters {
         self.np.as_ref().map(NotificationPoint::counters).unwrap_or_default()
     }
@@ -134,7 +134,7 @@ impl EndPointPort {
         &self.pause_counters
     }
 
-    /// The number of a new path to a peer, for queue pairs and datagrams.
+    /// Adds a path and returns its number to a peer, for queue pairs and datagrams.
     ///
     /// # Errors
     /// The address, with one of the classes, cannot be written into headers.
@@ -175,7 +175,7 @@ impl EndPointPort {
         self.paths.get(path as usize).map(|path| &path.address)
     }
 
-    /// Asks who has an address; the answer will be in [`Self::neighbour`].
+    /// Sends a request for an address; the reply will be in [`Self::neighbour`].
     pub fn ask(&mut self, target: u128, vlan: Option<u16>) {
         let of_family = |own: &&u128| {
             let four = |address: u128| crate::frames::envelope::unmapped(address).is_some();
@@ -186,7 +186,7 @@ impl EndPointPort {
         }
     }
 
-    /// Where an address is, as its owner said.
+    /// The MAC address of a neighbour, as its owner reported it.
     pub fn neighbour(&self, address: u128) -> Option<crate::frames::Mac> {
         self.neighbours.iter().find(|(known, _)| *known == address).map(|(_, mac)| *mac)
     }
@@ -215,7 +215,7 @@ impl EndPointPort {
         self.pause.priorities() & priorities != 0
     }
 
-    /// Brings pauses, flows and their completions up to `now`.
+    /// Updates pauses, flows and their completions to `now`.
     fn advance(&mut self, now: Time) {
         if self.pause.next_change().is_by(now) {
             let rate = self.quantum_rate();
@@ -252,7 +252,7 @@ impl EndPointPort {
         data.min(np).min(self.flows.next_start()).min(self.pause.next_change())
     }
 
-    /// The same, worked out once until something changes.
+    /// The same, cached until something changes.
     #[inline]
     fn due(&mut self) -> Deadline {
         let due = *self.due.insert(match self.due {
@@ -301,7 +301,7 @@ impl EndPointPort {
                 _ => self.counters.unbuildable += 1,
             }
         }
-        // By reference all the way: a packet is written once, where it is used.
+        // By reference throughout: a packet is written once, at its place of use.
         loop {
             let built = if !self.is_paused(ClassHint::Ack)
                 && let Some(packet) = &self.end.poll_ack()
@@ -364,7 +364,7 @@ impl EndPointPort {
         }
     }
 
-    /// The frame takes its time on the link.
+    /// Charges a frame's transmission time to the link.
     fn account(&mut self, now: Time, bytes: usize) -> usize {
         if let Some(rate) = self.config.rate {
             let wire = bytes as u64 + u64::from(self.config.link_overhead_bytes);
@@ -376,7 +376,7 @@ impl EndPointPort {
     /// A frame for this end point.
     fn take(&mut self, now: Time, frame: &[u8]) {
         self.due = None;
-        // Looked at where it was written: what was written field by field is slow to move.
+        // Matched by reference: a copy right after narrow stores stalls on store forwarding.
         match &mut self.frames.transport.parse(self.config.link, frame) {
             Ok(received) => self.take_packet(now, frame, received),
             Err(Refused::NotTransport) => self.take_other(now, frame),
@@ -389,7 +389,7 @@ impl EndPointPort {
         }
     }
 
-    /// A frame that is not right: true if that is because a switch trimmed it, and it is for us.
+    /// Handles an invalid frame: true if a switch trimmed it, and it is for us.
     #[cold]
     fn take_trimmed(&mut self, frame: &[u8]) -> bool {
         if self.config.trimmed_dscps == 0 {
@@ -409,7 +409,7 @@ impl EndPointPort {
         true
     }
 
-    /// The next packet of this path takes the next UDP source port.
+    /// Assigns the next UDP source port to the next packet of this path.
     fn spray(&mut self, path: u32) {
         let Some(path) = self.paths.get_mut(path as usize) else { return };
         if let Some(spray) = &mut path.spray {
@@ -428,7 +428,7 @@ impl EndPointPort {
             self.end.qp(packet.headers.bth.dest_qp).is_none_or(|qp| qp.owes_cnps())
         };
         let (bth, deth) = (&packet.headers.bth, packet.headers.deth());
-        // Where the sender's rate control asks for it, the acknowledgement says it instead.
+        // If the sender's rate control requires it, the acknowledgement reports the mark instead.
         let answered = received.mark.filter(|_| self.np.is_some() && owes_cnps);
         if (answered.is_some() || deth.is_some())
             && let Ok((from, marked)) = self.frames.transport.marked(self.config.link, frame)

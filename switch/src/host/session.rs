@@ -1,9 +1,9 @@
-//! An end point driven by commands, one JSON object a line: what `wireyard host` reads and answers.
+//! An end point driven by commands, one JSON object per line: the input and output of `wireyard host`.
 //!
-//! The commands are the verbs of a small program: register memory, create and connect a queue pair, post work, wait
-//! for completions. What two ends must exchange (queue pair, key, address) is in the answers; a person or a
-//! test carries it across, as `ibv_rc_pingpong` does over TCP. Time is an argument; files are read and written only
-//! where a command names one.
+//! The commands are the verbs of a small program: register memory, create and connect a queue pair, post work, wait for
+//! completions. The data that two ends must exchange (queue pair, key, address) is in the answers; a user or a test
+//! transfers it, as `ibv_rc_pingpong` does over TCP. Time is an argument; files are read and written only where a
+//! command names one.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use super::port::EndPointPort;
 
 /// Virtual address of the first region; each gets its own 2^32.
 const FIRST_VA: u64 = 1 << 32;
-/// How often a neighbour is asked for, and for how long.
+/// Interval of requests for a neighbour, and their total time.
 const ASK_EVERY: Span = Span::from_ms(200);
 const ASK_FOR: Span = Span::from_ms(5_000);
 /// Most bytes of a region.
@@ -93,7 +93,7 @@ impl Work {
     }
 }
 
-/// What a command that is not done waits for.
+/// The condition that an unfinished command waits for.
 #[derive(Debug)]
 enum Pending {
     Neighbour { connect: Connect, until: Time, ask_at: Time },
@@ -111,7 +111,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session whose queue pairs are made like this.
+    /// A session whose queue pairs have this configuration.
     pub fn new(qp: QpConfig) -> Session {
         Session { qp, regions: 0, pending: None, done: Vec::new(), ended: false }
     }
@@ -126,7 +126,7 @@ impl Session {
         self.pending.is_none() && !self.ended
     }
 
-    /// Takes a command; `None` when its answer comes later, out of [`Self::poll`].
+    /// Executes a command; `None` when [`Self::poll`] will return its answer later.
     pub fn command(&mut self, end: &mut EndPointPort, now: Time, line: &str) -> Option<Value> {
         let answer = match serde_json::from_str(line) {
             Ok(command) => self.act(end, now, command).transpose()?,
@@ -135,7 +135,7 @@ impl Session {
         Some(answer.unwrap_or_else(|error| json!({ "error": error })))
     }
 
-    /// The answer of a command that had to wait, once it is there.
+    /// The answer of a command that had to wait, once available.
     pub fn poll(&mut self, end: &mut EndPointPort, now: Time) -> Option<Value> {
         while let Some(done) = end.poll_cq() {
             self.done.push(done);

@@ -1,7 +1,7 @@
-//! Packet spraying: the UDP source port of each packet, which switches hash among equal ways.
+//! Packet spraying: the UDP source port of each packet, by which switches choose among equal paths.
 //!
-//! A path has so many entropy values, beginning with the port of its queue pair. All of them are taken before one is taken again, each
-//! time in another order, so that flows do not meet on the same links for long.
+//! A path has `ports` entropy values, beginning with the port of its queue pair. All of them are used before one is
+//! used again, each time in another order, so that flows do not share the same links for long.
 
 /// Custom of RoCEv2: source ports from 0xc000 on.
 const FIRST: u16 = 0xc000;
@@ -16,7 +16,7 @@ pub(super) struct Spray {
 }
 
 impl Spray {
-    /// So many ports, a power of two; `None` for less than two.
+    /// A spray over `ports` ports, a power of two; `None` for fewer than two.
     pub(super) fn new(ports: u16, first: u16) -> Option<Spray> {
         let mask = ports.checked_next_power_of_two()?.checked_sub(1)?;
         (mask > 0).then_some(Spray { first, mask: mask & PORTS, sent: 0 })

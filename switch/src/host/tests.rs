@@ -33,7 +33,7 @@ fn mac(n: u8) -> Mac {
     Mac([2, 0, 0, 0, 0, n])
 }
 
-/// Two end points, a link of no delay, and the frames that crossed it.
+/// Two end points, a link without delay, and the frames that crossed it.
 struct Rig {
     mem: PacketMemory,
     ends: [EndPointPort; 2],
@@ -96,7 +96,7 @@ impl Rig {
         })
     }
 
-    /// Moves what is there, then time to the next deadline; false when nothing will happen any more.
+    /// Delivers pending frames, then advances to the next deadline; false when nothing more will happen.
     fn step(&mut self) -> bool {
         for side in 0..2 {
             let mut rx: Vec<RxFrame> = Vec::new();
@@ -317,7 +317,7 @@ fn pfc_stops_a_class_until_it_ends() {
     assert_eq!(rig.ends[0].counters().bad_mac_control, 1);
 }
 
-/// Whoever changed what there is to do: flow, end of a message that nobody acknowledges, caller.
+/// After changes by every source: a flow, the end of an unacknowledged message, the caller.
 #[test]
 fn what_comes_next_is_told_after_every_change() {
     let mut rig = rig(Encap::RoceV2Ipv4);

@@ -1,4 +1,4 @@
-//! Addresses of a lab: every host and switch port has them by its place in the topology.
+//! Addresses of a lab: those of every host and switch port follow from its place in the topology.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;

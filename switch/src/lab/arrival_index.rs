@@ -1,8 +1,8 @@
-//! What is on its way in a lab, in one place: the first arrival at every port, ports of a node side by side; and the ports that sent
-//! since the last look.
+//! The frames in flight of a lab, in one place: the first arrival at every port, ports of a node side by side; and the
+//! ports that sent since the last scan.
 //!
-//! Links write it, the run reads it, so ports without a frame cost nothing. One thread runs the nodes of a partition, so plain loads and stores are
-//! enough. It holds no frames: those are the links' ([`link`](super::link)).
+//! Links write it, the run reads it, so ports without a frame cost nothing. One thread runs the nodes of a partition,
+//! so plain loads and stores are enough. It holds no frames: those are the links' ([`link`](super::link)).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use wireyard_tables::time::{Deadline, Time};
 
-/// See the module.
+/// The index.
 #[derive(Debug)]
 pub struct ArrivalIndex {
-    /// [`Deadline::to_bits`] of the first frame that is on its way to that port.
+    /// [`Deadline::to_bits`] of the first frame in flight to that port.
     arrivals: Vec<AtomicU64>,
     /// By node, not later than the first of its arrivals.
     firsts: Vec<AtomicU64>,
     /// By port, its node.
     nodes: Vec<u32>,
-    /// Ports that sent, `sent_count` of them; one is there once, which `is_sent` knows by port.
+    /// Ports that sent, `sent_count` of them; each at most once, marked in `is_sent` by port.
     sent: Vec<AtomicUsize>,
     sent_count: AtomicUsize,
     is_sent: Vec<AtomicBool>,
 }
 
 impl ArrivalIndex {
-    /// For nodes with so many ports each.
+    /// An index for nodes with these numbers of ports.
     pub fn new(ports: impl IntoIterator<Item = usize>) -> Arc<ArrivalIndex> {
         let nothing = || AtomicU64::new(Deadline::NEVER.to_bits());
         let (mut nodes, mut firsts) = (Vec::new(), Vec::new());
@@ -53,7 +53,7 @@ impl ArrivalIndex {
         self.firsts[node].store(at.to_bits(), Ordering::Relaxed);
     }
 
-    /// Looks for the first arrival at the places of a node.
+    /// Computes the first arrival at the places of a node.
     pub fn find_first(&self, node: usize, places: Range<usize>) {
         let first = places.map(|place| self.arrival(place)).fold(Deadline::NEVER, Deadline::min);
         self.set_first(node, first);
@@ -65,8 +65,8 @@ impl ArrivalIndex {
         Deadline::from_bits(self.arrivals[place].load(Ordering::Relaxed))
     }
 
-    /// The first arrival after `now` at these places; `arrived` gets the numbers of those, from 1 on, where there is an earlier one.
-    /// Which one that is cannot be predicted, so no branch depends on it.
+    /// The first arrival after `now` at these places; `arrived` gets the numbers of those, from 1 on, where there is an
+    /// earlier one. The branch predictor cannot foresee which, so no branch depends on it.
     #[inline]
     pub fn look(&self, places: Range<usize>, now: Time, arrived: &mut Vec<u16>) -> Deadline {
         // Hosts are most of the nodes, and have one wire.
@@ -79,7 +79,7 @@ impl ArrivalIndex {
                 at
             };
         }
-        // Counted from here, an instant that is over comes behind never.
+        // Relative to this, a past instant is greater than never.
         let from = now.as_ps().saturating_add(1);
         let mut first = u64::MAX - from;
         let (mut number, mut rest) = (1, &self.arrivals[places]);

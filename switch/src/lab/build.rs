@@ -29,14 +29,14 @@ use crate::units::Length;
 /// A cable delays by 5 ns a metre.
 const PS_PER_METRE: u64 = 5_000;
 
-/// How a lab is run.
+/// Options of a lab.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// What runs packets.
+    /// The engine.
     pub engine: EngineKind,
     /// Instead of the scenario's seed.
     pub seed: Option<u64>,
-    /// Threads that run it together, where it can be parted: 1 where it is 0. Results are the same.
+    /// Threads that run it together, if it can be partitioned; 0 counts as 1. Results are the same.
     pub workers: usize,
 }
 
@@ -51,18 +51,18 @@ pub(super) struct Devices {
     pub(super) gates: Vec<GateId>,
     /// By link: from its first end to its second, and back.
     pub(super) links: Vec<[Arc<Direction>; 2]>,
-    /// By partition: what arrives where, and who may touch its links.
+    /// By partition: the arrivals, and the lease of the thread that may access its links.
     pub(super) leases: Vec<(Arc<ArrivalIndex>, Arc<Lease>)>,
-    /// What switches run, without entries.
+    /// The program of the switches, without entries.
     pub(super) base: Loaded,
-    /// Entries files of the switches, by name: for who wants to look.
+    /// Entries files of the switches, by name, for output.
     pub(super) entries: Vec<(String, String)>,
 }
 
-/// Builds everything; links are over cables where there are some.
+/// Builds everything; links are over cables if there are any.
 ///
 /// # Errors
-/// What cannot be.
+/// A part that cannot be built.
 pub(super) fn devices(
     scenario: &Scenario,
     options: Options,
@@ -97,7 +97,7 @@ pub(super) fn devices(
         let device = DeviceOptions {
             engine: options.engine,
             seed: seed.wrapping_mul(1 << 16).wrapping_add(node as u64),
-            // Tiers that hash alike would use one of the ways between them.
+            // Tiers with the same hash would use only one of the paths between them.
             selector_seed: tiers[node].into(),
             ..DeviceOptions::default()
         };
@@ -196,7 +196,7 @@ fn link_ports(
     Ok(ports)
 }
 
-/// What the links of each partition belong to.
+/// The index and the lease of each partition's links.
 fn leases(fabric: &Fabric, layout: &Layout) -> Vec<(Arc<ArrivalIndex>, Arc<Lease>)> {
     let lease = |nodes: &Vec<usize>| {
         let ports = nodes.iter().map(|&node| fabric.nodes[node].links.len());
@@ -205,7 +205,7 @@ fn leases(fabric: &Fabric, layout: &Layout) -> Vec<(Arc<ArrivalIndex>, Arc<Lease
     layout.parts.iter().map(lease).collect()
 }
 
-/// What frames of this transport are on a link.
+/// The link type of this transport's frames.
 pub fn link_type(transport: Transport) -> LinkType {
     match transport {
         Transport::RoceV2 | Transport::RoceV1 => LinkType::Ethernet,
@@ -226,7 +226,7 @@ fn switch(
         .map_err(|report| LabError::SwitchQueues { switch: name.clone(), report })?;
     qos.tm.seed = seed.wrapping_mul(1 << 16).wrapping_add(node as u64);
     if scenario.switch.qos.packet_slots.is_none() {
-        // Its pools say what it holds, and packet memory whether there is room.
+        // Its pools limit its contents, and packet memory is checked separately.
         qos.tm.packet_slots = core.memory().config().chunks;
     }
     core.set_qos(&qos)?;

@@ -4,10 +4,10 @@
 //!  switch -> LinkPort (delay, loss, faults, capture) -> veth end ~~ kernel ~~ veth end -> host
 //! ```
 //!
-//! Delay and what goes wrong are still those of [`link`](super::link), so a scenario means the same thing. A frame whose delay
-//! is over is sent on one end of a veth pair, and received on the other: what the far device gets is what the kernel
-//! delivered, when it did. It nearly always has at once; where it has not, the port looks again soon. This file counts what
-//! went in and came out, and decides nothing else.
+//! Delay and faults are still those of [`link`](super::link), so a scenario has the same meaning. A frame whose delay
+//! is over is sent on one end of a veth pair, and received on the other: the far device gets the frame that the kernel
+//! delivered, and when it did. Nearly always that is at once; otherwise the port polls again soon. This file counts
+//! frames in and out, and decides nothing else.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,26 +26,26 @@ use crate::sync;
 
 /// Longest name of an interface (IFNAMSIZ less its end).
 const NAME_MAX: usize = 15;
-/// Looks in vain after which what did not arrive is lost.
+/// Polls without a result after which a missing frame counts as lost.
 const LOOKS_MAX: u32 = 20_000;
-/// EtherType of IPv6: no lab sends it, but interfaces of the kernel do by themselves, where they were not silenced.
+/// EtherType of IPv6: no lab sends it, but the kernel's interfaces do on their own, unless it is disabled there.
 const IPV6: [u8; 2] = [0x86, 0xdd];
 const ETHER_TYPE: std::ops::Range<usize> = 12..14;
 
-/// What happened on one direction of a cable.
+/// Counters of one direction of a cable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CableCounters {
-    /// Frames that were given to the kernel.
+    /// Frames that were passed to the kernel.
     pub put: u64,
-    /// Frames that came out of it.
+    /// Frames that were received from it.
     pub got: u64,
     /// Frames that it did not take: the interface was down, or they were too long.
     pub refused: u64,
-    /// Frames that never came out.
+    /// Frames that never arrived.
     pub lost: u64,
-    /// Frames that did not come out at once, and were looked for again.
+    /// Frames that did not arrive at once, and were polled for again.
     pub late: u64,
-    /// Frames of the kernel's own, which no device sees.
+    /// Frames of the kernel itself, which no device receives.
     pub foreign: u64,
 }
 
@@ -78,7 +78,7 @@ impl Cable {
     /// Makes the pair in the network namespace of this thread and opens both ends.
     ///
     /// # Errors
-    /// What the kernel does not allow, with the names.
+    /// An operation that the kernel refuses, with the names.
     pub fn lay(names: &[String; 2], mtu_bytes: u32) -> Result<Cable, LabError> {
         let [a, b] = names;
         veth::create([a, b], mtu_bytes)?;
@@ -89,12 +89,12 @@ impl Cable {
         Ok(Cable { ends: [open(a)?, open(b)?], counters: Default::default() })
     }
 
-    /// What happened towards an end.
+    /// Counters of the direction towards an end.
     pub fn counters(&self, end: usize) -> CableCounters {
         *sync::lock(&self.counters[end])
     }
 
-    /// Sends towards `end`; what the kernel has no room for stays.
+    /// Sends towards `end`; frames that the kernel has no room for stay.
     fn put(&self, end: usize, mem: &mut PacketMemory, now: Time, frames: &mut Vec<TxFrame>) {
         let mut counters = sync::lock(&self.counters[end]);
         let before = frames.len();
@@ -103,7 +103,7 @@ impl Cable {
         counters.refused += (before - frames.len() - done.sent) as u64;
     }
 
-    /// Takes what arrived at `end`.
+    /// Takes the frames that arrived at `end`.
     fn get(
         &self,
         end: usize,
@@ -128,11 +128,11 @@ impl Cable {
         result.map(drop)
     }
 
-    /// Takes off what is still under way towards an end, unread; gives how many frames are not there yet.
+    /// Removes the frames still in flight towards an end, unread; returns how many have not arrived.
     pub(super) fn take_rest(&self, end: usize, mem: &mut PacketMemory) -> u64 {
         let mut rest = Vec::new();
         while self.counters(end).inside() > 0 {
-            // An end that fails delivers nothing, and what it had is lost.
+            // An end that fails delivers nothing, and its frames are lost.
             let _ = self.get(end, mem, Time::ZERO, &mut rest, 64);
             if rest.is_empty() {
                 break;
@@ -142,7 +142,7 @@ impl Cable {
         self.counters(end).inside()
     }
 
-    /// Gives up what is in the kernel towards an end.
+    /// Counts the frames in the kernel towards an end as lost.
     pub(super) fn give_up(&self, end: usize) {
         let mut counters = sync::lock(&self.counters[end]);
         counters.lost += counters.inside();
@@ -153,7 +153,7 @@ impl Cable {
 pub struct Cabling {
     /// By link, with its first end first.
     pub cables: Vec<Arc<Cable>>,
-    /// Time of the devices between two looks for a frame that is late.
+    /// Time of the devices between two polls for a late frame.
     pub look: Span,
 }
 
@@ -161,7 +161,7 @@ impl Cabling {
     /// Lays a cable for every link, in the network namespace of this thread.
     ///
     /// # Errors
-    /// What the kernel does not allow.
+    /// An operation that the kernel refuses.
     pub fn lay(fabric: &Fabric, look: Span) -> Result<Cabling, LabError> {
         let lay = |link: usize| {
             // The MTU of an interface leaves out the Ethernet header; a link's does not.
@@ -193,24 +193,24 @@ pub struct CablePort {
     link: LinkPort,
     cable: Arc<Cable>,
     end: usize,
-    /// Time between two looks.
+    /// Time between two polls.
     look: Span,
     /// Frames whose delay is over, for the kernel.
     due: Vec<TxFrame>,
     arrived: Vec<RxFrame>,
-    /// When to look for what is in the kernel.
+    /// Frames whose delay is over, to be passed to the kernel.
     look_at: Deadline,
     looks: u32,
 }
 
 impl CablePort {
-    /// The end `end` of a cable behind a link; a frame that is late is looked for every `look`.
+    /// The end `end` of a cable behind a link; a late frame is polled for every `look`.
     pub fn new(link: LinkPort, cable: Arc<Cable>, end: usize, look: Span) -> CablePort {
         let (due, arrived) = (Vec::with_capacity(64), Vec::with_capacity(64));
         CablePort { link, cable, end, look, due, arrived, look_at: Deadline::NEVER, looks: 0 }
     }
 
-    /// Gives the kernel the frames whose delay is over.
+    /// Passes the kernel the frames whose delay is over.
     fn hand_over(
         &mut self,
         mem: &mut PacketMemory,
@@ -229,7 +229,7 @@ impl CablePort {
         Ok(())
     }
 
-    /// Plans the next look, after one that found `count` frames.
+    /// Plans the next poll, after one that found `count` frames.
     fn plan(&mut self, now: Time, count: usize) {
         if self.looks == LOOKS_MAX {
             self.cable.give_up(self.end);

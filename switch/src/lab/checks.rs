@@ -1,13 +1,14 @@
-//! Checks that know nothing of the model: what must hold whatever the scenario is.
+//! Checks that are independent of the model: invariants of every scenario.
 //!
-//! * conservation: every device's ledger balances, every link's frames are arrived, lost or under way, the buffers add up;
+//! * conservation: every device's ledger balances, every link's frames have arrived, are lost or in flight, the buffers
+//!   add up;
 //! * lossless: nothing of a lossless class is dropped while the sender honours its pause;
 //! * pauses: XOFF and XON alternate;
 //! * rates: no link carries more than its rate, no reaction point leaves its bounds;
-//! * order: where no link reorders, no way changes and no flow sprays or sends selectively, no packet of a flow comes before one that
-//!   was sent earlier; a gap is none;
-//! * marking: nothing is marked that did not say it can be;
-//! * liveness: as long as there is something to send, something arrives; a deadlock is shown as the circle it is.
+//! * order: where no link reorders, no route changes and no flow sprays or sends selectively, no packet of a flow
+//!   arrives before one that was sent earlier; gaps are permitted;
+//! * marking: no packet without ECT is marked;
+//! * liveness: as long as there is something to send, something arrives; a deadlock is shown as its cycle.
 
 use wireyard_tables::time::{Deadline, Span, Time};
 
@@ -21,7 +22,7 @@ use crate::units::Bytes;
 
 /// Samples between two full audits of the buffers.
 const AUDIT_EVERY: u64 = 256;
-/// Nothing delivered for so long, while flows want to send, is a standstill.
+/// No delivery for this long, while flows have data to send, is a standstill.
 const STANDSTILL: Span = Span::from_ms(2);
 
 /// Full frames in front of one that arrives in time, on the slowest link.
@@ -30,11 +31,11 @@ const FRAMES_ON_THE_WAY: u64 = 16;
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which check.
+    /// Name of the check.
     pub check: &'static str,
     /// When it was found.
     pub at: Time,
-    /// What, with names and numbers.
+    /// The violation, with names and numbers.
     pub what: String,
 }
 
@@ -45,20 +46,20 @@ impl Violation {
     }
 }
 
-/// What checks remember between samples.
+/// State of the checks between samples.
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
     samples: u64,
-    /// Bytes delivered by all flows, and since when there were no more.
+    /// Bytes delivered by all flows, and the time of the last change.
     delivered: (u64, Time),
-    /// By link and direction: frames, bytes, instant of the last look.
+    /// By link and direction: frames, bytes, time of the last check.
     links: Vec<[(u64, u64); 2]>,
     /// By node, packets that its buffers refused.
     dropped: Vec<u64>,
     looked: Time,
-    /// How late a device may be served, and catch up: nothing in virtual time.
+    /// How late a device may be polled, and catch up: zero in virtual time.
     pub late_max: Span,
-    /// When every check was last made and held.
+    /// When every check last passed.
     pub(super) held: Time,
     /// Checks that were made, for the report.
     pub made: u64,
@@ -98,7 +99,7 @@ impl Lab {
         self.check_groups(node)
     }
 
-    /// Where something was dropped since the last look, whether it might be.
+    /// Checks that drops since the last check were permitted.
     fn check_drops(&mut self) -> Result<(), Violation> {
         self.checks.dropped.resize(self.cores.len(), 0);
         for node in 0..self.cores.len() {
@@ -156,7 +157,7 @@ impl Lab {
         Ok(())
     }
 
-    /// A lossless group takes everything; the queue of its class too.
+    /// Checks that a lossless group, and the queue of its class, drops nothing.
     fn check_lossless(
         &self,
         name: &str,
@@ -165,7 +166,7 @@ impl Lab {
     ) -> Result<(), Violation> {
         for class in (0..CLASSES).filter(|class| lossless & 1 << class != 0) {
             let group = &status.groups[class].counters;
-            // What a storm's watchdog or a cut link throws away is no promise broken.
+            // Drops by a storm's watchdog or on a cut link break no promise.
             let excused = [DropReason::WatchdogStorm, DropReason::PortDown];
             let excused: u64 = excused.map(|why| status.drops[why as usize].packets).iter().sum();
             let queue = status.queues[class].counters.refused.packets;
@@ -182,7 +183,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Frames add up, and no direction carried more than its rate since the last look.
+    /// Checks that frames add up, and that no direction carried more than its rate since the last check.
     fn check_links(&mut self) -> Result<(), Violation> {
         let now = self.now();
         let elapsed = now.since(self.checks.looked);
@@ -199,7 +200,8 @@ impl Lab {
                 }
                 let before = self.checks.links[link][side];
                 self.checks.links[link][side] = (counters.sent, counters.sent_bytes);
-                // Least cost on the wire: check sequence, preamble, gap. A frame handed over now may still be leaving.
+                // Least cost on the wire: check sequence, preamble, gap. A frame passed to the link now may still be in
+                // transmission.
                 let least =
                     overhead * (counters.sent - before.0) + (counters.sent_bytes - before.1);
                 let slack = 2 * (setup.mtu.get() + 24);
@@ -229,7 +231,7 @@ impl Lab {
                 continue;
             }
             let name = flow_name(&self.scenario.fabric, spec.from, spec.to, number);
-            // Where packets are lost, the sender goes back: only what came behind a later one more often was overtaken.
+            // After a loss the sender goes back: only more steps back than rewinds mean that packets were overtaken.
             if ordered && status.steps_back > status.rewinds {
                 let what = format!(
                     "{name}: {} packets came behind one that was sent later",
@@ -255,8 +257,8 @@ impl Lab {
         Ok(())
     }
 
-    /// Something must arrive as long as there is something to send and no host is paused. At the end of a run there is nothing to wait
-    /// for: flows that had the time and delivered nothing at all stand still, whatever timers they have.
+    /// Checks that something arrives as long as there is data to send and no host is paused. At the end of a run, flows
+    /// that had the time and delivered nothing at all are at a standstill, whatever timers they have.
     pub(super) fn check_standstill(&mut self, is_end: bool) -> Result<(), Violation> {
         let now = self.now();
         let (statuses, delivered) = self.open_statuses();
@@ -273,14 +275,14 @@ impl Lab {
             self.checks.delivered = (delivered, now);
             return Ok(());
         }
-        // Who has just begun has not waited.
+        // A flow that has just begun has not waited.
         let begun = statuses.iter().filter(|flow| is_open(flow)).filter_map(|flow| flow.started);
         let since = begun.min().unwrap_or(now).max(self.checks.delivered.1);
         let waited = now.since(since);
         if waited < self.standstill() {
             return Ok(());
         }
-        // A circle stays, whatever is sent again.
+        // A cycle stays, even with retransmissions.
         let circle = self.deadlock();
         let is_lost = is_end && delivered == 0;
         if circle.is_none() && !is_lost && waited < self.longest_wait() {
@@ -293,7 +295,7 @@ impl Lab {
         Err(self.violation("liveness", format!("nothing was delivered since {since}: {why}")))
     }
 
-    /// A circle of queues of which each waits for the next, in words.
+    /// A cycle of queues of which each waits for the next, as text.
     pub(super) fn deadlock(&mut self) -> Option<String> {
         let circle = self.circle()?;
         let name = |(node, port, queue): (usize, u16, u8)| {
@@ -304,7 +306,7 @@ impl Lab {
         Some(names.join(" waits for "))
     }
 
-    /// The circle: node, port and queue of each.
+    /// The cycle: node, port and queue of each.
     pub(super) fn circle(&mut self) -> Option<Vec<(usize, u16, u8)>> {
         let (fabric, now) = (&self.scenario.fabric, self.now);
         let mut edges = Vec::new();
@@ -328,7 +330,7 @@ impl Lab {
         crate::tm::pfc::find_cycle(&edges)
     }
 
-    /// What is known about a standstill that is no circle.
+    /// Details of a standstill that is no cycle.
     fn who_waits(&mut self) -> String {
         let paused = self.paused();
         let fabric = &self.scenario.fabric;
@@ -345,7 +347,7 @@ impl Lab {
                     for (reason, count) in report.dropped {
                         drops.push(format!("{name} dropped {count} as {reason}"));
                     }
-                    // What a program punts ends here; MAC control frames end in every device.
+                    // Packets that a program punts end here; MAC control frames end in every device.
                     let generation = core.generation();
                     let reasons = generation.map(|generation| &generation.program.reasons);
                     let is_punt = |reason: &String| {
@@ -371,10 +373,10 @@ fn standstill(scenario: &Scenario) -> Span {
 }
 
 impl Lab {
-    /// How long nothing may be delivered where nothing is lost.
+    /// Longest permitted time without a delivery, if nothing is lost.
     fn standstill(&self) -> Span {
         let scenario = &self.scenario;
-        // On slow links nothing arrives for a while although everything goes well.
+        // On slow links there are long times without an arrival in normal operation.
         let hop = |link: &super::fabric::Link| {
             link.setup.delay + link.setup.rate.time_for(link.setup.mtu) + link.setup.reorder_by
         };
@@ -383,7 +385,7 @@ impl Lab {
         standstill(scenario) + slow
     }
 
-    /// How long nothing may be delivered. Where packets are lost, one that is lost again and again waits for its timer.
+    /// Longest permitted time without a delivery. With losses, a packet that is lost repeatedly waits for its timer.
     fn longest_wait(&self) -> Span {
         let (scenario, standstill) = (&self.scenario, self.standstill());
         if is_clean(scenario) && self.checks.dropped.iter().all(|dropped| *dropped == 0) {
@@ -394,7 +396,7 @@ impl Lab {
         standstill + timeout + timeout + timeout + timeout
     }
 
-    /// What links did, where no device is to blame.
+    /// Counters of the links, if no device is the cause.
     fn lost_on_links(&self) -> String {
         let counters = self.links.iter().flatten().map(|direction| direction.counters());
         let lost: u64 = counters.map(|c| c.lost + c.cut + c.corrupted).sum();
@@ -425,7 +427,7 @@ impl Lab {
 /// No link reorders packets, and they stay on their routes.
 fn keeps_order(scenario: &Scenario) -> bool {
     let sprays = |flow: &FlowSpec| scenario.sender(flow).spray > 1;
-    // What a selective sender repeats is behind later packets without a rewind.
+    // Packets that a selective sender repeats arrive after later ones without a rewind.
     let selective =
         |flow: &FlowSpec| scenario.sender(flow).retransmission != Retransmission::GoBackN;
     if scenario.flows.iter().any(|flow| sprays(flow) || selective(flow)) {

@@ -1,7 +1,8 @@
-//! Two result folders side by side: which figures differ, by how much, and whether that is more than chance.
+//! Two result folders side by side: which figures differ, by how much, and whether that is significant.
 //!
-//! A folder holds one run, or one of many seeds (`seeds.csv`). Where both have the same seeds, runs are compared in pairs, which takes out what the
-//! seed makes of both; else as two samples. Of many figures some differ by chance: Holm's procedure decides which of them are significant.
+//! A folder has one run, or one of many seeds (`seeds.csv`). If both have the same seeds, runs are compared in pairs,
+//! which removes the common effect of the seed; otherwise as two samples. Of many figures some differ by chance: Holm's
+//! procedure decides which of them are significant.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,16 +23,16 @@ pub enum CompareError {
     /// There is no such folder.
     #[error("{}: no folder of results (`wireyard lab ... -o DIR` writes one)", .0.display())]
     NoFolder(PathBuf),
-    /// It has none of the files of results.
+    /// It has no file of results.
     #[error("{}: neither seeds.csv nor report.json is there", .0.display())]
     NoResults(PathBuf),
     /// Its `seeds.csv` is something else.
     #[error("{}/seeds.csv: not a table of seeds", .0.display())]
     NotSeeds(PathBuf),
-    /// Its `report.json` is something else.
+    /// Its `report.json` has another format.
     #[error("{}/report.json: not a report", .0.display())]
     NotReport(PathBuf),
-    /// What the system says.
+    /// The operating system's error.
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -48,7 +49,7 @@ struct Results {
 /// The comparison of two folders.
 ///
 /// # Errors
-/// What is no folder of results.
+/// A path that is not a folder of results.
 pub fn compare(a: &Path, b: &Path) -> Result<Report, CompareError> {
     let (a, b) = (read(a)?, read(b)?);
     let paired = a.seeds == b.seeds;

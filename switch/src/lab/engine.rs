@@ -1,11 +1,13 @@
-//! Virtual time: who is next, until the end.
+//! Virtual time: runs the next event, until the end.
 //!
-//! Sources of events, in the order in which equal instants are served: faults, nodes, samples. What nodes do is the affair of
-//! partitions (`part`): here is what concerns them all. A run is a row of phases. In a phase every partition does what is
-//! due before the next fault, and up to the next sample; between two phases no partition runs, the lab has all devices, and applies a
-//! fault or takes a sample. One partition is run here, several by `workers`, with the same results.
+//! Sources of events, in the order in which equal instants are served: faults, nodes, samples. Partitions (`part`) run
+//! the nodes; this module has what concerns them all. A run is a sequence of phases. In a phase every partition handles
+//! its events before the next fault, and up to the next sample; between two phases no partition runs, the lab has all
+//! devices, and applies a fault or takes a sample. One partition is run here, several by `workers`, with the same
+//! results.
 //!
-//! What looks at every event (a live run, the search for the packet that broke a check) has one partition, and a phase for each event.
+//! A run that stops at every event (a live run, the search for the packet that broke a check) has one partition, and a
+//! phase for each event.
 
 use std::sync::Arc;
 
@@ -31,12 +33,12 @@ use crate::host::{GateId, GateReport};
 use crate::program::Loaded;
 use crate::tm::PortId;
 
-/// How far a run is: for progress lines.
+/// The progress of a run, for progress lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Pulse {
     /// Now.
     pub now: Time,
-    /// Where it ends.
+    /// The end of the run.
     pub end: Time,
     /// Polls of nodes so far.
     pub events: u64,
@@ -47,15 +49,15 @@ pub struct Pulse {
 pub enum Outcome {
     /// At the end of the scenario.
     Complete,
-    /// Earlier: every flow was done and nothing was under way.
+    /// Early end: every flow was done and nothing was in flight.
     Drained,
     /// The caller stopped it.
     Interrupted,
-    /// A check failed, or nothing could go on.
+    /// A check failed, or the run could not continue.
     Failed(Violation),
 }
 
-/// A fault that begins or ends, or whose routes are chosen anew.
+/// The begin or end of a fault, or its new choice of routes.
 #[derive(Clone, Debug)]
 struct Change {
     at: Time,
@@ -63,7 +65,7 @@ struct Change {
     step: Step,
 }
 
-/// In the order in which those of one instant are made.
+/// In the order of application at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Ends,
@@ -80,7 +82,7 @@ pub struct Lab {
     pub(super) cores: Vec<Box<Core>>,
     pub(super) flows: Vec<Connection>,
     pub(super) gates: Vec<GateId>,
-    /// What became of them, when that was last asked for.
+    /// Their states, when last read.
     pub(super) gate_reports: Vec<GateReport>,
     /// Flows that may have begun and are not done.
     open: Vec<usize>,
@@ -95,20 +97,20 @@ pub struct Lab {
     workers: Option<Workers>,
     /// Links lead through the kernel.
     is_live: bool,
-    /// What switches run, without entries.
+    /// The program of the switches, without entries.
     pub(super) base: Loaded,
     pub(super) entries: Vec<(String, String)>,
     changes: Vec<Change>,
-    /// When the next fault begins, ends or says so again, and when the next sample is taken.
+    /// When the next fault begins, ends or is repeated, and when the next sample is taken.
     next_change: Deadline,
     next_sample: Time,
     pub(super) sampler: Sampler,
     pub(super) checks: Checks,
     pub(super) now: Time,
-    /// Counters of all flows when they were last asked for.
+    /// Counters of all flows, when last read.
     pub(super) last: Vec<FlowStatus>,
     pub(super) events: u64,
-    /// Hosts that keep their switch paused, the priority, and when they say so next.
+    /// Hosts that keep their switch paused, the priority, and the time of the next pause.
     storms: Vec<(usize, u8, Time)>,
     /// Records the events of this run, to explain the failure of the check below.
     pub(super) watch: Option<Box<Watch>>,
@@ -121,7 +123,7 @@ impl Lab {
     /// Builds the devices of a scenario.
     ///
     /// # Errors
-    /// What cannot be built.
+    /// A part that cannot be built.
     pub fn new(scenario: Arc<Scenario>, options: Options) -> Result<Lab, LabError> {
         Lab::over(scenario, options, None)
     }
@@ -212,7 +214,7 @@ impl Lab {
         &self.scenario
     }
 
-    /// Switches may choose the way of a packet by what they have seen: their program has registers.
+    /// Whether switches may choose the path of a packet by their measurements: their program has registers.
     pub(super) fn balances(&self) -> bool {
         !self.base.program.registers.is_empty()
     }
@@ -227,7 +229,7 @@ impl Lab {
         &self.entries
     }
 
-    /// What was captured, by name of the link. The captures end.
+    /// The captured frames, by name of the link. Ends the captures.
     pub fn captures(&mut self) -> Vec<(String, Vec<u8>)> {
         let fabric = &self.scenario.fabric;
         let captured = self.scenario.captures.iter().filter_map(|capture| {
@@ -238,13 +240,13 @@ impl Lab {
         captured.collect()
     }
 
-    /// Runs to the end. `pulse` gets at every sample how far it is, and says whether to go on.
+    /// Runs to the end. At every sample it calls `pulse` with the progress, which returns whether to continue.
     pub fn run(&mut self, pulse: &mut dyn FnMut(Pulse) -> bool) -> Outcome {
         self.run_paced(&mut |at| at, &mut |now, _| pulse(now))
     }
 
-    /// The same, for a caller whose time is not virtual: `reach` returns when it is time for an event. `pulse` may look at the
-    /// lab.
+    /// The same, for a caller whose time is not virtual: `reach` returns when it is time for an event. `pulse` may read
+    /// the lab.
     pub fn run_paced(
         &mut self,
         reach: &mut impl FnMut(Time) -> Time,
@@ -300,7 +302,7 @@ impl Lab {
         }
     }
 
-    /// Lets all nodes do what is due before `limit`.
+    /// Runs all nodes up to `limit`.
     fn phase(&mut self, limit: Deadline) -> Result<(), Violation> {
         self.lend_cores();
         let done = match &self.workers {
@@ -311,7 +313,7 @@ impl Lab {
         done.map_err(|halt| self.halted(halt))
     }
 
-    /// Lets the first node do what is due, at this instant.
+    /// Runs the first node with work, at this instant.
     fn step(&mut self, now: Time) -> Result<(), Violation> {
         self.now = now;
         let Some((_, number)) = self.parts[0].event_queue.first() else { return Ok(()) };
@@ -353,7 +355,7 @@ impl Lab {
         self.cores.extend(next);
     }
 
-    /// Why nodes cannot go on, in words.
+    /// Why nodes cannot continue, as text.
     fn halted(&mut self, halt: Halt) -> Violation {
         let (node, at, check, what) = match halt {
             Halt::Stuck(node, at) => {
@@ -380,7 +382,7 @@ impl Lab {
         if self.sampler.sample(self.now, &mut self.cores, &self.flows) {
             self.sampler.sample_links(&self.links, self.scenario.host.is_infiniband());
         }
-        // Where there is no memory for a packet, whatever else breaks follows from that.
+        // Without memory for a packet, other failures are consequences.
         let checked = self.check_sample();
         self.out_of_memory().map_or(checked, Err)
     }
@@ -402,7 +404,7 @@ impl Lab {
         self.cores[node].port_of_traffic(id).filter(|port| (1..=links).contains(&(*port).into()))
     }
 
-    /// What became of every gate.
+    /// The reports of all gates.
     pub(super) fn gates_seen(&mut self) -> Vec<GateReport> {
         let gates = self.scenario.gates.iter().zip(&self.gates);
         gates
@@ -410,8 +412,8 @@ impl Lab {
             .collect()
     }
 
-    /// The counters of the flows that may have begun and are not done, and the bytes that all have delivered: of many flows, most are done
-    /// or have not begun, and are not looked at.
+    /// The counters of the flows that may have begun and are not done, and the bytes that all have delivered: most of
+    /// many flows are done or have not begun, and are not read.
     pub(super) fn open_statuses(&mut self) -> (Vec<FlowStatus>, u64) {
         while let Some((_, flow)) = self.later.pop_if(|(at, _)| *at <= self.now) {
             self.open.push(flow);
@@ -429,7 +431,7 @@ impl Lab {
         (found, delivered)
     }
 
-    /// Every flow is done and nothing is on its way.
+    /// Whether every flow is done and nothing is in flight.
     fn is_drained(&mut self) -> bool {
         self.open.is_empty()
             && self.later.is_empty()
@@ -470,13 +472,13 @@ impl Lab {
         Ok(())
     }
 
-    /// Brings what is counted up to an instant: nodes are not polled where only memory becomes free.
+    /// Updates the counters to an instant: nodes are not polled where only memory becomes free.
     fn sync_to(&mut self, at: Time) {
         self.cores.iter_mut().for_each(|core| core.sync(at));
     }
 
     fn apply(&mut self, fault: usize, begins: bool) {
-        // What is due at this very instant comes after the fault.
+        // Events at this instant come after the fault.
         self.sync_to(self.now - Span::from_ps(1));
         match self.scenario.faults[fault].kind {
             FaultKind::LinkDown { link, .. } => {
@@ -510,13 +512,14 @@ impl Lab {
         self.parts[part].event_queue.not_after(number, Deadline::at(self.now));
     }
 
-    /// When figures begin: at the first sample after the warm-up; where the run ended before, at its start.
+    /// When figures begin: at the first sample after the warm-up; if the run ended before, at its start.
     pub(super) fn measured_from(&self) -> Time {
         self.sampler.began.unwrap_or(Time::ZERO)
     }
 }
 
-/// All flows with when they begin, the first one last. Gated flows begin when others let them: they may have begun at any time.
+/// All flows with their start times, the first one last. Gated flows begin when gates release them: that may be at any
+/// time.
 fn by_start(scenario: &Scenario) -> Vec<(Time, usize)> {
     let start = |flow: &FlowSpec| if flow.is_gated { Time::ZERO } else { flow.start };
     let mut flows: Vec<(Time, usize)> = scenario.flows.iter().map(start).zip(0..).collect();

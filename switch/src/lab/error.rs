@@ -22,7 +22,7 @@ use crate::program::BuildError;
 use crate::roce::rp::ParamError;
 use crate::roce::rp::program::ParameterError;
 
-/// What a scenario asks for that cannot be, or what the system refuses.
+/// A scenario that cannot be built, or a refusal of the system.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
@@ -32,7 +32,7 @@ pub enum LabError {
     /// The program of the switches has no tables for the routes that the topology gives.
     #[error("the program does not take the lab's entries:\n{0}")]
     Entries(Box<Rejected>),
-    /// The program of the switches does not measure what a rate control looks at.
+    /// The program of the switches does not measure the inputs of a rate control.
     #[error(
         "the program of the switches has no table `{LINKS}`, so it writes no telemetry, which a rate control needs: \
          `switch: {{ program: hpcc_int }}` has one"
@@ -43,7 +43,7 @@ pub enum LabError {
     SwitchQueues {
         /// The switch.
         switch: String,
-        /// What is wrong with them.
+        /// Their errors.
         report: Box<Report>,
     },
     /// The queues of an adapter contradict each other.
@@ -51,10 +51,10 @@ pub enum LabError {
     AdapterQueues {
         /// The host.
         host: String,
-        /// What is wrong with them.
+        /// Their errors.
         problems: Vec<Problem>,
     },
-    /// A host that is connected with nothing.
+    /// A host without a link.
     #[error("`{0}` has no link")]
     NoLink(String),
     /// A flow that cannot be.
@@ -62,30 +62,30 @@ pub enum LabError {
     Flow {
         /// The scenario.
         scenario: String,
-        /// Why.
+        /// The cause.
         source: Box<FlowError>,
     },
-    /// A gate of a host that sends and receives nothing.
+    /// A gate of a host without flows.
     #[error("a host without an end point")]
     NoEndPoint,
-    /// A device that its program or configuration does not allow.
+    /// A device with an invalid program or configuration.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// A device refuses its ports or queues.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The header libraries have not what frames need. A build that passed its tests never says it.
+    /// The header libraries lack a header of the frames. It does not occur in a build that passed its tests.
     #[error(transparent)]
     Layout(#[from] LayoutError),
     /// No packet memory for what the scenario may hold.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// Flows that are drawn with this seed have not all figures that the scenario expects.
+    /// Flows that are drawn with this seed lack a figure that the scenario expects.
     #[error("with seed {seed} there is no figure `{names}`: other flows are drawn")]
     NoFigure {
         /// The seed.
         seed: u64,
-        /// The figures, in the words of the scenario.
+        /// The figures, as named in the scenario.
         names: String,
     },
     /// Native InfiniBand over interfaces of the kernel.
@@ -101,7 +101,7 @@ pub enum LabError {
     LiveLinks {
         /// Links of the scenario.
         links: usize,
-        /// How many can be live.
+        /// Most nodes that can be live.
         most: usize,
     },
     /// No network namespace for a live run.
@@ -122,7 +122,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// Expectations of figures that a run has not.
+    /// Expectations of figures that a run does not have.
     pub(super) fn no_figure(scenario: &Scenario, wrong: &[BadExpectation]) -> LabError {
         let names = wrong.iter().map(|bad| scenario.expect[bad.index].figure.as_str());
         let names = names.collect::<Vec<_>>().join("`, `");
@@ -134,25 +134,25 @@ impl LabError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowError {
-    /// The sender is connected with nothing.
+    /// The sender has no link.
     #[error("it has no link")]
     NoLink,
     /// A packet length that RoCE does not have.
     #[error("no such path MTU")]
     PathMtu,
-    /// A rate control with parameters that it cannot have.
+    /// A rate control with invalid parameters.
     #[error(transparent)]
     RateControl(#[from] RateControlError),
     /// It goes from a host to itself.
     #[error(transparent)]
     SameHost(#[from] GetDisjointMutError),
-    /// A node that sends and receives nothing.
+    /// A node without flows.
     #[error("a host without an end point")]
     NoEndPoint,
-    /// An adapter whose class for the DSCP of the flow is not known, as its queues contradict each other.
+    /// An adapter with contradictory queues, so that the class of the flow's DSCP is unknown.
     #[error("queues that cannot be")]
     Queues,
-    /// The end point has no number for another queue pair or another region, or the queue pair takes no receives.
+    /// The end point has no number for another queue pair or another region, or the queue pair accepts no receives.
     #[error("{0}")]
     Full(&'static str),
     /// Addresses that no header has.
@@ -167,11 +167,11 @@ fn lines(problems: &[Problem]) -> String {
     problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// A rate control with parameters that it cannot have.
+/// A rate control with invalid parameters.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RateControlError {
-    /// An unknown name, or a value that cannot be.
+    /// An unknown name, or an invalid value.
     #[error(transparent)]
     Param(#[from] ParamError),
     /// A parameter that the program does not have.

@@ -1,22 +1,22 @@
-//! What happens next: one instant for each source of events, and the earliest of all.
+//! The next event: one instant for each source of events, and the earliest of all.
 //!
-//! A tournament tree of sources. Of equal instants the source with the lowest number wins, so the order of events
-//! is total: (time, source), and a source is its class and its place in the topology. Finding the first costs a look, setting
-//! an instant a logarithm of the number of sources; nothing is allocated.
+//! A tournament tree of sources. Of equal instants the source with the lowest number wins, so the order of events is
+//! total: (time, source), and a source is its class and its place in the topology. Reading the first costs O(1),
+//! setting an instant the logarithm of the number of sources; nothing is allocated.
 
 use wireyard_tables::time::{Deadline, Time};
 
 /// The next instant of every source.
 #[derive(Clone, Debug)]
 pub struct EventQueue {
-    /// By source; behind the last one up to a power of two, never.
+    /// By source; never after the last one, up to a power of two.
     times: Vec<Deadline>,
     /// `winners[1]` is the first of all; the sources themselves begin at `times.len()`.
     winners: Vec<u32>,
 }
 
 impl EventQueue {
-    /// So many sources, none of which has anything to do.
+    /// A queue of `sources` sources, all without events.
     pub fn new(sources: usize) -> EventQueue {
         let leaves = sources.max(1).next_power_of_two();
         let mut winners: Vec<u32> = (0..2 * leaves as u32).collect();
@@ -29,7 +29,7 @@ impl EventQueue {
         EventQueue { times: vec![Deadline::NEVER; leaves], winners }
     }
 
-    /// When a source has something to do.
+    /// The next event of a source.
     #[inline]
     pub fn at(&self, source: usize) -> Deadline {
         self.times[source]
@@ -44,7 +44,7 @@ impl EventQueue {
         self.times[source] = at;
         let (mut first, mut winner) = (at, source as u32);
         let mut node = self.times.len() + source;
-        // Who wins cannot be foreseen: no branch depends on it, and the way to the top is always the same.
+        // The winner is unpredictable: no branch depends on it, and the path to the root is always the same.
         while node > 1 {
             let rival = self.winners[node ^ 1];
             let rival_at = self.times[rival as usize];
@@ -57,7 +57,7 @@ impl EventQueue {
         }
     }
 
-    /// Brings it forward: an earlier instant stays.
+    /// Sets an earlier instant; a later one is ignored.
     #[inline]
     pub fn not_after(&mut self, source: usize, at: Deadline) {
         if at < self.at(source) {
@@ -65,20 +65,20 @@ impl EventQueue {
         }
     }
 
-    /// The earliest instant and its source, the lowest of equals; `None` when nobody has anything to do.
+    /// The earliest instant and its source, the lowest of equals; `None` without any event.
     #[inline]
     pub fn first(&self) -> Option<(Time, usize)> {
         let source = self.winners[1] as usize;
         Some((self.times[source].instant()?, source))
     }
 
-    /// The earliest instant of all sources but one.
+    /// The earliest instant of all sources except one.
     #[inline]
     pub fn first_but(&self, source: usize) -> Deadline {
         let mut node = self.times.len() + source;
         let mut first = Deadline::NEVER;
         while node > 1 {
-            // All that this source was not compared with below.
+            // The sources that this one was not compared with below.
             let rival = self.winners[node ^ 1];
             first = first.min(self.times[rival as usize]);
             node /= 2;

@@ -7,7 +7,7 @@ use wireyard_tables::time::Span;
 use crate::ports::faults::chance::FaultSetup;
 use crate::units::{BitsPerSec, Bytes, Probability};
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// Sends and receives.
@@ -21,13 +21,13 @@ pub enum NodeKind {
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: NodeKind,
     /// Its links, in the order of its ports: port n is `links[n - 1]`.
     pub links: Vec<usize>,
 }
 
-/// What a link is.
+/// The properties of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSetup {
     /// Bit rate.
@@ -42,12 +42,12 @@ pub struct LinkSetup {
     pub corruption: Probability,
     /// Frames that arrive late.
     pub reordering: Probability,
-    /// How late.
+    /// Delay of a reordered frame.
     pub reorder_by: Span,
 }
 
 impl LinkSetup {
-    /// What may happen to a frame on its way, the delay among it.
+    /// The faults of frames on the link, and its delay.
     pub(super) fn faults(&self, seed: u64) -> FaultSetup {
         FaultSetup {
             loss: self.loss,
@@ -61,7 +61,7 @@ impl LinkSetup {
     }
 
     #[cfg(test)]
-    /// 100 Gbit/s, 1 us, 1500 bytes, and nothing happens on it.
+    /// 100 Gbit/s, 1 us, 1500 bytes, and no faults.
     pub(super) fn clean() -> LinkSetup {
         LinkSetup {
             rate: BitsPerSec::gbit(100),
@@ -80,7 +80,7 @@ impl LinkSetup {
 pub struct Link {
     /// Nodes at its ends.
     pub ends: [usize; 2],
-    /// What it is.
+    /// Its properties.
     pub setup: LinkSetup,
 }
 
@@ -91,11 +91,11 @@ pub struct Fabric {
     pub nodes: Vec<Node>,
     /// Links.
     pub links: Vec<Link>,
-    /// Links that no way leads over.
+    /// Links without routes.
     pub avoided: BTreeSet<usize>,
     /// Names for several nodes: `senders`.
     pub groups: BTreeMap<String, Vec<usize>>,
-    /// The queue that the scenario is about: a switch, and the neighbour it sends to.
+    /// The queue under test of the scenario: a switch, and the neighbour it sends to.
     pub bottleneck: Option<(usize, usize)>,
 }
 
@@ -155,7 +155,8 @@ impl Fabric {
         self.nodes.iter().enumerate().filter(is_switch).map(|(index, _)| index)
     }
 
-    /// Links on the shortest way from each node to `host`; `None` where there is no way. Routes lead through switches only.
+    /// Number of links on the shortest path from each node to `host`; `None` if there is no path. Routes lead through
+    /// switches only.
     pub fn hops(&self, host: usize) -> Vec<Option<u32>> {
         let mut hops = vec![None; self.nodes.len()];
         hops[host] = Some(0);
@@ -176,7 +177,7 @@ impl Fabric {
         hops
     }
 
-    /// By node, switches between it and the nearest host: 0 for hosts and the switches that hosts are at.
+    /// By node, switches between it and the nearest host: 0 for hosts and switches with hosts.
     pub fn tiers(&self) -> Vec<u32> {
         let mut tiers: Vec<Option<u32>> = vec![None; self.nodes.len()];
         let mut line: VecDeque<(usize, u32)> = VecDeque::new();
@@ -197,7 +198,7 @@ impl Fabric {
         tiers.into_iter().map(Option::unwrap_or_default).collect()
     }
 
-    /// Links from a node to the host that `hops` is about: all that are first on a shortest way, in the order of ports.
+    /// Links from a node towards the host of `hops`: all that are first on a shortest path, in the order of ports.
     pub fn leading<'a>(
         &'a self,
         node: usize,
@@ -212,7 +213,7 @@ impl Fabric {
         self.nodes[node].links.iter().copied().filter(leads)
     }
 
-    /// Links on one shortest way, the first of equals.
+    /// Links on one shortest path, the first of equals.
     pub fn way(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         let hops = self.hops(to);
         let (mut node, mut way) = (from, Vec::new());
@@ -263,7 +264,7 @@ mod tests {
         };
         assert_eq!(routes(&fabric), 2, "over either spine");
         assert_eq!(fabric.way(from, to).unwrap().len(), 4);
-        // A second link of a host to the other leaf is no way for others.
+        // A second link of a host to the other leaf is no path for others.
         let (host, leaf) = (fabric.find("h01").unwrap(), fabric.find("leaf1").unwrap());
         fabric.join(host, leaf, LinkSetup::clean());
         assert_eq!(routes(&fabric), 2);

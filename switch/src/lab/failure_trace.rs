@@ -1,9 +1,9 @@
-//! The packet that broke a check: which it is, and its trace as of `wireyard trace`.
+//! The packet that broke a check: finds it, and its trace as of `wireyard trace`.
 //!
-//! A run keeps no traces: they would cost more than the run. It is a function of build, seed and scenario instead, so it is run
-//! again: once to see after which event the check no longer holds, once more with the trace on at that device and instant. Nothing
-//! is judged here, that is [`super::checks`]. A check that no single packet breaks (memory that is full, the rate of a link) has no
-//! trace.
+//! A run keeps no traces: they would cost more than the run. It is a function of build, seed and scenario instead, so
+//! it is run again: once to find the event after which the check fails, once more with the trace on at that device and
+//! instant. The checks themselves are in [`super::checks`]. A check that no single packet breaks (memory that is full,
+//! the rate of a link) has no trace.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use super::build::Options;
 use super::checks::{Violation, port_name};
 use super::engine::{Lab, Outcome, Pulse};
 
-/// Passes that are shown where it is not known which packet it was.
+/// Passes that are shown if the packet is not identified.
 const PASSES_MAX: usize = 4;
 /// Bytes of a packet that are shown.
 const BYTES_MAX: usize = 96;
 
-/// A packet as its device knows it.
+/// A packet by its device's data.
 #[derive(Clone, Debug)]
 struct Suspect {
-    /// Port it came in by.
+    /// Its ingress port.
     ingress_port: u16,
-    /// Its bytes, as they were queued or dropped.
+    /// Its bytes, as queued or dropped.
     bytes: Vec<u8>,
-    /// What became of it.
+    /// Its outcome.
     outcome: String,
 }
 
-/// Where and when to look.
+/// The node and instant to trace.
 #[derive(Clone, Debug)]
 struct Moment {
     node: usize,
@@ -41,12 +41,12 @@ struct Moment {
     suspect: Option<Suspect>,
 }
 
-/// What a second run looks for.
+/// The target of a second run.
 #[derive(Debug)]
 enum Look {
-    /// The first event after which the device breaks its promises; not before this instant.
+    /// The first event after which the device breaks a check; not before this instant.
     Break { after: Time },
-    /// What packets do at a device, at an instant.
+    /// Passes of packets at a device, at an instant.
     Trace { moment: Moment, recorder: Recorder },
 }
 
@@ -58,10 +58,10 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Who takes the events of this poll.
+    /// The receiver of the events of this poll.
     pub(super) fn sink(&mut self, node: usize, now: Time) -> Option<&mut dyn TraceSink> {
         match &mut self.look {
-            // A device knows its packets' times in nanoseconds.
+            // A device has its packets' times in nanoseconds.
             Look::Trace { moment, recorder }
                 if moment.node == node && moment.at.as_ns() == now.as_ns() =>
             {
@@ -72,8 +72,8 @@ impl Watch {
     }
 }
 
-/// The trace of the packet that broke a check, found by running `lab`'s scenario again; `None` where there is no such packet, or
-/// `pulse` stopped it.
+/// The trace of the packet that broke a check, found by running `lab`'s scenario again; `None` if there is no such
+/// packet, or `pulse` stopped it.
 pub fn of(
     lab: &mut Lab,
     options: Options,
@@ -81,7 +81,7 @@ pub fn of(
     pulse: &mut dyn FnMut(Pulse) -> bool,
 ) -> Option<String> {
     let waiting = match violation.check {
-        // All packets together, or a device: a second run would look at every event, and find nothing.
+        // These checks concern all packets together, or a device: a second run over every event would find nothing.
         "memory" | "progress" | "lookahead" => return None,
         "liveness" => lab.waiting(),
         _ => None,
@@ -90,7 +90,7 @@ pub fn of(
         Some(moment) => moment,
         None => {
             let after = match violation.check {
-                // Nothing waits, so what was dropped is why nothing arrives.
+                // Nothing waits, so drops are the reason that nothing arrives.
                 "liveness" => Time::ZERO,
                 _ => lab.checks.held,
             };
@@ -105,7 +105,7 @@ pub fn of(
     }
 }
 
-/// Runs the scenario once more with a watch, which comes back.
+/// Runs the scenario once more with a watch, which is returned.
 fn again(
     lab: &Lab,
     options: Options,
@@ -113,7 +113,7 @@ fn again(
     check: &'static str,
     pulse: &mut dyn FnMut(Pulse) -> bool,
 ) -> Option<Watch> {
-    // Who looks at every event has them one after the other.
+    // A watch of every event needs them one after the other.
     let options = Options { workers: 1, ..options };
     let mut second = Lab::new(Arc::clone(&lab.scenario), options).ok()?;
     second.cores.iter_mut().for_each(|core| core.listen_to_drops());
@@ -126,7 +126,7 @@ fn again(
 }
 
 impl Lab {
-    /// After a poll of a node, in a run that is watched: an error ends the run, because what was looked for is known.
+    /// After a poll of a node, in a run that is watched: an error ends the run, because the search is done.
     pub(super) fn look(&mut self, node: usize) -> Result<(), Violation> {
         let dropped = self.cores[node].take_dropped();
         let (now, check) = (self.now(), self.watched_check);
@@ -157,7 +157,7 @@ impl Lab {
         Err(Violation::new(check, now, "found"))
     }
 
-    /// A packet that waits for ever: one in a circle of pauses, or in any queue that is paused.
+    /// A packet that waits for ever: one in a cycle of pauses, or in any queue that is paused.
     fn waiting(&mut self) -> Option<Moment> {
         let circle = self.circle().unwrap_or_default();
         let places = circle.into_iter().chain(self.paused());
@@ -216,7 +216,7 @@ impl Lab {
     }
 }
 
-/// The passes of a suspect; all of them where it is not among them, or not known.
+/// The passes of a suspect; all of them if it is not among them, or not known.
 fn passes<'e>(events: &'e [Event], suspect: Option<&Suspect>) -> Vec<&'e [Event]> {
     let is_start = |event: &Event| matches!(event, Event::Start { .. });
     let starts: Vec<usize> = (0..events.len()).filter(|&n| is_start(&events[n])).collect();
@@ -252,7 +252,7 @@ topology: { incast: { senders: 2 } }
 flows: { from: senders, to: sink }
 ";
 
-    /// A second run of a large laboratory takes long, and at every event.
+    /// A second run of a large laboratory takes long, as it stops at every event.
     #[test]
     fn what_no_packet_breaks_is_not_looked_for() {
         for check in ["memory", "progress", "lookahead", "conservation"] {

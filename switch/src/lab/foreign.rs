@@ -1,11 +1,13 @@
 //! Results in the columns of HPCC's simulator, for the scripts that read them.
 //!
-//! `fct.txt`: sip dip sport dport bytes start_ns fct_ns standalone_ns, in the order of completion; addresses as `node_id_to_ip` makes
-//! them of numbers of nodes, those of `pfc.txt` and of a topology file, and the port says what a flow is, as in `fct_analysis.py`: 100 background, 200 incast. The last column is
-//! the time on an empty network as slowdown counts it here (`lab::ideal_completion`).
+//! `fct.txt`: sip dip sport dport bytes start_ns fct_ns standalone_ns, in the order of completion; addresses by
+//! `node_id_to_ip` from the numbers of nodes, which are those of `pfc.txt` and of a topology file, and the port is the
+//! kind of flow, as in `fct_analysis.py`: 100 background, 200 incast. The last column is the time on an empty network
+//! as in slowdown here (`lab::ideal_completion`).
 //!
-//! `pfc.txt`: time_ns node type port 1|0, a line for each frame of flow control when it arrives: the node (by its number) that is asked, 0 for a
-//! host and 1 for a switch, its port, 1 for stop. A pause that is said again has a line again, and those of a broken adapter have theirs.
+//! `pfc.txt`: time_ns node type port 1|0, a line for each frame of flow control when it arrives: the receiving node (by
+//! its number), 0 for a host and 1 for a switch, its port, 1 for stop. Each repetition of a pause has a line, also
+//! those of a broken adapter.
 
 use std::fmt::Write;
 
@@ -61,7 +63,7 @@ pub fn files(lab: &Lab) -> Vec<(&'static str, String)> {
     vec![("fct.txt", completions(lab)), ("pfc.txt", pauses(lab))]
 }
 
-/// `fct.txt`: flows with a size that are done. One with several rounds has no line: only their sum is kept.
+/// `fct.txt`: flows with a size that are done. A flow with several rounds has no line: only their sum is recorded.
 fn completions(lab: &Lab) -> String {
     let scenario = lab.scenario();
     let is_incast = incasts(scenario);

@@ -1,7 +1,7 @@
 //! A lab host: the adapter's program on a core, with the wire on port 1 and the end point on port 2.
 //!
-//! Nothing here decides how a host behaves: that is [`crate::host`] and [`crate::roce`]. This gives it addresses, queues and
-//! rate controls; `connection` gives it flows.
+//! The behaviour of a host is in [`crate::host`] and [`crate::roce`]. This module sets its addresses, queues and rate
+//! controls; `connection` adds flows.
 
 mod connection;
 
@@ -42,9 +42,9 @@ pub(super) use connection::{add_gates, connect, probe, wrong_bytes};
 /// The port of a host's end point.
 pub(super) const END_POINT: u16 = END_POINT_PORT;
 
-/// Queues of a host, where a scenario says nothing.
+/// Default queues of a host.
 const QUEUES: &str = include_str!("host/queues.json");
-/// The way between the adapter and its end point is so much faster than the wire.
+/// Factor by which the link between adapter and end point is faster than the wire.
 const INSIDE: u64 = 10;
 
 /// Frames that the end point of a host discarded, by reason.
@@ -108,7 +108,7 @@ pub(super) fn build(
     Ok(core)
 }
 
-/// Queues of an adapter as the scenario says, or the lab's.
+/// Queues of an adapter in the scenario, otherwise the lab's.
 pub(super) fn queues_config(host: &HostSetup) -> serde_json::Result<QosConfig> {
     match &host.qos {
         Some(config) => Ok(config.clone()),
@@ -116,7 +116,7 @@ pub(super) fn queues_config(host: &HostSetup) -> serde_json::Result<QosConfig> {
     }
 }
 
-/// Queues of an adapter: rate and cable of the wire, a fast way to the end point.
+/// Queues of an adapter: rate and cable of the wire, a fast link to the end point.
 ///
 /// # Errors
 /// Contradictions, with their numbers.
@@ -180,7 +180,7 @@ fn classes(setup: &HostSetup) -> Classes {
     }
 }
 
-/// Classes of a flow that has a DSCP of its own: pauses of the adapter are about the class that it gives to that DSCP.
+/// Classes of a flow that has a DSCP of its own: the adapter's pauses refer to the class of that DSCP in its maps.
 fn own_classes(setup: &HostSetup, link: &LinkSetup) -> Result<Classes, FlowError> {
     let qos = queues(setup, link).map_err(|_| FlowError::Queues)?;
     let wire = qos.ports.first().ok_or(FlowError::Queues)?;
@@ -189,7 +189,7 @@ fn own_classes(setup: &HostSetup, link: &LinkSetup) -> Result<Classes, FlowError
     Ok(Classes { data: Class { pcp, ..classes.data }, ..classes })
 }
 
-/// The notification point: that of the preset, with what the scenario says.
+/// The notification point: that of the preset, with the settings of the scenario.
 fn notification(setup: &HostSetup, rate: BitsPerSec) -> NpConfig {
     let plain = NpConfig::default();
     let window_end = match setup.rate_control.as_str() {
@@ -215,10 +215,10 @@ pub fn cnp_interval(setup: &HostSetup, rate: BitsPerSec) -> Span {
     setup.cnp_interval.or(setup.dilation.span(usual)).unwrap_or(Span::MAX)
 }
 
-/// The rate control of a sender on a link of this rate; DCQCN parameters too, where it has them.
+/// The rate control of a sender on a link of this rate; with its DCQCN parameters, if it has them.
 ///
 /// # Errors
-/// An unknown name, or parameters that cannot be.
+/// An unknown name, or invalid parameters.
 pub fn rate_control(
     setup: &HostSetup,
     rate: BitsPerSec,
@@ -241,10 +241,10 @@ pub fn rate_control(
     Ok((RateAlgorithm::Dcqcn(profile), Some(parameters)))
 }
 
-/// A program with the parameters that are written, for a sender on a link of this rate.
+/// A program with the configured parameters, for a sender on a link of this rate.
 ///
 /// # Errors
-/// A parameter that there is not, or that cannot be.
+/// An unknown parameter, or an invalid value.
 pub fn rate_program(
     setup: &HostSetup,
     program: &Arc<Program>,
@@ -264,7 +264,7 @@ pub fn rate_program(
     Ok(Instance::new(program, &sender, &given)?)
 }
 
-/// What became of a gate of a host.
+/// The report of a gate of a host.
 pub(super) fn gate(cores: &mut [Box<Core>], host: usize, id: GateId) -> Option<GateReport> {
     end_of(&mut cores[host])?.gate(id)
 }
@@ -279,7 +279,7 @@ pub(super) fn rate_bounds(scenario: &Scenario, spec: &FlowSpec) -> (f64, f64) {
     }
 }
 
-/// Sends one pause from a host's wire, as a broken adapter does; gives the time after which it says so again.
+/// Sends one pause from a host's wire, as a broken adapter does; returns the time of the next pause.
 pub(super) fn pause_once(
     scenario: &Scenario,
     host: usize,
@@ -293,13 +293,13 @@ pub(super) fn pause_once(
     pause.quanta[usize::from(priority)] = Quanta::MAX;
     if let Ok(frames) = Frames::shared() {
         let frame = FlowControlFrame::Pfc(pause);
-        // From the CPU port, past the traffic manager's own idea of pauses.
+        // From the CPU port, independent of the traffic manager's own pauses.
         core.inject(&frames.flow_control.build(Mac(host_mac(host)), &frame), now);
     }
     Span::from_ps(Quanta::MAX.span(rate).as_ps() / 2)
 }
 
-/// Packets of a flow that can be without an acknowledgement.
+/// Most packets of a flow without an acknowledgement.
 pub(super) fn window_packets(scenario: &Scenario, spec: &FlowSpec) -> u64 {
     let (messages, length) = messages(spec);
     let under_way = messages.unwrap_or(u64::MAX).min(u64::from(spec.window));
@@ -307,7 +307,7 @@ pub(super) fn window_packets(scenario: &Scenario, spec: &FlowSpec) -> u64 {
     u64::from(length).div_ceil(packet).max(1).saturating_mul(under_way)
 }
 
-/// Number and length of the messages of a flow; the reader let none pass that is longer than a message can be.
+/// Number and length of the messages of a flow; the reader has refused longer messages than possible.
 pub(super) fn messages(spec: &FlowSpec) -> (Option<u64>, u32) {
     let Some(size) = spec.size else {
         return (None, spec.message.get() as u32);
@@ -315,7 +315,7 @@ pub(super) fn messages(spec: &FlowSpec) -> (Option<u64>, u32) {
     if spec.rounds > 1 || spec.is_gated {
         return (Some(spec.rounds.into()), size.get() as u32);
     }
-    // Messages of equal length, as near to what was asked as the size allows.
+    // Messages of equal length, as near to the configured one as the size allows.
     let count = size.get().div_ceil(spec.message.get());
     (Some(count), size.get().div_ceil(count) as u32)
 }

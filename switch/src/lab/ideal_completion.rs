@@ -1,12 +1,12 @@
-//! The time that a flow takes where nothing else is: what slowdown compares with.
+//! The time of a flow on an empty network, with which slowdown compares.
 //!
-//! Store and forward, hop by hop, every frame as long as it is on its wire. Of a chain of packets and links the time is that of the
-//! longest path: the first packet to the slowest link, all of them over it, the last one on. Two such paths are
-//! looked at, because a short last packet may wait behind its predecessor; a window, rate control and the hosts'
-//! own time are not in it. So no flow is faster, and a lone one that may send at line rate is as fast.
+//! Store and forward, hop by hop, every frame as long as it is on its wire. The time of a chain of packets and links is
+//! that of the longest path: the first packet to the slowest link, all of them over it, the last one on. Two such paths
+//! are considered, because a short last packet may wait behind its predecessor; a window, rate control and the hosts'
+//! own time are not included. So no flow is faster, and a single one that may send at line rate is as fast.
 //!
-//! Packets that go several ways, as those of a sender that sprays or of switches that balance do, share all links that are equally
-//! near: a hop carries what all of these carry together, and a frame takes the time of one of them.
+//! Packets on several paths, as those of a sender that sprays or of switches that balance, share all links that are
+//! equally near: a hop has the rate of all of these together, and a frame takes the time of one of them.
 
 use std::collections::BTreeSet;
 
@@ -22,10 +22,11 @@ use crate::units::{BitsPerSec, Bytes};
 const RETH_BYTES: u64 = 16;
 /// AETH of an acknowledgement (IBTA 9.3.4).
 const AETH_BYTES: u64 = 4;
-/// Check sequence, preamble, start and inter-frame gap (IEEE 802.3 3.1.1, 4.4.2), and the shortest frame with its check sequence.
+/// Check sequence, preamble, start and inter-frame gap (IEEE 802.3 3.1.1, 4.4.2), and the shortest frame with its check
+/// sequence.
 const ETHERNET: (u64, u64) = (24, 64);
 
-/// Bytes on the wire of a packet with so many behind its BTH.
+/// Bytes on the wire of a packet with `behind` bytes after its BTH.
 fn wire(host: &HostSetup, behind: u64) -> u64 {
     let frame = host.frame().get() - host.path_mtu.get() + behind;
     if host.is_infiniband() {
@@ -35,8 +36,8 @@ fn wire(host: &HostSetup, behind: u64) -> u64 {
     (frame + 4).max(shortest) + overhead - 4
 }
 
-/// The shortest time from a flow's first post to its last acknowledgement, if its ends are joined; `balances`: switches may send the
-/// packets of a flow several ways.
+/// The shortest time from a flow's first post to its last acknowledgement, if its ends are joined; `balances`: switches
+/// may send the packets of a flow over several paths.
 pub(super) fn least_time(scenario: &Scenario, spec: &FlowSpec, balances: bool) -> Option<Span> {
     let (messages, length) = host::messages(spec);
     // Rounds are reported one by one.
@@ -48,7 +49,7 @@ pub(super) fn least_time(scenario: &Scenario, spec: &FlowSpec, balances: bool) -
     Some(returned.fold(there, |sum, span| sum + span))
 }
 
-/// How long a message of a flow is on the wire of its sender, and on that of its receiver.
+/// Transmission time of a message of a flow on the wire of its sender, and on that of its receiver.
 pub(super) fn end_hops(scenario: &Scenario, spec: &FlowSpec) -> Option<(Span, Span)> {
     let host = scenario.sender(spec);
     let bytes = Bytes::new(Extent::of(&host, u64::from(host::messages(spec).1)).message);
@@ -56,12 +57,12 @@ pub(super) fn end_hops(scenario: &Scenario, spec: &FlowSpec) -> Option<(Span, Sp
     Some((links.first()?.rate.time_for(bytes), links.last()?.rate.time_for(bytes)))
 }
 
-/// Bytes on the wire of so much payload in full packets.
+/// Bytes on the wire of `payload` bytes in full packets.
 pub(super) fn wire_bytes(host: &HostSetup, payload: u64) -> u64 {
     Extent::of(host, payload).message
 }
 
-/// By hop, the rate of all links together that are so far from the sender on a shortest way.
+/// By hop, the total rate of the links at this distance from the sender on a shortest path.
 fn joint_rates(scenario: &Scenario, spec: &FlowSpec, hops: usize) -> Option<Vec<BitsPerSec>> {
     let fabric = &scenario.fabric;
     let near = fabric.hops(spec.to);
@@ -102,7 +103,7 @@ impl Extent {
         // Padded to words (IBTA 9.2.5).
         let last_payload = (length - (packets - 1) * mtu).next_multiple_of(4);
         let first = wire(host, length.next_multiple_of(4).min(mtu) + RETH_BYTES);
-        // Each packet of a selective sender says where it belongs.
+        // Each packet of a selective sender has its address.
         let reth = match host.retransmission {
             Retransmission::GoBackN => 0,
             Retransmission::Selective { .. } => RETH_BYTES,
@@ -116,7 +117,7 @@ impl Extent {
     }
 }
 
-/// The shortest time from the first post of so many messages of a length to the arrival of the last bit.
+/// The shortest time from the first post of `count` messages of a length to the arrival of the last bit.
 pub(super) fn one_way(
     scenario: &Scenario,
     spec: &FlowSpec,

@@ -1,11 +1,12 @@
-//! Values that several devices share and that one thread at a time may touch, without a lock for each use.
+//! Values that several devices share and that one thread at a time may access, without a lock for each use.
 //!
-//! The links of a partition are shared by the ports at their ends, and every packet touches them several times. A mutex would cost an
-//! atomic exchange for each touch (5 % of a lab with two flows); a value bound to the thread that made it could never be
-//! handed on. So a [`Lease`] says which thread may touch the values under it, as a number that is compared with the thread's own;
-//! it is given up and taken over when a partition is handed from one thread to another, which is once in a phase of the run.
+//! The links of a partition are shared by the ports at their ends, and every packet accesses them several times. A
+//! mutex would cost an atomic exchange for each access (5 % of a lab with two flows); a value bound to its thread could
+//! never move to another. So a [`Lease`] has the number of the thread that may access the values under it, which is
+//! compared with the thread's own; it is released and taken over when a partition moves from one thread to another,
+//! which is once in a phase of the run.
 //!
-//! It is not a lock: who touches a value without the lease, or inside of another touch under the same lease, panics.
+//! It is not a lock: an access without the lease, or inside of another access under the same lease, panics.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, UnsafeCell};
@@ -17,18 +18,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const FREE: u64 = u64::MAX - 1;
 /// Its holder touches a value.
 const BUSY: u64 = u64::MAX;
-/// The number of a thread that has never had a lease, which none has.
+/// The number of a thread that has never had a lease, which no thread has.
 const NEVER: u64 = 0;
 
 /// The number of the last thread that got one.
 static LAST: AtomicU64 = AtomicU64::new(NEVER);
 
 thread_local! {
-    /// The number of this thread, from 1 on, once it had a lease; no two threads of a process ever have the same.
+    /// The number of this thread, from 1 on, once it has had a lease; no two threads of a process ever have the same.
     static NUMBER: Cell<u64> = const { Cell::new(NEVER) };
 }
 
-/// The number of this thread, which it gets with its first lease.
+/// The number of this thread, assigned with its first lease.
 fn this_thread() -> u64 {
     if NUMBER.get() == NEVER {
         NUMBER.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
@@ -36,7 +37,7 @@ fn this_thread() -> u64 {
     NUMBER.get()
 }
 
-/// Which thread may touch the values under it.
+/// The thread that may access the values under it.
 #[derive(Debug)]
 pub struct Lease {
     /// The number of a thread, [`FREE`] or [`BUSY`].
@@ -49,17 +50,17 @@ impl Lease {
         Arc::new(Lease { holder: AtomicU64::new(this_thread()) })
     }
 
-    /// Gives it up.
+    /// Releases it.
     ///
     /// # Panics
-    /// This thread does not hold it, or touches a value under it.
+    /// This thread does not hold it, or is accessing a value under it.
     pub fn give(&self) {
         assert!(self.holder.load(Ordering::Relaxed) == this_thread(), "a lease of another thread");
-        // What this thread did to the values happens before what the next holder does.
+        // This thread's accesses happen before those of the next holder.
         self.holder.store(FREE, Ordering::Release);
     }
 
-    /// Takes it over from the thread that gave it up.
+    /// Takes it over from the thread that released it.
     ///
     /// # Panics
     /// A thread holds it.
@@ -70,11 +71,11 @@ impl Lease {
         assert!(taken.is_ok(), "a lease that another thread has");
     }
 
-    /// Begins to touch a value; gives the number of this thread.
+    /// Begins an access to a value; returns the number of this thread.
     #[inline]
     fn enter(&self) -> u64 {
         let number = NUMBER.get();
-        // The number of this thread was put there by this thread: no other thread can have changed it since.
+        // The number of this thread was stored by this thread: no other thread can have changed it since.
         if self.holder.load(Ordering::Relaxed) != number {
             refuse();
         }
@@ -94,26 +95,27 @@ pub(super) struct Leased<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: a value is reached by `with` alone, which lets the thread in whose number is in the lease. That number gets there by `new` and
-// `take` of that thread, so two threads are never let in at the same time, and between two of them lie a release by `give` and an acquire by `take`. While a thread is
-// inside, the lease is `BUSY`: no second reference is made, and `give` panics. What a panic interrupts stays `BUSY` for ever.
-// `T: Send`, because it is used and dropped by other threads than the one that made it.
+// SAFETY: a value is accessed only by `with`, which admits the thread whose number is in the lease. That number is
+// stored by `new` and `take` of that thread, so two threads are never admitted at the same time, and between two of
+// them are a release by `give` and an acquire by `take`. While a thread is inside, the lease is `BUSY`: no second
+// reference is made, and `give` panics. After a panic inside, the lease stays `BUSY` for ever. `T: Send`, because other
+// threads than the creator use and drop it.
 unsafe impl<T: Send> Sync for Leased<T> {}
 
 impl<T> Leased<T> {
-    /// A value that who holds this lease may touch.
+    /// A value that the holder of this lease may access.
     pub(super) fn new(lease: &Arc<Lease>, value: T) -> Leased<T> {
         Leased { lease: Arc::clone(lease), value: UnsafeCell::new(value) }
     }
 
-    /// Touches the value.
+    /// Accesses the value.
     ///
     /// # Panics
-    /// This thread does not hold the lease, or is inside of another touch under it.
+    /// This thread does not hold the lease, or is inside of another access under it.
     #[inline]
     pub(super) fn with<R>(&self, touch: impl FnOnce(&mut T) -> R) -> R {
         let number = self.lease.enter();
-        // SAFETY: `enter` let this thread in and no other until the number is stored again, below.
+        // SAFETY: `enter` admitted this thread and no other until the number is stored again, below.
         let result = touch(unsafe { &mut *self.value.get() });
         self.lease.holder.store(number, Ordering::Relaxed);
         result
@@ -172,7 +174,7 @@ mod tests {
         lease.take();
         assert_eq!(one.with(|n| *n), 2);
         assert!(panics(&|| one.with(|_| other.with(|_| ()))), "inside of another touch");
-        // What was interrupted is not touched again.
+        // An interrupted value is not accessed again.
         assert!(panics(&|| one.with(|_| ())) && panics(&|| lease.give()));
     }
 }

@@ -1,13 +1,14 @@
-//! A link in virtual time: two ports, and frames that are on their way.
+//! A link in virtual time: two ports, and the frames in flight.
 //!
-//! A frame that is handed over is at the far end one delay after its last bit left. The link may lose frames, turn a bit
-//! over, let a frame fall behind, or be cut; what happens by chance is as on a bad cable
-//! ([`chance`](crate::ports::faults::chance)). Frames move as handles,
-//! so all nodes of a lab share one packet memory. A link has no rate: that is the traffic manager's.
+//! A frame arrives at the far end one delay after its last bit has left. The link may lose frames, flip a bit, delay a
+//! frame behind others, or be cut; random faults are as on a bad cable ([`chance`](crate::ports::faults::chance)).
+//! Frames move as handles, so all nodes of a lab share one packet memory. A link has no rate: the traffic manager has
+//! it.
 //!
-//! A direction belongs to the partition that it leads to. One that leads from one partition to another has two halves: what happens
-//! to frames when they leave is drawn and counted in the partition of the sender, where they wait until they are carried over
-//! (`Direction::take_leaving`, `Direction::arrive`). Chance has a stream for each direction, so who runs the two ends, and when, changes nothing.
+//! A direction belongs to the partition that it leads to. One that leads from one partition to another has two halves:
+//! faults of frames are drawn and counted in the partition of the sender when they leave, where they wait until they
+//! are carried over (`Direction::take_leaving`, `Direction::arrive`). Each direction has a random stream of its own, so
+//! the results do not depend on the threads of the two ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::ports::{
     TxFrame,
 };
 
-/// What happened on one direction of a link.
+/// Counters of one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Frames handed to it.
@@ -48,13 +49,13 @@ pub struct LinkCounters {
 }
 
 impl LinkCounters {
-    /// Frames that are on their way.
+    /// Frames in flight.
     pub fn under_way(&self) -> Option<u64> {
         self.sent.checked_sub(self.arrived + self.lost + self.cut)
     }
 }
 
-/// Frames on their way, and what may happen to them; in the order of use, for the cache.
+/// Frames in flight, and their faults; in the order of use, for the cache.
 #[derive(Debug)]
 #[repr(C)]
 struct Flight {
@@ -66,7 +67,7 @@ struct Flight {
     chances: Chances,
 }
 
-/// The end of a link: the index that notes what arrives there, the lease of the thread that may touch it, its place in the index.
+/// The end of a link: the index of arrivals there, the lease of the thread that may access it, its place in the index.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkEnd<'a> {
     /// Of its partition.
@@ -86,7 +87,7 @@ pub struct Direction {
     /// Place of the port that it leads to.
     to: usize,
     flight: Leased<Flight>,
-    /// What has left and was not carried over yet, where it leads from another partition.
+    /// Frames that have left and are not yet carried over, if the direction leads from another partition.
     leaving: Option<Leased<Flight>>,
 }
 
@@ -112,7 +113,7 @@ impl Direction {
         }
     }
 
-    /// Where frames leave.
+    /// The half that frames leave from.
     fn departures(&self) -> &Leased<Flight> {
         self.leaving.as_ref().unwrap_or(&self.flight)
     }
@@ -127,7 +128,7 @@ impl Direction {
         self.arrival_index.arrival(self.to)
     }
 
-    /// What happened so far.
+    /// The counters so far.
     pub fn counters(&self) -> LinkCounters {
         let mut counters = self.flight.with(|flight| flight.counters);
         if let Some(leaving) = &self.leaving {
@@ -136,13 +137,13 @@ impl Direction {
         counters
     }
 
-    /// Frames that are on their way, and their bytes.
+    /// Frames in flight, and their bytes.
     pub(super) fn under_way(&self) -> (u64, u64) {
         let of = |half: &Leased<Flight>| half.with(|flight| flight.under_way());
         self.halves().map(of).fold((0, 0), |sum, half| (sum.0 + half.0, sum.1 + half.1))
     }
 
-    /// Cuts the link, or joins it again. What was under way when it was cut is lost.
+    /// Cuts the link, or joins it again. Frames in flight when it is cut are lost.
     pub fn set_up(&self, up: bool, mem: &mut PacketMemory) {
         self.halves().for_each(|half| half.with(|flight| flight.set_up(up, mem)));
         if !up {
@@ -155,19 +156,19 @@ impl Direction {
         self.departures().with(|flight| flight.tap = Some(tap));
     }
 
-    /// What was captured.
+    /// The capture.
     pub fn take_capture(&self) -> Option<Tap> {
         self.departures().with(|flight| flight.tap.take())
     }
 
-    /// Takes what has left for another partition, in the order of arrival.
+    /// Takes the frames that have left for another partition, in the order of arrival.
     pub(super) fn take_leaving(&self, each: impl FnMut(RxFrame)) {
         if let Some(leaving) = &self.leaving {
             leaving.with(|flight| flight.frames.drain(..).for_each(each));
         }
     }
 
-    /// Carries over a frame from another partition. Gives when the first one arrives.
+    /// Carries over a frame from another partition. Returns when the first one arrives.
     pub(super) fn arrive(&self, frame: RxFrame) -> Deadline {
         let next = self.flight.with(|flight| {
             flight.join(frame);
@@ -211,7 +212,8 @@ impl Flight {
         self.frames.front().map(|frame| frame.timestamp).into()
     }
 
-    /// Asks for what the next frames read when they arrive: since they were touched, as much else was as the caches hold.
+    /// Prefetches the memory that the next frames need on arrival: since their last access, other data has filled the
+    /// caches.
     #[inline]
     fn prefetch(&self, mem: &PacketMemory, reads_all: bool) {
         if let Some(RxFrame { buf, data_off, len, .. }) = self.frames.front() {
@@ -225,7 +227,7 @@ impl Flight {
         }
     }
 
-    /// Takes a frame that leaves at its `end`.
+    /// Accepts a frame whose last bit leaves at `end`.
     #[inline]
     fn take(&mut self, mem: &mut PacketMemory, mut frame: TxFrame) {
         self.counters.sent += 1;
@@ -247,7 +249,7 @@ impl Flight {
         let timestamp = frame.end + later;
         let TxFrame { buf, data_off, len, wire_len, .. } = frame;
         let checksum = ChecksumStatus::AsReceived;
-        // Made where it will be: what was written field by field is slow to copy.
+        // Built in place: a copy right after narrow stores stalls on store forwarding.
         let received = || RxFrame { buf, data_off, len, wire_len, timestamp, checksum };
         // Nearly always the last: frames leave in order.
         if self.frames.back().is_none_or(|last| last.timestamp <= timestamp) {
@@ -257,7 +259,7 @@ impl Flight {
         }
     }
 
-    /// Puts a frame in its place among those that are on their way.
+    /// Inserts a frame in its place among those in flight.
     fn join(&mut self, frame: RxFrame) {
         match self.frames.back() {
             Some(last) if last.timestamp > frame.timestamp => self.insert_reordered(frame),
@@ -273,7 +275,7 @@ impl Flight {
         self.frames.insert(self.frames.len() - behind, frame);
     }
 
-    /// Loses, corrupts or delays a frame as is drawn; gives how much later it comes. `None`: it is lost.
+    /// Loses, corrupts or delays a frame as drawn; returns its additional delay. `None`: it is lost.
     fn draw_faults(&mut self, mem: &mut PacketMemory, frame: &mut TxFrame) -> Option<Span> {
         let drawn = self.chances.draw();
         if drawn.is_lost {
@@ -297,7 +299,7 @@ pub struct LinkPort {
     mtu_bytes: u32,
     inbound: Arc<Direction>,
     outbound: Arc<Direction>,
-    /// What arrives here is read to its end: it is at its host.
+    /// Frames are read to their end at arrival: the end is a host.
     reads_all: bool,
 }
 
@@ -325,7 +327,8 @@ pub fn join(
 }
 
 impl LinkPort {
-    /// Puts in the arrival index that this port sent, if the far end has to know: what comes behind another frame changes nothing there.
+    /// Marks in the arrival index that this port sent, if it changes the far end's first arrival: a frame behind
+    /// another one does not.
     #[inline]
     fn note(&self, flight: &Flight) {
         let next = flight.next();
@@ -333,7 +336,7 @@ impl LinkPort {
             return;
         }
         self.outbound.arrival_index.set_arrival(self.outbound.to, next);
-        // The place of this port is where the way back leads to.
+        // The place of this port is the target of the inbound direction.
         self.outbound.arrival_index.note_sent(self.inbound.to);
     }
 }

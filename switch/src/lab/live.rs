@@ -1,17 +1,19 @@
 //! A lab in real time: the same scenario and the same devices, with a virtual cable of the kernel for every link.
 //!
-//! The devices' clock is that of the day, slowed by a whole factor (`live::clock`), so that the packets of a link of
-//! 100 Gbit/s come as slowly as this machine can carry them. Everything in a device has its time from that clock, so rates
-//! are divided and times multiplied alike: the dilation that changes no probability and no queue. Devices think in the
-//! scenario's own time, which is why a report of a live run needs no scaling to be compared with one in virtual time.
+//! The devices' clock is wall-clock time, slowed by an integer factor (`live::clock`), so that the packets of a link of
+//! 100 Gbit/s come as slowly as this machine can process them. Everything in a device has its time from that clock, so
+//! rates are divided and times multiplied by the same factor: a dilation that changes no probability and no queue.
+//! Devices use the scenario's own time, so a report of a live run needs no scaling to be compared with one in virtual
+//! time.
 //!
-//! An event is served when the day has come so far, or a little later, and the device sees how late it is; it gets frames when
-//! the kernel has delivered them. That is the scheduling error, which is measured and reported. Only where the machine does not
-//! run the process at all for longer than `live::clock::LATE_MAX` the clock stands still, and the report says for how long.
+//! An event is handled at its wall-clock time or a little later, and the device gets the actual time; it gets frames
+//! when the kernel has delivered them. That is the scheduling error, which is measured and reported. Only if the
+//! machine does not schedule the process at all for longer than `live::clock::LATE_MAX` the clock stops, and the report
+//! has the length of the stop.
 //!
-//! * [`load`]: what a scenario asks of the machine, and the factor that follows.
-//! * `reported`: what the report says of it.
-//! * [`against`]: a live run held against a virtual one.
+//! * [`load`]: the load of a scenario on the machine, and the factor that follows.
+//! * `reported`: the additions to the report.
+//! * [`against`]: a live run compared with a virtual one.
 
 pub mod against;
 pub mod load;
@@ -35,23 +37,23 @@ use super::sweep::Run;
 use crate::live::clock::{DeviceClock, LATE_MAX, Lateness, Stalls};
 use crate::live::private;
 
-/// Links that are laid as cables at most: each takes four sockets and their buffers.
+/// Most links that are laid as cables: each takes four sockets and their buffers.
 pub const LINKS_MAX: usize = 64;
-/// Time of day after which a frame that is late is looked for again.
+/// Wall-clock time after which a late frame is polled for again.
 const LOOK: Span = Span::from_us(20);
-/// Looks for what is still in the kernel at the end, one every millisecond.
+/// Polls for frames that are still in the kernel at the end, one every millisecond.
 const LAST_LOOKS: u32 = 500;
 /// Figures that differ from run to run where time is real.
 const ONLY_VIRTUAL: [&str; 1] = ["run.events"];
 
-/// How a live run went, beside its measurements.
+/// The conduct of a live run, beside its measurements.
 #[derive(Clone, Debug)]
 pub struct Live {
-    /// Seconds of the day for a second of the scenario.
+    /// Wall-clock seconds for a second of the scenario.
     pub dilation: u64,
-    /// Time of day, and what of it the devices did not see.
+    /// Wall-clock time, and the part of it that the devices' clock skipped.
     pub stalls: Stalls,
-    /// How late events were served.
+    /// Lateness of events.
     pub lateness: Lateness,
     /// What the cables carried, summed over both directions of all of them.
     pub cables: super::cable::CableCounters,
@@ -61,10 +63,10 @@ pub struct Live {
     pub end: Snapshot,
 }
 
-/// What of a scenario cannot be on interfaces of the kernel.
+/// Checks that a scenario can run on interfaces of the kernel.
 ///
 /// # Errors
-/// What, and what to do.
+/// The obstacle, with a remedy.
 pub fn check(scenario: &Scenario) -> Result<(), LabError> {
     let links = scenario.fabric.links.len();
     if scenario.host.transport == Transport::Infiniband {
@@ -76,7 +78,7 @@ pub fn check(scenario: &Scenario) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The scenario without the expectations that only virtual time can keep, and those.
+/// The scenario without the expectations that only virtual time can keep, and these expectations.
 fn split(scenario: &Scenario) -> (Arc<Scenario>, Vec<Expect>) {
     let mut kept = scenario.clone();
     let is_virtual = |expect: &Expect| ONLY_VIRTUAL.contains(&expect.figure.as_str());
@@ -85,19 +87,19 @@ fn split(scenario: &Scenario) -> (Arc<Scenario>, Vec<Expect>) {
     (Arc::new(kept), left_out)
 }
 
-/// How a live run goes.
+/// Parameters of a live run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Seconds of the day for a second of the scenario.
+    /// Wall-clock seconds for a second of the scenario.
     pub dilation: u64,
-    /// It ends after so much time of the day, even where the scenario would go on.
+    /// Wall-clock time after which it ends, even if the scenario would continue.
     pub most: Option<Duration>,
 }
 
 /// Runs a scenario in real time. The process is in another network namespace from here on, which ends with it.
 ///
 /// # Errors
-/// What cannot be built, or is not allowed here.
+/// A part that cannot be built, or is not permitted here.
 pub fn run(
     scenario: &Scenario,
     options: Options,
@@ -132,7 +134,7 @@ pub fn run(
     let run = Run {
         seed: options.seed.unwrap_or(scenario.seed),
         outcome,
-        // It is not run again: what the kernel did once it does not do twice.
+        // It is not run again: the kernel's timing is not reproducible.
         packet_trace: None,
         report,
         captures: lab.captures(),
@@ -145,7 +147,7 @@ pub fn run(
     Ok((run, live))
 }
 
-/// Lets the lab live until the scenario, or the time of day for it, is over.
+/// Runs the lab until the scenario, or its wall-clock time, is over.
 fn pace(
     lab: &mut Lab,
     plan: Plan,
@@ -162,7 +164,7 @@ fn pace(
     (outcome, clock.into_inner())
 }
 
-/// Takes what is still in the kernel off the cables; what does not come is lost.
+/// Takes the frames that are still in the kernel off the cables; a missing one counts as lost.
 fn drain_cables(cabling: &Cabling, mem: &mut PacketMemory) {
     for _ in 0..LAST_LOOKS {
         let rest =

@@ -1,8 +1,8 @@
-//! Packet memory of a lab: one for all its devices, as large as what the scenario can have under way, and what holds it when it is
-//! full.
+//! Packet memory of a lab: one for all its devices, large enough for the packets that the scenario can have in flight;
+//! and the report of its holders when it is full.
 //!
-//! A packet takes a chunk wherever it is: in a queue of a switch or an adapter, or on a link. What limits packets is the window of
-//! each flow, so the memory follows from the flows; pages are taken from the system when a packet first lies there.
+//! A packet takes a chunk wherever it is: in a queue of a switch or an adapter, or on a link. The window of each flow
+//! limits the packets, so the memory follows from the flows; the system allocates pages on first use.
 
 use wireyard_pipeline::packet::{BUF_INDEX_MASK, MemoryConfig, MemoryError, PacketMemory};
 
@@ -15,25 +15,26 @@ use crate::roce::telemetry::TELEMETRY_BYTES;
 use crate::tm::PortId;
 use crate::units::Bytes;
 
-/// Bytes in front of a frame in packet memory.
+/// Bytes before a frame in packet memory.
 const HEADROOM: u32 = 256;
 /// Headers in front of a payload and CRCs behind it, at most: Ethernet, VLAN, IP, UDP, BTH, RETH, ICRC.
 const HEADERS_MAX: u64 = 128;
-/// What may follow a frame of this length: telemetry that its receiver sends back.
+/// Most bytes that follow a frame: telemetry that its receiver sends back.
 const TRAILER_MAX: u64 = TELEMETRY_BYTES as u64;
-/// Chunks: at least so many, and at most.
+/// Least and greatest number of chunks.
 const CHUNKS: (u64, u64) = (1 << 14, BUF_INDEX_MASK as u64 + 1);
 /// Chunks for each packet of a window: the packet, its repeat, and their answers.
 const PER_PACKET: u64 = 4;
-/// Chunks for each node beside its flows: CNPs, pauses, and what it keeps for itself.
+/// Chunks for each node beside its flows: CNPs, pauses, and its free list.
 const PER_NODE: u64 = 256;
-/// Chunks that a node takes or gives back at once. A thread runs many nodes: few, so that a packet lies where one has just been.
+/// Chunks that a node takes or returns at once. A thread runs many nodes: few, so that a chunk is reused while it is in
+/// the cache.
 const BATCH: u32 = 4;
 
 /// The packet memory of a scenario.
 ///
 /// # Errors
-/// The system has not so much.
+/// The system refuses this much memory.
 pub(super) fn make(scenario: &Scenario) -> Result<PacketMemory, MemoryError> {
     let packets = scenario.host_setups().map(|host| host.path_mtu.get());
     let frame = packets.max().unwrap_or(0) + HEADERS_MAX;
@@ -50,7 +51,7 @@ pub(super) fn make(scenario: &Scenario) -> Result<PacketMemory, MemoryError> {
     }
 }
 
-/// Chunks for all that the flows can have under way.
+/// Chunks for all packets that the flows can have in flight.
 fn chunks(scenario: &Scenario) -> u64 {
     let windows = scenario.flows.iter().map(|flow| host::window_packets(scenario, flow));
     let packets = windows.fold(0u64, u64::saturating_add);
@@ -58,7 +59,7 @@ fn chunks(scenario: &Scenario) -> u64 {
     packets.saturating_mul(PER_PACKET).saturating_add(PER_NODE * nodes).clamp(CHUNKS.0, CHUNKS.1)
 }
 
-/// Packets, their bytes, and who has most of them.
+/// Number of packets, their bytes, and their main holders.
 #[derive(Default)]
 struct Held {
     packets: u64,
@@ -86,7 +87,7 @@ impl Held {
 }
 
 impl Lab {
-    /// What is wrong where a device found no memory for a packet: nothing that comes later has a meaning.
+    /// The violation if a device found no memory for a packet: later results have no meaning.
     pub(super) fn out_of_memory(&mut self) -> Option<Violation> {
         (self.mem.refused() > 0).then(|| Violation::new("memory", self.now(), self.who_holds()))
     }

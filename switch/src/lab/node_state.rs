@@ -1,7 +1,7 @@
-//! What the run knows of a node without asking it: where its wires end, and how near others are.
+//! Facts about a node that the run has without polling it: its wires, and the distance of others.
 //!
-//! It follows from the fabric alone, but for the instant of an end point, which the run keeps here. What arrives when is on the
-//! [`arrival_index`](super::arrival_index), by the places that are given out here.
+//! They follow from the fabric alone, except for the instant of an end point, which is stored here. Arrivals are in the
+//! [`arrival_index`](super::arrival_index), by the places that are assigned here.
 
 use std::ops::Range;
 
@@ -14,13 +14,13 @@ use super::partition::Layout;
 /// A node between two polls.
 #[derive(Clone, Debug)]
 pub(super) struct NodeState {
-    /// The places of its ports in the arrival index; a host has one, whatever links lead to it.
+    /// The places of its ports in the arrival index; a host has one, however many links lead to it.
     pub(super) wires: Range<usize>,
-    /// No frame takes less time to it.
+    /// Least time of a frame to it.
     pub(super) nearest: Span,
-    /// The only neighbour, where it is in the same partition, and what no frame takes less time than to that one.
+    /// The only neighbour, if it is in the same partition, and the least time of a frame to it.
     pub(super) gate: Option<(usize, Span)>,
-    /// When its end point has something to do; a switch has none.
+    /// The next event of its end point; `None` for a switch.
     pub(super) end_point: Option<Deadline>,
 }
 
@@ -51,7 +51,7 @@ fn nearest(fabric: &Fabric, node: usize) -> Span {
     links.map(|&link| fabric.links[link].setup.delay).min().unwrap_or(Span::ZERO)
 }
 
-/// By place in a partition: where a frame that this port sends arrives.
+/// By place in a partition: the destination of a frame that this port sends.
 pub(super) fn far_ends(fabric: &Fabric, layout: &Layout, part: usize) -> Vec<Far> {
     let ends = layout.parts[part].iter().flat_map(|&node| {
         fabric.nodes[node].links.iter().map(move |&link| {

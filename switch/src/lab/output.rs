@@ -1,7 +1,7 @@
 //! The files of a run: report, series, captures, tables.
 //!
-//! A folder holds one run, or one sweep: what the one before it wrote, which `files.txt` lists, is removed before the next is
-//! written, and nothing else is.
+//! A folder holds one run, or one sweep: the files of the previous one, which `files.txt` lists, are removed before the
+//! next is written, and no others.
 
 use std::path::{Path, PathBuf};
 
@@ -13,31 +13,31 @@ use crate::report::{Report, Table, csv, html, json, parquet, text};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// What the system says, with the file.
+    /// The operating system's error, with the path.
     #[error(transparent)]
     File(#[from] FileError),
-    /// What the format of the series cannot hold.
+    /// Data that the format of the series cannot have.
     #[error("series as Parquet: {0}")]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
 
-/// The list of what was written, beside it.
+/// The list of written files, beside them.
 const LIST: &str = "files.txt";
 /// Most bytes of that list.
 const LIST_BYTES_MAX: u64 = 64 << 20;
 
-/// Makes the folder and sees that files can be written there, before a run that takes long.
+/// Creates the folder and checks that files can be written there, before a run that takes long.
 ///
 /// # Errors
-/// What the system says, with the file.
+/// The operating system's error, with the path.
 pub fn prepare(folder: &Path) -> Result<(), OutputError> {
     Ok(Folder::make(folder)?.can_write("report.html")?)
 }
 
-/// Writes everything into an open folder, or one below it (`seed-3/`); gives the names of the files.
+/// Writes everything into an open folder, or one below it (`seed-3/`); returns the paths of the files.
 ///
 /// # Errors
-/// What the system says, with the file.
+/// The operating system's error, with the path.
 pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, OutputError> {
     let mut written = Vec::new();
     let mut put = |name: String, bytes: &[u8]| {
@@ -68,10 +68,10 @@ pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, Ou
     Ok(written)
 }
 
-/// Writes a report that is no run, with its tables and more files, in place of what a folder held.
+/// Writes a report that is no run, with its tables and more files, in place of a folder's previous files.
 ///
 /// # Errors
-/// What the system says, with the file.
+/// The operating system's error, with the path.
 pub fn replace(path: &Path, report: &Report, more: &[(&str, String)]) -> Result<(), OutputError> {
     clear(path)?;
     let folder = Folder::make(path)?;
@@ -89,14 +89,14 @@ pub fn replace(path: &Path, report: &Report, more: &[(&str, String)]) -> Result<
     list(path, &written)
 }
 
-/// Removes what the last run wrote into this folder, and the folders that are empty then.
+/// Removes the files of the last run in this folder, and the folders that are empty then.
 ///
 /// # Errors
-/// What the system says, with the file.
+/// The operating system's error, with the path.
 pub fn clear(folder: &Path) -> Result<(), OutputError> {
     let folder = Folder::make(folder)?;
     let Some(text) = folder.read(LIST, LIST_BYTES_MAX) else { return Ok(()) };
-    // The list is only a file: it leads nowhere but into the folder.
+    // The list is only a file and not trusted: names outside of the folder are ignored.
     let names = text.lines().chain([LIST]).filter(|name| is_below(name));
     for name in names {
         folder.remove(name)?;
@@ -109,10 +109,10 @@ fn is_below(name: &str) -> bool {
     parts.peek().is_some() && parts.all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
-/// Writes the list of what was written into a folder.
+/// Writes the list of the files written into a folder.
 ///
 /// # Errors
-/// What the system says, with the file.
+/// The operating system's error, with the path.
 pub fn list(folder: &Path, written: &[PathBuf]) -> Result<(), OutputError> {
     let names = written.iter().filter_map(|path| path.strip_prefix(folder).ok());
     let text: String = names.map(|name| format!("{}\n", name.display())).collect();
@@ -120,10 +120,10 @@ pub fn list(folder: &Path, written: &[PathBuf]) -> Result<(), OutputError> {
     Ok(())
 }
 
-/// Writes the figures of all seeds; gives the file.
+/// Writes the figures of all seeds; returns its path.
 ///
 /// # Errors
-/// What the system says, with the file.
+/// The operating system's error, with the path.
 pub fn write_seeds(folder: &Path, seeds: &Table) -> Result<PathBuf, OutputError> {
     Ok(Folder::make(folder)?.write("seeds.csv", csv::table(seeds).as_bytes())?)
 }

@@ -1,12 +1,14 @@
-//! A partition of a lab: some of its nodes, and what is due at them.
+//! A partition of a lab: some of its nodes, and their events.
 //!
-//! A node's next instant is what its core says: a frame that arrives, a timer of the traffic manager, an end point that may send.
-//! Polling a node can bring its neighbours forward, by frames that will arrive; nothing else can change them. So a node goes on by
-//! itself up to the instant before which nothing new can reach it, which the delays of links give; the result is the same
-//! (`engine/tests.rs` holds the two against each other), and it is faster because code and state stay in the cache.
+//! A node's next instant is that of its core: a frame that arrives, a timer of the traffic manager, an end point that
+//! may send. Polling a node can make its neighbours' events earlier, by frames that will arrive; nothing else can
+//! change them. So a node runs ahead up to the instant before which nothing new can reach it, which follows from the
+//! delays of links; the result is the same (`engine/tests.rs` compares the two), and it is faster because code and
+//! state stay in the cache.
 //!
-//! In the same way a partition goes on by itself up to the instant before which nothing reaches it from another: who runs it says
-//! which that is ([`workers`](super::workers)). A lab that one thread runs is one partition. There is no thread and no lock in this module.
+//! In the same way a partition runs ahead up to the instant before which nothing reaches it from another; the caller
+//! computes that instant ([`workers`](super::workers)). A lab on one thread is one partition. There is no thread and no
+//! lock in this module.
 
 use std::sync::Arc;
 
@@ -22,21 +24,21 @@ use super::node_state::NodeState;
 use crate::core::Core;
 use crate::ports::RxFrame;
 
-/// Polls of one node at one instant after which it does not stop by itself.
+/// Polls of one node at one instant after which it counts as stuck.
 const POLLS_MAX: u32 = 100_000;
 
-/// Why a partition cannot go on.
+/// Why a partition cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// A node of the lab that wants to be polled again and again at this instant.
+    /// A node of the lab that requests a poll at this instant again and again.
     Stuck(usize, Time),
     /// A node sent a frame at this instant that arrives in another partition sooner than that partition allowed for.
     Early(usize, Time),
-    /// Another partition cannot go on.
+    /// Another partition cannot continue.
     Other,
 }
 
-/// Where a frame that a port sends arrives.
+/// The destination of a frame that a port sends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Far {
     /// The partition.
@@ -53,29 +55,30 @@ pub(super) struct Crossing {
     pub(super) direction: Arc<Direction>,
     /// The node that it leads to, in its partition.
     pub(super) node: usize,
-    /// Least time that a frame takes to the other partition: its clock may run ahead so far.
+    /// Least time that a frame takes to the other partition: its clock may run ahead by this much.
     pub(super) lookahead: Span,
 }
 
-/// A frame on its way to another partition, and the number of its direction.
+/// A frame to another partition, and the number of its direction.
 #[derive(Debug)]
 pub(super) struct Passing {
     pub(super) crossing: usize,
     pub(super) frame: RxFrame,
 }
 
-/// All directions that lead from one partition to another; the number of one is twice its link, and one more on the way back.
+/// All directions that lead from one partition to another; the number of one is twice its link, plus one for the
+/// reverse direction.
 pub(super) type Crossings = Arc<Vec<Option<Crossing>>>;
 
-/// See the module. Nodes have a number in their partition, and so do their ports' places.
+/// A partition. Nodes have a number in it, and so do their ports' places.
 pub(super) struct Part {
     /// Its number.
     pub(super) number: usize,
     /// Its nodes, by their numbers in the lab.
     pub(super) nodes: Vec<usize>,
-    /// Their devices, while it runs; else the lab has them. Boxed: they are handed over at every sample.
+    /// Their devices, while it runs; otherwise the lab has them. Boxed: they move at every sample.
     pub(super) cores: Vec<Box<Core>>,
-    /// What is known of a node between two polls.
+    /// State of a node between two polls.
     pub(super) node_states: Vec<NodeState>,
     pub(super) event_queue: EventQueue,
     pub(super) arrival_index: Arc<ArrivalIndex>,
@@ -85,16 +88,16 @@ pub(super) struct Part {
     pub(super) crossings: Crossings,
     /// By partition, frames for it.
     pub(super) leaving: Vec<Vec<Passing>>,
-    /// Ports of the node at hand that have something.
+    /// Ports of the current node with work.
     due: Vec<u16>,
     pub(super) now: Time,
     /// Polls so far.
     pub(super) events: u64,
-    /// How often nodes wanted to be polled again at once, since one did not.
+    /// Consecutive polls that were followed by another one at the same instant.
     polls: u32,
 }
 
-/// What a partition is made of.
+/// The inputs of a partition.
 pub(super) struct Setup {
     pub(super) number: usize,
     pub(super) nodes: Vec<usize>,
@@ -108,7 +111,7 @@ pub(super) struct Setup {
 }
 
 impl Part {
-    /// At the beginning of time, when every node looks what it has to do.
+    /// A partition at the start of time, when every node is polled for its work.
     pub(super) fn new(setup: Setup) -> Part {
         let mut event_queue = EventQueue::new(setup.nodes.len());
         (0..setup.nodes.len()).for_each(|node| event_queue.set(node, Deadline::NOW));
@@ -130,14 +133,14 @@ impl Part {
         }
     }
 
-    /// When it has something to do.
+    /// Its next event.
     #[inline]
     pub(super) fn next(&self) -> Deadline {
         self.event_queue.first().map(|(at, _)| at).into()
     }
 
-    /// Lets nodes do what is due before `limit`, in the order of time, in at most so many turns. Nothing may reach this partition before
-    /// `limit` that it does not know.
+    /// Runs nodes up to `limit`, in the order of time, in at most `turns` turns. No frame from another partition that
+    /// is not yet received may arrive before `limit`.
     #[inline]
     pub(super) fn run(&mut self, limit: Deadline, turns: u32) -> Result<(), Halt> {
         for _ in 0..turns {
@@ -152,9 +155,9 @@ impl Part {
         Ok(())
     }
 
-    /// Lets a node do what is due, and what comes next while no frame can reach it that is not on its way yet. What it sends
-    /// meanwhile waits in the arrival index, so the result is that of one event after the other; and a node at work is cheaper than a
-    /// change of nodes.
+    /// Runs a node's events, and its next ones as long as no frame can reach it that is not in flight yet. Frames that
+    /// it sends meanwhile wait in the arrival index, so the result is that of one event after the other; and to stay
+    /// with a node is cheaper than to change.
     #[inline]
     fn turn(&mut self, node: usize, limit: Deadline) -> Result<(), Halt> {
         let mut horizon = self.horizon(node, limit);
@@ -170,21 +173,21 @@ impl Part {
         }
     }
 
-    /// Nothing reaches a node before this instant but what is on its way: no other has anything to do before the first of them
-    /// has, and its frame takes a while; longer still where it comes to a switch first. Faults, samples and other partitions find all nodes at the
-    /// same time, the limit.
+    /// Before this instant only frames in flight reach a node: no other node has an event before the first of them, and
+    /// its frame takes some time; more if it passes a switch first. Faults, samples and other partitions require all
+    /// nodes at one time, the limit.
     #[inline]
     pub(super) fn horizon(&self, node: usize, limit: Deadline) -> Deadline {
         let node_state = &self.node_states[node];
         let mut others = self.event_queue.first_but(node);
         if let Some((gate, nearest)) = node_state.gate {
-            // All that comes from further away comes to the gate first.
+            // All frames from further away pass the gate first.
             others = (others + nearest).min(self.event_queue.at(gate));
         }
         (others + node_state.nearest).min(limit)
     }
 
-    /// Lets a node do what is due. Gives the next instant, and brings the horizon nearer by the answer to what it sent.
+    /// Polls a node. Returns its next instant, and lowers the horizon to the earliest answer to its frames.
     #[inline]
     pub(super) fn poll(&mut self, node: usize, horizon: &mut Deadline) -> Result<Deadline, Halt> {
         let (next, sent) = self.poll_due(node, None);
@@ -194,7 +197,7 @@ impl Part {
         self.after(node, next)
     }
 
-    /// Lets the first node do what is due at `now`, and nothing more, for who looks at every event.
+    /// Polls the first node at `now`, and no more, for a run that stops at every event.
     pub(super) fn step(
         &mut self,
         node: usize,
@@ -206,7 +209,7 @@ impl Part {
         self.end_step(node, next)
     }
 
-    /// The same with every port of the node: what a live link has is known by asking.
+    /// The same with every port of the node: a live link must be polled.
     pub(super) fn step_all(&mut self, node: usize, now: Time) -> Result<(), Halt> {
         self.now = now;
         self.cores[node].poll(now, None);
@@ -214,7 +217,7 @@ impl Part {
         self.end_step(node, next)
     }
 
-    /// Behind one poll: the node goes on with its next event, whatever the answer to what it sent.
+    /// After one poll: queues the node's next event, regardless of the answers to its frames.
     fn end_step(&mut self, node: usize, next: Deadline) -> Result<(), Halt> {
         let mut horizon = Deadline::at(self.now);
         self.note_arrivals(node, &mut horizon)?;
@@ -223,7 +226,7 @@ impl Part {
         Ok(())
     }
 
-    /// Tells the far ends what a node sent.
+    /// Notes the frames that a node sent at their far ends.
     #[inline]
     pub(super) fn note_arrivals(
         &mut self,
@@ -246,7 +249,7 @@ impl Part {
         if is_early { Err(Halt::Early(self.nodes[node], now)) } else { Ok(()) }
     }
 
-    /// Counts a poll. Gives the next instant.
+    /// Counts a poll. Returns the next instant.
     #[inline]
     fn after(&mut self, node: usize, next: Deadline) -> Result<Deadline, Halt> {
         self.events += 1;
@@ -261,8 +264,8 @@ impl Part {
         }
     }
 
-    /// Polls the ports that have something, which the arrival index lists. Gives the next instant at which something can be seen, and
-    /// whether a frame was sent.
+    /// Polls the ports with work, which the arrival index lists. Returns the next instant with work, and whether a
+    /// frame was sent.
     #[inline]
     fn poll_due(&mut self, node: usize, trace: Option<&mut dyn TraceSink>) -> (Deadline, bool) {
         let (now, node_state) = (self.now, &mut self.node_states[node]);
@@ -284,7 +287,7 @@ impl Part {
             next = next.min(*at);
         }
         if arrives {
-            // Only where a frame was taken is another one the first now.
+            // Only where a frame was taken has the first arrival changed.
             for number in &self.due[..arrived] {
                 let place = node_state.wires.start + usize::from(*number) - 1;
                 arrival = arrival.min(self.arrival_index.arrival(place));
@@ -294,7 +297,7 @@ impl Part {
         (next.min(arrival), progress.sent > 0)
     }
 
-    /// Takes in frames from other partitions.
+    /// Receives frames from other partitions.
     pub(super) fn take_in(&mut self, mail: &mut Vec<Passing>) {
         for Passing { crossing, frame } in mail.drain(..) {
             // A direction that leads to no partition has sent nothing.
@@ -305,7 +308,8 @@ impl Part {
     }
 }
 
-/// Takes what a node sent at `now` to another partition; true if some of it arrives sooner than that partition allowed for.
+/// Takes the frames that a node sent at `now` to another partition; true if one of them arrives sooner than that
+/// partition allowed for.
 #[cold]
 fn leave(crossings: &Crossings, number: usize, now: Time, leaving: &mut Vec<Passing>) -> bool {
     let Some(crossing) = &crossings[number] else { return false };

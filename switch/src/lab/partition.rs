@@ -1,8 +1,9 @@
 //! Which nodes of a lab run together, and how far ahead of each other the partitions may run.
 //!
-//! A host is beside its switch, because they exchange most; a switch whose hosts are more than a partition's share of the work is
-//! parted from them. Nodes that a link without delay joins are never parted, because then neither could go on without the other. The
-//! work of a node is estimated from the flows, in packets; an estimate that is wrong costs time and changes no result.
+//! A host is beside its switch, because they exchange most; a switch whose hosts are more than a partition's share of
+//! the work is separated from them. Nodes that a link without delay joins are never separated, because then neither
+//! could run ahead of the other. The work of a node is estimated from the flows, in packets; an estimate that is wrong
+//! costs time and changes no result.
 
 use wireyard_tables::time::{Span, Time};
 
@@ -13,7 +14,7 @@ use super::scenario::{FlowSpec, Scenario};
 const AT_HOST: u64 = 3;
 const AT_SWITCH: u64 = 2;
 
-/// What runs where.
+/// The assignment of nodes to partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// By partition: its nodes, in order.
@@ -22,7 +23,7 @@ pub(super) struct Layout {
     pub(super) of: Vec<(usize, usize)>,
     /// By node: the place of its first port in the arrival index of its partition.
     pub(super) places: Vec<usize>,
-    /// By partition that sends, by partition that receives: no frame takes less time; [`Span::MAX`] where no link leads.
+    /// By partition that sends, by partition that receives: the least time of a frame; [`Span::MAX`] without a link.
     pub(super) lookahead: Vec<Vec<Span>>,
 }
 
@@ -60,7 +61,7 @@ impl Layout {
     }
 }
 
-/// How a scenario is run by so many workers.
+/// The layout of a scenario for `workers` workers.
 pub(super) fn plan(scenario: &Scenario, workers: usize) -> Layout {
     let fabric = &scenario.fabric;
     if workers < 2 {
@@ -77,7 +78,7 @@ pub(super) fn plan(scenario: &Scenario, workers: usize) -> Layout {
     Layout::of(fabric, &dense)
 }
 
-/// Workers that a scenario can use of so many, and why not all.
+/// Number of workers that a scenario can use, at most `wanted`, and the reason if fewer.
 pub fn workers(scenario: &Scenario, wanted: usize) -> (usize, Option<String>) {
     let can = plan(scenario, wanted).parts.len();
     let why = (can < wanted).then(|| {
@@ -142,7 +143,7 @@ fn count_by_sender(flows: &[FlowSpec], nodes: usize) -> Vec<u64> {
     count
 }
 
-/// Nodes that run together whatever the partitions are, and their work.
+/// Nodes that run together in every layout, and their work.
 #[derive(Clone, Debug, Default)]
 struct Atom {
     nodes: Vec<usize>,
@@ -151,7 +152,7 @@ struct Atom {
     is_leaf: bool,
 }
 
-/// Hosts with their switch, where that is not too much for one partition; every other node alone.
+/// Hosts with their switch, if that is not too much for one partition; every other node alone.
 fn atoms(fabric: &Fabric, work: &[u64], workers: usize) -> Vec<Atom> {
     let mut roots: Vec<usize> = (0..fabric.nodes.len()).collect();
     for link in fabric.links.iter().filter(|link| link.setup.delay.is_zero()) {
@@ -166,7 +167,7 @@ fn atoms(fabric: &Fabric, work: &[u64], workers: usize) -> Vec<Atom> {
     let share = work.iter().sum::<u64>() / workers as u64;
     let together = gather(fabric, work, &mut roots);
     let apart = gather(fabric, work, &mut tied);
-    // Hosts of a switch that has more than its share go where there is room.
+    // Hosts of a switch that has more than its share go to partitions with room.
     let mut atoms: Vec<Atom> = Vec::new();
     for atom in together {
         match atom.work > share + share / 8 {
@@ -203,8 +204,8 @@ fn gather(fabric: &Fabric, work: &[u64], roots: &mut [usize]) -> Vec<Atom> {
     by_root.into_iter().filter(|atom| !atom.nodes.is_empty()).collect()
 }
 
-/// By node, its partition: hosts and their switches in their order, in even shares; then each other switch where most of its links
-/// lead, if there is room.
+/// By node, its partition: hosts and their switches in their order, in even shares; then each other switch to the
+/// partition of most of its links, if there is room.
 fn assign(fabric: &Fabric, atoms: &[Atom], workers: usize) -> Vec<usize> {
     let mut chosen = vec![usize::MAX; fabric.nodes.len()];
     let mut load = vec![0u64; workers];
@@ -214,7 +215,7 @@ fn assign(fabric: &Fabric, atoms: &[Atom], workers: usize) -> Vec<usize> {
     let (leaves, all) = (total(true), total(true) + total(false));
     let mut done = 0u64;
     for atom in atoms.iter().filter(|atom| atom.is_leaf) {
-        // Where its middle lies in a row of all.
+        // The position of its middle in a sequence of all.
         let middle = u128::from(done + atom.work / 2) * workers as u128;
         let part = (middle / u128::from(leaves.max(1))).min(workers as u128 - 1) as usize;
         done += atom.work;

@@ -1,8 +1,8 @@
-//! Which flows go through a port: by the topology where that leaves no choice, else by one packet of the flow through switches like those
-//! of the run, so that it is their program that chooses.
+//! Which flows go through a port: by the topology if that leaves no choice, otherwise by one packet of the flow through
+//! switches like those of the run, so that their program chooses.
 //!
-//! Nothing of it happens while a lab runs. A switch whose choice depends on what it has seen, and packets of a flow that go several ways, have
-//! no answer.
+//! This is done outside of a run. There is no answer if a switch's choice depends on earlier packets, or if packets of
+//! a flow take several paths.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -25,7 +25,7 @@ const FOLLOWED_MAX: usize = 1024;
 /// A port of a switch as its node and link.
 type Out = (usize, usize);
 
-/// Whether the shortest ways of a flow lead out of a port.
+/// Whether the shortest paths of a flow go through a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     None,
@@ -33,7 +33,7 @@ enum Reach {
     All,
 }
 
-/// Whether the ways from a host lead out of a port; `hops` is about their end.
+/// Whether the paths from a host go through a port; `hops` is for their end.
 fn reach(fabric: &Fabric, hops: &[Option<u32>], from: usize, (node, link): Out) -> Reach {
     let mut level = vec![from];
     while !level.is_empty() {
@@ -56,7 +56,7 @@ fn reach(fabric: &Fabric, hops: &[Option<u32>], from: usize, (node, link): Out) 
 /// By flow: whether it goes through a port of a switch, or a host.
 ///
 /// # Errors
-/// Why that cannot be said.
+/// Why that is unknown.
 pub(super) fn crossing(lab: &Lab, (node, port): (usize, u16)) -> Result<Vec<bool>, String> {
     let (scenario, fabric) = (lab.scenario(), &lab.scenario().fabric);
     let link = fabric.nodes[node].links.get(usize::from(port).wrapping_sub(1));
@@ -82,7 +82,7 @@ pub(super) fn crossing(lab: &Lab, (node, port): (usize, u16)) -> Result<Vec<bool
     reaches.into_iter().enumerate().map(crosses).collect()
 }
 
-/// Whether one packet now says what all packets of a flow did.
+/// Whether one packet now takes the path of all packets of a flow.
 fn followable(lab: &Lab, flows: usize) -> Result<(), String> {
     let scenario = lab.scenario();
     let reroutes =
@@ -102,14 +102,14 @@ fn followable(lab: &Lab, flows: usize) -> Result<(), String> {
     }
 }
 
-/// Switches as they were when the lab was built, made where a packet comes by.
+/// Switches as they were when the lab was built, built when a packet arrives.
 struct Probe<'l> {
     lab: &'l Lab,
     switches: BTreeMap<usize, Sandbox>,
 }
 
 impl Probe<'_> {
-    /// The ports that a packet of a flow leaves by, from its host on.
+    /// The ports through which a packet of a flow passes, from its host on.
     fn follow(&mut self, flow: usize) -> Result<Vec<Out>, String> {
         let scenario = self.lab.scenario();
         let (spec, fabric) = (&scenario.flows[flow], &scenario.fabric);

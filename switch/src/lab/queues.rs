@@ -1,7 +1,8 @@
-//! Queues of the lab's switches: a scenario's `qos` with the links it has, and what cannot be.
+//! Queues of the lab's switches: a scenario's `qos` with its links, and their contradictions.
 //!
-//! Thresholds are [`crate::config::qos`]'s alone. This adds what only a scenario knows: rate, cable and longest frame of each
-//! port, and whether a queue holds a packet of the hosts at all. What is wrong with many ports is said once.
+//! Thresholds are computed only in [`crate::config::qos`]. This adds the data of the scenario: rate, cable and longest
+//! frame of each port, and the check that a queue has room for a packet of the hosts. An error of many ports is
+//! reported once.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,7 @@ use crate::ports::PortNumber;
 use crate::tm::AccountConfig;
 use crate::units::Bytes;
 
-/// The queues of a switch: what the scenario says, with rate, cable and longest frame of every link.
+/// The queues of a switch: those of the scenario, with rate, cable and longest frame of every link.
 ///
 /// # Errors
 /// Contradictions, with their numbers.
@@ -32,7 +33,7 @@ pub fn switch_qos(scenario: &Scenario, node: usize) -> Result<Qos, Box<Report>> 
             mtu: Some(Bytes::new(setup.mtu.get() + 4)),
             ..wire_overhead(transport)
         };
-        // The scenario's own words win over what the link says, and its defaults over that.
+        // The scenario's own keys take precedence over the link's values, and its defaults over these.
         let own = config.ports.get(&name).cloned().unwrap_or_default();
         let own = own.over(&config.port_defaults).over(&section);
         config.ports.insert(name, own);
@@ -41,8 +42,8 @@ pub fn switch_qos(scenario: &Scenario, node: usize) -> Result<Qos, Box<Report>> 
     config.resolve(&links)
 }
 
-/// What a frame of this transport costs on a link beside its bytes: on Ethernet the defaults, on InfiniBand nothing, as its end
-/// points count it.
+/// The overhead of a frame of this transport on a link: on Ethernet the defaults, on InfiniBand none, as its end points
+/// count it.
 pub(super) fn wire_overhead(transport: Transport) -> PortSection {
     if transport != Transport::Infiniband {
         return PortSection::default();
@@ -56,13 +57,14 @@ pub(super) fn wire_overhead(transport: Transport) -> PortSection {
     }
 }
 
-/// Something wrong, and where it is written.
+/// A problem, with its place.
 pub type Wrong = (Option<SourceSpan>, String);
 
-/// Everything wrong with the queues of a scenario's switches and hosts, each with how often, and with faults that change them.
+/// Checks the queues of a scenario's switches and hosts, also with faults that change them; each problem has its number
+/// of occurrences.
 ///
 /// # Errors
-/// What is wrong.
+/// The problems.
 pub fn check(scenario: &Scenario) -> Result<(), Vec<Wrong>> {
     let fabric = &scenario.fabric;
     let (mut found, mut queues) = (Vec::new(), Vec::new());
@@ -98,7 +100,7 @@ pub fn check(scenario: &Scenario) -> Result<(), Vec<Wrong>> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
 }
 
-/// Adds what is wrong with one device; what was there already is counted.
+/// Adds the problems of one device; equal ones are counted.
 fn add(found: &mut Vec<(Problem, usize)>, name: &str, problems: Vec<Problem>) {
     for Problem { place, message, .. } in problems {
         match found.iter_mut().find(|(known, _)| known.message == message) {
@@ -159,7 +161,7 @@ fn too_small_for(qos: &Qos, setup: &HostSetup) -> Vec<Problem> {
     found
 }
 
-/// Bytes that an account takes while its pool is otherwise empty.
+/// Bytes that fit into an account while its pool is otherwise empty.
 fn holds(qos: &Qos, account: &AccountConfig) -> u64 {
     let pool = qos.tm.pools.get(usize::from(account.pool.0));
     let shared = pool.map_or(0, |pool| pool.shared_bytes);

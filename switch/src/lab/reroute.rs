@@ -1,7 +1,7 @@
 //! Routes that are chosen anew after a link was cut, as a routing protocol does it, without its messages.
 //!
-//! So long after the fault as the scenario says, every switch gets the entries of the topology without the links that are down, in
-//! one batch: a packet finds the old routes or the new ones. What is on its way goes on.
+//! After the delay of the scenario, every switch gets the entries of the topology without the links that are down, in
+//! one batch: a packet uses the old routes or the new ones. Packets in flight continue.
 
 use wireyard_tables::entry::Update;
 use wireyard_tables::time::Time;
@@ -15,7 +15,7 @@ use super::scenario::FaultKind;
 use crate::program::Loaded;
 
 impl Lab {
-    /// Gives all switches the routes around the links that are down now.
+    /// Sets the routes of all switches around the links that are down now.
     pub(super) fn reroute(&mut self) -> Result<(), Violation> {
         let around = Fabric { avoided: self.links_avoided(), ..self.scenario.fabric.clone() };
         let routes = Routes::new(&around);

@@ -1,4 +1,4 @@
-//! From what was measured to a report: figures, tables, plots.
+//! From measurements to a report: figures, tables, plots.
 
 mod bins;
 mod capacity;
@@ -32,7 +32,7 @@ use crate::roce::rp::program::Marks;
 use crate::tm::PortStatus;
 pub(super) use utilisation::on_the_wire;
 
-/// What one needs to know of a run besides its measurements.
+/// Descriptions of a run besides its measurements.
 #[derive(Clone, Debug)]
 pub struct About {
     /// Version of the program.
@@ -41,14 +41,14 @@ pub struct About {
     pub engine: String,
 }
 
-/// An expectation that cannot be asked.
+/// An expectation that is invalid for the report.
 #[derive(Clone, Debug)]
 pub struct BadExpectation {
     /// Place in the list.
     pub index: usize,
-    /// Why.
+    /// The cause.
     pub error: ExpectError,
-    /// Figures there are.
+    /// The existing figures.
     pub known: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Window<'a> {
     pub(super) seconds: f64,
     /// By node and port.
     ports: Vec<Vec<PortStatus>>,
-    /// What end points discarded: node, reason, frames.
+    /// Frames that end points discarded: node, reason, number.
     pub(super) discarded: Vec<(usize, &'static str, u64)>,
 }
 
@@ -154,7 +154,7 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
 /// Adds a verdict for each expectation.
 ///
 /// # Errors
-/// Expectations that cannot be asked of this report.
+/// Expectations that are invalid for this report.
 pub fn judge(report: &mut Report, lab: &Lab) -> Result<(), Vec<BadExpectation>> {
     let mut wrong = Vec::new();
     for (index, expect) in lab.scenario().expect.iter().enumerate() {
@@ -222,7 +222,8 @@ fn facts(report: &mut Report, lab: &Lab, about: &About) {
     mixed(report, scenario);
 }
 
-/// Every number of the reaction point on the first host's link, given or usual: a result cannot be compared without.
+/// Every number of the reaction point on the first host's link, configured or default: results cannot be compared
+/// without them.
 fn parameters_in_force(report: &mut Report, lab: &Lab) {
     let scenario = lab.scenario();
     let fabric = &scenario.fabric;
@@ -257,7 +258,7 @@ fn parameters_in_force(report: &mut Report, lab: &Lab) {
     report.fact("notification point", format!("a CNP of a flow every {interval} at most"));
 }
 
-/// How many hosts and flows have settings of their own.
+/// The number of hosts and flows with settings of their own.
 fn mixed(report: &mut Report, scenario: &Scenario) {
     if scenario.is_mixed() {
         let flows = scenario.flows.iter().filter(|flow| flow.own.is_some()).count();
@@ -266,7 +267,7 @@ fn mixed(report: &mut Report, scenario: &Scenario) {
     }
 }
 
-/// The queue that the scenario is about: named by the topology, on the class of data; else the fullest.
+/// The queue under test: the one that the topology names, of the class of data; otherwise the fullest.
 fn bottleneck(window: &Window<'_>) -> Option<QueueKey> {
     let lab = window.lab;
     let fabric = &lab.scenario().fabric;
@@ -292,7 +293,7 @@ fn bottleneck(window: &Window<'_>) -> Option<QueueKey> {
         let status = window.port(node, port);
         status.map_or(0, |status| status.queues[usize::from(queue)].peak_bytes)
     };
-    // Where no sample found one in use, the one that was; before anything ran, the one with a congestion point.
+    // If no sample found one in use, the one with the highest peak; before a run, the one with a congestion point.
     keys.into_iter().max_by(|a, b| {
         let marks = |key: &QueueKey| u8::from(lab.sampler.curve(*key).is_some());
         // Of equals the first: compared the other way round.

@@ -1,9 +1,9 @@
 //! Forwarding tables of lab switches, as the text of an entries file.
 //!
-//! The routes come from the topology, shortest first; where several are equally short they make a group, and the program
-//! chooses. Hosts whose addresses are beside each other and that are reached the same way share a prefix, as long as no host
-//! lies under it that is reached another way or not at all: entries grow with the ways that differ, not with the hosts. The text goes
-//! the way of every entries file: it is parsed, checked against the program, and loaded.
+//! The routes come from the topology, shortest first; several equally short ones become a group, from which the program
+//! chooses. Hosts with adjacent addresses and the same next hops share a prefix, unless it covers a host with other
+//! next hops or none: the number of entries grows with the different next hops, not with the hosts. The text is treated
+//! as every entries file: it is parsed, checked against the program, and loaded.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,12 +17,12 @@ use super::scenario::{Scenario, Transport};
 use crate::roce::telemetry::rate_code;
 use crate::units::Dilation;
 
-/// What entries are for.
+/// The target of entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// How hosts send.
+    /// The transport of the hosts.
     pub transport: Transport,
-    /// The program has the table [`LINKS`]; how much slower links are than they are written.
+    /// The program has the table [`LINKS`]; the dilation of the links.
     pub telemetry: Option<Dilation>,
 }
 
@@ -40,7 +40,7 @@ pub const LINKS: &str = "links";
 /// Numbers of switches in telemetry have 12 bits; 0 would be no number.
 const NUMBERS: usize = 0xfff;
 
-/// The code of each link of a switch, 0 for a rate without one: what is written then is not used.
+/// The code of each link of a switch, 0 for a rate without one, whose telemetry is not used.
 fn measured(fabric: &Fabric, switch: usize, dilation: Dilation) -> String {
     let mut out = format!("  {LINKS}:\n");
     for (index, &link) in fabric.nodes[switch].links.iter().enumerate() {
@@ -62,18 +62,18 @@ pub struct Routes {
     switches: Vec<Ways>,
 }
 
-/// How one switch reaches the hosts.
+/// The routes of one switch to the hosts.
 #[derive(Clone, Debug, Default)]
 struct Ways {
-    /// Ports that lead somewhere together, each set once.
+    /// Sets of ports with the same destinations, each once.
     sets: Vec<Vec<u16>>,
-    /// By host, in the order of hosts: which set leads there; [`NOWHERE`] where there is no way.
+    /// By host, in the order of hosts: the set that leads there; [`NOWHERE`] without a route.
     to: Vec<u16>,
 }
 
-/// No way.
+/// No route.
 const NOWHERE: u16 = u16::MAX;
-/// Bits of a host's address that are its own, behind 10.0.
+/// Bits of a host's address that are its own, after 10.0.
 const HOST_BITS: u32 = 16;
 
 impl Ways {
@@ -87,7 +87,7 @@ impl Ways {
         set as u16
     }
 
-    /// Hosts with a way, and the ports that lead there.
+    /// Hosts with a route, and the ports that lead there.
     fn each<'a>(&'a self, hosts: &'a [usize]) -> impl Iterator<Item = (usize, &'a [u16])> {
         let pairs = hosts.iter().zip(&self.to);
         pairs.filter_map(|(host, set)| Some((*host, self.sets.get(usize::from(*set))?.as_slice())))
@@ -107,7 +107,8 @@ fn sets(fabric: &Fabric, to: usize, switches: &mut [Ways]) -> Vec<u16> {
 }
 
 impl Routes {
-    /// The routes to every host. Behind one switch all hosts are reached the same way, so the way is searched once for each such switch.
+    /// The routes to every host. All hosts of one switch have the same routes, so the search is done once for each such
+    /// switch.
     pub fn new(fabric: &Fabric) -> Routes {
         let mut switches = vec![Ways::default(); fabric.nodes.len()];
         // By switch with hosts, by switch: the set that leads there.
@@ -145,7 +146,7 @@ impl Routes {
         }
     }
 
-    /// Ports that lead from a switch to each host; a host without a way is left out.
+    /// Ports that lead from a switch to each host; a host without a route is left out.
     fn ports(&self, switch: usize) -> impl Iterator<Item = (usize, &[u16])> {
         self.switches[switch].each(&self.hosts)
     }
@@ -236,7 +237,7 @@ impl Routes {
     }
 }
 
-/// The fewest prefixes without one inside of another that send every host its way: address, length and set.
+/// The fewest disjoint prefixes that route every host correctly: address, length and set.
 fn prefixes(hosts: &[usize], to: &[u16]) -> Vec<(Ipv4Addr, u32, u16)> {
     let mut found = Vec::new();
     let ways: Vec<(usize, u16)> = hosts.iter().copied().zip(to.iter().copied()).collect();
@@ -260,7 +261,7 @@ fn cover(ways: &[(usize, u16)], first: usize, bits: u32, found: &mut Vec<(Ipv4Ad
     cover(high, half, bits - 1, found);
 }
 
-/// CNPs and acknowledgements in classes of their own, as `rocev2_lossless` is delivered.
+/// CNPs and acknowledgements in classes of their own, as in `rocev2_lossless`.
 const TRANSPORT_CLASSES: &str = "  transport_class:
     - { match: { bth.opcode: 0x81..0x81 }, priority: 1, action: class(6) }
     - { match: { bth.opcode: 0x11..0x12 }, priority: 1, action: class(5) }
@@ -271,7 +272,7 @@ mod tests {
     use super::*;
     use crate::tm::random::Stream;
 
-    /// The way of an address, as a switch finds it: by the longest prefix.
+    /// The route of an address as a switch looks it up: by the longest prefix.
     fn found(prefixes: &[(Ipv4Addr, u32, u16)], host: usize) -> u16 {
         let address = u32::from(host_ip(host));
         let covers = |&&(prefix, len, _): &&(Ipv4Addr, u32, u16)| {
@@ -283,7 +284,7 @@ mod tests {
         way
     }
 
-    /// Three racks and two spines, a spare link cut, one host whose link is cut: as found by a search for each host.
+    /// Three racks and two spines, a spare link cut, one host whose link is cut: as a search for each host finds them.
     #[test]
     fn a_rack_is_reached_as_each_of_its_hosts_is() {
         use super::super::fabric::LinkSetup;
@@ -326,7 +327,7 @@ mod tests {
             let mut to = Vec::new();
             let mut node = 0;
             for _ in 0..1 + stream.next_u32() % 40 {
-                // Runs of hosts with one way, with switches between them.
+                // Runs of hosts with one route, with switches between them.
                 let way = [NOWHERE, 0, 1, 2][stream.next_u32() as usize % 4];
                 for _ in 0..1 + stream.next_u32() % 20 {
                     hosts.push(node);
@@ -340,7 +341,7 @@ mod tests {
             }
             assert!(prefixes.len() <= hosts.len());
         }
-        // A rack below one port, everybody else above.
+        // A rack below one port, all other hosts above.
         let (hosts, mut to): (Vec<usize>, Vec<u16>) = ((64..1088).collect(), vec![0; 1024]);
         (0..8).for_each(|n| to[128 + n] = 1 + n as u16);
         assert_eq!(prefixes(&hosts, &to).len(), 8 + 8);

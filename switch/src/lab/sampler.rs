@@ -1,10 +1,10 @@
-//! What is measured while a lab runs: samples in even steps, counters from the end of the warm-up.
+//! The measurements while a lab runs: samples in even steps, counters from the end of the warm-up.
 //!
-//! Queues are followed from the first sample that finds one in use. Everything is read from outside: from the traffic
+//! Queues are sampled from the first sample that finds one in use. Everything is read from outside: from the traffic
 //! managers of the cores and from the end points' own counters.
 //!
-//! Memory is bounded however long a run is: when [`VALUES_MAX`] values are kept, every second sample is let go, and from then on
-//! one is taken half as often. The steps stay even, and checks are made as often as before.
+//! Memory is bounded however long a run is: when [`VALUES_MAX`] values are kept, every second sample is dropped, and
+//! from then on samples are half as frequent. The steps stay even, and checks are as frequent as before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub const LINK_SERIES_MAX: usize = 256;
 pub const VALUES_MAX: usize = 16 << 20;
 /// Buckets of depth from 0 to Kmax; reports join them.
 const BUCKETS_TO_KMAX: u64 = 400;
-/// Buckets in all, the open one aside.
+/// Buckets in all, without the open one.
 const BUCKETS: usize = 800;
 
 /// A queue: node, port, queue.
@@ -60,7 +60,7 @@ pub struct FlowTrack {
     pub delivered: Vec<f64>,
     /// Rate of its reaction point, bit/s.
     pub rate: Vec<f64>,
-    /// Its estimate of congestion: alpha of DCQCN, or what its program shows.
+    /// Its estimate of congestion: alpha of DCQCN, or the state that its program shows.
     pub estimate: Vec<f64>,
 }
 
@@ -71,7 +71,7 @@ pub struct Sampler {
     pub times: Vec<f64>,
     /// First sample that counts.
     pub first: usize,
-    /// One of so many of the scenario's samples is kept.
+    /// Every `stride`-th sample of the scenario is kept.
     pub stride: u64,
     /// Samples so far, kept or not.
     taken: u64,
@@ -112,7 +112,7 @@ impl Sampler {
         }
     }
 
-    /// Counts marks by depth wherever there is a congestion point, and records pauses.
+    /// Starts counting marks by depth at every congestion point, and recording pauses.
     pub fn prepare(&mut self, cores: &mut [Box<Core>]) {
         cores.iter_mut().for_each(|core| core.traffic_mut().observe_pauses());
         for &(node, port) in &self.ports {
@@ -163,7 +163,7 @@ impl Sampler {
         self.flow_base = flows.iter().map(|flow| flow.status(cores)).collect();
     }
 
-    /// Takes the use of links, behind a sample that was kept.
+    /// Samples the use of links, after a sample that was kept.
     pub(super) fn sample_links(&mut self, links: &[[Arc<Direction>; 2]], is_infiniband: bool) {
         for (track, direction) in self.links.iter_mut().zip(links.iter().flatten()) {
             let counters = direction.counters();
@@ -205,7 +205,7 @@ impl Sampler {
         series * self.times.len()
     }
 
-    /// Lets every second sample go.
+    /// Drops every second sample.
     fn thin(&mut self) {
         self.stride *= 2;
         self.first = self.first.div_ceil(2);
@@ -265,7 +265,7 @@ fn thin(values: &mut Vec<f64>) {
     values.truncate(kept);
 }
 
-/// Every port of every node that has a link: hosts too, their wire can be paused.
+/// Every port with a link, of every node: also of hosts, whose wire can be paused.
 fn all_ports(fabric: &Fabric) -> Vec<(usize, u16)> {
     let ports = |(node, description): (usize, &super::fabric::Node)| {
         (1..=description.links.len() as u16).map(move |port| (node, port)).collect::<Vec<_>>()
@@ -282,7 +282,7 @@ pub fn seconds(at: Time) -> f64 {
 mod tests {
     use super::*;
 
-    /// Memory stops growing, and what is kept is an even part of everything.
+    /// Memory stops growing, and the kept samples are evenly spaced over the run.
     #[test]
     fn a_long_run_keeps_every_second_sample() {
         let flow = FlowTrack::default();

@@ -1,8 +1,8 @@
-//! A scenario: what is built, who sends what to whom, what goes wrong when, what must come out.
+//! A scenario: topology, flows, faults and expectations.
 //!
 //! The file is YAML with located errors, like every file of Wireyard; its shapes are in [`read`] and make its JSON
-//! Schema too. Every quantity carries its unit. What a reader may rely on: every flow has a way, every rate is above
-//! zero, every queue holds a frame, every name that is used exists.
+//! Schema too. Every quantity carries its unit. After reading it is guaranteed that every flow has a route, every rate
+//! is above zero, every queue has room for a frame, and every name that is used exists.
 
 mod collectives;
 mod dilate;
@@ -45,7 +45,7 @@ pub use dilate::SlowMotionError;
 pub use read::{read, read_changed};
 pub use shapes::SCENARIO;
 
-/// What the hosts speak on the wire.
+/// The protocol of the hosts on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// RoCEv2 over IPv4: CE, CNP.
@@ -77,7 +77,7 @@ impl Transport {
     }
 }
 
-/// What every switch is.
+/// The settings of every switch.
 #[derive(Clone, Debug)]
 pub struct SwitchSetup {
     /// Folder or file of its program; the `rocev2_lossless` inside the binary when absent.
@@ -86,13 +86,13 @@ pub struct SwitchSetup {
     pub defines: Vec<(String, String)>,
     /// Its queues.
     pub qos: QosConfig,
-    /// Where they are written, or the links that they contradict.
+    /// Place of these queues, or of the links that they contradict.
     pub qos_span: Option<SourceSpan>,
-    /// Where the program is named, for errors found later.
+    /// Place of the program's name, for errors found later.
     pub span: Option<SourceSpan>,
 }
 
-/// Whether a host paces by flow, address pair or port when it sends CNPs.
+/// The scope of a host's CNP pacing: flow, address pair or port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CnpPer {
     /// One interval for each queue pair.
@@ -104,16 +104,16 @@ pub enum CnpPer {
     Port,
 }
 
-/// How much may be without an acknowledgement.
+/// Limit of data without an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outstanding {
     /// So much payload.
     Payload(Bytes),
-    /// So many packets.
+    /// This many packets.
     Packets(u32),
 }
 
-/// What every host is.
+/// The settings of every host.
 #[derive(Clone, Debug)]
 pub struct HostSetup {
     /// Its protocol.
@@ -124,13 +124,13 @@ pub struct HostSetup {
     pub qos: Option<QosConfig>,
     /// Rate control: `fixed`, a preset, or a program.
     pub rate_control: String,
-    /// The program, where it is one.
+    /// The program, if it is one.
     pub rate_program: Option<Arc<Program>>,
     /// Parameters that differ from the preset.
     pub parameters: Vec<(String, Setting)>,
     /// Least time between two CNPs; that of the preset when absent.
     pub cnp_interval: Option<Span>,
-    /// What that time is kept for.
+    /// The scope of that interval.
     pub cnp_per: CnpPer,
     /// Payload of a full packet.
     pub path_mtu: Bytes,
@@ -138,39 +138,40 @@ pub struct HostSetup {
     pub data_dscp: u8,
     /// DSCP of CNPs.
     pub cnp_dscp: u8,
-    /// VLAN priority of data, where the transport has no DSCP.
+    /// VLAN priority of data, if the transport has no DSCP.
     pub data_pcp: u8,
-    /// Whether data says that it can be marked.
+    /// Whether data packets are sent as ECT.
     pub ecn: bool,
-    /// An acknowledgement is asked for with every so many packets; as rate control says when absent.
+    /// An acknowledgement is requested every this many packets; by rate control when absent.
     pub ack_every: Option<u32>,
-    /// After 4.096 us x 2^n without an acknowledgement, packets are sent again; 0 is never.
+    /// After 4.096 us x 2^n without an acknowledgement, packets are retransmitted; 0 is never.
     pub ack_timeout: u8,
-    /// How the adapter keeps that time.
+    /// The adapter's handling of that timeout.
     pub ack_timer: AckTimer,
-    /// What is sent again.
+    /// The retransmission scheme.
     pub retransmission: Retransmission,
-    /// What may be between the oldest that is missing and the newest, whatever rate control says.
+    /// Limit between the oldest missing packet and the newest, independent of rate control.
     pub outstanding: Option<Outstanding>,
-    /// UDP source ports that packets of data take in turn; 0 or 1: one.
+    /// UDP source ports that data packets use in turn; 0 or 1: one.
     pub spray: u16,
     /// DSCPs of packets that switches trimmed, one bit each.
     pub trimmed_dscps: u64,
-    /// Where rate control is written, or what else decides it.
+    /// Place of the rate control, or of what else decides it.
     pub rate_span: Option<SourceSpan>,
-    /// Where its queues are written, or the links that they contradict.
+    /// Place of its queues, or of the links that they contradict.
     pub qos_span: Option<SourceSpan>,
-    /// How much slower everything is than it is written: what a preset says follows.
+    /// The factor by which everything is slowed down: values of a preset follow.
     pub dilation: Dilation,
 }
 
 impl HostSetup {
-    /// Frames begin with a local route header.
+    /// Whether frames begin with a local route header.
     pub fn is_infiniband(&self) -> bool {
         self.transport == Transport::Infiniband
     }
 
-    /// What rate control estimates congestion by, and its unit in a report: alpha of DCQCN, or the state that a program shows.
+    /// The congestion estimate of the rate control, and its unit in a report: alpha of DCQCN, or the state that a
+    /// program shows.
     pub fn estimate(&self) -> Option<(&str, Unit)> {
         let Some(program) = &self.rate_program else {
             return (self.rate_control != "fixed").then_some(("alpha", Unit::Plain));
@@ -192,13 +193,14 @@ impl HostSetup {
         self.ack_every.unwrap_or(usual)
     }
 
-    /// The longest that it waits for an acknowledgement; `None` is for ever.
+    /// The longest wait for an acknowledgement; `None` is unlimited.
     pub fn longest_ack_timeout(&self) -> Option<Span> {
         let (timeout, early) = self.ack_timer.timeout(self.ack_timeout);
         timeout.max(self.ack_timer.early[..early].last().copied())
     }
 
-    /// Packets of its queue pairs between the oldest that is missing and the newest; `None` is no limit of its own.
+    /// Most packets of its queue pairs between the oldest missing one and the newest; `None` without a limit of its
+    /// own.
     pub fn outstanding_packets(&self) -> Option<u32> {
         match self.outstanding? {
             Outstanding::Packets(packets) => Some(packets),
@@ -208,12 +210,12 @@ impl HostSetup {
         }
     }
 
-    /// Hosts learn of losses by trimming, or send one packet again at a time: reports have more figures.
+    /// Whether hosts detect losses by trimming, or retransmit single packets: reports have more figures then.
     pub fn is_for_lossy_fabrics(&self) -> bool {
         self.trimmed_dscps != 0 || self.retransmission != Retransmission::GoBackN
     }
 
-    /// Its data has room for what switches write about the path.
+    /// Whether its data packets have room for path telemetry of switches.
     pub fn telemetry(&self) -> bool {
         self.rate_program.as_ref().is_some_and(|of| of.notification().telemetry)
     }
@@ -231,29 +233,29 @@ impl HostSetup {
     }
 }
 
-/// A rate control with what is said of it.
+/// A rate control with its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateSetup {
     /// `fixed`, a preset, or a program.
     pub name: String,
-    /// The program, where it is one.
+    /// The program, if it is one.
     pub program: Option<Arc<Program>>,
     /// Parameters that are written.
     pub parameters: Vec<(String, Setting)>,
 }
 
-/// What a flow has that its host has otherwise.
+/// Settings of a flow that override those of its host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowSetup {
     /// Rate control and the parameters that differ from the preset.
     pub rate_control: Option<RateSetup>,
     /// DSCP of its data.
     pub dscp: Option<u8>,
-    /// Whether its data says that it can be marked.
+    /// Whether its data packets are sent as ECT.
     pub ecn: Option<bool>,
-    /// What is sent again.
+    /// The retransmission scheme.
     pub retransmission: Option<Retransmission>,
-    /// UDP source ports that its packets take in turn.
+    /// UDP source ports that its packets use in turn.
     pub spray: Option<u16>,
 }
 
@@ -272,40 +274,40 @@ pub struct FlowSpec {
     pub start: Time,
     /// Rounds, each after the one before has completed.
     pub rounds: u32,
-    /// Messages that are under way at a time.
+    /// Most messages in flight.
     pub window: u32,
-    /// What differs from its host.
+    /// Settings that differ from its host's.
     pub own: Option<Arc<FlowSetup>>,
     /// Its messages wait for gates of the workload.
     pub is_gated: bool,
-    /// Where it is written.
+    /// Its place in the file.
     pub span: SourceSpan,
 }
 
-/// A message, where nothing is said.
+/// Default length of a message.
 pub(super) const MESSAGE: Bytes = Bytes::new(1_000_000);
 
-/// Something that goes wrong, or changes.
+/// A fault, or a change of settings.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// When it begins.
     pub at: Time,
     /// When it is over; `None` lasts to the end.
     pub until: Option<Time>,
-    /// What.
+    /// The kind of fault.
     pub kind: FaultKind,
-    /// Where it is written.
+    /// Its place in the file.
     pub span: SourceSpan,
 }
 
-/// What goes wrong.
+/// The kinds of faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The link carries nothing.
     LinkDown {
         /// Link.
         link: usize,
-        /// Switches choose other ways so long after it was cut, and after it came back.
+        /// Time after a cut, and after the link's return, when switches choose other routes.
         reroute_after: Option<Span>,
     },
     /// A host keeps its switch paused.
@@ -315,32 +317,32 @@ pub enum FaultKind {
         /// Priority.
         priority: u8,
     },
-    /// A host takes nothing from its wire.
+    /// A host accepts nothing from its wire.
     SlowReceiver {
         /// Host.
         host: usize,
     },
     /// Switches mark nothing.
     EcnOff,
-    /// Marking curves or XOFF levels are others.
+    /// Other marking curves or XOFF levels.
     Thresholds(Tuning),
 }
 
 impl FaultKind {
-    /// Whether packets may be lost or stand still because of it.
+    /// Whether packets may be lost or stopped because of it.
     pub fn stops_packets(&self) -> bool {
         !matches!(self, FaultKind::EcnOff | FaultKind::Thresholds(_))
     }
 }
 
-/// Thresholds instead of the configured ones; what is not said stays.
+/// Thresholds instead of the configured ones; absent ones stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
     /// Of this switch alone.
     pub switch: Option<usize>,
     /// Of this port of it alone.
     pub port: Option<u16>,
-    /// Of this queue, and the priority group of the same number, alone.
+    /// Only of this queue, and of the priority group of the same number.
     pub queue: Option<u8>,
     /// Start of the marking curve.
     pub kmin: Option<Bytes>,
@@ -371,9 +373,9 @@ impl Tuning {
 pub struct Expect {
     /// Figure.
     pub figure: String,
-    /// What must be true of it.
+    /// Its condition.
     pub condition: Condition,
-    /// Where it is written.
+    /// Its place in the file.
     pub span: SourceSpan,
 }
 
@@ -391,15 +393,15 @@ pub struct CaptureSpec {
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// What it shows.
+    /// Its description.
     pub about: String,
     /// Its file, for reports.
     pub path: PathBuf,
     /// Seed of everything random.
     pub seed: u64,
-    /// Most bytes of the state of a device's program; absent as everywhere.
+    /// Most bytes of the state of a device's program; the default when absent.
     pub max_state: Option<u64>,
-    /// How long it runs.
+    /// Duration of the run.
     pub duration: Span,
     /// Figures count from here on.
     pub warm_up: Span,
@@ -417,11 +419,11 @@ pub struct Scenario {
     pub hosts: BTreeMap<usize, HostSetup>,
     /// Flows.
     pub flows: Vec<FlowSpec>,
-    /// What they wait for.
+    /// The gates of the flows.
     pub gates: Vec<Gate>,
-    /// What they follow from.
+    /// The sources of the flows.
     pub sources: Vec<Source>,
-    /// Which of them are of which source.
+    /// The flows and gates of each source.
     pub parts: Vec<Part>,
     /// Faults, in order of time.
     pub faults: Vec<Fault>,
@@ -434,17 +436,17 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// What a host is.
+    /// The settings of a host.
     pub fn host_of(&self, node: usize) -> &HostSetup {
         self.hosts.get(&node).unwrap_or(&self.host)
     }
 
-    /// What hosts are, each kind once.
+    /// The settings of hosts, each kind once.
     pub fn host_setups(&self) -> impl Iterator<Item = &HostSetup> {
         std::iter::once(&self.host).chain(self.hosts.values())
     }
 
-    /// What the sender of a flow is to this flow.
+    /// The settings of the sender for this flow.
     pub fn sender(&self, flow: &FlowSpec) -> Cow<'_, HostSetup> {
         let host = self.host_of(flow.from);
         let Some(own) = &flow.own else { return Cow::Borrowed(host) };
@@ -453,7 +455,7 @@ impl Scenario {
             setup.rate_control.clone_from(&control.name);
             setup.rate_program.clone_from(&control.program);
             setup.parameters.clone_from(&control.parameters);
-            // What is wrong with them is wrong where the flow is written.
+            // An error in them is reported at the flow.
             setup.rate_span = Some(flow.span);
         }
         setup.data_dscp = own.dscp.unwrap_or(setup.data_dscp);
@@ -463,12 +465,12 @@ impl Scenario {
         Cow::Owned(setup)
     }
 
-    /// Hosts or flows have settings of their own: one model for all of them says nothing.
+    /// Hosts or flows have settings of their own: no single model applies to all of them.
     pub fn is_mixed(&self) -> bool {
         !self.hosts.is_empty() || self.flows.iter().any(|flow| flow.own.is_some())
     }
 
-    /// The same with another seed: what is drawn when a scenario is read is drawn again.
+    /// The same with another seed: random choices on reading are drawn again.
     pub fn with_seed(self: &Arc<Scenario>, seed: Option<u64>) -> Arc<Scenario> {
         let Some(seed) = seed.filter(|seed| *seed != self.seed) else { return Arc::clone(self) };
         let mut scenario = Scenario { seed, ..Scenario::clone(self) };
@@ -478,7 +480,7 @@ impl Scenario {
         Arc::new(scenario)
     }
 
-    /// Makes flows and gates of the sources, with the seed in force.
+    /// Creates the flows and gates of the sources, with the seed in force.
     fn draw(&mut self) {
         let work = workload::expand(&self.sources, &self.fabric, self.seed);
         (self.flows, self.gates, self.parts) = (work.flows, work.gates, work.parts);

@@ -1,4 +1,4 @@
-//! A lab at one instant, in a few sums over the whole run so far: for who watches it.
+//! A lab at one instant, in a few sums over the whole run so far, for observers.
 
 use super::engine::Lab;
 use super::host;
@@ -18,14 +18,14 @@ pub struct Snapshot {
     pub xoffs: u64,
     /// Packets dropped by any device.
     pub dropped: u64,
-    /// Payload that arrived with other bytes than were sent.
+    /// Payload that arrived with other bytes than those sent.
     pub wrong_bytes: u64,
     /// Sum of the rates of all reaction points, bit/s.
     pub rate_bps: f64,
 }
 
 impl Lab {
-    /// How it is now.
+    /// The present state.
     pub fn snapshot(&mut self) -> Snapshot {
         let mut snapshot = Snapshot::default();
         let fabric = &self.scenario.fabric;

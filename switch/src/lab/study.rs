@@ -1,11 +1,12 @@
 //! Studies: one scenario with many settings, many seeds, on many processors or machines.
 //!
-//! A study names a scenario, keys of it that vary, and how points are chosen among their values; every point runs with every seed. Which
-//! points there are follows from the study alone, so a run that was killed goes on where it was, parts of it can run on different machines, and the
-//! report is the same bytes whatever machine computed what. A run that fails is a result too: it is listed, and the others go on.
+//! A study names a scenario, keys of it that vary, and how points are chosen among their values; every point runs with
+//! every seed. The points follow from the study alone, so a run that was killed can be resumed, parts of it can run on
+//! different machines, and the report is the same bytes whichever machine computed each run. A run that fails is a
+//! result too: it is listed, and the others continue.
 //!
-//! * [`read`]: the file. [`points`]: which settings there are. `change`: keys of a scenario are replaced.
-//! * [`runner`]: runs, several at a time. [`records`]: what is kept of each, and how parts are merged.
+//! * [`read`]: the file. [`points`]: its settings. `change`: replaces keys of a scenario.
+//! * [`runner`]: runs, several at a time. [`records`]: the stored results of each, and the merge of parts.
 //! * [`summary`]: the report. [`tune`]: a search for the best setting. [`cluster`]: job arrays.
 
 pub(super) mod change;
@@ -33,12 +34,12 @@ pub enum Direction {
     Max,
 }
 
-/// A figure and what is wanted of it.
+/// A figure and its direction or target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Goal {
     /// The figure.
     pub figure: String,
-    /// What is better.
+    /// Which direction is better.
     pub direction: Direction,
 }
 
@@ -61,7 +62,7 @@ impl Goal {
         format!("{word} {}", self.figure)
     }
 
-    /// Less is better, whatever the direction.
+    /// The cost of a value: less is better, whatever the direction.
     pub fn cost(&self, value: f64) -> f64 {
         if self.direction == Direction::Min { value } else { -value }
     }
@@ -72,7 +73,7 @@ impl Goal {
 pub struct Study {
     /// Its name.
     pub name: String,
-    /// What it asks.
+    /// Its question.
     pub about: String,
     /// Its file.
     pub path: PathBuf,
@@ -80,23 +81,23 @@ pub struct Study {
     pub scenario: PathBuf,
     /// Keys that vary.
     pub axes: Vec<Axis>,
-    /// How points are chosen.
+    /// The choice of points.
     pub sample: Sample,
-    /// Seed of what is drawn here, and of the first run of each point.
+    /// Seed of the random points, and of the first run of each point.
     pub seed: u64,
     /// Runs of each point.
     pub seeds: Vec<u64>,
     /// Figures that the report shows.
     pub figures: Vec<String>,
-    /// What the best setting is.
+    /// The criterion of the best setting.
     pub goal: Option<Goal>,
-    /// Two that stand against each other.
+    /// Two goals that conflict.
     pub pareto: Vec<Goal>,
     /// The points.
     pub points: Vec<Point>,
     /// The study's and the scenario's files, for messages.
     pub files: Files,
-    /// Of everything that decides about results: files and version.
+    /// A hash of everything that determines results: files and version.
     pub fingerprint: String,
 }
 
@@ -107,7 +108,7 @@ impl Study {
         (0..self.points.len()).flat_map(of).collect()
     }
 
-    /// What is written instead of what in the scenario of a point.
+    /// The keys to replace in the scenario of a point, with their values.
     pub fn changes(&self, point: &Point) -> Vec<(Vec<String>, Node)> {
         let keys = self.axes.iter().map(|axis| axis.key.split('.').map(str::to_owned).collect());
         keys.zip(point.nodes.iter().cloned()).collect()

@@ -1,4 +1,5 @@
-//! Several runs of one scenario, on several processors: the same results in the same order, whatever processor computes them.
+//! Several runs of one scenario, on several processors: the same results in the same order, whichever processor
+//! computes them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,12 +18,12 @@ use crate::program::EngineKind;
 use crate::report::{Cell, Column, Figure, Report, Table, Unit, stats};
 use crate::sync;
 
-/// What a run gave.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Its seed.
     pub seed: u64,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
     /// The trace of the packet that broke a check.
     pub packet_trace: Option<String>,
@@ -36,10 +37,10 @@ pub struct Run {
     pub foreign: Vec<(&'static str, String)>,
 }
 
-/// Builds a lab and asks every expectation of a report without measurements: names and units must fit.
+/// Builds a lab and checks every expectation against a report without measurements: names and units must be valid.
 ///
 /// # Errors
-/// What cannot be built, or asked.
+/// A part that cannot be built, or an invalid expectation.
 pub fn check(scenario: &Arc<Scenario>, options: Options, about: &About) -> Result<(), CheckError> {
     queues::check(scenario).map_err(CheckError::Queues)?;
     let (lab, mut report) = without_measurements(scenario, options, about)?;
@@ -49,7 +50,7 @@ pub fn check(scenario: &Arc<Scenario>, options: Options, about: &About) -> Resul
 /// The names of the figures that a report of the scenario has.
 ///
 /// # Errors
-/// What cannot be built.
+/// A part that cannot be built.
 pub fn figure_names(
     scenario: &Arc<Scenario>,
     options: Options,
@@ -64,7 +65,7 @@ fn without_measurements(
     options: Options,
     about: &About,
 ) -> Result<(Lab, Report), CheckError> {
-    // No packet will run: nothing has to be compiled for it, but what was asked for by name.
+    // No packet will run: so nothing is compiled for it, except with an engine requested by name.
     let engine = match options.engine {
         EngineKind::Auto => EngineKind::Interpreter,
         chosen => chosen,
@@ -78,18 +79,18 @@ fn without_measurements(
 /// Why a scenario cannot be run.
 #[derive(Debug)]
 pub enum CheckError {
-    /// Queues that contradict themselves, the links or the packets; and where they are written.
+    /// Queues that contradict themselves, the links or the packets; with their places.
     Queues(Vec<Wrong>),
     /// A device cannot be built.
     Build(LabError),
-    /// Expectations that cannot be asked.
+    /// Expectations that are invalid for the report.
     Expect(Vec<BadExpectation>),
 }
 
 /// Runs a scenario once.
 ///
 /// # Errors
-/// What cannot be built.
+/// A part that cannot be built.
 pub fn run(
     scenario: &Arc<Scenario>,
     options: Options,
@@ -102,7 +103,7 @@ pub fn run(
     if let Outcome::Failed(Violation { check: "memory" | "progress", .. }) = &outcome
         && options.workers > 1
     {
-        // Between two samples partitions are not at the same instant: what they came to then depends on their threads.
+        // Between two samples partitions are not at the same instant: their state then depends on their threads.
         lab = Lab::new(Arc::clone(scenario), Options { workers: 1, ..options })?;
         outcome = lab.run(pulse);
     }
@@ -114,7 +115,7 @@ pub fn run(
     };
     let mut report = results::report(&mut lab, &outcome, about);
     if !matches!(outcome, Outcome::Interrupted) {
-        // Names and units were checked before the first run; only flows that are drawn have others in the next.
+        // Names and units were checked before the first run; only drawn flows differ in later ones.
         results::judge(&mut report, &lab).map_err(|wrong| LabError::no_figure(scenario, &wrong))?;
     }
     Ok(Run {
@@ -128,19 +129,19 @@ pub fn run(
     })
 }
 
-/// What came of a sweep.
+/// The results of a sweep.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     /// Runs that ended by themselves, in the order of the seeds.
     pub runs: Vec<Run>,
-    /// Seeds that did not, because the sweep was stopped: what they have is no measurement.
+    /// Seeds whose runs were stopped or not begun: they have no measurements.
     pub left: Vec<u64>,
 }
 
 /// Runs a scenario with each seed, `jobs` at a time.
 ///
 /// # Errors
-/// What cannot be built.
+/// A part that cannot be built.
 pub fn run_all(
     scenario: &Arc<Scenario>,
     options: Options,
@@ -179,14 +180,14 @@ pub fn run_all(
     Ok(sweep)
 }
 
-/// Figures that are about the same thing in all runs: those of single flows that are drawn are not.
+/// Figures with the same meaning in all runs: those of single drawn flows are left out.
 fn figures(runs: &[Run]) -> impl Iterator<Item = &Figure> {
     let drawn: BTreeSet<&String> = runs.iter().flat_map(|run| &run.report.drawn).collect();
     let all = runs.first().into_iter().flat_map(|run| &run.report.figures);
     all.filter(move |figure| !drawn.contains(&figure.name))
 }
 
-/// How figures differ between runs.
+/// Differences of figures between runs.
 pub fn spread(runs: &[Run]) -> Table {
     let mut table = Table {
         title: format!("Figures of {} runs", runs.len()),
@@ -223,12 +224,12 @@ pub fn spread(runs: &[Run]) -> Table {
     table
 }
 
-/// Every figure in its base unit, with a column for each seed: for programs.
+/// Every figure in its base unit, with a column for each seed, for other programs.
 pub fn by_seed(runs: &[Run]) -> Table {
     let mut columns = vec![Column::words("figure"), Column::words("unit")];
     let names = runs.iter().map(|run| format!("seed {}", run.seed));
     let names = names.chain(["least", "mean", "largest", "deviation"].map(str::to_owned));
-    // The unit stands in its own column: it is another one in each row.
+    // The unit has a column of its own: it differs by row.
     columns.extend(names.map(|name| Column { name, unit: None }));
     let mut table = Table { title: "seeds".to_owned(), columns, ..Table::default() };
     for figure in figures(runs) {
@@ -255,7 +256,7 @@ mod tests {
     use crate::lab::scenario;
     use crate::library::LIBRARIES;
 
-    /// Stopped before it began, after which run comes to the same: nothing is said of what did not end.
+    /// A sweep stopped before the first run and one stopped later alike report only runs that ended.
     #[test]
     fn a_sweep_that_is_stopped_has_only_the_runs_that_ended() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../programs/lab/incast.yaml");

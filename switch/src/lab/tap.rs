@@ -1,6 +1,7 @@
-//! A capture of a link, as pcapng in memory: the caller decides where it is written.
+//! A capture of a link, as pcapng in memory: the caller decides about its file.
 //!
-//! Nodes take turns that overlap in time, so frames of the two directions do not come in their order: it is made when the file is.
+//! Turns of nodes overlap in time, so frames of the two directions are not recorded in order: they are sorted when the
+//! file is made.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,9 +17,9 @@ use crate::sync;
 #[derive(Debug)]
 struct Recording {
     writer: PcapWriter<Vec<u8>>,
-    /// By the instant of the first bit, direction, and how many came before.
+    /// By the instant of the first bit, direction, and the number of earlier frames.
     frames: BTreeMap<(Time, u32, u64), Vec<u8>>,
-    /// Frames that are kept: the first so many.
+    /// Most frames that are kept: the first ones.
     most: u64,
     seen: u64,
 }
@@ -32,7 +33,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// A capture of at most so many frames of a link: one end for each direction, by name.
+    /// A capture of at most `frames` frames of a link: one end for each direction, by name.
     ///
     /// # Errors
     /// The format cannot take it.
@@ -77,7 +78,7 @@ impl Tap {
                 interface: *interface,
                 comment: None,
             };
-            // Writing to memory does not fail; a frame over the format's limit is not kept.
+            // Writing to memory does not fail; a frame over the format's limit is left out.
             let _ = writer.write(&record);
         }
         writer.into_inner().unwrap_or_default()
@@ -88,7 +89,7 @@ impl Tap {
 mod tests {
     use super::*;
 
-    /// The first frames by time, in the order of time, however they come.
+    /// The first frames by time, in the order of time, in whatever order they are recorded.
     #[test]
     fn a_capture_is_in_the_order_of_time() {
         let names = ["a-b".to_owned(), "b-a".to_owned()];

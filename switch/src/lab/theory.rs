@@ -1,4 +1,4 @@
-//! The fixed point of the DCQCN fluid model: what theory says that a single bottleneck settles at.
+//! The fixed point of the DCQCN fluid model: the state at which a single bottleneck settles in theory.
 //!
 //! Zhu, Ghobadi, Misra, Padhye, "ECN or Delay: Lessons Learnt from Analysis of DCQCN and TIMELY", CoNEXT 2016: with
 //! R = C/N packets per second for every flow and p the marking probability,
@@ -10,13 +10,13 @@
 //!   k^2 alpha / ((b+d)(c+e)) = R_AI R      k = a/tau
 //! ```
 //!
-//! There k is the CNP rate of a notification point that looks once per tau whether there was a mark. The rule of SIGCOMM
-//! 2015 (section 3.1) is another one: the first mark is answered at once, further marks when tau has passed. Marks come at
-//! random, lambda = -R ln(1-p) a second, so the mean time between CNPs is tau, and the wait for the next mark after a tau
-//! without one: k = 1/(tau + exp(-lambda tau)/lambda). [`Notification`] says which of the two holds.
+//! There k is the CNP rate of a notification point that checks once per tau whether there was a mark. The rule of
+//! SIGCOMM 2015 (section 3.1) differs: the first mark causes a CNP at once, further marks when tau has passed. Marks
+//! are random, lambda = -R ln(1-p) a second, so the mean time between CNPs is tau, and the wait for the next mark after
+//! a tau without one: k = 1/(tau + exp(-lambda tau)/lambda). [`Notification`] selects one of the two.
 //!
-//! The model knows no pause, no hyper increase, no limit of the target rate, and packets of one size; [`domain`] says where
-//! a loop is outside of that. It is an outside yardstick: nothing in the simulation uses it.
+//! The model has no pause, no hyper increase, no limit of the target rate, and packets of one size; [`domain`] checks
+//! whether a loop is outside of that. It is an independent yardstick: nothing in the simulation uses it.
 
 pub mod domain;
 pub mod mode;
@@ -41,14 +41,14 @@ impl Notification {
     }
 }
 
-/// What the fixed point depends on; packets and seconds.
+/// The inputs of the fixed point, in packets and seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loop {
     /// Capacity of the bottleneck in packets per second.
     pub capacity: f64,
     /// Flows.
     pub flows: f64,
-    /// How marks become CNPs.
+    /// The rule from marks to CNPs.
     pub notification: Notification,
     /// tau: least time between CNPs of a flow.
     pub cnp_interval: f64,
@@ -64,7 +64,7 @@ pub struct Loop {
     pub increase: f64,
 }
 
-/// What it settles at.
+/// The fixed point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FixedPoint {
     /// Marking probability.
@@ -81,7 +81,7 @@ pub struct FixedPoint {
 struct Terms {
     /// k: CNPs per second.
     cnp_rate: f64,
-    /// Share of alpha periods with a mark, which alpha settles at.
+    /// Share of alpha periods with a mark, at which alpha settles.
     alpha: f64,
     /// b, c, d, e: stages and increases per packet, by the byte counter and by the timer.
     b: f64,
@@ -121,7 +121,7 @@ fn imbalance(p: f64, of: &Loop) -> f64 {
     (left / (of.increase * rate)).ln()
 }
 
-/// The fixed point; `None` where the loop has none (no increase, no flows).
+/// The fixed point; `None` if the loop has none (no increase, no flows).
 pub fn fixed_point(of: &Loop) -> Option<FixedPoint> {
     let (mut low, mut high) = (1e-9f64.ln(), 0.999_999f64.ln());
     let value = |ln_p: f64| imbalance(ln_p.exp(), of);
@@ -135,7 +135,7 @@ pub fn fixed_point(of: &Loop) -> Option<FixedPoint> {
     let probability = ((low + high) / 2.0).exp();
     let rate = of.capacity / of.flows;
     let t = Terms::at(probability, rate, of);
-    // Where the rate neither falls nor grows: R alpha k / 2 = (R_T - R) R (b + d) / 2.
+    // The rate is constant: R alpha k / 2 = (R_T - R) R (b + d) / 2.
     let target = rate + t.alpha * t.cnp_rate / (t.b + t.d);
     Some(FixedPoint { probability, alpha: t.alpha, cnp_rate: t.cnp_rate, target })
 }
@@ -149,7 +149,7 @@ pub fn queue_at(probability: f64, (kmin, kmax, pmax): (f64, f64, f64)) -> f64 {
 mod tests {
     use super::*;
 
-    /// Equal flows on a link of so many Gbit/s, with the parameters of the paper.
+    /// Equal flows on a link of `gbit` Gbit/s, with the parameters of the paper.
     pub(super) fn paper(gbit: f64, flows: f64) -> Loop {
         let packet = 8.0 * 1000.0;
         Loop {
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Marks drawn at random and answered by the rule: the rate of CNPs is that of the formula.
+    /// Random marks and CNPs by the rule: the rate of CNPs is that of the formula.
     #[test]
     fn the_first_mark_law_is_that_of_random_marks() {
         let interval = 50e-6;
@@ -197,7 +197,7 @@ mod tests {
             while sent < 200_000 {
                 let uniform = (f64::from(random.next_u32()) + 0.5) / 4_294_967_296.0;
                 now -= uniform.ln() / marks;
-                // A window that ended with a mark in it sent one and began anew.
+                // A window that ended with a pending mark sent a CNP and began anew.
                 while pending && now >= open_until {
                     sent += 1;
                     (open_until, pending) = (open_until + interval, false);

@@ -1,7 +1,8 @@
-//! Thresholds that change while a lab runs: marking curves and XOFF levels, switched off or set otherwise for a while.
+//! Thresholds that change while a lab runs: marking curves and XOFF levels, switched off or changed for a time.
 //!
-//! What is in force is always what is configured with every fault of this instant applied to it, in the order of the scenario; so
-//! faults may overlap and end in any order. Queues without a congestion point get none, and lossy groups no XOFF.
+//! The thresholds in force are always the configured ones with every present fault applied, in the order of the
+//! scenario; so faults may overlap and end in any order. Queues without a congestion point get none, and lossy groups
+//! no XOFF.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ use crate::config::qos::Qos;
 use crate::tm::{CLASSES, Curve, Limit, WredConfig};
 use crate::units::Bytes;
 
-/// What was configured, and which faults change it now.
+/// The configured thresholds, and the faults in force.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Thresholds {
     wred: BTreeMap<QueueKey, WredConfig>,
@@ -25,7 +26,7 @@ pub(super) struct Thresholds {
 }
 
 impl Lab {
-    /// A fault that changes thresholds begins or ends.
+    /// Applies the begin or the end of a fault that changes thresholds.
     pub(super) fn retune(&mut self, fault: usize, begins: bool) {
         if !self.thresholds.known {
             self.learn_thresholds();
@@ -45,7 +46,7 @@ impl Lab {
             let config = kinds.iter().fold(*configured, |config, kind| match kind {
                 FaultKind::EcnOff => WredConfig { curves: [None; 3], ..config },
                 FaultKind::Thresholds(tuning) if tuning.is_about(node, port, queue) => {
-                    // What would be no curve was refused before the run.
+                    // Invalid curves were refused before the run.
                     let set = |curve: Curve| tuned(curve, tuning).unwrap_or(curve);
                     WredConfig { curves: config.curves.map(|curve| curve.map(set)), ..config }
                 }
@@ -95,10 +96,10 @@ impl Lab {
     }
 }
 
-/// A curve with what a fault says.
+/// A curve with the changes of a fault.
 ///
 /// # Errors
-/// What would be no curve, in words.
+/// Why the result is no curve, as text.
 fn tuned(curve: Curve, tuning: &Tuning) -> Result<Curve, String> {
     let (kmin, kmax, pmax) = curve.parts();
     let bytes = |own: Option<Bytes>, old: u64| own.map_or(old, Bytes::get);
@@ -145,7 +146,8 @@ fn places(queues: &[(usize, Qos)]) -> impl Iterator<Item = Place> + '_ {
 /// A fault that changes thresholds, and its place in the scenario.
 type Tuned<'a> = (usize, &'a Fault, &'a Tuning);
 
-/// What the faults of a scenario cannot do to the thresholds of its switches, whose queues these are: by fault, in words.
+/// Changes of thresholds by the faults of a scenario that are invalid for these queues of its switches: by fault, as
+/// text.
 pub(super) fn problems(scenario: &Scenario, queues: &[(usize, Qos)]) -> BTreeMap<usize, String> {
     let faults = scenario.faults.iter().enumerate();
     let tunings: Vec<Tuned<'_>> = faults
@@ -155,7 +157,7 @@ pub(super) fn problems(scenario: &Scenario, queues: &[(usize, Qos)]) -> BTreeMap
         })
         .collect();
     let (mut found, mut met) = (BTreeMap::new(), BTreeSet::new());
-    // Queues are many, and their curves few.
+    // Queues are many, but their different curves few.
     let mut tried = BTreeSet::new();
     for place in places(queues).take_while(|_| !tunings.is_empty()) {
         let is_here = |(.., tuning): &&Tuned<'_>| place.is_meant_by(tuning);
@@ -179,8 +181,8 @@ pub(super) fn problems(scenario: &Scenario, queues: &[(usize, Qos)]) -> BTreeMap
 const NOTHING: &str =
     "this changes nothing: what it is about has no marking curve, or is not lossless";
 
-/// What is no curve when faults change this one. A fault may change what another one has changed, so every instant at which one
-/// begins or ends is tried.
+/// Invalid curves that result when faults change this one. Faults may overlap, so every instant at which one begins or
+/// ends is tried.
 fn contradictions(curve: Curve, faults: &[Tuned<'_>], found: &mut BTreeMap<usize, String>) {
     let instants = faults.iter().flat_map(|(_, fault, _)| [Some(fault.at), fault.until]);
     for now in instants.flatten().collect::<BTreeSet<Time>>() {

@@ -1,18 +1,20 @@
 //! Threads that run the partitions of one lab at the same time, with the results of one thread.
 //!
-//! Conservative parallel simulation: a partition goes on up to the instant before which no frame can come from another. Each says
-//! on its clock that it sends nothing any more before an instant; a frame takes at least the delay of its link, the
-//! lookahead; so a partition that reads the clock knows that nothing arrives from there before the sum. Clocks are null messages in the sense of
-//! Chandy and Misra (1979), "Distributed Simulation: A Case Study in Design and Verification of Distributed Programs", in shared memory.
+//! Conservative parallel simulation: a partition runs up to the instant before which no frame can come from another.
+//! The clock of each is an instant before which it sends nothing any more; a frame takes at least the delay of its
+//! link, the lookahead; so nothing arrives from there before the sum of both. Clocks are null messages in the sense of
+//! Chandy and Misra (1979), "Distributed Simulation: A Case Study in Design and Verification of Distributed Programs",
+//! in shared memory.
 //!
-//! Why results do not depend on threads: a poll of a node depends on the node and on frames that have arrived by then, which are all
-//! there; frames of a direction come in the order in which one partition sent them, and those of different directions never wait
-//! in one list behind a link. Everything that concerns several nodes (faults, routes, samples, checks) happens between two phases, in the thread of the lab,
-//! while no partition runs: all nodes have then done what was due before, and nothing after. What is random has a stream for each
-//! node and direction. Numbers of chunks in packet memory differ from run to run and reach no output.
+//! Why results do not depend on threads: a poll of a node depends on the node and on frames that have arrived by then,
+//! which are complete; frames of a direction arrive in the order in which one partition sent them, and those of
+//! different directions are never in one list behind a link. Everything that concerns several nodes (faults, routes,
+//! samples, checks) happens between two phases, in the thread of the lab, while no partition runs: all nodes have then
+//! handled the events before that time, and none after it. Every node and direction has a random stream of its own.
+//! Numbers of chunks in packet memory differ from run to run and reach no output.
 //!
-//! A thread that waits polls for a while and then sleeps for short times, so that a busy machine runs the thread that it waits for; between phases
-//! it sleeps until it is woken.
+//! A thread that waits polls for a while and then sleeps for short times, so that a busy machine runs the thread that
+//! it waits for; between phases it sleeps until it is woken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,12 +27,13 @@ use super::error::LabError;
 use super::part::{Halt, Part, Passing};
 use crate::sync;
 
-/// Turns of nodes between two looks at the clocks of others: each look is a few lines of memory that another processor has.
+/// Turns of nodes between two readings of the others' clocks: each reading costs a few cache lines that another
+/// processor owns.
 const TURNS: u32 = 32;
 /// Polls without progress before a thread sleeps: about as long as another thread needs for its turns.
 const SPINS: u32 = 2_000;
-/// Polls between two yields, for partitions that share a processor. Few: where others want it too, each yield may cost
-/// a whole slice of time.
+/// Polls between two yields, for partitions that share a processor. Few: if other processes need it too, each yield may
+/// cost a whole time slice.
 const SPINS_TO_YIELD: u32 = 400;
 /// How long a thread sleeps that no other thread wakes.
 const SLEEP: Duration = Duration::from_micros(50);
@@ -40,12 +43,13 @@ const SLEEP: Duration = Duration::from_micros(50);
 #[repr(align(128))]
 struct Own<T>(T);
 
-/// What a partition came to in a phase.
+/// The result of a partition in a phase.
 type Done = (Part, Result<(), Halt>);
 
-/// What threads share.
+/// The data shared by the threads.
 struct Shared {
-    /// By partition: it sends nothing before this instant but what is in the mailboxes of others ([`Deadline::to_bits`]).
+    /// By partition: it sends nothing before this instant except frames that are in the mailboxes of others
+    /// ([`Deadline::to_bits`]).
     clocks: Vec<Own<AtomicU64>>,
     /// By partition, frames for it.
     mailboxes: Vec<Own<Mutex<Vec<Passing>>>>,
@@ -55,13 +59,13 @@ struct Shared {
     slots: Vec<Mutex<Option<Done>>>,
     /// Phases begun.
     phase: AtomicU64,
-    /// Where this one ends ([`Deadline::to_bits`]).
+    /// The end of this phase ([`Deadline::to_bits`]).
     limit: AtomicU64,
-    /// Threads that are done with it.
+    /// Number of threads that are done with it.
     done: AtomicUsize,
-    /// A partition cannot go on: the others need not.
+    /// A partition cannot continue, so the others stop too.
     is_halted: AtomicBool,
-    /// There is no other phase.
+    /// No other phase will follow.
     is_over: AtomicBool,
 }
 
@@ -75,7 +79,7 @@ impl Workers {
     /// For partitions with this lookahead, by sender and receiver.
     ///
     /// # Errors
-    /// The system has no more threads.
+    /// The system refuses another thread.
     pub(super) fn new(lookahead: &[Vec<Span>]) -> Result<Workers, LabError> {
         let count = lookahead.len();
         let senders = |to: usize| {
@@ -103,10 +107,10 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Runs all partitions up to `limit`, which is not reached. All frames that are on their way are on their links then.
+    /// Runs all partitions up to `limit`, which is not reached. All frames in flight are on their links then.
     ///
     /// # Errors
-    /// What the first partition that cannot go on says.
+    /// The error of the first partition that cannot continue.
     pub(super) fn phase(&self, parts: &mut Vec<Part>, limit: Deadline) -> Result<(), Halt> {
         let shared = &self.shared;
         let first = parts.iter().map(Part::next).min().unwrap_or(Deadline::NEVER);
@@ -156,7 +160,7 @@ impl Drop for Workers {
 }
 
 impl Shared {
-    /// What a thread does.
+    /// The work of a thread.
     fn work(&self, number: usize) {
         let mut seen = 0;
         loop {
@@ -183,7 +187,7 @@ impl Shared {
         let number = part.number;
         let mut backoff = Backoff::default();
         loop {
-            // Clocks before mailboxes: what was sent before a clock was set is in the mailboxes when it is read.
+            // Clocks before mailboxes: frames sent before a clock was set are in the mailboxes when it is read.
             let sooner = |&(from, span): &(usize, Span)| {
                 Deadline::from_bits(self.clocks[from].0.load(Ordering::Acquire)) + span
             };
@@ -216,7 +220,7 @@ impl Shared {
     }
 }
 
-/// Marks a thread as done, even if it panicked, so that no other waits for it for ever.
+/// Marks a thread as done, even if it panicked, so that the others do not wait for it for ever.
 struct PanicGuard<'a>(&'a Shared);
 
 impl Drop for PanicGuard<'_> {
@@ -228,7 +232,7 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// How long a thread has waited: it polls, yields, and then sleeps.
+/// State of a waiting thread: it polls, yields, and then sleeps.
 #[derive(Default)]
 struct Backoff {
     looks: u32,

@@ -1,8 +1,9 @@
-//! Workloads: what a scenario says of its traffic, and the flows that follow from it.
+//! Workloads: the traffic of a scenario, and the flows that follow from it.
 //!
-//! A [`Source`] is one item of a scenario; [`expand`] makes flows of all of them, with gates where messages wait for others. What is
-//! drawn (who, when, how long) depends on the seed and the item alone, so another seed gives other flows of the same kind, and an
-//! item more changes no other item. Nothing here knows a device: it is arithmetic over a topology.
+//! A [`Source`] is one item of a scenario; [`expand`] makes flows of all of them, with gates where messages wait for
+//! others. Random choices (hosts, times, sizes) depend only on the seed and the item, so another seed results in other
+//! flows of the same kind, and an additional item changes no other item. There are no devices here: it is arithmetic
+//! over a topology.
 
 mod arrivals;
 mod bound;
@@ -27,19 +28,19 @@ pub use sizes::Sizes;
 pub enum Source {
     /// Flows that are written out.
     Listed(Vec<FlowSpec>),
-    /// Flows that wait for each other, as a file of triggers says.
+    /// Flows that wait for each other, from a file of triggers.
     Triggered(Vec<FlowSpec>, Vec<Gate>),
-    /// A circle through hosts in drawn order.
+    /// A cycle through hosts in random order.
     Permutation(Permutation),
     /// Flows that arrive by a Poisson process.
     Arrivals(Arrivals),
-    /// Many send to one, again and again.
+    /// Many hosts send to one, repeatedly.
     Incasts(Incasts),
     /// A collective operation.
     Collective(Collective),
 }
 
-/// What a gate of the workload waits for: numbers of flows and gates of the whole workload.
+/// A condition of a gate of the workload: numbers of flows and gates of the whole workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// A message of a flow to this host has arrived; the first is 1.
@@ -55,9 +56,9 @@ pub enum Need {
 pub struct Gate {
     /// The host.
     pub host: usize,
-    /// What it waits for.
+    /// Its conditions.
     pub needs: Vec<Need>,
-    /// How long it computes then.
+    /// Computing time before the release.
     pub delay: Span,
     /// Flows of this host, each of which may send its next message.
     pub releases: Vec<usize>,
@@ -67,7 +68,7 @@ pub struct Gate {
     pub step: u32,
 }
 
-/// What one item became.
+/// The flows and gates of one item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Its flows.
@@ -81,13 +82,13 @@ pub struct Part {
 pub struct Workload {
     /// Flows.
     pub flows: Vec<FlowSpec>,
-    /// Gates; what one waits for comes before it.
+    /// Gates; each after those that it waits for.
     pub gates: Vec<Gate>,
     /// By item.
     pub parts: Vec<Part>,
 }
 
-/// Makes the flows of all items.
+/// Expands all items into flows.
 pub fn expand(sources: &[Source], fabric: &Fabric, seed: u64) -> Workload {
     let mut work = Workload::default();
     for (index, source) in sources.iter().enumerate() {
@@ -115,7 +116,7 @@ pub fn expand(sources: &[Source], fabric: &Fabric, seed: u64) -> Workload {
 }
 
 impl Gate {
-    /// The same in a workload that has so many flows and gates before it.
+    /// The same in a workload with this many flows and gates before it.
     fn shifted(&self, flows: usize, gates: usize) -> Gate {
         let need = |need: &Need| match *need {
             Need::Arrived(flow, n) => Need::Arrived(flow + flows, n),
@@ -131,7 +132,7 @@ impl Gate {
 }
 
 impl Source {
-    /// Another seed gives other flows.
+    /// Whether another seed results in other flows.
     pub fn is_drawn(&self) -> bool {
         match self {
             Source::Listed(_) | Source::Triggered(..) => false,
@@ -140,12 +141,12 @@ impl Source {
         }
     }
 
-    /// Another seed gives flows between other hosts.
+    /// Whether another seed results in flows between other hosts.
     pub fn draws_hosts(&self) -> bool {
         matches!(self, Source::Permutation(_) | Source::Arrivals(_) | Source::Incasts(_))
     }
 
-    /// The same, so many times slower; rates follow from the links.
+    /// The same, slower by this factor; rates follow from the links.
     pub fn dilated(&self, by: Dilation) -> Option<Source> {
         let mut slow = self.clone();
         let later = |at: &mut Time| {

@@ -1,4 +1,4 @@
-//! Why the kernel is no control plane of a device.
+//! Why the kernel cannot be the control plane of a device.
 
 use std::error::Error;
 use std::io;
@@ -6,42 +6,42 @@ use std::path::PathBuf;
 
 use crate::control::ControlError;
 
-/// What the mirror of the kernel cannot have.
+/// An error of the mirror of the kernel.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinuxError {
-    /// The network namespace is not there, or may not be entered.
+    /// The network namespace does not exist, or may not be entered.
     #[error("linux: network namespace {}: {source}{}", .path.display(), namespace_help(.name, .source))]
     Namespace {
         /// As it was named.
         name: String,
         /// Its file.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// What was to be done in the namespace first.
+    /// The function that was to run first in the namespace failed.
     #[error(transparent)]
     Then(Box<dyn Error + Send + Sync>),
     /// The system has no more threads.
     #[error("linux: a thread: {0}")]
     Thread(#[source] io::Error),
-    /// The thread ended before it could say that it runs.
+    /// The thread ended before it reported that it runs.
     #[error("linux: its thread has ended")]
     Ended,
-    /// The device does not take a reader of its packets and events.
+    /// The device does not accept a reader of its packets and events.
     #[error(transparent)]
     Control(#[from] ControlError),
     /// The system has no more descriptors.
     #[error("linux: {0}")]
     Descriptors(#[source] io::Error),
-    /// The kernel gives no news of its state.
+    /// The kernel does not report changes of its state.
     #[error("linux: the socket for news of routes: {0}: it takes root, or CAP_NET_ADMIN")]
     News(#[source] io::Error),
     /// The kernel's state cannot be read.
     #[error("linux: reading the kernel's routes: {0}")]
     State(#[source] io::Error),
-    /// A name for the interface of a port that is not there.
+    /// An interface name for a port that does not exist.
     #[error("linux: there is no port {0}, whose interface has a name")]
     NoPort(u16),
     /// The interface of a port cannot be made.
@@ -51,9 +51,9 @@ pub enum LinuxError {
         name: String,
         /// The port.
         port: u16,
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
 }

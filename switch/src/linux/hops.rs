@@ -1,8 +1,8 @@
 //! Next hops by number: single ones, and sets of them that share the traffic of a route (ECMP).
 //!
-//! Routes name a number; how its packets leave is in one place. So a neighbour that answers from another MAC address, or a link that goes
-//! down, changes an entry for each next hop and not for each route. A next hop that cannot be reached is left out of its sets as long as
-//! another one can be.
+//! Routes refer to a number; the port and addresses of its packets are in one place. So a neighbour with a new MAC
+//! address, or a link that goes down, changes an entry for each next hop and not for each route. An unreachable next
+//! hop is left out of its sets as long as another one is reachable.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -78,7 +78,7 @@ impl Hops {
         })
     }
 
-    /// The number of these next hops, which has one more user now. `None`: there is no number left.
+    /// The number of these next hops, for one more user. `None`: no number is free.
     pub(super) fn acquire(&mut self, hops: &[Hop], map: &Map) -> Option<u32> {
         match hops {
             [] => None,
@@ -123,7 +123,7 @@ impl Hops {
         Some(number)
     }
 
-    /// These next hops have one user less.
+    /// Drops one user of these next hops.
     pub(super) fn release(&mut self, hops: &[Hop], map: &Map) {
         let Some(first) = hops.first() else { return };
         if hops.len() == 1 || !map.has_groups {
@@ -143,14 +143,14 @@ impl Hops {
         }
     }
 
-    /// What is known of a next hop may have changed.
+    /// Marks a next hop whose data may have changed.
     pub(super) fn touch(&mut self, place: Place) {
         if self.singles.contains_key(&place) {
             self.dirty_singles.insert(place);
         }
     }
 
-    /// All next hops by a link may have changed.
+    /// Marks all next hops by a link, whose data may have changed.
     pub(super) fn touch_link(&mut self, link: u32) {
         let of_link = self.singles.keys().filter(|(of, _)| *of == link);
         self.dirty_singles.extend(of_link.copied());
@@ -161,7 +161,7 @@ impl Hops {
         self.singles.values().find(|single| single.written.is_some()).map(|single| single.number)
     }
 
-    /// Nothing of it is in the tables any more.
+    /// Marks all of it as missing in the tables.
     pub(super) fn forget_written(&mut self) {
         self.singles.values_mut().for_each(|single| single.written = None);
         self.sets.values_mut().for_each(|set| set.written = None);
@@ -186,7 +186,7 @@ impl Hops {
                 false => self.drop_set(number, mapped, writes),
             }
         }
-        // Sets that went have left their next hops.
+        // Removed sets have released their next hops.
         let left = std::mem::take(&mut self.dirty_singles);
         for place in dirty.into_iter().chain(left) {
             self.drop_single(place, (map, mapped), writes);
@@ -269,7 +269,7 @@ fn entry(mapped: &Mapped, number: u32, target: Target) -> Entity {
     Entity::TableEntry(entry)
 }
 
-/// What a next hop does now.
+/// The present action of a next hop.
 fn action(
     single: &Single,
     place: Place,

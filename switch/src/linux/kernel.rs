@@ -1,7 +1,9 @@
-//! What the kernel says of interfaces, addresses, neighbours and routes, as values: rtnetlink(7) messages come in, [`Change`]s go out.
+//! The kernel's notifications about interfaces, addresses, neighbours and routes, as values: rtnetlink(7) messages come
+//! in, [`Change`]s go out.
 //!
-//! Only table `main` routes here. What a program's tables cannot express (other routing tables, type of service, source prefixes,
-//! encapsulations) is [`Way::Kernel`] with its reason: the kernel follows such a route itself.
+//! Only the routing table `main` counts here. A route that a program's tables cannot express (other routing tables,
+//! type of service, source prefixes, encapsulations) is [`Way::Kernel`] with its reason: the kernel forwards such
+//! packets itself.
 
 use std::net::IpAddr;
 
@@ -72,12 +74,12 @@ impl Prefix {
         (self.address, from_bits(self.address, bits | host_mask(width, self.len)))
     }
 
-    /// The prefixes that hold this one, itself first.
+    /// The prefixes that contain this one, itself first.
     pub(super) fn wider(self) -> impl Iterator<Item = Prefix> {
         (0..=self.len).rev().map(move |len| Prefix::new(self.address, len))
     }
 
-    /// Addresses of one link only, which the program sends to the kernel whatever the tables say.
+    /// Addresses of one link only, which the program sends to the kernel regardless of the tables.
     pub(super) fn is_link_local(self) -> bool {
         match self.address {
             IpAddr::V4(_) => false,
@@ -103,7 +105,7 @@ pub(super) struct Hop {
     pub(super) weight: u32,
 }
 
-/// Where a route leads.
+/// The target of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// To gateways.
@@ -112,7 +114,7 @@ pub(super) enum Way {
     Connected(u32),
     /// Nowhere.
     Blackhole,
-    /// Where only the kernel can follow; why.
+    /// Only the kernel can follow it; with the reason.
     Kernel(&'static str),
 }
 
@@ -123,20 +125,20 @@ pub(super) struct KernelRoute {
     pub(super) way: Way,
 }
 
-/// What became of a route.
+/// The change of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RouteChange {
-    /// It is there now, before others of its metric.
+    /// It was added before others of its metric.
     Added,
-    /// It is there now, behind others of its metric.
+    /// It was added after others of its metric.
     Appended,
-    /// It took the place of the first one of its metric.
+    /// It replaced the first one of its metric.
     Replaced,
     /// It went.
     Deleted,
 }
 
-/// Something that the kernel said.
+/// A change that the kernel reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Link {
@@ -153,7 +155,7 @@ pub(super) enum Change {
         address: IpAddr,
         present: bool,
     },
-    /// Without a MAC address it cannot be reached (yet).
+    /// Without a MAC address it is unreachable (yet).
     Neighbour {
         index: u32,
         address: IpAddr,
@@ -165,11 +167,11 @@ pub(super) enum Change {
         route: KernelRoute,
         change: RouteChange,
     },
-    /// Routes may have gone without a word.
+    /// Routes may have been removed without notification.
     Resync,
 }
 
-/// The change in a message, if it is one that matters. `flags` are those of its header.
+/// The change in a message, if it is a relevant one. `flags` are those of its header.
 pub(super) fn change_of(message: &Message, flags: u16) -> Option<Change> {
     match message {
         Message::NewLink(link) => Some(link_of(link)),
@@ -214,7 +216,7 @@ fn address_of(message: &AddressMessage, present: bool) -> Option<Change> {
     let (mut local, mut address) = (None, None);
     for attribute in &message.attributes {
         match attribute {
-            // Where both are there, the other one is the peer's.
+            // If both are present, the other one is the peer's.
             AddressAttribute::Local(ip) => local = Some(*ip),
             AddressAttribute::Address(ip) => address = Some(*ip),
             _ => {}
@@ -259,7 +261,7 @@ fn ip_of(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
-/// What a route, or one next hop of several, says.
+/// The attributes of a route, or of one next hop of several.
 #[derive(Default)]
 struct Parts {
     link: Option<u32>,

@@ -1,4 +1,4 @@
-//! What a program's `linux:` means: which entry a fact of the kernel becomes.
+//! A program's `linux:`: the entry for each object of the kernel.
 //!
 //! The words of each mapping are here; tables, keys and actions were found by the check of the program.
 
@@ -11,10 +11,10 @@ use wireyard_tables::{Match, MatchKind};
 use super::kernel::{Prefix, bits_of};
 use crate::control::EntryKey;
 
-/// Priority of entries whose key has no prefix, where the table wants one.
+/// Priority of entries whose key has no prefix, if the table requires one.
 const PRIORITY: u32 = 1000;
 
-/// What the kernel knows of one thing; words pick from it.
+/// The kernel's data about one object; words select from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Facts {
     pub(super) port: u16,
@@ -42,7 +42,7 @@ impl Facts {
     }
 }
 
-/// A mapping of the program that was understood.
+/// A valid mapping of the program.
 #[derive(Clone, Debug)]
 pub(super) struct Mapped {
     pub(super) table: TableId,
@@ -65,11 +65,11 @@ pub(super) struct Map {
     pub(super) has_groups: bool,
     /// Most next hops and groups, together.
     pub(super) numbers: u32,
-    /// What a next hop does that cannot be reached, where the program does not say.
+    /// The action of an unreachable next hop, unless the program has one.
     pub(super) miss: ActionCall,
 }
 
-/// True for a program that says which tables hold what the kernel knows.
+/// True for a program with tables for entries of the host's network stack.
 pub fn is_mapped(program: &Program) -> bool {
     !program.linux.is_empty()
 }
@@ -81,7 +81,7 @@ impl Mapped {
         Mapped { table: mapping.table, mapping: mapping.clone(), kinds }
     }
 
-    /// The largest `number` that fits wherever it is written.
+    /// The largest `number` that fits in every place that uses it.
     fn largest_number(&self, program: &Program) -> u32 {
         let mut bits = 32;
         let mut see = |value: &MappedValue, width: u32| {
@@ -120,7 +120,7 @@ impl Mapped {
         EntryKey { table: self.table, matches, priority }
     }
 
-    /// The action of a role with these facts; that of `action` where the program has none for it.
+    /// The action of a role with these facts; that of `action` if the program has none for the role.
     pub(super) fn call(&self, role: &str, facts: &Facts) -> Option<ActionCall> {
         let call = self.mapping.calls.iter().find(|call| call.role == role)?;
         Some(filled(call, facts))
@@ -149,7 +149,7 @@ fn filled(call: &MappedCall, facts: &Facts) -> ActionCall {
 }
 
 impl Map {
-    /// What the `linux:` of a program means.
+    /// The meaning of a program's `linux:`.
     pub(super) fn of(program: &Arc<Program>) -> Map {
         let mapped = |name: &str| {
             let mapping = program.linux.iter().find(|mapping| mapping.name == name)?;
@@ -177,7 +177,7 @@ impl Map {
         Map { program, interfaces, addresses, neighbours, routes, has_groups, numbers, miss }
     }
 
-    /// The table of routes of a family holds the router's own addresses too.
+    /// Whether the table of routes of a family also has the router's own addresses.
     pub(super) fn locals_are_routes(&self, family: usize) -> bool {
         match (&self.addresses[family], &self.routes[family]) {
             (Some(addresses), Some(routes)) => addresses.table == routes.table,

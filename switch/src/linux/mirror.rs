@@ -1,7 +1,8 @@
 //! The thread that joins the kernel and the device: frames both ways, and the kernel's state into the tables.
 //!
-//! It has no part of the forwarding path. What the program punts waits in the ring of its subscription, what the kernel
-//! sends waits in the interfaces, news wait in the socket; all three are bounded and what is lost is counted, or read again.
+//! It is not on the forwarding path. Punted packets wait in the ring of its subscription, packets from the kernel in
+//! the interfaces, notifications in the socket; all three are bounded, and losses are counted, or the state is read
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -24,18 +25,18 @@ use crate::ports::sys::poll;
 use crate::stats::LinuxReport;
 use crate::sync;
 
-/// Punted packets of a worker that wait for this thread; more are lost, which is counted.
+/// Punted packets of a worker that wait for this thread; more are lost and counted.
 const PUNTS_MAX: usize = 4096;
-/// Of each source, before the others have their turn.
+/// Items of each source before the others are served.
 const PUNTS_TOGETHER: usize = 256;
 const FRAMES_TOGETHER: usize = 64;
 /// Changes that are written together, while there are more.
 const CHANGES_TOGETHER: usize = 2048;
-/// How long after the kernel said that routes may have gone they are read again: it is still busy removing them.
+/// Delay of reading again after the kernel may have removed routes: it is still busy removing them.
 const RESYNC_AFTER: Duration = Duration::from_millis(20);
-/// How often unknown neighbours are asked for, refused routes tried, and ports looked at.
+/// Interval of probing unknown neighbours, retrying refused routes, and checking ports.
 const TICK: Duration = Duration::from_secs(1);
-/// Neighbours that are asked for in a tick, and routes that are tried again.
+/// Neighbours that are probed in a tick, and routes that are retried.
 const ASKED_MOST: usize = 256;
 const RETRIED_MOST: usize = 1024;
 
@@ -74,7 +75,7 @@ pub(super) struct Mirror {
 }
 
 impl Mirror {
-    /// Makes the interfaces and reads what the kernel knows, in the namespace of the calling thread.
+    /// Creates the interfaces and reads the kernel's state, in the namespace of the calling thread.
     pub(super) fn open(
         control: Control,
         options: Options,
@@ -137,7 +138,7 @@ impl Mirror {
             if self.resync_at.is_some_and(|at| now >= at)
                 && let Err(why) = self.read_again()
             {
-                // It is tried again; what is there stays meanwhile.
+                // It is retried; the present state stays meanwhile.
                 (self.notify)(&why.to_string());
                 self.resync_at = Some(now + TICK);
             }
@@ -154,7 +155,7 @@ impl Mirror {
 
     fn sleep(&mut self, now: Instant) {
         self.wake_fd.0.clear();
-        // What is said from here on rings.
+        // Data from here on wakes the thread.
         let mut context = Context::from_waker(&self.waker);
         match Pin::new(&mut self.stream).poll_next(&mut context) {
             Poll::Ready(Some(notice)) => return self.take_notice(notice),
@@ -164,11 +165,11 @@ impl Mirror {
         let due = self.resync_at.unwrap_or(self.tick_at).min(self.tick_at);
         let mut fds = vec![std::os::fd::AsRawFd::as_raw_fd(&self.wake_fd.0), self.netlink.fd()];
         fds.extend(self.taps.values().map(Tap::fd));
-        // Without memory for the list it looks around without rest.
+        // Without memory for the list it polls without sleeping.
         let _ = poll::wait(&fds, due.saturating_duration_since(now));
     }
 
-    /// What the device says. True: there may be more.
+    /// Serves the device's notices. True: there may be more.
     fn punts(&mut self) -> bool {
         for _ in 0..PUNTS_TOGETHER {
             match self.stream.try_next() {
@@ -197,7 +198,7 @@ impl Mirror {
         }
     }
 
-    /// What the kernel sends leaves by the ports. True: there may be more.
+    /// Sends the kernel's packets out of the ports. True: there may be more.
     fn frames(&mut self) -> bool {
         let mut more = false;
         for (port, tap) in &self.taps {
@@ -214,7 +215,7 @@ impl Mirror {
         more
     }
 
-    /// What the kernel says. True: there may be more.
+    /// Reads the kernel's notifications. True: there may be more.
     fn news(&mut self) -> std::io::Result<bool> {
         let mut changes = Vec::new();
         let mut more = true;
@@ -258,7 +259,7 @@ impl Mirror {
         self.taps.iter().find(|(_, tap)| tap.index == index).map(|(port, _)| *port)
     }
 
-    /// Reads everything that the kernel knows.
+    /// Reads the kernel's whole state.
     fn read_again(&mut self) -> Result<(), LinuxError> {
         let all = self.netlink.dump().map_err(LinuxError::State)?;
         if self.netlink.unreadable > 0 && !self.is_unreadable_reported {
@@ -290,7 +291,7 @@ impl Mirror {
         }
     }
 
-    /// Maps into the tables of the program that runs now.
+    /// Maps into the tables of the present program.
     fn take_program(&mut self) {
         let program = self.control.program();
         let map = is_mapped(&program).then(|| Map::of(&program));
@@ -311,10 +312,10 @@ impl Mirror {
         self.model.touch_all();
     }
 
-    /// Brings what changed into the tables.
+    /// Writes the changes into the tables.
     fn write(&mut self) {
         if !self.model.dirty.is_empty() {
-            // The notice of another program may still be under way.
+            // The notice of another program may still be pending.
             if self.plan.as_ref().is_some_and(|plan| !plan.is_of(&self.control.program())) {
                 self.take_program();
             }
@@ -338,7 +339,7 @@ impl Mirror {
         *sync::lock(&self.report) = self.counted;
     }
 
-    /// What is to be done from time to time.
+    /// Periodic work.
     fn tick(&mut self) {
         if let Some(plan) = &mut self.plan {
             plan.retry(&mut self.model, RETRIED_MOST);

@@ -1,6 +1,6 @@
-//! The kernel's state as it is known here, and what of it changed since the last look.
+//! A model of the kernel's state, with the changes since the last flush.
 //!
-//! No socket and no table is here: [`Change`]s come in, and [`Model::way_of`] says where packets to a prefix go.
+//! It has no socket and no table: [`Change`]s come in, and [`Model::way_of`] returns the way of packets to a prefix.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -27,12 +27,12 @@ impl Link {
     }
 }
 
-/// Where packets to a prefix go.
+/// The target of packets to a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Goal {
     /// To the kernel, whose address it is.
     Local,
-    /// To the kernel, which knows what to do.
+    /// To the kernel, which forwards or handles it.
     Kernel,
     /// Nowhere.
     Blackhole,
@@ -40,7 +40,7 @@ pub(super) enum Goal {
     Hops(Vec<Hop>),
 }
 
-/// What changed.
+/// Changed objects.
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
     pub(super) prefixes: HashSet<Prefix>,
@@ -78,7 +78,7 @@ impl Model {
         self.addresses.contains_key(&address)
     }
 
-    /// The MAC address of a neighbour, where packets can reach it.
+    /// The MAC address of a neighbour, if it is reachable.
     pub(super) fn neighbour(&self, link: u32, address: IpAddr) -> Option<[u8; 6]> {
         let works = self.links.get(&link).is_some_and(Link::works);
         self.neighbours.get(&(address, link)).copied().filter(|_| works)
@@ -88,7 +88,7 @@ impl Model {
         self.neighbours.len()
     }
 
-    /// An interface is a port's; its link is known from the port.
+    /// An interface is a port's; the port has the state of its link.
     pub(super) fn set_port(&mut self, index: u32, port: Option<u16>, carrier: bool) {
         let link = self.links.entry(index).or_default();
         let before = *link;
@@ -98,7 +98,7 @@ impl Model {
         }
     }
 
-    /// Everything that goes by a link may have changed.
+    /// Marks everything that depends on a link, which may have changed.
     fn touch_link(&mut self, index: u32) {
         self.dirty.links.insert(index);
         let of_link = self.neighbours.keys().filter(|(_, link)| *link == index);
@@ -108,7 +108,7 @@ impl Model {
         }
     }
 
-    /// Takes in what the kernel said; true: routes have to be read again.
+    /// Applies a change of the kernel; true: routes have to be read again.
     pub(super) fn apply(&mut self, change: Change) -> bool {
         match change {
             Change::Link { index, mac, mtu, up } => {
@@ -119,7 +119,7 @@ impl Model {
                 if after != before {
                     self.touch_link(index);
                 }
-                // IPv4 routes of an interface that goes down, or comes back, say nothing.
+                // IPv4 routes of an interface that goes down, or comes back, are not reported.
                 return went_down || !before.up && up;
             }
             Change::LinkGone { index } => {
@@ -172,7 +172,7 @@ impl Model {
         }
     }
 
-    /// A route changed, and with it what covers the neighbours below it.
+    /// Marks a changed route, and the neighbours below it that it covers.
     fn touch_prefix(&mut self, prefix: Prefix) {
         self.dirty.prefixes.insert(prefix);
         let (first, last) = prefix.range();
@@ -180,7 +180,7 @@ impl Model {
         self.dirty.prefixes.extend(below.map(|((address, _), _)| Prefix::host(*address)));
     }
 
-    /// Puts another state of neighbours, addresses and routes in the place of what is known.
+    /// Replaces neighbours, addresses and routes by another state.
     pub(super) fn replace(&mut self, changes: Vec<Change>) {
         let mut fresh = Model { links: self.links.clone(), ..Model::default() };
         let mut links = BTreeSet::new();
@@ -188,7 +188,7 @@ impl Model {
             if let Change::Link { index, .. } = &change {
                 links.insert(*index);
             }
-            // Among those of one dump the first one of a metric is first.
+            // In one dump the first one of a metric is first.
             let change = match change {
                 Change::Route { prefix, route, .. } => {
                     Change::Route { prefix, route, change: RouteChange::Appended }
@@ -207,7 +207,7 @@ impl Model {
         fresh.dirty.hops.extend(dirty.hops);
         fresh.dirty.links.extend(dirty.links);
         fresh.dirty.addresses.extend(dirty.addresses);
-        // What was there and is not there any more.
+        // Prefixes that no longer exist.
         fresh.dirty.prefixes.extend(self.routes.keys());
         fresh.dirty.addresses.extend(self.addresses.keys());
         for (address, link) in self.neighbours.keys() {
@@ -217,7 +217,7 @@ impl Model {
         *self = fresh;
     }
 
-    /// Everything is to be looked at again.
+    /// Marks everything.
     pub(super) fn touch_all(&mut self) {
         self.dirty.prefixes.extend(self.routes.keys());
         self.dirty.addresses.extend(self.addresses.keys());
@@ -232,7 +232,7 @@ impl Model {
         self.routes.get(&prefix)?.iter().min_by_key(|route| route.metric)
     }
 
-    /// Where packets to this prefix go, and not to a shorter one; `None` where nothing says so.
+    /// The way of packets to exactly this prefix, not to a shorter one; `None` without a route or neighbour for it.
     pub(super) fn way_of(&self, prefix: Prefix) -> Option<(Goal, Option<&'static str>)> {
         if prefix.is_host() && self.is_address(prefix.address) {
             return Some((Goal::Local, None));
@@ -271,8 +271,8 @@ impl Model {
     }
 }
 
-/// IPv6 routes of one metric with gateways are one route with several next hops to the kernel (RFC 4191 has none of that:
-/// net/ipv6/route.c), and a message about it has all of them.
+/// IPv6 routes of one metric with gateways are one route with several next hops to the kernel (RFC 4191 has none of
+/// that: net/ipv6/route.c), and a message about it has all of them.
 fn add(routes: &mut Vec<KernelRoute>, prefix: Prefix, route: KernelRoute, change: RouteChange) {
     let merges = |other: &KernelRoute| {
         prefix.address.is_ipv6()
@@ -288,7 +288,7 @@ fn add(routes: &mut Vec<KernelRoute>, prefix: Prefix, route: KernelRoute, change
     }
 }
 
-/// A message about an IPv6 next hop that went has that one only.
+/// A message about a removed IPv6 next hop has only that one.
 fn delete(routes: &mut Vec<KernelRoute>, prefix: Prefix, route: &KernelRoute) {
     if let Some(at) = routes.iter().position(|other| other == route) {
         routes.remove(at);

@@ -1,6 +1,8 @@
-//! The sockets to the kernel: news as they come, everything at once, and requests to find a neighbour (rtnetlink(7), netlink(7)).
+//! The sockets to the kernel: notifications as they arrive, dumps of the whole state, and requests to find a neighbour
+//! (rtnetlink(7), netlink(7)).
 //!
-//! News that find no room in the socket are lost, which the kernel says once (ENOBUFS): then everything is read again.
+//! Notifications without room in the socket are lost, which the kernel reports once (ENOBUFS): then everything is read
+//! again.
 
 use std::io;
 use std::net::IpAddr;
@@ -24,13 +26,13 @@ use super::kernel::{Change, change_of};
 
 /// Links, neighbours, IPv4 addresses and routes, IPv6 addresses and routes, next hop objects (linux/rtnetlink.h).
 const NEWS: [u32; 7] = [1, 3, 5, 7, 9, 11, 32];
-/// Memory for news that wait, of which the kernel takes twice as much: some 80,000 routes.
+/// Memory for pending notifications, of which the kernel takes twice as much: some 80,000 routes.
 const NEWS_BYTES: usize = 32 << 20;
-/// Room for what one call gives: the kernel's dumps come in parts of up to 32 KiB.
+/// Room for the result of one call: the kernel's dumps come in parts of up to 32 KiB.
 const PART_BYTES: usize = 64 << 10;
-/// News that are dropped at most, more than the socket holds.
+/// Most notifications that are dropped at once, more than the socket holds.
 const NEWS_DROPPED_MOST: usize = 1 << 20;
-/// How often a dump is begun anew that changes meanwhile.
+/// Most repetitions of a dump whose state changes meanwhile.
 const DUMP_TRIES: usize = 8;
 /// Messages about next hop objects, which are read as routes.
 const NEXT_HOP_NEW: u16 = 104;
@@ -47,23 +49,23 @@ pub(super) struct Netlink {
     pub(super) unreadable: u64,
 }
 
-/// What came of a look at the news.
+/// The result of reading notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// There may be more.
     More,
-    /// There is nothing more now.
+    /// No more at present.
     End,
     /// Some were lost: everything has to be read again.
     Lost,
 }
 
 impl Netlink {
-    /// Listens in the network namespace of the calling thread.
+    /// Subscribes in the network namespace of the calling thread.
     pub(super) fn open() -> io::Result<Netlink> {
         let mut news = Socket::new(NETLINK_ROUTE)?;
         news.bind_auto()?;
-        // More than others may have, where the process has CAP_NET_ADMIN.
+        // Above the system's limit, if the process has CAP_NET_ADMIN.
         sockopt::set_socket_recv_buffer_size_force(&news, NEWS_BYTES)
             .or_else(|_| sockopt::set_socket_recv_buffer_size(&news, NEWS_BYTES))?;
         NEWS.iter().try_for_each(|group| news.add_membership(*group))?;
@@ -74,12 +76,12 @@ impl Netlink {
         Ok(Netlink { news, requests, part: Vec::with_capacity(PART_BYTES), unreadable: 0 })
     }
 
-    /// Readable while there are news.
+    /// Readable while there are notifications.
     pub(super) fn fd(&self) -> RawFd {
         self.news.as_raw_fd()
     }
 
-    /// Takes one part of the news.
+    /// Reads one part of the notifications.
     pub(super) fn receive(&mut self, changes: &mut Vec<Change>) -> io::Result<News> {
         self.part.clear();
         match self.news.recv(&mut self.part, 0) {
@@ -108,8 +110,8 @@ impl Netlink {
         Ok(News::More)
     }
 
-    /// Everything that there is now. News from before are dropped first: an old one, read after it, could take something away
-    /// whose return was lost.
+    /// The whole present state. Earlier notifications are dropped first: an old one, read after it, could remove an
+    /// object whose return was lost.
     pub(super) fn dump(&mut self) -> io::Result<Vec<Change>> {
         self.drop_news();
         let mut all = Vec::new();
@@ -139,14 +141,14 @@ impl Netlink {
             self.part.clear();
             match self.news.recv(&mut self.part, 0) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Lost ones are dropped too; what is wrong with the socket the next look says.
+                // Losses are dropped too; the next call reports other errors of the socket.
                 Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => return,
                 _ => {}
             }
         }
     }
 
-    /// One kind of everything; `None` if it changed while it was read.
+    /// All objects of one kind; `None` if they changed while they were read.
     fn dump_once(&mut self, request: &Message) -> io::Result<Option<Vec<Change>>> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -173,7 +175,7 @@ impl Netlink {
         }
     }
 
-    /// Has the kernel find out how a neighbour is reached, as if it had a packet for it.
+    /// Has the kernel find out a neighbour's MAC address, as if it had a packet for it.
     pub(super) fn find(&mut self, link: u32, address: IpAddr) -> io::Result<()> {
         let mut message = NeighbourMessage::default();
         message.header.ifindex = link;
@@ -186,7 +188,7 @@ impl Netlink {
         message.attributes.push(NeighbourAttribute::Destination(destination));
         let bytes = serialized(Message::NewNeighbour(message), NLM_F_REQUEST | NLM_F_CREATE);
         self.requests.send_to(&bytes, &SocketAddr::new(0, 0), 0)?;
-        // What the kernel refuses (the link went meanwhile) is of no interest.
+        // A refusal by the kernel (the link was removed meanwhile) is ignored.
         self.part.clear();
         while self.requests.recv(&mut self.part, 0).is_ok() {
             self.part.clear();

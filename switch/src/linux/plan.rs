@@ -1,4 +1,4 @@
-//! From the kernel's state to entries: what is in the tables, and what has to change.
+//! From the kernel's state to entries: the contents of the tables, and the necessary changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::stats::LinuxReport;
 /// Routes of one kind that have a notice each; more are counted only.
 const NOTICES_MOST: usize = 8;
 
-/// What is in the tables for a prefix.
+/// The contents of the tables for a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Installed {
     /// Nothing yet.
@@ -28,7 +28,7 @@ enum Installed {
     Via(u32),
 }
 
-/// What was written into the tables of one program.
+/// The contents of the tables of one program.
 #[derive(Debug)]
 pub(super) struct Plan {
     map: Map,
@@ -36,11 +36,11 @@ pub(super) struct Plan {
     interfaces: BTreeMap<u32, Facts>,
     addresses: BTreeSet<IpAddr>,
     routes: HashMap<Prefix, (Installed, Vec<Hop>)>,
-    /// How many these are, of IPv4 and IPv6.
+    /// Number of these, of IPv4 and IPv6.
     counts: [u64; 2],
-    /// Prefixes that found no room, or are refused.
+    /// Prefixes without room, or refused.
     missing: HashSet<Prefix>,
-    /// How many of these a notice has reported.
+    /// Number of these that notices have reported.
     reported_missing: usize,
     /// Routes that the kernel follows itself, since the tables cannot.
     of_kernel: HashMap<Prefix, &'static str>,
@@ -67,8 +67,8 @@ impl Plan {
         }
     }
 
-    /// Another program has these mappings, and may have kept tables of the one before. Next hops keep their numbers: routes that were
-    /// kept lead where they did.
+    /// Another program has these mappings, and may have kept tables of the one before. Next hops keep their numbers:
+    /// kept routes lead to the same ones.
     pub(super) fn adopt(&mut self, map: Map, control: &Control) {
         let of_prefix = |prefix| Facts { prefix: Some(prefix), ..Facts::default() };
         if !holds(control, map.interfaces.as_ref(), self.interfaces.values().next().copied()) {
@@ -115,7 +115,7 @@ impl Plan {
         self.hops.unresolved(model).collect()
     }
 
-    /// Fills in what is in the tables now.
+    /// Fills in the contents of the tables.
     pub(super) fn report(&self, report: &mut LinuxReport) {
         [report.routes4, report.routes6] = self.counts;
         report.next_hops = self.hops.singles() as u64;
@@ -125,7 +125,7 @@ impl Plan {
         report.writes_refused = self.failures;
     }
 
-    /// Writes what changed in the model. What the user should know comes back.
+    /// Writes the changes of the model. Returns notices for the user.
     pub(super) fn flush(&mut self, model: &mut Model, control: &Control) -> Vec<String> {
         let dirty = std::mem::take(&mut model.dirty);
         let (mut writes, mut notices) = (Writes::default(), Vec::new());
@@ -146,7 +146,7 @@ impl Plan {
         notices
     }
 
-    /// Tries again what found no room.
+    /// Retries prefixes without room.
     pub(super) fn retry(&mut self, model: &mut Model, most: usize) {
         model.dirty.prefixes.extend(self.missing.iter().take(most));
     }
@@ -161,7 +161,7 @@ impl Plan {
             }
             self.missing.insert(prefix);
         }
-        // Those that are tried again have been reported.
+        // Those that are retried have been reported.
         let is_new = self.missing.len() > self.reported_missing || self.missing.is_empty();
         self.reported_missing = self.missing.len();
         if let Some(why) = written.why.filter(|_| is_new) {
@@ -211,7 +211,7 @@ impl Plan {
         }
     }
 
-    /// Brings one prefix into the table; the next hops that it had come back.
+    /// Writes one prefix into the table; returns its previous next hops.
     fn route(
         &mut self,
         prefix: Prefix,
@@ -254,7 +254,7 @@ impl Plan {
         hops.filter(|hops| !hops.is_empty())
     }
 
-    /// What goes into the table; its next hops have one more user.
+    /// The entry for the table; its next hops get one more user.
     fn installed(
         &mut self,
         goal: Goal,
@@ -306,7 +306,7 @@ fn holds(control: &Control, mapped: Option<&Mapped>, facts: Option<Facts>) -> bo
     control.read(&Query::Entry(mapped.key(&facts))).is_ok_and(|found| !found.is_empty())
 }
 
-/// What is said of a route that the kernel follows itself: of the first ones.
+/// The notice about a route that the kernel follows itself: only for the first ones.
 fn of_kernel(prefix: Prefix, why: &str, count: usize) -> Option<String> {
     let text = format!("the kernel forwards {prefix} itself: {why}");
     match count {

@@ -1,6 +1,6 @@
-//! The interfaces that the kernel has in the place of ports: a TAP for each, in the namespace of the calling thread.
+//! The interfaces that the kernel has for ports: a TAP for each, in the namespace of the calling thread.
 //!
-//! They go when their files are closed, so with the process however that ends.
+//! They are removed when their files are closed, so with the process, however that ends.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,9 +11,9 @@ use super::LinuxError;
 use crate::control::PortPlace;
 use crate::ports::sys::{interface, tap};
 
-/// What the kernel takes when the port has no interface, and so no MTU (RFC 894).
+/// The MTU if the port has no interface (RFC 894).
 pub(super) const MTU: u32 = 1500;
-/// The largest frame that a TAP gives.
+/// The largest frame of a TAP.
 const FRAME_BYTES: usize = 65536;
 
 /// A port's interface.
@@ -31,7 +31,7 @@ impl Tap {
         self.file.as_raw_fd()
     }
 
-    /// Gives the kernel a frame; false: it does not take it (the interface is down).
+    /// Passes the kernel a frame; false: it does not accept it (the interface is down).
     pub(super) fn give(&self, frame: &[u8]) -> bool {
         (&self.file).write(frame).is_ok()
     }
@@ -43,14 +43,14 @@ impl Tap {
         while frames.len() < most {
             match (&self.file).read(room) {
                 Ok(len) if len > 0 => frames.push(room[..len].to_vec()),
-                // Nothing there; or its interface is gone, which the next news say.
+                // Nothing there; or its interface is gone, which the next notification reports.
                 _ => break,
             }
         }
         frames
     }
 
-    /// The link of its port goes up or down.
+    /// Sets the interface's link to that of its port.
     pub(super) fn set_carrier(&mut self, up: bool) -> io::Result<()> {
         self.carrier = up;
         tap::set_carrier(&self.file, up)
@@ -68,7 +68,7 @@ pub(super) fn name_of(number: u16, names: &BTreeMap<u16, String>) -> Option<Stri
 /// Makes the interface of a port, up, with the port's address and MTU. It forwards: it is an interface of a router.
 ///
 /// # Errors
-/// With the interface's name and what to do.
+/// With the interface's name and a remedy.
 pub(super) fn make(name: &str, port: &PortPlace) -> Result<Tap, LinuxError> {
     let failed = |doing: &'static str, source: io::Error| {
         let (name, port) = (name.to_owned(), port.number);
@@ -86,7 +86,8 @@ pub(super) fn make(name: &str, port: &PortPlace) -> Result<Tap, LinuxError> {
     Ok(Tap { name: name.to_owned(), index, worker, carrier: port.up, file })
 }
 
-/// Lets the kernel forward what comes in by this interface: without that it sends no ICMP errors for packets in transit.
+/// Lets the kernel forward packets that arrive at this interface: without that it sends no ICMP errors for packets in
+/// transit.
 fn forward(name: &str) {
     for family in ["ipv4", "ipv6"] {
         // A namespace without IPv6 has no such file.
@@ -94,7 +95,8 @@ fn forward(name: &str) {
     }
 }
 
-/// IPv6 forwards in a whole namespace or not at all (Documentation/networking/ip-sysctl.rst). What the user should know.
+/// IPv6 forwards in a whole namespace or not at all (Documentation/networking/ip-sysctl.rst). Returns a notice for the
+/// user.
 pub(super) fn ipv6_notice() -> Option<String> {
     let on = std::fs::read_to_string("/proc/sys/net/ipv6/conf/all/forwarding").ok()?;
     (on.trim() == "0").then(|| {

@@ -1,4 +1,5 @@
-//! One flush into the tables: what is new before what names it, and what goes behind what named it.
+//! One flush into the tables: new objects before those that refer to them, and removed ones after those that referred
+//! to them.
 
 use std::sync::Arc;
 
@@ -8,27 +9,27 @@ use crate::control::{Control, ControlError, Entity, Mode, Update, WriteError};
 
 use super::kernel::Prefix;
 
-/// Updates of one flush, by the order in which they are done.
+/// Updates of one flush, in the order in which they are made.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     members: Vec<Update>,
     groups: Vec<Update>,
     hops: Vec<Update>,
-    /// Interfaces, addresses, routes; each with its prefix, where it is a route's.
+    /// Interfaces, addresses, routes; each with its prefix, if it is a route's.
     entries: Vec<(Update, Option<Prefix>)>,
     drop_hops: Vec<Update>,
     drop_groups: Vec<Update>,
     drop_members: Vec<Update>,
 }
 
-/// What became of a flush.
+/// The result of a flush.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// Routes that are not in the table.
     pub(super) refused: Vec<Prefix>,
     /// How many updates were refused, those of routes too.
     pub(super) failures: u64,
-    /// Why the first one was.
+    /// Why the first one was refused.
     pub(super) why: Option<String>,
 }
 
@@ -69,10 +70,10 @@ impl Writes {
         self.entries.push((update, prefix));
     }
 
-    /// Does them all, in tables of this program.
+    /// Makes them all, in tables of this program.
     pub(super) fn done_by(self, control: &Control, program: &Arc<Program>) -> Written {
         let plain = |updates: Vec<Update>| updates.into_iter().map(|update| (update, None));
-        // What goes makes room for what comes, in tables that are full.
+        // Removals make room for additions, in full tables.
         let (gone, come): (Vec<_>, Vec<_>) =
             self.entries.into_iter().partition(|(update, _)| matches!(update, Update::Delete(_)));
         let first = plain(self.members).chain(plain(self.groups)).chain(plain(self.hops));
@@ -100,7 +101,7 @@ impl Writes {
     }
 }
 
-/// An entry that another writer put there, or took away, is as the kernel has it in the end.
+/// Repeats an update of an entry that another writer added or removed, so that it ends as the kernel has it.
 fn again(
     control: &Control,
     program: &Arc<Program>,

@@ -1,7 +1,8 @@
-//! The ports of a switch on its workers: who opens which, records where, and gets which queues.
+//! The ports of a switch on its workers: their owners, captures and queues.
 //!
-//! A port belongs to one worker, its owner: ports take turns. A port with several queues gives the next ones to the workers behind its owner,
-//! one each. Every other worker has the port's place. It starts no thread and moves nothing; that is [`super::Workers`].
+//! A port belongs to one worker, its owner: ports are assigned round-robin. The further queues of a port with several
+//! belong to the workers after its owner, one each. Every other worker has the port's place. It starts no thread and
+//! moves nothing; that is [`super::Workers`].
 
 use std::thread;
 use std::time::Duration;
@@ -15,8 +16,8 @@ use crate::ports::absent::AbsentPort;
 use crate::ports::{self, Opened, PortError, PortSpec, Spread};
 use crate::program::{BuildError, Loaded};
 
-/// How often, and how many times, a link without a carrier is looked at before the switch runs: for a second and a half, as the kernel may
-/// report a carrier a second late.
+/// Interval and number of checks of a link without a carrier before the switch runs: a second and a half, as the kernel
+/// may report a carrier a second late.
 const CARRIER_LOOK: Duration = Duration::from_millis(10);
 const CARRIER_LOOKS: usize = 150;
 
@@ -24,14 +25,14 @@ const CARRIER_LOOKS: usize = 150;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AssemblyError {
-    /// More workers than queues that the ports may have: one would have nothing to do.
+    /// More workers than queues that the ports may have: one would have no work.
     #[error(
         "--workers {workers}: each worker serves a queue of a port at least, and {ports} ports have {queues} together: use --workers {queues}"
     )]
     Idle {
-        /// How many workers were asked for.
+        /// The requested number of workers.
         workers: usize,
-        /// How many ports there are.
+        /// Number of ports.
         ports: usize,
         /// Most queues that they have.
         queues: usize,
@@ -41,9 +42,9 @@ pub enum AssemblyError {
         "--workers {workers}: the ports have queues for {queues}: use --workers {queues}, or interfaces with more queues (ethtool -L, ethtool -l)"
     )]
     FewQueues {
-        /// How many workers were asked for.
+        /// The requested number of workers.
         workers: usize,
-        /// How many have a queue.
+        /// Number of queues.
         queues: usize,
     },
     /// Two workers would write one capture file.
@@ -76,10 +77,10 @@ pub struct Assembly<'a> {
 }
 
 impl<'a> Assembly<'a> {
-    /// These ports on so many workers; nothing is opened.
+    /// These ports on `workers` workers; nothing is opened.
     ///
     /// # Errors
-    /// A worker would have nothing to do, or two workers one capture file.
+    /// A worker would have no work, or two workers would have one capture file.
     pub fn new(
         specs: &'a [(u16, PortSpec)],
         workers: usize,
@@ -100,7 +101,8 @@ impl<'a> Assembly<'a> {
         Ok(assembly)
     }
 
-    /// Opens each port at its worker, and then gives every worker its queues and begins capture files. `notice` gets what the user should know.
+    /// Opens each port at its worker, and then gives every worker its queues and begins capture files. `notice` gets
+    /// messages for the user.
     ///
     /// # Errors
     /// A port or its capture file cannot be opened, or the queues do not fit these ports.
@@ -121,7 +123,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// The worker of the port at this place. Where there are fewer ports than workers, owners are as far apart as they can be.
+    /// The worker of the port with this index. With fewer ports than workers, owners are as far apart as possible.
     fn owner(&self, place: usize) -> usize {
         match self.specs.len() {
             ports if ports < self.workers => place * self.workers / ports,
@@ -155,14 +157,15 @@ impl<'a> Assembly<'a> {
                 }
             }
         }
-        // The first worker waits for ports where there is none yet.
+        // The first worker waits for ports if there are none yet.
         match has_queue.iter().filter(|has| **has).count().max(1) {
             all if all == workers => Ok(()),
             queues => Err(AssemblyError::FewQueues { workers, queues }),
         }
     }
 
-    /// Says which lossless ports several workers serve: what waits between workers is not charged yet when a pause is decided.
+    /// Reports lossless ports that several workers serve: packets that wait between workers are not charged yet when a
+    /// pause is decided.
     fn report_uncharged(&self, loaded: &Loaded, cores: &mut [Core], notice: &mut dyn FnMut(&str)) {
         let numbers: Vec<u16> = self.specs.iter().map(|(number, _)| *number).collect();
         let queues = loaded.config.as_ref().and_then(|config| config.queues(&numbers));
@@ -212,11 +215,11 @@ impl<'a> Assembly<'a> {
     }
 }
 
-/// Waits a moment for the carriers of links that were just made: the system says a while after it is there that it is, and a port
-/// without one drops what is for it. A link whose peer is down is not waited for longer.
+/// Waits a moment for the carriers of new links: the system reports a carrier with a delay, and a port without one
+/// drops its frames. It waits no longer for a link whose peer is down.
 fn await_carriers(cores: &mut [Core]) {
     for _ in 0..CARRIER_LOOKS {
-        // Every port is asked each time: the question is what makes it look at its carrier.
+        // Every port is called each time: the call makes it check its carrier.
         let waiting =
             cores.iter_mut().filter_map(|core| core.waits_for_carrier(Time::ZERO).then_some(()));
         if waiting.count() == 0 {

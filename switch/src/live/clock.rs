@@ -1,12 +1,12 @@
-//! A clock for devices that share one thread: the time of day, less the time in which the machine did not run them.
+//! A clock for devices that share one thread: wall-clock time, less the time in which the machine did not run them.
 //!
-//! Where one loop moves frames through several devices, a machine that is busy with something else stops them all, and the
-//! cables between them too. Their clock stops with them: it is the time of day as long as what is due is served within
-//! [`LATE_MAX`], and gives up what is more. What it gave up is counted and reported, and so is how late everything was served:
-//! that much the devices did see.
+//! If one loop moves frames through several devices, a machine that is busy otherwise stops them all, and the cables
+//! between them too. Their clock stops with them: it is wall-clock time as long as events are handled within
+//! [`LATE_MAX`], and skips any further delay. The skipped time is counted and reported, and so is the lateness of
+//! events, which does affect the devices.
 //!
-//! It can go slower than the day by a whole factor: every device then lives so many times slower, links, timers and pauses
-//! alike, and what they do is the same (time dilation, as in `lab::theory`).
+//! It can run slower than wall-clock time by an integer factor: links, timers and pauses of every device are then
+//! slower by that factor, and their behaviour is the same (time dilation, as in `lab::theory`).
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,19 +15,19 @@ use wireyard_tables::time::{Span, Time};
 
 use crate::ports::sys::poll;
 
-/// How late something may be served, of the time of day, before the clock stands still for it.
+/// How late an event may be handled, in wall-clock time, before the clock stops for it.
 pub const LATE_MAX: Duration = Duration::from_micros(200);
 
-/// Parts of an octave in which lateness is counted: a percentile is known to a quarter.
+/// Parts of an octave in which lateness is counted: a percentile has a resolution of a quarter.
 const PARTS: usize = 4;
 
 /// The clock.
 #[derive(Debug)]
 pub struct DeviceClock {
     began: Instant,
-    /// What the thread had waited for a processor before.
+    /// The thread's waiting time for a processor before.
     waited: Duration,
-    /// Seconds of the day in a second of the devices.
+    /// Wall-clock seconds per second of the devices.
     dilation: u64,
     now: Time,
     lost: Duration,
@@ -36,7 +36,7 @@ pub struct DeviceClock {
     lateness: Lateness,
 }
 
-/// How late steps were, of the time of day.
+/// Distribution of the lateness of steps, in wall-clock time.
 #[derive(Clone, Debug)]
 pub struct Lateness {
     /// Steps by the octave of their nanoseconds, and the part of it.
@@ -70,7 +70,7 @@ impl Lateness {
         self.total.div_f64((self.steps as f64).max(1.0))
     }
 
-    /// So late were `percent` of the steps at most.
+    /// The lateness that `percent` of the steps do not exceed.
     pub fn percentile(&self, percent: f64) -> Duration {
         let wanted = self.steps as f64 * percent / 100.0;
         let mut seen = 0;
@@ -86,12 +86,12 @@ impl Lateness {
     }
 }
 
-/// What a clock gave up.
+/// Time that a clock skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stalls {
-    /// Time of day since the clock was started.
+    /// Wall-clock time since the clock was started.
     pub real: Duration,
-    /// Of it, the part that devices did not see.
+    /// The part of it that the clock skipped.
     pub lost: Duration,
     /// In how many pieces.
     pub count: u64,
@@ -101,7 +101,8 @@ pub struct Stalls {
     pub waited: Duration,
 }
 
-/// Time for which this thread was ready and had no processor (proc(5), `schedstat`); zero where the kernel does not count it.
+/// Time for which this thread was ready and had no processor (proc(5), `schedstat`); zero where the kernel does not
+/// count it.
 fn waited_for_a_processor() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = text.split_whitespace().nth(1).and_then(|field| field.parse().ok());
@@ -109,9 +110,9 @@ fn waited_for_a_processor() -> Duration {
 }
 
 impl DeviceClock {
-    /// A clock that starts at zero, and needs `dilation` seconds of the day for one of its own.
+    /// A clock that starts at zero, and takes `dilation` wall-clock seconds for one of its own.
     pub fn start(dilation: u64) -> DeviceClock {
-        // Where it is refused, everything is a little later, and that is counted.
+        // If it is refused, everything is a little later, which is counted.
         poll::wake_in_time();
         DeviceClock {
             began: Instant::now(),
@@ -135,8 +136,8 @@ impl DeviceClock {
         self.began.elapsed()
     }
 
-    /// Waits until it is `at`; gives the time that it is then, never earlier than before and never later than
-    /// [`LATE_MAX`] of the day behind `at`, or the time of the last step.
+    /// Waits until `at`; returns the time then, never earlier than before and never later than [`LATE_MAX`] in
+    /// wall-clock time after `at`, or the time of the last step.
     pub fn reach(&mut self, at: Time) -> Time {
         let due = self.day_of(at);
         let mut passed = self.began.elapsed();
@@ -161,24 +162,24 @@ impl DeviceClock {
         self.now
     }
 
-    /// The time of day, since the start, at which the clock is at `at` when it gives up nothing more.
+    /// The wall-clock time since the start at which the clock reaches `at`, if it skips nothing more.
     fn day_of(&self, at: Time) -> Duration {
         let ns = u128::from(at.as_ps()) * u128::from(self.dilation) / 1000;
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)) + self.lost
     }
 
-    /// A span of the day as the devices see it.
+    /// A wall-clock span as the devices' time.
     pub fn own(&self, span: Duration) -> Span {
         let ps = span.as_nanos() * 1000 / u128::from(self.dilation);
         Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 
-    /// Goes on by this step, or a little more.
+    /// Advances by this step, or a little more.
     pub fn step(&mut self, step: Span) -> Time {
         self.reach(self.now + step)
     }
 
-    /// What was given up so far.
+    /// The time skipped so far.
     pub fn stalls(&self) -> Stalls {
         Stalls {
             real: self.real(),
@@ -189,7 +190,7 @@ impl DeviceClock {
         }
     }
 
-    /// How late the steps so far were.
+    /// Lateness of the steps so far.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
@@ -241,7 +242,7 @@ mod tests {
         assert!(stalls.count >= 1 && stalls.lost >= Duration::from_millis(25), "{stalls:?}");
         assert!(stalls.longest <= stalls.lost && stalls.lost <= stalls.real, "{stalls:?}");
         assert!(clock.lateness().longest >= Duration::from_millis(25));
-        // An older instant of the same stall is not given up again, but what a busy machine took since.
+        // An older instant of the same stall is not skipped again, except for the time lost on a busy machine since.
         clock.reach(before);
         assert!(clock.stalls().lost <= stalls.lost + served.elapsed(), "{:?}", clock.stalls());
     }

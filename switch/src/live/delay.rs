@@ -1,8 +1,9 @@
-//! How late this machine runs a process that is ready: what a live switch assumes of the process at the other end of a link.
+//! How late this machine schedules a process that is ready: the delay that a live switch assumes of a process at the
+//! other end of a link.
 //!
-//! A switch that is a process reads a pause when the system runs it next, and its own receive ring fills while it does not run
-//! itself. Both are milliseconds, where hardware answers in microseconds. It is measured at start, for a moment: the least that
-//! is assumed is [`PROCESS_DELAY`], because a machine that is quiet now is not quiet always.
+//! A switch that is a process reads a pause when the system schedules it next, and its own receive ring fills while it
+//! is not scheduled. Both take milliseconds, whereas hardware responds in microseconds. The delay is measured briefly
+//! at the start, and is at least [`PROCESS_DELAY`], because a machine that is idle now may be busy later.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,13 +12,14 @@ use wireyard_tables::time::Span;
 
 use crate::config::qos::PROCESS_DELAY;
 
-/// What is assumed at most: a machine that is later than this keeps no promise of this kind.
+/// Largest assumed delay: a slower machine cannot be lossless this way.
 pub const MOST: Span = Span::from_ms(50);
-/// How long is measured, and how long each sleep is.
+/// Length of the measurement, and of each sleep.
 const MEASURED: Duration = Duration::from_millis(30);
 const SLEEP: Duration = Duration::from_micros(200);
 
-/// The delay of a process on this machine: twice the latest that this one was just now, between [`PROCESS_DELAY`] and [`MOST`].
+/// The delay of a process on this machine: twice the largest that was just measured, between [`PROCESS_DELAY`] and
+/// [`MOST`].
 pub fn of_a_process() -> Span {
     let began = Instant::now();
     let mut latest = Duration::ZERO;

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::ports::PortError;
 
-/// What ends the loop of a live switch before its end.
+/// An early end of the loop of a live switch.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LiveError {
@@ -14,21 +14,22 @@ pub enum LiveError {
     /// The same for another worker than the first.
     #[error("worker {worker}: {source}")]
     Worker {
-        /// Which, from 2.
+        /// Number of the worker, from 2.
         worker: usize,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The thread of another worker has panicked.
     #[error("a worker ended by a defect of this program")]
     Defect,
-    /// The clock of this run comes to its end ([`Time::MAX`](wireyard_tables::time::Time::MAX)): the loop itself ended as it should.
+    /// The clock of this run comes to its end ([`Time::MAX`](wireyard_tables::time::Time::MAX)): the loop itself ended
+    /// correctly.
     #[error(
         "this run has lasted 213 days, the most that its clock of picoseconds counts: start it again (the systemd unit does); \
          --state keeps what controllers wrote"
     )]
     ClockEnds,
-    /// A file could not take the rest of what was sent or recorded: the loop itself ended as it should.
+    /// A file could not store the rest of the sent or recorded frames: the loop itself ended correctly.
     #[error(transparent)]
     Output(PortError),
 }

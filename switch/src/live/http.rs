@@ -1,10 +1,10 @@
-//! A web server of a running switch: a few pages, for clients of which none is trusted.
+//! A web server of a running switch: a few pages, for untrusted clients.
 //!
-//! One thread serves all clients, so that they cost the switch no more than that. A connection has one request without a
-//! body and ends with the answer; only GET and HEAD are served, so no request changes anything. Header bytes, the time for the header, the
-//! time in all and the number of connections have limits. Where all connections are taken, the oldest one that does not wait for the switch is
-//! closed for a new one: idle and slow clients keep no other out. What a stranger's page makes a browser send is refused (`guard`). What is
-//! answered to others is a [`Site`]'s.
+//! One thread serves all clients, so that they cost the switch only that. A connection has one request without a body
+//! and ends with the answer; only GET and HEAD are served, so no request changes anything. Header bytes, the time for
+//! the header, the time in all and the number of connections have limits. If all connections are in use, the oldest one
+//! that does not wait for the switch is closed for a new one: idle and slow clients do not keep others out. Requests
+//! that a foreign page makes a browser send are refused (`guard`). All others are answered by a [`Site`].
 
 mod guard;
 
@@ -35,10 +35,10 @@ use crate::ports::sys::schedule::give_way;
 const HEADER_BYTES_MAX: usize = 8192;
 /// Header fields of a request.
 const FIELDS_MAX: usize = 64;
-/// How long to leave a system alone that has no more descriptors.
+/// Pause after a failure to accept, when no descriptors are left.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// What clients may take.
+/// Limits of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections at a time.
@@ -50,19 +50,19 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For browsers, Prometheus and people with `curl`.
+    /// For browsers, Prometheus and users of `curl`.
     pub const DEFAULT: Limits =
         Limits { connections: 64, header: Duration::from_secs(5), total: Duration::from_secs(15) };
 }
 
 /// A request of a client: it has no body.
 pub type Asked<'a> = &'a Request<Incoming>;
-/// What it gets.
+/// The response to a client.
 pub type Answer = Response<Full<Bytes>>;
 
-/// What a server answers.
+/// The content of a server.
 pub trait Site: Send + Sync + 'static {
-    /// On an address that other machines reach, it may be asked for under any name.
+    /// On an address that other machines reach, it may have any name in `Host`.
     const HAS_NAMES: bool = false;
 
     /// The answer to GET, or HEAD. While `waits` holds it, the connection is not closed for another one.
@@ -78,7 +78,7 @@ pub trait Site: Send + Sync + 'static {
 pub struct WaitsForSwitch(Arc<AtomicBool>);
 
 impl WaitsForSwitch {
-    /// It does while this is held.
+    /// The connection waits while this is held.
     pub fn hold(&self) -> Waiting {
         self.0.store(true, Ordering::Relaxed);
         Waiting(self.clone())
@@ -96,7 +96,7 @@ pub enum ServeError {
         option: &'static str,
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The system has no more threads or descriptors.
@@ -106,12 +106,12 @@ pub enum ServeError {
         option: &'static str,
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
 }
 
-/// Takes an address that an option names, for a server that does not wait; where that is, with the port that was free.
+/// Binds the address of an option, for a non-blocking server; returns the bound address with the port that was free.
 pub(crate) fn listen(
     option: &'static str,
     address: SocketAddr,
@@ -124,7 +124,7 @@ pub(crate) fn listen(
     taken.map_err(|source| ServeError::Address { option, address, source })
 }
 
-/// A connection waits for the switch while this is there.
+/// While this exists, a connection waits for the switch.
 #[derive(Debug)]
 pub struct Waiting(WaitsForSwitch);
 
@@ -134,7 +134,7 @@ impl Drop for Waiting {
     }
 }
 
-/// An address that is taken, and not served yet.
+/// An address that is bound, and not served yet.
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
@@ -143,16 +143,16 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Takes the address that an option names.
+    /// Binds the address of an option.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// It cannot be bound.
     pub fn to(option: &'static str, address: SocketAddr) -> Result<Bound, ServeError> {
         let (listener, address) = listen(option, address)?;
         Ok(Bound { listener, address, option })
     }
 
-    /// Where it listens.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -160,7 +160,7 @@ impl Bound {
     /// Serves a site from a thread of this name until the process ends.
     ///
     /// # Errors
-    /// There can be no more threads or descriptors.
+    /// No thread or descriptor is left.
     pub fn serve(self, thread: &str, limits: Limits, site: impl Site) -> Result<(), ServeError> {
         let (option, address) = (self.option, self.address);
         let served = self.start(thread, limits, site);
@@ -176,7 +176,7 @@ impl Bound {
         let any_name = has_names(&site) && !self.address.ip().is_loopback();
         let rules = Rules { limits, any_name };
         let run = move || {
-            // Where the system refuses, all is as it is without.
+            // If the system refuses, everything works as without it.
             let _ = give_way();
             runtime.block_on(serve(&listener, rules, Arc::new(site)));
         };
@@ -189,14 +189,14 @@ fn has_names<S: Site>(_: &S) -> bool {
     S::HAS_NAMES
 }
 
-/// What holds for every connection.
+/// The rules of every connection.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     limits: Limits,
     any_name: bool,
 }
 
-/// A connection that is open, or was a moment ago.
+/// A connection that is open, or was open a moment ago.
 struct Open {
     task: AbortHandle,
     waits: WaitsForSwitch,
@@ -227,7 +227,7 @@ async fn serve(listener: &tokio::net::TcpListener, rules: Rules, site: Arc<impl 
     }
 }
 
-/// One connection. A client that breaks the rules, is late or goes away needs no more than an end.
+/// One connection. A client that breaks the rules, is late or disappears is simply disconnected.
 async fn converse(stream: TcpStream, rules: Rules, site: Arc<impl Site>, waits: WaitsForSwitch) {
     let limits = rules.limits;
     let service = service_fn(|request: Request<Incoming>| {
@@ -252,7 +252,7 @@ async fn converse(stream: TcpStream, rules: Rules, site: Arc<impl Site>, waits: 
     let _ = tokio::time::timeout(limits.total, connection).await;
 }
 
-/// What no site answers: anything but GET and HEAD, and bodies.
+/// The refusal of requests that no site serves: methods other than GET and HEAD, and bodies.
 fn refusal(request: Asked<'_>) -> Option<Answer> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let refused = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");

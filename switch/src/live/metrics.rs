@@ -1,8 +1,8 @@
 //! The statistics of a running switch for a page that is served on a loopback address.
 //!
-//! The serving thread has no part of the device: it asks for a snapshot by a flag, the run loop reads the flag once a poll
-//! and sends the snapshot over. The loop never waits; without a request a poll costs one load. What a client may do is
-//! in `live::http`.
+//! The serving thread has no access to the device: it requests a snapshot by a flag, and the run loop reads the flag
+//! once per poll and sends the snapshot. The loop never waits; without a request a poll costs one load. The limits of
+//! clients are in `live::http`.
 
 #[cfg(test)]
 mod tests;
@@ -21,12 +21,12 @@ use super::http::{Answer, Asked, Bound, Limits, ServeError, Site, WaitsForSwitch
 use crate::core::Statistics;
 use crate::metrics;
 
-/// A snapshot serves so long, that scraping without pause does not slow the switch.
+/// Age up to which a snapshot is reused, so that continuous scraping does not slow the switch.
 const FRESH_FOR: Duration = Duration::from_millis(50);
-/// The loop answers after its longest sleep at the latest, where it has a processor to run on.
+/// Longest wait for the loop, which answers after its longest sleep at the latest, given a processor.
 const ANSWER_MOST: Duration = Duration::from_secs(5);
 
-/// What the serving thread adds to a snapshot.
+/// Additions of the serving thread to a snapshot.
 struct More(Box<dyn Fn(&mut Statistics) + Send + Sync>);
 
 impl std::fmt::Debug for More {
@@ -45,10 +45,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Serves an address that was taken, from a thread of its own until the process ends.
+    /// Serves a bound address, from a thread of its own until the process ends.
     ///
     /// # Errors
-    /// There can be no such thread.
+    /// No thread is left.
     pub fn serve(bound: Bound) -> Result<Metrics, ServeError> {
         Metrics::serve_with(bound, Limits::DEFAULT)
     }
@@ -64,21 +64,21 @@ impl Metrics {
         Ok(Metrics { address, wanted, snapshots, more })
     }
 
-    /// The serving thread adds something from now on, which the loop does not send: tables and counters may be large.
+    /// From now on the serving thread adds data that the loop does not send: tables and counters may be large.
     pub fn add_by(&self, more: impl Fn(&mut Statistics) + Send + Sync + 'static) {
         let _ = self.more.set(More(Box::new(more)));
     }
 
-    /// Where it listens.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sends a snapshot over, if one was asked for.
+    /// Sends a snapshot, if one was requested.
     pub fn answer(&mut self, statistics: impl FnOnce() -> Statistics) {
         if self.wanted.load(Ordering::Relaxed) {
             self.wanted.store(false, Ordering::Relaxed);
-            // One that was not taken in time is still there; the next request takes it away first.
+            // A snapshot that was not read in time is still there; the next request removes it first.
             let _ = self.snapshots.try_send(statistics());
         }
     }
@@ -89,12 +89,12 @@ struct Source {
     wanted: Arc<AtomicBool>,
     arriving: Receiver<Statistics>,
     more: Arc<OnceLock<More>>,
-    /// The last answer of the loop and when it came; `None` in it: there was none.
+    /// The time and page of the loop's last answer; an inner `None`: it did not answer.
     last: Option<(Instant, Option<Bytes>)>,
 }
 
 impl Source {
-    /// The page; `None` where the switch does not answer.
+    /// The page; `None` if the switch does not answer.
     async fn page(&mut self) -> Option<Bytes> {
         if let Some((made, page)) = &self.last
             && made.elapsed() < FRESH_FOR
@@ -116,7 +116,7 @@ impl Source {
 }
 
 impl Site for Mutex<Source> {
-    /// Prometheus knows other machines by their names.
+    /// Prometheus uses other machines' names.
     const HAS_NAMES: bool = true;
 
     async fn answer(&self, request: Asked<'_>, waits: &WaitsForSwitch) -> Answer {

@@ -1,9 +1,10 @@
 //! The ports of a running switch as a file, which may change: `run --ports FILE`, read again on SIGHUP.
 //!
-//! The file says `ports:` as switch.yaml does. What is in it and not in the switch is added, what is not in it any more is removed; what is
-//! written otherwise is both, with the interface kept open where only number, faults or capture differ. All others go on
-//! undisturbed: another thread reads the file, opens and closes ports (`exchange`), for which the kernel may take its time, and asks the workers
-//! through the device's control handle. A file that cannot be, or a port that cannot be opened, changes nothing.
+//! The file has `ports:` as in switch.yaml. Ports that are new in it are added, ports that are no longer in it are
+//! removed; changed ones are removed and added, with the interface kept open if only number, faults or capture differ.
+//! All others are undisturbed: another thread reads the file, opens and closes ports (`exchange`), which may take the
+//! kernel some time, and sends requests to the workers through the device's control handle. An invalid file, or a port
+//! that cannot be opened, changes nothing.
 
 mod error;
 mod exchange;
@@ -22,12 +23,12 @@ use crate::ports::{self, PortSpec};
 pub use error::{ContentError, PortFileError};
 use exchange::{Reloaded, Task};
 
-/// What became of ports that another reading of the file changed.
+/// The ports that another reading of the file changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedPorts {
     /// They were removed.
     pub gone: Vec<u16>,
-    /// They were taken out and came back, as the configuration has them.
+    /// Ports that were removed and added again, with the settings of the configuration.
     pub back: Vec<u16>,
 }
 
@@ -43,23 +44,23 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// The file, and what it said last.
+/// The file, and its ports at the last reading.
 #[derive(Debug)]
 pub struct PortFile {
     text: PortText,
     listener: Listener,
     ports: Vec<(u16, PortSpec)>,
-    /// What the other thread does now.
+    /// Present work of the other thread.
     task: Option<Task<Reloaded>>,
-    /// SIGHUP came while one was being obeyed.
+    /// SIGHUP came during a reading.
     again: bool,
 }
 
-/// Where the ports are written, and what is to be known to read them.
+/// The path of the file, and the context for reading it.
 #[derive(Clone, Debug)]
 struct PortText {
     path: PathBuf,
-    /// Where ports are recorded that do not say it themselves.
+    /// Capture file of ports without one of their own.
     capture: Option<PathBuf>,
     /// Files of the program, which no port writes.
     sources: Vec<PathBuf>,
@@ -69,7 +70,7 @@ impl PortFile {
     /// Reads it for the first time; nothing is opened. `sources` are files that no port may write, as the file itself.
     ///
     /// # Errors
-    /// What is wrong with it, with places.
+    /// Its errors, with places.
     pub fn read(
         path: &Path,
         capture: Option<PathBuf>,
@@ -86,15 +87,16 @@ impl PortFile {
         self.listener = Listener(Some(Arc::new(changed)));
     }
 
-    /// The ports that it said last.
+    /// Its ports at the last reading.
     pub fn ports(&self) -> &[(u16, PortSpec)] {
         &self.ports
     }
 
-    /// Begins to read it again, and to make the device's ports what it says; [`PortFile::poll`] says what came of it.
+    /// Begins to read it again, and to make the device's ports those of the file; [`PortFile::poll`] returns the
+    /// result.
     ///
     /// # Errors
-    /// There are no threads or descriptors left.
+    /// No thread or descriptor is left.
     pub fn reload(&mut self, core: &mut Core) -> Result<(), PortFileError> {
         if self.task.is_some() {
             self.again = true;
@@ -115,14 +117,14 @@ impl PortFile {
         Ok(())
     }
 
-    /// Looks whether the other thread is through. What was done comes back then, a line for each port.
+    /// Checks whether the other thread is done. Then it returns the changes, a line for each port.
     ///
     /// # Errors
     /// Why nothing was changed.
     pub fn poll(&mut self, core: &mut Core) -> Option<Result<Vec<String>, PortFileError>> {
         let Reloaded { ports, outcome } = match self.task.take()?.outcome() {
             Ok(Some(reloaded)) => reloaded,
-            // What it did until then shows when the file is read again.
+            // Its effects until then are found when the file is read again.
             Ok(None) => return Some(Err(PortFileError::Defect)),
             Err(task) => {
                 self.task = Some(task);
@@ -154,7 +156,7 @@ impl Listener {
 
 fn read(text: &PortText) -> Result<Vec<(u16, PortSpec)>, PortFileError> {
     let path = text.path.as_path();
-    // A FIFO would be waited for, a device may have no end.
+    // A FIFO would block, a device may have no end.
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err(PortFileError::NoFile(path.to_owned()));
     }
@@ -167,7 +169,7 @@ fn read(text: &PortText) -> Result<Vec<(u16, PortSpec)>, PortFileError> {
         .map_err(|problem| PortFileError::Content { file: path.to_owned(), problem })
 }
 
-/// The ports of a file that says nothing else.
+/// The ports of a file that has nothing else.
 fn ports_of(
     config: &SwitchConfig,
     files: &Files,
@@ -180,7 +182,7 @@ fn ports_of(
     if is_more || !config.generators.is_empty() {
         return Err(ContentError::More);
     }
-    // An editor may empty a file before it writes it: that no port is wanted has to be said.
+    // An editor may empty a file before it writes it: an empty list of ports must be explicit.
     let says_nothing = |line: &str| matches!(line.trim().chars().next(), None | Some('#'));
     if files.iter().all(|file| file.text.lines().all(says_nothing)) {
         return Err(ContentError::Empty);

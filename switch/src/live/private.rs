@@ -1,4 +1,4 @@
-//! Where a run on interfaces of its own happens: a network namespace that ends with the process.
+//! The network namespace of a run on its own interfaces, which ends with the process.
 
 use std::io;
 
@@ -12,18 +12,18 @@ use crate::ports::sys::netns;
      kernel.apparmor_restrict_unprivileged_userns=0)"
 )]
 pub struct NoNamespace {
-    /// Who needs it.
+    /// The command that needs it.
     what: &'static str,
     source: io::Error,
 }
 
-/// Moves the process into an empty network namespace for good; `what` is who needs it, for the message.
+/// Moves the process into an empty network namespace for good; `what` needs it, for the message.
 ///
 /// # Errors
 /// The system allows neither that nor a user namespace.
 pub fn enter(what: &'static str) -> Result<(), NoNamespace> {
     netns::leave_for_private_network().map_err(|source| NoNamespace { what, source })?;
-    // Where this is refused, the interfaces' own neighbour discovery is on the cables too.
+    // If this is refused, the interfaces' own neighbour discovery is also on the cables.
     netns::silence_ipv6();
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! What a person sees while something lasts: how far it is, how fast, how long still; and Ctrl-C.
+//! Progress of long operations on a terminal: position, speed, remaining time; and Ctrl-C.
 //!
-//! The only clock beside a run in virtual time. It changes nothing in it but whether it goes on.
+//! It is the only real clock beside a run in virtual time, and affects only whether the run continues.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Progress {
     stop: Arc<AtomicBool>,
 }
 
-/// How fast so many seconds of virtual time went by in so many real ones, in words.
+/// The speed of `virtual_s` seconds of virtual time in `real_s` real ones, as text.
 pub fn pace(virtual_s: f64, real_s: f64) -> String {
     let (slower, faster) = (real_s / virtual_s, virtual_s / real_s);
     match slower {
@@ -38,7 +38,7 @@ fn two_digits(ratio: f64) -> String {
 }
 
 impl Progress {
-    /// Begins now. Lines are shown on a terminal only, unless `quiet` is set.
+    /// Begins now. Lines are shown only on a terminal, unless `quiet` is set.
     ///
     /// # Errors
     /// Signals cannot be caught.
@@ -54,7 +54,7 @@ impl Progress {
         Ok(Progress { began: now, shown_at: now, is_shown, stop })
     }
 
-    /// True when the user wants it to end.
+    /// True when the user requested the end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -69,7 +69,7 @@ impl Progress {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// Virtual time is `now` of `end`; says so now and then. False when the user wants it to end.
+    /// Virtual time is `now` of `end`; shows it at intervals. False when the user requested the end.
     pub fn pulse(&mut self, now: Time, end: Time) -> bool {
         if self.is_shown && self.shown_at.elapsed() >= EVERY {
             self.shown_at = Instant::now();
@@ -102,7 +102,7 @@ impl Progress {
 
     fn say(&self, text: &str) {
         let mut out = std::io::stderr().lock();
-        // A terminal that went away needs no progress.
+        // A terminal that disappeared needs no progress.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 }

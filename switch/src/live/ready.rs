@@ -1,7 +1,8 @@
-//! Which ports may have frames: one descriptor reports it of all of them, asked once for a poll of the device.
+//! Which ports may have frames: one descriptor reports it for all of them, queried once per poll of the device.
 //!
-//! The cost of a poll is that of the ports that have something, not that of those that there are. A port whose rings are memory
-//! (AF_XDP) or that has no descriptor is asked always and costs no system call. Not here: how long to spin and to sleep.
+//! The cost of a poll depends on the ports with frames, not on the number of ports. A port whose rings are memory
+//! (AF_XDP) or that has no descriptor is polled always, without a system call. The times of spinning and sleeping are
+//! elsewhere.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -20,16 +21,16 @@ pub(super) struct Ready {
     waiter: Waiter,
     names: Vec<u64>,
     numbers: Vec<u16>,
-    /// What [`Core::port_changes`] was when descriptors were added last.
+    /// Value of [`Core::port_changes`] when descriptors were last added.
     changes: Option<u64>,
-    /// All ports are asked always: only the event descriptor has to be polled.
+    /// All ports are polled always: only the event descriptor has to be waited on.
     asks_all: bool,
     /// `numbers` are those that ended the sleep just over.
     is_fresh: bool,
 }
 
 impl Ready {
-    /// Of no port yet; a sleep ends when the event descriptor is signalled too.
+    /// Without ports yet; a sleep also ends when the event descriptor is signalled.
     ///
     /// # Errors
     /// Too many open files.
@@ -40,8 +41,8 @@ impl Ready {
         Ok(Ready { waiter, names, numbers, changes: None, asks_all: false, is_fresh: false })
     }
 
-    /// Waits on the ports that came since the last call. With `again`, on ports too that were opened again by themselves, because
-    /// their interface came back.
+    /// Adds the ports that were added since the last call. With `again`, also ports that reopened because their
+    /// interface came back.
     ///
     /// # Errors
     /// Too many descriptors.
@@ -54,7 +55,7 @@ impl Ready {
         core.poll_fds().try_for_each(|(number, fd)| self.waiter.add(fd, u64::from(number)))
     }
 
-    /// The ports that have frames now, of those that are not asked always.
+    /// The ports that have frames now, of those that are not polled always.
     ///
     /// # Errors
     /// The kernel's.
@@ -79,7 +80,7 @@ impl Ready {
         Ok(())
     }
 
-    /// Sleeps until a port has something, the event descriptor is signalled, or the time is over.
+    /// Sleeps until a port has frames, the event descriptor is signalled, or the time is over.
     ///
     /// # Errors
     /// The kernel's.

@@ -1,4 +1,4 @@
-//! How the loop of a live switch ends.
+//! The end of the loop of a live switch.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;

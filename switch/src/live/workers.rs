@@ -1,4 +1,4 @@
-//! The workers of a live switch: their threads, how one wakes another, how all are asked and ended.
+//! The workers of a live switch: their threads, wakes, common requests and end.
 //!
 //! The first worker is the thread that called, with its loop in [`super::run`]; the others run
 //! [`work`] here. They share nothing but flags, event descriptors and the rings between their devices. Statistics are
@@ -18,23 +18,23 @@ use crate::core::{Core, Message, Progress, Statistics};
 use crate::ports::sys::event_fd::EventFd;
 use crate::sync::{self, lock};
 
-/// What one worker shows the others.
+/// The state of one worker that the others read.
 #[derive(Debug)]
 struct WorkerSlot {
     wake_fd: EventFd,
-    /// It sleeps, or is about to: other workers signal when they have something for it.
+    /// It sleeps, or is about to: other workers signal when they have frames for it.
     asleep: AtomicBool,
-    /// All its input has ended and nothing waits.
+    /// All its input has ended and no packet waits.
     finished: AtomicBool,
-    /// What it counted, when all were asked.
+    /// Its counters at the last request.
     statistics: Mutex<Option<Statistics>>,
 }
 
-/// What all workers share.
+/// The data shared by all workers.
 #[derive(Debug)]
 pub(super) struct Shared {
     began: Instant,
-    /// The time of day then, nanoseconds since 1970.
+    /// Wall-clock time at that moment, nanoseconds since 1970.
     began_ns: u64,
     slots: Vec<WorkerSlot>,
     stop: AtomicBool,
@@ -44,19 +44,20 @@ pub(super) struct Shared {
     has_messages: AtomicBool,
 }
 
-/// All workers of a switch, as the first one sees them.
+/// All workers of a switch, for the first one.
 #[derive(Debug)]
 pub struct Workers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<(Core, Result<(), LiveError>)>>,
-    /// What the others counted until they ended.
+    /// Counters of the others when they ended.
     last: Vec<Statistics>,
 }
 
 impl Workers {
-    /// Only the caller, who is scheduled as before.
+    /// Only the caller, without a change of its scheduling.
     ///
     /// # Errors
+    ///
     /// Too many open files.
     pub fn one() -> io::Result<Workers> {
         Workers::start(Vec::new(), None)
@@ -65,7 +66,7 @@ impl Workers {
     /// The caller, and a thread for each of `others`, all scheduled alike.
     ///
     /// # Errors
-    /// No more threads or open files, or the system refuses the scheduling.
+    /// No thread or open file is left, or the system refuses the scheduling.
     pub fn start(others: Vec<Core>, scheduling: Option<Scheduling>) -> io::Result<Workers> {
         let slot = || -> io::Result<WorkerSlot> {
             let (asleep, finished) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -105,13 +106,13 @@ impl Workers {
         &self.shared
     }
 
-    /// What all workers counted together; `first` is the caller's device. They stand still meanwhile.
+    /// The counters of all workers together; `first` is the caller's device. All workers stop meanwhile.
     pub fn statistics(&self, first: &mut Core) -> Statistics {
         let all = self.own_statistics(first);
         Statistics { program: first.program_report(), ..all }
     }
 
-    /// The same without what the program counted, for which no worker stands still.
+    /// The same without the program's counters, for which no worker stops.
     pub fn own_statistics(&self, first: &mut Core) -> Statistics {
         let is_asked = !self.threads.is_empty() && !self.shared.is_stopped();
         if !is_asked || !self.shared.ask() {
@@ -127,7 +128,7 @@ impl Workers {
     /// Ends the other workers, drains all queues and closes all ports.
     ///
     /// # Errors
-    /// What went wrong in one of them.
+    /// An error of one of them.
     pub(super) fn finish(&mut self, first: &mut Core) -> Result<(), LiveError> {
         let (mut others, failure) = self.stop();
         let lost = super::drain(first, &mut others, || self.shared.now());
@@ -135,7 +136,7 @@ impl Workers {
         failure.or(lost.map(LiveError::Output)).map_or(Ok(()), Err)
     }
 
-    /// Ends the other workers: their devices, and what went wrong in one.
+    /// Ends the other workers: returns their devices, and an error of one.
     fn stop(&mut self) -> (Vec<Core>, Option<LiveError>) {
         self.shared.stop();
         let (mut cores, mut failure) = (Vec::new(), None);
@@ -164,7 +165,7 @@ impl Shared {
         Time::from_ns(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The time of day at time zero, in nanoseconds since 1970.
+    /// Wall-clock time at time zero, in nanoseconds since 1970.
     pub(super) fn began_ns(&self) -> u64 {
         self.began_ns
     }
@@ -179,14 +180,14 @@ impl Shared {
         self.wake_all();
     }
 
-    /// Asks all to stand still; false: one of them has ended.
+    /// Stops all at a barrier; false: one of them has ended.
     fn ask(&self) -> bool {
         self.asked.store(true, Ordering::SeqCst);
         self.wake_all();
         self.barrier.wait(self.slots.len())
     }
 
-    /// What the others counted, who go on after it.
+    /// The counters of the others, which continue after it.
     fn answers(&self) -> Vec<Statistics> {
         self.asked.store(false, Ordering::SeqCst);
         self.barrier.wait(self.slots.len());
@@ -203,12 +204,12 @@ impl Shared {
         self.slots.iter().for_each(|slot| slot.wake_fd.signal());
     }
 
-    /// Wakes the workers, bit by number, that were given something.
+    /// Wakes the workers, bit by number, that were given frames.
     pub(super) fn wake(&self, workers: u64) {
         if workers == 0 {
             return;
         }
-        // Pairs with the fence in `sleep`: either we see that it sleeps, or it sees what we gave.
+        // Pairs with the fence in `sleep`: either this thread reads that it sleeps, or it reads the new frames.
         fence(Ordering::SeqCst);
         for (index, slot) in self.slots.iter().enumerate() {
             if workers >> index & 1 == 1 && slot.asleep.swap(false, Ordering::Relaxed) {
@@ -217,10 +218,7 @@ impl Shared {
         }
     }
 
-    /// What reports to a worker which of its ports have frames.
-    ///
-    /// # Errors
-    /// Too many open files.
+    /// The waiter for frames on a worker's ports.
     pub(super) fn ready(&self, me: usize) -> io::Result<Ready> {
         Ready::with(self.wake_fd(me)?)
     }
@@ -229,7 +227,7 @@ impl Shared {
         self.slots.get(me).map(|slot| &slot.wake_fd).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Moves what is there now on the ports that have something.
+    /// Moves the pending frames of the ports that have any.
     pub(super) fn poll(
         &self,
         me: usize,
@@ -266,7 +264,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Says whether a worker has nothing left to do; true when no worker has.
+    /// Records whether a worker has finished; true when all have.
     pub(super) fn finished(&self, me: usize, is_finished: bool) -> bool {
         if let Some(slot) = self.slots.get(me) {
             slot.finished.store(is_finished, Ordering::SeqCst);
@@ -282,7 +280,7 @@ impl Shared {
         }
     }
 
-    /// Where all were asked to stand still: does so, with its statistics for the first.
+    /// Stops at the barrier if requested, with its statistics for the first.
     fn answer(&self, me: usize, core: &mut Core) {
         if !self.asked.load(Ordering::SeqCst) || !self.barrier.wait(self.slots.len()) {
             return;
@@ -303,7 +301,7 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// The loop of every worker but the first.
+/// The loop of every worker except the first.
 fn work(
     mut core: Core,
     shared: &Shared,
@@ -341,7 +339,7 @@ fn poll_until_stopped(core: &mut Core, shared: &Shared, me: usize) -> io::Result
     Ok(())
 }
 
-/// Where all workers wait for each other; unlike `std::sync::Barrier` it ends when one of them does.
+/// A barrier for all workers; unlike `std::sync::Barrier` it ends when one of them ends.
 #[derive(Debug, Default)]
 struct Barrier {
     state: Mutex<BarrierState>,

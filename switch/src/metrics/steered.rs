@@ -75,7 +75,7 @@ const STORAGE: &[Family<StorageReport>] = &[
     family("storage_errors", "After one nothing is written any more.", Counter(|s| s.errors)),
 ];
 
-/// All of them, those of nothing without samples.
+/// All families; those without items have no samples.
 pub(super) fn encode(out: &mut DescriptorEncoder<'_>, statistics: &Statistics) -> fmt::Result {
     let controllers = || statistics.controllers.iter();
     let all = controllers().map(|c| (Labels::new(), c));

@@ -1,4 +1,4 @@
-//! Endace ERF records (link type 197): a header of 16 bytes and more that says what follows.
+//! Endace ERF records (link type 197): a header of 16 bytes and more with the type of the frame after it.
 //!
 //! Layout (Endace ERF types reference, and Wireshark's `erf.c`): timestamp 8 (little-endian), type 1,
 //! flags 1, record length 2, loss counter 2, wire length 2 (big-endian), then extension headers of 8
@@ -15,7 +15,7 @@ use crate::link_type::LinkType;
 /// A frame out of an ERF record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErfFrame<'a> {
-    /// What it is: [`LINK_ETHERNET`] or [`LINK_INFINIBAND`].
+    /// Its link type: [`LINK_ETHERNET`] or [`LINK_INFINIBAND`].
     pub link: u16,
     /// Its bytes.
     pub bytes: &'a [u8],
@@ -24,7 +24,7 @@ pub struct ErfFrame<'a> {
 }
 
 impl ErfFrame<'_> {
-    /// What it is, as a port says it.
+    /// Its link type in the form of ports.
     pub fn link_type(&self) -> LinkType {
         if self.link == LINK_INFINIBAND { LinkType::Infiniband } else { LinkType::Ethernet }
     }
@@ -35,17 +35,17 @@ const FIXED_BYTES: usize = 16;
 const TYPE_ETHERNET: [u8; 4] = [2, 11, 16, 20];
 const TYPE_INFINIBAND: u8 = 21;
 const FCS_BYTES: usize = 4;
-/// CRC-32 of a frame and its own FCS behind it.
+/// CRC-32 of a frame followed by its own FCS.
 const RESIDUE: u64 = 0x2144_df1c;
 
-/// Why a record gives no frame.
+/// Why a record has no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoFrame {
     /// It ends inside its own header.
     #[error("an ERF record that ends inside its own header")]
     Cut,
-    /// It is of a type that is not decoded.
+    /// A type that is not decoded.
     #[error(
         "ERF records of type {kind} ({name}) are not decoded: known are Ethernet (2, 11, 16, 20) and InfiniBand (21)",
         kind = .0, name = type_name(*.0)
@@ -53,7 +53,7 @@ pub enum NoFrame {
     Type(u8),
 }
 
-/// The frame in an ERF record. The FCS of an Ethernet frame is taken off, if it is there and right.
+/// The frame in an ERF record. The FCS of an Ethernet frame is removed, if it is present and correct.
 ///
 /// # Errors
 /// The record is cut, or holds no frame that is decoded.
@@ -90,7 +90,7 @@ pub fn frame(record: &[u8]) -> Result<ErfFrame<'_>, NoFrame> {
     Ok(ErfFrame { link, bytes, wire_len: u32::from(wire_len) })
 }
 
-/// The last bytes are the FCS of those in front.
+/// Whether the last bytes are the FCS of those before.
 fn has_fcs(bytes: &[u8]) -> bool {
     static CRC: OnceLock<CrcEngine> = OnceLock::new();
     let crc = CRC.get_or_init(|| {
@@ -106,7 +106,7 @@ fn has_fcs(bytes: &[u8]) -> bool {
     bytes.len() > FCS_BYTES && crc.field_value(&[bytes]) == RESIDUE
 }
 
-/// The name in Endace's list, which Wireshark has too.
+/// The name in Endace's list, which Wireshark uses too.
 fn type_name(kind: u8) -> &'static str {
     const NAMES: [&str; 30] = [
         "LEGACY",

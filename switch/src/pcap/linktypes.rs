@@ -1,4 +1,4 @@
-//! Names of link types, so that what is refused is refused by name.
+//! Names of link types, so that refusals have the name.
 
 /// The registered name of a link-type number (without the LINKTYPE_ prefix).
 pub fn link_type_name(link: u16) -> Option<&'static str> {

@@ -1,6 +1,6 @@
 //! pcapng blocks: sections, interfaces and the three kinds of packet blocks.
 //!
-//! Other blocks (name resolution, statistics, secrets, custom) are stepped over.
+//! Other blocks (name resolution, statistics, secrets, custom) are skipped.
 
 use super::Timestamp;
 use super::reader::{Found, u16_at, u32_at};
@@ -24,7 +24,7 @@ pub(super) struct Section {
     interfaces: Vec<Capture>,
 }
 
-/// What an interface description says about its packets.
+/// The contents of an interface description about its packets.
 #[derive(Clone, Debug)]
 struct Capture {
     name: Option<String>,
@@ -50,7 +50,7 @@ impl Section {
         self.interfaces.iter().filter_map(|interface| interface.name.as_deref())
     }
 
-    /// A section header states the byte order of everything up to the next one, itself included.
+    /// Sets the byte order by a section header: that of everything up to the next one, itself included.
     pub(super) fn follow_byte_order(&mut self, head: &[u8]) -> Result<(), &'static str> {
         if u32_at(head, 0, true) != SECTION_HEADER {
             return Ok(());

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::ng::{Block, Section};
 use super::{MAX_RECORD_BYTES, PcapError, PcapHeader, Record, Timestamp};
 
-/// Bytes asked from the source at once.
+/// Bytes requested from the source at once.
 const READ_BYTES: usize = 64 * 1024;
 /// The longest pcapng block: a record and generous options; longer means a damaged length.
 const MAX_BLOCK_BYTES: u64 = 16 << 20;
@@ -26,7 +26,7 @@ enum Format {
     PcapNg(Section),
 }
 
-/// A record whose bytes lie in the window.
+/// A record whose bytes are in the window.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) time: Timestamp,
@@ -91,7 +91,7 @@ impl<R: Read> PcapReader<R> {
         }
     }
 
-    /// Names of the interfaces that were described so far (pcapng).
+    /// Names of the interfaces described so far (pcapng).
     pub fn interface_names(&self) -> impl Iterator<Item = &str> {
         let section = match &self.format {
             Format::PcapNg(section) => Some(section),
@@ -108,7 +108,7 @@ impl<R: Read> PcapReader<R> {
     /// Moves to the next record; false at the end of the file.
     ///
     /// # Errors
-    /// See [`PcapError`]. After an error the reader stays where it is.
+    /// See [`PcapError`]. After an error the reader keeps its position.
     pub fn advance(&mut self) -> Result<bool, PcapError> {
         self.current = None;
         let found = match &mut self.format {
@@ -236,7 +236,7 @@ impl<R: Read> Window<R> {
                 self.buf.copy_within(self.start..self.end, 0);
                 self.end -= self.start;
                 self.start = 0;
-                // Grows by what was read, never by what a damaged length claims.
+                // Grows by what was read, never by a damaged length.
                 self.buf.resize(self.buf.len().max(self.end + READ_BYTES), 0);
             }
             match self.source.read(self.buf.get_mut(self.end..).unwrap_or_default()) {
@@ -249,7 +249,7 @@ impl<R: Read> Window<R> {
         Ok(self.buf.get(self.start..self.end).unwrap_or_default())
     }
 
-    /// As `want`, but too few bytes are an error.
+    /// As `want`, except that too few bytes are an error.
     fn need(&mut self, len: usize, records: u64) -> Result<&[u8], PcapError> {
         let offset = self.offset;
         let bytes = self.want(len)?;
@@ -260,7 +260,7 @@ impl<R: Read> Window<R> {
         Ok(bytes)
     }
 
-    /// Steps over `len` bytes that were read; they stay in place until the next `want`.
+    /// Skips `len` bytes that were read; they stay in place until the next `want`.
     fn consume(&mut self, len: usize) -> usize {
         let at = self.start;
         self.start = (self.start + len).min(self.end);

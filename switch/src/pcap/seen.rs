@@ -1,9 +1,9 @@
-//! What the interfaces of a capture of Wireyard say: which port a record is of, and whether it came in, left, or was dropped.
+//! Port and direction of a record in a capture of Wireyard, from its interface: received, sent, or dropped.
 
-/// How a record met its port.
+/// The direction of a record at its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It came in.
+    /// Received.
     In,
     /// It left.
     Out,
@@ -11,21 +11,21 @@ pub enum Way {
     Dropped,
 }
 
-/// Where a switch has seen a packet.
+/// Where a switch recorded a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen<'a> {
     /// The port.
     pub port: u16,
-    /// How.
+    /// The direction.
     pub way: Way,
-    /// Why it was dropped, and what was in its way.
+    /// The reason of the drop, with details.
     pub reason: Option<&'a str>,
 }
 
 impl Way {
     const ALL: [Way; 3] = [Way::In, Way::Out, Way::Dropped];
 
-    /// In a word, which is the last one of the name of the interface.
+    /// Its name, which is the last word of the interface's name.
     pub fn name(self) -> &'static str {
         match self {
             Way::In => "in",
@@ -35,7 +35,7 @@ impl Way {
     }
 }
 
-/// The name of an interface for what a port has seen.
+/// The name of an interface for a port and a direction.
 pub fn interface(port: u16, name: &str, way: Way) -> String {
     format!("port {port} {name} {}", way.name())
 }
@@ -51,7 +51,7 @@ impl<'a> Seen<'a> {
         Some(Seen { port: port.parse().ok()?, way, reason })
     }
 
-    /// In words: `port 1 in`, `port 2 dropped: no_decision`.
+    /// As text: `port 1 in`, `port 2 dropped: no_decision`.
     pub fn text(&self) -> String {
         let reason = self.reason.map_or(String::new(), |reason| format!(": {reason}"));
         format!("port {} {}{reason}", self.port, self.way.name())

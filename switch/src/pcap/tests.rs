@@ -188,8 +188,8 @@ fn captures() -> Vec<PathBuf> {
     found
 }
 
-/// Every stored capture: the records written again are the records read, and a pcap file written with
-/// its own header is the same file, byte for byte.
+/// For every stored capture, rewritten records equal the records read, and a pcap file written with its own header is
+/// the same, byte for byte.
 #[test]
 fn stored_captures_survive_a_round_trip() {
     let files = captures();

@@ -20,7 +20,7 @@ pub struct Interface {
 /// One packet to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordToWrite<'a> {
-    /// When it was seen.
+    /// Its timestamp.
     pub time: Timestamp,
     /// Its bytes.
     pub data: &'a [u8],
@@ -32,7 +32,7 @@ pub struct RecordToWrite<'a> {
     pub comment: Option<&'a str>,
 }
 
-/// Writes a capture file record by record. Give it a buffered sink.
+/// Writes a capture file record by record. Use a buffered sink.
 #[derive(Debug)]
 pub struct PcapWriter<W> {
     sink: W,
@@ -43,7 +43,7 @@ pub struct PcapWriter<W> {
 }
 
 impl<W: Write> PcapWriter<W> {
-    /// Starts a pcap file; a copy of another file's header gives a file that is equal to it.
+    /// Starts a pcap file; a copy of another file's header results in a file equal to it.
     ///
     /// # Errors
     /// I/O errors.
@@ -76,7 +76,7 @@ impl<W: Write> PcapWriter<W> {
         Ok(writer)
     }
 
-    /// Describes an interface of a pcapng file and gives its index. In pcap there is one, number 0.
+    /// Describes an interface of a pcapng file and returns its index. In pcap there is one, number 0.
     ///
     /// # Errors
     /// I/O errors.
@@ -98,7 +98,7 @@ impl<W: Write> PcapWriter<W> {
     /// Writes one record.
     ///
     /// # Errors
-    /// [`PcapError::TooLong`] beyond [`MAX_RECORD_BYTES`] (no reader takes it), and I/O errors.
+    /// [`PcapError::TooLong`] beyond [`MAX_RECORD_BYTES`] (no reader accepts it), and I/O errors.
     pub fn write(&mut self, record: &RecordToWrite<'_>) -> Result<(), PcapError> {
         let captured = u32::try_from(record.data.len()).unwrap_or(u32::MAX);
         if captured > MAX_RECORD_BYTES {
@@ -135,20 +135,17 @@ impl<W: Write> PcapWriter<W> {
         self.put_block(ENHANCED_PACKET)
     }
 
-    /// Passes everything on to the operating system.
-    ///
-    /// # Errors
-    /// I/O errors.
+    /// Flushes everything to the operating system.
     pub fn flush(&mut self) -> Result<(), PcapError> {
         Ok(self.sink.flush()?)
     }
 
-    /// The sink, for an owner that takes out of it what was written.
+    /// The sink, for an owner that removes the written data from it.
     pub fn sink(&mut self) -> &mut W {
         &mut self.sink
     }
 
-    /// Flushes and gives the sink back.
+    /// Flushes and returns the sink.
     ///
     /// # Errors
     /// I/O errors.

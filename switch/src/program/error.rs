@@ -1,4 +1,4 @@
-//! Why no device can be made of a program that was read and checked.
+//! Why no device can be built of a program that was read and checked.
 
 use wireyard_pipeline::entries::ApplyError;
 use wireyard_pipeline::packet::MemoryError;
@@ -10,19 +10,19 @@ use crate::core::DeviceError;
 use crate::frames::layout::LayoutError;
 use crate::replicate::ReplicationError;
 
-/// What a program, its entries or its configuration ask for that cannot be.
+/// A program, entries or a configuration that cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// No packet memory of this size.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// No packet memory for as many packets as the configuration asks for.
+    /// No packet memory for the configured number of packets.
     #[error("{source} (`packet_slots` of `qos:`: {packets} packets)")]
     Slots {
-        /// Why.
+        /// The cause.
         source: MemoryError,
-        /// How many it asks for.
+        /// The configured number.
         packets: u32,
     },
     /// The state is larger than is allowed.
@@ -37,21 +37,21 @@ pub enum BuildError {
         bytes: u64,
         /// Counters have a lane for each.
         workers: usize,
-        /// What is allowed, in bytes.
+        /// The limit in bytes.
         most: u64,
-        /// What takes most of it.
+        /// The largest parts.
         largest: String,
     },
-    /// A table that cannot be as it is declared.
+    /// An invalid table.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// An entry that its table refuses.
     #[error(transparent)]
     Entries(#[from] ApplyError),
-    /// A multicast group or a mirror session that cannot be.
+    /// An invalid multicast group or mirror session.
     #[error(transparent)]
     Replication(#[from] ReplicationError),
-    /// The compiled engine was asked for, and is not there for this program or machine.
+    /// The compiled engine was requested, and does not support this program or machine.
     #[error(
         "the compiled engine does not run this program here; --engine auto takes the interpreter"
     )]
@@ -62,13 +62,13 @@ pub enum BuildError {
     /// A part of the buffer that is too small for a worker's ports.
     #[error(transparent)]
     Part(#[from] PartError),
-    /// A generator of a port that is not there.
+    /// A generator for a port that does not exist.
     #[error(transparent)]
     Generator(#[from] GeneratorError),
     /// A device of no worker.
     #[error("a device has at least one worker")]
     NoWorker,
-    /// What the device refuses.
+    /// A refusal of the device.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The embedded header libraries.

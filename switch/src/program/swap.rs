@@ -1,16 +1,17 @@
-//! A program that was read takes the place of the one that runs. What that means for the device is in
-//! [`control`](crate::control::Swap), which knows no files.
+//! Replaces the running program by one that was read. The effect on the device is in [`control`](crate::control::Swap),
+//! which uses no files.
 
 use super::Loaded;
 use crate::control::{Control, ControlError, Keep, ObjectFate, Swap};
 
 impl Control {
-    /// Makes a program ready to replace the one that runs: checks what its state takes, compiles it, and fills its tables with its entries.
-    /// Nothing of the device changes; to drop it is a dry run. Its `qos:` and ports are not looked at: those of the device stay.
+    /// Prepares a program to replace the running one: checks the size of its state, compiles it, and fills its tables
+    /// with its entries. The device does not change; dropping the result is a dry run. Its `qos:` and ports are
+    /// ignored: those of the device stay.
     ///
     /// # Errors
-    /// [`ControlError::InvalidArgument`]: the program or its entries cannot be loaded; [`ControlError::ResourceExhausted`]: its state
-    /// takes too much memory.
+    /// The program or its entries cannot be loaded ([`ControlError::InvalidArgument`]); its state takes too much memory
+    /// ([`ControlError::ResourceExhausted`]).
     pub fn prepare(&self, loaded: &Loaded, keep: Keep) -> Result<Swap, ControlError> {
         let state = loaded.check_state(self.workers());
         state.map_err(|error| ControlError::ResourceExhausted(error.to_string()))?;

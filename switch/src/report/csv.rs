@@ -1,4 +1,4 @@
-//! CSV (RFC 4180): a header line with units, numbers in base units, nothing where nothing was measured.
+//! CSV (RFC 4180): a header line with units, numbers in base units, empty cells without a measurement.
 
 use std::fmt::Write;
 

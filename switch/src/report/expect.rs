@@ -1,4 +1,4 @@
-//! Expectations: a figure of a report, and what must be true of it.
+//! Expectations: a figure of a report, and its condition.
 //!
 //! ```text
 //! flows.jain:                     ">= 0.98"
@@ -58,7 +58,7 @@ enum Tolerance {
     Quantity(String),
 }
 
-/// Why a condition cannot be asked.
+/// Why a condition is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExpectError {
@@ -68,13 +68,13 @@ pub enum ExpectError {
     /// No sign of a comparison, and no tolerance.
     #[error("`{0}` is no condition: write `>= 0.98`, `== 0`, or `20 KB +- 15 % or 4 KB`")]
     Form(String),
-    /// Nothing stands where a quantity or a figure should.
+    /// A quantity or a figure is missing.
     #[error("a quantity is missing")]
     NoQuantity,
-    /// Nothing stands where a tolerance should.
+    /// The tolerance is missing.
     #[error("a tolerance is missing after `+-`")]
     NoTolerance,
-    /// A tolerance that is no part of anything.
+    /// A tolerance that is no share.
     #[error("`{0}` is no tolerance")]
     Tolerance(String),
     /// A quantity that the figure cannot have.
@@ -87,7 +87,7 @@ pub enum ExpectError {
         figure: String,
         /// Its unit.
         unit: Unit,
-        /// What it is compared with.
+        /// The other figure.
         other: String,
         /// The unit of that.
         other_unit: Unit,
@@ -98,7 +98,7 @@ impl Condition {
     /// Reads a condition; quantities are read when the figure is known.
     ///
     /// # Errors
-    /// What is missing, with the forms there are.
+    /// What is missing, with the valid forms.
     pub fn parse(text: &str) -> Result<Condition, ExpectError> {
         let text = text.trim();
         for (sign, comparison) in COMPARISONS {
@@ -113,15 +113,15 @@ impl Condition {
         Ok(Condition { kind: Kind::Near { middle: operand(middle)?, tolerances } })
     }
 
-    /// Checks names and units against a report, whatever its values are.
+    /// Checks names and units against a report, independent of its values.
     ///
     /// # Errors
-    /// A figure that is not there, or a quantity of another unit.
+    /// A missing figure, or a quantity of another unit.
     pub fn check(&self, name: &str, report: &Report) -> Result<(), ExpectError> {
         self.judge(name, report).map(|_| ())
     }
 
-    /// Whether the figure meets the condition, and what was found. A figure that was not measured does not.
+    /// Whether the figure meets the condition, and its value as text. A figure that was not measured does not.
     ///
     /// # Errors
     /// As [`Condition::check`].
@@ -172,7 +172,7 @@ impl Comparison {
             Comparison::Above => found > wanted,
             Comparison::Below => found < wanted,
             Comparison::Equal => found == wanted,
-            // NaN differs from everything, but what was not measured proves nothing.
+            // NaN differs from everything, but a figure without a measurement proves nothing.
             Comparison::NotEqual => found != wanted && !found.is_nan(),
         }
     }

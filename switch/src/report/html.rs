@@ -1,8 +1,8 @@
 //! One page of HTML with everything in it: no script, no font, no picture from elsewhere.
 //!
-//! Pictures are side by side on a desk, one below the other on a phone, two in a row in print. On a phone a row of a table
-//! becomes a list of its cells with their headings, so that nothing is cut. In the dark the page is dark, and lines and
-//! words of pictures are lighter; paper is always white.
+//! Pictures are side by side on a desk, one below the other on a phone, two in a row in print. On a phone a row of a
+//! table becomes a list of its cells with their headings, so that nothing is cut. In dark mode the page is dark, and
+//! lines and text of pictures are lighter; print is always on white.
 
 use std::fmt::Write;
 
@@ -59,7 +59,8 @@ pub fn page(report: &Report) -> String {
     out
 }
 
-/// Pictures on a dark page: they have colours as attributes, which rules of the page come before. Cells of heat maps stay as they are.
+/// Pictures on a dark page: their colours are attributes, over which rules of the page take precedence. Cells of heat
+/// maps stay as they are.
 fn dark_pictures() -> String {
     let mut out = "@media screen and (prefers-color-scheme:dark){svg{background:none;fill:#e4e4e4}\
                    svg [stroke=\"#ddd\"]{stroke:#3a3a3a}svg [stroke=\"#eee\"]{stroke:#2c2c2c}\
@@ -119,7 +120,7 @@ fn table(out: &mut String, table: &Table) {
         None => " class=\"w\"",
         Some(_) => "",
     };
-    // More columns than a phone has room for.
+    // More columns than fit on a phone.
     let many = if table.columns.len() > 4 { " class=\"many\"" } else { "" };
     let _ = write!(out, "<h2>{}</h2><div class=\"wide\"><table{many}><tr>", escaped(&table.title));
     for (index, column) in table.columns.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! JSON: everything but the pictures, values in base units.
+//! JSON: everything except the pictures, values in base units.
 
 use serde_json::{Map, Value, json};
 
 use super::{Cell, Report, Table};
 
-/// A number, or null where nothing was measured.
+/// A number, or null without a measurement.
 fn number(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
 }

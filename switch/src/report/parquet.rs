@@ -1,7 +1,7 @@
-//! The series as Apache Parquet: one column of doubles for each, null where nothing was measured.
+//! The series as Apache Parquet: one column of doubles for each, null without a measurement.
 //!
-//! Columns have the names of the CSV, the unit in parentheses, so that a notebook that reads one reads the other. Uncompressed and
-//! without a time of writing: the same measurements give the same bytes.
+//! Columns have the names of the CSV, the unit in parentheses, so that a notebook for one can read the other.
+//! Uncompressed and without a time of writing: the same measurements result in the same bytes.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::Report;
 /// All series, one row for each sample.
 ///
 /// # Errors
-/// What the format cannot hold.
+/// Data that the format cannot have.
 pub fn series(report: &Report) -> Result<Vec<u8>> {
     let column = |name: String, repetition| {
         let column = Type::primitive_type_builder(&name, Physical::DOUBLE);

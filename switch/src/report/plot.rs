@@ -1,11 +1,11 @@
-//! Pictures as data: what is drawn, not how.
+//! Pictures as data, independent of their drawing.
 
 use super::Unit;
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it shows.
+    /// Its name.
     pub name: String,
     /// Its unit.
     pub unit: Unit,
@@ -28,7 +28,7 @@ impl Axis {
         Axis { from: Some(0.0), ..Axis::new(name, unit) }
     }
 
-    /// An axis for these values: logarithmic where the largest is many times the smallest, else from zero.
+    /// An axis for these values: logarithmic where the largest is many times the smallest, otherwise from zero.
     pub fn fitting(name: &str, unit: Unit, values: &[f64]) -> Axis {
         const MANY: f64 = 30.0;
         let finite = || values.iter().copied().filter(|value| value.is_finite());
@@ -101,33 +101,33 @@ pub struct Plot {
     pub id: String,
     /// Heading.
     pub title: String,
-    /// What to see in it; may be empty.
+    /// The caption; may be empty.
     pub caption: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, back to front.
+    /// The layers, back to front.
     pub layers: Vec<Layer>,
 }
 
 /// A row of a timeline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What the row is about.
+    /// The name of the row.
     pub name: String,
-    /// (begin, end, share of it in which the thing was so), in order; seconds.
+    /// (begin, end, share of it in which the state was active), in order; seconds.
     pub spans: Vec<(f64, f64, f64)>,
 }
 
-/// When things were so: one row for each thing.
+/// Periods of states: one row for each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
     /// Name for links and files.
     pub id: String,
     /// Heading.
     pub title: String,
-    /// What to see in it; may be empty.
+    /// The caption; may be empty.
     pub caption: String,
     /// Begin and end of the time axis, seconds.
     pub range: (f64, f64),
@@ -142,15 +142,15 @@ pub struct HeatMap {
     pub id: String,
     /// Heading.
     pub title: String,
-    /// What to see in it; may be empty.
+    /// The caption; may be empty.
     pub caption: String,
     /// The key across, and its values.
     pub x: (String, Vec<String>),
     /// The key down, and its values.
     pub y: (String, Vec<String>),
-    /// What the values count.
+    /// Unit of the values.
     pub unit: Unit,
-    /// Rows of cells; NaN where nothing was measured.
+    /// Rows of cells; NaN without a measurement.
     pub cells: Vec<Vec<f64>>,
 }
 
@@ -161,10 +161,10 @@ pub struct Diagram {
     pub id: String,
     /// Heading.
     pub title: String,
-    /// What to see in it; may be empty.
+    /// The caption; may be empty.
     pub caption: String,
     /// Rows of node names, from top to bottom.
     pub layers: Vec<Vec<String>>,
-    /// Links by the names of their ends, and whether the link is the one the run is about.
+    /// Links by the names of their ends, and whether it is the link under test.
     pub links: Vec<(String, String, bool)>,
 }

@@ -5,13 +5,13 @@ pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Standard deviation of the whole set; NaN of nothing.
+/// Standard deviation of the whole set; NaN without values.
 pub fn deviation(values: &[f64]) -> f64 {
     let middle = mean(values);
     (values.iter().map(|v| (v - middle) * (v - middle)).sum::<f64>() / values.len() as f64).sqrt()
 }
 
-/// Standard deviation of all from which these are a sample (n - 1); NaN of less than two.
+/// Estimated standard deviation of the population of a sample (n - 1); NaN of less than two.
 pub fn sample_deviation(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     if n < 2.0 { f64::NAN } else { deviation(values) * (n / (n - 1.0)).sqrt() }
@@ -43,14 +43,14 @@ pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
-/// Jain's fairness index: 1 when all are equal, 1/n when one has everything; NaN of nothing.
+/// Jain's fairness index: 1 when all are equal, 1/n when one has everything; NaN without values.
 pub fn jain(values: &[f64]) -> f64 {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|v| v * v).sum();
     sum * sum / (values.len() as f64 * squares)
 }
 
-/// Wilson's 95 % interval of a proportion: where `hits` of `trials` leave it.
+/// Wilson's 95 % interval of a proportion: given `hits` of `trials`.
 pub fn wilson(hits: u64, trials: u64) -> (f64, f64) {
     if trials == 0 {
         return (0.0, 1.0);
@@ -60,7 +60,7 @@ pub fn wilson(hits: u64, trials: u64) -> (f64, f64) {
     let scale = 1.0 + Z * Z / n;
     let middle = (p + Z * Z / (2.0 * n)) / scale;
     let half = Z / scale * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
-    // At the ends the interval ends there, which rounding may miss.
+    // At the extremes the interval includes 0 or 1, which rounding may miss.
     let low = if hits == 0 { 0.0 } else { (middle - half).max(0.0) };
     let high = if hits == trials { 1.0 } else { (middle + half).min(1.0) };
     (low, high)
@@ -100,8 +100,8 @@ pub fn spectrum(values: &[f64], step_seconds: f64, window: usize) -> Vec<(f64, f
     power.iter().enumerate().skip(1).map(|(k, p)| (frequency(k), p / total)).collect()
 }
 
-/// The frequency of the highest power, between two frequencies by the parabola through the logarithms of the highest and its
-/// neighbours; NaN of nothing.
+/// The frequency of the highest power, between two frequencies by the parabola through the logarithms of the highest
+/// and its neighbours; NaN without powers.
 pub fn peak(powers: &[(f64, f64)]) -> f64 {
     let highest =
         (0..powers.len()).max_by(|&a, &b| powers[a].1.total_cmp(&powers[b].1).then(b.cmp(&a)));

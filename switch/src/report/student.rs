@@ -1,7 +1,7 @@
-//! Student's t: whether a difference between means of a few runs says anything.
+//! Student's t: whether a difference between means of a few runs is significant.
 //!
-//! The two-sided probability is the regularised incomplete beta function I(df / (df + t^2); df/2, 1/2), by Lentz's continued fraction
-//! (Press et al., "Numerical Recipes", 6.4).
+//! The two-sided probability is the regularised incomplete beta function I(df / (df + t^2); df/2, 1/2), by Lentz's
+//! continued fraction (Press et al., "Numerical Recipes", 6.4).
 
 use super::stats::{mean, sample_deviation};
 
@@ -39,11 +39,11 @@ pub struct Difference {
     pub mean: f64,
     /// Half of its 95 % interval.
     pub half_width: f64,
-    /// Probability of such a difference where there is none.
+    /// Probability of such a difference by chance.
     pub p: f64,
 }
 
-/// Of values that belong together, as runs with the same seed do.
+/// Of paired values, such as runs with the same seed.
 pub fn paired(a: &[f64], b: &[f64]) -> Difference {
     let each: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
     let (mean, n) = (mean(&each), each.len() as f64);
@@ -51,7 +51,7 @@ pub fn paired(a: &[f64], b: &[f64]) -> Difference {
     Difference { mean, half_width: half_width(&each), p: of(mean, error, n - 1.0) }
 }
 
-/// Of values that do not (Welch 1947).
+/// Of independent values (Welch 1947).
 pub fn independent(a: &[f64], b: &[f64]) -> Difference {
     let part = |values: &[f64]| sample_deviation(values).powi(2) / values.len() as f64;
     let (va, vb) = (part(a), part(b));
@@ -62,7 +62,7 @@ pub fn independent(a: &[f64], b: &[f64]) -> Difference {
     Difference { mean, half_width, p: of(mean, error, if error == 0.0 { 1.0 } else { df }) }
 }
 
-/// Probability of a mean with this standard error; values that never vary differ for certain, or not at all.
+/// Probability of a mean with this standard error; values without variance differ certainly, or not at all.
 fn of(mean: f64, error: f64, df: f64) -> f64 {
     match (mean == 0.0, error == 0.0) {
         (true, _) => 1.0,
@@ -71,7 +71,7 @@ fn of(mean: f64, error: f64, df: f64) -> f64 {
     }
 }
 
-/// Which of many probabilities count at 5 % when all are looked at (Holm 1979).
+/// Which of many probabilities are significant at 5 % together (Holm 1979).
 pub fn holm(values: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..values.len()).filter(|n| values[*n].is_finite()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]).then(a.cmp(b)));

@@ -1,8 +1,8 @@
 //! Plots to SVG: pictures that stand alone, scale to a phone, and print in black and white.
 //!
-//! Written here and not with a plotting crate, because the picture is small (axes, lines, bands, bars) and what matters
-//! is outside their reach: a width that follows the page, text that stays text, dashes beside colours, one number
-//! format for all forms of a report, and the same bytes for the same data.
+//! Written here and not with a plotting crate, because the picture is small (axes, lines, bands, bars) and its
+//! requirements are beyond those: a width that follows the page, text that stays text, dashes beside colours, one
+//! number format for all forms of a report, and the same bytes for the same data.
 
 mod diagram;
 mod heat;
@@ -16,7 +16,8 @@ pub use diagram::diagram;
 pub use heat::heat_map;
 use scale::Scale;
 
-/// The drawing's own units; the page stretches it to its width. Not much wider than a phone, so that words can be read there.
+/// The drawing's own units; the page stretches it to its width. Not much wider than a phone, so that text is legible
+/// there.
 pub(super) const WIDTH: f64 = 400.0;
 pub(super) const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 58.0;
@@ -30,12 +31,12 @@ const LEGEND_GAP: f64 = 8.0;
 /// Dark enough for text on white, distinguishable by the colour-blind (after Okabe and Ito).
 pub(super) const COLOURS: [&str; 8] =
     ["#0b5c97", "#b8500a", "#00745a", "#8a3a72", "#6b5b00", "#1b8fc4", "#7a1f1f", "#444444"];
-/// The same colours where the page is dark: as light as text on it.
+/// The same colours on a dark page: as light as text on it.
 pub(super) const DARK_COLOURS: [&str; 8] =
     ["#5b9fe0", "#f0954f", "#4fc9a6", "#d98cc2", "#d0bd45", "#8be0ff", "#e87f7f", "#bbbbbb"];
 const DASHES: [&str; 4] = ["", "6 2", "2 2", "8 2 2 2"];
 
-/// At most so many names in a legend; more would be longer than the picture.
+/// Most names in a legend; more would be longer than the picture.
 const LEGEND_MAX: usize = 10;
 
 /// Text that is safe inside SVG and HTML.
@@ -82,7 +83,7 @@ pub fn plot(plot: &Plot) -> String {
     let legend = legend(plot);
     let height = HEIGHT + legend.height;
     let xs = shapes::xs(&plot.layers);
-    // Across, the picture ends where its data end; upwards, at a round number.
+    // The x axis ends where the data end; the y axis at a round number.
     let last = xs.iter().copied().filter(|x| x.is_finite()).reduce(f64::max);
     let across = Axis { to: plot.x.to.or(last), ..plot.x.clone() };
     let x = Scale::new(&across, xs, (LEFT, WIDTH - RIGHT));
@@ -163,7 +164,7 @@ fn open(title: &str, height: f64) -> String {
     )
 }
 
-/// The middle of a label below an axis: at its tick, or as far to the right as it is not cut. The widest of the usual system
+/// The middle of a label below an axis: at its tick, or as far as it is not cut off. The widest of the usual system
 /// fonts has 0.6 em for a letter.
 fn label_middle(place: f64, text: &str) -> f64 {
     place.min(WIDTH - text.chars().count() as f64 * 3.6)
@@ -228,7 +229,7 @@ struct Legend {
     height: f64,
 }
 
-/// Names below the picture, as many in a line as fit.
+/// Names below the picture, as many per line as fit.
 fn legend(plot: &Plot) -> Legend {
     let mut text = String::new();
     let (mut x, mut line) = (LEFT, 0.0);

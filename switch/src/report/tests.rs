@@ -72,7 +72,7 @@ fn the_spectrum_finds_a_tone_and_spreads_noise() {
     assert!(stats::spectrum(&[1.0; 100], step, 1024).is_empty());
 }
 
-/// A report with something of everything.
+/// A report with every kind of content.
 pub(super) fn sample() -> Report {
     let mut report =
         Report { title: "two <flows>".into(), about: "a & b".into(), ..Report::default() };
@@ -120,15 +120,15 @@ fn the_page_needs_nothing_from_outside() {
     }
     assert!(page.contains("two &lt;flows&gt;") && page.contains("a &amp; b"));
     assert!(page.contains("20 Gbit/s") && page.contains("no loss") && page.contains("<svg"));
-    // For a phone, in the dark and on paper.
+    // For a phone, in dark mode and in print.
     for wanted in
         ["width=device-width", "(max-width:40rem)", "(prefers-color-scheme:dark)", "@media print"]
     {
         assert!(page.contains(wanted), "the page has no {wanted}");
     }
-    // In the dark every colour of a line is another one, and no picture has a white ground.
+    // In dark mode every colour of a line differs, and no picture has a white ground.
     assert!(page.contains("svg{background:none;") && page.contains("svg [stroke=\"#0b5c97\"]"));
-    // On a phone each cell says its own heading, and no picture asks for more than the width.
+    // On a phone each cell has its own heading, and no picture needs more than the width.
     assert!(page.contains("data-h=\"rate\"") && !page.contains("min-width:26rem"), "{page}");
 }
 
@@ -191,7 +191,7 @@ fn terminal_json_and_csv_say_the_same() {
     assert_eq!(csv::table(&report.tables[0]), "flow,rate (bit/s)\nf1,20000000000\nf2,\n");
 }
 
-/// What was not judged neither holds nor fails, and every form says so.
+/// A skipped verdict neither passes nor fails, in every format.
 #[test]
 fn what_was_not_judged_is_no_pass() {
     let mut report = sample();

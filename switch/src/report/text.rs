@@ -7,7 +7,7 @@ use super::{Report, Table};
 /// Rows of a table that a terminal shows; the files have all of them.
 const ROWS_MAX: usize = 24;
 
-/// The whole report but its series and pictures.
+/// The whole report except its series and pictures.
 pub fn summary(report: &Report) -> String {
     let mut out = format!("{}\n", report.title);
     for (name, value) in &report.facts {
@@ -31,7 +31,7 @@ pub fn summary(report: &Report) -> String {
     out
 }
 
-/// One table; words to the left, numbers to the right.
+/// One table; text to the left, numbers to the right.
 pub fn table(table: &Table) -> String {
     let shown = table.rows.len().min(ROWS_MAX);
     let cells: Vec<Vec<String>> = (0..shown)

@@ -1,4 +1,4 @@
-//! What a number in a report counts, and how people write it.
+//! Units of numbers in a report, and their notation.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use crate::units::{BitsPerSec, Bytes, Interval, Probability, UnitError};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuantityError {
-    /// A missing or wrong unit, or a number before it that cannot be.
+    /// A missing or wrong unit, or an invalid number before it.
     #[error(transparent)]
     Unit(#[from] UnitError),
     /// No number.
@@ -19,7 +19,7 @@ pub enum QuantityError {
 /// The unit of a value; values are kept in the base unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things: packets, frames, events.
+    /// A count: packets, frames, events.
     Count,
     /// Bytes; shown in decimal KB, MB.
     Bytes,
@@ -88,7 +88,7 @@ impl Unit {
         }
     }
 
-    /// The scale in which a value of this size reads well, and its name.
+    /// The scale in which a value of this size is best readable, and its name.
     pub fn scale(self, size: f64) -> (f64, &'static str) {
         let scales = self.scales();
         let fits = |(factor, _): &&(f64, &str)| size.abs() >= *factor * 0.9995;
@@ -113,10 +113,10 @@ impl Unit {
         }
     }
 
-    /// Reads what [`Unit::show`] or a person writes: "20 KB", "100 Gbit/s", "55 us", "0.08 %", "12".
+    /// Reads the output of [`Unit::show`] or a user's input: "20 KB", "100 Gbit/s", "55 us", "0.08 %", "12".
     ///
     /// # Errors
-    /// A missing or wrong unit, with the units there are.
+    /// A missing or wrong unit, with the valid units.
     pub fn read(self, text: &str) -> Result<f64, QuantityError> {
         Ok(match self {
             Unit::Bytes => Bytes::from_str(text)?.get() as f64,
@@ -147,7 +147,7 @@ fn number(text: &str) -> Result<f64, QuantityError> {
     value.ok_or_else(|| QuantityError::Number(text.to_owned()))
 }
 
-/// A number with so many significant digits, without an exponent and without trailing zeros.
+/// A number with `significant` digits, without an exponent and without trailing zeros.
 pub fn digits(value: f64, significant: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();

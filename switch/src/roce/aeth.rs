@@ -1,13 +1,14 @@
 //! AETH syndromes, the RNR timer table and the ACK timeout (wire.md section 10).
 //!
-//! RoCE has no selective acknowledgement. Two of the encodings that IBTA reserves (bits 6:5 are 10) say here what is missing; only queue
-//! pairs that were both made for it exchange them. `BTH.PSN` is that of the oldest packet that is missing, as in a sequence NAK, and
-//! the MSN field is a PSN: with [`SYNDROME_SACK`] the first of 64 packets whose bits, bit 0 the first, are the payload
-//! (8 bytes, big-endian); with [`SYNDROME_TRIMMED`] that of a packet that came cut to its headers.
+//! RoCE has no selective acknowledgement. Two of the encodings that IBTA reserves (bits 6:5 are 10) report missing
+//! packets here; only queue pairs that are both configured for it exchange them. `BTH.PSN` is that of the oldest
+//! missing packet, as in a sequence NAK, and the MSN field is a PSN: with [`SYNDROME_SACK`] the first of 64 packets
+//! whose bits, bit 0 the first, are the payload (8 bytes, big-endian); with [`SYNDROME_TRIMMED`] that of a packet that
+//! arrived trimmed to its headers.
 
 use wireyard_tables::time::Span;
 
-/// What a syndrome byte says.
+/// The meaning of a syndrome byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
     /// Positive; the credit code is not used for flow control here.
@@ -16,9 +17,9 @@ pub enum Syndrome {
     RnrNak(u8),
     /// Negative.
     Nak(NakCode),
-    /// Packets have come out of order; not RoCE's.
+    /// Packets arrived out of order; not in RoCE.
     Sack,
-    /// A packet came without its payload; not RoCE's.
+    /// A packet arrived without its payload; not in RoCE.
     Trimmed,
     /// Reserved encodings.
     Reserved,
@@ -39,12 +40,12 @@ pub enum NakCode {
     InvalidRd,
 }
 
-/// Which of 64 packets have come.
+/// Which of 64 packets have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sack {
     /// The first of them, whose bit is the lowest.
     pub base: super::psn::Psn,
-    /// 1: it has come.
+    /// 1: it has arrived.
     pub bits: u64,
 }
 
@@ -107,7 +108,7 @@ pub fn rnr_timer(code: u8) -> Span {
     Span::from_us(RNR_TIMER_10US[usize::from(code & 0x1f)] * 10)
 }
 
-/// ACK timeout 4.096 us x 2^code (low five bits); `None` for code 0, which waits for ever.
+/// ACK timeout 4.096 us x 2^code (low five bits); `None` for code 0, which disables it.
 pub fn ack_timeout(code: u8) -> Option<Span> {
     let code = code & 0x1f;
     (code != 0).then(|| Span::from_ns(4096 << code))

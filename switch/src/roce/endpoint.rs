@@ -1,8 +1,8 @@
 //! An end point: many queue pairs and the memory they share, behind one port.
 //!
-//! It dispatches packets by queue pair number and says which queue pair may send next. Acknowledgements
-//! and data are asked for separately, so that a paused data class does not hold acknowledgements back.
-//! Data goes to the queue pair that has been due longest, which gives turns to those that are always due.
+//! It dispatches packets by queue pair number and selects the queue pair that may send next. Acknowledgements and data
+//! are polled separately, so that a paused data class does not stop acknowledgements. The next data packet is that of
+//! the queue pair that has been due longest, so that those that are always due are served in turns.
 //!
 //! Queue pair numbers and keys are exchanged by the caller (as `ibv_rc_pingpong` does).
 
@@ -20,7 +20,7 @@ use super::verbs::{Completion, PostError, RecvWr, SendWr};
 #[cfg(test)]
 mod tests;
 
-/// 0 and 1 are for management, hardware starts a little above.
+/// 0 and 1 are for management, hardware numbers start a little above.
 const FIRST_QPN: u32 = 0x11;
 const LAST_QPN: u32 = 0x00ff_fffe;
 
@@ -59,7 +59,7 @@ impl EndPoint {
         Some(qpn)
     }
 
-    /// Removes a queue pair with everything in it. Its number is not used again.
+    /// Removes a queue pair with its state. Its number is not used again.
     pub fn destroy_qp(&mut self, qpn: u32) -> Option<QueuePair> {
         let index = qpn.checked_sub(FIRST_QPN)?;
         let entry = self.entries.get_mut(index as usize)?.take()?;
@@ -67,13 +67,13 @@ impl EndPoint {
         Some(entry.qp)
     }
 
-    /// Looks at a queue pair.
+    /// A queue pair.
     pub fn qp(&self, qpn: u32) -> Option<&QueuePair> {
         let index = qpn.checked_sub(FIRST_QPN)?;
         self.entries.get(index as usize)?.as_ref().map(|entry| &entry.qp)
     }
 
-    /// Brings the state of a queue pair's reaction point up to `now`, before it is read.
+    /// Updates the state of a queue pair's reaction point to `now`, before it is read.
     pub fn sync_rate(&mut self, qpn: u32, now: Time) {
         let index = qpn.checked_sub(FIRST_QPN).map(|index| index as usize);
         if let Some(Some(entry)) = index.and_then(|index| self.entries.get_mut(index)) {
@@ -121,7 +121,7 @@ impl EndPoint {
         self.with(qpn, false, |qp, memory| qp.post_recv(wr, memory))
     }
 
-    /// A transport packet for this port. The ICRC has been verified, CE was given to the notification point.
+    /// A transport packet for this port. The ICRC has been verified, CE was passed to the notification point.
     pub fn on_packet(&mut self, now: Time, packet: &InPacket<'_>) {
         let qpn = packet.headers.bth.dest_qp;
         if self.with(qpn, false, |qp, memory| qp.on_packet(now, packet, memory)).is_none() {
@@ -129,7 +129,7 @@ impl EndPoint {
         }
     }
 
-    /// A request for this port that a switch cut to its headers.
+    /// A request for this port that a switch trimmed to its headers.
     pub fn on_trimmed(&mut self, bth: &Bth) {
         if self.with(bth.dest_qp, false, |qp, _| qp.on_trimmed(bth.opcode, bth.psn)).is_none() {
             self.unknown_qp_packets += 1;
@@ -172,7 +172,7 @@ impl EndPoint {
             let stuck = packet.is_none() && entry.qp.data_deadline().is_by(now);
             self.refresh(index, true);
             if stuck {
-                // It promised a packet and had none: never spin on that, wait for its next event.
+                // It was due and had no packet: wait for its next event instead of spinning.
                 self.data.set(index, Deadline::NEVER, false);
             }
             if packet.is_some() {
@@ -182,17 +182,17 @@ impl EndPoint {
         None
     }
 
-    /// When [`Self::poll_tx`] may next have something to do.
+    /// When [`Self::poll_tx`] may next have a packet.
     pub fn next_deadline(&self) -> Deadline {
         if self.has_ack() { Deadline::NOW } else { self.data_deadline() }
     }
 
-    /// True if [`Self::poll_ack`] has something.
+    /// True if [`Self::poll_ack`] has a packet.
     pub fn has_ack(&self) -> bool {
         !self.ack_line.is_empty()
     }
 
-    /// When [`Self::poll_data`] may next have something to do.
+    /// When [`Self::poll_data`] may next have a packet.
     pub fn data_deadline(&self) -> Deadline {
         self.data.first().map_or(Deadline::NEVER, |(at, _)| at)
     }
@@ -215,7 +215,7 @@ impl EndPoint {
         Some(result)
     }
 
-    /// Brings completions, the acknowledgement line and the schedule up to date with a queue pair.
+    /// Updates completions, the acknowledgement line and the schedule for a queue pair.
     fn refresh(&mut self, index: u32, requeue: bool) {
         let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
         while let Some(done) = entry.qp.poll_cq() {

@@ -1,9 +1,9 @@
-//! Registered memory: keys, bounds, permissions, and what stands behind a region.
+//! Registered memory: keys, bounds, permissions, and the backing of a region.
 //!
-//! A region's bytes are a small trait, [`Backing`], so that an end point can have real memory
-//! ([`Bytes`]) and a laboratory can move terabytes through [`Synthetic`], which computes what it is
-//! read for and verifies what is written to it, and stores neither.
-//! One key serves as L_Key and R_Key. Its low byte is a tag that changes when a slot is reused.
+//! A region's bytes are a small trait, [`Backing`], so that an end point can have real memory ([`Bytes`]) and a
+//! laboratory can move terabytes through [`Synthetic`], which computes the bytes that are read and verifies those that
+//! are written, and stores neither. One key serves as L_Key and R_Key. Its low byte is a tag that changes when a slot
+//! is reused.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ impl Access {
         Access(self.0 | other.0)
     }
 
-    /// True if every permission of `needed` is here.
+    /// True if every permission of `needed` is included.
     pub const fn allows(self, needed: Access) -> bool {
         self.0 & needed.0 == needed.0
     }
@@ -115,14 +115,14 @@ impl MemoryTable {
         Some((index as u32) << 8 | u32::from(slot.tag))
     }
 
-    /// Removes a region (deregistration, or SEND with invalidate) and returns what stood behind it.
+    /// Removes a region (deregistration, or SEND with invalidate) and returns its backing.
     pub fn remove(&mut self, key: u32) -> Option<Box<dyn Backing>> {
         self.region(key)?;
         let slot = self.slots.get_mut((key >> 8) as usize)?;
         slot.region.take().map(|region| region.backing)
     }
 
-    /// Looks at what stands behind a region.
+    /// The backing of a region.
     pub fn backing(&self, key: u32) -> Option<&dyn Backing> {
         self.region(key).map(|region| region.backing.as_ref())
     }

@@ -1,17 +1,16 @@
-//! The notification point: a congestion mark arrives, at most one CNP per interval goes back.
+//! The notification point: for congestion marks it sends at most one CNP per interval.
 //!
-//! The rule (Zhu et al., SIGCOMM 2015, section 3.1): the first marked packet of a flow is answered at
-//! once; for the next interval N further marked packets are only remembered; when the interval ends
-//! and one was remembered, one CNP goes out and the interval starts again.
+//! The rule (Zhu et al., SIGCOMM 2015, section 3.1): the first marked packet of a flow causes a CNP at once; during the
+//! next interval N further marked packets are only recorded; when the interval ends with a recorded one, one CNP is
+//! sent and the interval starts again.
 //!
-//! State: one entry per *open* window and nothing else, because an entry whose window has passed with
-//! nothing pending says the same as no entry. All windows have one length, so the order in which they
-//! close is the order in which they were opened, and a queue serves as the timer wheel. The table is
-//! bounded: when it is full, the window that would close first is evicted. Its pending CNP, if any, is
-//! sent at once, so a congestion signal is never lost; the price is one CNP earlier than N, counted in
-//! [`NpCounters::evicted`].
+//! State: one entry per *open* window and nothing else, because an entry whose window has passed with nothing pending
+//! is equivalent to none. All windows have one length, so the order in which they close is the order in which they were
+//! opened, and a queue serves as the timer wheel. The table is bounded: when it is full, the window that would close
+//! first is evicted. Its pending CNP, if any, is sent at once, so a congestion signal is never lost; the price is one
+//! CNP earlier than N, counted in [`NpCounters::evicted`].
 //!
-//! Not here: who is notified (`frames` addresses the CNP), and what the sender does ([`super::rp`]).
+//! The address of the CNP is set in `frames`; the sender's reaction is in [`super::rp`].
 
 use std::collections::{HashMap, VecDeque};
 
@@ -20,10 +19,10 @@ use wireyard_tables::time::{Deadline, Span, Time};
 #[cfg(test)]
 mod tests;
 
-/// Multicast destination queue pair; marks on multicast are never answered (hfi1 `process_ecn`).
+/// Multicast destination queue pair; marks on multicast never cause a CNP (hfi1 `process_ecn`).
 const MULTICAST_QP: u32 = 0x00ff_ffff;
 
-/// A flow as the notification point sees it, addresses as they stand in the marked packet.
+/// A flow of the notification point, with the addresses of the marked packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     /// Source address: IPv6, IPv4-mapped, GID or LID, big-endian.
@@ -34,16 +33,16 @@ pub struct FlowKey {
     pub dest_qp: u32,
 }
 
-/// Which mark was seen; it decides the form of the CNP.
+/// The kind of mark; it decides the form of the CNP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// IP ECN = CE (RoCEv2): answered by BTH opcode 0x81 with 16 reserved bytes (IBTA A17).
+    /// IP ECN = CE (RoCEv2): the CNP has BTH opcode 0x81 with 16 reserved bytes (IBTA A17).
     IpCe,
-    /// FECN of native InfiniBand or Omni-Path: answered by BTH opcode 0x80, BECN set, no payload.
+    /// FECN of native InfiniBand or Omni-Path: the CNP has BTH opcode 0x80, BECN set, no payload.
     Fecn,
 }
 
-/// What a CNP takes over from the marked packet.
+/// Fields of the CNP that are copied from the marked packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marked {
     /// Partition key of its BTH: a CNP of another partition would be dropped (IBTA A17.9.3).
@@ -57,29 +56,29 @@ pub struct Marked {
 pub struct Congestion {
     /// Its flow.
     pub flow: FlowKey,
-    /// Its BTH opcode: CNPs and ACKs are not answered.
+    /// Its BTH opcode: CNPs and ACKs never cause a CNP.
     pub opcode: u8,
-    /// The port it came in by.
+    /// Its ingress port.
     pub port: u16,
-    /// Which mark.
+    /// The kind of mark.
     pub mark: Mark,
-    /// What its CNP takes over.
+    /// Fields for its CNP.
     pub marked: Marked,
-    /// The sender's queue pair. It is not in the packet: a NIC takes it from its queue pair, a switch
-    /// must have learned it. `None` means that no CNP can be addressed.
+    /// The sender's queue pair. It is not in the packet: a NIC takes it from its queue pair, a switch must have learned
+    /// it. With `None` no CNP can be addressed.
     pub sender_qp: Option<u32>,
 }
 
-/// Where the notification point sits.
+/// The place of the notification point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// In the receiving NIC.
     Nic,
-    /// In a switch on the path: the CNP leaves before the receiver has seen the packet ("fast CNP").
+    /// In a switch on the path: the CNP leaves before the receiver gets the packet ("fast CNP").
     Switch,
 }
 
-/// What the interval is kept for. Real NICs differ.
+/// The scope of the interval. Real NICs differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pacing {
     /// One window per (source, destination, queue pair), as in the paper.
@@ -90,7 +89,7 @@ pub enum Pacing {
     PerPort,
 }
 
-/// What happens to a mark inside an open window.
+/// The treatment of a mark inside an open window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowEnd {
     /// The first flow marked inside the window gets its CNP when the window ends (the paper).
@@ -102,11 +101,11 @@ pub enum WindowEnd {
 /// Settings of the notification point.
 #[derive(Clone, Copy, Debug)]
 pub struct NpConfig {
-    /// N: the least time between two CNPs of one window. Zero answers every mark.
+    /// N: the least time between two CNPs of one window. With zero every mark causes a CNP.
     pub interval: Span,
-    /// What a window is kept for.
+    /// The scope of a window.
     pub pacing: Pacing,
-    /// What happens to marks inside a window.
+    /// The treatment of marks inside a window.
     pub window_end: WindowEnd,
     /// NIC or switch.
     pub role: Role,
@@ -134,29 +133,29 @@ pub struct Cnp {
     pub flow: FlowKey,
     /// DestQP of the CNP.
     pub sender_qp: u32,
-    /// The port by which the marked packet came in, and by which the CNP leaves.
+    /// The port that received the marked packet and that sends the CNP.
     pub port: u16,
     /// Form of the packet.
     pub mark: Mark,
-    /// What it takes over from the marked packet.
+    /// The fields copied from the marked packet.
     pub marked: Marked,
-    /// Who sends it.
+    /// The sender of the CNP.
     pub role: Role,
 }
 
-/// What the notification point saw and did. `ce_seen = cnp_sent + cnp_suppressed + cnp_no_qp_pair + ignored` + the CNPs that wait for the
-/// end of their windows.
+/// Counters of the notification point. `ce_seen = cnp_sent + cnp_suppressed + cnp_no_qp_pair + ignored` + the CNPs that
+/// wait for the end of their windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NpCounters {
     /// Marked packets reported.
     pub ce_seen: u64,
     /// CNPs handed out, immediate and deferred.
     pub cnp_sent: u64,
-    /// Marked packets that no CNP answers: they fell into an open window, and were not the one that waits for its end.
+    /// Marked packets without a CNP of their own: they arrived in an open window, after the one that waits for its end.
     pub cnp_suppressed: u64,
     /// Marked packets of flows whose sender queue pair is not known.
     pub cnp_no_qp_pair: u64,
-    /// Marks on CNPs, ACKs and multicast, which are never answered.
+    /// Marks on CNPs, ACKs and multicast, which never cause a CNP.
     pub ignored: u64,
     /// Windows closed early because the table was full.
     pub evicted: u64,
@@ -169,7 +168,8 @@ enum WindowKey {
     Port(u16),
 }
 
-/// The notification point, which keeps an `R` for each CNP: its way back. When something ends is looked at with every packet and stands first.
+/// The notification point, which stores an `R` for each CNP: its return path. The end times are read for every packet
+/// and come first.
 #[derive(Debug)]
 #[repr(C)]
 pub struct NotificationPoint<R = ()> {
@@ -183,7 +183,7 @@ pub struct NotificationPoint<R = ()> {
 }
 
 impl<R> NotificationPoint<R> {
-    /// A notification point with no open window. `max_windows` of zero is taken as one.
+    /// A notification point with no open window. `max_windows` of zero counts as one.
     pub fn new(mut config: NpConfig) -> Self {
         config.max_windows = config.max_windows.max(1);
         NotificationPoint {
@@ -210,7 +210,8 @@ impl<R> NotificationPoint<R> {
         self.windows.len()
     }
 
-    /// A marked packet arrived, whose CNP comes with `reply`. What follows comes out of [`Self::poll`], an immediate CNP at once.
+    /// Handles a marked packet, whose CNP is returned with `reply`. [`Self::poll`] returns the CNPs, an immediate one
+    /// at once.
     pub fn on_congestion(&mut self, now: Time, seen: &Congestion, reply: R) {
         self.close_windows(now);
         self.counters.ce_seen += 1;

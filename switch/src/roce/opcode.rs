@@ -1,7 +1,7 @@
-//! What a BTH opcode means to the transport: service, operation, position in its message.
+//! BTH opcodes for the transport: service, operation, position in the message.
 //!
-//! Which extended headers follow an opcode on the wire is the YAML library's business
-//! (`programs/headers/infiniband.yaml`); here an opcode is only taken apart and put together.
+//! The extended headers after an opcode are defined in the YAML library (`programs/headers/infiniband.yaml`); here
+//! opcodes are only decoded and encoded.
 
 /// Transport service, the upper three bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Service {
     Ud,
 }
 
-/// What the packet asks for or answers.
+/// Kind of request or response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// SEND.
@@ -70,7 +70,7 @@ impl Position {
     }
 }
 
-/// What rides on the last packet of a message.
+/// The addition to the last packet of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
     /// Nothing.
@@ -101,7 +101,7 @@ pub const CNP_NATIVE: u8 = 0x80;
 
 const SERVICES: [(u8, Service); 3] = [(0, Service::Rc), (1, Service::Uc), (3, Service::Ud)];
 
-/// Low five bits of every operation spoken here (wire.md section 3).
+/// Low five bits of every supported operation (wire.md section 3).
 const OPERATIONS: [(u8, Kind, Position, Extra); 23] = {
     use Extra::{Imm, Inv, None};
     use Position::{First, Last, Middle, Only};
@@ -132,7 +132,7 @@ const OPERATIONS: [(u8, Kind, Position, Extra); 23] = {
     ]
 };
 
-/// Every opcode taken apart: the two lists above, multiplied.
+/// Every decoded opcode: the product of the two lists above.
 static DECODED: [Option<Op>; 256] = decoded();
 
 const fn decoded() -> [Option<Op>; 256] {
@@ -166,7 +166,7 @@ const fn encoded() -> [Option<u8>; 3 * 8 * 4 * 3] {
 }
 
 impl Op {
-    /// Takes an opcode apart; `None` for services and operations that are not spoken here.
+    /// Decodes an opcode; `None` for services and operations that are not supported.
     pub fn decode(opcode: u8) -> Option<Op> {
         DECODED[usize::from(opcode)]
     }
@@ -176,7 +176,7 @@ impl Op {
         ENCODED[self.index()]
     }
 
-    /// A number of its own for every combination: 3 services, 8 kinds, 4 positions, 3 extras.
+    /// A unique number for every combination: 3 services, 8 kinds, 4 positions, 3 extras.
     const fn index(self) -> usize {
         let operation = self.service as usize * 8 + self.kind as usize;
         (operation * 4 + self.position as usize) * 3 + self.extra as usize

@@ -1,9 +1,9 @@
-//! Transport packets as values: what `core` reads from parsed headers and writes into built ones.
+//! Transport packets as values: `core` reads them from parsed headers and writes them into built ones.
 
 use super::psn::Psn;
 use super::telemetry::TelemetryBytes;
 
-/// Base transport header. Fields that the transport does not decide (TVer, MigReq) are the frame builder's.
+/// Base transport header. Fields that the transport does not decide (TVer, MigReq) are set by the frame builder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bth {
     /// Opcode as on the wire.
@@ -75,7 +75,7 @@ pub enum Leading {
     None,
     /// WRITE First/Only and READ request.
     Reth(Reth),
-    /// Acknowledgements and READ responses but Middle.
+    /// Acknowledgements and READ responses except Middle.
     Aeth(Aeth),
     /// ATOMIC requests.
     Atomic(AtomicEth),
@@ -94,14 +94,15 @@ pub enum Trailing {
     Imm(u32),
     /// R_Key to invalidate.
     Ieth(u32),
-    /// Bits of a selective acknowledgement. They are payload on the wire ([`super::aeth`]), so no opcode has this header.
+    /// Bits of a selective acknowledgement. They are payload on the wire ([`super::aeth`]), so no opcode has this
+    /// header.
     Sack(u64),
 }
 
 /// The headers of a packet: no opcode has more than two behind the BTH (wire.md section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Always there.
+    /// The base header, always present.
     pub bth: Bth,
     /// Behind it.
     pub leading: Leading,
@@ -179,7 +180,7 @@ pub struct PayloadRef {
     pub len: u32,
 }
 
-/// How the packet should be treated by queues.
+/// The treatment of the packet by queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassHint {
     /// Requests and READ responses: the data class.
@@ -204,8 +205,8 @@ pub struct OutPacket {
     pub path: u32,
     /// Sent before (go-back-N or a re-executed READ).
     pub retransmission: bool,
-    /// An acknowledgement with a payload: the bits of [`Trailing::Sack`], else [`super::qp::QueuePair::telemetry`] of the queue pair that
-    /// sends.
+    /// An acknowledgement with a payload: the bits of [`Trailing::Sack`], otherwise [`super::qp::QueuePair::telemetry`]
+    /// of the sending queue pair.
     pub echo: bool,
 }
 
@@ -216,8 +217,8 @@ pub struct InPacket<'a> {
     pub headers: Headers,
     /// Payload without pad bytes.
     pub payload: &'a [u8],
-    /// Where it came from, in the caller's numbering of paths; shown in datagram completions.
+    /// The path that it came by, in the caller's numbering; part of datagram completions.
     pub path: u32,
-    /// What switches wrote into it.
+    /// Telemetry that switches wrote into it.
     pub telemetry: Option<&'a TelemetryBytes>,
 }

@@ -1,8 +1,8 @@
 //! A queue pair: state, attributes, requester, responder, rate and completions.
 //!
-//! The caller owns time, memory and the network: it posts work, hands in packets, asks for packets
-//! when [`QueuePair::next_deadline`] has come, and reads completions. Data packets (requests and READ
-//! responses) leave at the pace of the rate control; acknowledgements leave at once.
+//! The caller owns time, memory and the network: it posts work, passes received packets, polls for packets when
+//! [`QueuePair::next_deadline`] is reached, and reads completions. Data packets (requests and READ responses) leave at
+//! the pace of the rate control; acknowledgements leave at once.
 
 use std::collections::VecDeque;
 
@@ -31,7 +31,7 @@ use super::rp::{RateAlgorithm, RateControl, RateState};
 use super::telemetry::{ECHO_PAD_BYTES, TELEMETRY_BYTES, TelemetryBytes};
 use super::verbs::{Completion, Status};
 
-/// What requester and responder need to know of the connection.
+/// The connection data that requester and responder need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub(super) qpn: u32,
@@ -43,13 +43,13 @@ pub(super) struct Link {
     pub(super) qkey: u32,
     pub(super) access: Access,
     pub(super) min_rnr_timer: u8,
-    /// Marks of data go back as BECN of acknowledgements.
+    /// Marks of data are returned as BECN of acknowledgements.
     pub(super) echo: bool,
-    /// Packets are taken in any order, and only what is lost is sent again.
+    /// Packets are accepted in any order, and only lost ones are retransmitted.
     pub(super) selective: bool,
 }
 
-/// The parts of a queue pair that both halves work on.
+/// The parts of a queue pair that both halves use.
 pub(super) struct Ctx<'a> {
     pub(super) link: &'a Link,
     pub(super) cq: &'a mut VecDeque<Completion>,
@@ -57,7 +57,7 @@ pub(super) struct Ctx<'a> {
     pub(super) rate: &'a mut dyn RateControl,
     /// BECN of the packet at hand.
     pub(super) becn: bool,
-    /// Telemetry that the acknowledgement at hand brings back.
+    /// Telemetry that the current acknowledgement brings back.
     pub(super) telemetry: Option<&'a TelemetryBytes>,
 }
 
@@ -83,7 +83,7 @@ pub struct QueuePair {
     response_turn: bool,
     cq: VecDeque<Completion>,
     counters: QpCounters,
-    /// What the newest request said of its path, and whether an acknowledgement still has to say it.
+    /// Telemetry of the newest request, and whether an acknowledgement still has to return it.
     telemetry: TelemetryBytes,
     owes_telemetry: bool,
 }
@@ -161,7 +161,7 @@ impl QueuePair {
         self.link.path
     }
 
-    /// What switches wrote into the newest request.
+    /// Telemetry of the newest request, as written by switches.
     pub fn telemetry(&self) -> &TelemetryBytes {
         &self.telemetry
     }
@@ -171,7 +171,7 @@ impl QueuePair {
         &self.counters
     }
 
-    /// Brings the reaction point's state up to `now`.
+    /// Updates the reaction point's state to `now`.
     pub(super) fn sync_rate(&mut self, now: Time) {
         self.rate.sync(now);
     }
@@ -189,7 +189,7 @@ impl QueuePair {
     /// Changes the state and sets attributes, all or nothing.
     ///
     /// # Errors
-    /// What is missing, not allowed or out of range.
+    /// An attribute that is missing, not allowed or out of range.
     pub fn modify(&mut self, to: QpState, attrs: &Attrs) -> Result<(), ModifyError> {
         attrs.check(self.link.service, self.state, to)?;
         let from = self.state;
@@ -236,7 +236,8 @@ impl QueuePair {
         self.follow_window();
     }
 
-    /// Keeps the requester within the window of rate control: a packet may leave while less than the window is under way.
+    /// Keeps the requester within the window of rate control: a packet may leave while less than the window is in
+    /// flight.
     fn follow_window(&mut self) {
         if let Some(bytes) = self.rate.window_bytes() {
             let packets = bytes.div_ceil(self.link.mtu.bytes().max(1).into());
@@ -244,7 +245,7 @@ impl QueuePair {
         }
     }
 
-    /// Marks of data go back as CNPs, and not as BECN of acknowledgements or not at all.
+    /// Whether marks of data are returned as CNPs, and not as BECN of acknowledgements or not at all.
     pub fn owes_cnps(&self) -> bool {
         self.algorithm.marks() == Marks::Cnp
     }
@@ -261,7 +262,7 @@ impl QueuePair {
         limits.rnr_retry = attrs.rnr_retry.unwrap_or(limits.rnr_retry);
     }
 
-    /// RESET forgets everything, completions not yet read included (as a kernel's reset cleans the CQ).
+    /// RESET clears the whole state, including completions not yet read (as a kernel's reset cleans the CQ).
     fn reset(&mut self) {
         self.requester = self.requester.renewed();
         self.responder = Responder::new();
@@ -306,7 +307,7 @@ impl QueuePair {
         self.follow_rate(now, before);
     }
 
-    /// A request to this queue pair that a switch cut to its headers.
+    /// A request to this queue pair that a switch trimmed to its headers.
     pub fn on_trimmed(&mut self, opcode: u8, psn: Psn) {
         let is_ours = |op: &Op| op.is_request() && op.service == self.link.service;
         let ready = matches!(self.state, QpState::Rtr | QpState::Rts | QpState::Sqd);
@@ -384,14 +385,14 @@ impl QueuePair {
         self.with_rate(now, |rate| rate.on_cnp(now));
     }
 
-    /// Runs something that may change the rate, and keeps the pacer in step.
+    /// Runs a function that may change the rate, and updates the pacer.
     fn with_rate(&mut self, now: Time, event: impl FnOnce(&mut dyn RateControl)) {
         let before = self.rate.rate_bps();
         event(self.rate.as_mut());
         self.follow_rate(now, before);
     }
 
-    /// Keeps the pacer in step with a rate that was `before`.
+    /// Updates the pacer after a change of a rate that was `before`.
     fn follow_rate(&mut self, now: Time, before: f64) {
         let after = self.rate.rate_bps();
         if before != after {
@@ -423,7 +424,7 @@ impl QueuePair {
         (!self.requester.has_request(self.state, false)).then(|| self.pacer.due())
     }
 
-    /// The next packet that may leave at `now`, if any: [`Self::poll_ack`], else [`Self::poll_data`].
+    /// The next packet that may leave at `now`, if any: [`Self::poll_ack`], otherwise [`Self::poll_data`].
     pub fn poll_tx(&mut self, now: Time) -> Option<OutPacket> {
         self.poll_ack().or_else(|| self.poll_data(now))
     }
@@ -445,7 +446,8 @@ impl QueuePair {
     }
 
     /// The next request or READ response that may leave at `now`. Applies timers first.
-    // Each packet is made in one place and returned from it: what was written field by field is slow to copy.
+    // Each packet is built in one place and returned from it: a copy right after narrow stores stalls on store
+    // forwarding.
     #[inline]
     pub fn poll_data(&mut self, now: Time) -> Option<OutPacket> {
         self.on_time(now);
@@ -460,7 +462,7 @@ impl QueuePair {
         if request { self.next_request(now) } else { None }
     }
 
-    /// Both halves, and what they share, for a packet with this BECN.
+    /// Both halves, and their shared parts, for a packet with this BECN.
     #[inline]
     fn halves(&mut self, becn: bool) -> (&mut Requester, &mut Responder, Ctx<'_>) {
         let (cq, counters, rate) = (&mut self.cq, &mut self.counters, self.rate.as_mut());
@@ -499,28 +501,28 @@ impl QueuePair {
             + u64::from(packet.headers.extended_bytes())
             + u64::from(payload)
             + u64::from(packet.headers.bth.pad);
-        // The gap behind a packet is that of the rate it left at; its bytes may then raise the rate.
+        // The gap after a packet is that of its rate; its bytes may then raise the rate.
         let before = self.rate.rate_bps();
         self.pacer.on_sent(now, bytes, before);
         self.rate.on_bytes_sent(now, bytes);
         self.follow_rate(now, before);
     }
 
-    /// When [`Self::poll_tx`] may next have something to do.
+    /// When [`Self::poll_tx`] may next have a packet.
     pub fn next_deadline(&self) -> Deadline {
         if self.has_ack() { Deadline::NOW } else { self.data_deadline() }
     }
 
-    /// When [`Self::poll_data`] may next have something to do.
+    /// When [`Self::poll_data`] may next have a packet.
     pub fn data_deadline(&self) -> Deadline {
         let timers = self.requester.timer_deadline();
         let waiting = self.responder.has_response() || self.requester.has_packet(self.state);
         if !waiting {
-            // While the window is full, a change of it may let a packet go.
+            // While the window is full, a larger window may release a packet.
             let opens = self.windowed && self.requester.has_request(self.state, false);
             return if opens { timers.min(self.rate.next_deadline()) } else { timers };
         }
-        // While a packet waits for its pace, a change of rate may bring it forward.
+        // While a packet waits for its pace, a change of rate may make it due earlier.
         timers.min(Deadline::at(self.pacer.due())).min(self.rate.next_deadline())
     }
 

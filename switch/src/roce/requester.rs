@@ -1,8 +1,8 @@
 //! The requester: work requests in, request packets out, acknowledgements and responses in.
 //!
-//! Every work request gets its PSN range when it is posted, so going back is only a matter of moving
-//! the send position to the oldest unacknowledged PSN. The front of the send queue always holds that
-//! PSN: what is complete is popped. A READ owns one PSN for each response packet.
+//! Every work request gets its PSN range when it is posted, so going back is only a matter of moving the send position
+//! to the oldest unacknowledged PSN. The front of the send queue always contains that PSN: completed requests are
+//! popped. A READ owns one PSN for each response packet.
 //!
 //! Emission is here; acknowledgements, retries and completion are in [`ack`], READ and ATOMIC
 //! responses in [`response`].
@@ -41,7 +41,7 @@ struct Wqe {
     packets: u32,
     /// READ and ATOMIC: done by a response, not by an acknowledgement.
     needs_response: bool,
-    /// Of its packets, by [`Position`]; sent selectively, of those that do not end it and of the one that does.
+    /// Opcodes of its packets, by [`Position`]; with selective retransmission, of the last packet and of the others.
     opcodes: [Option<u8>; 4],
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Limits {
     pub(super) timeout: Option<Span>,
     pub(super) ack_every: u32,
     pub(super) max_outstanding: u32,
-    /// Rate control wants the round trip of every packet that asks for an acknowledgement.
+    /// Rate control needs the round trip of every packet that requests an acknowledgement.
     pub(super) every_round_trip: bool,
 }
 
@@ -95,27 +95,27 @@ pub(super) struct Requester {
     una: Psn,
     /// One past the highest PSN ever sent.
     sent_end: Psn,
-    /// One past the highest PSN that asked for an answer.
+    /// One past the highest PSN that requested a response.
     asked_end: Psn,
     since_ack_req: u32,
     /// READs and ATOMICs before the send position.
     rd_in_flight: u32,
     /// ACK timeout.
     timer: Deadline,
-    /// Waits before the ACK timeout of the limits, and how many of them have ended since there was progress.
+    /// Waits before the ACK timeout of the limits, and the number of them that have ended since the last progress.
     early: Arc<[Span]>,
     early_over: usize,
     /// End of an RNR wait.
     rnr_until: Deadline,
     retries_left: u8,
     rnr_left: u8,
-    /// An implied NAK was acted upon at this `una`; once is enough until there is progress.
+    /// An implied NAK was handled at this `una`; once is enough until there is progress.
     implied_nak_done: bool,
     /// Departures of packets whose acknowledgement gives a round-trip sample.
     probes: VecDeque<(Psn, Time)>,
     /// Packets acknowledged since the connection began.
     acked: u64,
-    /// Packets that rate control lets be without an acknowledgement.
+    /// Packets that rate control permits without an acknowledgement.
     window: u32,
     /// Only what is lost is sent again.
     selective: Option<Box<Selective>>,
@@ -148,7 +148,7 @@ impl Requester {
         }
     }
 
-    /// A new one that sends again as this one does.
+    /// A new one with the same retransmission scheme.
     pub(super) fn renewed(&self) -> Requester {
         let selective = self.selective.as_ref().map(|of| Box::new(Selective::new(of.reordering())));
         Requester { selective, ..Requester::new() }
@@ -179,14 +179,14 @@ impl Requester {
         self.sq.len()
     }
 
-    /// Takes a checked work request of `packets` PSNs.
+    /// Accepts a checked work request of `packets` PSNs.
     pub(super) fn post(&mut self, service: Service, wr: SendWr, packets: u32) {
         let selective = self.selective.is_some();
         self.sq.push_back(Wqe::new(service, wr, self.post_psn, packets, selective));
         self.post_psn = self.post_psn.plus(packets);
     }
 
-    /// True when nothing that was started is unfinished (SQD has drained).
+    /// True when no started request is unfinished (SQD has drained).
     pub(super) fn is_drained(&self) -> bool {
         self.current_packet == 0 && self.una == self.sent_end
     }
@@ -196,22 +196,23 @@ impl Requester {
         self.timer.min(self.rnr_until)
     }
 
-    /// Sets what rate control lets be without an acknowledgement.
+    /// Sets the number of packets that rate control permits without an acknowledgement.
     pub(super) fn set_window(&mut self, packets: u32) {
         self.window = packets.clamp(1, MAX_OUTSTANDING);
     }
 
-    /// The window is full, and an acknowledgement will open it: where no packet asked for one, one more does.
+    /// Whether the window is full and a requested acknowledgement will open it; if none was requested, one more packet
+    /// is sent that requests one.
     fn window_is_full(&self, outstanding: u32) -> bool {
         outstanding >= self.window && self.asked_end.ahead_of(self.una) > 0
     }
 
-    /// True if a request could leave now, pacing aside.
+    /// True if a request could leave now, apart from pacing.
     pub(super) fn has_packet(&self, state: QpState) -> bool {
         self.has_request(state, true)
     }
 
-    /// The same; `windowed` is false to ask whether there is one at all, whatever rate control says.
+    /// The same; `windowed` is false to ignore the window of rate control.
     pub(super) fn has_request(&self, state: QpState, windowed: bool) -> bool {
         if !self.rnr_until.is_never() {
             return false;
@@ -255,7 +256,7 @@ impl Requester {
         }
         self.advance(now, &wqe, psn, ack_req);
         if !reliable {
-            // Nobody will answer: the request is complete when its last packet has left.
+            // There will be no response: the request is complete when its last packet has left.
             self.una = psn.plus(1);
             self.pop_done(ctx);
         }
@@ -280,7 +281,7 @@ impl Requester {
         let end = if answered { wqe.end() } else { psn.plus(1) };
         if end.ahead_of(self.sent_end) > 0 {
             self.sent_end = end;
-            // One at a time, where the round trip of every one is not needed.
+            // One at a time, unless the round trip of every one is needed.
             if ack_req && !answered && (self.limits.every_round_trip || self.probes.is_empty()) {
                 self.probes.push_back((psn, now));
             }
@@ -398,7 +399,7 @@ fn extend(packet: &mut OutPacket, link: &Link, wqe: &Wqe, index: u32) {
                 headers.trailing = Trailing::Imm(imm);
             }
             if link.selective {
-                // Each packet is a message of its own, and says where it belongs.
+                // Each packet is a message of its own, with its address.
                 let done = index.saturating_mul(link.mtu.bytes());
                 let len_bytes = packet.payload.map_or(0, |payload| payload.len);
                 let va = remote.va.wrapping_add(done.into());
@@ -410,7 +411,7 @@ fn extend(packet: &mut OutPacket, link: &Link, wqe: &Wqe, index: u32) {
             }
         }
         SendOp::Read(remote) => {
-            // A repeated READ asks only for what is missing.
+            // A repeated READ requests only the missing part.
             let done = index.saturating_mul(link.mtu.bytes());
             headers.leading = Leading::Reth(Reth {
                 va: remote.va.wrapping_add(u64::from(done)),

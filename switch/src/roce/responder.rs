@@ -1,10 +1,10 @@
-//! The responder: request packets in, memory and receive completions changed, answers out.
+//! The responder: request packets in, changes of memory and receive completions, responses out.
 //!
-//! Order of checks for RC (as rxe's `rxe_resp.c`): PSN, place in the message, permission of the
-//! operation, receive resources, length, R_Key; then execution. An UC packet that fails one is dropped with the rest of its
-//! message. A NAK for a broken rule is sent, and the queue pair goes to ERR.
+//! Order of checks for RC (as rxe's `rxe_resp.c`): PSN, position in the message, permission of the operation, receive
+//! resources, length, R_Key; then execution. An UC packet that fails one is dropped with the rest of its message. A NAK
+//! for a broken rule is sent, and the queue pair goes to ERR.
 //!
-//! Execution is in [`execute`], what comes behind the expected PSN in [`duplicate`], answers in [`reply`].
+//! Execution is in [`execute`], requests before the expected PSN in [`duplicate`], responses in [`reply`].
 
 use std::collections::VecDeque;
 
@@ -51,21 +51,21 @@ pub(super) struct Responder {
     newest: Psn,
     /// Messages completed, 24 bits.
     msn: u32,
-    /// A sequence or RNR NAK is out: silent until the expected packet comes.
+    /// A sequence or RNR NAK was sent: no other until the expected packet arrives.
     nak_sent: bool,
-    /// A packet since the last acknowledgement was marked, and the sender takes notice of it in acknowledgements.
+    /// A packet since the last acknowledgement was marked, and the sender reads marks from acknowledgements.
     marked: bool,
     /// UC: the rest of a broken message is dropped.
     skipping: bool,
     rq: VecDeque<RecvWr>,
     incoming: Option<Incoming>,
     replies: VecDeque<Reply>,
-    /// READs and ATOMICs that may be asked for again.
+    /// READs and ATOMICs that may be requested again.
     saved: VecDeque<Saved>,
     max_saved: usize,
-    /// Selective: what has come behind the expected packet.
+    /// Selective: packets that have arrived after the expected one.
     arrivals: Arrivals,
-    /// Go-back-N: the oldest packet that came trimmed and was not asked for.
+    /// Go-back-N: the oldest packet that arrived trimmed and was not yet requested again.
     trimmed: Option<Psn>,
 }
 
@@ -169,7 +169,7 @@ impl Responder {
                 None
             }
             Err(Refusal::NotReady) => {
-                // What follows it on the wire is out of sequence now, and not worth a NAK of its own.
+                // Later packets on the wire are now out of sequence, and cause no NAK of their own.
                 self.nak_sent = true;
                 ctx.counters.rnr_naks_sent += 1;
                 self.reply_rnr(psn, ctx.link.min_rnr_timer);
@@ -196,7 +196,7 @@ impl Responder {
             if psn != self.expected {
                 ctx.counters.out_of_sequence += 1;
             }
-            // A gap breaks the message at hand; a First or Only starts afresh at its own PSN.
+            // A gap breaks the current message; a First or Only starts anew at its own PSN.
             self.abandon_message();
             self.skipping = !op.position.starts();
         }
@@ -216,14 +216,14 @@ impl Responder {
         }
     }
 
-    /// An unfinished SEND gives its receive work request back, in front.
+    /// An unfinished SEND returns its receive work request to the front.
     fn abandon_message(&mut self) {
         if let Some(Incoming::Send { recv, .. }) = self.incoming.take() {
             self.rq.push_front(recv);
         }
     }
 
-    /// Everything that can be refused, before anything changes.
+    /// All checks that can refuse the request, before anything changes.
     fn check(
         &self,
         packet: &InPacket<'_>,
@@ -269,7 +269,7 @@ impl Responder {
         }
     }
 
-    /// First and Only where no message is open, Middle and Last of the same kind where one is.
+    /// First and Only if no message is open, Middle and Last of the same kind if one is.
     fn check_place(&self, op: Op) -> Result<(), Refusal> {
         let fits = match (&self.incoming, op.position) {
             (None, Position::First | Position::Only) => true,
@@ -318,12 +318,12 @@ impl Responder {
         };
         let end = received.checked_add(len).ok_or(INVALID)?;
         let fits = if op.position.ends() { end == total } else { end < total };
-        // The region may have gone since the first packet: storing, which comes first, finds that.
+        // The region may have been removed since the first packet: the store, which comes first, detects that.
         if fits && total <= 1 << 31 { Ok(()) } else { Err(INVALID) }
     }
 
-    /// A new READ or ATOMIC needs a place among the saved ones. Where the oldest has not been answered
-    /// for the first time, the peer has more outstanding than was agreed.
+    /// A new READ or ATOMIC needs a place among the saved ones. If the oldest has not been answered for the first time,
+    /// the peer has more outstanding than agreed.
     fn check_room(&self) -> Result<(), Refusal> {
         if self.saved.len() < self.max_saved {
             return Ok(());
@@ -334,7 +334,7 @@ impl Responder {
         }
     }
 
-    /// The receive work request at hand ends with `status`.
+    /// The current receive work request ends with `status`.
     fn complete_failed(&mut self, status: Status, ctx: &mut Ctx<'_>) {
         if let Some(Incoming::Send { recv, .. }) = self.incoming.take() {
             ctx.cq.push_back(failed(&recv, ctx.link.qpn, status));
@@ -346,7 +346,7 @@ impl Responder {
         }
     }
 
-    /// ERR: receives are flushed, READ responses stop; a NAK that is due stays.
+    /// ERR: receives are flushed, READ responses stop; a pending NAK stays.
     pub(super) fn flush(&mut self, ctx: &mut Ctx<'_>) {
         self.abandon_message();
         for recv in std::mem::take(&mut self.rq) {
@@ -367,7 +367,7 @@ fn check_permission(kind: Kind, access: Access) -> Result<(), Refusal> {
     if access.allows(need) { Ok(()) } else { Err(INVALID) }
 }
 
-/// First and Middle are full packets, Last has something in it, nothing is longer than the path MTU.
+/// First and Middle are full packets, Last is not empty, none is longer than the path MTU.
 fn check_length(packet: &InPacket<'_>, op: Op, mtu: u32) -> Result<(), Refusal> {
     let len = packet.payload.len() as u64;
     let mtu = u64::from(mtu);

@@ -1,8 +1,7 @@
-//! The reaction point: how fast a queue pair may send.
+//! The reaction point: the sending rate of a queue pair.
 //!
-//! [`RateControl`] is one question ("which rate now?") and the events that may change the answer.
-//! [`fixed`] and [`dcqcn`] are written in Rust, every other one is a YAML file that [`program`] runs.
-//! [`pacer`] turns the rate into departure instants.
+//! [`RateControl`] has the present rate and the events that may change it. [`fixed`] and [`dcqcn`] are written in Rust,
+//! every other one is a YAML file that [`program`] runs. [`pacer`] turns the rate into departure instants.
 //!
 //! Rates are bits per second in `f64`, and only `+ - x /` and comparisons are used on them, so a trace
 //! is the same on every machine.
@@ -20,7 +19,7 @@ pub mod program;
 use super::telemetry::TelemetryBytes;
 use dcqcn::Profile;
 
-/// What an acknowledgement measured of the path.
+/// Measurements of the path in an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample<'a> {
     /// Packets newly acknowledged.
@@ -29,22 +28,22 @@ pub struct AckSample<'a> {
     pub round_trip: Option<Span>,
     /// The acknowledgement carried BECN.
     pub becn: bool,
-    /// Packets acknowledged since the connection began, these included.
+    /// Packets acknowledged since the connection began, including these.
     pub acked: u64,
     /// Packets sent since then, each counted once.
     pub sent: u64,
-    /// What switches wrote into the newest packet that came, if the acknowledgement brings it.
+    /// Telemetry of the newest received packet, if the acknowledgement has it.
     pub telemetry: Option<&'a TelemetryBytes>,
 }
 
-/// What an observer may plot.
+/// The state for plots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateState {
     /// Sending rate R_C in bit/s.
     pub rate_bps: f64,
-    /// Target rate R_T in bit/s; the sending rate where the algorithm has none.
+    /// Target rate R_T in bit/s; the sending rate if the algorithm has none.
     pub target_bps: f64,
-    /// Congestion estimate, in seconds where it is a time; zero where the algorithm has none.
+    /// Congestion estimate, in seconds if it is a time; zero if the algorithm has none.
     pub estimate: f64,
     /// Increase events by timer since the last cut.
     pub time_stage: u32,
@@ -62,23 +61,24 @@ pub trait RateControl: fmt::Debug + Send {
     fn on_bytes_sent(&mut self, now: Time, bytes: u64);
     /// An acknowledgement arrived.
     fn on_ack(&mut self, _now: Time, _sample: &AckSample<'_>) {}
-    /// So many packets were found lost, and are sent again; 1 where the sender goes back, which does not know.
+    /// `lost` packets were detected as lost, and are retransmitted; 1 with go-back-N, where the number is unknown.
     fn on_nack(&mut self, _now: Time, _lost: u32) {}
-    /// A packet was trimmed on its way and is sent again.
+    /// A packet was trimmed on its path and is retransmitted.
     fn on_trim(&mut self, now: Time) {
         self.on_nack(now, 1);
     }
-    /// No acknowledgement came in time. So many packets are taken for lost; 1 where the sender goes back.
+    /// No acknowledgement came in time. `lost` packets count as lost; 1 with go-back-N.
     fn on_timeout(&mut self, _now: Time, _lost: u32) {}
-    /// Payload that may be without an acknowledgement; `None` is no such limit.
+    /// Most payload without an acknowledgement; `None` without such a limit.
     fn window_bytes(&self) -> Option<u64> {
         None
     }
     /// When the rate may next change by itself.
     fn next_deadline(&self) -> Deadline;
-    /// Applies what was due up to and including `now`.
+    /// Applies the timers that were due up to and including `now`.
     fn poll(&mut self, now: Time);
-    /// Does what was due before `now` and changes neither rate nor window, so that [`Self::state`] is that of `now`.
+    /// Applies timers that were due before `now` and that change neither rate nor window, so that [`Self::state`] is
+    /// that of `now`.
     fn sync(&mut self, _now: Time) {}
     /// The state for plots and traces, as of the last event.
     fn state(&self) -> RateState;
@@ -99,7 +99,7 @@ impl RateAlgorithm {
     /// `fixed` (at line rate) or the name of a DCQCN preset ([`dcqcn::preset::NAMES`]).
     ///
     /// # Errors
-    /// An unknown name, with the names there are, or a line rate that is no positive number.
+    /// An unknown name, with the valid names, or a line rate that is no positive number.
     pub fn by_name(name: &str, line_rate_bps: f64) -> Result<RateAlgorithm, ParamError> {
         if name == "fixed" {
             return RateAlgorithm::fixed(line_rate_bps);
@@ -119,7 +119,7 @@ impl RateAlgorithm {
         Err(ParamError::new("rate_bps", rate_bps.to_string(), "at least 1 bit/s"))
     }
 
-    /// What becomes of a gap between two packets while the rate changes.
+    /// The treatment of a gap between two packets while the rate changes.
     pub(super) fn gap(&self) -> pacer::Gap {
         match self {
             RateAlgorithm::Fixed(_) | RateAlgorithm::Program(_) => pacer::Gap::Rest,
@@ -136,7 +136,7 @@ impl RateAlgorithm {
         }
     }
 
-    /// Data has room for telemetry, and acknowledgements bring it back.
+    /// Data packets have room for telemetry, and acknowledgements return it.
     pub fn telemetry(&self) -> bool {
         match self {
             RateAlgorithm::Program(instance) => instance.program().notification().telemetry,
@@ -144,7 +144,7 @@ impl RateAlgorithm {
         }
     }
 
-    /// How marks come back to the sender.
+    /// How marks are returned to the sender.
     pub fn marks(&self) -> program::Marks {
         match self {
             RateAlgorithm::Program(instance) => instance.program().notification().marks,
@@ -160,7 +160,7 @@ pub struct ParamError {
     pub param: &'static str,
     /// The value found.
     pub found: String,
-    /// What would be right.
+    /// A valid value.
     pub expected: String,
 }
 

@@ -1,7 +1,7 @@
-//! Which of many is due first: a binary heap that knows where each member is.
+//! The member that is due first: a binary heap with the position of each member.
 //!
-//! Members are dense indices. Equal times are served in the order in which they were set, which makes
-//! round robin of members that are always due. No allocation once every member has been seen.
+//! Members are dense indices. Equal times are served in the order in which they were set, which makes round robin of
+//! members that are always due. No allocation once every member was set.
 
 use wireyard_tables::time::Deadline;
 

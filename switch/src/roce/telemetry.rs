@@ -1,12 +1,12 @@
 //! Telemetry of a path: the header of HPCC (SIGCOMM 2019, figure 7) with room for five hops, as values.
 //!
-//! The sender of data leaves room for it, each switch writes one hop, and the receiver sends it back in the payload of the
-//! acknowledgement. Here are its bytes and what they say; where they are in a frame is in `frames`, which switch writes them in
-//! `programs/hpcc_int`, and the same layout for programs in `programs/headers/hpcc.yaml`.
+//! The sender of data leaves room for it, each switch writes one hop, and the receiver sends it back in the payload of
+//! the acknowledgement. This module has its bytes and their meaning; their place in a frame is in `frames`, the switch
+//! that writes them in `programs/hpcc_int`, and the same layout for programs in `programs/headers/hpcc.yaml`.
 //!
 //! 4 bits number of hops, 12 bits path; then for each hop, the newest first, 64 bits: 4 bits code of the link rate
-//! ([`RATES_BPS`]), 24 bits nanoseconds when the packet left its queue, 20 bits bytes sent in units of 128, 16 bits queue in
-//! units of 80 bytes. Time and bytes sent go on from 0 after their last value.
+//! ([`RATES_BPS`]), 24 bits nanoseconds when the packet left its queue, 20 bits bytes sent in units of 128, 16 bits
+//! queue in units of 80 bytes. Time and bytes sent wrap to 0 after their last value.
 
 /// Hops of a header.
 pub const HOPS_MAX: usize = 5;
@@ -14,17 +14,17 @@ pub const HOPS_MAX: usize = 5;
 pub const TELEMETRY_BYTES: usize = 2 + 8 * HOPS_MAX;
 /// Bytes of pad behind it in an acknowledgement: bodies are multiples of 4.
 pub const ECHO_PAD_BYTES: u8 = 2;
-/// UDP port of data with telemetry, of the range that IANA leaves to everybody (RFC 6335).
+/// UDP port of data with telemetry, of IANA's dynamic range (RFC 6335).
 pub const TELEMETRY_UDP_PORT: u16 = 54322;
 
 /// Bytes in the unit of `tx_bytes`, and of `queue_bytes`.
 const SENT_UNIT: u32 = 128;
 const QUEUE_UNIT: u32 = 80;
-/// Where the time of a hop, and the bytes that it sent, begin anew.
+/// Moduli at which the time of a hop, and its bytes sent, wrap.
 pub const TIME_NS_MODULUS: u32 = 1 << 24;
 /// See [`TIME_NS_MODULUS`].
 pub const SENT_BYTES_MODULUS: u32 = (1 << 20) * SENT_UNIT;
-/// The largest queue that a hop can say.
+/// The largest queue that a hop can report.
 pub const QUEUE_BYTES_MAX: u32 = 0xffff * QUEUE_UNIT;
 
 /// Link rates in bit/s by their code; 0 is no rate.
@@ -55,25 +55,25 @@ pub fn rate_code(rate_bps: u64) -> Option<u8> {
 /// The header as it is on the wire.
 pub type TelemetryBytes = [u8; TELEMETRY_BYTES];
 
-/// What one switch wrote.
+/// The record of one switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// Rate of the link that the packet left by, bit/s; `None` for a code without a rate.
+    /// Rate of the link of the packet's egress port, bit/s; `None` for a code without a rate.
     pub rate_bps: Option<u64>,
     /// When it left its queue, modulo [`TIME_NS_MODULUS`].
     pub time_ns: u32,
-    /// What the link had sent by then, modulo [`SENT_BYTES_MODULUS`].
+    /// Bytes that the link had sent by then, modulo [`SENT_BYTES_MODULUS`].
     pub sent_bytes: u32,
-    /// What it left behind in its queue; at most [`QUEUE_BYTES_MAX`].
+    /// Bytes left in its queue at that time; at most [`QUEUE_BYTES_MAX`].
     pub queue_bytes: u32,
 }
 
-/// The path that a header names: a combination of the numbers of all switches on it, 12 bits.
+/// The path of a header: a combination of the numbers of all switches on it, 12 bits.
 pub fn path_of(bytes: &TelemetryBytes) -> u16 {
     u16::from_be_bytes([bytes[0], bytes[1]]) & 0x0fff
 }
 
-/// The hops of a header, the newest first: of more than [`HOPS_MAX`], these.
+/// The hops of a header, the newest first: at most [`HOPS_MAX`].
 pub fn hops_of(bytes: &TelemetryBytes) -> impl Iterator<Item = Hop> {
     let count = usize::from(bytes[0] >> 4);
     let (records, _) = bytes[2..].as_chunks::<8>();

@@ -1,4 +1,4 @@
-//! Work requests and completions, in the words of `ibv_post_send(3)` and `ibv_poll_cq(3)`.
+//! Work requests and completions, named as in `ibv_post_send(3)` and `ibv_poll_cq(3)`.
 
 /// One contiguous piece of registered local memory. A work request has exactly one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// What a send work request does.
+/// The operation of a send work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOp {
     /// SEND.
@@ -53,7 +53,7 @@ pub enum SendOp {
     },
     /// SEND of one datagram.
     Datagram {
-        /// Address handle, opaque here, handed back with the packet.
+        /// Address handle, opaque here, returned with the packet.
         path: u32,
         /// Queue pair of the receiver.
         dest_qp: u32,
@@ -93,14 +93,14 @@ impl SendWr {
 pub struct RecvWr {
     /// Handed back in the completion.
     pub wr_id: u64,
-    /// Where the message goes. A datagram's first 40 bytes (GRH area) are left to the caller.
+    /// Memory for the message. A datagram's first 40 bytes (GRH area) are left to the caller.
     pub local: Sge,
 }
 
 /// Outcome of a work request, `IBV_WC_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Done.
+    /// Successful.
     Success,
     /// The receive buffer was too short.
     LocalLength,
@@ -108,9 +108,9 @@ pub enum Status {
     LocalProtection,
     /// The queue pair went to ERR before this request was done.
     WorkRequestFlushed,
-    /// The responder's answer breaks a rule.
+    /// The responder's response is invalid.
     BadResponse,
-    /// NAK 0x61, or what the responder saw when it sent one.
+    /// NAK 0x61, or the status of the responder that sent one.
     RemoteInvalidRequest,
     /// NAK 0x62.
     RemoteAccess,
@@ -140,7 +140,7 @@ impl Status {
     }
 }
 
-/// What completed.
+/// The operation that completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionOp {
     /// SEND of any form.
@@ -185,7 +185,7 @@ pub struct Completion {
 pub enum PostError {
     /// The queue is full: poll completions first.
     QueueFull,
-    /// The queue pair's state does not take work of this kind.
+    /// The queue pair's state does not accept work of this kind.
     WrongState,
     /// The service (RC, UC, UD) does not have this operation.
     Unsupported,

@@ -1,4 +1,4 @@
-//! What passes between a device and its clients: controllers, and the store of what they wrote.
+//! Counters of a device's clients: controllers, and the store of their writes.
 
 use serde::Serialize;
 
@@ -11,19 +11,19 @@ pub struct ControllersReport {
     pub primaries: u64,
     /// Times that a role got another primary, or lost it.
     pub primary_changes: u64,
-    /// Requests that were answered.
+    /// Answered requests.
     pub requests: Vec<RequestReport>,
-    /// Updates of the writes that were answered, done or not.
+    /// Updates of the writes that were answered, successful or not.
     pub updates: u64,
-    /// Packets of the device that controllers were sent.
+    /// Packets of the device sent to controllers.
     pub packets_in: u64,
-    /// Packets of the device that found no primary, or one that does not read.
+    /// Packets of the device without a primary, or with one that does not read.
     pub packets_in_dropped: u64,
-    /// Packets of controllers that were given to the device.
+    /// Packets of controllers passed to the device.
     pub packets_out: u64,
     /// Packets of controllers that were refused.
     pub packets_out_refused: u64,
-    /// What the device said faster than it was passed on: packets, digests, notices.
+    /// Packets, digests and notices of the device lost because they could not be passed on fast enough.
     pub notices_lost: u64,
     /// Digests that were configured.
     pub digests: Vec<DigestReport>,
@@ -36,7 +36,7 @@ pub struct RequestReport {
     pub kind: &'static str,
     /// The status of gRPC: `ok`, `not_found`.
     pub status: &'static str,
-    /// How many.
+    /// Their number.
     pub requests: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct DigestReport {
     pub acknowledged: u64,
     /// Messages of lists that were not acknowledged in time.
     pub expired: u64,
-    /// Messages of lists that found no primary, or one that does not read.
+    /// Messages of lists without a primary, or with one that does not read.
     pub dropped: u64,
 }
 
@@ -66,7 +66,7 @@ pub struct DigestReport {
 pub struct StorageReport {
     /// Requests that are kept.
     pub requests: u64,
-    /// Commits: requests that come together share one.
+    /// Commits: simultaneous requests share one.
     pub commits: u64,
     /// Records that were written or removed.
     pub records: u64,
@@ -74,6 +74,6 @@ pub struct StorageReport {
     pub bytes: u64,
     /// Time of the commits, most of it until the disk has them.
     pub commit_ns: u64,
-    /// Failures; after one nothing is written any more.
+    /// Failures; nothing is written after the first.
     pub errors: u64,
 }

@@ -1,4 +1,4 @@
-//! The difference between a frame and what was expected, byte by byte, with the names of fields.
+//! The difference between a frame and the expected one, byte by byte, with the names of fields.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use super::script::PatternBytes;
 /// Fields that a byte may belong to, at most as many in a message.
 const NAMES_MAX: usize = 4;
 
-/// Both rows, the differing bytes marked, and what the first of them belongs to.
+/// Both rows, the differing bytes marked, and the field of the first of them.
 pub(super) fn difference(program: &Program, pattern: &PatternBytes, frame: &[u8]) -> String {
     let mut out = String::new();
     let rows = pattern.bytes.len().max(frame.len()).div_ceil(16);
@@ -53,8 +53,8 @@ fn expected_byte(pattern: &PatternBytes, at: usize) -> String {
     [digit(value >> 4, mask >> 4), digit(value & 0xf, mask & 0xf)].into_iter().collect()
 }
 
-/// The field at a byte, if the headers of the deparser follow each other in their fixed sizes.
-/// Which of them are there is not known from the bytes alone, so possible places are named, those of the first headers first.
+/// The field at a byte, if the headers of the deparser follow each other in their fixed sizes. The bytes alone do not
+/// determine which are valid, so all possible fields are named, those of the first headers first.
 fn field_at(program: &Program, at: usize) -> String {
     let mut names = Vec::new();
     let mut ends = vec![0usize];

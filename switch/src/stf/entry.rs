@@ -1,7 +1,7 @@
 //! Table statements of a script, in the form of an entries file.
 //!
-//! A script names keys, values and actions as text. They become the syntax tree of an entries file and
-//! are resolved by the same code, so that a script can say nothing that an entries file cannot.
+//! A script names keys, values and actions as text. They become the syntax tree of an entries file and are resolved by
+//! the same code, so that a script can express exactly what an entries file can.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use wireyard_tables::{MatchKind, Update};
 /// The one file that places of a statement are in.
 const SCRIPT: FileId = FileId(0);
 
-/// Members and groups by table, as they are when a statement is read.
+/// Members and groups by table, at the time of a statement.
 pub(super) type Known = BTreeMap<String, (Vec<u32>, Vec<u32>)>;
 
 /// Turns the texts of one statement into syntax with places in the script.
@@ -28,9 +28,9 @@ pub(super) struct Statement<'p> {
     program: &'p Program,
     known: &'p Known,
     script: &'p SourceFile,
-    /// The bytes of the script that the statement is.
+    /// The statement's bytes in the script.
     line: Range<usize>,
-    /// What is placed next is behind this, or in front.
+    /// Position after the last placed text; the next one is after it, or before.
     cursor: usize,
 }
 
@@ -47,8 +47,8 @@ impl<'p> Statement<'p> {
         Statement { program, known, script, cursor: line.start, line }
     }
 
-    /// Where a text is in the statement, as a word or several; the whole statement where it is not as it is
-    /// written there, and then not exact.
+    /// The place of a text in the statement, as a word or several; the whole statement, marked as inexact, if it is not
+    /// found literally.
     fn place(&mut self, text: &str) -> (SourceSpan, bool) {
         let whole = &self.script.text;
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -131,7 +131,7 @@ impl<'p> Statement<'p> {
         let mut values = vec![None; action.params.len()];
         for (param, value) in named {
             let names = || action.params.iter().map(|param| param.name.as_str());
-            // A parameter of a P4 program that is named as a header is has `_` behind its name.
+            // A parameter of a P4 program with the name of a header has `_` appended.
             let place = names().position(|name| name == param);
             let place = place.or_else(|| names().position(|n| n.strip_suffix('_') == Some(param)));
             let place = place.or_else(|| self.control_place(action, param));
@@ -155,7 +155,7 @@ impl<'p> Statement<'p> {
         Ok(format!("{name}({})", values.join(", ")))
     }
 
-    /// A parameter of an action of P4 by the name that `@name` gives it for control.
+    /// A parameter of an action of P4 by its `@name` for the control plane.
     fn control_place(&self, action: &Action, param: &str) -> Option<usize> {
         let origin = self.program.origin.as_ref()?;
         let full = origin.actions.get(&action.name)?;
@@ -169,7 +169,8 @@ impl<'p> Statement<'p> {
         self.read(&plain, syntax::pattern)
     }
 
-    /// Of a P4 program, a ternary value without a mask has one for the digits that it is written with, as for p4c: `0x25` is `0x25 &&& 0xff`.
+    /// Of a P4 program, a ternary value without a mask has one for its written digits, as for p4c: `0x25` is `0x25 &&&
+    /// 0xff`.
     fn digits_given(&self, table: &str, key: &str, value: &str) -> String {
         let plain = || value.to_owned();
         if self.program.origin.is_none() {
@@ -207,7 +208,7 @@ impl<'p> Statement<'p> {
         Ok(EntryDecl { matches, action, priority, idle_timeout_ms, meter, counter, is_const, span })
     }
 
-    /// An entries file of one entry. A removal or a question has no action; any will do.
+    /// An entries file of one entry. A removal or a query has no action; any is valid.
     pub(super) fn one_entry(mut self, entry: &EntryText) -> Result<Resolved, String> {
         let action = match entry.action.as_str() {
             "" => self.any_action(&entry.table)?,
@@ -222,7 +223,7 @@ impl<'p> Statement<'p> {
         Ok(resolved)
     }
 
-    /// What an entry or group may refer to, so that it is found; it is there already.
+    /// The objects that an entry or group may refer to, so that they are found; they already exist.
     fn known_members(&mut self, table: &str) -> Result<EntriesFile, String> {
         let mut file = EntriesFile::default();
         let Some((members, groups)) = self.known.get(table) else { return Ok(file) };
@@ -232,7 +233,7 @@ impl<'p> Statement<'p> {
             known_members.push((self.count((*member).into()), self.call(&action)?));
         }
         let mut known_groups = Vec::new();
-        // Who is in a group is not asked here, only that it is there.
+        // The members of a group do not matter here, only its existence.
         for group in groups {
             let one = members.iter().take(1).map(|member| GroupMember {
                 member: self.count((*member).into()),
@@ -308,7 +309,7 @@ impl<'p> Statement<'p> {
         self.resolve(EntriesFile { value_sets: vec![(name, values)], ..EntriesFile::default() })
     }
 
-    /// `VALUE`, or `KEY:VALUE,KEY:VALUE` where the set has such keys.
+    /// `VALUE`, or `KEY:VALUE,KEY:VALUE` if the set has such keys.
     fn set_member(&mut self, keys: &[&str], text: &str) -> Result<MemberDecl, String> {
         let is_key = |key: &str| keys.contains(&key) && !key.is_empty();
         if !text.split_once(':').is_some_and(|(key, _)| is_key(key)) {
@@ -323,7 +324,7 @@ impl<'p> Statement<'p> {
         Ok(MemberDecl::Keys(Sp::new(all, span)))
     }
 
-    /// Rates of one meter of an array, or of all: committed and peak, for a second.
+    /// Rates of one meter of an array, or of all: committed and peak, per second.
     pub(super) fn meter(
         mut self,
         name: &str,
@@ -374,7 +375,7 @@ impl<'p> Statement<'p> {
     }
 }
 
-/// `PARAM:VALUE`, where the text is not an address by itself: `fd00::1`, `ab:00:00:00:00:01`.
+/// `PARAM:VALUE`, if the text itself is not an address: `fd00::1`, `ab:00:00:00:00:01`.
 fn named_argument<'a>(arg: &'a str, action: &Action) -> Option<(&'a str, &'a str)> {
     let (name, value) = arg.split_once(':')?;
     let (name, value) = (name.trim(), value.trim());
@@ -385,7 +386,7 @@ fn named_argument<'a>(arg: &'a str, action: &Action) -> Option<(&'a str, &'a str
     (is_known || is_name && !is_address).then_some((name, value))
 }
 
-/// A message and the known name that is nearest, if one is near.
+/// A message and the nearest known name, if one is near.
 pub(super) fn did_you_mean<'n>(
     message: String,
     found: &str,

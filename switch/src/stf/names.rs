@@ -1,14 +1,14 @@
-//! Names of P4 programs in scripts: `ingress.fib`, `hdr.ipv4.dst`, `tags$0.kind` mean what the program calls `fib`, `ipv4.dst` and
-//! `tags[0].kind`.
+//! Names of P4 programs in scripts: `ingress.fib`, `hdr.ipv4.dst`, `tags$0.kind` are the program's `fib`, `ipv4.dst`
+//! and `tags[0].kind`.
 //!
-//! A control plane of P4 names things by the blocks that they are in; scripts of p4c write such names, whole or without the
-//! blocks in front. A name that the program has itself always means that.
+//! A P4 control plane prefixes names with their blocks; scripts of p4c use such names, whole or without the leading
+//! blocks. A name that the program itself has always takes precedence.
 
 use wireyard_pipeline::ir::{Program, Table};
 
 use super::script::{CounterName, EntryText, Statement};
 
-/// The statement with the names that the program has.
+/// The statement with the program's names.
 pub(super) fn of_program(statement: &Statement, program: &Program) -> Statement {
     let mut statement = statement.clone();
     match &mut statement {
@@ -79,7 +79,8 @@ fn in_entry(entry: &mut EntryText, program: &Program) {
     in_action(&mut entry.action, table, program);
 }
 
-/// The key that is `isValid()` of a header, which scripts of p4c write `hdr.h.valid`, `hdr.h` or, where there is one, `valid`.
+/// The key that is `isValid()` of a header, which scripts of p4c write as `hdr.h.valid`, `hdr.h` or, with only one
+/// header, `valid`.
 fn validity<'n>(key: &str, known: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
     if known.clone().any(|known| known == key) {
         return None;
@@ -105,7 +106,8 @@ fn in_action(call: &mut String, table: Option<&Table>, program: &Program) {
     call.replace_range(..end, &name);
 }
 
-/// The action of a table that control calls so, where the program has another name for it: P4 has several actions of one name.
+/// The action of a table with this control-plane name, if the program has another name for it: P4 has several actions
+/// of one name.
 fn listed(name: &str, table: &Table, program: &Program) -> Option<String> {
     let actions = table.actions.iter().chain([&table.default.action]);
     let of_table: Vec<&str> =
@@ -124,7 +126,8 @@ fn listed(name: &str, table: &Table, program: &Program) -> Option<String> {
     found.next().map(str::to_owned)
 }
 
-/// A register, counter or meter: by the name that control has for it, where a word of the language gave it another one here.
+/// A register, counter or meter: by its control-plane name, if it was renamed here because of a keyword of the
+/// language.
 fn in_state<'n>(
     name: &mut String,
     program: &Program,
@@ -146,20 +149,20 @@ fn in_state<'n>(
     replace(name, known);
 }
 
-/// Puts the known name in the place of one that means it, if there is exactly one.
+/// Replaces a name by the known name that it matches, if there is exactly one.
 fn replace<'n>(name: &mut String, known: impl Iterator<Item = &'n str> + Clone) {
     if known.clone().any(|known| known == name.as_str()) {
         return;
     }
     let wanted = parts(name);
-    // A word of the language has the block in front as a part of its name: `ingress.drop` is `ingress_drop`.
+    // A name that is a keyword of the language is prefixed by its block: `ingress.drop` is `ingress_drop`.
     let joined = (0..wanted.len().saturating_sub(1)).map(|from| wanted[from..].join("_"));
     let mut joined = joined.filter_map(|joined| known.clone().find(|known| *known == joined));
     if let Some(only) = joined.next() {
         *name = only.to_owned();
         return;
     }
-    // The more parts are the same, from the end, the better; what is only in one of them is the blocks around.
+    // The more parts are equal, from the end, the better; the parts of only one of them are surrounding blocks.
     let common = |known: &str| {
         let known = parts(known);
         let pairs = wanted.iter().rev().zip(known.iter().rev());
@@ -173,7 +176,7 @@ fn replace<'n>(name: &mut String, known: impl Iterator<Item = &'n str> + Clone) 
     }
 }
 
-/// `tags$0.kind` and `tags[0].kind` are the same.
+/// `tags$0.kind` and `tags[0].kind` have the same parts.
 fn parts(name: &str) -> Vec<String> {
     let part = |part: &str| match part.split_once('$') {
         Some((stack, number)) if number.bytes().all(|b| b.is_ascii_digit()) => {

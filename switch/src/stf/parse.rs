@@ -24,7 +24,7 @@ fn define(rest: &str) -> Parsed<Statement> {
     Ok(Statement::Define(name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// Reads one statement; the error says what was expected.
+/// Reads one statement; the error has what was expected.
 pub(super) fn statement(code: &str) -> Parsed<Statement> {
     let (keyword, rest) = split_word(code);
     match keyword {
@@ -343,7 +343,7 @@ fn pattern_bytes(hex: &str) -> Parsed<PatternBytes> {
     Ok(PatternBytes { bytes, ends })
 }
 
-/// `RATE:BURST RATE:BURST`; the rates are for a microsecond, the result is for a second.
+/// `RATE:BURST RATE:BURST`; the rates are per microsecond, the result is per second.
 fn meter_rates(text: &str) -> Parsed<[(u64, u64); 2]> {
     let wrong = || format!("expected `RATE:BURST RATE:BURST`, the rates for 1 us, found `{text}`");
     let mut rates = text.split_whitespace().map(|word| {

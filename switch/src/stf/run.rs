@@ -1,4 +1,4 @@
-//! Runs a script against a fresh device and says what differed.
+//! Runs a script against a fresh device and reports the differences.
 
 mod change;
 mod check;
@@ -26,12 +26,12 @@ pub use left::{Left, LeftError, left_by};
 
 /// Most bytes of a script.
 const SCRIPT_BYTES_MAX: u64 = 16 << 20;
-/// Ports that a script has when it names none.
+/// Default number of ports of a script.
 const PORTS: u16 = 8;
-/// The same of a script of a P4 program: those that scripts of p4c use.
+/// The same of a script of a P4 program: as used by scripts of p4c.
 pub const PORTS_OF_P4: u16 = 32;
 
-/// How a script ended.
+/// The outcome of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every expectation held.
@@ -39,7 +39,7 @@ pub enum Outcome {
         /// Packets that the script sent.
         packets: u64,
     },
-    /// An expectation did not hold; the report says which and why.
+    /// An expectation failed; the report has it and the reason.
     Failed(String),
     /// The script or its program cannot be used.
     Malformed(String),
@@ -57,17 +57,16 @@ impl From<String> for Stop {
     }
 }
 
-/// How a script is run.
+/// Options of running a script.
 #[derive(Clone, Copy, Debug)]
 struct How<'a> {
     engine: EngineKind,
     level: u8,
     /// Folders, macros and limits of the program.
     place: &'a Place,
-    /// The text of the script, under the name that it was given by.
+    /// The text of the script, under the name that was given.
     source: &'a Arc<SourceFile>,
-    /// Trace every packet. The interpreter runs a packet that is traced, so that a
-    /// script is traced only after it failed.
+    /// Trace every packet. A traced packet runs in the interpreter, so a script is traced only after it failed.
     traced: bool,
 }
 
@@ -140,13 +139,13 @@ struct Punted {
     expected_by_reason: bool,
 }
 
-/// A script under way.
+/// The state of a running script.
 struct Script {
     sandbox: Sandbox,
     program: Arc<Program>,
     /// Written in P4: priorities begin at 0, as in scripts of p4c.
     is_p4: bool,
-    /// The program as statements about entries see it: what it declares is in the tables, which decide.
+    /// The program for statements about entries, without its declared entries: the tables have these, and decide.
     bare: Program,
     generation: Arc<Generation>,
     now: Time,
@@ -161,13 +160,13 @@ struct Script {
     arrived: BTreeMap<u16, VecDeque<(Vec<u8>, usize)>>,
     punted: Vec<Punted>,
     drops_before: BTreeMap<String, u64>,
-    /// By line of the packet, when they are wanted.
+    /// By line of the packet, if they are requested.
     traces: Option<Vec<(usize, String)>>,
     nodes: Vec<(u16, Vec<u16>)>,
     groups: BTreeMap<u16, (bool, Vec<Member>)>,
 }
 
-/// Whether priorities are those of P4: of a source, and of what p4c makes of it for bmv2.
+/// Whether priorities are those of P4: in a source, and in p4c's JSON for bmv2.
 fn has_p4_priorities(program: &Path) -> bool {
     is_p4(program) || std::fs::read_to_string(program).is_ok_and(|text| is_bmv2(&text))
 }
@@ -326,7 +325,7 @@ impl Script {
         Ok(())
     }
 
-    /// Takes what left the device, with the line of the packet that caused it.
+    /// Takes the packets that left the device, with the line of the packet that caused them.
     fn collect(&mut self) {
         for (port, frame) in self.sandbox.received() {
             self.arrived.entry(port).or_default().push_back((frame, self.line));
@@ -342,7 +341,7 @@ impl Script {
         }
     }
 
-    /// Compares what left since the last time with what was expected.
+    /// Compares the packets that left since the last comparison with the expected ones.
     fn compare(&mut self) -> Result<(), Stop> {
         for (port, pattern, line) in std::mem::take(&mut self.expected) {
             let next = match port {
@@ -371,7 +370,7 @@ impl Script {
         Ok(())
     }
 
-    /// The next packet on the CPU port with these bytes; without one, the next at all, to show.
+    /// The next packet on the CPU port with these bytes; without one, the next of any bytes, for the report.
     fn next_punted(&mut self, pattern: &PatternBytes) -> Option<(Vec<u8>, usize)> {
         let free = |p: &&mut Punted| !p.expected_by_bytes;
         let place =

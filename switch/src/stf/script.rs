@@ -1,7 +1,7 @@
-//! The statements of a packet test, and the text that they are written in.
+//! The statements of a packet test, and their text form.
 //!
-//! `programs/STF.md` is the definition. This reads lines; it knows no program: names and values stay
-//! text until the runner meets the program under test.
+//! `programs/STF.md` is the definition. This reads lines without a program: names and values stay text until the runner
+//! resolves them in the program under test.
 
 use std::fmt;
 use wireyard_tables::time::Span;
@@ -33,14 +33,14 @@ pub struct EntryText {
     pub priority: Option<u32>,
     /// Key and value.
     pub keys: Vec<(String, String)>,
-    /// `action(args)`; empty where none is needed.
+    /// `action(args)`; empty if none is needed.
     pub action: String,
 }
 
 /// A number that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// How.
+    /// The comparison.
     pub op: CompareOp,
     /// With what.
     pub value: u64,
@@ -58,7 +58,7 @@ pub enum CompareOp {
     Ge,
 }
 
-/// What a counter is called.
+/// The name of a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CounterName {
     /// `name(index)`.
@@ -67,7 +67,7 @@ pub enum CounterName {
     Direct(EntryText),
 }
 
-/// As a script writes it: `hits(3)`, `fib ipv4.dst:10.0.0.0/8`.
+/// In the form of a script: `hits(3)`, `fib ipv4.dst:10.0.0.0/8`.
 impl fmt::Display for CounterName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -131,8 +131,8 @@ pub enum Statement {
     RegisterReset(String),
     /// `register_read NAME INDEX`: p4c's runner prints it.
     RegisterRead(String, u64),
-    /// `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`, or `meter_array_set_rates` without the index: committed, then
-    /// peak, in bytes or packets a microsecond.
+    /// `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`, or `meter_array_set_rates` without the index: committed,
+    /// then peak, in bytes or packets per microsecond.
     MeterRates(String, Option<u64>, [(u64, u64); 2]),
     /// `meter_get_rates NAME INDEX`: p4c's runner prints it.
     MeterRead(String, u64),
@@ -167,7 +167,7 @@ pub enum Statement {
 pub struct Line {
     /// Line number from 1.
     pub number: usize,
-    /// What it says.
+    /// Its content.
     pub statement: Statement,
 }
 
@@ -176,7 +176,7 @@ pub struct Line {
 pub struct ScriptError {
     /// Line number from 1.
     pub line: usize,
-    /// What is wrong and what was expected.
+    /// What is wrong, and what was expected.
     pub message: String,
 }
 
@@ -189,7 +189,7 @@ impl fmt::Display for ScriptError {
 impl std::error::Error for ScriptError {}
 
 impl Comparison {
-    /// Whether `found` is as it should be.
+    /// Whether the comparison is true for `found`.
     pub fn holds(self, found: u64) -> bool {
         match self.op {
             CompareOp::Eq => found == self.value,

@@ -1,7 +1,7 @@
-//! Time dilation: the same network, so many times slower.
+//! Time dilation: the same network, slowed down by a factor.
 //!
-//! Rates are divided and times multiplied by one factor, bytes and probabilities stay. In units of the slower clock every
-//! ratio that a feedback loop knows (packets per period, increase per period, bytes in flight) is what it was.
+//! Rates are divided and times multiplied by one factor, bytes and probabilities stay. In units of the slower clock
+//! every ratio in a feedback loop (packets per period, increase per period, bytes in flight) is unchanged.
 
 use std::num::NonZeroU32;
 
@@ -9,7 +9,7 @@ use wireyard_tables::time::Span;
 
 use super::{BitsPerSec, Interval, Length};
 
-/// How many times slower; 1 is as it is.
+/// The factor; 1 is no dilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dilation(NonZeroU32);
 
@@ -23,7 +23,7 @@ impl Dilation {
     /// As it is.
     pub const ONE: Dilation = Dilation(NonZeroU32::MIN);
 
-    /// So many times slower; `None` for zero.
+    /// A dilation by `factor`; `None` for zero.
     pub const fn new(factor: u32) -> Option<Dilation> {
         match NonZeroU32::new(factor) {
             Some(factor) => Some(Dilation(factor)),
@@ -36,35 +36,35 @@ impl Dilation {
         self.0.get()
     }
 
-    /// One after the other; `None` beyond 32 bits.
+    /// Both combined; `None` beyond 32 bits.
     pub fn then(self, other: Dilation) -> Option<Dilation> {
         self.0.checked_mul(other.0).map(Dilation)
     }
 
-    /// A time, so much longer; `None` beyond 64 bits of picoseconds (213 days).
+    /// A time, multiplied; `None` beyond 64 bits of picoseconds (213 days).
     pub fn span(self, span: Span) -> Option<Span> {
         span.as_ps().checked_mul(u64::from(self.get())).map(Span::from_ps)
     }
 
-    /// [`Dilation::span`] of a time that is written with its unit.
+    /// [`Dilation::span`] of a time written with its unit.
     pub fn interval(self, interval: Interval) -> Option<Interval> {
         self.span(interval.span()).map(Interval::new)
     }
 
-    /// A rate, so much lower; `None` where that is no whole number of bits per second.
+    /// A rate, divided; `None` if the result is no whole number of bits per second.
     pub fn rate(self, rate: BitsPerSec) -> Option<BitsPerSec> {
         let factor = u64::from(self.get());
         let divides = rate.get().is_multiple_of(factor);
         BitsPerSec::new(rate.get() / factor).filter(|_| divides)
     }
 
-    /// The rate that this one was before; stops at the fastest rate.
+    /// The rate before the dilation; stops at the fastest rate.
     pub fn undone(self, rate: BitsPerSec) -> BitsPerSec {
         let before = rate.get().saturating_mul(u64::from(self.get())).min(BitsPerSec::MAX_BPS);
         BitsPerSec::new(before).unwrap_or(rate)
     }
 
-    /// A cable, so much longer: its delay is a time.
+    /// A cable, multiplied: its delay is a time.
     pub fn cable(self, cable: Length) -> Option<Length> {
         cable.as_mm().checked_mul(u64::from(self.get())).map(Length)
     }

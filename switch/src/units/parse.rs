@@ -12,7 +12,7 @@ use wireyard_tables::time::Span;
 
 use super::{BitsPerSec, Bytes, Interval, Length, PoolAlpha, Probability, Quanta};
 
-/// Text that is not a quantity, with the way out.
+/// Text that is not a quantity, with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError {
     text: String,
@@ -192,7 +192,7 @@ impl FromStr for PoolAlpha {
     }
 }
 
-/// Reads a quantity from a string; a bare number is answered with the units to choose from.
+/// Reads a quantity from a string; a bare number is refused with the valid units.
 struct QuantityVisitor<T> {
     expected: &'static str,
     quantity: PhantomData<T>,

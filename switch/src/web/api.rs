@@ -1,4 +1,4 @@
-//! What a switch is, and small objects of its program, as documents.
+//! The description of a switch, and small objects of its program, as documents.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::parameters::Parameters;
 use crate::control::{Control, ControlError, Query};
 use crate::management::{describe, show};
 
-/// Objects of one kind that are sent at most; more are counted.
+/// Most objects of one kind that are sent; more are counted.
 const OBJECTS_MAX: usize = 500;
 
 /// The switch, its program by names, and its ports.
@@ -58,7 +58,7 @@ impl Kind {
     }
 }
 
-/// Objects of a kind: of arrays, those that are not blank.
+/// Objects of a kind: of arrays, only cells that are not blank.
 ///
 /// # Errors
 /// A worker does not answer.

@@ -1,7 +1,7 @@
-//! The graphs of parser and controls with places, and how many sampled packets went through their nodes.
+//! The graphs of parser and controls with coordinates, and the number of sampled packets through their nodes.
 //!
-//! They are those of `wireyard graph`, of the program as the engine runs it. Only while hits are asked for are packets sampled
-//! ([`Control::sample`]); a new program has new graphs, with another number.
+//! They are those of `wireyard graph`, of the program that the engine runs. Packets are sampled only while hits are
+//! requested ([`Control::sample`]); a new program has new graphs, with another number.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::Result;
 use crate::control::{Control, ControlError};
 use crate::core::Samples;
 
-/// The graphs that were asked for last.
+/// The graphs of the last request.
 #[derive(Debug, Default)]
 pub(super) struct Graphs {
     /// Counts programs.
@@ -52,7 +52,7 @@ impl Graphs {
         }))
     }
 
-    /// How many sampled packets went through each node, in the order of the nodes; samples go on for some seconds.
+    /// The number of sampled packets through each node, in the order of the nodes; sampling continues for some seconds.
     ///
     /// # Errors
     /// A worker does not answer.

@@ -1,4 +1,4 @@
-//! What changes all the time, in one document: counters, queues with what is in force for them, who pauses whom, links.
+//! Continuously changing data in one document: counters, queues with their settings in force, pauses, links.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,9 @@ use crate::management::statistics;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::tm::{DecideAt, Limit};
 
-/// Entries of each table of which the hits are shown.
+/// Entries of each table whose hits are shown.
 const ENTRIES: u32 = 10;
-/// Colours of a curve, in the order of theirs.
+/// Colours of a curve, in its own order.
 const COLORS: [&str; 3] = ["green", "yellow", "red"];
 
 /// The document.
@@ -44,7 +44,7 @@ fn in_use(queueing: &Value) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-/// What is in force for a queue, in numbers.
+/// The settings in force for a queue, as numbers.
 fn settings(one: &QueueSettings) -> Value {
     let mut value = json!({ "port": one.port, "queue": one.queue, "lossless": one.lossless });
     value["rate_bps"] = one.rate.map(|rate| rate.get()).into();

@@ -1,4 +1,4 @@
-//! The part of a URL behind the question mark, as names and values.
+//! The part of a URL after the question mark, as names and values.
 
 use percent_encoding::percent_decode_str;
 
@@ -17,7 +17,7 @@ impl Parameters {
     pub(super) fn read(query: &str) -> Result<Parameters> {
         let parts = query.split('&').filter(|part| !part.is_empty());
         let decoded = |text: &str| {
-            // As forms send it (application/x-www-form-urlencoded).
+            // The encoding of forms (application/x-www-form-urlencoded).
             let text = text.replace('+', " ");
             let decoded = percent_decode_str(&text).decode_utf8().map(|text| text.into_owned());
             decoded.map_err(|_| ControlError::InvalidArgument("the query is no UTF-8".into()))
@@ -29,15 +29,15 @@ impl Parameters {
         parts.map(pair).collect::<Result<Vec<_>>>().map(Parameters)
     }
 
-    /// A value; empty where there is none.
+    /// A value; empty if there is none.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
-    /// A number, at most `most`, or the one that is meant where there is none.
+    /// A number, at most `most`, or the default if there is none.
     ///
     /// # Errors
-    /// It is none, or too large.
+    /// It is no number, or too large.
     pub(super) fn number(&self, name: &str, otherwise: u32, most: u32) -> Result<u32> {
         let text = self.text(name);
         if text.is_empty() {

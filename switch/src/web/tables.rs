@@ -1,8 +1,8 @@
 //! Entries of a table in parts: a page of them, or those that a search finds.
 //!
-//! A request looks at entries for a bounded time and says how far it came, so that a table of a million entries is searched by
-//! several requests and nothing holds a lock, a worker or much memory meanwhile. Entries are in the order of their slots,
-//! which they keep for their life: a page does not move when others come and go.
+//! A request reads entries for a bounded time and returns how far it came, so that a table of a million entries is
+//! searched by several requests, without holding a lock, a worker or much memory. Entries are in the order of their
+//! slots, which they keep for their life: a page does not move when others are added and removed.
 
 use std::time::{Duration, Instant};
 
@@ -17,16 +17,16 @@ use crate::management::show;
 
 /// Entries of a page at most.
 const LIMIT_MAX: u32 = 200;
-/// The same where the request does not say.
+/// The default of the same.
 const LIMIT: u32 = 50;
 /// Slots that are read together, under one lock of the table.
 const SLOTS: u32 = 512;
-/// How long a request looks.
+/// Longest time of a request's search.
 const LOOK: Duration = Duration::from_millis(100);
 /// The longest search.
 const SEARCH_MAX: usize = 200;
 
-/// What is asked for.
+/// The parameters of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     table: String,
@@ -101,7 +101,7 @@ pub(super) fn entries(control: &Control, asked: &Asked) -> Result<Value> {
     )
 }
 
-/// Those that most packets met, of tables that count them.
+/// The entries that most packets hit, of tables that count.
 fn busiest(control: &Control, asked: &Asked) -> Result<Value> {
     control.table(&asked.table)?;
     let shown = EntriesShown::Most(asked.limit as usize);
@@ -117,7 +117,7 @@ fn busiest(control: &Control, asked: &Asked) -> Result<Value> {
     )
 }
 
-/// Whether an entry, as it is shown, has every word of a search.
+/// Whether an entry, as shown, has every word of a search.
 fn has_words(program: &Program, entry: &TableEntry, words: &[String], text: &mut String) -> bool {
     if words.is_empty() {
         return true;

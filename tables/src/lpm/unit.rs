@@ -3,17 +3,17 @@
 /// Cells in a unit, as a power of two.
 pub(super) const UNIT_SHIFT: u32 = 4;
 
-/// A cache line: sixteen cells of a node, or a bucket. A bucket is `[leaf for the rest, number of
-/// entries, 0, 0]` and three entries `[value, in memory order, leaf, shift]`: of the 64 bits that follow
-/// the bucket's cell, all but the low `shift` (0 to 63) must equal the entry's. Longer prefixes come
-/// later and win; unused entries come first and lead to the leaf for the rest.
+/// A cache line: sixteen cells of a node, or a bucket. A bucket is `[leaf for the rest, number of entries, 0, 0]` and
+/// three entries `[value, in memory order, leaf, shift]`: of the 64 bits that follow the bucket's cell, all but the low
+/// `shift` (0 to 63) must equal the entry's. Longer prefixes are later and win; unused entries are first and have the
+/// leaf for the rest.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Unit(pub(crate) [u32; 1 << UNIT_SHIFT]);
 
 pub(super) const BUCKET_ENTRIES: usize = 3;
 
-/// A value of 64 bits as it lies in two words of memory.
+/// A value of 64 bits from its two words of memory.
 #[inline(always)]
 fn value(words: [u32; 2]) -> u64 {
     let [[a, b, c, d], [e, f, g, h]] = words.map(u32::to_ne_bytes);
@@ -37,7 +37,7 @@ impl Unit {
             .map(|words| (value([words[0], words[1]]), words[2], 64 - words[3]))
     }
 
-    /// `entries` are in order of length.
+    /// `entries` are in ascending order of length.
     pub(super) fn bucket(rest: u32, entries: &[(u64, u32, u32)]) -> Unit {
         let mut unit = Unit::EMPTY;
         (unit.0[0], unit.0[1]) = (rest, entries.len() as u32);

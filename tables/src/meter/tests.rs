@@ -32,7 +32,7 @@ fn single_rate_by_hand() {
             (1350, 250, Green, Yellow),  // Te 0
             (9999, 1, Red, Red),         // colour-aware: red stays red, both buckets full again
             (9999, 500, Yellow, Yellow), // yellow never uses Tc
-            (9999, 1, Yellow, Red),      // Te empty, Tc is not asked
+            (9999, 1, Yellow, Red),      // Te empty, Tc is not used
             (9999, 1000, Green, Green),  // Tc was untouched
         ],
     );

@@ -1,5 +1,5 @@
-//! The pseudo-code of the module, word for word, against `lookup`. Slices stand for addresses, so
-//! that the test needs no unsafe code: they are taken from the same vectors.
+//! The pseudo-code of the module, word for word, against `lookup`. Slices of the same vectors replace addresses, so
+//! that the test needs no unsafe code.
 
 use super::*;
 use crate::hash::{Seed, hash};
@@ -171,7 +171,7 @@ fn lpm_tables_read_as_written_above() {
     }
 }
 
-/// What can be asked for ahead: the first pair of an exact table; of a trie what follows the root.
+/// What can be prefetched: the first pair of an exact table; of a trie the line behind the root.
 #[test]
 fn lines_are_those_that_are_read() {
     for (bits, kind) in [
@@ -217,7 +217,7 @@ fn lines_are_those_that_are_read() {
     }
 }
 
-/// Entries that share few records come, go and are changed, one of them the prefix of length 0.
+/// Entries that share few records are inserted, removed and changed, one of them the prefix of length 0.
 #[test]
 fn lpm_tables_with_shared_records_read_as_written_above() {
     for bits in [12, 32, 48] {
@@ -284,7 +284,7 @@ fn read_scan(view: &TableView, key: &[u64]) -> Option<Option<u32>> {
     Some((slot != SCAN_END).then_some(slot as u32))
 }
 
-/// Entries come and go, through the length where a list is given up and the one where it is made again.
+/// Entries are inserted and removed, across the length where the list is dropped and the one where it is rebuilt.
 #[test]
 fn small_ternary_tables_read_as_written_above() {
     let fields = vec![

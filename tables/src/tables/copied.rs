@@ -1,7 +1,8 @@
-//! All entries of a table as they were at one moment, to be read while others write.
+//! All entries of a table as they were at one moment, to be read while writes go on.
 //!
-//! What is copied under the lock of the tables are the words of the store, tens of bytes for an entry; entries are made of them one by one,
-//! outside of it. So a read of a million entries keeps a packet that learns waiting for milliseconds, and no reader holds them all.
+//! Under the lock of the tables only the words of the store are copied, tens of bytes for an entry; entries are made of
+//! them one by one, without the lock. So a read of a million entries holds the lock for milliseconds, and no caller
+//! needs memory for all entries.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub struct CopiedEntries {
     rows: Vec<u64>,
     calls: Vec<u64>,
     timeouts_ps: Vec<u64>,
-    /// Of a table with a profile, whose calls mean nothing without it.
+    /// Of a table with a profile, whose calls refer to it.
     targets: Vec<Target>,
     next: usize,
 }

@@ -1,11 +1,11 @@
 //! The change log of a set of tables as a stream: what is needed to keep a copy of them elsewhere.
 //!
-//! [`Tables::follow`] gives the contents as they are now, as updates that fill an empty set of the same declarations, and a
-//! [`Follower`] of every change after that: batches of control, entries that packets learned, idle entries that were removed. Each
-//! change has the version that it made; versions follow each other without a gap. The log is bounded: a
-//! follower that does not keep up gets an error and follows anew; the writer never waits for it.
+//! [`Tables::follow`] returns the present contents, as updates that fill an empty set of the same declarations, and a
+//! [`Follower`] of every change after that: batches of the control plane, entries that packets learned, idle entries
+//! that were removed. Each change has the version that it made; versions have no gaps. The log is bounded: a follower
+//! that does not keep up gets an error and must follow anew; the writer never waits for it.
 //!
-//! Not in it: what packets change without the writer (counters, meters' buckets, last hits).
+//! It leaves out what packets change without the writer (counters, meters' buckets, last hits).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,26 +21,26 @@ use crate::tables::Tables;
 /// A change of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The version of the tables with it: one more than that of the change before.
+    /// The version of the tables after it: one more than that of the change before.
     pub version: u64,
-    /// What was done, in order. A batch on a copy that is up to date does the same there.
+    /// The updates, in order. A batch of them on a copy that is up to date has the same result.
     pub updates: Arc<[Update]>,
 }
 
-/// What is in the tables.
+/// The contents of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// Their version.
     pub version: u64,
-    /// Members, groups, entries (the oldest first) and default actions, in an order in which each finds what it names. Constant
-    /// tables are left out: their declaration has what is in them.
+    /// Members, groups, entries (the oldest first) and default actions, in an order in which each refers only to
+    /// earlier ones. Constant tables are left out: their declaration has their entries.
     pub updates: Vec<Update>,
 }
 
-/// Why there is no change to come.
+/// Why a follower has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FollowError {
-    /// More changes waited than the log holds, and later ones are lost: follow anew.
+    /// More changes were pending than the log holds, and later ones are lost: follow anew.
     Lagging,
     /// The tables are gone, or another program has taken them over.
     Ended,
@@ -72,7 +72,7 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Sends a change; false: the follower is gone, or the follower has lost it.
+    /// Sends a change; false if the follower is gone or has missed the change.
     pub(crate) fn send(&self, change: &Change) -> bool {
         match self.changes.try_send(change.clone()) {
             Ok(()) => true,
@@ -86,7 +86,7 @@ impl Following {
 }
 
 impl Follower {
-    /// The next change, if there is one already.
+    /// The next change, if one is pending.
     ///
     /// # Errors
     /// See [`FollowError`]; the changes before it came first.
@@ -119,7 +119,7 @@ impl Follower {
 }
 
 impl Tables {
-    /// What is in the tables now, and every change after that, of which at most `capacity` wait.
+    /// The present contents, and a follower of every change after that with at most `capacity` pending.
     pub fn follow(&self, capacity: usize) -> (Contents, Follower) {
         let (sender, changes) = sync_channel(capacity.max(1));
         let lost = Arc::<AtomicBool>::default();

@@ -11,18 +11,18 @@ use crate::shape::EngineKind;
 use crate::tables::{Snapshot, Tables};
 use crate::time::{Span, Time};
 
-/// A worker's view of the tables. Pin once per burst; the snapshot stays the same until the next
-/// [`Reader::pin`]. A worker that goes to sleep calls [`Reader::release`], or the writer waits for it.
+/// A worker's view of the tables. Pin once per burst; the snapshot stays the same until the next [`Reader::pin`]. A
+/// worker that goes to sleep calls [`Reader::release`], otherwise the writer waits for it.
 #[derive(Debug)]
 pub struct Reader {
     tables: Tables,
     cache: Option<Pinned>,
 }
 
-/// The current version as a worker knows it.
+/// The current version in the worker's cache.
 type Pinned = Cache<Arc<ArcSwap<Snapshot>>, Arc<Snapshot>>;
 
-/// Out of the way of [`Reader::pin`], which nearly always has one.
+/// Kept out of [`Reader::pin`], which nearly always has a snapshot already.
 #[cold]
 fn pinned(current: &Arc<ArcSwap<Snapshot>>) -> Pinned {
     Cache::new(current.clone())
@@ -45,15 +45,15 @@ impl Reader {
         self.cache.get_or_insert_with(|| pinned(current)).load()
     }
 
-    /// Lets go of the snapshot.
+    /// Drops the snapshot.
     pub fn release(&mut self) {
         self.cache = None;
     }
 
-    /// Data-plane insert into an exact table: a new entry for `key`, or a new action, data and
-    /// timeout for the one that exists. The next [`Reader::pin`] of this reader sees it; other
-    /// readers with their next burst. Nothing is published, and no lock is taken, if the entry
-    /// exists as wanted, where its idle time starts again, or if the table is full. While a batch is written, nothing is learned.
+    /// Data-plane insert into an exact table: a new entry for `key`, or a new action, data and timeout for the one that
+    /// exists. The next [`Reader::pin`] of this reader sees it; other readers with their next burst. Nothing is
+    /// published, and no lock is taken, if the entry exists with this action and data (its idle time starts again), or
+    /// if the table is full. While a batch is applied, nothing is learned.
     ///
     /// # Errors
     /// [`EntryError::NotLearnable`], [`EntryError::Const`], a wrong action or amount of data.
@@ -79,7 +79,8 @@ impl Reader {
                 return Ok(Learned::Refreshed(hit.slot));
             }
         } else if view.len() >= shape.spec.capacity && !shape.spec.const_entries {
-            // Every packet of a key that found no room asks to learn: they do not wait for the writer, which would refuse too.
+            // Every packet of a key that does not fit tries to learn it: none waits for the writer, which would refuse
+            // as well.
             shape.check_call(call)?;
             return Ok(Learned::Full);
         }
@@ -87,7 +88,7 @@ impl Reader {
         let matches = places.iter().map(|p| Match::Exact(p.get(key))).collect();
         let target = Target::Action(call.clone());
         let entry = Entry { matches, priority: 0, target, idle_timeout, meter: None };
-        // The writer may need the copy that this worker holds.
+        // The writer may need the copy that this worker has pinned.
         self.release();
         self.tables.learn(table, entry, now)
     }

@@ -39,7 +39,7 @@ fn a_batch_is_seen_whole_or_not_at_all() {
     assert_eq!(tables.entries(T0).unwrap().len(), 1);
 }
 
-/// A packet of a new key does not wait for who writes: it is not learned, and the next one is.
+/// A packet of a new key does not wait for another writer: its key is not learned; that of the next packet is.
 #[test]
 fn a_learner_does_not_wait_for_a_batch() {
     let tables = tables(&[spec(&[(48, MatchKind::Exact)], 10)]);
@@ -62,7 +62,7 @@ fn a_learner_does_not_wait_for_a_batch() {
     assert_eq!(reader.learn(T0, &[2], &send, None, Time::ZERO), Ok(Learned::New(Slot(0))));
 }
 
-/// A full table answers from what its readers have: packets of keys that found no room do not wait for a writer.
+/// A full table refuses from the readers' snapshot: packets of keys that do not fit wait for no writer.
 #[test]
 fn a_full_table_needs_no_writer_to_refuse() {
     let tables = tables(&[spec(&[(48, MatchKind::Exact)], 1)]);
@@ -82,7 +82,7 @@ fn a_full_table_needs_no_writer_to_refuse() {
     let answered = answers.recv_timeout(std::time::Duration::from_secs(20));
     drop(writer);
     assert_eq!(answered, Ok(Ok(Learned::Full)), "nobody waits");
-    // Where an entry has gone, there is room again.
+    // Once an entry is removed, there is room again.
     let mut reader = learner.join().unwrap();
     tables.batch(&[Update::Delete(T0, vec![Match::Exact(1)], 0)], Time::ZERO).unwrap();
     let send = ActionCall { action: 1, data: vec![7] };

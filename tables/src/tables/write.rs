@@ -34,7 +34,7 @@ struct TableWriter {
     log: Log,
     default: ActionCall,
     declared_default: ActionCall,
-    /// Where the next idle scan goes on.
+    /// Slot at which the next idle scan continues.
     scan: u32,
     /// By slot: the last hit of an idle entry when it was reported, and when that was.
     reported: Vec<Option<(Time, Time)>>,
@@ -49,16 +49,16 @@ pub(crate) struct Writer {
     followers: Vec<Following>,
 }
 
-/// Where changes are made.
+/// Which copy changes are applied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Publish {
-    /// On the copy that is not published.
+    /// To the copy that is not published.
     Beside,
-    /// On the copy that there is, if no reader has it pinned.
+    /// To the published copy, if no reader has it pinned.
     Alone,
 }
 
-/// What a batch has done so far.
+/// The effects of a batch so far.
 #[derive(Debug, Default)]
 struct Staged {
     undo: Vec<Undo>,
@@ -157,7 +157,7 @@ impl TableWriter {
         self.side.last_hits.as_ref().map_or(now, |hits| hits.last(Slot(slot)))
     }
 
-    /// Whether this entry, which is idle, is to be reported: once, and again with every timeout more.
+    /// Whether this entry, which is idle, is to be reported: once, and again after each further timeout.
     fn report(&mut self, slot: u32, now: Time) -> bool {
         let (at, last) = (slot as usize, self.last_hit(slot, now));
         if self.reported.len() <= at {
@@ -213,7 +213,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Declared entries go straight to the only copy there is.
+    /// Puts the declared entries into the only copy.
     fn publish_first(&mut self, at: usize) {
         let table = &mut self.tables[at];
         let mut view = TableView::new(table.store.shape.clone(), table.side.clone());
@@ -287,7 +287,7 @@ impl Writer {
         self.version += 1;
     }
 
-    /// One more who follows the changes from now on.
+    /// Adds a follower of the changes.
     pub(crate) fn followed_by(&mut self, follower: Following) {
         self.followers.push(follower);
     }
@@ -305,7 +305,7 @@ impl Writer {
 
     fn stage(&mut self, update: &Update, staged: &mut Staged) -> Result<(), EntryError> {
         let done = self.one(update)?;
-        // What an entry pointed to before.
+        // The data word of the entry before.
         let left = match &done {
             Undo::Modify(at, _, old, ..) => Some((*at, old)),
             Undo::Remove(at, removed) => Some((*at, &removed.call)),
@@ -385,7 +385,7 @@ impl Writer {
         }
     }
 
-    /// The table has no entry with these matches, and must not learn it: see [`TableView::is_crowded`].
+    /// Whether the table has no entry with these matches, and must not learn it: see [`TableView::is_crowded`].
     pub(crate) fn is_crowded(&self, id: TableId, matches: &[Match]) -> Result<bool, EntryError> {
         let table = self.table(id)?;
         let row = table.shape().row(matches, 0)?;
@@ -478,7 +478,7 @@ impl Writer {
         Ok(Undo::Default(at, old))
     }
 
-    /// Refuses an entry, new or in a slot, that points to what belongs to another one.
+    /// Refuses an entry, new or in a slot, that points to a group or member of another one.
     fn check_owner(&self, at: usize, call: &[u64], slot: Option<u32>) -> Result<(), EntryError> {
         let table = &self.tables[at];
         let Some(id) = table.shape().spec.profile else { return Ok(()) };

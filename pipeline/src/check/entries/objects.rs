@@ -1,4 +1,5 @@
-//! What an entries file says beside tables: value sets, registers, meters, counters, multicast groups, mirror sessions, settings.
+//! Objects of an entries file beside tables: value sets, registers, meters, counters, multicast groups, mirror
+//! sessions, settings.
 
 use super::Resolver;
 use crate::ast::entries::*;

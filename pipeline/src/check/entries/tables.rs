@@ -12,30 +12,30 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState};
 use wireyard_tables::time::Span;
 use wireyard_tables::{Entry, Match, Target, Update};
 
-/// After so many errors nothing more is read of a large file.
+/// A large file is not read further after this many errors.
 const CHUNK_ERRORS_MAX: usize = 100;
 
 /// The entries of a table, while they are resolved.
 struct List<'a> {
     id: TableId,
     table: &'a Table,
-    /// How many it takes.
+    /// Its capacity.
     room: usize,
     seen: Seen,
 }
 
-/// What an entry matches, by a hash with a random key: a million entries take 28 MB, and that two of them have the same
-/// by chance does not happen (one in 10^26).
+/// The matches of the entries so far, by a hash with a random key: a million entries take 28 MB, and the probability
+/// that two of them collide is 10^-26.
 struct Seen {
     hashers: [RandomState; 2],
     /// Number of the entry among those of the program, then those of the file.
     numbers: HashMap<[u64; 2], u32, BuildHasherDefault<FirstWord>>,
     declared: u32,
-    /// Where those of the file are.
+    /// Places of the entries of the file.
     spans: Vec<SourceSpan>,
 }
 
-/// The hash of what is a hash: its first word.
+/// The hasher of keys that are hashes: their first word.
 #[derive(Default)]
 struct FirstWord(Option<u64>);
 
@@ -45,7 +45,7 @@ impl Hasher for FirstWord {
         self.0.get_or_insert(word);
     }
 
-    /// An array says its length first, which is no part of it.
+    /// The length of an array, which is hashed first and is no part of the key.
     fn write_usize(&mut self, _: usize) {}
 
     fn finish(&self) -> u64 {
@@ -53,10 +53,10 @@ impl Hasher for FirstWord {
     }
 }
 
-/// The entry that was there before.
+/// The earlier entry.
 enum First {
     Declared,
-    /// In the file: where, and which one of its table.
+    /// In the file: its place, and its index among those of its table.
     Written(SourceSpan, usize),
 }
 
@@ -76,7 +76,7 @@ impl Seen {
         [0, 1].map(|n| self.hashers[n].hash_one((matches, priority)))
     }
 
-    /// Notes an entry, unless it already exists.
+    /// Adds an entry, unless it already exists.
     fn insert(&mut self, matches: &[Match], priority: u32, span: SourceSpan) -> Option<First> {
         let next = self.declared + self.spans.len() as u32;
         let number = *self.numbers.entry(self.key(matches, priority)).or_insert(next);
@@ -111,7 +111,7 @@ impl<'a> Resolver<'a> {
         while self.cx.report.counts().0 < CHUNK_ERRORS_MAX {
             let before = self.cx.report.counts().0;
             let Some(chunk) = next(&mut self.cx.report) else { break };
-            // Where something could not be read, what follows from that is not reported, as in a file that is read at once.
+            // Consequences of an unreadable part are not reported, as in a file that is read at once.
             is_read &= self.cx.report.counts().0 == before;
             if !is_read {
                 continue;
@@ -137,7 +137,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The entries of a table, of which there are none yet.
+    /// The list of a table's entries, still empty.
     fn list(&mut self, name: &Name) -> Option<List<'a>> {
         let (id, table) = self.table(name)?;
         if table.const_entries {
@@ -176,7 +176,7 @@ impl<'a> Resolver<'a> {
                 First::Written(span, _) if span.file == entry.span.file => {
                     note.label(span, "first here")
                 }
-                // In a part of a large file that is not there any more.
+                // In a part of a large file that is no longer in memory.
                 First::Written(_, nth) => {
                     note.note(format!("it is entry {nth} of the table, counted from 1"))
                 }

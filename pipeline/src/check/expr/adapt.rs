@@ -1,4 +1,4 @@
-//! Giving values their width: what fits a context, and what to say when it does not.
+//! Gives values the width of their context, and the error when one does not fit.
 
 use super::{BITS_MAX, Open, OpenKind, Val};
 use crate::ast::{Ast, AstBin, AstExpr, AstUn};
@@ -7,7 +7,7 @@ use crate::diag::{Diagnostic, codes};
 use crate::ids::*;
 use crate::ir::{BinOp, Display, ExprKind, MatchField, SourceSpan, UnOp, eval};
 
-/// What is written with so many bits: addresses have a width by themselves.
+/// The form of a value of `bits` bits in a message: addresses have a width of their own.
 fn form_of(bits: u32) -> String {
     match bits {
         32 => "an IPv4 address (32 bits)".to_owned(),
@@ -173,14 +173,14 @@ impl Cx<'_> {
         }
     }
 
-    /// An offset, a length or an index: 32 bits, narrower values are extended where they stand.
+    /// An offset, a length or an index: 32 bits, narrower values are extended in place.
     pub(crate) fn offset(&mut self, ast: &AstExpr) -> Option<ExprId> {
         let value = self.offset_value(ast, 0);
         self.adapt(value, 32, ast.span)
     }
 
-    /// The index of something declared with so many entries. One that is known and outside is an error;
-    /// one that is computed for each packet may be outside, and then nothing is read or written.
+    /// The index of an array with a declared number of entries. A constant one outside is an error; one that is
+    /// computed for each packet may be outside, and then nothing is read or written.
     pub(crate) fn index_of(
         &mut self,
         ast: &AstExpr,
@@ -285,7 +285,7 @@ impl Cx<'_> {
         self.const_of(value, ast, bits)
     }
 
-    /// The value that an entry has for a key.
+    /// The value of an entry for a key.
     pub(crate) fn key_value(&mut self, key: &MatchField, ast: &AstExpr) -> Option<u128> {
         let value = self.value(ast);
         match value {
@@ -305,7 +305,7 @@ impl Cx<'_> {
 
     fn const_of(&mut self, value: Val, ast: &AstExpr, bits: Option<u32>) -> Option<u128> {
         let id = match (value, bits) {
-            // The common case of large entries files makes no node.
+            // The common case of large entries files creates no node.
             (Val::Int(number), Some(bits)) => {
                 if number.fit(bits).is_none() {
                     self.does_not_fit(&number.to_string(), bits, ast.span);

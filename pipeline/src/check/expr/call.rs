@@ -8,7 +8,7 @@ use crate::ids::*;
 use crate::ir::{ExprKind, HashAlgorithm, SourceSpan};
 use crate::syntax::p4;
 
-/// Calls that have an effect: they stand alone on the right side of an assignment.
+/// Calls with an effect: they are the whole right side of an assignment.
 const EFFECTS: &[&str] = &["random", "execute"];
 
 impl Cx<'_> {

@@ -1,7 +1,7 @@
 //! Paths: what `ipv4.ttl`, `vlan[0].vid`, `std.egress_port` and a single name mean.
 //!
-//! A path is resolved once into a [`Place`] for reading and writing alike; what cannot be written
-//! is sorted out by the assignment.
+//! A path is resolved once into a [`Place`] for reading and writing alike; the assignment refuses what cannot be
+//! written.
 
 mod element;
 
@@ -16,7 +16,7 @@ use crate::ids::*;
 use crate::ir::{CPU_PORT, ExprKind, FieldLayout, SourceSpan, StdField};
 use crate::syntax::p4;
 
-/// What a path names.
+/// The meaning of a path.
 pub(crate) enum Target {
     /// A value that can be read by one node.
     Read(ExprKind, u32),
@@ -40,9 +40,9 @@ pub(crate) enum Target {
     ElementField(StackId, ExprId, FieldId, u32),
     /// The whole of such an element.
     AnyElement(StackId, ExprId),
-    /// A part of a header that the program never makes valid: it reads as zero.
+    /// A part of a header that is never valid in this program: it reads as zero.
     Absent(u32),
-    /// The whole of one; the number is that of its declaration.
+    /// A whole header of that kind; the number is the index of its declaration.
     AbsentHeader(usize),
 }
 
@@ -82,7 +82,7 @@ impl Cx<'_> {
         Val::Typed(self.node(kind, bits, span))
     }
 
-    /// Resolves a path; `None` when it was reported.
+    /// Resolves a path; `None` when an error was reported.
     pub(crate) fn resolve(&mut self, path: &Path, span: SourceSpan) -> Option<Target> {
         let (PathPart::Name(first), rest) = path.parts.split_first()? else {
             self.report.error(codes::UNKNOWN, span, "a path begins with a name");
@@ -339,7 +339,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A field, `valid` or `length`; a field wins.
+    /// A field, `valid` or `length`; a field of that name takes precedence.
     fn member_of(&mut self, id: InstanceId, name: &Name, span: SourceSpan) -> Option<Target> {
         let header = self.ir.instances.get(id)?.header;
         let is_field = self.ir.headers.get(header)?.fields.iter().any(|f| f.name == name.value);
@@ -403,7 +403,8 @@ impl Cx<'_> {
         }
     }
 
-    /// A field that has bytes and no value: a variable part, or more than 128 bits. `None`, and nothing reported, for all else.
+    /// A field that has bytes and no value: a variable part, or more than 128 bits. `None`, and nothing reported, for
+    /// all else.
     pub(crate) fn bytes_field(&mut self, path: &Path) -> Option<(InstanceId, FieldId)> {
         let (PathPart::Name(first), rest) = path.parts.split_first()? else { return None };
         let bound = self.env.bound(&first.value).to_string();

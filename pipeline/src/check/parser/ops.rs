@@ -1,4 +1,4 @@
-//! What a state does: extractions, checks and the statements of `do`.
+//! The operations of a state: extractions, checks and the statements of `do`.
 
 use crate::ast::*;
 use crate::check::cx::{Binding, Cx, InstanceRef};
@@ -139,11 +139,11 @@ impl Cx<'_> {
         let (to, bits) = match self.resolve(&path.value, path.span) {
             Some(Target::Meta(meta, bits)) => (LValue::Meta(meta), bits),
             Some(Target::Local(local, bits)) => (LValue::Local(local), bits),
-            // A checksum that follows changes looks at the header behind the parser.
+            // A checksum that follows changes compares with the header after the parser.
             Some(Target::Field(instance, field, bits)) if !self.has_checksums() => {
                 (LValue::Field(instance, field), bits)
             }
-            // Nothing makes this header valid, so writing to it does nothing.
+            // This header is never valid, so writing to it does nothing.
             Some(Target::Absent(bits)) => {
                 self.expr(value, bits);
                 return;
@@ -277,7 +277,7 @@ impl Cx<'_> {
     }
 }
 
-/// How a procedure of the parser is called.
+/// The usage of a procedure of the parser, for messages.
 fn usage_of(name: &str) -> Option<&'static str> {
     Some(match name {
         "extract" => "extract(header) or extract(header, bits)",

@@ -1,4 +1,4 @@
-//! Where a state goes: keys, patterns, and cases that can never match.
+//! Transitions of a state: keys, patterns, and cases that can never match.
 
 use super::Scheme;
 use crate::ast::*;
@@ -10,7 +10,7 @@ use crate::ids::*;
 use crate::ir::layout::ones;
 use crate::ir::{BuiltinError, Case, ExprKind, Pattern, Target, Transition};
 
-/// Most cases of a state: each is held against those before it.
+/// Most cases of a state: each is compared with those before it.
 const CASES_MAX: usize = 4096;
 
 impl<'a> Cx<'a> {
@@ -34,7 +34,7 @@ impl<'a> Cx<'a> {
             return Transition::To(default);
         }
         let mut lowered: Vec<Case> = Vec::new();
-        // The keys in a row, behind the others, where a set matches all of them.
+        // The keys in a row, after the others, where a set matches all of them.
         let mut ids = ids;
         let row = self.row_of_keys(&mut ids, keys, cases);
         for case in cases {
@@ -182,7 +182,7 @@ impl<'a> Cx<'a> {
         Some(Pattern::Set(id))
     }
 
-    /// Says when an earlier case takes everything that this one would.
+    /// Warns when an earlier case covers everything that this one would match.
     fn check_covered(
         &mut self,
         earlier: &[Case],

@@ -1,4 +1,4 @@
-//! Assignments, and the effects that may stand on their right side.
+//! Assignments, and the effects permitted on their right side.
 
 mod copy;
 
@@ -12,9 +12,9 @@ use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::{ExprKind, LValue, Op, SourceSpan, Term};
 
-/// Something with an effect that gives a value.
+/// An effect with a result.
 pub(crate) enum Effect {
-    /// `random(low, high)`; two numbers take the width of where the result goes.
+    /// `random(low, high)`; two numbers take the width of the target.
     Random { low: Val, high: Val, bits: Option<u32>, spans: (SourceSpan, SourceSpan) },
     /// `execute(meter, index, color)`.
     Meter { meter: MeterId, index: ExprId, color: Option<ExprId> },
@@ -50,7 +50,7 @@ impl Cx<'_> {
             return self.copy_bytes(flow, to, value, span);
         }
         let Some(target) = self.resolve(&path.value, path.span) else {
-            // The right side is looked at all the same, for its own errors.
+            // The right side is lowered all the same, for its own errors.
             if let Ok(None) = self.effect(value) {
                 self.value(value);
             }
@@ -84,7 +84,7 @@ impl Cx<'_> {
         }
     }
 
-    /// What can be assigned; `None`, with an error, for the rest.
+    /// The place of an assignment; `None`, with an error, for what cannot be assigned.
     pub(super) fn place_of(&mut self, target: Target, span: SourceSpan) -> Option<(LValue, u32)> {
         let text = match target {
             Target::Field(instance, field, bits) => {
@@ -120,7 +120,7 @@ impl Cx<'_> {
         None
     }
 
-    /// Does something with the element of a stack that has this number: a case for each, and nothing outside.
+    /// Applies an operation to the element of a stack with this number: a case for each, and nothing outside.
     pub(super) fn each_element(
         &mut self,
         flow: &mut Flow,
@@ -137,7 +137,7 @@ impl Cx<'_> {
         let errors = self.report.counts().0;
         for (id, block) in elements.into_iter().zip(blocks) {
             flow.enter(block);
-            // What is wrong for one element is wrong for all.
+            // An error for one element occurs for all.
             if self.report.counts().0 == errors {
                 act(self, flow, id);
             }
@@ -146,7 +146,7 @@ impl Cx<'_> {
         flow.enter(after);
     }
 
-    /// `stack[i].field = value`: the value is computed once, before it is known where it goes.
+    /// `stack[i].field = value`: the value is computed once, before the element is selected.
     fn assign_element_field(
         &mut self,
         flow: &mut Flow,
@@ -337,7 +337,7 @@ impl Cx<'_> {
         false
     }
 
-    /// What the right side does, when it has an effect; `Err` when it was reported.
+    /// The effect of the right side, if it has one; `Err` when an error was reported.
     pub(crate) fn effect(&mut self, value: &AstExpr) -> Result<Option<Effect>, ()> {
         match &value.value {
             Ast::Call(name, args) => match name.value.as_str() {
@@ -442,7 +442,7 @@ impl Cx<'_> {
         Some(Effect::Extern { external, args, bits })
     }
 
-    /// Effects belong to controls and actions, outside of `update`.
+    /// Checks that an effect is in a control or action, outside of `update`.
     pub(super) fn has_effects(&mut self, span: SourceSpan) -> bool {
         let place = self.env.place;
         if !self.env.in_update && matches!(place, Place::Control | Place::Action) {

@@ -156,7 +156,7 @@ impl Cx<'_> {
         values.into_iter().collect()
     }
 
-    /// Arguments in the order of the parameters: as they stand, or all by their names.
+    /// Arguments in the order of the parameters: as written, or all by name.
     pub(crate) fn in_order<'e>(
         &mut self,
         callee: &str,
@@ -423,7 +423,7 @@ impl Cx<'_> {
         None
     }
 
-    /// Match keys of a table as they are written, right or wrong.
+    /// Number of match keys of a table in the source, valid or not.
     fn declared_keys(&self, table: &str) -> usize {
         let Some(item) = self.scope.tables.iter().find(|item| item.name.value == table) else {
             return 0;
@@ -448,7 +448,7 @@ impl Cx<'_> {
             return;
         }
         if known.keys.len() != key.len() {
-            // A key of the table that is wrong was reported there.
+            // An invalid key of the table was reported there.
             if self.declared_keys(&known.name) != known.keys.len() {
                 return;
             }
@@ -503,7 +503,7 @@ impl Cx<'_> {
     }
 }
 
-/// Why packets cannot insert entries into a table: what they bring is one value for each key.
+/// Why packets cannot insert entries into a table: a packet has one value for each key.
 fn cannot_learn(table: &Table) -> Option<String> {
     let other = table.keys.iter().find(|key| key.kind != MatchKind::Exact);
     if table.const_entries {

@@ -1,7 +1,8 @@
 //! Calls of controls: a control is inlined where it is called, its parameters are locals.
 //!
-//! Copy in, copy out, as in P4-16: `in` and `inout` parameters have the value of the argument when the call begins, `out` and
-//! `inout` arguments are assigned, in order, when the control has returned. What ends the pass assigns nothing.
+//! Copy in, copy out, as in P4-16: `in` and `inout` parameters have the value of the argument when the call begins,
+//! `out` and `inout` arguments are assigned, in order, when the control has returned. A statement that ends the pass
+//! assigns nothing.
 
 use crate::ast::*;
 use crate::check::cx::{Binding, Cx, Env, Place};
@@ -12,7 +13,7 @@ use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::{Body, Display, ExprKind, LValue, Op, Param, SourceSpan, Term};
 
-/// A parameter of a call under way: its local, and where its value goes.
+/// A parameter of a call that is being lowered: its local, and the place that its value is copied to.
 struct Argument {
     local: LocalId,
     bits: u32,
@@ -136,7 +137,7 @@ impl Cx<'_> {
         params.collect::<Vec<_>>().into_iter().collect()
     }
 
-    /// Lowers a control that nobody calls, for its errors.
+    /// Lowers a control that is never called, for its errors.
     pub(crate) fn control_alone(&mut self, decl: &ControlDecl) -> Body {
         self.env = Env::at(Place::Control);
         self.env.open();

@@ -24,7 +24,7 @@ impl Cx<'_> {
         };
         let index_value = self.register_index(at, index);
         let Some(id) = self.ids.registers.get(at).copied().flatten() else { return };
-        // The index is kept in a local: statements of the update may change what it is made of.
+        // The index is kept in a local: statements of the update may change its operands.
         let slot = self.new_local("index", 32);
         if let Some(value) = index_value {
             flow.op(Op::Set(LValue::Local(slot), value), index.span);

@@ -118,7 +118,7 @@ impl Build {
         self.program.parser.states.push(State { name, ops, next, span: None })
     }
 
-    /// A state that extracts and goes on by the value of a field.
+    /// A state that extracts and selects by the value of a field.
     pub(crate) fn select(&mut self, header: InstanceId, key: &str, cases: &[(u128, Target)]) {
         let keys = vec![self.field(header, key)];
         let case = |(value, to): &(u128, Target)| Case {

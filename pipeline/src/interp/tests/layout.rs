@@ -1,4 +1,4 @@
-//! Where bytes go: pushes and pops, trailers, pads, slack, the queue, truncation.
+//! Positions of bytes: pushes and pops, trailers, pads, slack, the queue, truncation.
 
 use super::build::{Build, Rig, ethernet_ipv4};
 use super::ipv4_packet;
@@ -191,7 +191,7 @@ proptest! {
         build.emit(&[outer, extra]);
         build.program.crcs[CrcId(0)].over.insert(2, Covered::Header { instance: extra, ones: vec![] });
         let a = build.num(0x010203, 24);
-        // quads = (emit_length + 5 + 7) >> 3; tail.pad = what is missing
+        // quads = (emit_length + 5 + 7) >> 3; tail.pad = the rest
         let (twelve, three, eight) = (build.num(12, 32), build.num(3, 32), build.num(8, 32));
         let length = build.std(StdField::EmitLength);
         let up = build.bin(BinOp::Add, length, twelve);

@@ -1,5 +1,5 @@
-//! Random programs on random packets: nothing panics, no chunk is lost, descriptors stay true, a trace
-//! changes nothing, and the same seed gives the same packets.
+//! Random programs on random packets: nothing panics, no chunk is lost, descriptors stay valid, a trace changes
+//! nothing, and the same seed has the same packets.
 
 use super::build::{Build, Rig, block, body};
 use crate::exec::Verdict;
@@ -11,7 +11,7 @@ use crate::trace::{Recorder, json, text};
 use proptest::prelude::*;
 use wireyard_tables::MatchKind;
 
-/// Makes programs that the verifier would accept, but that no person would write.
+/// Generates programs that the verifier accepts, however unusual.
 struct Gen {
     b: Build,
     rng: Stream,
@@ -39,7 +39,7 @@ impl Gen {
         b.program.headers[ty].fields.push(element);
         b.program.headers[ty].fixed_bytes = 7;
         b.program.headers[ty].max_bytes = 7;
-        // The variable part of `v` is as many bytes as its first field says.
+        // The variable part of `v` has as many bytes as the value of its first field.
         let variable = b.header("v", &[("len", 8)]);
         let ty = b.type_of(variable);
         let layout = FieldLayout::Variable { byte: 1, max_bytes: 20 };
@@ -362,7 +362,7 @@ impl Gen {
     }
 }
 
-/// What came of each packet: verdict, descriptor, bytes.
+/// The result of each packet: verdict, descriptor, bytes.
 fn run(program: &Program, packets: &[Vec<u8>], traced: bool) -> Vec<(Verdict, String, Vec<u8>)> {
     let memory = MemoryConfig { chunks: 8, chunk_bytes: 512, headroom_bytes: 32 };
     let mut rig = Rig::new(program.clone(), memory, 1);
@@ -411,7 +411,7 @@ proptest! {
         prop_assert_eq!(&plain, &run(&program, &packets, true));
     }
 
-    /// Egress without a change gives the packet as ingress left it, whatever that was.
+    /// Egress without a change returns the packet exactly as ingress left it.
     #[test]
     fn an_egress_that_does_nothing_changes_nothing(
         seed in any::<u64>(), bytes in proptest::collection::vec(prop_oneof![0u8..8, any::<u8>()], 0..300),
@@ -419,7 +419,7 @@ proptest! {
         let mut program = Gen::new(seed).program();
         program.egress = Body::default();
         program.crcs[CrcId(0)].update = Update::OnRequest;
-        // A pad must not depend on what does not cross the queue, and slack is stripped once.
+        // A pad must not depend on data that does not cross the queue, and slack is stripped once.
         program.deparser.after.remove(0);
         program.checksums[ChecksumId(0)].over.pop();
         program.crcs[CrcId(0)].over.pop();
@@ -431,7 +431,7 @@ proptest! {
     }
 }
 
-/// The programs are worth running: most packets get through, headers come and go, every verdict happens.
+/// The programs are good tests: most packets get through, headers are added and removed, every verdict occurs.
 #[test]
 fn random_programs_do_something() {
     let packets: Vec<Vec<u8>> = (0..4u8).map(|n| vec![n; 60 + 40 * usize::from(n)]).collect();

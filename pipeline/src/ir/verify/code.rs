@@ -35,7 +35,7 @@ pub fn op_exprs(op: &Op) -> Vec<ExprId> {
     exprs
 }
 
-/// What an operation assigns to by a place.
+/// The place that an operation assigns to.
 pub fn op_target(op: &Op) -> Option<&LValue> {
     match op {
         Op::Set(to, _) | Op::Meter { to, .. } | Op::Random { to, .. } => Some(to),
@@ -44,7 +44,7 @@ pub fn op_target(op: &Op) -> Option<&LValue> {
     }
 }
 
-/// What a body is part of.
+/// The context of a body.
 pub(super) struct Site<'b> {
     pub(super) name: &'b str,
     pub(super) body: &'b Body,
@@ -250,7 +250,7 @@ impl Verifier<'_> {
         self.ensure(fits, || format!("{place}: locals that are not like the cells of {register}"));
     }
 
-    /// As many values as parameters, each as wide.
+    /// Checks arguments: as many values as parameters, with the same widths.
     pub(super) fn args(&mut self, params: Option<&[Param]>, values: &[ExprId], what: &str) {
         let fits = params.is_some_and(|params| {
             params.len() == values.len()
@@ -259,7 +259,7 @@ impl Verifier<'_> {
         self.ensure(fits, || format!("{what}: arguments that do not fit"));
     }
 
-    /// Values as wide as the place they are assigned to.
+    /// Checks values: as wide as the place they are assigned to.
     pub(super) fn assigned(
         &mut self,
         to: &LValue,

@@ -124,7 +124,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Locals read by an expression exist in this body, with this width; parser-only parts.
+    /// Checks that locals read by an expression exist in this body, with this width, and that parser-only operands are
+    /// in the parser.
     pub(super) fn locals_of(
         &mut self,
         id: ExprId,
@@ -132,7 +133,7 @@ impl Verifier<'_> {
         in_parser: bool,
         place: &str,
     ) {
-        // Parts may be shared by many: each is looked at once.
+        // Operands may be shared by many: each is checked once.
         let mut open = vec![id];
         let mut seen = std::collections::BTreeSet::new();
         while let Some(id) = open.pop() {

@@ -1,7 +1,7 @@
 //! Locked register updates: on every path through a body a locked load is followed by its store, with
 //! nothing between them that could take another lock.
 //!
-//! A pass that ends in the middle gives the lock back by itself; a body that ends does not.
+//! The end of a pass releases the lock; the end of a body does not.
 
 use super::Verifier;
 use super::code::Site;
@@ -13,7 +13,7 @@ use petgraph::algo::toposort;
 type Lock = (RegisterId, ExprId, LocalId);
 
 impl Verifier<'_> {
-    /// Follows the lock over all paths; blocks form no circle.
+    /// Follows the lock over all paths; blocks form no cycle.
     pub(super) fn locks(&mut self, site: &Site<'_>) {
         let Ok(order) = toposort(&site.body.graph(), None) else { return };
         let mut entry: IdVec<BlockId, Option<Option<Lock>>> =
@@ -23,7 +23,7 @@ impl Verifier<'_> {
         }
         for node in order {
             let id = BlockId(node.index() as u32);
-            // What nothing reaches is reported elsewhere.
+            // An unreached block is reported elsewhere.
             let Some(mut held) = entry[id] else { continue };
             let place = format!("{}.{id}", site.name);
             let block = &site.body.blocks[id];
@@ -67,7 +67,7 @@ impl Verifier<'_> {
     }
 }
 
-/// An action, or one that it calls, takes a lock. Actions do not call themselves.
+/// Whether an action, or one that it calls, takes a lock. Requires that actions do not call themselves.
 fn takes_lock(program: &Program, action: ActionId) -> bool {
     let none = Body::default();
     let body = program.actions.get(action).map_or(&none, |action| &action.body);

@@ -1,15 +1,15 @@
-//! Pads: what their length and condition may read.
+//! Pads: the inputs of their length and condition.
 //!
-//! Egress finds the pad of a packet by computing its length again. So it may depend on what is the same
-//! there as in ingress: headers in front of the body, whether a header is there, carried metadata, and the
-//! length of what is emitted.
+//! Egress locates the pad of a packet by computing its length again. So it may depend only on what is the same in
+//! egress as in ingress: headers in front of the body, the validity of headers, carried metadata, and the emitted
+//! length.
 
 use super::Verifier;
 use crate::ids::*;
 use crate::ir::eval::operands;
 use crate::ir::{AfterBody, ExprKind, Program, StdField};
 
-/// The first part of an expression that a pad may not depend on.
+/// The first operand that a pad may not depend on.
 pub fn pad_must_not_read(program: &Program, id: ExprId) -> Option<ExprId> {
     let kind = &program.exprs.get(id)?.kind;
     let in_front = |instance: &InstanceId| program.deparser.emit.contains(instance);

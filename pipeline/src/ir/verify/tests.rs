@@ -1,4 +1,4 @@
-//! Rules that no program of the front end breaks: each is broken here.
+//! Rules that no program of the front end violates: each is violated here.
 
 use super::verify;
 use crate::interp::tests::build::{Build, block, body, ethernet_ipv4};

@@ -1,4 +1,4 @@
-//! Tables: keys in registers, actions inlined where their table is applied. How entries are found is in
+//! Tables: keys in registers, actions inlined where their table is applied. The search for entries is in
 //! [`super::lookup`].
 
 use super::{CompileError, Emit, descriptor, flags, internal, vm_offset};
@@ -12,14 +12,14 @@ use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use std::mem::{offset_of, size_of};
 use wireyard_tables::raw::RawTable;
 
-/// What was found: the data of the action and its place in the table's list.
+/// The result of a lookup: the data of the action and its index in the table's list.
 #[derive(Clone, Copy)]
 struct Found {
     action: Value,
     data: Value,
 }
 
-/// Where a lookup goes: with slot, action and data on a hit.
+/// The targets of a lookup: with slot, action and data on a hit.
 #[derive(Clone, Copy)]
 pub(super) struct Ways {
     pub(super) hit: Block,
@@ -61,7 +61,7 @@ impl Emit<'_> {
         self.searches[table.index()]
     }
 
-    /// Looks a table up, runs the action, goes on by what happened.
+    /// Looks a table up, runs the action, continues by the result.
     pub(super) fn apply(
         &mut self,
         id: TableId,
@@ -97,8 +97,7 @@ impl Emit<'_> {
             self.b.ins().jump(miss, &[]);
             return Ok(());
         }
-        // Both ways lead to one place where the action is run. Whether it was a hit is reported only
-        // where that matters.
+        // Both results lead to one place where the action is run. The hit flag is passed on only where it is used.
         let run = self.b.create_block();
         let params = if hit == miss { 2 } else { 3 };
         for _ in 0..params {
@@ -123,7 +122,7 @@ impl Emit<'_> {
         self.run_actions(id, &params, by_action, hit, miss)
     }
 
-    /// No action of the table does anything: all there is to know is whether it was a hit.
+    /// Whether no action of the table has an effect, so that only hit or miss matters.
     fn only_tells(&self, id: TableId) -> bool {
         let table = &self.program.tables[id];
         let does_nothing = |action: &ActionId| {
@@ -136,7 +135,7 @@ impl Emit<'_> {
         table.actions.iter().chain([&table.default.action]).all(does_nothing)
     }
 
-    /// An action that drops or punts whatever the packet is.
+    /// Whether an action drops or punts every packet.
     fn ends_pass(&self, action: ActionId) -> bool {
         let first = self.program.actions[action].body.blocks.iter().next();
         first.is_some_and(|block| matches!(block.term, Term::Drop(_) | Term::Punt(_)))
@@ -215,7 +214,7 @@ impl Emit<'_> {
             self.run_action(*action, data, was_hit, by_action, hit, miss)?;
             self.b.switch_to_block(other);
         }
-        // A place that does not exist is `nop`, as for the interpreter.
+        // A missing action is `nop`, as for the interpreter.
         self.go_by_hit(was_hit, hit, miss);
         Ok(())
     }

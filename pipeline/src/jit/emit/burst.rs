@@ -1,4 +1,4 @@
-//! The loop over a burst of path-specialised code: what is done before a packet's path and after it.
+//! The loop over a burst of path-specialised code: the work before a packet's path and after it.
 
 use super::fused::{Following, INGRESS_ONLY};
 use super::path::{Loop, Packet};
@@ -15,7 +15,7 @@ use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use cranelift_frontend::Variable;
 use std::mem::size_of;
 
-/// What ingress decides about a packet, in variables: they reach the descriptor in the end.
+/// The decisions of ingress about a packet, in variables: they are written to the descriptor at the end.
 #[derive(Clone, Copy)]
 pub(super) struct Decisions {
     pub(super) egress_port: Variable,
@@ -39,12 +39,12 @@ const _: () = {
     assert!(Verdict::Forward as u8 == 0);
 };
 
-/// DSCP and PCP when there are none, as they stand behind the verdict.
+/// DSCP and PCP when there are none, as adjacent bytes after the verdict.
 const NO_CLASS: u64 = 0xffff;
 
 impl<'g> Emit<'g> {
-    /// A loop over a burst; returns how many packets were done. Ingress goes on with egress where a
-    /// packet may leave at once, if there is such code.
+    /// A loop over a burst; returns the number of packets done. Ingress continues with egress where a packet may leave
+    /// at once, if there is such code.
     pub(in crate::jit) fn path_specialised(
         mut self,
         plan: &'g ControlPlan<'g>,
@@ -81,7 +81,7 @@ impl<'g> Emit<'g> {
         self.b.ins().brif(count, packet, &first, exit, &[packets.into()]);
 
         self.b.switch_to_block(packet);
-        // Values, and not variables, of which every block that several others lead to would take its own.
+        // Values, not variables: each variable would be a parameter of every block with several predecessors.
         (self.packet, self.meta) = (self.b.block_params(packet)[0], self.b.block_params(packet)[1]);
         self.one_packet(&plan.start, around)?;
         let ingress_only = self.b.create_block();
@@ -125,7 +125,7 @@ impl<'g> Emit<'g> {
         Ok(())
     }
 
-    /// One packet: whether it can be done here, then by its path.
+    /// One packet: checks whether it can be done here, then runs its path.
     fn one_packet(&mut self, start: &Start, around: Loop) -> Result<(), CompileError> {
         self.fail = around.bail;
         let packet = self.packet_bytes();
@@ -137,7 +137,7 @@ impl<'g> Emit<'g> {
         }
         let program = self.program;
         if self.control.half == Half::Ingress && program.brings_metadata() {
-            // Rare, and left to the code that can read it.
+            // Rare, and left to the code that can read its metadata.
             const { assert!(PacketPath::Resubmit as u8 == 2 && PacketPath::Recirculate as u8 == 3) };
             let how = self.load_word(self.packet, descriptor!(path), 1);
             let how = self.b.ins().band_imm_u(how, 0xfe);
@@ -154,7 +154,7 @@ impl<'g> Emit<'g> {
         }
     }
 
-    /// Address and length of a packet that is ours alone.
+    /// Address and length of a packet whose chunk is not shared.
     pub(super) fn packet_bytes(&mut self) -> Packet {
         let (packet, vm) = (self.packet, self.vm);
         let buf = self.load_word(packet, descriptor!(buf), 4);
@@ -181,7 +181,7 @@ impl<'g> Emit<'g> {
         let start = self.b.ins().iadd(chunks, start);
         self.chunk = start;
         // Not added: chunks start at multiples of their size and the offset is less than that, and an address that is a
-        // sum would be taken apart again, with two registers for every use of it.
+        // sum would be split again, with two registers for every use of it.
         Packet { data: self.b.ins().bor(start, off), len }
     }
 
@@ -206,7 +206,7 @@ impl<'g> Emit<'g> {
         }
     }
 
-    /// What the device is asked for beside a port: nothing.
+    /// Sets the requests to the device beside a port to none.
     pub(super) fn default_metadata(&mut self) {
         let meta = self.meta;
         let zero = self.num(0);
@@ -219,7 +219,7 @@ impl<'g> Emit<'g> {
         self.store_word(none, meta, intrinsic!(reason), 8);
     }
 
-    /// Writes what was decided to the descriptor.
+    /// Writes the decisions to the descriptor.
     fn decide(&mut self) {
         let (Some(made), packet) = (self.decisions, self.packet) else { return };
         let port = self.b.use_var(made.egress_port);
@@ -234,7 +234,7 @@ impl<'g> Emit<'g> {
         self.store_word(marks, packet, descriptor!(flags), 1);
     }
 
-    /// Where a carried field lies, by its offset among the carried bytes.
+    /// The place of a carried field, by its offset among the carried bytes.
     fn carried_at(&self, at: u32) -> (Value, i32) {
         match at.checked_sub(CARRIED_INLINE_BYTES) {
             None => (self.packet, descriptor!(carried) + at as i32),
@@ -272,7 +272,7 @@ impl<'g> Emit<'g> {
         }
     }
 
-    /// Metadata that crosses the queue, also when the packet drops, or goes on from egress.
+    /// Metadata that crosses the queue, also when the packet drops, or goes from egress to another pass.
     fn carried_out(&mut self) {
         if self.control.half == Half::Ingress {
             return self.carry_out();
@@ -314,7 +314,7 @@ impl<'g> Emit<'g> {
         }
     }
 
-    /// The verdict by how the control ended, and the packet as the pass leaves it.
+    /// Sets the verdict by the end of the control, and writes the packet as the pass leaves it.
     pub(super) fn conclude(
         &mut self,
         done: Block,
@@ -348,7 +348,7 @@ impl<'g> Emit<'g> {
 
         self.b.switch_to_block(done);
         match (gate, self.decisions) {
-            // A port that is open was decided: this is looked at behind that.
+            // The egress port is open: it is checked after this.
             (Some(gate), Some(made)) => {
                 let port = self.b.use_var(made.egress_port);
                 self.b.def_var(gate, port);
@@ -370,7 +370,7 @@ impl<'g> Emit<'g> {
         Ok(())
     }
 
-    /// Drops a packet of ingress that goes nowhere and is not punted.
+    /// Drops a packet of ingress that has no egress port or group and is not punted.
     pub(super) fn must_be_decided(&mut self, drop: Block) {
         let Some(made) = self.decisions else { return };
         let (check, lost, decided) =
@@ -391,7 +391,7 @@ impl<'g> Emit<'g> {
         self.b.switch_to_block(decided);
     }
 
-    /// The packet as the pass leaves it, once for each set of valid headers that may be left.
+    /// The packet as the pass leaves it, once for each set of valid headers at the end.
     fn tails(
         &mut self,
         around: Loop,
@@ -413,7 +413,7 @@ impl<'g> Emit<'g> {
             self.b.switch_to_block(other);
         }
         if tails.is_empty() {
-            // Every way through the control drops.
+            // Every path through the control drops.
             self.b.ins().jump(around.next, &[]);
         }
         Ok(())
@@ -443,9 +443,9 @@ impl<'g> Emit<'g> {
         self.store_word(reason, meta, intrinsic!(reason), 2);
     }
 
-    /// What egress and the device need to know.
+    /// Writes what egress and the device need to the descriptor.
     fn describe(&mut self, valid_before: u64, tail: &Tail) -> Result<(), CompileError> {
-        // Egress came here with what ingress wrote.
+        // The descriptor is still as ingress wrote it.
         if self.control.half == Half::Egress && tail.valid == valid_before {
             return Ok(());
         }

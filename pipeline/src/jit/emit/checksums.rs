@@ -1,9 +1,9 @@
-//! Checksums on a path, as the plan has them: verified at constant offsets, updated by what is assigned, or computed in full.
+//! Checksums on a path, as planned: verified at constant offsets, updated with each assignment, or computed in full.
 //!
-//! To verify, words are taken as the processor loads them: a ones'-complement sum of swapped words is
-//! the swapped sum (RFC 1071 section 2). To update, each assignment adds what it changes to a variable:
-//! the new bits less the old ones (RFC 1624). Nothing is read for it but the old value, and
-//! never a word of which a part was just written, which a processor waits for.
+//! To verify, words are summed in the processor's byte order: a ones'-complement sum of swapped words is the swapped
+//! sum (RFC 1071 section 2). To update, each assignment adds its change to a variable: the new bits less the old ones
+//! (RFC 1624). It reads only the old value, and never a word of which a part was just written, which would stall the
+//! processor.
 
 use super::{CompileError, Emit, internal};
 use crate::ids::*;
@@ -26,12 +26,12 @@ pub(super) struct Following {
     plan: Followed,
     /// Sum of the changes so far, in two's complement; 0 when nothing was written.
     change: Variable,
-    /// Parts of words that may have been added to it.
+    /// Parts of words that have been added to it at most.
     parts: usize,
 }
 
 impl Emit<'_> {
-    /// Generic code for a packet whose checksum is wrong.
+    /// Runs generic code for a packet with a wrong checksum.
     pub(super) fn verify_checksum(&mut self, checksum: &Verified) {
         let Some((data, at)) = self.on_path.as_ref().map(|on| (on.packet.data, on.path.at.clone()))
         else {
@@ -61,7 +61,7 @@ impl Emit<'_> {
         self.leave_if(wrong, 0);
     }
 
-    /// Adds the upper part to the lower 16 bits, so many times.
+    /// Adds the upper part to the lower 16 bits, `times` times.
     pub(super) fn fold16(&mut self, sum: Value, times: u32) -> Value {
         (0..times).fold(sum, |sum, _| {
             let low = self.masked(sum, 16);
@@ -70,7 +70,7 @@ impl Emit<'_> {
         })
     }
 
-    /// From here on these follow what is assigned.
+    /// From here on these checksums follow assignments.
     pub(super) fn follow(&mut self, checksums: &[Followed]) {
         for plan in checksums {
             let none = self.num(0);
@@ -79,7 +79,7 @@ impl Emit<'_> {
         }
     }
 
-    /// A field of a valid header changes from `old` to `new`: what follows notes it.
+    /// A field of a valid header changes from `old` to `new`: adds the change to the checksums that follow.
     pub(super) fn follow_change(
         &mut self,
         instance: InstanceId,
@@ -114,7 +114,7 @@ impl Emit<'_> {
                     let old = self.part_of(old, bits, *at, *width);
                     let new = self.part_of(new, bits, *at, *width);
                     let more = self.b.ins().isub(new, old);
-                    // Eight bits further up, and round at 16, it is in the order of memory.
+                    // Eight bits further up, modulo 16, it is in memory order.
                     let more = self.b.ins().ishl_imm_u(more, i64::from((up + 8) % 16));
                     change = self.b.ins().iadd(change, more);
                 }
@@ -136,7 +136,7 @@ impl Emit<'_> {
         self.followed.iter().any(|sum| sum.plan.covers.contains(&instance))
     }
 
-    /// Writes the checksums of a tail that are due.
+    /// Writes the checksums of a tail that the tail updates or computes.
     pub(super) fn write_checksums(&mut self, tail: &Tail) -> Result<(), CompileError> {
         let on_path = self.on_path.as_ref().map(|on| on.packet.data);
         let data = on_path.ok_or_else(|| internal("code without a path"))?;
@@ -197,9 +197,9 @@ impl Emit<'_> {
         self.b.switch_to_block(done);
     }
 
-    /// A checksum in full, whose field in its header is zero or not added. What is in memory
-    /// is summed as the processor loads it, which is the swapped sum: eight bits further up, it is the
-    /// other one again (RFC 1071 section 2).
+    /// A checksum in full, whose field in its header is zero or not added. Words in memory are summed in the
+    /// processor's byte order, which results in the swapped sum: rotated by eight bits it is the sum (RFC 1071 section
+    /// 2).
     fn compute_checksum(&mut self, checksum: &Computed) {
         let (owner, field) = checksum.field;
         let (mut sum, mut loaded) = (self.num(0), self.num(0));

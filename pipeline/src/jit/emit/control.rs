@@ -10,7 +10,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
 impl Emit<'_> {
-    /// What is known about headers: on a path, about those that the control adds or removes.
+    /// The known validity: on a path, of the headers that the control adds or removes.
     pub(super) fn validity_known(&self) -> KnownValidity {
         self.on_path.as_ref().map_or(self.known_validity, |on| on.path.validity)
     }
@@ -48,7 +48,7 @@ impl Emit<'_> {
         for (id, block) in body.blocks.entries() {
             self.b.switch_to_block(blocks[id.index()]);
             if let Some(flow) = &flow {
-                // A block of which nothing is known is never reached.
+                // A block without known validity is never reached.
                 self.set_validity_known(flow.blocks[id.index()].unwrap_or_default());
                 self.invalidate_clean();
             }
@@ -129,7 +129,7 @@ impl Emit<'_> {
                 self.b.def_var(var, value);
             }
             LValue::Std(field) => self.assign_std(*field, value),
-            // The callers leave it to the interpreter.
+            // The callers leave these to the interpreter.
             LValue::Element { .. } => {}
         }
         Ok(())

@@ -110,7 +110,7 @@ impl Emit<'_> {
         })
     }
 
-    /// Bits of a field that is in memory: no more is read than they are in.
+    /// Bits of a field in memory: loads no more bytes than contain them.
     fn slice_of_field(&mut self, value: ExprId, high: u32, low: u32) -> Option<Value> {
         let ExprKind::Field(instance, field) = self.program.exprs[value].kind else { return None };
         let FieldLayout::Run { bit, bits } = *self.field_layout(instance, field) else {
@@ -123,7 +123,7 @@ impl Emit<'_> {
         Some(self.read_run(base, bit + bits - 1 - high, high - low + 1))
     }
 
-    /// A value from two ways: what each block computes goes to the join.
+    /// A join of two branches: the value that each block computes is its parameter.
     fn join(&mut self, bits: u32) -> (Block, Value) {
         let join = self.b.create_block();
         let value = self.b.append_block_param(join, type_of(bits));
@@ -157,7 +157,7 @@ impl Emit<'_> {
         Ok(value)
     }
 
-    /// Goes to one of two blocks by a condition, looking at no more of it than needed.
+    /// Goes to one of two blocks by a condition, evaluating no more of it than needed.
     pub(super) fn branch(&mut self, id: ExprId, yes: Block, no: Block) -> Result<(), CompileError> {
         if let Some(known) = self.known(id) {
             self.b.ins().jump(if known { yes } else { no }, &[]);
@@ -193,7 +193,7 @@ impl Emit<'_> {
         }
     }
 
-    /// A field compared with a constant as both are in memory.
+    /// A field compared with a constant in memory order.
     fn raw_equality(&mut self, op: BinOp, a: ExprId, b: ExprId) -> Option<Value> {
         let value = self.known_number(b)?;
         let (field, mask) = match self.program.exprs[a].kind {
@@ -251,7 +251,7 @@ impl Emit<'_> {
         if let Validity::Known(false) = validity {
             return self.num(0);
         }
-        // On a path, a header with a variable part is there only with an empty one.
+        // On a path, a header with a variable part is valid only with an empty one.
         let len = if self.on_path.is_some() || header.fixed_bytes == header.max_bytes {
             self.num(header.fixed_bytes.into())
         } else {
@@ -293,7 +293,7 @@ impl Emit<'_> {
         Ok(self.read_run(base, offset_bits, bits))
     }
 
-    /// A hash of fields that have no value, or of the body.
+    /// Whether a hash has operands of bytes: fields without a value, or the body.
     fn has_bytes(&self, operands: &[ExprId]) -> bool {
         let kinds = operands.iter().map(|operand| &self.program.exprs[*operand].kind);
         kinds.into_iter().any(|kind| matches!(kind, ExprKind::Bytes(..) | ExprKind::Body))

@@ -9,8 +9,8 @@ use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::Value;
 use cranelift_codegen::ir::types::{I64, I128};
 
-/// Where the bytes of a header are: an address, what to add to it, and how many bytes behind that may
-/// be read at least.
+/// The place of a header's bytes: an address, an offset from it, and the least number of bytes after that which may be
+/// read.
 #[derive(Clone, Copy)]
 pub(super) struct Base {
     pub(super) address: Value,
@@ -35,7 +35,7 @@ impl Emit<'_> {
             && path.received & bit(instance) != 0
         {
             let before = path.at[instance.index()];
-            // Everything up to the cursor is there.
+            // All bytes up to the cursor exist.
             let bytes = bytes.max(path.cursor.saturating_sub(before));
             return Base { address: packet.data, offset: before as i32, before, bytes };
         }
@@ -79,7 +79,7 @@ impl Emit<'_> {
         if matches!(count, 1 | 2 | 4 | 8) {
             return self.load_swapped(base.address, offset, count);
         }
-        // One load of a wider window, where the header has the bytes.
+        // One load of a wider window, if the header has the bytes.
         let window = if count == 3 { 4 } else { 8 };
         if at + window <= base.bytes {
             let value = self.load_swapped(base.address, offset, window);
@@ -116,7 +116,7 @@ impl Emit<'_> {
             }
             return if count * 8 - spare == bits { value } else { self.masked(value, bits) };
         }
-        // The last eight bytes that hold the field, and up to nine in front of them.
+        // The last eight bytes of the field, and up to nine in front of them.
         let low = self.load_be(base, last - 7, 8);
         let rest = count - 8;
         let wide = if rest <= 8 {
@@ -248,9 +248,9 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Remembers that a field that holds a checksum was assigned.
+    /// Marks that a field that holds a checksum was assigned.
     fn note_assigned(&mut self, instance: InstanceId, field: FieldId) {
-        // On a path, nothing that is assigned holds a checksum that is written.
+        // On a path, no assigned field holds a checksum that is written.
         if self.on_path.is_some() {
             return;
         }
@@ -280,7 +280,7 @@ impl Emit<'_> {
         }
     }
 
-    /// How many of consecutive headers are valid.
+    /// The number of consecutive headers that are valid.
     pub(super) fn count_valid(&mut self, first: InstanceId, len: u32) -> Value {
         let mask = (first.0..first.0 + len).fold(0, |mask, n| mask | bit(InstanceId(n)));
         let mut stack = (first.0..first.0 + len).map(InstanceId);

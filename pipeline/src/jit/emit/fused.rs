@@ -1,8 +1,8 @@
-//! Egress right behind ingress, for a packet that leaves by a port without a queue.
+//! Egress right after ingress, for a packet that leaves by a port without a queue.
 //!
-//! The code of egress follows that of ingress: the descriptor need not say where headers are and what is carried. There is
-//! one copy of egress for each set of headers that ingress leaves, behind all paths that leave it. A packet that
-//! cannot go on so when it is there (it has learned, a header has no room) gets its descriptor, and its
+//! The code of egress follows that of ingress: the descriptor need not have the places of headers and the carried
+//! metadata. There is one copy of egress for each set of headers that ingress leaves, after all paths that leave it. A
+//! packet that turns out not to be eligible (it has learned, a header has no room) has its descriptor written, and its
 //! egress is left to the caller: the burst ends there, with [`INGRESS_ONLY`] in the result.
 
 use super::path::{Loop, Packet};
@@ -11,7 +11,7 @@ use crate::jit::plan::{Effects, Fused, PATH_OPERATIONS_MAX, Tail};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
-/// Bit of the result of a burst: the packet behind those that are done did ingress and has egress before it.
+/// Bit of the result of a burst: the packet after those that are done has done ingress and must do egress.
 pub(in crate::jit) const INGRESS_ONLY: u64 = 1 << 32;
 
 /// The egress that follows.
@@ -22,7 +22,7 @@ pub(super) struct Following<'g> {
     may_wait: bool,
     /// Ingress or egress learns.
     learns: bool,
-    /// Sets of headers that ingress leaves, and the code behind them: address and length of the packet.
+    /// Sets of headers that ingress leaves, and the code after them: address and length of the packet.
     entries: Vec<(u64, Block)>,
 }
 
@@ -38,8 +38,8 @@ impl<'g> Following<'g> {
 }
 
 impl Emit<'_> {
-    /// The end of ingress with these headers: goes on to egress if the packet may leave; code that follows
-    /// is for packets that may not.
+    /// The end of ingress with these headers: continues with egress if the packet may leave; code that follows is for
+    /// packets that may not.
     pub(super) fn go_on_to_egress(&mut self, tail: &Tail, drop: Block) -> Result<(), CompileError> {
         let Some(following) = &self.following else { return Ok(()) };
         let may_wait = following.may_wait;
@@ -83,8 +83,8 @@ impl Emit<'_> {
         entry
     }
 
-    /// The code of egress behind ingress. Packets that cannot go on go to `ingress_only`.
-    /// The others go on where nothing has been learned, or to `learning` if egress may.
+    /// The code of egress after ingress. Packets that cannot continue jump to `ingress_only`. After egress, those that
+    /// may have learned jump to `learning`.
     pub(super) fn egress_behind(
         &mut self,
         mut around: Loop,
@@ -138,7 +138,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Writes what egress finds to the descriptor, as ingress does for a packet that goes to a queue.
+    /// Writes the inputs of egress to the descriptor, as ingress does for a packet that goes to a queue.
     fn lay_out(&mut self, valid: u64, len: Value) {
         let (packet, headers) = (self.packet, self.control.emitted_bytes(valid));
         let mask = self.num(valid);

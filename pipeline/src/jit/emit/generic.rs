@@ -1,7 +1,8 @@
 //! Generic code: one packet, whatever its headers are. They are copied into the header vector, as the interpreter does.
 //!
-//! Where the plan says so ([`crate::jit::plan::generic`]), the start of a pass and its end have code. It finds headers, writes them back and
-//! describes the packet for one that keeps its place in a chunk of its own and goes on; every other packet takes the step of the interpreter.
+//! If planned ([`crate::jit::plan::generic`]), the start of a pass and its end have code. It locates headers, writes
+//! them back and updates the descriptor, for a packet that keeps its place in an unshared chunk and is forwarded; every
+//! other packet takes the step of the interpreter.
 
 use super::{CompileError, Emit, descriptor, flags, intrinsic, scalar_offset, vm_offset};
 use crate::exec::{NO_PORT, PacketPath, Verdict, flags as packet_flags};
@@ -54,7 +55,7 @@ impl<'g> Emit<'g> {
         self.default_metadata();
         if self.control.half == Half::Ingress {
             let undecided = self.num(NO_PORT.into());
-            // Class and priority group stand behind the port.
+            // Class and priority group follow the port.
             self.store_word(undecided, packet, descriptor!(egress_port), 4);
             let none = self.num(0);
             self.store_word(none, packet, descriptor!(flags), 1);
@@ -156,8 +157,8 @@ impl<'g> Emit<'g> {
         self.b.ins().jump(begun, &[]);
     }
 
-    /// Metadata that crossed the queue, and the headers that ingress left, in the order in which they stand. Leaves for a copy that is to be
-    /// parsed.
+    /// Metadata that crossed the queue, and the headers that ingress left, in the order in which they are in the
+    /// packet. Leaves for a copy that must be parsed.
     fn find_headers(&mut self) {
         let (packet, vm) = (self.packet, self.vm);
         let how = self.load_word(packet, descriptor!(path), 1);
@@ -213,8 +214,8 @@ impl<'g> Emit<'g> {
         self.store_word(stop, vm, scalar_offset!(slack_at), 4);
     }
 
-    /// Writes the headers of a packet that goes on in front of its body, and returns. Leaves for any other packet, with nothing done, to
-    /// where the step of the interpreter is generated next.
+    /// Writes the headers of a packet that is forwarded in front of its body, and returns. Leaves for any other packet,
+    /// with nothing done, to where the step of the interpreter is generated next.
     fn forward(&mut self, code: Value) {
         let step = self.end_block();
         self.fail = step;
@@ -261,8 +262,8 @@ impl<'g> Emit<'g> {
         self.b.set_cold_block(step);
     }
 
-    /// Leaves unless the packet goes on as a whole, once, with nothing behind its body, and no pass follows that it brings metadata to
-    /// but that of egress.
+    /// Leaves unless the packet is forwarded whole, once, with nothing behind its body, and no pass with its metadata
+    /// follows except egress.
     fn leave_unless_plain(&mut self) {
         let (packet, meta, vm) = (self.packet, self.meta, self.vm);
         let again = self.load_word(vm, scalar_offset!(resubmit), 4);
@@ -291,8 +292,8 @@ impl<'g> Emit<'g> {
         }
     }
 
-    /// Writes the valid headers one in front of the other, the last one in front of the body; gives where the first one begins. They are
-    /// written whether they changed or not: to compare them would take longer.
+    /// Writes the valid headers one in front of the other, the last one in front of the body; returns the start of the
+    /// first one. They are written whether they changed or not: comparing would take longer.
     fn put_headers(&mut self, body: Value) -> Value {
         let place = self.b.declare_var(I64);
         self.b.def_var(place, body);

@@ -1,10 +1,10 @@
 //! Hashes of values. CRC-16, CRC-32 and the sum of the Internet checksum are inline code; the others are a call.
 //!
-//! The operands are put together in registers, in words of eight bytes of the stream that is hashed. For a CRC
-//! each word takes eight looks into tables (Kounavis and Berry, "A systematic approach to building high
-//! performance software-based CRC generators", 2005): the table of a byte holds what it adds to the CRC
-//! when so many bytes follow it. What is known while code is generated, as the fields of headers that a
-//! path does not have, is looked up then.
+//! The operands are put together in registers, in words of eight bytes of the stream that is hashed. For a CRC each
+//! word takes eight table lookups (Kounavis and Berry, "A systematic approach to building high performance
+//! software-based CRC generators", 2005): the table for a byte's position has the byte's contribution to the CRC, given
+//! the number of bytes that follow it. Bytes that are constant at code generation, as the fields of headers that a path
+//! does not have, are looked up then.
 
 use super::{CompileError, Emit, flags};
 use crate::ids::*;
@@ -16,7 +16,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 /// Most bytes that are hashed by inline code.
 const INLINE_BYTES: usize = 96;
 
-/// `[n][byte]`: what a byte adds to the CRC when `n` bytes follow it.
+/// `[n][byte]`: the contribution of a byte to the CRC when `n` bytes follow it.
 type Tables = [[u32; 256]; INLINE_BYTES];
 
 /// CRC-32 as in Ethernet, bits reflected.
@@ -55,7 +55,7 @@ const fn tables(polynomial: u32) -> Tables {
 struct Kind {
     tables: &'static Tables,
     bytes: usize,
-    /// What it starts with, and what the result is combined with.
+    /// Its start value, which is also combined with the result.
     ones: u32,
 }
 
@@ -69,8 +69,8 @@ impl Kind {
     }
 }
 
-/// A piece of the stream: up to eight bytes that are not known while code is generated, the first one on
-/// top of a word, and bytes behind them that are.
+/// A piece of the stream: up to eight bytes that are not constant at code generation, the first one on top of a word,
+/// and the constant bytes after them.
 #[derive(Clone, Default)]
 struct Piece {
     word: Option<Value>,
@@ -78,7 +78,7 @@ struct Piece {
     known: Vec<u8>,
 }
 
-/// Bits of a header that lie side by side.
+/// Adjacent bits of a header.
 #[derive(Clone, Copy)]
 struct Run {
     instance: InstanceId,
@@ -93,7 +93,7 @@ impl Run {
     }
 }
 
-/// A CRC under way.
+/// A CRC in progress.
 #[derive(Clone, Copy)]
 enum Crc {
     Known(u32),
@@ -151,7 +151,7 @@ impl Emit<'_> {
         })
     }
 
-    /// The checksum of RFC 1071. Words of 32 bits are summed in 64: what is carried out of 16 bits is added in the end.
+    /// The checksum of RFC 1071. Words of 32 bits are summed in 64: the carries out of 16 bits are added at the end.
     fn csum16(&mut self, operands: &[ExprId]) -> Result<Value, CompileError> {
         let (mut sum, mut fixed, mut at) = (None, 0, 0);
         for piece in self.stream(operands)? {
@@ -175,7 +175,7 @@ impl Emit<'_> {
         Ok(self.b.ins().bxor_imm_u(sum, 0xffff))
     }
 
-    /// What a word of the stream adds; its first byte is the low half of a pair where the stream is `odd`.
+    /// The contribution of a word of the stream; its first byte is the low half of a pair where the stream is `odd`.
     fn sum_of_word(&mut self, word: Value, odd: bool) -> Value {
         let (mut word, mut last) = (word, None);
         if odd {
@@ -188,7 +188,7 @@ impl Emit<'_> {
         last.map_or(sum, |last| self.b.ins().iadd(sum, last))
     }
 
-    /// The operands one behind the other, each in whole bytes.
+    /// The operands concatenated, each in whole bytes.
     fn stream(&mut self, operands: &[ExprId]) -> Result<Vec<Piece>, CompileError> {
         let mut pieces = vec![Piece::default()];
         let mut left = operands;
@@ -216,7 +216,7 @@ impl Emit<'_> {
         Ok(pieces)
     }
 
-    /// The bytes of a header that an operand is, unless it is known while code is generated.
+    /// The bytes of a header of an operand, unless it is constant at code generation.
     fn bytes_in_memory(&self, operand: ExprId) -> Option<Run> {
         let run = self.run_of(operand).filter(|run| run.bit % 8 == 0 && run.bits % 8 == 0)?;
         let there = self.is_valid(run.instance) == Some(true) && !self.is_synthesized(run.instance);
@@ -234,7 +234,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Adds bytes of a header with those of the operands that follow them there; gives the operands that are left.
+    /// Adds bytes of a header with those of the operands that follow them there; returns the remaining operands.
     fn append_run<'o>(
         &mut self,
         pieces: &mut Vec<Piece>,
@@ -276,7 +276,7 @@ impl Emit<'_> {
         }
     }
 
-    /// The CRC behind one more piece. It is linear: what is known is added by itself, and costs nothing.
+    /// The CRC after one more piece. It is linear: constant bytes are added separately, at no cost.
     fn crc_piece(&mut self, kind: Kind, crc: Crc, piece: &Piece) -> Crc {
         let len = piece.bytes + piece.known.len();
         let look = |at: usize, byte: u8| kind.tables[len - 1 - at][usize::from(byte)];
@@ -312,7 +312,7 @@ impl Emit<'_> {
         }
     }
 
-    /// What byte `at` of a word adds when so many bytes follow it.
+    /// The contribution of byte `at` of a word when `after` bytes follow it.
     fn crc_look(&mut self, tables: &'static Tables, after: usize, word: Value, at: usize) -> Value {
         let mut byte = word;
         if at > 0 {

@@ -1,6 +1,6 @@
-//! Headers that come and go on a path, and the packet put together as the plan says ([`crate::jit::plan::edits`]).
+//! Headers that are added and removed on a path, and the edits of the packet as planned ([`crate::jit::plan::edits`]).
 //!
-//! What is moved is loaded before anything is stored, so the order of moves does not matter.
+//! All moved bytes are loaded before any is stored, so the order of moves does not matter.
 
 use super::{CompileError, Emit, descriptor, flags, internal, narrow_type};
 use crate::ids::*;
@@ -9,7 +9,7 @@ use crate::phv::bit;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
-/// Offsets and sizes of the words that hold so many bytes.
+/// Offsets and sizes of the words of `bytes` bytes.
 pub(super) fn words(bytes: u32) -> impl Iterator<Item = (u32, u32)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -60,7 +60,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// All bits of a header to zero; `here` says that they are so in what is generated next.
+    /// All bits of a header to zero; `here`: they are zero in the code generated next.
     fn clear_header(&mut self, instance: InstanceId, here: bool) {
         if self.is_synthesized(instance) {
             return self.clear_synthesized(instance, here);
@@ -71,7 +71,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Generic code for packets whose headroom may not be enough.
+    /// Runs generic code for packets whose headroom may not be enough.
     pub(super) fn must_have_room(&mut self, headroom_bytes: u32) {
         if headroom_bytes > 0 {
             let off = self.load_word(self.packet, descriptor!(data_off), 2);
@@ -81,7 +81,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Moves headers to where they leave, and updates the descriptor.
+    /// Moves headers to their places in the emitted packet, and updates the descriptor.
     pub(super) fn put_together(&mut self, tail: &Tail) -> Result<(), CompileError> {
         let on_path = self.on_path.as_ref().map(|on| on.packet);
         let packet = on_path.ok_or_else(|| internal("code without a path"))?;

@@ -1,6 +1,7 @@
-//! Headers that come, go and are copied in generic code: what the interpreter does in `interp::effects`, on the header vector.
+//! Headers that are added, removed and copied in generic code: as `interp::effects` does in the interpreter, on the
+//! header vector.
 //!
-//! Bytes of a header that is not valid mean nothing, so they may be written: a copy moves them whether its source is valid or not.
+//! Bytes of an invalid header are unused, so they may be written: a copy moves them whether its source is valid or not.
 
 use super::header_edits::words;
 use super::parser::slot_len;
@@ -13,14 +14,14 @@ use cranelift_codegen::ir::InstBuilder;
 /// Longest header that is cleared or copied by code without a loop.
 const UNROLLED_BYTES_MAX: u32 = 64;
 
-/// The header is short, and of one length.
+/// Whether the header is short, and of fixed length.
 pub(in crate::jit) fn is_unrolled(program: &Program, instance: InstanceId) -> bool {
     let header = &program.headers[program.instances[instance].header];
     header.max_bytes == header.fixed_bytes && header.fixed_bytes <= UNROLLED_BYTES_MAX
 }
 
 impl Emit<'_> {
-    /// `set_valid`, `set_invalid` or a copy of headers for which [`is_unrolled`] holds.
+    /// `set_valid`, `set_invalid` or a copy of headers for which [`is_unrolled`] is true.
     pub(super) fn generic_header_op(&mut self, op: &Op) -> Result<(), CompileError> {
         match op {
             Op::SetValid(instance) => self.make_zero(*instance),
@@ -32,7 +33,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// All zeros, unless it is valid already.
+    /// Zeroes a header, unless it is already valid.
     fn make_zero(&mut self, instance: InstanceId) {
         if self.is_valid(instance) == Some(true) {
             return;
@@ -85,7 +86,7 @@ impl Emit<'_> {
         self.b.ins().store(flags(), len, slots, slot_len(instance));
     }
 
-    /// The header's bytes no longer are those that came with the packet, and its checksums were not assigned.
+    /// Marks a header whose bytes are no longer those that came with the packet; its checksums count as not assigned.
     fn made_new(&mut self, instance: InstanceId) {
         let (received, others) = (self.b.use_var(self.received), self.num(!bit(instance)));
         let received = self.b.ins().band(received, others);

@@ -1,5 +1,5 @@
-//! Lookups: hash tables, tries and short lists as they lie in memory (see [`wireyard_tables::raw`]); what
-//! has no such form is a call.
+//! Lookups: hash tables, tries and short lists in their memory form (see [`wireyard_tables::raw`]); tables without one
+//! are a call.
 
 use super::apply::Ways;
 use super::{CompileError, Emit, flags, vm_offset};
@@ -51,7 +51,7 @@ impl Emit<'_> {
         self.fixed64(raw, offset_of!(RawTable, seed) as i32 + 8 * n)
     }
 
-    /// Both halves of a product, folded. Of extended factors Cranelift makes one multiplication.
+    /// Both halves of a product, folded. Cranelift turns extended factors into one multiplication.
     fn fold(&mut self, a: Value, b: Value) -> Value {
         let (a, b) = (self.b.ins().uextend(I128, a), self.b.ins().uextend(I128, b));
         let product = self.b.ins().imul(a, b);
@@ -114,7 +114,7 @@ impl Emit<'_> {
         let cell_param = self.b.append_block_param(found, I64);
         self.b.ins().jump(probe, &[pair.into()]);
 
-        // The second cell unless the first one has the key; then one look at the one that is left.
+        // The second cell unless the first one has the key; then one comparison with the remaining one.
         self.b.switch_to_block(probe);
         let bytes = cell_words as u64 * 16;
         let offset = match bytes.is_power_of_two() {
@@ -206,7 +206,7 @@ impl Emit<'_> {
         (record, self.b.ins().iadd_imm_s(record, 8))
     }
 
-    /// The action and data of a slot are those of its record.
+    /// Continues a hit with the action and data of the slot's record.
     fn hit_record(&mut self, raw: Value, slot: Value, record_words: usize, ways: Ways) {
         let records = self.fixed64(raw, offset_of!(RawTable, records) as i32);
         let (record, data) = self.record(records, slot, record_words);
@@ -259,7 +259,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Goes on where an entry of a list has the key and its range fields; to `next` where it has not.
+    /// Continues if the key and its range fields match an entry of a list; otherwise jumps to `next`.
     fn scan_entry(
         &mut self,
         entry: Value,
@@ -296,7 +296,7 @@ impl Emit<'_> {
         self.b.switch_to_block(same);
     }
 
-    /// The words of a key, two in a vector where the processor compares such at once.
+    /// The words of a key, two in a vector if the processor compares vectors.
     fn in_vectors(&mut self, words: &[Value]) -> Vec<Value> {
         let mut key = Vec::with_capacity(words.len());
         for pair in words.chunks(2) {
@@ -342,7 +342,7 @@ impl Emit<'_> {
 
         self.trie_step(cells, (cell_in, rest_in), [walk, node, end]);
 
-        // Nearly always it is a leaf: neither nothing nor a bucket.
+        // Nearly always it is a leaf: neither empty nor a bucket.
         self.b.switch_to_block(end);
         let slot = self.b.ins().iadd_imm_s(end_in, -1);
         let is_leaf = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, slot, i64::from(BUCKET) - 1);
@@ -368,7 +368,7 @@ impl Emit<'_> {
         self.hit_record(raw, slot, record_words, ways);
     }
 
-    /// One level of a trie: a node leads to a cell of it and `walk` again, all else to `end`.
+    /// One level of a trie: a node leads to one of its cells and `walk` again, any other cell to `end`.
     fn trie_step(&mut self, cells: Value, at: (Value, Value), blocks: [Block; 3]) {
         let ((cell_in, rest_in), [walk, node, end]) = (at, blocks);
         // NODE is the sign.
@@ -393,7 +393,7 @@ impl Emit<'_> {
         let unit = self.b.ins().uextend(I64, unit);
         let first = self.b.ins().ishl_imm_u(unit, 6);
         let line = self.b.ins().iadd(cells, first);
-        // The address is of this packet, so that no load is made early; late ones keep registers free.
+        // The address depends on the packet, so that loads are not hoisted; late ones keep registers free.
         let fixed = self.fixed();
         let mut best = self.b.ins().load(I32, fixed, line, 0);
         for n in 1..4 {

@@ -1,4 +1,4 @@
-//! Operations. What is not done here is a step of the interpreter.
+//! Operations. Those without code here are steps of the interpreter.
 
 use super::apply::Ways;
 use super::{CompileError, Emit, descriptor, flags, internal, intrinsic, scalar_offset, vm_offset};
@@ -308,9 +308,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// What is learned is nearly always known already. Goes to `done` when the entry exists as wanted:
-    /// its idle time starts again. A packet that has learned something before does it all afterwards,
-    /// in order.
+    /// An entry to learn nearly always exists. Jumps to `done` when the entry exists with this action and data: its
+    /// idle time starts again. For a packet that has learned before, all learning is done afterwards, in order.
     fn refresh(
         &mut self,
         table: TableId,

@@ -33,11 +33,11 @@ pub(super) fn reject(error: BuiltinError) -> u64 {
     end::REJECT | u64::from(error.id().0)
 }
 
-/// Generates what follows at a target, given its place in [`outcomes`].
+/// Generates what follows at a target, given its index in [`outcomes`].
 type Go<'f, E> = dyn FnMut(&mut E, usize, Target) -> Result<(), CompileError> + 'f;
 
 impl Emit<'_> {
-    /// Code of every state; a pass goes to `accept` or fails with an end.
+    /// Code of every state; a pass jumps to `accept` or fails with an end.
     pub(super) fn parser(&mut self, accept: Block) -> Result<(), CompileError> {
         let program = self.program;
         let parser = &program.parser;
@@ -83,7 +83,7 @@ impl Emit<'_> {
 
     fn go(&mut self, target: Target, states: &[Block], accept: Block) {
         let to = match target {
-            // Out of range is the end of parsing, as for the interpreter.
+            // An id out of range ends parsing, as in the interpreter.
             Target::State(id) => states.get(id.index()).copied().unwrap_or(accept),
             Target::Accept => accept,
             Target::Reject(error) => return self.leave(end::REJECT | u64::from(error.0)),
@@ -182,7 +182,7 @@ impl Emit<'_> {
         self.b.def_var(self.cursor_bits, moved);
     }
 
-    /// Copies a header of fixed length from an address into its slot, and notes where in the packet that was.
+    /// Copies a header of fixed length from an address into its slot, and stores its offset in the packet.
     pub(super) fn take(&mut self, instance: InstanceId, from: Value, at: Value, slots: Value) {
         let (base, len) = (self.base(instance), self.control.fixed_bytes(instance));
         for (at, step) in words(len) {
@@ -194,7 +194,7 @@ impl Emit<'_> {
         self.b.ins().istore32(flags(), at, slots, slot_at(instance));
     }
 
-    /// Does what `go` does for the target of the first case that matches.
+    /// Generates with `go` the code for the target of the first case that matches.
     pub(super) fn transition(
         &mut self,
         next: &Transition,
@@ -213,7 +213,7 @@ impl Emit<'_> {
             values.push((*key, value));
         }
         let outcomes = outcomes(next);
-        // By their place there; none yet for targets that no case has been generated for.
+        // By their index in `outcomes`; `None` until a case has generated the target.
         let mut taken: Vec<Block> = Vec::new();
         for case in cases {
             let found = outcomes[1..].iter().position(|(target, _)| *target == case.to);
@@ -234,7 +234,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// A key that is compared as it is in the packet.
+    /// Whether a key is compared in memory order.
     fn is_raw(&self, key: ExprId, pattern: Option<&Pattern>) -> bool {
         let any = matches!(pattern, None | Some(Pattern::Any));
         any || self.known_number(key).is_some()
@@ -298,7 +298,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Whether a key matches; `None` if anything does.
+    /// Whether a key matches; `None` if any key does.
     fn pattern(&mut self, pattern: &Pattern, key: Value, bits: u32) -> Option<Value> {
         Some(match pattern {
             Pattern::Any => return None,

@@ -1,11 +1,11 @@
-//! Path-specialised code: one copy of the control for each path through the parser, as the plan has them.
+//! Path-specialised code: one copy of the control for each planned path through the parser.
 //!
-//! On a path it is known which headers are valid and where they are, so fields are loads and stores
-//! at constant offsets of the packet, conditions on validity fold away, and a packet whose headers
-//! stay where they are is never put together again; see [`super::header_edits`] for those that do not. What is
-//! rare runs generic code, before anything has happened: shared or foreign packet memory,
-//! parser errors, headers that are extracted twice, carried metadata that nobody wrote, variable parts that are not empty, headers that leave in another order than they came,
-//! wrong checksums, too little headroom.
+//! On a path the valid headers and their offsets are constant, so fields are loads and stores at constant offsets of
+//! the packet, conditions on validity fold away, and a packet whose headers stay where they are is never deparsed; see
+//! [`super::header_edits`] for those that do not. Rare cases run generic code, before any effect: shared or foreign
+//! packet memory, parser errors, headers that are extracted twice, carried metadata that was not written, variable
+//! parts that are not empty, headers that are emitted in another order than extracted, wrong checksums, too little
+//! headroom.
 //!
 //! A dropped packet keeps what was written to it before the drop.
 
@@ -28,7 +28,7 @@ pub(super) struct Packet {
     pub(super) len: Value,
 }
 
-/// A packet, and what is known about it where code is being generated.
+/// A packet, and the facts about it at the current point of generation.
 #[derive(Clone, Debug)]
 pub(super) struct OnPath {
     pub(super) packet: Packet,
@@ -45,7 +45,7 @@ pub(super) struct Loop {
 }
 
 impl Emit<'_> {
-    /// What is left of a path.
+    /// The rest of a path.
     pub(super) fn way(
         &mut self,
         way: &Way,
@@ -62,7 +62,7 @@ impl Emit<'_> {
         }
     }
 
-    /// A state on a path, and everything behind it.
+    /// A state on a path, and all code after it.
     fn visit(&mut self, visit: &Visit, packet: Packet, around: Loop) -> Result<(), CompileError> {
         let state = &self.program.parser.states[visit.state];
         self.on_path = Some(OnPath { packet, path: visit.path.clone() });
@@ -123,7 +123,7 @@ impl Emit<'_> {
                 let wrong = self.field_is_not(extract.instance, field, value);
                 self.leave_if(wrong, 0);
             }
-            // The expression may ask for what is there so far, which is the fixed part.
+            // The expression may read the length so far, which is that of the fixed part.
             EmptyPart::Length(variable) => {
                 let bits = self.expr(variable)?;
                 let (bits, _) = self.words(bits, self.bits(variable));
@@ -148,7 +148,7 @@ impl Emit<'_> {
         self.leave_if(slack, 0);
         let no_headers = copies.iter().any(|copy| copy.valid == 0);
         if no_headers && self.program.uses(|op| matches!(op, Op::Clone(_))) {
-            // A copy that is to be parsed looks like a packet without headers.
+            // A copy that must be parsed looks like a packet without headers.
             let how = self.load_word(self.packet, descriptor!(path), 1);
             let copy = i64::from(PacketPath::CloneIngress as u8);
             let unparsed = self.b.ins().icmp_imm_u(IntCC::Equal, how, copy);
@@ -218,7 +218,7 @@ impl Emit<'_> {
         let body = program.control(self.control.half);
         self.body(body, &[], done)?;
         self.conclude(done, fail, around, (leaf, &code.tails))?;
-        // The parser goes on with other paths, on which they may come with the packet.
+        // The parser continues with other paths, on which they may come with the packet.
         self.synthesized.clear();
         self.followed.clear();
         self.locals = locals;
@@ -226,7 +226,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Generic code for a packet that has less bytes.
+    /// Runs generic code for a packet that has fewer bytes.
     fn must_have(&mut self, bytes: u32) {
         let Some(len) = self.on_path.as_ref().map(|on| on.packet.len) else { return };
         let need = self.num(bytes.into());
@@ -245,7 +245,7 @@ impl Emit<'_> {
         self.b.ins().iadd_imm_s(len, -i64::from(headers))
     }
 
-    /// Headers and body are all there is.
+    /// Length of the valid headers and the body.
     pub(super) fn path_emit_length(&mut self) -> Value {
         let Some(OnPath { packet, path }) = self.on_path.clone() else { return self.num(0) };
         let mut len = packet.len;

@@ -1,4 +1,4 @@
-//! Fields compared as they are in memory, with constants in network order.
+//! Fields compared in memory order, with constants in network order.
 
 use super::field::Base;
 use super::{Emit, flags, narrow_type};
@@ -25,9 +25,8 @@ impl Emit<'_> {
         self.compare(IntCC::NotEqual, found, value)
     }
 
-    /// Compares the bits of a field under a mask with a value as they are in memory, with constants in
-    /// network order: one instruction or two. `None` where the field is not a short run of a header
-    /// that is valid on this path.
+    /// Compares the bits of a field under a mask with a value in memory order, with constants in network order: one
+    /// instruction or two. `None` where the field is not a short run of a header that is valid on this path.
     pub(super) fn raw_compare(
         &mut self,
         cc: IntCC,
@@ -59,7 +58,7 @@ impl Emit<'_> {
         Some(self.compare(cc, raw, value))
     }
 
-    /// First byte and number of bytes (1, 2, 4 or 8) that hold a field and are there.
+    /// First byte and number of bytes (1, 2, 4 or 8) that contain a field and exist.
     fn raw_window(&self, instance: InstanceId, field: FieldId) -> Option<(u32, u32)> {
         let FieldLayout::Run { bit: start, bits } = *self.field_layout(instance, field) else {
             return None;
@@ -71,13 +70,13 @@ impl Emit<'_> {
         (there && window <= 8).then_some((first, window))
     }
 
-    /// Whether [`Emit::raw_compare`] does a field.
+    /// Whether [`Emit::raw_compare`] supports a field.
     pub(super) fn has_raw(&self, instance: InstanceId, field: FieldId) -> bool {
         self.raw_window(instance, field).is_some()
     }
 }
 
-/// A constant as an integer of so many bytes takes it.
+/// A constant in the range that an integer of `bytes` bytes takes.
 fn narrow(word: u64, bytes: u32) -> i64 {
     match bytes {
         1 => i64::from(word as u8),

@@ -1,7 +1,7 @@
-//! Keys of a select that lie side by side are compared at once.
+//! Adjacent keys of a select are compared at once.
 //!
-//! What a case wants of fields as they are in memory is noted byte by byte; then a load, a mask and a
-//! comparison do up to eight bytes. A key whose bits another one wants otherwise is compared by itself.
+//! The requirements of a case on fields in memory are collected byte by byte; then a load, a mask and a comparison test
+//! up to eight bytes. A key that contradicts another one on the same bits is compared separately.
 
 use super::{Emit, flags, narrow_type};
 use crate::ids::*;
@@ -10,14 +10,14 @@ use crate::ir::{ExprKind, FieldLayout};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
-/// What is wanted of the bytes of headers: mask and value of each byte.
+/// Required values of header bytes: mask and value of each byte.
 #[derive(Default)]
 pub(super) struct Wanted {
     headers: Vec<(InstanceId, Vec<(u8, u8)>)>,
 }
 
 impl Emit<'_> {
-    /// Notes what is wanted of a key; false where it has to be compared by itself.
+    /// Adds the requirement of a key; false if it must be compared separately.
     pub(super) fn want(&self, wanted: &mut Wanted, key: ExprId, value: u128, mask: u128) -> bool {
         let ExprKind::Field(instance, field) = self.program.exprs[key].kind else { return false };
         let FieldLayout::Run { bit, bits } = *self.field_layout(instance, field) else {
@@ -54,7 +54,7 @@ impl Emit<'_> {
         true
     }
 
-    /// Conditions that hold together when all that is wanted is so.
+    /// Conditions that are all true when the requirements are met.
     pub(super) fn as_wanted(&mut self, wanted: &Wanted) -> Vec<Value> {
         let mut conditions = Vec::new();
         for (instance, bytes) in &wanted.headers {

@@ -1,7 +1,7 @@
 //! Synthesized headers: those that a control adds, in registers, as words of eight bytes with the first byte on top.
 //!
-//! Nothing of them is in memory until the packet is put together ([`super::header_edits`]), so what is constant
-//! in them is a constant of the code. The plan says which are in registers.
+//! They are not in memory until the packet is emitted ([`super::header_edits`]), so their constant fields are constants
+//! of the code. The plan decides which headers are in registers.
 
 use super::{CompileError, Emit, internal, narrow_type, type_of};
 use crate::ids::*;
@@ -16,11 +16,11 @@ use cranelift_frontend::Variable;
 pub(super) struct Synthesized {
     instance: InstanceId,
     words: Vec<Variable>,
-    /// Bits that are known to be zero where code is being generated.
+    /// Bits that are known to be zero at the current point of generation.
     clean: Vec<u64>,
 }
 
-/// A part of a field in one word: which one, its lowest bit there, how many bits, and its lowest bit in the
+/// A part of a field in one word: the word's index, its lowest bit there, its number of bits, and its lowest bit in the
 /// value of the field.
 struct Part {
     word: usize,
@@ -29,7 +29,7 @@ struct Part {
     at: u32,
 }
 
-/// The parts of a field of `bits` bits, `bit` bits behind the start of its header.
+/// The parts of a field of `bits` bits, `bit` bits after the start of its header.
 fn parts(bit: u32, bits: u32) -> Vec<Part> {
     let (mut from, stop, mut parts) = (bit, bit + bits, Vec::new());
     while from < stop {
@@ -42,7 +42,7 @@ fn parts(bit: u32, bits: u32) -> Vec<Part> {
 }
 
 impl Emit<'_> {
-    /// The headers that this path may add, without a bit set in them.
+    /// The headers that this path may add, with all bits zero.
     pub(super) fn synthesize(&mut self, headers: &[InstanceId]) {
         self.synthesized.clear();
         for instance in headers.iter().copied() {
@@ -64,7 +64,7 @@ impl Emit<'_> {
         self.synthesized.iter().find(|header| header.instance == instance).cloned()
     }
 
-    /// All bits of a header to zero; `here` says that they are so at what is generated next.
+    /// All bits of a header to zero; `here`: they are zero in the code generated next.
     pub(super) fn clear_synthesized(&mut self, instance: InstanceId, here: bool) {
         let Some(header) = self.synthesized_header(instance) else { return };
         for word in header.words {
@@ -79,7 +79,7 @@ impl Emit<'_> {
         }
     }
 
-    /// What is generated next may be reached from elsewhere.
+    /// Drops the known zero bits: the code generated next may be reached from elsewhere.
     pub(super) fn invalidate_clean(&mut self) {
         self.synthesized.iter_mut().for_each(|header| header.clean.fill(0));
     }

@@ -1,4 +1,4 @@
-//! Checksums of a path: verified at constant offsets, updated by what changed, or computed in full.
+//! Checksums of a path: verified at constant offsets, updated by changes, or computed in full.
 
 use super::{Control, Form, Path};
 use crate::ids::*;
@@ -10,18 +10,18 @@ use crate::phv::bit;
 #[derive(Clone, Debug)]
 pub(in crate::jit) struct Verified {
     pub(in crate::jit) id: ChecksumId,
-    /// Headers that it covers, with their bytes.
+    /// The covered headers, with their lengths in bytes.
     pub(in crate::jit) covers: Vec<(InstanceId, u32)>,
     /// Offset of the field in the packet.
     pub(in crate::jit) field_at: u32,
     pub(in crate::jit) zero_means_none: bool,
 }
 
-/// A checksum that follows what is assigned (RFC 1624).
+/// A checksum that follows assignments (RFC 1624).
 #[derive(Clone, Debug)]
 pub(in crate::jit) struct Followed {
     pub(in crate::jit) id: ChecksumId,
-    /// The header it stands in.
+    /// The header that contains it.
     pub(in crate::jit) owner: InstanceId,
     /// Offset of the field in the packet.
     pub(in crate::jit) field_at: u32,
@@ -30,7 +30,7 @@ pub(in crate::jit) struct Followed {
     pub(in crate::jit) zero_means_none: bool,
 }
 
-/// A checksum in full, in a header that the control made.
+/// A checksum in full, in a header that the control adds.
 #[derive(Clone, Debug)]
 pub(in crate::jit) struct Computed {
     pub(in crate::jit) field: (InstanceId, FieldId),
@@ -40,13 +40,13 @@ pub(in crate::jit) struct Computed {
     pub(in crate::jit) zero_means_none: bool,
 }
 
-/// What a checksum covers: headers with their bytes, and the body.
+/// The input of a checksum: headers with their lengths, and the body.
 struct Input {
     headers: Vec<(InstanceId, u32)>,
     body: bool,
 }
 
-/// What is verified and what follows changes on a path, where the control starts.
+/// The checksums that are verified and those that follow changes on a path, at the start of the control.
 pub(super) fn before(control: &Control<'_>, path: &Path) -> Form<(Vec<Verified>, Vec<Followed>)> {
     let (mut verified, mut followed) = (Vec::new(), Vec::new());
     for (id, checksum) in control.program.checksums.entries() {
@@ -97,7 +97,7 @@ fn unsupported(checksum: &Checksum) -> crate::jit::error::CompileError {
     NotSupported::ChecksumInput(checksum.name.clone()).into()
 }
 
-/// What is covered on a path; no header begins in the middle of a word.
+/// The input on a path; no header begins in the middle of a word.
 fn input(control: &Control<'_>, path: &Path, checksum: &Checksum) -> Form<Input> {
     let mut input = Input { headers: Vec::new(), body: false };
     for part in &checksum.over {
@@ -128,7 +128,8 @@ fn without_body(checksum: &Checksum, input: &Input) -> Form<Vec<(InstanceId, u32
     if input.body { Err(unsupported(checksum)) } else { Ok(input.headers.clone()) }
 }
 
-/// A checksum in a header that may be made anew, or over others that come or go: it cannot follow what is assigned.
+/// Whether a checksum is in a header that may be added, or covers headers that may be added or removed, so that it
+/// cannot follow assignments.
 pub(super) fn cannot_follow(control: &Control<'_>, valid: u64) -> bool {
     let mut sums = control.program.checksums.iter();
     sums.any(|checksum| {
@@ -145,8 +146,8 @@ pub(super) fn cannot_follow(control: &Control<'_>, valid: u64) -> bool {
     })
 }
 
-/// Those that follow changes and are still there in a tail, by their place in the list. One that came with the packet must be
-/// in use now if it was then.
+/// The checksums that follow changes and whose headers are in a tail, by their index in the list. One that came with
+/// the packet must be in use now if it was then.
 pub(super) fn updated(
     control: &Control<'_>,
     valid_before: u64,
@@ -166,7 +167,7 @@ pub(super) fn updated(
     Ok((0..followed.len()).filter(there).collect())
 }
 
-/// Checksums in full of headers that the control made.
+/// Checksums in full, of headers that the control adds.
 pub(super) fn computed(
     control: &Control<'_>,
     valid_before: u64,

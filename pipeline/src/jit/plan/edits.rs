@@ -1,10 +1,10 @@
-//! Header edits: which headers may leave on a path, and how the packet is put together then.
+//! Header edits: which headers may be emitted on a path, and the edits of the packet.
 //!
-//! On a path, a header that came with the packet stays where it is in memory, valid or not; one that the
-//! control adds is synthesized in registers, or in the worker's header vector. Which of them are valid in the end depends on
-//! the way through the control, so validity of those that may change is a variable. For every set of valid headers that the
-//! control may leave there is one tail, in which all is constant again: it computes checksums in full and moves what is not
-//! in its place. The body never moves: headers grow into the headroom and shrink away from it.
+//! On a path, a header that came with the packet stays where it is in memory, valid or not; one that the control adds
+//! is synthesized in registers, or in the worker's header vector. Which of them are valid at the end depends on the
+//! path through the control, so validity of those that may change is a variable. For every set of valid headers at the
+//! end of the control there is one tail, in which everything is constant again: it computes checksums in full and moves
+//! headers that are not in place. The body never moves: headers grow into the headroom and shrink away from it.
 
 use super::checksums::{self, Computed, Followed};
 use super::{Control, Form, HEADER_SETS_MAX, Path};
@@ -12,24 +12,24 @@ use crate::ids::*;
 use crate::ir::{BinOp, Body, ExprKind, FieldLayout, Half, Op, Program, Term, UnOp};
 use crate::phv::bit;
 
-/// Most steps to find the sets of headers that may leave.
+/// Most steps to find the sets of headers that may be emitted.
 const STEPS_MAX: u32 = 2000;
 
-/// The end of a pass that leaves one set of headers.
+/// The end of a pass with one set of valid headers.
 #[derive(Debug)]
 pub(in crate::jit) struct Tail {
-    /// Valid headers, and those of them that leave; a header may be discarded.
+    /// Valid headers, and those of them that are emitted; a header may be discarded.
     pub(in crate::jit) valid: u64,
     pub(in crate::jit) leaving: u64,
     /// Bytes of the headers that leave.
     pub(in crate::jit) header_bytes: u32,
-    /// Checksums of the path that are written where something that they cover changed, by their place in the list.
+    /// Checksums of the path that are written if their input changed, by their index in the list.
     pub(in crate::jit) updated: Vec<usize>,
-    /// Checksums of headers that the control made.
+    /// Checksums of headers that the control added.
     pub(in crate::jit) computed: Vec<Computed>,
-    /// Where the packet begins, from where it began; negative is in the headroom.
+    /// The start of the packet relative to the received one; negative is in the headroom.
     pub(in crate::jit) start: i32,
-    /// Headers that are not where they leave from.
+    /// Headers that must be moved to their place in the emitted packet.
     pub(in crate::jit) moves: Vec<Move>,
 }
 
@@ -38,22 +38,22 @@ pub(in crate::jit) struct Tail {
 pub(in crate::jit) struct Move {
     pub(in crate::jit) instance: InstanceId,
     pub(in crate::jit) from: Source,
-    /// Offset from where the packet began.
+    /// Offset from the start of the received packet.
     pub(in crate::jit) to: i32,
     pub(in crate::jit) bytes: u32,
 }
 
-/// Where a header is when the control ends.
+/// The place of a header at the end of the control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::jit) enum Source {
     Registers,
-    /// Where it came.
+    /// Where it was received.
     Packet(u32),
     /// The worker's header vector.
     HeaderVector,
 }
 
-/// The ways through a control, as far as validity goes.
+/// A walk over the paths through a control, for validity alone.
 struct Walk<'p> {
     program: &'p Program,
     /// Masks at the end of a pass that does not drop.
@@ -67,7 +67,7 @@ fn note(masks: &mut Vec<u64>, mask: u64) {
     }
 }
 
-/// Sets of valid headers that a control may leave of one that it finds; `None` when there are too many.
+/// Sets of valid headers after a control, for one before it; `None` when there are too many.
 pub(super) fn masks_left(program: &Program, half: Half, valid: u64) -> Option<Vec<u64>> {
     let mut walk = Walk { program, ends: Vec::new(), left: STEPS_MAX };
     for mask in walk.body(program.control(half), valid)? {
@@ -146,7 +146,7 @@ impl Walk<'_> {
             Term::Apply { table, by_action, hit, miss } => {
                 let program = self.program;
                 let declared = &program.tables[*table];
-                // An action that does not exist does nothing.
+                // A missing action does nothing.
                 let mut after = vec![(None, valid)];
                 for action in declared.actions.iter().chain([&declared.default.action]) {
                     for mask in self.body(&program.actions[*action].body, valid)? {
@@ -245,13 +245,13 @@ impl Control<'_> {
         self.program.headers[self.program.instances[instance].header].fixed_bytes
     }
 
-    /// Those of these headers that leave; a header may be discarded.
+    /// Those of these headers that are emitted; a header may be discarded.
     fn leaving(&self, valid: u64) -> u64 {
         let emitted = self.program.deparser.emit.iter();
         valid & emitted.fold(0, |mask, instance| mask | bit(*instance))
     }
 
-    /// Bytes of the headers that leave with this mask.
+    /// Bytes of the emitted headers of this mask.
     pub(in crate::jit) fn emitted_bytes(&self, valid: u64) -> u32 {
         let emitted = self.program.deparser.emit.iter().filter(|i| valid & bit(**i) != 0);
         emitted.map(|instance| self.fixed_bytes(*instance)).sum()

@@ -1,7 +1,7 @@
 //! Facts: constants, validity on a path, fields that a path has compared.
 //!
-//! A fact about a field is kept only where neither the parser nor the control ever writes a byte of it,
-//! so it holds to the end of the pass.
+//! A fact about a field is kept only where neither the parser nor the control ever writes a byte of it, so it is true
+//! to the end of the pass.
 
 use super::{Control, Path};
 use crate::ids::*;
@@ -54,7 +54,7 @@ impl Control<'_> {
             },
             ExprKind::HeaderLength(instance) => {
                 let header = &self.program.headers[self.program.instances[*instance].header];
-                // On a path, a header with a variable part is there only with an empty one.
+                // On a path, a header with a variable part is valid only with an empty one.
                 Some(if path.is_valid(*instance)? { header.fixed_bytes.into() } else { 0 })
             }
             ExprKind::Cursor if self.half == Half::Ingress => Some(path.cursor.into()),
@@ -87,7 +87,7 @@ impl Control<'_> {
         }
     }
 
-    /// The greatest value that an expression can have, as far as its form shows.
+    /// The greatest value that an expression can have, derived from its form.
     pub(in crate::jit) fn most(&self, id: ExprId) -> u128 {
         let expr = &self.program.exprs[id];
         let of_type = ones(expr.bits);
@@ -101,7 +101,7 @@ impl Control<'_> {
         }
     }
 
-    /// From here on this field has this value.
+    /// Records that this field has this value from here on.
     pub(super) fn learn_fact(
         &self,
         path: &mut Path,
@@ -114,7 +114,7 @@ impl Control<'_> {
         }
     }
 
-    /// The control may write a byte of a field.
+    /// Whether the control may write a byte of a field.
     pub(super) fn may_write(&self, instance: InstanceId, field: FieldId) -> bool {
         let bytes = |instance: InstanceId, field: FieldId| {
             let header = &self.program.headers[self.program.instances[instance].header];
@@ -126,7 +126,7 @@ impl Control<'_> {
         others.any(|(owner, other)| bytes(*owner, *other).iter().any(|b| mine.contains(b)))
     }
 
-    /// An expression has this value from here on: worth noting if it is a field.
+    /// Records that an expression has this value from here on, if it is a field.
     pub(super) fn learn_equal(&self, path: &mut Path, id: ExprId, value: u128) {
         match self.program.exprs[id].kind {
             ExprKind::Field(instance, field) if self.known_number(path, id).is_none() => {
@@ -139,7 +139,7 @@ impl Control<'_> {
         }
     }
 
-    /// A condition holds from here on.
+    /// Records that a condition is true from here on.
     pub(super) fn learn_condition(&self, path: &mut Path, id: ExprId) {
         match self.program.exprs[id].kind {
             ExprKind::Binary(BinOp::Eq, a, b) => {
@@ -155,8 +155,8 @@ impl Control<'_> {
         }
     }
 
-    /// If an expression is zero for exactly one value of one short field of this header, and reads
-    /// nothing else: that field and value.
+    /// The field and value for which an expression is zero, if it is zero for exactly one value of one short field of
+    /// this header and reads nothing else.
     pub(super) fn only_zero(
         &self,
         path: &Path,
@@ -188,7 +188,7 @@ impl Control<'_> {
         }
     }
 
-    /// Whether a checksum is in use on a path; `None` where that is not known.
+    /// Whether a checksum is in use on a path; `None` if not known.
     pub(super) fn in_use(&self, path: &Path, checksum: &Checksum) -> Option<bool> {
         checksum.when.map_or(Some(true), |when| self.known(path, when))
     }
@@ -237,7 +237,7 @@ pub(super) fn bodies(program: &Program, half: Half) -> Vec<&Body> {
     bodies
 }
 
-/// Fields that a control, the actions it may run, or the parser in front of it may assign.
+/// Fields that a control, the actions it may run, or the parser before it may assign.
 pub(super) fn written_fields(program: &Program, half: Half) -> Vec<(InstanceId, FieldId)> {
     let blocks = bodies(program, half).into_iter().flat_map(|body| &body.blocks);
     let by_control = blocks.flat_map(|block| &block.ops).filter_map(|op| match &op.op {

@@ -1,7 +1,7 @@
-//! Fusing: egress right behind ingress, in the same code, for a packet that leaves by a port without a queue.
+//! Fusing: egress right after ingress, in the same code, for a packet that leaves by a port without a queue.
 //!
-//! Nothing happens to such a packet between the passes, so where headers are and what is carried stays in registers. There is
-//! one copy of egress for each set of headers that ingress leaves.
+//! Nothing happens to such a packet between the passes, so the places of headers and carried metadata stay in
+//! registers. There is one copy of egress for each set of headers that ingress leaves.
 
 use super::{Control, ControlPlan, Effects, EgressCopy, Form, path, selection};
 use crate::jit::compiled::Facts;
@@ -11,7 +11,7 @@ use crate::jit::compiled::Facts;
 pub(in crate::jit) struct Fused<'p> {
     pub(in crate::jit) control: Control<'p>,
     pub(in crate::jit) effects: Effects,
-    /// By the headers that ingress leaves, which are then where the packet begins.
+    /// By the headers that ingress leaves, which are then at the start of the packet.
     pub(in crate::jit) copies: Vec<EgressCopy>,
 }
 

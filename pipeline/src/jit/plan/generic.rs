@@ -1,13 +1,13 @@
 //! The start and the end of a pass in generic code: whether they have code, or are steps of the interpreter.
 //!
-//! That code is for packets as nearly all are, of programs whose deparser is a list of headers of one length each. What else a packet may be, or
-//! may have been asked for, is tested where it is there ([`crate::jit::emit::generic`]).
+//! That code is for the usual packets of programs whose deparser is a list of headers of fixed length. It tests for
+//! other packets and for requests to the device at run time ([`crate::jit::emit::generic`]).
 
 use super::Control;
 use crate::ir::{Half, Op, ParserOp, Program, Update, Verify};
 use crate::jit::compiled::Facts;
 
-/// Only headers of one length stand in front of the body, and nothing behind it.
+/// Whether only headers of fixed length are in front of the body, and nothing behind it.
 fn is_list_of_headers(program: &Program) -> bool {
     let of_one_length = |instance| {
         let declared = &program.instances[instance];
@@ -18,7 +18,7 @@ fn is_list_of_headers(program: &Program) -> bool {
 }
 
 impl Control<'_> {
-    /// What is done between the parser and the control of ingress, or in front of the control of egress.
+    /// Whether the work between parser and control of ingress, or before the control of egress, has code.
     pub(in crate::jit) fn start_has_code(&self) -> bool {
         let (program, ingress) = (self.program, self.half == Half::Ingress);
         let mut ops = program.parser.states.iter().flat_map(|state| &state.ops);
@@ -34,7 +34,7 @@ impl Control<'_> {
         is_list_of_headers(program) && !sums && !crcs && !parses
     }
 
-    /// What is done behind the control with a packet that goes on.
+    /// Whether the work after the control has code, for a packet that is forwarded.
     pub(in crate::jit) fn end_has_code(&self, facts: &Facts) -> bool {
         let program = self.program;
         let sums = program.checksums.iter().any(|sum| sum.update != Update::Never);

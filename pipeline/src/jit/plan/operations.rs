@@ -1,7 +1,7 @@
 //! Which operations and expressions have code, and which are steps of the interpreter.
 //!
-//! Generic code does both. Path-specialised code has no header vector that the interpreter could work on, so one such step
-//! anywhere in a control is reason enough not to make it.
+//! Generic code does both. Path-specialised code has no header vector that the interpreter could work on, so one such
+//! step anywhere in a control is reason enough not to generate it.
 
 use super::facts::bodies;
 use super::{Control, Form};
@@ -69,7 +69,7 @@ pub(in crate::jit) fn step(
     }
 }
 
-/// The name of what the interpreter evaluates in an expression.
+/// The name of the operator that the interpreter must evaluate in an expression.
 fn expression(program: &Program, id: ExprId, shape: Shape) -> Option<&'static str> {
     let kind = &program.exprs[id].kind;
     match kind {
@@ -84,7 +84,7 @@ fn expression(program: &Program, id: ExprId, shape: Shape) -> Option<&'static st
     operands(kind).into_iter().find_map(|part| expression(program, part, shape))
 }
 
-/// Everything in a body that is a step of the interpreter.
+/// All steps of the interpreter in a body.
 fn of_body(program: &Program, facts: &Facts, body: &Body, shape: Shape) -> Vec<&'static str> {
     let mut steps = Vec::new();
     for block in &body.blocks {
@@ -108,7 +108,7 @@ fn of_body(program: &Program, facts: &Facts, body: &Body, shape: Shape) -> Vec<&
     steps
 }
 
-/// Steps of the interpreter in the generic code of a control, around it, and of the parser in front of ingress.
+/// Steps of the interpreter in the generic code of a control, around it, and of the parser before ingress.
 pub(super) fn interpreted(program: &Program, facts: &Facts, half: Half) -> Vec<&'static str> {
     let bodies = bodies(program, half).into_iter();
     let mut steps: Vec<_> =
@@ -138,7 +138,7 @@ pub(super) fn interpreted(program: &Program, facts: &Facts, half: Half) -> Vec<&
 }
 
 impl Control<'_> {
-    /// Everything in the control has path-specialised code.
+    /// Checks that all of the control has path-specialised code.
     pub(super) fn has_code(&self, facts: &Facts) -> Form<()> {
         let bodies = bodies(self.program, self.half).into_iter();
         let mut steps =
@@ -146,7 +146,7 @@ impl Control<'_> {
         steps.next().map_or(Ok(()), |what| Err(NotSupported::Operation(what).into()))
     }
 
-    /// An expression of the parser has path-specialised code.
+    /// Checks that an expression of the parser has path-specialised code.
     pub(super) fn can_evaluate(&self, id: ExprId) -> Form<()> {
         let step = expression(self.program, id, Shape::PathSpecialised);
         step.map_or(Ok(()), |what| Err(NotSupported::Operation(what).into()))

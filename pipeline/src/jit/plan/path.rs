@@ -1,4 +1,4 @@
-//! Paths through the parser: what is done in each state, and what is known there.
+//! Paths through the parser: the steps of each state, and the facts there.
 
 use super::checksums::{self, Followed, Verified};
 use super::edits;
@@ -11,24 +11,24 @@ use crate::jit::error::NotSupported;
 use crate::packet::READABLE_BEHIND_BYTES;
 use crate::phv::bit;
 
-/// What is known on a path.
+/// The facts on a path.
 #[derive(Clone, Debug)]
 pub(in crate::jit) struct Path {
-    /// Headers that are valid where the control starts.
+    /// Headers that are valid at the start of the control.
     pub(in crate::jit) valid: u64,
-    /// Headers that came with the packet.
+    /// Headers of the received packet.
     pub(in crate::jit) received: u64,
-    /// Where each of them is.
+    /// The offset of each of them.
     pub(in crate::jit) at: Vec<u32>,
     /// In the order in which they are in the packet.
     pub(in crate::jit) order: Vec<InstanceId>,
     /// Bytes of all of them.
     pub(in crate::jit) cursor: u32,
-    /// Bytes that the packet is known to have.
+    /// Bytes that the packet has at least.
     pub(in crate::jit) checked: u32,
     /// Fields whose value is known, of those that this control never writes.
     pub(in crate::jit) facts: Vec<((InstanceId, FieldId), u128)>,
-    /// Headers whose validity the control changes, and what is known about it.
+    /// Headers whose validity the control changes, and their known validity.
     pub(in crate::jit) mutable: u64,
     pub(in crate::jit) validity: KnownValidity,
     /// States visited.
@@ -38,7 +38,7 @@ pub(in crate::jit) struct Path {
 }
 
 impl Path {
-    /// Nothing is known but that the packet has so many bytes.
+    /// A path without facts, except that the packet has at least `checked` bytes.
     pub(super) fn new(program: &Program, checked: u32) -> Path {
         Path {
             valid: 0,
@@ -55,12 +55,12 @@ impl Path {
         }
     }
 
-    /// The same path behind a control that left these headers valid.
+    /// The same path after a control that left these headers valid.
     pub(in crate::jit) fn left_with(&self, valid: u64) -> Path {
         Path { valid, mutable: 0, ..self.clone() }
     }
 
-    /// Whether a header is valid where that is known.
+    /// Whether a header is valid; `None` where that is not known.
     pub(in crate::jit) fn is_valid(&self, instance: InstanceId) -> Option<bool> {
         match self.mutable & bit(instance) {
             0 => Some(self.valid & bit(instance) != 0),
@@ -75,11 +75,11 @@ impl Path {
     }
 }
 
-/// How far a header may be read before it is known that the packet is that long: behind every chunk
-/// is at least as much memory.
+/// How far a header may be read before the packet's length is checked: every chunk is followed by at least as much
+/// memory.
 const AHEAD_MAX: u32 = READABLE_BEHIND_BYTES as u32 / 2;
 
-/// Why packets that come this way run generic code.
+/// Why packets of this path run generic code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::jit) enum Detour {
     /// The parser ends with an error.
@@ -88,15 +88,16 @@ pub(in crate::jit) enum Detour {
     TooManyStates,
     /// More elements of stacks than a path has.
     StackElements,
-    /// A header is extracted that is there already: the one before leaves the packet, and its bytes stay in front of others.
+    /// A header is extracted that is already valid: the previous one leaves the packet, while its bytes remain in front
+    /// of others.
     ExtractedTwice,
     /// A variable part is not empty.
     VariablePart,
-    /// Headers leave in another order than they came.
+    /// Headers are emitted in another order than extracted.
     Order,
-    /// A checksum is in a header that may be made anew, or covers others that come or go.
+    /// A checksum is in a header that may be added, or covers headers that may be added or removed.
     ChecksumOfChanges,
-    /// More sets of headers may leave than [`HEADER_SETS_MAX`].
+    /// More sets of headers may be emitted than [`HEADER_SETS_MAX`].
     HeaderSets,
 }
 
@@ -117,7 +118,7 @@ impl std::fmt::Display for Detour {
     }
 }
 
-/// What follows on a path.
+/// The continuation of a path.
 #[derive(Debug)]
 pub(in crate::jit) enum Way {
     /// A parser state.
@@ -132,37 +133,38 @@ pub(in crate::jit) enum Way {
 #[derive(Debug)]
 pub(in crate::jit) struct Visit {
     pub(in crate::jit) state: StateId,
-    /// What is known where the state begins.
+    /// The facts at the start of the state.
     pub(in crate::jit) path: Path,
     pub(in crate::jit) steps: Vec<Step>,
-    /// What is known behind the steps.
+    /// The facts after the steps.
     pub(in crate::jit) after: Path,
-    /// The default and then each other target of the state, see [`outcomes`]; or the steps themselves end in generic code.
+    /// The default and then each other target of the state, see [`outcomes`]; or the steps themselves end in generic
+    /// code.
     pub(in crate::jit) next: Result<Vec<Way>, Detour>,
 }
 
-/// What a state does on a path.
+/// A step of a state on a path.
 #[derive(Debug)]
 pub(in crate::jit) enum Step {
     Extract(Extract),
     Set(LValue, ExprId),
-    /// Generic code unless this holds; what is known then.
+    /// Generic code unless this is true; the facts after it.
     Verify(ExprId, Path),
 }
 
 /// A header at the cursor.
 #[derive(Debug)]
 pub(in crate::jit) struct Extract {
-    /// The packet must have so many bytes first.
+    /// The packet must first have this many bytes.
     pub(in crate::jit) need_bytes: Option<u32>,
     pub(in crate::jit) instance: InstanceId,
     /// Generic code unless its variable part is empty.
     pub(in crate::jit) empty: EmptyPart,
-    /// What is known with the header.
+    /// The facts with the header.
     pub(in crate::jit) after: Path,
 }
 
-/// How it is found out that a variable part is empty.
+/// The test for an empty variable part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::jit) enum EmptyPart {
     /// There is none, or it is known to be empty.
@@ -176,7 +178,7 @@ pub(in crate::jit) enum EmptyPart {
 /// The end of a path through the parser.
 #[derive(Debug)]
 pub(in crate::jit) struct Leaf {
-    /// What is known for the control.
+    /// The facts for the control.
     pub(in crate::jit) path: Path,
     pub(in crate::jit) code: Result<Specialised, Detour>,
 }
@@ -184,22 +186,22 @@ pub(in crate::jit) struct Leaf {
 /// The control on a path.
 #[derive(Debug)]
 pub(in crate::jit) struct Specialised {
-    /// The packet must have so many bytes.
+    /// The packet must have this many bytes.
     pub(in crate::jit) need_bytes: Option<u32>,
     /// Bytes of headroom that headers may grow into, and carried metadata in front of them.
     pub(in crate::jit) headroom_bytes: u32,
     pub(in crate::jit) verified: Vec<Verified>,
     pub(in crate::jit) followed: Vec<Followed>,
-    /// Headers that the control may add and that are in registers until they leave.
+    /// Headers that the control may add and that are in registers until they are emitted.
     pub(in crate::jit) synthesized: Vec<InstanceId>,
-    /// One for each set of headers that may leave; none where every way drops.
+    /// One for each set of headers that may be emitted; empty if every path drops.
     pub(in crate::jit) tails: Vec<Tail>,
 }
 
 /// Keys that have a known value.
 pub(in crate::jit) type Equal = Vec<(ExprId, u128)>;
 
-/// Where a transition goes: the default first, then each other target once, with what is known about the keys there.
+/// The targets of a transition: the default first, then each other target once, with the facts about the keys there.
 pub(in crate::jit) fn outcomes(next: &Transition) -> Vec<(Target, Equal)> {
     let (keys, cases, default) = match next {
         Transition::To(target) => return vec![(*target, Equal::new())],
@@ -207,7 +209,7 @@ pub(in crate::jit) fn outcomes(next: &Transition) -> Vec<(Target, Equal)> {
     };
     let mut outcomes: Vec<(Target, Equal)> = vec![(default, Equal::new())];
     for case in cases {
-        // What two cases of one target say is not known there.
+        // Facts of two cases with one target are not known there.
         match outcomes[1..].iter_mut().find(|(target, _)| *target == case.to) {
             Some((_, facts)) => facts.clear(),
             None => {
@@ -235,7 +237,7 @@ pub(super) fn from_parser(control: &Control<'_>) -> Form<Way> {
     control.state(StateId(0), Path::new(control.program, 0))
 }
 
-/// Egress of packets with these headers, which lie one behind the other at the start of the packet.
+/// Egress of packets with these headers, which are adjacent at the start of the packet.
 pub(super) fn egress_copy(control: &Control<'_>, valid: u64) -> Form<EgressCopy> {
     let program = control.program;
     let mut path = Path::new(program, control.emitted_bytes(valid));
@@ -294,7 +296,7 @@ impl Control<'_> {
         Ok(Way::State(Box::new(Visit { state: id, path: start, steps, after: path, next })))
     }
 
-    /// One operation of a state; `Err` inside is where packets go to generic code.
+    /// One operation of a state; the inner `Err` sends packets to generic code.
     fn step(&self, path: &mut Path, op: &ParserOp) -> Form<Result<Step, Detour>> {
         Ok(Ok(match op {
             ParserOp::SetInvalid(_) => return Ok(Err(Detour::ExtractedTwice)),
@@ -314,7 +316,7 @@ impl Control<'_> {
                     Err(detour) => return Ok(Err(detour)),
                 }
             }
-            // A packet that runs generic code later is as it came.
+            // A packet that runs generic code later is unchanged.
             ParserOp::Set(to, value)
                 if matches!(to, LValue::Meta(_) | LValue::Local(_) | LValue::Std(_)) =>
             {
@@ -335,7 +337,7 @@ impl Control<'_> {
         }))
     }
 
-    /// A header of the packet, which may be shorter.
+    /// A header of the packet, which may be too short.
     fn parse(&self, path: &mut Path, instance: InstanceId) -> Result<Extract, Detour> {
         let stop = path.cursor + self.fixed_bytes(instance);
         let need = (stop > AHEAD_MAX && stop > path.checked).then_some(stop);
@@ -345,7 +347,7 @@ impl Control<'_> {
         self.extract(path, instance, need)
     }
 
-    /// Notes that a header is at the cursor.
+    /// Records that a header is at the cursor.
     fn extract(
         &self,
         path: &mut Path,
@@ -381,7 +383,7 @@ impl Control<'_> {
         Ok(if stays { EmptyPart::Known } else { EmptyPart::Field(field, value) })
     }
 
-    /// The end of a path: checksums, the control, what may leave.
+    /// The end of a path: checksums, the control, the headers that may be emitted.
     pub(super) fn leaf(&self, mut path: Path) -> Form<Way> {
         let code = match self.tail_headers(&path) {
             Ok(left) => {
@@ -435,8 +437,8 @@ impl Control<'_> {
         }
     }
 
-    /// Headers that have an empty variable part behind this control as they had in front of it: it neither adds
-    /// them nor writes what the part depends on.
+    /// Headers whose empty variable part stays empty in this control: it neither adds them nor writes what the part
+    /// depends on.
     pub(super) fn keeps_empty(&self) -> u64 {
         let stays = |(instance, declared): (InstanceId, &crate::ir::Instance)| {
             let reads = fields_of(self.program, declared.variable_bits?);

@@ -108,7 +108,7 @@ impl Page<'_> {
         self.way(control, &copy.end, &mut states);
     }
 
-    /// What is tested about a header where it is found.
+    /// The tests of a header where it is extracted.
     fn extract(&self, extract: &Extract) -> Option<String> {
         let name = self.instance(extract.instance);
         match extract.empty {

@@ -11,18 +11,18 @@ use crate::jit::compiled::Facts;
 use crate::jit::error::{Budget, CompileError, NotSupported};
 use crate::phv::bit;
 
-/// What a control may do, as far as code around it cares.
+/// The effects of a control that matter to the code around it.
 #[derive(Clone, Debug)]
 pub(in crate::jit) struct Effects {
-    /// Sets of headers that it starts with.
+    /// Sets of headers at its start.
     pub(in crate::jit) masks: Vec<u64>,
-    /// It learns.
+    /// Whether it learns.
     pub(in crate::jit) learns: bool,
-    /// It may decide when a packet leaves, or that it leaves more than once.
+    /// Whether it may set the time at which a packet leaves, or that it leaves more than once.
     pub(in crate::jit) may_wait: bool,
 }
 
-/// Egress is given the sets of headers that ingress leaves; none where that is not known.
+/// For egress, the sets of headers that ingress leaves; empty if not known.
 pub(super) fn select<'p>(
     program: &'p Program,
     facts: &Facts,
@@ -37,7 +37,7 @@ pub(super) fn select<'p>(
     cost.may_wait = states.into_iter().any(waits);
     cost.body(program.control(half));
     let mut why = CompileError::from(Budget::Paths);
-    // Elements of stacks multiply paths, and packets that have many of them are rare.
+    // Elements of stacks multiply paths, and packets with many of them are rare.
     for elements_max in [u32::MAX, 1, 0] {
         let mut walk = Walk { program, elements_max, ends: 0, masks: Vec::new(), left: STATES_MAX };
         if let Err(error) = walk.from(StateId(0), 0, 0) {
@@ -63,7 +63,7 @@ pub(super) fn select<'p>(
     Err(why)
 }
 
-/// Nothing of the program needs what path-specialised code does not have.
+/// Checks that the program needs nothing that path-specialised code does not support.
 fn supported(program: &Program, half: Half) -> Form<()> {
     let crc_matters = |crc: &&Crc| match half {
         Half::Ingress => crc.verify != Verify::Off,
@@ -90,7 +90,7 @@ fn supported(program: &Program, half: Half) -> Form<()> {
     }
 }
 
-/// How much code a control is, with every action where it is used.
+/// The size of a control's code, with every action where it is used.
 struct Cost<'p> {
     program: &'p Program,
     ops: usize,
@@ -131,7 +131,7 @@ impl Cost<'_> {
     }
 }
 
-/// What keeps a packet from leaving at once, when it is not zero.
+/// Whether a nonzero value of this keeps a packet from leaving at once.
 fn decides_when(to: &LValue) -> bool {
     use StdField::{HoldPackets, HoldTimeoutNs, MulticastGroup, NotBeforeNs};
     matches!(to, LValue::Std(NotBeforeNs | HoldPackets | HoldTimeoutNs | MulticastGroup))
@@ -157,7 +157,7 @@ impl Walk<'_> {
         let Some(state) = program.parser.states.get(id) else { return Ok(()) };
         for op in &state.ops {
             match op {
-                // Packets that go on here run generic code.
+                // Packets that continue here run generic code.
                 ParserOp::Extract(instance) | ParserOp::SetInvalid(instance)
                     if valid & bit(*instance) != 0 =>
                 {

@@ -12,14 +12,14 @@ pub(in crate::jit) enum Search {
     Hash,
     /// A multibit trie over one field, walked by the code.
     Trie { field: Place, root_bits: u32, record_words: usize },
-    /// A list that the code compares while it is short, a call where it is long.
+    /// A list that the code compares while it is short, a call once it is long.
     List,
     /// A call.
     Call,
 }
 
 impl Search {
-    /// The strategy for a table that is laid out so.
+    /// The strategy for a table with this layout.
     pub(super) fn of(layout: Layout) -> Search {
         match layout {
             Layout::Direct { .. } => Search::Direct,
@@ -32,7 +32,7 @@ impl Search {
         }
     }
 
-    /// The code probes the table itself, for one cell.
+    /// Whether the code itself probes the table, for one cell.
     pub(in crate::jit) fn is_inline_exact(self) -> bool {
         matches!(self, Search::Direct | Search::Hash)
     }

@@ -1,24 +1,24 @@
 //! Validity: which headers are known to be valid, or known not to be, at each block of a control that adds and
 //! removes headers.
 //!
-//! Controls have no loops, so a forward pass finds all there is to know. What two predecessors of a block do not agree on
-//! is tested when the packet is there.
+//! Controls have no loops, so one forward pass is complete. Validity that differs between two predecessors of a block
+//! is tested at run time.
 
 use crate::ids::*;
 use crate::ir::{BinOp, Body, ExprKind, Op, Program, Term, UnOp};
 use crate::phv::bit;
 
-/// What is known about the validity of headers.
+/// Known validity of headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::jit) struct KnownValidity {
-    /// Headers about which it is known.
+    /// Headers whose validity is known.
     pub(in crate::jit) mask: u64,
     /// Those of them that are valid.
     pub(in crate::jit) valid: u64,
 }
 
 impl KnownValidity {
-    /// All is known.
+    /// The validity of all headers is known.
     pub(in crate::jit) fn all(valid: u64) -> KnownValidity {
         KnownValidity { mask: !0, valid }
     }
@@ -28,7 +28,7 @@ impl KnownValidity {
         (self.mask & bit(instance) != 0).then_some(self.valid & bit(instance) != 0)
     }
 
-    /// A header becomes, or is found to be, valid or not.
+    /// Records that a header becomes, or is found to be, valid or invalid.
     pub(in crate::jit) fn set(&mut self, instance: InstanceId, valid: bool) {
         self.mask |= bit(instance);
         match valid {
@@ -37,12 +37,12 @@ impl KnownValidity {
         }
     }
 
-    /// Nothing is known any more about these headers.
+    /// Drops the knowledge about these headers.
     fn forget(&mut self, headers: u64) {
         (self.mask, self.valid) = (self.mask & !headers, self.valid & !headers);
     }
 
-    /// An operation is done, which is no call.
+    /// Applies the effect of an operation other than a call.
     pub(in crate::jit) fn step(&mut self, program: &Program, op: &Op) {
         match op {
             Op::SetValid(instance) => self.set(*instance, true),
@@ -66,8 +66,7 @@ impl KnownValidity {
     }
 }
 
-/// What is known where each block of a body begins, and where the body returns; `None` for what is never
-/// reached.
+/// The known validity at the start of each block of a body, and where the body returns; `None` if never reached.
 pub(in crate::jit) struct Flow {
     pub(in crate::jit) blocks: Vec<Option<KnownValidity>>,
     pub(in crate::jit) returns: Option<KnownValidity>,
@@ -80,7 +79,7 @@ fn join(into: &mut Option<KnownValidity>, more: KnownValidity) -> bool {
     changed
 }
 
-/// The flow through a body that is entered with this.
+/// The flow through a body with this validity at its entry.
 pub(in crate::jit) fn flow(program: &Program, body: &Body, entry: KnownValidity) -> Flow {
     let mut flow = Flow { blocks: vec![None; body.blocks.len()], returns: None };
     let Some(first) = flow.blocks.first_mut() else {
@@ -124,7 +123,7 @@ pub(in crate::jit) fn flow(program: &Program, body: &Body, entry: KnownValidity)
     flow
 }
 
-/// Where a block goes with what is known then; `None` is out of the body.
+/// The successors of a block with the validity there; `None` is the end of the body.
 fn successors(
     program: &Program,
     term: &Term,
@@ -139,7 +138,7 @@ fn successors(
             .collect(),
         Term::Apply { table, by_action, hit, miss } => {
             let declared = &program.tables[*table];
-            // An action that does not exist does nothing.
+            // A missing action does nothing.
             let mut successors = vec![(Some(*hit), validity), (Some(*miss), validity)];
             for action in declared.actions.iter().chain([&declared.default.action]) {
                 let Some(after) = flow(program, &program.actions[*action].body, validity).returns
@@ -159,7 +158,7 @@ fn successors(
     }
 }
 
-/// What is known once a condition has been found to hold, or not to; `None` where it cannot be so.
+/// The validity once a condition is true, or false; `None` if that is impossible.
 pub(in crate::jit) fn given(
     program: &Program,
     id: ExprId,

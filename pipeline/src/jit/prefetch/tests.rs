@@ -1,4 +1,4 @@
-//! Which tables are prefetched, and that the lines are those that the packet's lookup reads.
+//! Checks which tables are prefetched, and that the lines are those that the packet's lookup reads.
 
 use super::*;
 use crate::check::{ExternRegistry, compile};
@@ -50,7 +50,7 @@ fn program() -> Arc<Program> {
     Arc::new(compile(&parsed, &ExternRegistry::new()).expect("it is right").program)
 }
 
-/// The lines that are prefetched for a packet without a tag, all tables being large enough.
+/// The lines that are prefetched for a packet without a tag, with large enough tables.
 #[test]
 fn what_is_prefetched_is_what_the_lookup_reads() {
     let program = program();
@@ -74,7 +74,7 @@ fn what_is_prefetched_is_what_the_lookup_reads() {
     frame.resize(64, 0);
     let buf = memory.alloc_frame(&frame).expect("a chunk");
     let packets = [Descriptor::received(buf, 128, 64, 7, 0)];
-    // An empty trie is its root alone, of which nothing is prefetched.
+    // An empty trie is only its root, of which nothing is prefetched.
     let route = [Match::Lpm { value: 0x0a01_0200, prefix_len: 24 }].to_vec();
     let route = Update::Insert(table("routes"), Entry::new(route, 0, vec![]));
     state.tables().batch(&[route], Time::ZERO).expect("it fits");

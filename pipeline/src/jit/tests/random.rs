@@ -12,7 +12,7 @@ pub(super) struct Random {
     state: u64,
 }
 
-/// What expressions may read and statements may write.
+/// The names that expressions may read and statements may write.
 struct Scope {
     fields: Vec<(InstanceId, FieldId, u32)>,
     instances: Vec<InstanceId>,
@@ -111,7 +111,7 @@ impl Random {
         }
         build.emit(&emit);
         let mut metas = Vec::new();
-        // In the descriptor as far as there is room in front of the byte that says that there is more, which lies in the chunk.
+        // In the descriptor as far as there is room before the byte that marks more, which is in the chunk.
         let (mut inline, mut in_chunk) = (0, self.chance(25).then_some(CARRIED_INLINE_BYTES));
         for n in 0..3 {
             let bits = self.width();
@@ -363,7 +363,7 @@ impl Random {
     }
 
     fn op(&mut self, build: &mut Build, scope: &Scope) -> Vec<Op> {
-        // In place headers may come and go; what is behind them is left to the other code.
+        // Path-specialised code can add and remove headers; the further operations are left to generic code.
         let kinds = if scope.specialised { 14 } else { 20 };
         match self.below(kinds) {
             0..6 => {
@@ -403,7 +403,7 @@ impl Random {
                 vec![Op::Set(LValue::Std(field), value)]
             }
             11 => {
-                // The cells are the locals behind all others.
+                // The cells are the locals after all others.
                 let first = LocalId(scope.locals.len() as u32);
                 let index = self.expr(build, scope, 4, 1);
                 let register = scope.register;

@@ -6,7 +6,7 @@ use super::ids::{number_of, text_of};
 use super::walk::Walk;
 use super::{Doc, Literal, Preamble, Structured};
 
-/// Annotations that P4Info says in its own fields.
+/// Annotations for which P4Info has fields of their own.
 const KNOWN: [&str; 4] = ["name", "id", "brief", "description"];
 
 /// Annotations as text, but those that are known everywhere or to the entity.
@@ -101,7 +101,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What `main` says of the package.
+    /// The annotations of the package at `main`.
     pub(super) fn package_annotations(&mut self, main: &Decl) {
         let known = ["pkginfo", "platform_property"];
         for one in main.annotations.iter() {

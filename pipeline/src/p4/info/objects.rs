@@ -8,7 +8,7 @@ use super::ids::{full_name, number_of, text_of};
 use super::walk::{Bound, Walk};
 use super::{Object, ObjectKind, SelectorSize, Unit};
 
-/// Annotations of action profiles that P4Info says in its own fields.
+/// Annotations of action profiles for which P4Info has fields of their own.
 const OF_PROFILES: [&str; 3] = ["max_group_size", "selector_size_semantics", "max_member_weight"];
 
 /// Kinds with ids of their own.
@@ -109,7 +109,7 @@ impl Walk<'_> {
     }
 }
 
-/// What the size of a selector counts, where its annotations say it.
+/// The meaning of a selector's size, from its annotations; `None` without them.
 fn selector_size(annotations: &[Annotation]) -> Option<SelectorSize> {
     match text_of(annotations, "selector_size_semantics")?.as_str() {
         "sum_of_members" => {

@@ -10,7 +10,7 @@ use super::types::bytes;
 use super::walk::{Bound, Called, Walk};
 use super::{ActionRef, Key, Table};
 
-/// Entries of a table that says no size.
+/// Entries of a table without a size.
 const SIZE: i64 = 1024;
 
 impl Walk<'_> {

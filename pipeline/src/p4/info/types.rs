@@ -9,7 +9,7 @@ use super::notes::{documentation, others};
 use super::walk::Walk;
 use super::{NamedType, Param, TypeRef};
 
-/// A number in so many bits, most significant byte first.
+/// A number with this number of bits, most significant byte first.
 pub(super) fn bytes(value: &BigInt, bits: u32) -> Vec<u8> {
     let modulus = BigInt::from(1) << bits;
     let mut value = value % &modulus;
@@ -157,7 +157,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Bits that a controller gives for a value, and the name of its type.
+    /// Bits of a value for a controller, and the name of its type.
     pub(super) fn width(&mut self, ty: &Type) -> (u32, Option<String>) {
         match ty {
             Type::New(decl, _) => {
@@ -199,7 +199,7 @@ impl Walk<'_> {
     }
 }
 
-/// What `@p4runtime_translation` says: the URI, and the bits for the controller (`None`: a text).
+/// The content of `@p4runtime_translation`: the URI, and the bits for the controller (`None`: a text).
 fn translation(decl: &Decl) -> Option<(String, Option<u32>)> {
     let all = annotation(&decl.annotations, "p4runtime_translation")?;
     let words: Vec<&str> = all.text.split(',').map(str::trim).collect();

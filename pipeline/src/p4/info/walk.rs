@@ -63,8 +63,8 @@ pub(in crate::p4) fn digest_name(checked: &Checked, call: u32, ty: &Type) -> Str
     format!("digest_{}", before.count())
 }
 
-/// What P4Info lists of a program; `None` where its `main` is of an architecture without P4Runtime. A program of v1model or PSA without `main`
-/// has an empty one.
+/// The P4Info of a program; `None` where its `main` is of an architecture without P4Runtime. A program of v1model or
+/// PSA without `main` has an empty one.
 pub(in crate::p4) fn info(checked: &Checked) -> Option<Info> {
     let is_main = |decl: &&Rc<Decl>| &*decl.name.value == "main";
     let Some(main) = checked.decls.iter().rev().find(is_main) else {

@@ -78,7 +78,8 @@ impl Lower<'_> {
         self.lists.clone_sessions.as_ref().map(|both| both[usize::from(in_egress)].clone())
     }
 
-    /// At the end of a control: the clone that it asked for last. No session has number 0 (P4Runtime specification 1.5, section 9.5.2).
+    /// At the end of a control: the last clone that it requested. No session has number 0 (P4Runtime specification 1.5,
+    /// section 9.5.2).
     pub(super) fn last_clone(&mut self, span: SourceSpan) -> Vec<Stmt> {
         let Some(session) = self.session_here() else { return Vec::new() };
         let asked = binary(AstBin::Ne, session.clone(), number(0, 16, span), span);
@@ -135,14 +136,14 @@ impl Lower<'_> {
         }
     }
 
-    /// At the beginning of ingress: nobody has asked for another pass.
+    /// At the beginning of ingress: no other pass was requested.
     pub(super) fn not_again(&mut self, span: SourceSpan) {
         if let Some(place) = self.lists.again_mark.clone() {
             self.set(&place, number(0, 8, span), span);
         }
     }
 
-    /// `procedure()` if another pass was asked for, and `other` if not.
+    /// `procedure()` if another pass was requested, and `other` if not.
     pub(super) fn if_again(
         &mut self,
         procedure: &str,

@@ -33,7 +33,7 @@ pub(super) enum Val {
     Action(Env),
     /// A table, with the scope that it is declared in.
     Table(Rc<Decl>, Env),
-    /// What `apply` of this table gave, in two bits: hit, and nothing else is asked.
+    /// Whether `apply` of this table hit, in one bit.
     Applied(AstExpr),
     /// `next` or `last` of a stack of unions, and the member that is named of it.
     Moving(Rc<Stack>, bool, Option<Rc<str>>),

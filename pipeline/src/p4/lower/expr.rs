@@ -80,7 +80,7 @@ impl Lower<'_> {
         self.storage(ty, "unused", span)
     }
 
-    /// A number that the checker knows.
+    /// A number that is known when the program is compiled.
     pub(super) fn known_number(&mut self, expr: &Expr) -> u128 {
         if let Some(Const::Int(value)) = self.checked.consts.get(&expr.id) {
             return u128::try_from(value).unwrap_or(0);

@@ -397,7 +397,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A value that an action knows, kept where a digest finds it.
+    /// A value of an action, kept where a digest finds it.
     fn outside_action(&mut self, value: AstExpr, ty: &Type, span: SourceSpan) -> AstExpr {
         if known(&value).is_some() {
             return value;

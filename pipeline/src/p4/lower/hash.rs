@@ -68,7 +68,7 @@ impl Lower<'_> {
                     self.unsupported(span, "a number without a width in a hash or checksum");
                     return;
                 }
-                // As for p4c, which knows such variables.
+                // As for p4c, which replaces such variables by their value.
                 let one = plain_meta(scalar).and_then(|name| self.constants.get(&name));
                 into.push((one.map_or(scalar.clone(), |one| number(*one, bits, span)), bits));
             }

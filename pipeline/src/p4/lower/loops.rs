@@ -1,5 +1,5 @@
-//! Loops: turn by turn, where every turn is known when the program is compiled (else see `turns`). `break` and `continue` are bits that say that the rest of
-//! the loop or of the turn is not run.
+//! Loops: turn by turn, where every turn is known when the program is compiled (else see `turns`). `break` and
+//! `continue` are bits that skip the rest of the loop or of the turn.
 
 use std::rc::Rc;
 

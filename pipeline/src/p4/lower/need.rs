@@ -1,4 +1,4 @@
-//! What a round of lowering finds out and the next one has to know (see [`super::program`]).
+//! Facts that one round of lowering finds and the next one needs (see [`super::program`]).
 
 use super::Lower;
 use super::standard::Half;
@@ -36,7 +36,7 @@ impl Lower<'_> {
         self.known.contains(need)
     }
 
-    /// The next round has to know this.
+    /// Notes a fact that the next round needs.
     pub(super) fn need(&mut self, need: Need) {
         self.found.insert(need);
     }

@@ -246,7 +246,7 @@ impl Lower<'_> {
                 _ => binary(op, a, b, span),
             };
         }
-        // The right side does something, so it runs only where its value is asked for.
+        // The right side has an effect, so it runs only if its value is needed.
         let result = self.new_meta("condition", 1, span);
         self.set(&result, a, span);
         let ((), then) = self.apart(|lower| {

@@ -1,8 +1,9 @@
 //! Metadata that is not needed at the same time, in one place: only where a program has more of it than there may be.
 //!
-//! Statements run in their order, and none twice (the language has no loops behind the parser). So two fields share a place where all that
-//! mentions one stands before all that mentions the other, and the other is written before it is read on every way through the program:
-//! what is read first is 0 at first. What the parser, a digest or another pass knows has a place of its own.
+//! Statements run in their order, and none twice (the project's language has no loops after the parser). So two fields
+//! share a place where all that mentions one stands before all that mentions the other, and the other is written before
+//! it is read on every way through the program: what is read first is 0 at first. A field of the parser, of a digest or
+//! of another pass has a place of its own.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

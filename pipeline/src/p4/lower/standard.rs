@@ -135,8 +135,8 @@ fn is_of_ingress(name: &str) -> bool {
     matches!(name, "mcast_grp" | "priority")
 }
 
-/// What the device says of a field, in the units of v1model.p4: microseconds and packets. The queue is behind ingress: what it
-/// measures is 0 there, and so is the port that it leads to.
+/// The value of a field from the device, in the units of v1model.p4: microseconds and packets. The queue is behind
+/// ingress: what it measures is 0 there, and so is the port that it leads to.
 fn of_device(name: &str, bits: u32, egress: bool, span: SourceSpan) -> AstExpr {
     let std = |name: &str| named(&["std", name], span);
     let us = |ns: AstExpr| quotient(ns, 1000, 64, span);
@@ -161,7 +161,7 @@ fn of_device(name: &str, bits: u32, egress: bool, span: SourceSpan) -> AstExpr {
     }
 }
 
-/// What the packet is; `normal` where the device knows nothing of it.
+/// The value of `instance_type` for the packet's path; `normal` for every other path.
 pub(super) fn instance_type(normal: AstExpr, span: SourceSpan) -> AstExpr {
     let kinds = [
         ("clone_ingress", 1),

@@ -192,7 +192,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The number of a member of an enum, in an annotation, which nobody has checked.
+    /// The number of an enum's member in an annotation, which the type checker does not check.
     fn member_of_enum(&self, of: &Expr, member: &str) -> Option<u128> {
         let ExprKind::Name(name, _) = &*of.kind else { return None };
         let mut decls = self.checked.decls.iter();
@@ -202,7 +202,7 @@ impl Lower<'_> {
         self.written_number(value.as_ref()?)
     }
 
-    /// A number that is written down, or that the checker knows, or the name of a constant.
+    /// A written number, one that the type checker computed, or the name of a constant.
     fn written_number(&self, value: &Expr) -> Option<u128> {
         if let Some(Const::Int(value)) = self.checked.consts.get(&value.id) {
             return u128::try_from(value).ok();
@@ -386,7 +386,7 @@ impl Lower<'_> {
         ty: &Type,
         span: SourceSpan,
     ) -> Val {
-        // Most are what the source says they are.
+        // Most are as in the source.
         let is_plain = !matches!(ty, Type::Struct(_) | Type::Stack(..)) && !names::is_of_tree(name);
         let named = if is_plain { Fields::default() } else { Fields::of(&header.ty) };
         named_part(header, &named, name, ty, span)

@@ -1,7 +1,8 @@
 //! Loops whose turns are counted when a packet runs.
 //!
-//! The language has no loops, so the body is there as often as it may run, each behind the question whether the loop goes on. A packet
-//! for which a loop would go on behind its last turn is dropped for the reason `loop_turns`, so nothing near to the loop is done in its place.
+//! The project's language has no loops, so the body is repeated as often as it may run, each copy under the condition
+//! that the loop continues. A packet for which a loop would continue after its last turn is dropped for the reason
+//! `loop_turns`, so no packet leaves after an incomplete loop.
 
 use std::rc::Rc;
 
@@ -19,7 +20,7 @@ use crate::ir::SourceSpan;
 const TURNS_MAX: usize = 256;
 /// The same of such a loop in another one, and of the other one.
 const NESTED_TURNS_MAX: usize = 32;
-/// Why a packet is dropped for which a loop goes on.
+/// The reason of dropping a packet for which a loop would continue.
 const REASON: &str = "loop_turns";
 
 impl Lower<'_> {
@@ -41,7 +42,7 @@ impl Lower<'_> {
         true
     }
 
-    /// The packet is dropped if the loop goes on still.
+    /// Drops the packet if the loop would still continue.
     pub(super) fn drop_if_more(&mut self, goes_on: AstExpr, span: SourceSpan) {
         let reason = Some(Sp::new(REASON.to_owned(), span));
         let drop = ast::Stmt { kind: ast::StmtKind::Drop(reason), span };

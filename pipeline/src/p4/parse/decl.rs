@@ -197,7 +197,7 @@ impl Parser<'_> {
         Ok(Method { name, is_abstract, result: Some(result), type_params, params })
     }
 
-    /// Goes behind a type without asking what it is.
+    /// Skips a type without resolving it.
     fn skip_type(&mut self) {
         self.take(".");
         self.step();

@@ -1,7 +1,7 @@
 //! Replacing macros by what they stand for, as C does (ISO C17 6.10.3).
 //!
-//! What a macro stands for is read again together with what follows it. Each token knows the macros that it comes from,
-//! which are not replaced in it again (Prosser's algorithm, X3J11/86-196).
+//! What a macro stands for is read again together with what follows it. Each token records the macros that it comes
+//! from, which are not replaced in it again (Prosser's algorithm, X3J11/86-196).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;

@@ -6,7 +6,7 @@ use super::Preprocessor;
 use crate::p4::lex::{Number, Tok, Token};
 
 impl Preprocessor<'_> {
-    /// The line or the file of a token that asks for it; of what comes from a macro, where that is used.
+    /// The line or the file of a token `__LINE__` or `__FILE__`; in a macro's replacement, where the macro is used.
     pub(super) fn here(&mut self, token: &Token) -> Option<Token> {
         let span = token.span;
         let tok = match token.word().map(|word| &**word) {

@@ -163,7 +163,7 @@ impl Checker<'_> {
         let mut given_args: Vec<_> = given_args
             .filter_map(|((param, ty), at)| Some((param, ty, at.and_then(|at| args.get(at))?)))
             .collect();
-        // A number without a width takes the type that the others say.
+        // A number without a width takes the type of the other arguments.
         given_args.sort_by_key(|(_, _, arg)| has_no_width(&arg.value));
         for (param, ty, arg) in given_args {
             self.argument(param, ty, &arg.value);
@@ -183,7 +183,7 @@ impl Checker<'_> {
         self.known(&result)
     }
 
-    /// What the language asks of calls of its own declarations.
+    /// The language's requirements on calls of its own declarations.
     fn special(&mut self, expr: &Expr, callee: &Callee, args: &[Arg], types: &[Type]) {
         match callee {
             Callee::Decl(decl) => {
@@ -535,7 +535,7 @@ impl Checker<'_> {
     }
 }
 
-/// A number that says no width.
+/// A number without a written width.
 fn has_no_width(value: &Expr) -> bool {
     match &*value.kind {
         ExprKind::Number(_, width) => width.is_none(),

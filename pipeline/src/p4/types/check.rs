@@ -43,7 +43,7 @@ pub(super) struct Checker<'r> {
     pub(super) vars: u32,
     pub(super) place: Place,
     pub(super) loops: usize,
-    /// The range that is looked at says how often a loop runs.
+    /// The range being checked is that of a loop, which may be empty.
     pub(super) is_loop_range: bool,
     /// Inside the local declarations of a parser or control: the number of it.
     pub(super) inside: Vec<u32>,
@@ -166,7 +166,7 @@ impl Checker<'_> {
         known.push(what);
     }
 
-    /// All meanings of a name in the scope that knows it.
+    /// All meanings of a name in the innermost scope that declares it.
     pub(super) fn find(&self, name: &str, global: bool) -> Option<&[Name]> {
         let scopes = if global { &self.scopes[..1] } else { &self.scopes[..] };
         scopes.iter().rev().find_map(|scope| scope.get(name)).map(Vec::as_slice)

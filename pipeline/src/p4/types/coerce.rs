@@ -1,4 +1,4 @@
-//! Implicit conversions: what may stand where a type is wanted.
+//! Implicit conversions: which expressions are permitted for an expected type.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use super::{Const, StructType, Type};
 use crate::diag::codes;
 
 impl Checker<'_> {
-    /// Checks that an expression that was typed can stand where `want` is wanted, and notes its type there.
+    /// Checks that an expression that was typed is permitted where `want` is expected, and notes its type there.
     pub(super) fn fit(&mut self, expr: &Expr, want: &Type) -> bool {
         let got = self.noted(expr);
         if self.converts(expr, &got, want) {
@@ -100,7 +100,7 @@ impl Checker<'_> {
                 self.literal(expr, &want);
                 true
             }
-            // As p4c has it (sonic-pins writes it so); P4-16 asks for a cast.
+            // As p4c has it (sonic-pins writes it so); P4-16 requires a cast.
             (Type::Integer, Type::New(_, base)) if is_number(base) => {
                 self.literal(expr, base);
                 true

@@ -108,7 +108,7 @@ impl Checker<'_> {
         types
     }
 
-    /// An argument of a constructor: a block where a block type is wanted, else a value.
+    /// An argument of a constructor: a block for a parameter of a block type, else a value.
     pub(super) fn constructor_argument(&mut self, want: &Type, value: &Expr) {
         if matches!(&*value.kind, ExprKind::Any) {
             let text = "`_` stands only for an `out` parameter, and a constructor has none";
@@ -139,7 +139,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a parser or control has the parameters that a type of blocks says.
+    /// Whether a parser or control has the parameters that a type of blocks declares.
     fn block_fits(&mut self, got: &Type, want: &Type) -> bool {
         let parts = |ty: &Type| match ty {
             Type::Parser(decl, args) => match &decl.kind {

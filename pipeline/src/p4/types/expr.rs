@@ -18,7 +18,7 @@ impl Checker<'_> {
         self.note(expr, ty)
     }
 
-    /// An expression where a type is wanted.
+    /// An expression for which a type is expected.
     pub(super) fn value_as(&mut self, expr: &Expr, want: &Type) -> bool {
         self.value(expr);
         self.fit(expr, want)

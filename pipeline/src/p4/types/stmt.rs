@@ -84,7 +84,7 @@ impl Checker<'_> {
         self.open();
         self.declaration(decl);
         let want = self.declared.get(&decl.id).cloned().unwrap_or(Type::Any);
-        // A range that is empty is a loop without turns.
+        // An empty range is a loop without turns.
         self.is_loop_range = matches!(&*values.kind, ExprKind::Range(..));
         let ty = self.value(values);
         self.is_loop_range = false;

@@ -1,4 +1,4 @@
-//! What is read here is what the full reader reads, to the byte; what a person writes every day is read here.
+//! Lists that are read here equal those of the full reader, to the byte; the usual forms are read here.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::diag::Diagnostics;
 use crate::ids::Id as _;
 use crate::source::yaml;
 
-/// Both readers agree, or this one leaves the text to the other. True when it did not.
+/// Both readers agree, or this one leaves the text to the other. True if it read the text.
 fn agrees(text: &str) -> bool {
     let file = FileId::new(0);
     let Some(node) = read(file, text) else { return false };
@@ -111,13 +111,13 @@ fn the_rest_is_left_to_the_full_reader() {
     }
 }
 
-/// Characters that mean something to YAML.
+/// Characters that are special in YAML.
 const SIGNS: &[u8] = b" \n:,{}[]#-'\"&*!?|>%@`~.a0()_\t\\<=";
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
-    /// Right texts with a few characters changed, taken away or put in.
+    /// Valid texts with a few characters changed, removed or inserted.
     #[test]
     fn mutated_lists(
         shapes in proptest::collection::vec((0..SHAPES.len(), proptest::collection::vec(0usize..99, 1..4)), 1..4),

@@ -1,4 +1,4 @@
-//! Checksums, CRCs, the deparser, where DSCP and PCP are.
+//! Checksums, CRCs, the deparser, the fields of DSCP and PCP.
 
 use crate::ast::{
     AfterDecl, AstExpr, ChecksumDecl, CoveredDecl, CrcDecl, DeparserDecl, Name, QosDecl, Sp,
@@ -56,7 +56,7 @@ pub(crate) static CRC_PARAMS: MapShape = MapShape {
         key("store", Shape::Choice(&["big", "little"]), "Byte order on the wire."),
     ],
 };
-/// Part of what is covered: a name, or a map.
+/// A part of the input of a checksum or CRC: a name, or a map.
 pub(crate) const COVERED: Shape = Shape::Either(&[
     Shape::Name,
     Shape::Map(&ONES),
@@ -118,7 +118,7 @@ pub(crate) static PAD: MapShape = MapShape {
         key("name", Shape::Name, "Its name; `pad` when absent."),
     ],
 };
-/// Where DSCP and PCP are.
+/// The fields of DSCP and PCP.
 pub(crate) static QOS: MapShape = MapShape {
     name: "qos",
     what: "`qos`",

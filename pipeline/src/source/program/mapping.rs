@@ -1,4 +1,4 @@
-//! `linux:`: which tables hold what the host's network stack knows.
+//! `linux:`: the tables that hold entries of the host's network stack.
 
 use super::super::decode::Decoder;
 use super::super::node::Node;
@@ -22,7 +22,7 @@ pub(crate) static MAPPING: MapShape = MapShape {
 const ROLES: [&str; 4] = ["action", "unresolved", "kernel", "blackhole"];
 
 const MAPPED: Shape = Shape::Map(&MAPPING);
-/// What can be mapped.
+/// The tables that can be mapped.
 pub(crate) static LINUX: MapShape = MapShape {
     name: "linux",
     what: "`linux`",

@@ -1,4 +1,4 @@
-//! Statements: strings by the grammar, maps by the one key that says which.
+//! Statements: strings by the grammar, maps by their identifying key.
 
 use crate::ast::{ApplyStmt, Name, Stmt, StmtKind};
 use crate::diag::codes;
@@ -97,8 +97,8 @@ fn statement(decoder: &mut Decoder<'_>, node: &Node) -> Option<Stmt> {
         NodeKind::Map(map) => {
             let has =
                 |form: &&MapShape| map.pairs.iter().any(|(key, _)| key.scalar.text == form.name);
-            // `call` is also how a person may write a table action: the first form wins, and the
-            // second key is then reported as unknown to it.
+            // `call` may also be a key of a table action: the first form wins, and the second key is then reported as
+            // unknown to it.
             let Some(form) = FORMS.iter().copied().find(has) else {
                 return unknown(decoder, node);
             };

@@ -72,7 +72,7 @@ pub(crate) static TABLE: MapShape = MapShape {
     ],
 };
 const KINDS: &[&str] = &["exact", "lpm", "ternary", "range", "optional", "selector"];
-/// A notification and no more, as PSA has it, or the switch removes the entry.
+/// Only a notification, as in PSA, or the switch removes the entry.
 const ON_IDLE: &[&str] = &["notify", "remove"];
 /// `{ value: "hash(crc16, ipv4.src)", kind: exact, name: h }`.
 pub(crate) static TABLE_KEY: MapShape = MapShape {

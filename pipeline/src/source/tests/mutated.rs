@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::diag::{json, render};
 
-/// What a mutation puts in: signs with a meaning to YAML or to the grammar, and odd bytes.
+/// Insertions of a mutation: characters that are special in YAML or in the grammar, and odd bytes.
 const PIECES: &[&str] = &[
     "",
     " ",
@@ -61,7 +61,7 @@ const PIECES: &[&str] = &[
     "cases: ",
 ];
 
-/// Reads a text as a program and as entries; whatever is found must be well placed and renderable.
+/// Reads a text as a program and as entries; every diagnostic must have a valid place and be renderable.
 fn survives(bytes: Vec<u8>) {
     let files = [("p/main.yaml", bytes.clone()), ("e.yaml", bytes)];
     let loader = Loader::in_memory(files, LIBRARIES);

@@ -1,8 +1,8 @@
 //! Advice on YAML's own errors and surprises.
 //!
-//! The language puts expressions into YAML, and YAML gives a meaning to some of their signs: `!` at
-//! the start is a tag, `&` an anchor, `*` an alias, `: ` a pair, `,` in a flow list an item. Nearly
-//! always the way out is to quote, so that is what the diagnostics say, with the edit.
+//! The language puts expressions into YAML, and some of their characters are special in YAML: `!` at the start is a
+//! tag, `&` an anchor, `*` an alias, `: ` a pair, `,` in a flow list an item. Nearly always the remedy is to quote, so
+//! the diagnostics advise that, with the edit.
 
 use granit_parser::ErrorKind;
 
@@ -11,10 +11,10 @@ use crate::ids::FileId;
 use crate::ir::SourceSpan;
 use crate::source::node::{Key, Node, NodeKind, Scalar};
 
-/// How much of a line is looked at to guess what was meant: a file may be one line of a MiB.
+/// Length of the part of a line that is examined to guess its intent: a file may be one line of a MiB.
 const LOOK_BYTES_MAX: usize = 1000;
 
-/// Where YAML gave up.
+/// The place at which YAML failed.
 pub(super) struct Place<'a> {
     pub(super) file: FileId,
     pub(super) text: &'a str,
@@ -24,7 +24,7 @@ pub(super) struct Place<'a> {
     pub(super) flow: bool,
     /// The scalar read last.
     pub(super) last_scalar: Option<SourceSpan>,
-    /// Where the innermost `[` or `{` stands that is open.
+    /// The place of the innermost open `[` or `{`.
     pub(super) open: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ impl Place<'_> {
     }
 }
 
-/// Turns an error of the YAML reader into a diagnostic with a way out.
+/// Turns an error of the YAML reader into a diagnostic with a remedy.
 pub(super) fn explain(
     kind: &ErrorKind,
     info: &str,
@@ -125,7 +125,7 @@ fn reported_on_line(place: &Place<'_>, diagnostics: &Diagnostics) -> bool {
     })
 }
 
-/// A `:` behind a value. False when it is not that.
+/// A `:` after a value. False for any other error.
 fn colon(place: &Place<'_>, diagnostics: &mut Diagnostics) -> bool {
     let Some(last) = place.last_scalar else { return false };
     let (start, end) = (last.start as usize, last.end as usize);
@@ -152,7 +152,7 @@ fn colon(place: &Place<'_>, diagnostics: &mut Diagnostics) -> bool {
     true
 }
 
-/// `{ vlan[0].id: exact }`: YAML takes `vlan` for the key. False when it is not that.
+/// `{ vlan[0].id: exact }`: YAML takes `vlan` for the key. False for any other error.
 fn key_with_bracket(place: &Place<'_>, at: usize, diagnostics: &mut Diagnostics) -> bool {
     let from = place.text.floor_char_boundary(at.saturating_sub(LOOK_BYTES_MAX));
     let before = place.text.get(from..at).unwrap_or_default();
@@ -174,7 +174,7 @@ fn bracket(place: &Place<'_>, diagnostics: &mut Diagnostics) {
     let found = place.found().unwrap_or_default();
     let message = format!("a value with `{found}` inside of `[..]` or `{{..}}` must be quoted");
     let error = diagnostics.error(codes::NEEDS_QUOTES, place.here(), message);
-    // The value goes on behind the bracket; quotes around a part of it would be text behind a quote.
+    // The value continues after the bracket; quotes around a part of it would be followed by text.
     let value = place.last_scalar.filter(|last| last.end as usize <= place.at);
     let Some(last) = value.filter(|last| adjoins(place, *last)) else {
         error.help("write it in quotes: \"meta.x[7:0]\"");
@@ -185,13 +185,13 @@ fn bracket(place: &Place<'_>, diagnostics: &mut Diagnostics) {
     offer_quotes(error, SourceSpan { end: end as u32, ..last }, place.text);
 }
 
-/// Nothing but blanks of one line stands between a value and the place.
+/// Whether only blanks of one line are between a value and the place.
 fn adjoins(place: &Place<'_>, value: SourceSpan) -> bool {
     let between = place.text.get(value.end as usize..place.at);
     between.is_some_and(|between| between.chars().all(|c| c == ' '))
 }
 
-/// A value whose first sign means something to YAML.
+/// A value whose first character is special in YAML.
 fn start_of_value(place: &Place<'_>, diagnostics: &mut Diagnostics) {
     if let Some(tag) = tag_before(place) {
         self::tag(tag, tag, place.text, place.flow, diagnostics);
@@ -201,7 +201,7 @@ fn start_of_value(place: &Place<'_>, diagnostics: &mut Diagnostics) {
         Some(found) => format!("a value that begins with `{found}` must be quoted"),
         None => "a value is missing here".to_owned(),
     };
-    // `vlan[0].vid`: YAML gave up at the bracket, and the value begins before it.
+    // `vlan[0].vid`: YAML failed at the bracket, and the value begins before it.
     let before = place.last_scalar.filter(|last| last.end as usize == place.at);
     let start = before.map_or(place.at, |last| last.start as usize);
     let message = match before {
@@ -232,7 +232,7 @@ pub(in crate::source) fn offer_quotes(error: &mut Diagnostic, whole: SourceSpan,
     };
 }
 
-/// A text in quotes, when it is one line that quotes can hold as it is.
+/// A text in quotes, if it is one line that needs no escapes.
 fn quoted(text: &str) -> Option<String> {
     if text.is_empty() || text.contains('\n') {
         None
@@ -245,8 +245,8 @@ fn quoted(text: &str) -> Option<String> {
     }
 }
 
-/// The end of the value that a person probably meant: the end of the line without a comment; in a
-/// flow list or map the next sign of the list outside of brackets.
+/// The end of the value that was probably intended: the end of the line without a comment; in a flow list or map the
+/// next sign of the list outside of brackets.
 fn value_end(text: &str, start: usize, flow: bool) -> usize {
     let rest = text.get(start..).unwrap_or_default();
     let rest = &rest[..rest.floor_char_boundary(LOOK_BYTES_MAX)];
@@ -299,7 +299,7 @@ pub(super) fn anchor(here: SourceSpan, text: &str, flow: bool, diagnostics: &mut
     offer_quotes(error, whole, text);
 }
 
-/// How many round brackets a plain scalar opens and does not close; negative for the contrary.
+/// How many round brackets a plain scalar opens and does not close; negative if it closes more.
 fn brackets(scalar: &Scalar) -> i64 {
     if !scalar.plain || !scalar.flow {
         return 0;
@@ -315,8 +315,8 @@ fn brackets_of(node: &Node) -> i64 {
     }
 }
 
-/// Finds calls that the commas of a flow list tore apart, `[route(3, 4)]`: one error for each, and
-/// one invalid item in their place.
+/// Finds calls that the commas of a flow list split, `[route(3, 4)]`: one error for each, and one invalid item in their
+/// place.
 pub(super) fn split_calls_in_list(
     items: Vec<Node>,
     flow: bool,

@@ -21,7 +21,7 @@ fn codes_of(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every scalar with the slice of the source it claims to be.
+/// Every scalar with the slice of the source at its span.
 fn scalars(node: &Node, text: &str, out: &mut Vec<(String, String)>) {
     let mut note = |scalar: &Scalar| {
         let slice = scalar.start.map(|at| &text[at as usize..][..scalar.text.len()]);

@@ -24,19 +24,21 @@ pub struct RunArgs {
     /// A port, as in `1=veth0` or `2=tap:tap0,link=ethernet`; again for each port.
     #[arg(long = "port", value_name = "N=SPEC")]
     pub ports: Vec<String>,
-    /// The ports as a file (`ports: { 1: { interface: veth0 } }`), read again on SIGHUP: ports come and go while packets flow.
+    /// The ports as a file (`ports: { 1: { interface: veth0 } }`), read again on SIGHUP: ports come and go while
+    /// packets flow.
     #[arg(long = "ports", value_name = "FILE", conflicts_with = "ports")]
     pub port_file: Option<PathBuf>,
-    /// Workers, each with a processor core. Ports belong to them in turn; a port with several queues (1=eth0,queues=4; xdp: all of the interface)
-    /// is served by as many.
+    /// Workers, each with a processor core. Ports belong to them in turn; a port with several queues (1=eth0,queues=4;
+    /// xdp: all of the interface) is served by as many.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub workers: u8,
-    /// Let the workers come before every ordinary thread of the machine (SCHED_FIFO): packets wait for nobody, and a busy worker has its processor
-    /// for itself. It takes root, CAP_SYS_NICE, or a limit of real-time priorities (`ulimit -r`) of 1.
+    /// Let the workers come before every ordinary thread of the machine (SCHED_FIFO): packets wait for nobody, and a
+    /// busy worker has its processor for itself. It takes root, CAP_SYS_NICE, or a limit of real-time priorities
+    /// (`ulimit -r`) of 1.
     #[arg(long)]
     pub realtime: bool,
-    /// Seed of choices in groups (ECMP). Switches behind each other choose alike without one, and use one of the ways between them: give each
-    /// tier another number. 0: the hash of the program chooses as it is.
+    /// Seed of choices in groups (ECMP). Switches behind each other choose alike without one, and use one of the ways
+    /// between them: give each tier another number. 0: the hash of the program chooses as it is.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub selector_seed: u64,
     /// Packet memory for packets of up to 1791 bytes and for rings, as in 256MiB; default: what ports and queues need.
@@ -48,19 +50,21 @@ pub struct RunArgs {
     /// What becomes of PAUSE and PFC frames.
     #[arg(long, value_enum, default_value_t = MacControl::Port)]
     pub mac_control: MacControl,
-    /// Record every port into this pcapng file: in, out and dropped (with reason and queue depth). One port: 1=veth0,capture=FILE.
+    /// Record every port into this pcapng file: in, out and dropped (with reason and queue depth). One port:
+    /// 1=veth0,capture=FILE.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
-    /// Serve the counters to Prometheus on this address, as in 127.0.0.1:9101 (port 0: any free one); one that other machines reach needs
-    /// --insecure.
+    /// Serve the counters to Prometheus on this address, as in 127.0.0.1:9101 (port 0: any free one); one that other
+    /// machines reach needs --insecure.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub metrics: Option<SocketAddr>,
-    /// Serve a page for a browser on this address, as in 127.0.0.1:8080 (port 0: any free one): ports, queues, the program's graphs with hits,
-    /// tables. It reads only. One that other machines reach needs --insecure.
+    /// Serve a page for a browser on this address, as in 127.0.0.1:8080 (port 0: any free one): ports, queues, the
+    /// program's graphs with hits, tables. It reads only. One that other machines reach needs --insecure.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub http: Option<SocketAddr>,
-    /// Serve P4Runtime on this address, as in 127.0.0.1:9559 (port 0: any free one): controllers read and write tables, counters,
-    /// registers, groups and packets, and replace the program. One that other machines reach needs --tls-cert, or --insecure.
+    /// Serve P4Runtime on this address, as in 127.0.0.1:9559 (port 0: any free one): controllers read and write tables,
+    /// counters, registers, groups and packets, and replace the program. One that other machines reach needs
+    /// --tls-cert, or --insecure.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub p4runtime: Option<SocketAddr>,
     /// Serve --p4runtime with TLS: the certificate of the switch, and those that lead to its authority, in PEM.
@@ -81,34 +85,34 @@ pub struct RunArgs {
     /// The number of this device in P4Runtime.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub device_id: u64,
-    /// A number that the program has for the CPU port (v1model: what simple_switch_grpc has as --cpu-port): packets for it go to controllers, theirs
-    /// come in by it. CPU_PORT of YAML and PSA_PORT_CPU need no number.
+    /// A number that the program has for the CPU port (v1model: what simple_switch_grpc has as --cpu-port): packets for
+    /// it go to controllers, theirs come in by it. CPU_PORT of YAML and PSA_PORT_CPU need no number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub cpu_port: Option<u16>,
-    /// The unix socket for `wireyard table`, `port`, `stats` and the others, and for P4Runtime; `none` for no socket [default: NAME.sock
-    /// in /run/wireyard or $XDG_RUNTIME_DIR/wireyard].
+    /// The unix socket for `wireyard table`, `port`, `stats` and the others, and for P4Runtime; `none` for no socket
+    /// [default: NAME.sock in /run/wireyard or $XDG_RUNTIME_DIR/wireyard].
     #[arg(long, value_name = "PATH|none", default_value = "", hide_default_value = true, value_parser = control)]
     pub control: Choice,
     /// Let this group use the socket too (mode 0660); otherwise only its owner may (0600).
     #[arg(long, value_name = "GROUP")]
     pub control_group: Option<String>,
-    /// Keep what controllers write in this folder, and begin with what is in it: entries, groups, sessions, meters, registers, the pushed
-    /// program.
+    /// Keep what controllers write in this folder, and begin with what is in it: entries, groups, sessions, meters,
+    /// registers, the pushed program.
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Let the kernel be the control plane of a router, in this network namespace (`ip netns add NAME`) or in that of the switch: each port gets
-    /// an interface there, and the kernel's neighbours and routes go into the tables.
+    /// Let the kernel be the control plane of a router, in this network namespace (`ip netns add NAME`) or in that of
+    /// the switch: each port gets an interface there, and the kernel's neighbours and routes go into the tables.
     #[arg(long, value_name = "NETNS", num_args = 0..=1)]
     pub linux: Option<Option<String>>,
     /// Keep every privilege, and reach every file and system call, while it runs.
     #[arg(long)]
     pub no_sandbox: bool,
-    /// Let the sandbox write beneath this folder too: for captures that begin, and files of ports that are added, while the switch runs; again for
-    /// each folder.
+    /// Let the sandbox write beneath this folder too: for captures that begin, and files of ports that are added, while
+    /// the switch runs; again for each folder.
     #[arg(long, value_name = "DIR", conflicts_with = "no_sandbox")]
     pub writable: Vec<PathBuf>,
-    /// Show what each entry counted too, of tables with `counters: true` or a meter: the N that most packets met, or all [N
-    /// without a value: 20].
+    /// Show what each entry counted too, of tables with `counters: true` or a meter: the N that most packets met, or
+    /// all [N without a value: 20].
     #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
     pub entry_counters: Option<EntriesShown>,
     /// Counters as JSON.
@@ -149,10 +153,10 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl RunArgs {
-    /// Whether each address that other machines reach has TLS, or is meant to be open.
+    /// Checks that each address that other machines reach has TLS, or `--insecure`.
     ///
     /// # Errors
-    /// One has neither; the text says what to give.
+    /// One has neither; the text has the options to add.
     pub(in crate::cli) fn check_addresses(&self) -> Result<(), String> {
         let open = |address: &Option<SocketAddr>| {
             address.filter(|address| !address.ip().is_loopback() && !self.insecure)

@@ -8,7 +8,8 @@ use clap::{Args, Parser};
 /// `simple-switch-grpc`.
 #[derive(Debug, Args)]
 pub struct SimpleSwitchArgs {
-    /// The JSON that p4c made for bmv2, a P4 program (NAME.p4), a folder or file as in `run`, or what `wireyard pack` made. Behind `--pcap`, the folder of captures may stand in front.
+    /// The JSON that p4c made for bmv2, a P4 program (NAME.p4), a folder or file as in `run`, or what `wireyard pack`
+    /// made. Behind `--pcap`, the folder of captures may stand in front.
     #[arg(value_name = "PROGRAM", num_args = 0..=2)]
     pub program: Vec<PathBuf>,
     /// A port, as in 1@veth0; again for each port.
@@ -58,7 +59,7 @@ pub struct SimpleSwitchArgs {
     pub behind: Vec<String>,
 }
 
-/// What bmv2 wants behind `--`.
+/// The options of bmv2 after `--`.
 #[derive(Debug, Args)]
 pub struct TargetArgs {
     /// Where P4Runtime is served; 0.0.0.0 is 127.0.0.1 here [default: 127.0.0.1:9559].

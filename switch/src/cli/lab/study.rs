@@ -58,7 +58,7 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, Failure> {
     runs(args, &runner, &folder, &stop, &progress)
 }
 
-/// Whether the runs will have the figures that the study asks for: before hours of them are spent.
+/// Checks that the runs will have the figures that the study refers to, before hours of runs.
 fn check_figures(runner: &Runner<'_>) -> Result<(), Failure> {
     let Some((name, near)) = runner.unknown_figure() else { return Ok(()) };
     let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -67,7 +67,7 @@ fn check_figures(runner: &Runner<'_>) -> Result<(), Failure> {
         .into())
 }
 
-/// The runs of a part that are not done, and the report where the part is all.
+/// The runs of a part that are not done, and the report if the part is the whole study.
 fn runs(
     args: &SweepArgs,
     runner: &Runner<'_>,
@@ -153,7 +153,7 @@ fn only(
     Ok(if record.passed { Status::Success } else { Status::Failed })
 }
 
-/// The report of results into a folder.
+/// Writes the report of results into a folder.
 fn written(results: &Results, folder: &Path) -> Result<Status, Failure> {
     let (report, runs) = summary::report(results);
     output::replace(folder, &report, &[("runs.csv", runs)])?;

@@ -1,4 +1,5 @@
-//! `member`, `group`, `multicast`, `mirror` and `value-set`: what entries and actions name by number or name.
+//! `member`, `group`, `multicast`, `mirror` and `value-set`: objects that entries and actions refer to by number or
+//! name.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +17,7 @@ fn read(on: &SwitchArgs, kind: What, name: Option<&String>, index: Option<u64>) 
     dump(on, &wire::ReadRequest { kind: kind.into(), name, index, ..Default::default() })
 }
 
-/// Members or groups of a table; `value` is what is written about one.
+/// Members or groups of a table; `value` is the document of one.
 fn of_selector(
     on: &SwitchArgs,
     (part, what): (&str, What),
@@ -50,7 +51,7 @@ pub(super) fn group(args: &GroupArgs) -> Outcome {
     of_selector(&args.on, ("groups", What::Groups), &args.command, words::members)
 }
 
-/// Numbered objects of the device; `value` is what is written about one, `named` what is enough to name one.
+/// Numbered objects of the device; `value` is the document of one, `named` the part that identifies it.
 fn of_device(
     on: &SwitchArgs,
     (part, what): (&str, What),

@@ -1,4 +1,4 @@
-//! Objects as JSON lines, or as tables for people.
+//! Objects as JSON lines, or as tables.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -9,7 +9,8 @@ use super::super::{note_written, print};
 use super::reader_is_gone;
 use crate::terminal;
 
-/// Rows of a table that are kept for the width of its columns; what follows has those widths, while it has no other columns.
+/// Rows of a table that are kept for the width of its columns; later rows have those widths, as long as their columns
+/// are the same.
 const ROWS_KEPT: usize = 1000;
 
 /// One object as a line of JSON.
@@ -17,7 +18,7 @@ pub(super) fn line(value: &Value) {
     note_written(terminal::out_json(&format!("{value}\n")));
 }
 
-/// Begins a screen anew, on a terminal.
+/// Clears the screen, on a terminal.
 pub(super) fn clear_screen() {
     if std::io::stdout().is_terminal() {
         use std::io::Write as _;
@@ -64,7 +65,7 @@ fn is_weighted(value: &Value) -> bool {
     value.get("member").is_some() && value.get("weight").is_some()
 }
 
-/// Rates of a meter with their unit, as they are written.
+/// Rates of a meter with their unit, as in the input.
 fn rates(map: &Map<String, Value>) -> String {
     let (rate, size) = match map.get("unit").and_then(Value::as_str) {
         Some("packets") => ("pps", ""),
@@ -94,7 +95,7 @@ impl Rows {
         Rows { as_json, columns: Vec::new(), kept: Vec::new(), widths: None }
     }
 
-    /// One more; false when nobody reads any more.
+    /// Adds an object; false when there is no reader any more.
     pub(super) fn add(&mut self, object: Value) -> bool {
         if self.as_json {
             line(&object);
@@ -104,7 +105,7 @@ impl Rows {
         for name in names {
             if !self.columns.contains(name) {
                 self.columns.push(name.clone());
-                // Behind rows that are printed it takes another head.
+                // After printed rows another set of columns needs another head.
                 self.widths = None;
             }
         }

@@ -54,7 +54,7 @@ pub(super) fn capture(args: &CaptureArgs) -> Outcome {
             return Err("the switch writes the capture, so it has no standard output of this command: name a file".into());
         }
         CaptureCommand::Start { port: of, file, filter } => {
-            // The switch writes it: its folder is another one.
+            // The switch writes it, and its working directory may differ.
             let file = std::path::absolute(file)?;
             let file = file.to_str().ok_or("the name of the file is no UTF-8")?.to_owned();
             Some(wire::CaptureRequest { port: port(of)?, file, filter: filter.clone() })

@@ -1,4 +1,4 @@
-//! `save` and `restore`: what was written at run time, as an entries file.
+//! `save` and `restore`: the state written at run time, as an entries file.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `stats`: what a running switch has counted.
+//! `stats`: the counters of a running switch.
 
 use std::fmt::Write;
 
@@ -115,13 +115,13 @@ fn queues(all: &Value) {
     }));
 }
 
-/// What is shown of a priority group, and of the pauses of a priority: sent to the peer, and received.
+/// Columns of a priority group, and of the pauses of a priority: sent to the peer, and received.
 const GROUP_COLUMNS: [&str; 7] =
     ["group", "bytes", "peak_bytes", "xoff_at_bytes", "stopped", "refused", "xoff"];
 const PAUSE_COLUMNS: [&str; 6] =
     ["priority", "sent", "resumes_sent", "received", "resumes_received", "paused_ns"];
 
-/// What is shown of a queue; JSON has all.
+/// Columns of a queue; JSON has all.
 const QUEUE_COLUMNS: [&str; 9] = [
     "queue",
     "waiting_bytes",

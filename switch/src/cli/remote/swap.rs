@@ -14,7 +14,7 @@ use crate::p4runtime::pack;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::program::Loaded;
 
-/// The entries that go with the program: those that `run` reads.
+/// The entries for the program: those that `run` reads.
 fn entries(loaded: &Loaded) -> Result<String, String> {
     let Some(path) = &loaded.entries_path else { return Ok(String::new()) };
     if let Some(inside) = library::text_at(path) {
@@ -23,7 +23,7 @@ fn entries(loaded: &Loaded) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// A file that was named and of which something is not loaded, because the switch keeps what it has there.
+/// Notes a named file of which a part is not loaded, because the switch keeps its own state there.
 fn note_kept(args: &SwapArgs, loaded: &Loaded, done: &Value) {
     let (Some(path), Some(entries)) = (&args.program.entries, &loaded.entries) else { return };
     let filled: BTreeSet<&str> = entries.filled(&loaded.program).collect();
@@ -40,7 +40,7 @@ fn note_kept(args: &SwapArgs, loaded: &Loaded, done: &Value) {
     }
 }
 
-/// What becomes of an object, in words, and of the entries that are in it.
+/// What happens to an object and its entries, as a row of text.
 fn people(object: &Value) -> Value {
     let mut shown = object.clone();
     let entries = match (object["fate"].as_str(), object["entries"].as_u64()) {
@@ -57,7 +57,7 @@ fn people(object: &Value) -> Value {
 
 pub(super) fn run(args: &SwapArgs) -> Outcome {
     let on = &args.on;
-    // Errors of the program are shown here, with its lines.
+    // Errors of the program are shown here, with their source lines.
     let loaded = load(&args.program).ok_or("the switch runs on as it was")?;
     let remote = connect(on)?;
     let request = wire::SwapRequest {

@@ -60,7 +60,7 @@ fn write(on: &SwitchArgs, kind: Kind, entry: &EntryArgs) -> Outcome {
     change(on, of_entries(kind, &json!({ "entries": { &entry.table: [one] } })))
 }
 
-/// A value that stands where a KEY=VALUE is wanted.
+/// The error for a value in place of a KEY=VALUE.
 fn without_key(on: &SwitchArgs, table: &str, value: &str) -> Result<String, Failure> {
     let all = describe(&connect(on)?)?;
     let mut tables = all["program"]["tables"].as_array().into_iter().flatten();
@@ -77,11 +77,11 @@ fn without_key(on: &SwitchArgs, table: &str, value: &str) -> Result<String, Fail
     })
 }
 
-/// What names one entry.
+/// The key of one entry.
 fn of_key(table: &str, keys: &[String], priority: Option<u64>) -> Result<Value, String> {
     let mut one = Map::new();
     one.insert("match".into(), words::pairs(keys)?.into());
-    // Of an entry that is only named it may be any.
+    // For an entry that is only identified the action may be any.
     one.insert("action".into(), "any".into());
     one.extend(priority.map(|priority| ("priority".into(), priority.into())));
     Ok(json!({ "entries": { table: [one] } }))

@@ -1,6 +1,7 @@
-//! `top`: what a running switch does now: rates of ports, queues, who pauses whom, drops, the entries that most packets meet.
+//! `top`: the present activity of a running switch: rates of ports, queues, pauses by sender, drops, the entries that
+//! most packets hit.
 //!
-//! Two statistics, an interval apart, and their difference; nothing is kept in the switch for it.
+//! Two statistics, an interval apart, and their difference; the switch keeps no state for it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,9 +14,9 @@ use crate::cli::args::TopArgs;
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 
-/// Entries of each table that are looked at.
+/// Entries of each table that are read.
 const ENTRIES: u32 = 20;
-/// Lines of a list that are shown to people.
+/// Lines of a list in the text output.
 const SHOWN: usize = 10;
 
 pub(super) fn run(args: &TopArgs) -> Outcome {
@@ -63,7 +64,7 @@ fn count(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-/// What the values of a list count by a name of theirs.
+/// The values of a list by one of their members.
 fn by<'v>(list: &'v Value, key: &str) -> BTreeMap<String, &'v Value> {
     items(list).map(|one| (one[key].to_string(), one)).collect()
 }
@@ -123,7 +124,7 @@ fn compare(before: &Value, now: &Value) -> Value {
         let old = Value::from(old.get(&pair[0].to_string()).copied().unwrap_or(0));
         json!({ "reason": pair[0], "dropped": pair[1], "dropped_s": rate(&pair[1], Some(&old)) })
     });
-    // What drops now stands first.
+    // Reasons that are dropping now come first.
     let mut drops: Vec<Value> = drops.collect();
     let figure = |drop: &Value, name: &str| std::cmp::Reverse(count(&drop[name]));
     drops.sort_by_key(|drop| (figure(drop, "dropped_s"), figure(drop, "dropped")));
@@ -138,7 +139,7 @@ fn compare(before: &Value, now: &Value) -> Value {
     })
 }
 
-/// Entries that packets met meanwhile, the busiest first.
+/// Entries that packets hit meanwhile, the busiest first.
 fn hottest(
     before: &Value,
     now: &Value,
@@ -256,7 +257,7 @@ fn queues(out: &mut String, shown: &Value) {
     out.push('\n');
 }
 
-/// What a peer was asked to stop: 802.3 PAUSE is of all priorities.
+/// The priorities that a pause stops; an 802.3 PAUSE stops all of them.
 fn stopped(priorities: &Value) -> String {
     match priorities {
         Value::Null => "the whole link".to_owned(),

@@ -1,4 +1,4 @@
-//! `digest`, `events` and `packet`: what a running switch says, and packets for it.
+//! `digest`, `events` and `packet`: notices of a running switch, and packets to it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::management::client::Calls;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::terminal;
 
-/// Prints notices until there were enough, or the time is over.
+/// Prints notices until there are enough, or the time is over.
 fn watch(
     on: &SwitchArgs,
     until: &UntilArgs,
@@ -61,7 +61,7 @@ pub(super) fn digest(args: &DigestArgs) -> Outcome {
     watch(&args.on, &args.until, request, |notice| name.is_none_or(|name| notice["digest"] == name))
 }
 
-/// A name that the program does not have would never come.
+/// Refuses a digest that the program does not have: it would never arrive.
 fn check_digest(on: &SwitchArgs, name: &str) -> Outcome {
     let remote = connect(on)?;
     let all = super::describe(&remote)?;
@@ -149,14 +149,14 @@ pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
         }
         !reader_is_gone()
     });
-    // Ctrl-C, before the switch has said it.
+    // Ctrl-C, before the end notice of the switch.
     if done.is_ok() && !is_over && !reader_is_gone() && packets < u64::from(count) {
         note(&format!("{packets} of {count} packets met the filter until it was interrupted"));
     }
     Ok(done?)
 }
 
-/// What a trace waits for.
+/// The awaited packets of a trace, in words.
 fn awaited(count: u32, is_filtered: bool, seconds: f64) -> String {
     let wanted = match (count, is_filtered) {
         (1, false) => "the next packet".to_owned(),
@@ -167,7 +167,7 @@ fn awaited(count: u32, is_filtered: bool, seconds: f64) -> String {
     format!("waits for {wanted}, {seconds} s at most; Ctrl-C ends it")
 }
 
-/// Says what a trace does not have.
+/// Reports the packets that are missing in a trace.
 fn say_missing(rate: u32, skipped: u64, lost: u64) {
     if skipped > 0 {
         note(&format!(

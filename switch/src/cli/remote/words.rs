@@ -36,7 +36,7 @@ pub(super) fn file(path: &Path) -> Result<(String, String), String> {
     Ok((name, text))
 }
 
-/// `KEY=VALUE` words as a map; where a value itself has a `=`, the first one divides.
+/// `KEY=VALUE` words as a map; the first `=` separates, so that a value may have one.
 pub(super) fn pairs(words: &[String]) -> Result<Map<String, Value>, String> {
     let pair = |word: &String| match word.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
@@ -59,7 +59,7 @@ pub(super) fn call(words: &[String]) -> Result<String, String> {
     }
 }
 
-/// Where the keys end and the action begins: the first word that is no KEY=VALUE.
+/// The keys, and the action from the first word on that is no KEY=VALUE.
 pub(super) fn split(words: &[String]) -> (&[String], &[String]) {
     let is_pair = |word: &&String| {
         word.find('=') < word.find('(') && word.contains('=')

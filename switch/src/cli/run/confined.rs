@@ -1,4 +1,4 @@
-//! What `run` may reach once it is confined: the folders that its arguments name.
+//! The folders that `run` may access once it is confined: those of its arguments.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::p4runtime::persist::make_folder;
 use crate::ports::{PortKind, PortSpec};
 use crate::program::Loaded;
 
-/// The confinement of this switch; `None` where the user wants none.
+/// The confinement of this switch; `None` with `--no-sandbox`.
 pub(super) fn confinement(
     args: &RunArgs,
     loaded: &Loaded,
@@ -39,8 +39,7 @@ pub(super) fn confinement(
         confinement.write_beneath(socket.path().parent().unwrap_or(Path::new(".")));
     }
     if let Some(folder) = &args.state {
-        // A folder can be named in rules when it is there.
-        // Where it cannot be made, who opens the store reports it.
+        // Rules can only refer to a folder that exists. If it cannot be made, opening the store reports it.
         let _ = make_folder(folder);
         confinement.write_beneath(folder);
     }
@@ -60,7 +59,7 @@ pub(super) fn confinement(
     Ok(Some(confinement))
 }
 
-/// Confines the process; what was refused is to be reported while it runs.
+/// Confines the process; returns the refusals, to be reported while it runs.
 pub(super) fn enter(confinement: Option<&Confinement>) -> Result<Option<Refusals>, Failure> {
     let Some(confinement) = confinement else { return Ok(None) };
     let entered = confinement

@@ -1,4 +1,5 @@
-//! Who steers the switch that `run` started: the unix socket and the address of controllers, what was kept, the kernel.
+//! The control of the switch that `run` started: the unix socket and the address of controllers, the stored state, the
+//! kernel.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -28,10 +29,10 @@ use crate::p4runtime::tls;
 use crate::program::Loaded;
 use crate::web;
 
-/// How often workers that do not run yet look for what control asks of them.
+/// Interval at which workers that do not run yet serve requests of the control plane.
 const BETWEEN_COMMANDS: Duration = Duration::from_micros(100);
 
-/// Takes the unix socket that is asked for. A switch that was not asked for one runs without it too.
+/// Opens the requested unix socket. By default the switch also runs without one.
 pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, Failure> {
     let group = args.control_group.as_deref().map(socket::group).transpose()?;
     match &args.control {
@@ -58,7 +59,7 @@ fn socket_name(args: &RunArgs, program: &str) -> String {
     }
 }
 
-/// Takes the address for controllers, with TLS where its files are named.
+/// Binds the address for controllers, with TLS if its files are given.
 pub(super) fn controllers(args: &RunArgs) -> Result<Option<Bound>, Failure> {
     let Some(address) = args.p4runtime else { return Ok(None) };
     let files = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
@@ -67,7 +68,7 @@ pub(super) fn controllers(args: &RunArgs) -> Result<Option<Bound>, Failure> {
     Ok(Some(Bound::to(address, tls)?))
 }
 
-/// Serves clients of the switch; the file of the socket is to be kept until it ends.
+/// Serves clients of the switch; keep the returned file of the socket until the end.
 pub(super) fn serve(
     args: &RunArgs,
     loaded: &Loaded,
@@ -115,7 +116,8 @@ pub(super) fn serve(
     Ok((file, Some(device)))
 }
 
-/// Makes the settings of queues and ports that the entries file has or that were kept, before a client is answered and before a frame passes.
+/// Applies the settings of queues and ports from the entries file or from the stored state, before the first client and
+/// the first frame.
 pub(super) fn make_settings(
     loaded: &Loaded,
     begun: &mut Begun,
@@ -131,12 +133,12 @@ pub(super) fn make_settings(
     }
     let asking = control.clone();
     let thread = std::thread::Builder::new().name("settings".into());
-    // What was kept is later than the file.
+    // The stored state is later than the file.
     let made =
         thread.spawn(move || [named, kept].map(|settings| queues::restore(&asking, &settings)));
     let made = made.map_err(|error| format!("settings of queues: {error}"))?;
     while !made.is_finished() {
-        // They are asked for as later ones are, of workers that do nothing else yet.
+        // They are sent like later requests, to workers that do nothing else yet.
         cores.iter_mut().for_each(|core| core.serve_control(Time::ZERO));
         std::thread::sleep(BETWEEN_COMMANDS);
     }
@@ -151,8 +153,8 @@ pub(super) fn make_settings(
     Ok(())
 }
 
-/// Ports that another reading of `--ports` removed lose their settings; those that came back, as another port of the same number or on another
-/// cable, have them again.
+/// Ports that another reading of `--ports` removed lose their settings; those that were added again, as another port of
+/// the same number or on another cable, have them again.
 pub(super) fn follow_ports(file: &mut PortFile, device: &Arc<Device>) {
     let device = Arc::clone(device);
     file.on_change(move |changed| {
@@ -173,7 +175,7 @@ pub(super) fn follow_ports(file: &mut PortFile, device: &Arc<Device>) {
     });
 }
 
-/// Serves the page for browsers; where.
+/// Serves the page for browsers; returns its address.
 pub(super) fn page(
     bound: Option<http::Bound>,
     control: &Control,
@@ -185,7 +187,7 @@ pub(super) fn page(
     Ok(Some(address))
 }
 
-/// What was kept when the switch ended last.
+/// The stored state of the last run.
 pub(super) fn begin(args: &RunArgs, control: &Control, parsed: &Parsed) -> Result<Begun, Failure> {
     let Some(folder) = &args.state else { return Ok(Begun::default()) };
     let failed = |text: &str| tracing::error!(event = "state", "{text}");
@@ -206,13 +208,14 @@ pub(super) fn begin(args: &RunArgs, control: &Control, parsed: &Parsed) -> Resul
     Ok(begun)
 }
 
-/// Whether the command line or the configuration asks for the kernel on top of the device.
+/// Whether the command line or the configuration requests the kernel's interfaces on the device.
 pub(super) fn wants_linux(args: &RunArgs, loaded: &Loaded) -> bool {
     let section = loaded.config.as_ref().and_then(|config| config.linux.as_ref());
     args.linux.is_some() || section.is_some_and(|section| section.mirror)
 }
 
-/// A thread in the network namespace of the kernel's tables, where they are asked for: confined as the switch will be, and waiting.
+/// A thread in the network namespace of the kernel's tables, if they are requested: confined as the switch will be, and
+/// waiting.
 pub(super) fn namespace(
     args: &RunArgs,
     loaded: &Loaded,
@@ -235,7 +238,7 @@ pub(super) fn namespace(
     Ok(Some(Namespace::enter(name, confine)?))
 }
 
-/// The kernel on top of the device, from that thread.
+/// Starts the kernel's interfaces on the device, from that thread.
 pub(super) fn linux(
     loaded: &Loaded,
     cores: &mut [Core],

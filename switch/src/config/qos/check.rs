@@ -1,8 +1,8 @@
 //! The checks, each with its numbers.
 //!
-//! Refused: reserved and headroom beyond the pool; a threshold over its pool; XON not below XOFF;
-//! headroom below the formula; a lossless class whose queue drops before PFC can act; PFC for a priority
-//! whose group is not lossless. Warned: what can lose packets only under conditions outside this switch.
+//! Refused: reserved and headroom beyond the pool; a threshold over its pool; XON not below XOFF; headroom below the
+//! formula; a lossless class whose queue drops before PFC can act; PFC for a priority whose group is not lossless.
+//! Warned: configurations that can lose packets only under conditions outside this switch.
 
 use crate::tm::{CLASSES, FlowControl, Limit, LosslessConfig, NotEct, PoolConfig, Xon};
 use crate::units::Bytes;
@@ -14,11 +14,11 @@ use super::resolve::{GroupPlan, PortPlan, Resolver};
 /// Bytes of a lossless group at which its peer is stopped and resumed.
 #[derive(Clone, Copy)]
 struct PauseLevels {
-    /// XON, where this group alone uses the shared part of the pool.
+    /// XON, when only this group uses the shared part of the pool.
     xon_at: u64,
-    /// XOFF, where this group alone uses it.
+    /// XOFF, when only this group uses it.
     xoff_at: u64,
-    /// XOFF, where all lossless groups of the pool are full.
+    /// XOFF, when all lossless groups of the pool are full.
     xoff_full: u64,
 }
 
@@ -33,7 +33,7 @@ fn with_others((numerator, denominator): (u32, u32), shared: u64, n: u64) -> u64
     u64::try_from(x).unwrap_or(u64::MAX)
 }
 
-/// Packets of this class wait in this queue, and their priority group is lossless.
+/// Whether packets of this class wait in this queue and their priority group is lossless.
 fn is_lossless(plan: &PortPlan, tc: usize, queue: usize) -> bool {
     let group = usize::from(plan.classifier.tc_to_group[tc]);
     usize::from(plan.classifier.tc_to_queue[tc]) == queue
@@ -235,8 +235,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The queues that carry a lossless group must hold all that the group's pool can admit, or they
-    /// drop silently before PFC acts (the ns-3 defect of dcqcn.md 5.3, item 1).
+    /// The queues that carry a lossless group must have room for all that the group's pool can admit, or they drop
+    /// silently before PFC acts (the ns-3 defect of dcqcn.md 5.3, item 1).
     fn check_egress_of(&mut self, place: &str, plan: &PortPlan, group: usize, plans: &[PortPlan]) {
         let ingress = self.pools.get(usize::from(plan.groups[group].config.account.pool.0));
         let Some(ingress) = ingress.map(|(_, pool)| pool.size.get()) else { return };
@@ -264,7 +264,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What a lossless class sends is never cut.
+    /// Checks that packets of a lossless class are never trimmed.
     fn check_trim(&mut self, place: &str, plan: &PortPlan, number: usize) {
         if plan.tm.queues[number].trim.is_none() {
             return;

@@ -1,21 +1,21 @@
-//! Quality of service of a network that is slower than the one it stands for.
+//! Quality of service of a network that is slower than the one that it models.
 //!
-//! Everything that is written as a time or a rate follows the factor, in the preset too; bytes, weights, probabilities and
-//! pause quanta (bit times) stay. Defaults that go by rate follow when the configuration is resolved. How far a late run
-//! loop may catch up is about the machine and not about the network: it stays.
+//! All times and rates follow the factor, those of the preset too; bytes, weights, probabilities and pause quanta (bit
+//! times) stay. Defaults that depend on the rate follow when the configuration is resolved. How far a late run loop may
+//! catch up depends on the machine and not on the network: it stays.
 
 use super::preset::PresetError;
 use super::{PortSection, QosConfig};
 use crate::units::{BitsPerSec, Dilation, Interval, Length};
 
-/// Queues that cannot be so many times slower.
+/// Why queues cannot be slowed down by the factor.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DilationError {
     /// A rate that the factor does not divide.
     #[error("{key}: {rate} divided by {by} is no whole number of bit/s")]
     Rate {
-        /// Where it is written.
+        /// Its place.
         key: String,
         /// The rate.
         rate: BitsPerSec,
@@ -25,7 +25,7 @@ pub enum DilationError {
     /// A time that becomes too long.
     #[error("{key}: {time} times {by} is too long")]
     Time {
-        /// Where it is written.
+        /// Its place.
         key: String,
         /// The time.
         time: Interval,
@@ -35,15 +35,15 @@ pub enum DilationError {
     /// A cable that becomes too long.
     #[error("{key}: {cable} is too long")]
     Cable {
-        /// Where it is written.
+        /// Its place.
         key: String,
         /// The cable.
         cable: Length,
     },
-    /// They are slower already, and both factors together are too large.
+    /// They are already slowed down, and the product of both factors is too large.
     #[error("slower than can be counted")]
     Factor,
-    /// The preset under them. A build that passed its tests never says it.
+    /// An error in the preset under them. It does not occur in a build that passed its tests.
     #[error(transparent)]
     Preset(#[from] PresetError),
 }

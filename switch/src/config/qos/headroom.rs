@@ -1,14 +1,14 @@
-//! How many bytes still arrive after XOFF was decided.
+//! Headroom: the bytes that still arrive after XOFF was decided.
 //!
-//! Two formulas: the IEEE components (802.1Qbb-2011, now 802.1Q Annex N; dcqcn.md 3.2), and the one of
-//! SONiC's Mellanox buffer manager (`buffer_headroom_mellanox.lua`). Integers only: bit times and bytes.
+//! Two formulas: the IEEE components (802.1Qbb-2011, now 802.1Q Annex N; dcqcn.md 3.2), and the one of SONiC's Mellanox
+//! buffer manager (`buffer_headroom_mellanox.lua`). Integers only: bit times and bytes.
 
 use serde::{Deserialize, Serialize};
 use wireyard_tables::time::Span;
 
 use crate::units::{BitsPerSec, Bytes, Length, QUANTUM_BITS};
 
-/// Which formula.
+/// The formula of headroom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HeadroomFormula {
@@ -19,14 +19,14 @@ pub enum HeadroomFormula {
     Sonic,
 }
 
-/// What the formula needs to know of a link.
+/// The inputs of the formula about a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadroomInput {
     /// Formula.
     pub formula: HeadroomFormula,
     /// Bit rate.
     pub rate: BitsPerSec,
-    /// The rate that bounds are looked up at: that of the link which a slower one stands for. They are in bit times.
+    /// The rate at which bounds are looked up, in bit times: that of the link which a slower one models.
     pub nominal: BitsPerSec,
     /// Cable length, one way.
     pub cable: Length,
@@ -39,7 +39,8 @@ pub struct HeadroomInput {
     /// Time from the PFC frame's last bit at the peer until the peer stops at a frame boundary;
     /// `None` takes the bound of 802.3 31B.3.7 for the rate.
     pub peer_response: Option<Span>,
-    /// The peer is a process: time until its system runs it, and ours this one. Beside the bounds of the hardware.
+    /// If the peer is a process: time until its system schedules it, and ours this process. In addition to the bounds
+    /// of the hardware.
     pub process: Option<Span>,
     /// Delay of both interfaces (MAC, PHY), there and back; `None` takes the IEEE bound.
     pub interface_delay: Option<Span>,
@@ -52,7 +53,7 @@ pub struct HeadroomInput {
 /// A named part of the result, in bytes before cell rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct HeadroomPart {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
     /// Bytes.
     pub bytes: u64,
@@ -63,7 +64,7 @@ pub struct HeadroomPart {
 pub struct Headroom {
     /// Bytes needed.
     pub bytes: u64,
-    /// What they are made of.
+    /// The parts of the sum.
     pub parts: Vec<HeadroomPart>,
 }
 
@@ -156,7 +157,7 @@ impl HeadroomInput {
         Headroom { bytes: u64::try_from(bytes).unwrap_or(u64::MAX), parts }
     }
 
-    /// How much more buffer than bytes small packets take, as a fraction (S12 `cell_occupancy`).
+    /// Buffer bytes per byte of small packets, as a fraction (S12 `cell_occupancy`).
     fn occupancy(&self) -> (u128, u128) {
         let cell = u128::from(self.cell.get());
         let small = u128::from(self.small_packet_percent.min(100));

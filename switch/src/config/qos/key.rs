@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use super::HeadroomSize;
 
-/// One class, an inclusive range of classes, or whatever no other key names.
+/// One class, an inclusive range of classes, or all classes without another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClassKey {
     /// From, to (inclusive).
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for ClassKey {
 #[serde(transparent)]
 pub struct ClassMap(pub BTreeMap<ClassKey, u8>);
 
-/// Spreads keyed values over classes 0 to N-1; `None` where no key applies. Errors name the key.
+/// Spreads keyed values over classes 0 to N-1; `None` where no key applies. Errors have the key.
 pub(in crate::config) fn spread<V: Clone, const N: usize>(
     map: &BTreeMap<ClassKey, V>,
 ) -> Result<[Option<V>; N], String> {

@@ -1,7 +1,7 @@
-//! The names that a `qos:` section uses, held against those that it and its preset define.
+//! The names that a `qos:` section uses, checked against those that it and its preset define.
 //!
-//! It is done when the file is read, where each name has a place: one error for each name that is written,
-//! however many ports, groups and queues it is meant for.
+//! The check is done when the file is read, while each name has a place: one error for each name in the file, however
+//! many ports, groups and queues use it.
 
 use wireyard_pipeline::diag::{Diagnostics, codes};
 use wireyard_pipeline::source::node::{Key, Node, NodeKind, Scalar};
@@ -9,7 +9,7 @@ use wireyard_pipeline::source::node::{Key, Node, NodeKind, Scalar};
 use super::{Preset, QosConfig};
 use crate::config::{PORT_MAX, is_port};
 
-/// What is defined.
+/// The defined names.
 struct Known {
     pools: Vec<String>,
     profiles: Vec<String>,
@@ -23,7 +23,7 @@ fn keys<V>(map: &std::collections::BTreeMap<String, V>) -> Vec<String> {
     map.keys().cloned().collect()
 }
 
-/// Reports names that nothing defines: in the section itself, and in what the ports say of their own.
+/// Reports undefined names: in the section itself, and in the ports' own settings.
 pub(in crate::config) fn check(
     config: &QosConfig,
     section: Option<&Node>,
@@ -76,7 +76,7 @@ pub(in crate::config) fn check(
         let schedulers = pairs(port, "queue_schedulers").iter();
         schedulers.for_each(|(_, value)| name(value, "scheduler", &known.schedulers, found));
     }
-    // A misspelt use is an error there, and no warning at what it meant too.
+    // A misspelt use is an error there, without a second warning at the unused definition.
     if let Some(section) = section
         && !found.has_errors()
     {
@@ -84,7 +84,8 @@ pub(in crate::config) fn check(
     }
 }
 
-/// Warns of a profile or scheduler that the section writes and no port uses: it may be meant to change one of the preset, and be misspelt.
+/// Warns of a profile or scheduler that the section writes and no port uses: it may be a misspelt name of one in the
+/// preset.
 fn unused(config: &QosConfig, section: &Node, ports: &[&Node], found: &mut Diagnostics) {
     let Ok(preset) = config.preset.unwrap_or(Preset::Plain).config() else { return };
     let kinds: [(&str, &str, Vec<String>, &[&str]); 3] = [

@@ -1,15 +1,15 @@
 //! One worker's part of a buffer that several workers share.
 //!
-//! Every worker has a traffic manager of its own. A priority group is charged by the worker of its port and
-//! a queue by the worker of its port, so what belongs to them (reserved bytes, headroom) is whole there. What
-//! all share, the rest of each pool and the packets at once, is split evenly: nothing is counted by two, and no worker asks another.
-//! The price: a port can use only its worker's part of the shared bytes.
+//! Every worker has a traffic manager of its own. A priority group is charged by the worker of its port and a queue by
+//! the worker of its port, so their own bytes (reserved, headroom) are whole there. The shared ones, the rest of each
+//! pool and the packets at once, are split evenly: nothing is counted twice, and no worker depends on another. The
+//! price: a port can use only its worker's part of the shared bytes.
 
 use super::Qos;
 use crate::ports::PortNumber;
 use crate::tm::{GroupConfig, Limit, PoolConfig, PoolId};
 
-/// A lossless group that would find its part of the pool full before it could ask for a pause.
+/// A lossless group that would find its part of the pool full before it could send a pause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "port {port}, priority group {group}: it pauses its peer at {wanted_bytes} shared bytes, but a worker's part has \
@@ -20,17 +20,17 @@ pub struct PartError {
     pub port: PortNumber,
     /// The priority group.
     pub group: usize,
-    /// Shared bytes at which it asks for a pause.
+    /// Shared bytes at which it sends a pause.
     pub wanted_bytes: u64,
     /// Shared bytes of the worker's part.
     pub shared_bytes: u64,
-    /// How many workers share the buffer.
+    /// Number of workers that share the buffer.
     pub workers: usize,
 }
 
-/// Which part.
+/// The part of one worker.
 pub struct Part<'a> {
-    /// How many workers there are.
+    /// Number of workers.
     pub workers: usize,
     /// True for the ports of this one.
     pub owns: &'a dyn Fn(PortNumber) -> bool,
@@ -46,7 +46,7 @@ impl Part<'_> {
     /// The queues of this worker.
     ///
     /// # Errors
-    /// A lossless group would find its pool's part full before it could ask for a pause.
+    /// A lossless group would find its pool's part full before it could send a pause.
     pub fn of(&self, whole: &Qos) -> Result<Qos, PartError> {
         let mut qos = whole.clone();
         qos.tm.packet_slots = (qos.tm.packet_slots / self.workers.max(1) as u32).max(1);
@@ -74,7 +74,7 @@ impl Part<'_> {
             let of_pool = groups.filter(|group| group.account.pool == id);
             of_pool.filter_map(|group| Some(group.lossless?.headroom_bytes)).sum()
         };
-        // A headroom pool that is smaller than what its groups may ask for is shared, and so split.
+        // A headroom pool that is smaller than the sum of its groups' headroom is shared, and so split.
         let is_shared = headroom(false) > pool.headroom_bytes;
         let split = |bytes: u64| bytes / self.workers.max(1) as u64;
         PoolConfig {
@@ -84,7 +84,7 @@ impl Part<'_> {
     }
 }
 
-/// The shared bytes at which a lossless group asks for a pause, and those that there are, where they are fewer.
+/// The shared bytes at which a lossless group sends a pause, and the available ones, if these are fewer.
 fn too_much(qos: &Qos, group: &GroupConfig) -> Option<(u64, u64)> {
     let (Some(_), Limit::Static(wanted)) = (group.lossless, group.account.limit) else {
         return None;

@@ -1,4 +1,4 @@
-//! Presets: configurations people know by name, kept as data in the same language as `qos:` itself.
+//! Presets: well-known configurations, kept as data in the same language as `qos:` itself.
 
 use serde::Deserialize;
 
@@ -14,7 +14,7 @@ pub enum Preset {
     /// NVIDIA Onyx and Cumulus `roce`: priority 3 lossless with half the bandwidth, priority 6 (CNP)
     /// strict, ECN 150 KB / 1500 KB. Pool sizes are ours.
     OnyxRoce,
-    /// No class of service: one lossy pool. What a switch without `qos:` gets.
+    /// No class of service: one lossy pool. The default of a switch without `qos:`.
     Plain,
 }
 
@@ -22,9 +22,9 @@ pub enum Preset {
 #[derive(Debug, thiserror::Error)]
 #[error("preset {preset:?}: {source}")]
 pub struct PresetError {
-    /// Which.
+    /// The preset.
     pub preset: Preset,
-    /// What is wrong with it.
+    /// The error.
     pub source: serde_json::Error,
 }
 
@@ -83,7 +83,7 @@ impl QosConfig {
     }
 }
 
-/// Fields of `over` where present, else those of `base`.
+/// Fields of `over` where present, otherwise those of `base`.
 macro_rules! merged_fields {
     ($over:expr, $base:expr; options: $($option:ident),*; maps: $($map:ident),*) => {
         PortSection {
@@ -95,7 +95,7 @@ macro_rules! merged_fields {
 }
 
 impl PortSection {
-    /// This section with `base` where it is silent.
+    /// This section, with the values of `base` where it has none.
     pub(crate) fn over(&self, base: &PortSection) -> PortSection {
         merged_fields!(self, base;
             options: rate, preamble_and_gap, fcs, min_frame, max_catch_up, max_rate, max_burst, cable,

@@ -1,4 +1,4 @@
-//! What `wireyard check --config` prints: the thresholds that were computed, and what is wrong with them.
+//! The output of `wireyard check --config`: the computed thresholds, and their problems.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use crate::units::{Bytes, Probability};
 
 use super::headroom::HeadroomPart;
 
-/// A contradiction or a weak promise, where it is and what to do.
+/// A contradiction or a weak promise, with its place and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Where in the configuration ("port swp1, priority group 3").
+    /// Its part of the configuration ("port swp1, priority group 3").
     pub place: String,
-    /// What, with the numbers and a way out.
+    /// The message, with the numbers and a remedy.
     pub message: String,
-    /// File, line and column of it, where it is written in a file.
+    /// File, line and column, if it is in a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
 
 impl Problem {
-    /// A problem, before its place in a file is known.
+    /// A problem, without its place in a file.
     pub fn new(place: &str, message: String) -> Problem {
         Problem { place: place.to_owned(), message, at: None }
     }
@@ -44,7 +44,7 @@ pub struct PoolReport {
     pub direction: &'static str,
     /// All of it.
     pub size_bytes: u64,
-    /// Sum of what its groups or queues have reserved.
+    /// Sum of the reserved bytes of its groups or queues.
     pub reserved_bytes: u64,
     /// Headroom: shared, or the sum over groups.
     pub headroom_bytes: u64,
@@ -75,7 +75,7 @@ pub struct GroupReport {
     pub headroom_bytes: u64,
     /// Headroom by the formula; `None` for a port without a rate.
     pub headroom_needed_bytes: Option<u64>,
-    /// What the formula added up.
+    /// The terms of the formula.
     pub headroom_parts: Vec<HeadroomPart>,
 }
 
@@ -98,7 +98,7 @@ pub struct QueueReport {
     pub limit_bytes: u64,
 }
 
-/// The computed thresholds with everything found wrong or weak.
+/// The computed thresholds with all problems and warnings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Pools, by name.
@@ -109,12 +109,12 @@ pub struct Report {
     pub queues: Vec<QueueReport>,
     /// Contradictions: the configuration is refused.
     pub problems: Vec<Problem>,
-    /// Where a promise is weak.
+    /// Weaknesses that are permitted.
     pub warnings: Vec<Problem>,
 }
 
 impl Report {
-    /// What is wrong, without what was divided.
+    /// The problems, without the thresholds.
     pub fn refusal(&self) -> String {
         let errors = self.problems.iter().take(SHOWN_MAX);
         let mut lines: Vec<String> = errors.map(Problem::to_string).collect();

@@ -24,13 +24,14 @@ mod classes;
 mod fit;
 mod link;
 
-/// Frames that a live port with flow control sends at one instant to catch up; the rings of its peer have room for them.
+/// Frames that a live port with flow control sends at one instant to catch up; the rings of its peer have room for
+/// them.
 pub const CATCH_UP_FRAMES: u32 = 512;
 /// Most pools.
 const POOLS_MAX: usize = 256;
 /// Most contradictions that are kept.
 const PROBLEMS_MAX: usize = 1000;
-/// Bucket of a shaper that does not say: one jumbo frame.
+/// Default bucket of a shaper: one jumbo frame.
 const DEFAULT_BURST: Bytes = Bytes::new(9_216);
 
 /// A port of the device and its link.
@@ -42,7 +43,7 @@ pub struct PortLink {
     pub rate: Option<BitsPerSec>,
 }
 
-/// What a port classifies by.
+/// The classification of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
@@ -56,7 +57,7 @@ pub enum Trust {
 /// The maps of a port, as arrays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classifier {
-    /// Which comes first.
+    /// The field that comes first.
     pub trust: Trust,
     /// Class of packets with neither.
     pub default_tc: u8,
@@ -109,7 +110,7 @@ pub struct QosPort {
 pub struct Qos {
     /// For [`tm::Tm::new`].
     pub tm: tm::Config,
-    /// In the order they were asked for.
+    /// In the requested order.
     pub ports: Vec<QosPort>,
     /// The thresholds, and warnings.
     pub report: Report,
@@ -121,7 +122,7 @@ pub(super) struct GroupPlan {
     pub(super) profile: String,
     pub(super) config: GroupConfig,
     pub(super) needed: Option<Headroom>,
-    /// What hardware at the other end would need.
+    /// Headroom for a peer that is hardware.
     pub(super) least: u64,
     /// `headroom: auto`.
     pub(super) is_auto: bool,
@@ -134,7 +135,7 @@ pub(super) struct PortPlan {
     pub(super) mtu: Bytes,
     /// From XOFF to the last byte of hardware that honours it.
     pub(super) loop_time: Span,
-    /// What is assumed of a peer that is a process.
+    /// Assumed delay of a peer that is a process.
     pub(super) process: Option<Span>,
     pub(super) groups: Vec<GroupPlan>,
     pub(super) wred_names: [Option<String>; CLASSES],
@@ -148,7 +149,7 @@ impl PortPlan {
     }
 }
 
-/// Everything known while resolving.
+/// The state of resolving.
 pub(super) struct Resolver<'a> {
     pub(super) config: &'a QosConfig,
     pub(super) pools: Vec<(&'a str, &'a PoolSection)>,
@@ -218,13 +219,13 @@ impl Resolver<'_> {
     /// Notes a contradiction.
     pub(super) fn refuse(&mut self, place: &str, message: String) {
         let problem = Problem::new(place, message);
-        // A profile is wrong once, however many ports use it.
+        // An error of a profile is reported once, however many ports use it.
         if self.report.problems.len() < PROBLEMS_MAX && !self.report.problems.contains(&problem) {
             self.report.problems.push(problem);
         }
     }
 
-    /// Notes that a lossless promise cannot be kept: refused unless allowed.
+    /// Records that a lossless promise cannot be kept: refused unless allowed.
     pub(super) fn lossy(&mut self, place: &str, message: String) {
         let problem = Problem::new(place, message);
         match self.config.allow_lossy_headroom {

@@ -180,7 +180,7 @@ fn unknown_keys_and_bare_numbers_are_named() {
     );
 }
 
-/// A peer that is a process has milliseconds more, as far as half of the pool goes; what is missing is reported.
+/// A peer that is a process has headroom for milliseconds more, up to half of the pool; a shortage is reported.
 #[test]
 fn a_live_port_has_headroom_for_a_peer_that_is_a_process() {
     let live = |text: &str, gbit: u32, ms: Option<u64>| {
@@ -207,11 +207,11 @@ fn a_live_port_has_headroom_for_a_peer_that_is_a_process() {
     assert!((8_000_000..=8 << 20).contains(&given), "{given}");
     assert_eq!(warnings.len(), 2, "{warnings:#?}");
     assert!(warnings[0].contains("a peer which is a process needs"), "{warnings:#?}");
-    // A static threshold stays where it can be reached.
+    // A static threshold stays if it can be reached.
     let high = r#"{ "preset": "onyx_roce", "buffer_profiles": { "ingress_lossless": {
         "pool": "ingress_lossless_pool", "static_th": "24 MiB", "headroom": "auto", "xon_below_xoff": "18 KiB" } } }"#;
     assert!(live(high, 100, Some(5)).0 <= 4 << 20);
-    // Written bytes stay, and what is not enough for a process is reported.
+    // Configured bytes stay, and a shortage for a process is reported.
     let fixed = r#"{ "preset": "onyx_roce", "buffer_profiles": { "ingress_lossless": {
         "pool": "ingress_lossless_pool", "dynamic_th": 0, "headroom": "100 KB", "xon_below_xoff": "18 KiB" } } }"#;
     let (given, _, warnings) = live(fixed, 1, Some(5));

@@ -23,7 +23,7 @@ fn device(mem: &PacketMemory, n: u8, wire: Box<dyn Port>) -> Core {
     core.set_qos(&qos).unwrap();
     core.set_mac(END_POINT_PORT, mac(n).0);
     core.add_port(WIRE_PORT, wire).unwrap();
-    // Without a link rate of its own only the device can hold this end point back.
+    // Without a link rate of its own only the device can stop this end point.
     let config = HostConfig { rate: None, ..HostConfig::ethernet("end", mac(n), ip(n)) };
     let end = EndPointPort::new(config, Frames::shared().unwrap());
     core.add_port(END_POINT_PORT, Box::new(end)).unwrap();

@@ -1,4 +1,4 @@
-//! Nodes that go on by themselves against one event after the other, and packets that go straight against lists and queues.
+//! Nodes that run ahead against one event after the other, and packets on the fast paths against lists and queues.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ faults:
   - { at: 100 us, until: 130 us, slow_receiver: b1 }
 ";
 
-/// Results are the same bytes with any number of workers, so nothing else shows that there are partitions.
+/// Results are the same bytes with any number of workers, so this test alone shows that there are partitions.
 #[test]
 fn so_many_workers_run_so_many_partitions() {
     for workers in [1, 2] {
@@ -40,7 +40,7 @@ fn so_many_workers_run_so_many_partitions() {
     }
 }
 
-/// Flows that have not begun are not looked at, and a run does not end before they have.
+/// Flows that have not begun are not read, and a run does not end before they have.
 #[test]
 fn a_run_waits_for_flows_that_begin_later() {
     let text = "
@@ -90,7 +90,7 @@ collectives:
     assert_eq!(&begun[1..7], [1; 6], "the flow from h1");
 }
 
-/// A sender wakes up alone: what it hears, and is slowed down by, is about what it sent itself.
+/// A single sender runs alone: the packets that it receives, and that slow it down, are caused by its own.
 const ALONE: &str = "
 lab: alone
 duration: 300 us
@@ -105,7 +105,7 @@ flows:
   - { from: h1, to: sink, start: 5 us }
 ";
 
-/// What can be distinguished: every flow, every link, every core.
+/// All results to compare: every flow, every link, every core.
 #[derive(Debug, PartialEq)]
 pub(in crate::lab) struct Seen {
     pub(in crate::lab) flows: Vec<FlowStatus>,
@@ -125,17 +125,16 @@ pub(in crate::lab) fn lab(text: &str, seed: u64) -> Lab {
     Lab::new(scenario(text), options).expect("the lab builds")
 }
 
-/// Polls a node for [`run_one_by_one`]: gives when it wants to be polled again.
+/// Polls a node for [`run_one_by_one`]: returns when it must be polled again.
 type PollNode = fn(&mut Part, usize) -> Deadline;
 
-/// Only the ports that have something, as in a run.
+/// Only the ports with pending work, as in a run.
 fn poll_due(part: &mut Part, node: usize) -> Deadline {
     let mut horizon = Deadline::NOW;
     part.poll(node, &mut horizon).expect("time passes")
 }
 
-/// Every port, each time, on the way of bursts: nothing is known beforehand, nothing goes straight, and no timer is
-/// skipped.
+/// Every port, each time, on the batch path: without the index of arrivals and the fast path, and with every timer.
 fn poll_everything(part: &mut Part, node: usize) -> Deadline {
     part.events += 1;
     part.cores[node].poll(part.now, None);
@@ -146,7 +145,7 @@ fn poll_everything(part: &mut Part, node: usize) -> Deadline {
     part.cores[node].next_event_at(part.now).into()
 }
 
-/// What [`Lab::run`] does, but for nodes that go on.
+/// The same as [`Lab::run`], except that nodes do not run ahead.
 fn run_one_by_one(lab: &mut Lab, poll: PollNode) {
     loop {
         let (nodes, change, sample) = (lab.parts[0].next(), lab.next_change, lab.next_sample);
@@ -160,7 +159,7 @@ fn run_one_by_one(lab: &mut Lab, poll: PollNode) {
             let part = &mut lab.parts[0];
             let (_, node) = part.event_queue.first().expect("a node has something to do");
             part.now = at;
-            // What it sends may come back to it before that.
+            // A frame that it sends may return before that.
             part.event_queue.set(node, Deadline::NEVER);
             let next = poll(part, node);
             part.event_queue.not_after(node, next);
@@ -213,7 +212,7 @@ fn a_packet_that_goes_straight_changes_nothing() {
     }
 }
 
-/// How long a frame takes at least from each node to each other, by going on along links until nothing gets shorter.
+/// Least time of a frame from each node to each other, by relaxing along links until nothing gets shorter.
 fn distances(lab: &Lab) -> Vec<Vec<Span>> {
     let fabric = &lab.scenario.fabric;
     let count = fabric.nodes.len();
@@ -231,8 +230,8 @@ fn distances(lab: &Lab) -> Vec<Vec<Span>> {
     all
 }
 
-/// Whatever nodes are about to do, nothing of it reaches a node before its horizon; and a host, behind its switch, sees further
-/// than a link.
+/// No frame that any node can send reaches a node before its horizon; and the horizon of a host, behind its switch, is
+/// further than one link.
 #[test]
 fn nothing_reaches_a_node_before_its_horizon() {
     let mut lab = lab(BUSY, 1);
@@ -260,7 +259,7 @@ fn nothing_reaches_a_node_before_its_horizon() {
     assert!(seen_further > 10_000, "{seen_further}");
 }
 
-/// A packet that came to the wrong flow is found, because no two flows have the same bytes.
+/// A packet delivered to the wrong flow is found, because no two flows have the same bytes.
 #[test]
 fn flows_of_different_hosts_have_different_bytes() {
     let mut lab = lab(BUSY, 1);
@@ -269,8 +268,8 @@ fn flows_of_different_hosts_have_different_bytes() {
     assert!(starts[0] != starts[1] && starts[0] != starts[2] && starts[1] != starts[2]);
 }
 
-/// Links that reorder packets, in a scenario that says they do not: the check sees what was overtaken, also among packets that
-/// are sent again.
+/// Links that reorder packets, in a scenario that declares they do not: the check finds overtaken packets, also among
+/// retransmissions.
 #[test]
 fn an_overtaken_packet_is_found_and_a_gap_is_none() {
     let ended = |text: &str| {
@@ -289,7 +288,7 @@ fn an_overtaken_packet_is_found_and_a_gap_is_none() {
     }
 }
 
-/// A device without memory for a packet ends the run, and says who holds it.
+/// A device without memory for a packet ends the run, and reports its holders.
 #[test]
 fn a_full_packet_memory_says_who_holds_it() {
     let mut lab = lab(&BUSY.replace("duration: 300 us", "duration: 3 ms"), 1);
@@ -304,7 +303,8 @@ fn a_full_packet_memory_says_who_holds_it() {
     }
 }
 
-/// Edge and aggregation hash the same fields: were it the same hash, a switch would use one of its ways to the cores.
+/// Edge and aggregation hash the same fields: with the same hash, a switch would use only one of its paths to the
+/// cores.
 #[test]
 fn all_cores_of_a_fat_tree_are_used() {
     let text = "

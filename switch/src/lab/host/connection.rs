@@ -1,4 +1,4 @@
-//! Flows between two hosts: their queue pairs, paths, memory and work; and what became of each.
+//! Flows between two hosts: their queue pairs, paths, memory and work; and their progress.
 
 use wireyard_tables::time::{Deadline, Span, Time};
 
@@ -21,7 +21,7 @@ use crate::roce::rp::{RateAlgorithm, RateState};
 use crate::roce::telemetry::TELEMETRY_BYTES;
 use crate::roce::verbs::{Remote, Sge, Status};
 
-/// What a flow has done, as both ends count it.
+/// The progress of a flow, counted by both ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlowStatus {
     /// When its first message was posted.
@@ -44,24 +44,24 @@ pub struct FlowStatus {
     pub retransmitted: u64,
     /// CNPs that its sender received.
     pub cnps: u64,
-    /// Payload that its receiver took, once and in order.
+    /// Payload that its receiver accepted, once and in order.
     pub delivered_bytes: u64,
     /// Packets that its receiver took in.
     pub received_packets: u64,
-    /// Packets that came ahead of their turn: behind a gap, or before one that was sent earlier.
+    /// Packets that arrived out of order: after a gap, or before one that was sent earlier.
     pub out_of_order: u64,
     /// Times the sender went back to send again.
     pub rewinds: u64,
-    /// Packets that came behind one with a later sequence number: one at most for each time the sender went back, where none was
-    /// overtaken.
+    /// Packets that arrived after one with a later sequence number: at most one for each rewind of the sender, if none
+    /// was overtaken.
     pub steps_back: u64,
-    /// Times that nothing was heard for the ACK timeout.
+    /// ACK timeouts: times without any response.
     pub timeouts: u64,
-    /// Packets that came trimmed.
+    /// Packets that arrived trimmed.
     pub trimmed: u64,
-    /// Packets that its sender took for lost because later ones came.
+    /// Packets that its sender considered lost because later ones arrived.
     pub overtaken: u64,
-    /// How long it had nothing to send because so many messages were under way.
+    /// How long it had nothing to send because too many messages were in flight.
     pub waited: Span,
     /// State of its reaction point.
     pub rate: Option<RateState>,
@@ -84,7 +84,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// What the flow has done, with its rate control as it is at `now`.
+    /// The progress of the flow, with its rate control as of `now`.
     pub fn status_at(&self, cores: &mut [Box<Core>], now: Time) -> FlowStatus {
         if let Some(end) = end_of(&mut cores[self.from]) {
             end.roce_mut().sync_rate(self.sender, now);
@@ -92,7 +92,7 @@ impl Connection {
         self.status(cores)
     }
 
-    /// What the flow has done.
+    /// The progress of the flow.
     pub fn status(&self, cores: &mut [Box<Core>]) -> FlowStatus {
         let Some(report) = end_of(&mut cores[self.from]).and_then(|end| end.flow(self.flow)) else {
             return FlowStatus::default();
@@ -135,7 +135,7 @@ impl Connection {
     }
 }
 
-/// Bytes that a flow wrote into its receiver's memory and that are not those that were sent.
+/// Bytes that a flow wrote into its receiver's memory and that differ from those sent.
 pub(in crate::lab) fn wrong_bytes(flow: &Connection, cores: &mut [Box<Core>]) -> u64 {
     let end = end_of(&mut cores[flow.to]);
     let backing = end.and_then(|end| end.roce().memory().backing(flow.rkey));
@@ -199,7 +199,7 @@ pub(in crate::lab) fn connect(
     };
     join(sender, (qp, receiver_qp), &there, &options, (own, telemetry, setup.spray))?;
     join(receiver, (receiver_qp, qp), &back, &options, (None, telemetry, 0))?;
-    // Numbers of queue pairs are the host's: with it, no two flows have the same bytes.
+    // Numbers of queue pairs are per host: with the host, no two flows have the same bytes.
     let seed = (spec.from as u64) << 32 | u64::from(qp);
     let region = |end: &mut EndPointPort| {
         let backing = Synthetic::new(seed, u64::from(length));
@@ -230,7 +230,7 @@ pub(in crate::lab) fn connect(
     Ok(Connection { from: spec.from, to: spec.to, flow, sender: qp, receiver: receiver_qp, rkey })
 }
 
-/// A packet without payload on the way of a flow's data, as its host sends it.
+/// A packet without payload on the path of a flow's data, as its host sends it.
 pub(in crate::lab) fn probe(
     scenario: &Scenario,
     spec: &FlowSpec,
@@ -271,7 +271,7 @@ fn overhead(to: &Address, telemetry: bool) -> u32 {
     to.encap.overhead_bytes(to.vlan.is_some()) + fcs + room
 }
 
-/// Gives the hosts the gates of a scenario, and the number that each has at its host.
+/// Adds the gates of a scenario to the hosts; returns the number of each at its host.
 pub(in crate::lab) fn add_gates(
     scenario: &Scenario,
     flows: &[Connection],
@@ -296,7 +296,7 @@ pub(in crate::lab) fn add_gates(
     Ok(made)
 }
 
-/// Takes one end of a connection to RTS. Its way is its own: next hops differ.
+/// Takes one end of a connection to RTS. Each end has its own path: next hops differ.
 fn join(
     end: &mut EndPointPort,
     (local, remote): (u32, u32),

@@ -1,4 +1,4 @@
-//! What a link does to frames: delay, loss, order, cuts.
+//! Effects of a link on frames: delay, loss, order, cuts.
 
 use wireyard_pipeline::packet::MemoryConfig;
 
@@ -14,7 +14,7 @@ fn memory() -> PacketMemory {
     PacketMemory::new(config).unwrap()
 }
 
-/// What the ends of a link belong to.
+/// The partitions of the ends of a link.
 struct Parts([(Arc<ArrivalIndex>, Arc<Lease>); 2]);
 
 impl Parts {
@@ -35,7 +35,7 @@ impl Parts {
     }
 }
 
-/// Sends frames of one byte value each, one every 100 ns, and gives what arrives by the end.
+/// Sends frames of one byte value each, one every 100 ns, and returns the frames that have arrived by the end.
 fn send(setup: LinkSetup, count: u64) -> (Vec<(Time, Vec<u8>)>, LinkCounters, PacketMemory) {
     send_over(&Parts::one(), setup, count)
 }
@@ -70,7 +70,7 @@ fn send_over(
     (got, there.counters(), mem)
 }
 
-/// Wherever a packet is, it costs less than 100 bytes beside its frame.
+/// A packet in any place takes less than 100 bytes beside its frame.
 #[test]
 fn packets_in_flight_are_small() {
     let waits = crate::tm::Tm::<wireyard_pipeline::exec::Descriptor>::BYTES_PER_PACKET;
@@ -88,7 +88,7 @@ fn a_frame_arrives_one_delay_after_it_left() {
     assert_eq!(mem.free_chunks(), 2048);
 }
 
-/// What happens by chance, and when, does not depend on who runs the ends of a link.
+/// Random faults and their times do not depend on the threads that run the ends of a link.
 #[test]
 fn a_link_between_partitions_is_the_same_link() {
     let tenth = Probability::percent(10).unwrap();

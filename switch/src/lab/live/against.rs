@@ -1,4 +1,4 @@
-//! A live run held against the same scenario in virtual time.
+//! A live run compared with the same scenario in virtual time.
 
 use super::{Live, reported};
 use crate::report::{Cell, Column, Figure, Report, Table, Unit};
@@ -61,7 +61,7 @@ pub fn fill(report: &mut Report, virtual_run: &Report, live: &Live, percent: f64
     }
 }
 
-/// How far away, as a part of what is wanted; `None` where that cannot be said.
+/// The relative difference; `None` if it is undefined.
 fn difference(wanted: &Figure, found: &Figure) -> Option<f64> {
     if wanted.value == found.value {
         return Some(0.0);

@@ -1,22 +1,22 @@
-//! What a scenario asks of the machine that carries its frames, and the factor by which it is slowed down for that.
+//! The load of a scenario on the machine that carries its frames, and the factor by which it is slowed down for that.
 
 use super::super::fabric::Fabric;
 use super::super::scenario::Scenario;
 
-/// Frames that all cables together are asked to carry in a second of the day.
+/// Frames that all cables together carry in a wall-clock second.
 ///
-/// Measured (`time wireyard lab programs/lab/live.yaml --live`, processor time by `live.frames`): 11 to 16 us for each, devices
-/// and kernel included, so that 60,000 to 90,000 fill a processor. The rest is for a machine that is not quiet.
+/// Measured (`time wireyard lab programs/lab/live.yaml --live`, processor time by `live.frames`): 11 to 16 us for each,
+/// devices and kernel included, so that 60,000 to 90,000 fill a processor. The rest is reserve for other load.
 pub const FRAMES_PER_SECOND: f64 = 40_000.0;
 /// Ethernet, IPv4, UDP, BTH, ICRC; FCS, preamble and gap.
 const AROUND_PAYLOAD_BYTES: u64 = 58 + 24;
 
-/// Seconds of the day for a second of the scenario that this machine should manage.
+/// Wall-clock seconds for a second of the scenario that this machine should manage.
 pub fn dilation(scenario: &Scenario) -> u64 {
     (frames_per_second(scenario) / FRAMES_PER_SECOND).ceil().max(1.0) as u64
 }
 
-/// Frames on all links in a second of the scenario, when every flow has an equal share of the links on its way.
+/// Frames on all links in a second of the scenario, when every flow has an equal share of the links on its path.
 fn frames_per_second(scenario: &Scenario) -> f64 {
     let fabric = &scenario.fabric;
     let routes: Vec<_> =
@@ -38,7 +38,7 @@ fn frames_per_second(scenario: &Scenario) -> f64 {
     routes.iter().map(frames).sum()
 }
 
-/// The links of a way, each with the end that it is entered by.
+/// The links of a path, each with the end at which it is entered.
 fn way(fabric: &Fabric, from: usize, to: usize) -> Vec<(usize, usize)> {
     let mut node = from;
     let mut directed = |link: usize| {

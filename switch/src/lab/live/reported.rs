@@ -1,4 +1,4 @@
-//! What the report of a live run says beside the figures of every run.
+//! The additions to the report of a live run beside the figures of every run.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::Live;
 use crate::lab::scenario::Expect;
 use crate::report::{Column, Report, Table, Unit};
 
-/// Part of the time of day that may be given up before the report advises to go slower.
+/// Part of the wall-clock time that may be skipped before the report advises a greater dilation.
 const GIVEN_UP_MAX: f64 = 0.1;
 
 /// Adds facts, figures, a table and the verdict on the cables.
@@ -17,7 +17,7 @@ pub(super) fn fill(report: &mut Report, live: &Live, left_out: &[Expect]) {
     for expect in left_out {
         report.skip(expect.figure.clone(), "only virtual time can promise it");
     }
-    // What was expected and did not come may be the machine's doing: the report says how it behaved.
+    // A failed expectation may be caused by the machine: the report has its conduct.
     let error = scheduling(live);
     for verdict in report.verdicts.iter_mut().filter(|verdict| verdict.failed()) {
         verdict.found += &format!("; live: {error}");
@@ -55,7 +55,7 @@ fn facts(report: &mut Report, live: &Live) {
     }
 }
 
-/// Part of the time of day that was given up.
+/// Part of the wall-clock time that was skipped.
 pub(super) fn given_up(live: &Live) -> f64 {
     let real = live.stalls.real.as_secs_f64();
     if real > 0.0 { live.stalls.lost.as_secs_f64() / real } else { 0.0 }

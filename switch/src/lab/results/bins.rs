@@ -1,5 +1,5 @@
-//! Slowdown by size: what papers compare schemes by. Tenths of the flows in the order of their sizes, with three percentiles each;
-//! incasts are shown apart, as in HPCC's `fct_analysis.py`.
+//! Slowdown by size, the usual comparison of schemes in papers. Tenths of the flows in the order of their sizes, with
+//! three percentiles each; incasts are shown apart, as in HPCC's `fct_analysis.py`.
 
 use super::Window;
 use super::flows::Measured;

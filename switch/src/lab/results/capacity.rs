@@ -1,4 +1,4 @@
-//! What the bottleneck can send, and whether each of its senders can take a fair share of that.
+//! The rate of the bottleneck, and whether each of its senders can take a fair share of it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use crate::lab::sampler::QueueKey;
 use crate::report::Unit;
 use crate::units::BitsPerSec;
 
-/// The least rate of a queue's link, of its port and of the queue itself, on the wire; `None` where the port has no link.
+/// The least rate of a queue's link, of its port and of the queue itself, on the wire; `None` where the port has no
+/// link.
 pub(super) fn capacity(window: &Window<'_>, (node, port, queue): QueueKey) -> Option<BitsPerSec> {
     let fabric = &window.lab.scenario().fabric;
     let link = fabric.nodes[node].links.get(usize::from(port).checked_sub(1)?)?;
@@ -32,7 +33,7 @@ pub(super) fn filled(
         link.map_or(0.0, |link| scenario.fabric.links[*link].setup.rate.get() as f64)
     };
     let whole = all_active_s(window);
-    // By sender: flows under way, in the mean over the measured time. All of them share its link.
+    // By sender: flows in progress, averaged over the measured time. All of them share its link.
     let mut under_way: BTreeMap<usize, f64> =
         flows.iter().map(|flow| (scenario.flows[*flow].from, 0.0)).collect();
     for (spec, status) in scenario.flows.iter().zip(&window.lab.last) {

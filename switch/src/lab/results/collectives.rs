@@ -1,7 +1,9 @@
-//! Collectives: how long each iteration took, beside the bound without contention, and what the slowest of them waited for.
+//! Collectives: how long each iteration took, beside the bound without contention, and the critical path of the
+//! slowest.
 //!
-//! An iteration lasts from the end of the one before (the start of the collective, for the first) until its last rank is done,
-//! computing among it. Its critical path is followed backwards from there: the last need of each gate is what it waited for.
+//! An iteration lasts from the end of the one before (the start of the collective, for the first) until its last rank
+//! is done, including computation. Its critical path is followed backwards from there: each gate waited for its last
+//! need.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,7 +20,7 @@ use crate::report::{Axis, Column, Layer, Plot, Report, Row, Table, Timeline, Uni
 /// Ranks that are shown one by one.
 const RANKS_SHOWN: usize = 64;
 
-/// One iteration, as all ranks saw it.
+/// One iteration, over all ranks.
 #[derive(Clone, Copy, Debug)]
 struct Iteration {
     /// Its number.
@@ -40,7 +42,7 @@ struct Wait {
     from: Time,
     host: usize,
     step: u32,
-    /// Sender and step of the data that it waited for; `None` where it computed.
+    /// Sender and step of the data that it waited for; `None` if it computed.
     data: Option<(usize, u32)>,
     took: Span,
     best: Span,
@@ -193,7 +195,7 @@ impl Part<'_> {
             .max_by_key(|one| (one.end.0.since(one.from), std::cmp::Reverse(one.number)))
     }
 
-    /// The critical path of an iteration, from its end backwards: what each step waited for.
+    /// The critical path of an iteration, from its end backwards: the wait of each step.
     fn walk(&self, slowest: &Iteration, window: &Window<'_>) -> Vec<Wait> {
         let scenario = &window.lab.scenario;
         let posted = self.releases();
@@ -207,7 +209,7 @@ impl Part<'_> {
                 let (took, best) = (opened.since(ready), own.delay);
                 rows.push(Wait { from: ready, host, step, data: None, took, best });
             }
-            // The path ends where the iteration before was done, unless a rank was behind that already.
+            // The path ends where the iteration before was done, unless a rank was still behind.
             let need = seen.last.and_then(|place| own.needs.get(place as usize));
             let before = match need {
                 Some(Need::Arrived(flow, number) | Need::Completed(flow, number)) => {
@@ -233,7 +235,7 @@ impl Part<'_> {
         rows
     }
 
-    /// What the slowest iteration waited for, one after the other.
+    /// The waits of the slowest iteration, one after the other.
     fn path(&self, report: &mut Report, window: &Window<'_>) {
         let Some(slowest) = self.slowest() else { return };
         let name = |node: usize| window.lab.scenario.fabric.nodes[node].name.as_str();
@@ -287,7 +289,7 @@ impl Part<'_> {
         posted
     }
 
-    /// When the ranks were in their exchange, in the slowest iteration.
+    /// The times of the ranks' exchange, in the slowest iteration.
     fn timeline(&self, report: &mut Report, window: &Window<'_>) {
         let Some(slowest) = self.slowest() else { return };
         let mut rows: BTreeMap<usize, (f64, f64)> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Flows by the queue that a scenario is about: which cross it, and which of those were there all the time.
+//! Flows by the queue under test: which cross it, and which of those were active all the time.
 
 use super::Window;
 use super::flows::{active_s, all_active_s, is_limited};
@@ -7,11 +7,12 @@ use crate::lab::probe;
 use crate::lab::sampler::QueueKey;
 use crate::tm::CLASSES;
 
-/// A flow that was under way for this part of the measured time was there all the time.
+/// A flow that was in progress for this part of the measured time counts as active all the time.
 const WHOLE: f64 = 0.95;
-/// What flows that were not may add up to, as a part of the measured time.
+/// Largest sum of the other flows, as a part of the measured time.
 const PASSING_MAX: f64 = 0.05;
-/// What share of the packets another queue may mark, as a part of the bottleneck's, before it counts as a second congestion point.
+/// Largest share of packets that another queue may mark, relative to the bottleneck's share, without counting as a
+/// second congestion point.
 const ELSEWHERE_MAX: f64 = 0.05;
 
 /// Which flows cross the bottleneck.
@@ -35,7 +36,7 @@ impl Crossing {
     /// The flows that cross it, each from the begin of the measured time to its end.
     ///
     /// # Errors
-    /// Why they are not so.
+    /// Why they are not.
     pub(super) fn steady(&self, window: &Window<'_>) -> Result<Vec<usize>, String> {
         let crosses = self.0.as_ref().map_err(Clone::clone)?;
         let whole = all_active_s(window);
@@ -78,7 +79,7 @@ impl Crossing {
 /// Whether flows are marked at the bottleneck alone.
 ///
 /// # Errors
-/// Where else, or why that cannot be said.
+/// The other queue, or why it is unknown.
 pub(super) fn only_here(
     window: &Window<'_>,
     bottleneck: QueueKey,

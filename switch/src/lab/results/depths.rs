@@ -1,4 +1,4 @@
-//! How deep queues were: the distribution of the samples of the busiest.
+//! Depths of queues: the distribution of the samples of the busiest.
 
 use super::Window;
 use super::queues::name;

@@ -1,6 +1,7 @@
-//! What rate controls estimate congestion by: alpha of DCQCN, or the state that a program shows, under its own name.
+//! The congestion estimates of rate controls: alpha of DCQCN, or the state that a program shows, under its own name.
 //!
-//! Flows of one run may have several; a flow whose rate control has none has no column, no curve and no part in a figure.
+//! Flows of one run may have several; a flow whose rate control has none has no column and no curve, and is not in a
+//! figure.
 
 use super::Window;
 use super::flow_plots::{active, layers, within};
@@ -45,7 +46,7 @@ impl Estimates {
     }
 }
 
-/// Figures and curves. A figure that has the name of another one already is left out.
+/// Figures and curves. A figure with the name of an existing one is left out.
 pub(super) fn fill(
     report: &mut Report,
     window: &Window<'_>,
@@ -78,8 +79,8 @@ pub(super) fn fill(
     }
 }
 
-/// Estimates at all samples after the warm-up, of flows while they are under way: of those that had a CNP, and of all whose rate
-/// control estimates from something else.
+/// Estimates at all samples after the warm-up, of flows in progress: of those that had a CNP, and of all whose rate
+/// control has another input.
 fn values<'f, 'a: 'f>(
     window: &Window<'_>,
     flows: impl Iterator<Item = (usize, &'f Measured<'a>)>,

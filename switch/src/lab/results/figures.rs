@@ -43,7 +43,7 @@ fn drops(report: &mut Report, window: &Window<'_>) {
         }
     }
     report.figure("drops.total", sums.values().sum::<u64>() as f64, Unit::Count);
-    // What could be counted is always there to be asked for.
+    // Figures of all possible reasons exist, so that expectations can refer to them.
     for reason in Refused::ALL {
         sums.entry(reason.name().to_owned()).or_default();
     }
@@ -63,7 +63,7 @@ fn drops(report: &mut Report, window: &Window<'_>) {
     }
 }
 
-/// What lossless classes refused, and how much of their headroom was used.
+/// Drops of lossless classes, and their use of headroom.
 fn lossless(report: &mut Report, window: &Window<'_>) {
     let fabric = &window.lab.scenario.fabric;
     let (mut at_groups, mut at_queues, mut headroom) = (0, 0, 0);
@@ -79,7 +79,7 @@ fn lossless(report: &mut Report, window: &Window<'_>) {
             }
         }
     }
-    // What a group refuses is counted at the queue that the packet was for too.
+    // A drop by a group is also counted at the queue of the packet.
     report.figure("drops.lossless", at_groups.max(at_queues) as f64, Unit::Count);
     report.figure("lossless.headroom_peak", headroom as f64, Unit::Bytes);
 }

@@ -1,7 +1,7 @@
-//! Flows over time, as pictures and series: throughput, rates; and the distributions of what they took.
+//! Flows over time, as pictures and series: throughput, rates; and the distributions of completion times and rates.
 //!
-//! A few flows are a line each. Of many, lines say nothing: the picture has their mean and the band in which nine tenths of
-//! them are. A flow has values from its start to its end only.
+//! A few flows have a line each. For many, the picture has their mean and the band with nine tenths of them. A flow has
+//! values only from its start to its end.
 
 use super::Window;
 use super::crossing::Crossing;
@@ -23,7 +23,7 @@ pub(super) fn fill(
 ) {
     let rate = bottleneck.and_then(|key| payload_rate(window, key));
     report.figure("bottleneck.payload_rate", rate.unwrap_or(f64::NAN), Unit::BitRate);
-    // A fair share is one of a link that all of them take.
+    // A fair share is that of a link which all of them use.
     let fair = rate.filter(|_| crossing.is_of_all()).map(|rate| rate / flows.len() as f64);
     throughput(report, window, flows, fair);
     reaction_point(report, window, (flows, estimates), fair);
@@ -37,7 +37,7 @@ fn payload_rate(window: &Window<'_>, key: QueueKey) -> Option<f64> {
     Some(super::capacity::capacity(window, key)?.get() as f64 * part)
 }
 
-/// The samples in which a flow is under way.
+/// The samples in which a flow is in progress.
 pub(super) fn active(times: &[f64], flow: &Measured<'_>) -> std::ops::Range<usize> {
     let first = flow
         .now
@@ -58,8 +58,8 @@ pub(super) fn within(values: &[f64], range: &std::ops::Range<usize>) -> Vec<f64>
     values.iter().enumerate().map(value).collect()
 }
 
-/// A line for each of a few, mean and band of many; every value at the same instants. Names are of all flows, values of those that
-/// were followed.
+/// A line for each of a few, mean and band of many; every value at the same instants. Names are those of all flows,
+/// values those of the sampled ones.
 pub(super) fn layers(
     names: &[&str],
     times: &[f64],
@@ -172,7 +172,7 @@ fn distributions(report: &mut Report, flows: &[Measured<'_>]) {
     if times.len() < 2 {
         return;
     }
-    // Flows that are not done are no part of the curve, which ends below one by their share.
+    // Unfinished flows are not in the curve, which ends below one by their share.
     let ending = flows.iter().filter(|flow| flow.spec.size.is_some()).count().max(times.len());
     let mut add = |id: &str, title: &str, name: &str, unit: Unit, values: &[f64]| {
         let share = values.len() as f64 / ending as f64;

@@ -15,10 +15,10 @@ use crate::lab::scenario::{FlowSpec, HostSetup, Scenario};
 use crate::report::{Cell, Column, Report, Table, Unit, stats};
 use crate::roce::verbs::Status;
 
-/// Part of its time that a flow waits for its window, from which on that is said.
+/// Part of a flow's time spent waiting for its window from which on it is reported.
 const WAITED_SHOWN: f64 = 0.05;
 
-/// A flow with what it did after the warm-up.
+/// A flow with its measurements after the warm-up.
 pub(super) struct Measured<'a> {
     pub(super) name: String,
     pub(super) spec: &'a FlowSpec,
@@ -26,11 +26,11 @@ pub(super) struct Measured<'a> {
     base: FlowStatus,
     /// Completion time of a finished flow, or mean of its rounds.
     pub(super) completion: Option<f64>,
-    /// By how much that is longer than on an empty network.
+    /// Ratio of that to the time on an empty network.
     pub(super) slowdown: Option<f64>,
-    /// Seconds from its start to its end, as far as they are after the warm-up.
+    /// Seconds from its start to its end, after the warm-up.
     active_s: f64,
-    /// Bits per second in that time; NaN where there is none.
+    /// Bits per second in that time; NaN without such time.
     throughput: f64,
 }
 
@@ -80,7 +80,7 @@ fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
     scenario.flows.iter().zip(&window.lab.last).enumerate().map(of).collect()
 }
 
-/// How long a flow was under way after the warm-up, in seconds.
+/// How long a flow was in progress after the warm-up, in seconds.
 pub(super) fn active_s(window: &Window<'_>, flow: &FlowStatus) -> f64 {
     let (begin, end) = (window.lab.measured_from(), window.lab.now());
     let Some(started) = flow.started else { return 0.0 };
@@ -96,14 +96,14 @@ pub(super) fn all_active_s(window: &Window<'_>) -> f64 {
     active.as_ps() as f64 / 1e12
 }
 
-/// Part of its time after the warm-up in which a flow had nothing to send, because as many messages were under way as may be; NaN
-/// where it was not under way.
+/// Part of its time after the warm-up in which a flow had nothing to send because its window of messages was full; NaN
+/// if it was not in progress.
 fn waited(now: &FlowStatus, base: &FlowStatus, active_s: f64) -> f64 {
     let waited = now.waited.as_ps().saturating_sub(base.waited.as_ps());
     per_second(waited as f64 / 1e12, active_s)
 }
 
-/// The window limits what a flow sends.
+/// Whether the window limits a flow.
 pub(super) fn is_limited(window: &Window<'_>, flow: usize) -> bool {
     let base = window.lab.sampler.flow_base.get(flow).copied().unwrap_or_default();
     let now = &window.lab.last[flow];
@@ -159,7 +159,7 @@ fn table(report: &mut Report, flows: &[Measured<'_>], estimates: &Estimates) {
     report.tables.push(table);
 }
 
-/// What became of a flow.
+/// The state of a flow.
 fn state(flow: &FlowStatus) -> &'static str {
     match (flow.failed.is_some(), flow.started, flow.finished) {
         (true, ..) => "FAILED",
@@ -169,7 +169,7 @@ fn state(flow: &FlowStatus) -> &'static str {
     }
 }
 
-/// How losses were noticed, where hosts are made for them.
+/// Detection of losses, for hosts that are made for lossy fabrics.
 fn losses(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
     if !window.lab.scenario.host_setups().any(HostSetup::is_for_lossy_fabrics) {
         return;
@@ -185,21 +185,21 @@ fn losses(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
 fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
     let each =
         |value: &dyn Fn(&Measured<'_>) -> f64| -> Vec<f64> { flows.iter().map(value).collect() };
-    // One that was over before is neither slow nor unfairly treated.
+    // A flow that was over before is neither slow nor unfairly treated.
     let measured = flows.iter().filter(|flow| flow.active_s > 0.0);
     let throughput: Vec<f64> = measured.map(|flow| flow.throughput).collect();
     let cnps = each(&|flow| (flow.now.cnps - flow.base.cnps) as f64);
-    // From zero on: a sum of nothing is a negative zero.
+    // From zero on: an empty sum is a negative zero.
     let sum = |values: &[f64]| values.iter().fold(0.0, |sum, value| sum + value);
     report.figure("flows.count", flows.len() as f64, Unit::Count);
-    // Of all flows together: they need not be under way at one time.
+    // Of all flows together: they need not be in progress at the same time.
     let bytes = sum(&each(&|flow| (flow.now.delivered_bytes - flow.base.delivered_bytes) as f64));
     report.figure("flows.throughput", per_second(bytes * 8.0, all_active_s(window)), Unit::BitRate);
     report.figure("flows.throughput_min", stats::smallest(&throughput), Unit::BitRate);
     report.figure("flows.throughput_max", stats::largest(&throughput), Unit::BitRate);
     report.figure("flows.jain", stats::jain(&throughput), Unit::Plain);
     report.figure("flows.cnps", sum(&cnps), Unit::Count);
-    // Of the time that flows were there: those that hardly lived count as little.
+    // Relative to the time that flows existed: short ones count little.
     let rate = per_second(sum(&cnps), sum(&each(&|flow| flow.active_s)));
     report.figure("flows.cnp_rate", rate, Unit::PerSecond);
     report.figure(
@@ -258,7 +258,7 @@ fn names(scenario: &Scenario) -> Vec<String> {
     scenario.flows.iter().take(FLOW_SERIES_MAX).map(name).collect()
 }
 
-/// Figures of single flows that are about another flow with each seed: of drawn flows, and of those that are numbered with them.
+/// Figures of single flows that belong to another flow with each seed: of drawn flows, and of those numbered with them.
 pub(super) fn drawn(scenario: &Scenario) -> Vec<String> {
     let parts = scenario.sources.iter().zip(&scenario.parts);
     let drawn = parts.filter(|(source, _)| source.draws_hosts()).map(|(_, part)| &part.flows);
@@ -268,7 +268,7 @@ pub(super) fn drawn(scenario: &Scenario) -> Vec<String> {
     names.filter(|(number, _)| pairs.contains(&ends(*number))).map(|(_, name)| name).collect()
 }
 
-/// Says how many flows ended in an error, and which error that was.
+/// Reports how many flows ended in an error, and the first of these errors.
 fn failures(report: &mut Report, flows: &[Measured<'_>]) {
     let mut failed = flows.iter().filter_map(|flow| Some((flow, flow.now.failed?)));
     let Some((first, status)) = failed.next() else { return };
@@ -283,7 +283,7 @@ fn failures(report: &mut Report, flows: &[Measured<'_>]) {
     report.fact("failures", format!("{count} of {} flows, first {name}: {why}", flows.len()));
 }
 
-/// Says which flows had nothing to send because as many messages were under way as may be.
+/// Reports the flows that had nothing to send because their window of messages was full.
 fn windows(report: &mut Report, flows: &[Measured<'_>]) {
     let share = |flow: &Measured<'_>| waited(&flow.now, &flow.base, flow.active_s);
     let limited = flows

@@ -1,9 +1,9 @@
-//! The first table of a report: the figures that are asked for most, each beside what theory or a bound says of it.
+//! The first table of a report: the most important figures, each beside the value of theory or a bound.
 
 use super::estimates::Estimates;
 use crate::report::{Column, Report, Table, Unit};
 
-/// What is measured, its figure, and the figure that it is compared with.
+/// The label, its figure, and the figure that it is compared with.
 const ROWS: [[&str; 3]; 13] = [
     ["throughput of all flows", "flows.throughput", "bottleneck.payload_rate"],
     ["fairness between flows (Jain)", "flows.jain", ""],
@@ -20,16 +20,16 @@ const ROWS: [[&str; 3]; 13] = [
     ["time that ports were paused", "pauses.time", ""],
 ];
 
-/// Figures of all flows, whatever way they take.
+/// Figures of all flows, whatever path they take.
 const OF_ALL: [&str; 2] = ["flows.throughput", "flows.cnp_rate"];
 
-/// Begin of the names of figures that are of finished flows only.
+/// Prefixes of names of figures over finished flows only.
 const OF_FINISHED: [&str; 2] = ["flows.completion_", "flows.slowdown_"];
 
 /// Puts the table before all others.
 ///
-/// What is measured of all flows has a theory beside it where all of them cross the bottleneck, which is what theory is about.
-/// `estimates` are what rate controls estimate congestion by.
+/// Figures of all flows have a value of theory only if all of them cross the bottleneck, to which theory applies.
+/// `estimates` are the congestion estimates of rate controls.
 pub(super) fn fill(report: &mut Report, is_of_all: bool, estimates: &[(String, Unit)]) {
     let finite = |name: &str| report.find(name).filter(|figure| figure.value.is_finite());
     let shown = |name: &str| finite(name).map_or("-".to_owned(), |f| f.unit.show(f.value));

@@ -1,9 +1,9 @@
-//! Where every packet went: the ledger of each device.
+//! The account of every packet: the ledger of each device.
 
 use super::Window;
 use crate::report::{Column, Report, Table, Unit};
 
-/// Devices of a table: of a large fabric, the checks speak for all.
+/// Devices of a table: in a large fabric, the checks cover the others.
 const DEVICES_MAX: usize = 64;
 
 pub(super) fn fill(report: &mut Report, window: &Window<'_>) {

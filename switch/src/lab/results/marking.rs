@@ -5,7 +5,7 @@ use crate::lab::sampler::QueueKey;
 use crate::report::{Axis, Cell, Column, Layer, Plot, Report, Table, Unit, stats};
 use crate::tm::MarkingHistogram;
 
-/// Packets of a bucket below which it says nothing.
+/// Packets of a bucket below which it is not judged.
 const FEW: u64 = 20;
 /// Rows of the table.
 const GROUPS: usize = 20;
@@ -15,7 +15,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<
     report.figure("bottleneck.buckets_off_curve", outside, Unit::Count);
 }
 
-/// The law: what share is marked at a depth.
+/// The law: the share of marked packets at a depth.
 fn law(depth: f64, (kmin, kmax, pmax): (u64, u64, f64)) -> f64 {
     match depth {
         d if d <= kmin as f64 => 0.0,
@@ -24,7 +24,7 @@ fn law(depth: f64, (kmin, kmax, pmax): (u64, u64, f64)) -> f64 {
     }
 }
 
-/// Table and picture of marks by depth; gives the number of buckets whose 99.9 % interval misses the curve.
+/// Table and picture of marks by depth; returns the number of buckets whose 99.9 % interval misses the curve.
 fn by_depth(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) -> f64 {
     let Some(key) = bottleneck else { return f64::NAN };
     let Some(curve) = window.lab.sampler.curve(key) else { return f64::NAN };
@@ -101,7 +101,7 @@ struct Group {
     marked: u64,
     /// Marks that the law expects, at the middle of each fine bucket.
     expected: f64,
-    /// The same at the lower and at the upper edges: what the curve allows.
+    /// The same at the lower and at the upper edges: the range of the curve.
     bounds: (f64, f64),
 }
 
@@ -110,7 +110,7 @@ impl Group {
         self.to.map_or(self.from as f64, |to| (self.from + to) as f64 / 2.0)
     }
 
-    /// The marks cannot come from the curve: more than 4 standard deviations beyond what it allows.
+    /// The marks cannot come from the curve: more than 4 standard deviations outside of its range.
     fn misses(&self) -> bool {
         let (n, marked) = (self.packets as f64, self.marked as f64);
         let far = |expected: f64| 4.0 * (expected * (1.0 - expected / n).max(0.0)).sqrt() + 1.0;

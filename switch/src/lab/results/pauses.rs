@@ -1,8 +1,9 @@
-//! Who paused whom, and why: pauses as a tree from their roots.
+//! Senders, receivers and causes of pauses: pauses as a tree from their roots.
 //!
-//! A switch asks a neighbour to stop when one of its priority groups is full. What fills it is a queue of this switch: if that queue is
-//! itself stopped by a pause from further down, this pause follows from that one; if not, the queue is the root. So pauses of one
-//! congestion make a tree, whose leaves are the hosts that stood still.
+//! A switch pauses a neighbour when one of its priority groups is full. The group is filled by a queue of this switch:
+//! if that queue is itself stopped by a pause from further downstream, this pause is a consequence of that one;
+//! otherwise the queue is the root. So pauses of one congestion form a tree, whose leaves are the hosts that were
+//! stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,16 +19,17 @@ use crate::report::{Column, Report, Table, Unit};
 /// Lines of the tree.
 const LINES_MAX: usize = 200;
 
-/// One direction in which pauses went: node and port that sent them.
+/// One direction of pauses: node and port that sent them.
 type Sender = (usize, u16);
 
-/// Why a pause was asked for: a port of the node whose queue was deep, [`OUTSIDE`] for none; and whether that queue was stopped itself.
+/// The cause of a pause: a port of the node with a deep queue, [`OUTSIDE`] for none; and whether that queue was itself
+/// paused.
 type Cause = (u16, bool);
 
-/// Where a host takes no more, whatever the reason is.
+/// The cause if a host accepts no more, for any reason.
 const OUTSIDE: u16 = 0;
 
-/// What the pauses of one sender came to after the warm-up.
+/// Sums of the pauses of one sender after the warm-up.
 #[derive(Clone, Debug, Default)]
 struct Edge {
     count: u64,
@@ -35,12 +37,12 @@ struct Edge {
     stopped_s: f64,
     /// How long it stopped its neighbour for each cause, in seconds.
     causes: BTreeMap<Cause, f64>,
-    /// Some of them are of the fault `pause_storm`.
+    /// Some of them are caused by the fault `pause_storm`.
     is_storm: bool,
 }
 
 impl Edge {
-    /// A pause from one instant to another, as far as it is in the measured time.
+    /// A pause from one instant to another, clipped to the measured time.
     fn add(&mut self, (begin, end): (Time, Time), from: Time, cause: Option<Cause>) {
         if end <= from && begin < from {
             return;
@@ -55,7 +57,7 @@ impl Edge {
         }
     }
 
-    /// What stopped its neighbour for the longest time; of equals the first port.
+    /// The cause that stopped its neighbour for the longest time; of equals the first port.
     fn main_cause(&self) -> Option<Cause> {
         let longer =
             |a: &(&Cause, &f64), b: &(&Cause, &f64)| a.1.total_cmp(b.1).then_with(|| b.0.cmp(a.0));
@@ -95,7 +97,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
             line(&mut table, window, &edges, (*sender, port, 0));
         }
     }
-    // What follows from a pause that is not in the measured time.
+    // Consequences of a pause that is not in the measured time.
     for (sender, edge) in &edges {
         if let Some((port, true)) = edge.main_cause() {
             let far = far_end(window, (sender.0, port));
@@ -125,7 +127,7 @@ fn edges(window: &Window<'_>) -> BTreeMap<Sender, Edge> {
     edges
 }
 
-/// What the traffic manager of a node asked for.
+/// Pauses that the traffic manager of a node sent.
 fn asked(window: &Window<'_>, node: usize, edges: &mut BTreeMap<Sender, Edge>) {
     let (from, end) = (window.lab.measured_from(), window.lab.now());
     let is_host = window.lab.scenario.fabric.nodes[node].kind == NodeKind::Host;
@@ -138,7 +140,7 @@ fn asked(window: &Window<'_>, node: usize, edges: &mut BTreeMap<Sender, Edge>) {
                 edges.entry((node, port)).or_default().add((begun, event.at), from, cause);
             }
         }
-        // What waits in an adapter waits for its host.
+        // Packets in an adapter wait for its host.
         let of_queue = |(id, stopped)| Some((window.lab.linked_port(node, id)?, stopped));
         let cause = if is_host { Some((OUTSIDE, false)) } else { event.cause.and_then(of_queue) };
         for priority in priorities(event.stopped) {
@@ -150,7 +152,7 @@ fn asked(window: &Window<'_>, node: usize, edges: &mut BTreeMap<Sender, Edge>) {
     }
 }
 
-/// What hosts with a broken adapter asked for, by what arrived from them.
+/// Pauses of hosts with a broken adapter, by the frames that arrived from them.
 fn storms(window: &Window<'_>, edges: &mut BTreeMap<Sender, Edge>) {
     let (from, end) = (window.lab.measured_from(), window.lab.now());
     for fault in &window.lab.scenario.faults {

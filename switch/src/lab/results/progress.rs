@@ -1,4 +1,5 @@
-//! A run in which nothing arrived says so, and why: no flow was drawn, packets were dropped, a queue stands still, or nothing came back.
+//! A note for a run in which nothing arrived, with the reason: no flow was drawn, packets were dropped, a queue is
+//! stopped, or no response came back.
 
 use super::{Window, queues};
 use crate::report::Report;

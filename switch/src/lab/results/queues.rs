@@ -25,7 +25,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<
     pauses(report, window);
 }
 
-/// Switch queues that held something, the bottleneck first, then by their mean.
+/// Switch queues that were not always empty, the bottleneck first, then by their mean.
 fn busiest(window: &Window<'_>, bottleneck: Option<QueueKey>) -> Vec<QueueKey> {
     let mut keys: Vec<(f64, QueueKey)> = window
         .lab
@@ -65,7 +65,7 @@ pub(super) fn marks(window: &Window<'_>, key: QueueKey) -> Option<(u64, u64)> {
     Some((wred.eligible - before.eligible, wred.marked - before.marked))
 }
 
-/// Packets that a queue did not send on.
+/// Packets that a queue dropped.
 fn lost(counters: &QueueCounters) -> u64 {
     counters.dropped.packets + counters.refused.packets
 }
@@ -130,7 +130,8 @@ fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
     report.tables.push(table);
 }
 
-/// Depths of a queue after the warm-up: zeros where no sample found it in use, nothing where it was one too many to be followed.
+/// Depths of a queue after the warm-up: zeros if no sample found it in use, empty if it exceeds the number of sampled
+/// queues.
 fn depths_of<'w>(window: &Window<'w>, key: QueueKey) -> Cow<'w, [f64]> {
     let sampler = &window.lab.sampler;
     match sampler.queues.get(&key) {
@@ -166,8 +167,8 @@ fn bottleneck_figures(report: &mut Report, window: &Window<'_>, bottleneck: Opti
     }
 }
 
-/// The whole run; its burst by itself, where that is short; and what comes after the warm-up by itself, because the queue that the
-/// first window of all flows makes is many times what follows.
+/// The whole run; its burst alone, if that is short; and the time after the warm-up alone, because the queue from the
+/// first window of all flows is many times the later ones.
 fn plot(report: &mut Report, window: &Window<'_>, keys: &[QueueKey], bottleneck: Option<QueueKey>) {
     let what = "Bytes that wait in the fullest queues of switches";
     let count = window.lab.sampler.times.len();
@@ -188,7 +189,7 @@ fn plot(report: &mut Report, window: &Window<'_>, keys: &[QueueKey], bottleneck:
     }
 }
 
-/// The samples in which the bottleneck is in use, with a margin, where they are less than a fifth of the run.
+/// The samples in which the bottleneck is in use, with a margin, if they are less than a fifth of the run.
 fn burst(window: &Window<'_>, key: QueueKey) -> Option<Range<usize>> {
     const FEWEST: usize = 8;
     let bytes = &window.lab.sampler.queues.get(&key)?.bytes;
@@ -222,7 +223,7 @@ fn depths(
         deepest = points.iter().map(|point| point.1).fold(deepest, f64::max);
         layers.push(Layer::Line { name: name(window, *key), points });
     }
-    // Thresholds that the queue comes near; farther ones would flatten it.
+    // Thresholds near the queue's depths; farther ones would flatten the curve.
     let curve = bottleneck.and_then(|key| window.lab.sampler.curve(key));
     let thresholds = curve.map(|(kmin, kmax, _)| [("Kmin", kmin), ("Kmax", kmax)]);
     for (name, bytes) in thresholds.into_iter().flatten() {
@@ -241,7 +242,7 @@ fn depths(
     });
 }
 
-/// Where the queue swings, and how far: a peak is an oscillation, a flat line is noise.
+/// Frequency and amplitude of the queue's oscillation: a peak is an oscillation, a flat line is noise.
 fn spectrum(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
     let depths = bottleneck.map_or(Cow::default(), |key| depths_of(window, key));
     let depths = &*depths;
@@ -282,13 +283,13 @@ fn spectrum(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKe
     });
 }
 
-/// So many points of a spectrum as a picture needs: eight times the peak's frequency, if there is so much.
+/// As many points of a spectrum as a picture needs: up to eight times the peak's frequency.
 fn shown(powers: &[(f64, f64)], peak: f64) -> usize {
     let wanted = powers.iter().take_while(|(frequency, _)| *frequency <= 8.0 * peak).count();
     wanted.max(16).min(powers.len())
 }
 
-/// Share of the variance within a third of the peak's frequency, which a window smears; NaN without a peak.
+/// Share of the variance within a third of the peak's frequency, over which the window spreads it; NaN without a peak.
 fn near(powers: &[(f64, f64)], frequency: f64) -> f64 {
     if !frequency.is_finite() {
         return f64::NAN;
@@ -356,7 +357,7 @@ fn pauses(report: &mut Report, window: &Window<'_>) {
                 sum(&now.pauses.tx_xon, &base.tx_xon),
             ];
             let spent = window.lab.sampler.pauses.range((node, port, 0)..=(node, port, 7));
-            // From zero on: a sum of nothing is a negative zero.
+            // From zero on: an empty sum is a negative zero.
             let spent =
                 spent.fold(0.0, |sum, (_, track)| sum + spent_in(window.part(&track.paused)));
             (0..4).for_each(|n| all[n] += counts[n]);
@@ -380,7 +381,7 @@ fn pauses(report: &mut Report, window: &Window<'_>) {
     if !table.rows.is_empty() {
         report.tables.push(table);
     }
-    // Of the whole run: pauses are often where flows begin, before the warm-up is over.
+    // Of the whole run: pauses often occur at the begin of flows, before the warm-up is over.
     if !window.lab.sampler.pauses.is_empty() {
         timeline(report, window);
     }

@@ -1,7 +1,8 @@
-//! Fairness over time, and how long it takes.
+//! Fairness over time, and its convergence.
 //!
-//! Jain's index of the throughput of all flows that are under way in a step of the picture. Whenever a flow begins or ends, the others
-//! have to share anew: the time from then until the index is 0.95, there and in the mean of the next steps, is the convergence time.
+//! Jain's index of the throughput of all flows in progress in a step of the picture. Whenever a flow begins or ends,
+//! the shares change: the time from then until the index is 0.95, in that step and in the mean of the next ones, is the
+//! convergence time.
 
 use super::Window;
 use super::flow_plots::active;
@@ -12,7 +13,7 @@ use crate::report::{Axis, Layer, Plot, Report, Unit, stats};
 const FAIR: f64 = 0.95;
 /// Steps of the picture, and of the search.
 const STEPS: usize = 100;
-/// Shares that are under way for fewer steps say nothing.
+/// Least steps of a set of flows to be counted.
 const STEPS_MIN: usize = 4;
 
 pub(super) fn fill(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
@@ -43,7 +44,7 @@ fn mean_index(curve: &[(f64, f64, Vec<usize>)]) -> f64 {
     stats::mean(&values)
 }
 
-/// Time, index, and which flows were under way in the whole step; not a number where fewer than two were.
+/// Time, index, and the flows in progress during the whole step; NaN with fewer than two.
 fn fairness(window: &Window<'_>, flows: &[Measured<'_>]) -> Vec<(f64, f64, Vec<usize>)> {
     let times = &window.lab.sampler.times;
     let step = times.len().div_ceil(STEPS).max(1);
@@ -65,7 +66,7 @@ fn fairness(window: &Window<'_>, flows: &[Measured<'_>]) -> Vec<(f64, f64, Vec<u
     curve
 }
 
-/// Steps before the index is fair, in a step and in the mean of those behind it: one step has too few packets.
+/// Steps before the index is fair, in a step and in the mean of those after it: one step has too few packets.
 fn steps_until_fair(part: &[(f64, f64, Vec<usize>)]) -> usize {
     let is_fair = |at: &usize| {
         let steps: Vec<f64> = part[*at..].iter().take(STEPS_MIN).map(|point| point.1).collect();
@@ -74,7 +75,8 @@ fn steps_until_fair(part: &[(f64, f64, Vec<usize>)]) -> usize {
     (0..part.len()).find(is_fair).unwrap_or(part.len())
 }
 
-/// For each time in which the same flows are under way: from its begin until the index is fair. What never is counts whole.
+/// For each period with the same flows in progress: the time from its begin until the index is fair. A period that
+/// never is counts whole.
 fn convergence(curve: &[(f64, f64, Vec<usize>)]) -> Vec<f64> {
     let mut found = Vec::new();
     let mut first = 0;

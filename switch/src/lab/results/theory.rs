@@ -1,4 +1,4 @@
-//! What the fluid model says of the bottleneck, with the scenario's own numbers; or why it says nothing.
+//! The fluid model's prediction for the bottleneck, with the scenario's own numbers; or why there is none.
 
 use wireyard_tables::time::Span;
 
@@ -16,17 +16,18 @@ use crate::roce::rp::dcqcn::{ClampTarget, DcqcnParams, Law};
 /// Bytes of a CNP on the wire (IPv4, Ethernet).
 const CNP_WIRE_BYTES: f64 = 98.0;
 
-/// What the fluid model says of a bottleneck.
+/// The fluid model's prediction for a bottleneck.
 struct Fluid {
     point: FixedPoint,
     /// Mean depth, bytes.
     queue: f64,
-    /// From a mark to the queue that feels it, seconds.
+    /// From a mark to the queue that it affects, seconds.
     delay_s: f64,
     mode: Option<Mode>,
 }
 
-/// Where the loop settles, and how it moves around that; NaN, and the reason as a fact, where the model does not hold.
+/// The fixed point of the loop, and its oscillation around it; NaN, and the reason as a fact, if the model does not
+/// apply.
 pub(super) fn fill(
     report: &mut Report,
     window: &Window<'_>,
@@ -56,7 +57,7 @@ fn seconds(span: Span) -> f64 {
     span.as_ps() as f64 / 1e12
 }
 
-/// Frame in the queue, on the wire, and as rate control counts it, of a full data packet.
+/// Frame in the queue, on the wire, and as counted by rate control, of a full data packet.
 pub(super) fn packet_bytes(window: &Window<'_>) -> (f64, f64, f64) {
     let setup = &window.lab.scenario.host;
     let frame = setup.frame().get() as f64;
@@ -106,7 +107,7 @@ fn fluid(window: &Window<'_>, key: QueueKey, of: &Crossing) -> Result<Fluid, Str
         return Err(outside.to_string());
     }
     let (kmin, kmax, pmax) = (curve.0 as f64, curve.1 as f64, curve.2);
-    // The loop goes once round: the data's way and the notification's way back.
+    // One round of the loop: the path of the data and the return path of the notification.
     let hop = |&link: &usize| {
         let setup = &fabric.links[link].setup;
         let bits = 8.0 * (wire + CNP_WIRE_BYTES);
@@ -115,18 +116,18 @@ fn fluid(window: &Window<'_>, key: QueueKey, of: &Crossing) -> Result<Fluid, Str
     let delay_s = first.iter().map(hop).sum();
     let slope_per_packet = pmax * frame / (kmax - kmin);
     let feedback = Feedback { delay_s, gain: parameters.g, slope_per_packet };
-    // Beyond the curve's end there is a step, and nothing to be linear around.
+    // Beyond the curve's end there is a step, so the model cannot be linearised.
     let mode = if point.probability < pmax { mode(&of, &feedback) } else { None };
     Ok(Fluid { point, queue: queue_at(point.probability, (kmin, kmax, pmax)), delay_s, mode })
 }
 
-/// How marks become cuts of this reaction point, behind a notification point with this interval.
+/// How marks become cuts of this reaction point, given a notification point with this interval.
 fn gate(parameters: &DcqcnParams, interval: Span) -> Result<(Notification, Span), String> {
     if parameters.clamp_target != ClampTarget::Always {
         return Err("the target rate is not clamped at every cut, as the fluid model has it".into());
     }
     match parameters.law {
-        // HPCC sends a CNP for every mark and looks once per period whether there was one.
+        // HPCC sends a CNP for every mark and checks once per period whether there was one.
         Law::Sampled if interval < parameters.decrease_period => {
             Ok((Notification::Polled, parameters.decrease_period))
         }
@@ -140,8 +141,8 @@ fn gate(parameters: &DcqcnParams, interval: Span) -> Result<(Notification, Span)
     }
 }
 
-/// Stages before the first additive step. SIGCOMM 2015 recovers while max(T, BC) < F, so its stage F is additive already; HPCC
-/// compares before it counts, uet-htsim with `<=`.
+/// Stages before the first additive step. SIGCOMM 2015 recovers while max(T, BC) < F, so its stage F is additive
+/// already; HPCC compares before it counts, uet-htsim with `<=`.
 fn recovery_stages(parameters: &DcqcnParams) -> u32 {
     let is_late = parameters.law == Law::Sampled || parameters.fast_recovery_inclusive;
     let stages = parameters.fast_recovery_stages;

@@ -1,4 +1,4 @@
-//! The network of a run, as facts, a table of its links and, where it is small enough to be read, a picture.
+//! The network of a run, as facts, a table of its links and, if it is small enough, a picture.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::lab::fabric::{Fabric, NodeKind};
 use crate::lab::sampler::QueueKey;
 use crate::report::{Column, Diagram, Report, Table, Unit};
 
-/// Nodes of a row in the picture; a network with more is listed by its links alone.
+/// Nodes of a row in the picture; a network with more is listed only by its links.
 const ROW_MAX: usize = 32;
 
 pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
@@ -34,7 +34,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<
     });
 }
 
-/// Hosts last; switches by how far the nearest host is, the farthest first.
+/// Hosts last; switches by the distance of the nearest host, the farthest first.
 fn layers(fabric: &Fabric) -> Vec<Vec<usize>> {
     let mut distance: Vec<Option<usize>> = vec![None; fabric.nodes.len()];
     let mut reached: Vec<usize> = fabric.hosts().collect();

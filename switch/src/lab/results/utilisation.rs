@@ -1,4 +1,4 @@
-//! How much of each link was used: over the measured time, and over time for the busiest.
+//! Utilisation of each link: over the measured time, and over time for the busiest.
 
 use super::Window;
 use crate::report::{Column, Report, Row, Table, Timeline, Unit, stats};
@@ -86,7 +86,7 @@ fn directions<'a>(window: &Window<'a>) -> Vec<Direction<'a>> {
     found
 }
 
-/// Bytes on the wire of so many frames.
+/// Bytes on the wire of `frames` frames.
 pub(in crate::lab) fn on_the_wire(frames: u64, bytes: u64, is_infiniband: bool) -> f64 {
     let overhead = if is_infiniband { 0.0 } else { ETHERNET_OVERHEAD };
     bytes as f64 + frames as f64 * overhead

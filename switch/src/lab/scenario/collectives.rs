@@ -15,7 +15,7 @@ use crate::units::Probability;
 
 /// Most messages and steps of all ranks together.
 const STEPS_MAX: u64 = 4_000_000;
-/// Chunks of a tree, where nothing is said.
+/// Default number of chunks of a tree.
 const CHUNKS: u32 = 8;
 
 /// Reads `collectives`.
@@ -108,7 +108,7 @@ fn one(
     Some(collective)
 }
 
-/// A key that would mean nothing is refused.
+/// Refuses a key without effect.
 fn only_of(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,

@@ -1,9 +1,9 @@
-//! A scenario in slow motion: the same network, so many times slower.
+//! A scenario in slow motion: the same network, slowed down by a factor.
 //!
-//! Rates are divided and times multiplied by one factor; bytes, counts and probabilities stay. In the model of DCQCN the
-//! marking probability, the queue and alpha are then exactly what they were, only later (`dcqcn.md` 4.5); so are pauses,
-//! which are bit times, and headroom, whose bounds go by the rate that a slow link stands for. What cannot follow exactly is
-//! the timeout of acknowledgements, a power of two on the wire: it becomes the next longer one.
+//! Rates are divided and times multiplied by one factor; bytes, counts and probabilities stay. In the model of DCQCN
+//! the marking probability, the queue and alpha are then exactly the same, only later (`dcqcn.md` 4.5); so are pauses,
+//! which are bit times, and headroom, whose bounds are those of the rate that a slow link models. Only the timeout of
+//! acknowledgements cannot follow exactly, a power of two on the wire: it becomes the next longer one.
 
 use wireyard_tables::time::{Span, Time};
 
@@ -15,7 +15,7 @@ use crate::units::{BitsPerSec, Dilation};
 /// Longest exponent of an ACK timeout (IBTA 9.7.6.1.3: five bits).
 const ACK_TIMEOUT_MAX: u32 = 31;
 
-/// A scenario that cannot be so many times slower.
+/// Why a scenario cannot be slowed down by the factor.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SlowMotionError {
@@ -32,9 +32,9 @@ pub enum SlowMotionError {
     /// A time that becomes too long.
     #[error("{what}: {time} times {by} is too long")]
     Time {
-        /// Which time.
+        /// Name of the time.
         what: &'static str,
-        /// How long it is.
+        /// Its length.
         time: Span,
         /// The factor.
         by: u32,
@@ -42,24 +42,24 @@ pub enum SlowMotionError {
     /// A time of the flows that becomes too long.
     #[error("a time of the flows is too long")]
     Flows,
-    /// Queues that do not become slower.
+    /// Queues that cannot be slowed down.
     #[error("{of}.qos.{source}")]
     Qos {
         /// Whose: `switch` or `host`.
         of: &'static str,
-        /// What is wrong with them.
+        /// Their errors.
         source: DilationError,
     },
-    /// Hosts that are slower already, and both factors together are too large.
+    /// Hosts that are already slowed down, and the product of both factors is too large.
     #[error("{0} times slower is slower than can be counted")]
     Factor(u32),
-    /// The queues that hosts have where the scenario says nothing. A build that passed its tests never says it.
+    /// The default queues of hosts are wrong. It does not occur in a build that passed its tests.
     #[error(transparent)]
     HostQueues(#[from] serde_json::Error),
 }
 
 impl Scenario {
-    /// This scenario, `by` times slower: `by` more of the slower seconds for the same bytes.
+    /// This scenario, `by` times slower: the same bytes in `by` times the time.
     ///
     /// # Errors
     /// A rate that does not divide, or a time that becomes too long, by name.

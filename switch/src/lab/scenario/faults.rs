@@ -1,4 +1,4 @@
-//! `faults` of a scenario: what goes wrong or changes, and when.
+//! `faults` of a scenario: faults and changes, with their times.
 
 use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::source::decode::Decoder;
@@ -10,7 +10,7 @@ use super::{Fault, FaultKind, Tuning, flows, shapes, topology};
 use crate::lab::fabric::{Fabric, NodeKind};
 use crate::units::Bytes;
 
-/// Reads `faults`, in the order of time; none begins when the run is over, at `end`.
+/// Reads `faults`, in the order of time; none begins after the run, at `end`.
 pub(super) fn read(
     decoder: &mut Decoder<'_>,
     node: &Node,
@@ -31,7 +31,7 @@ pub(super) fn read(
     found.into_iter().fold(Vec::new(), together)
 }
 
-/// A fault that begins while the same one lasts makes it longer: it is over when both are. Thresholds may overlap as they are.
+/// A fault that begins during the same one extends it: it ends with the later one. Changes of thresholds may overlap.
 fn together(mut faults: Vec<Fault>, fault: Fault) -> Vec<Fault> {
     let lasts = |known: &&mut Fault| {
         fault.kind.stops_packets()

@@ -1,4 +1,4 @@
-//! Flows from a CSV file: `from,to,bytes,start_us`, with what is wrong at its cell.
+//! Flows from a CSV file: `from,to,bytes,start_us`, with errors at their cells.
 
 use wireyard_pipeline::ast::Sp;
 use wireyard_pipeline::diag::codes;
@@ -15,12 +15,12 @@ use crate::units::Bytes;
 
 /// The columns, as the first line may name them.
 const COLUMNS: [&str; 4] = ["from", "to", "bytes", "start_us"];
-/// Latest start that can be read, in microseconds; whether it is within the run is asked later.
+/// Latest start that can be read, in microseconds; whether it is within the run is checked later.
 const START_US_MAX: f64 = 1e12;
-/// Wrong lines of one file that are reported.
+/// Most wrong lines of one file that are reported.
 pub(super) const WRONG_MAX: usize = 10;
 
-/// The flows of a file; `common` says what a line does not.
+/// The flows of a file; `common` has the settings that a line does not have.
 pub(super) fn flows(
     decoder: &mut Decoder<'_>,
     (file, text): (FileId, &str),
@@ -73,7 +73,7 @@ fn whole(cells: &[Sp<String>]) -> Option<SourceSpan> {
     Some(SourceSpan { end: last.span.end, ..first.span })
 }
 
-/// A first line of words names the columns: others, or in another order, would be read as what they are not.
+/// A first line of words names the columns: others, or another order, would be misread and are refused.
 fn heading(decoder: &mut Decoder<'_>, cells: &[Sp<String>]) -> Option<()> {
     let names: Vec<&str> = cells.iter().map(|cell| cell.value.as_str()).collect();
     if names == COLUMNS {

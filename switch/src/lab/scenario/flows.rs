@@ -1,4 +1,4 @@
-//! Who sends to whom: names, groups and patterns to sources of flows.
+//! Senders and receivers: from names, groups and patterns to sources of flows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,17 +25,17 @@ pub(super) const FLOWS_MAX: usize = 100_000;
 pub(in crate::lab) const MESSAGE_MAX: Bytes = Bytes::new(1 << 31);
 const LONGEST: &str =
     "InfiniBand has messages of up to 2^31 bytes; a flow may have any number of them";
-/// Messages under way at a time, where nothing is said: so that the wire is busy between two.
+/// Default number of messages in flight: so that the wire is busy between two.
 const WINDOW: u32 = 2;
 /// The most of them.
 const WINDOW_MAX: u64 = 4096;
 /// Names in a list of choices.
 const NAMES_SHOWN: usize = 12;
 
-/// Where flows are read from and what they need to know.
+/// The inputs of reading flows.
 pub(super) struct Context<'a> {
     pub(super) fabric: &'a Fabric,
-    /// When the run ends.
+    /// The end of the run.
     pub(super) end: Time,
     /// Files of flows that it names.
     pub(super) sheets: &'a Sheets,
@@ -71,7 +71,7 @@ pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>
     sources
 }
 
-/// Whether every flow has a way and begins before the end; the first of an item that does not is reported.
+/// Checks that every flow has a route and begins before the end; the first of an item that does not is reported.
 pub(super) fn check(decoder: &mut Decoder<'_>, flows: &[FlowSpec], context: &Context<'_>) {
     let mut hops = BTreeMap::new();
     let mut reported = BTreeSet::new();
@@ -88,7 +88,7 @@ pub(super) fn check(decoder: &mut Decoder<'_>, flows: &[FlowSpec], context: &Con
     }
 }
 
-/// A flow that starts when the run is over is a mistake of units, and would be silence.
+/// Refuses a flow that starts after the run: a mistake of units, without any traffic.
 fn in_time(decoder: &mut Decoder<'_>, flow: &FlowSpec, end: Time) -> bool {
     let starts = flow.start < end;
     if !starts {
@@ -102,7 +102,7 @@ fn in_time(decoder: &mut Decoder<'_>, flow: &FlowSpec, end: Time) -> bool {
     starts
 }
 
-/// Whether so many flows can be; known before they are made.
+/// Checks the number of flows, before they are created.
 pub(super) fn few_enough(decoder: &mut Decoder<'_>, flows: usize, span: SourceSpan) -> bool {
     if flows > FLOWS_MAX {
         let message = format!("{flows} flows: at most {FLOWS_MAX}");
@@ -170,7 +170,7 @@ fn common(
     Some(FlowSpec { size: total, message, rounds, window, ..plain })
 }
 
-/// What flows and collectives say alike.
+/// Keys that flows and collectives share.
 pub(super) fn plain(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
@@ -194,7 +194,7 @@ pub(super) fn plain(
     })
 }
 
-/// What a flow has of its own.
+/// The own settings of a flow.
 fn own(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
@@ -224,7 +224,7 @@ fn own(
     Some((own != FlowSetup::default()).then(|| Arc::new(own)))
 }
 
-/// What one item that names no file is a source of.
+/// The source of flows of one item without a file.
 fn one(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
@@ -260,7 +260,7 @@ fn one(
     }
     let pairs = match pattern.as_str() {
         "pairs" => pairs(decoder, fields.span, &from, &to)?,
-        // Who receives is drawn later.
+        // Receivers are drawn later.
         "permutation" => {
             let hosts = once_each(decoder, fields.span, from, context)?;
             let next = hosts.iter().copied().cycle().skip(1);
@@ -293,7 +293,7 @@ fn one(
     })
 }
 
-/// Keys that mean nothing with other patterns would be read and forgotten.
+/// Refuses keys that have no effect with other patterns.
 fn only_with(decoder: &mut Decoder<'_>, fields: &Fields<'_>, pattern: &str) -> Option<()> {
     let loaded = fields.get("load").is_some();
     let wrong = |decoder: &mut Decoder<'_>, key: &str, why: &str| {
@@ -328,7 +328,7 @@ fn only_with(decoder: &mut Decoder<'_>, fields: &Fields<'_>, pattern: &str) -> O
     (!refused).then_some(())
 }
 
-/// Hosts of which none is named twice: it would send to itself with some seeds.
+/// Hosts each named at most once: a duplicate would send to itself with some seeds.
 fn once_each(
     decoder: &mut Decoder<'_>,
     span: SourceSpan,
@@ -378,7 +378,7 @@ pub(super) fn members(
     Some(found)
 }
 
-/// Names that there are, the first of many.
+/// Existing names, the first of many.
 fn choices(names: &[&str]) -> String {
     let more = if names.len() > NAMES_SHOWN { ", ..." } else { "" };
     names[..names.len().min(NAMES_SHOWN)].join(", ") + more
@@ -404,7 +404,7 @@ pub(super) fn host(decoder: &mut Decoder<'_>, name: &Sp<String>, fabric: &Fabric
     Some(node)
 }
 
-/// The flows of a file, which says all of them.
+/// The flows of a file, which has all of them.
 fn from_file(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,

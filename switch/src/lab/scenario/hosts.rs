@@ -1,6 +1,7 @@
-//! `host` of a scenario: what every host is, and whether the links that it has let it be.
+//! `host` of a scenario: the settings of every host, and whether its links permit them.
 //!
-//! Queues are [`crate::config`]'s, parameters [`crate::roce::rp`]'s; here they are read, with what is wrong at its place.
+//! Queues are defined in [`crate::config`], parameters in [`crate::roce::rp`]; here they are read, with errors at their
+//! places.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ use crate::roce::qp::{AckTimer, PathMtu, Retransmission, SELECTIVE_MAX};
 use crate::roce::telemetry::{RATES_BPS, rate_code};
 use crate::units::{BitsPerSec, Bytes, Dilation};
 
-/// Reads `host`; without it, what hosts are where nothing is said.
+/// Reads `host`; the default hosts without it.
 pub(super) fn read(
     reader: &Reader<'_>,
     decoder: &mut Decoder<'_>,
@@ -46,7 +47,7 @@ fn with_adapter(
     fill(reader, decoder, &fields, setup)
 }
 
-/// A host of which nothing is said.
+/// The default host.
 fn plain() -> HostSetup {
     HostSetup {
         transport: Transport::default(),
@@ -75,7 +76,7 @@ fn plain() -> HostSetup {
     }
 }
 
-/// What `nic` stands for, over `setup`.
+/// The keys of `nic`, applied over `setup`.
 fn adapter(
     reader: &Reader<'_>,
     decoder: &mut Decoder<'_>,
@@ -129,7 +130,7 @@ pub(super) fn read_own(
     found
 }
 
-/// What is written over `setup`.
+/// Applies the keys to `setup`.
 fn fill(
     reader: &Reader<'_>,
     decoder: &mut Decoder<'_>,
@@ -200,7 +201,7 @@ fn fill(
     Some(setup)
 }
 
-/// How long a host waits for an acknowledgement.
+/// Reads the timeouts for acknowledgements.
 fn fill_timer(decoder: &mut Decoder<'_>, fields: &Fields<'_>, setup: &mut HostSetup) -> Option<()> {
     if let Some(node) = fields.get("ack_timeout_min") {
         setup.ack_timer.code_min = bounded(decoder, node, "an ACK timeout", (0, 31))? as u8;
@@ -221,7 +222,7 @@ fn fill_timer(decoder: &mut Decoder<'_>, fields: &Fields<'_>, setup: &mut HostSe
     Some(())
 }
 
-/// What a host does about losses, and about ways.
+/// Reads a host's handling of losses, and of several paths.
 fn fill_losses(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
@@ -271,7 +272,7 @@ fn outstanding(decoder: &mut Decoder<'_>, node: &Node) -> Option<Outstanding> {
     count.map(Outstanding::Packets)
 }
 
-/// `retransmission` with `reordering`; `Some(None)` says nothing.
+/// `retransmission` with `reordering`; `Some(None)` if absent.
 pub(super) fn retransmission(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
@@ -312,7 +313,7 @@ pub(super) fn spray(decoder: &mut Decoder<'_>, node: &Node) -> Option<u16> {
     Some(found as u16)
 }
 
-/// Every link must take a full packet of the hosts, or none would ever arrive.
+/// Checks that every link accepts a full packet of the hosts: otherwise none would ever arrive.
 pub(super) fn frames_fit(decoder: &mut Decoder<'_>, fields: &Fields<'_>, scenario: &Scenario) {
     let fabric = &scenario.fabric;
     let of_flows = scenario.flows.iter().map(|flow| scenario.sender(flow).frame());
@@ -332,7 +333,7 @@ pub(super) fn frames_fit(decoder: &mut Decoder<'_>, fields: &Fields<'_>, scenari
         .help("make `mtu` of the link larger, or `path_mtu` of the hosts smaller");
 }
 
-/// The rate control must be one on the link of every host that sends.
+/// Checks that the rate control is valid on the link of every host that sends.
 pub(super) fn rates_fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
     let fabric = &scenario.fabric;
     let mut known = BTreeSet::new();
@@ -369,7 +370,8 @@ pub(super) fn sprays_fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
     }
 }
 
-/// A rate control that needs telemetry gets it: from switches that write it, in packets that have room, about rates with a code.
+/// Checks that a rate control that needs telemetry gets it: from switches that write it, in packets that have room,
+/// about rates with a code.
 pub(super) fn telemetry_fits(decoder: &mut Decoder<'_>, scenario: &Scenario) {
     let needs = scenario.flows.iter().find(|flow| scenario.sender(flow).telemetry());
     let Some(flow) = needs else { return };

@@ -1,8 +1,9 @@
 //! Files of HPCC's simulator and of those that follow it (conweave-ns3, SimAI): flows and topologies.
 //!
-//! Flows: the first line is their number, each other one `src dst priority [port] bytes start_s`. Topology: nodes, switches and links;
-//! the numbers of the switches; then `src dst rate delay loss` for each link. Numbers of nodes begin with 0. Nodes of such a topology
-//! are `n0`, `n1`, ...; in another topology a number of a flow is that of the host in the order of the hosts.
+//! Flows: the first line is their number, each other one `src dst priority [port] bytes start_s`. Topology: nodes,
+//! switches and links; the numbers of the switches; then `src dst rate delay loss` for each link. Numbers of nodes
+//! begin with 0. Nodes of such a topology are `n0`, `n1`, ...; in another topology a number of a flow is that of the
+//! host in the order of the hosts.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ use super::sheets::{lines, number};
 use crate::lab::fabric::{Fabric, LinkSetup, NodeKind};
 use crate::units::{BitsPerSec, Bytes, Probability};
 
-/// Most nodes and links that are read; whether a lab can be so large is asked later.
+/// Most nodes and links that are read; whether a lab can be so large is checked later.
 const NUMBERS_MAX: usize = 1 << 16;
 
 /// The host of a number.
@@ -116,7 +117,7 @@ fn line(
     Some(listed(common, (a, b, Bytes::new(size)), at, whole(words)))
 }
 
-/// A topology; what it does not say of a link (its MTU) is that of `base`.
+/// A topology; properties that it does not have (the MTU) are those of `base`.
 pub(super) fn topology(
     decoder: &mut Decoder<'_>,
     (file, text): (FileId, &str),
@@ -138,7 +139,7 @@ pub(super) fn topology(
         decoder.diagnostics.error(codes::LIMIT, place, message);
         return None;
     }
-    // The numbers of the switches may stand in several lines.
+    // The numbers of the switches may be on several lines.
     let mut numbers = Vec::new();
     let mut rest = rest.iter();
     while numbers.len() < switches {

@@ -1,9 +1,10 @@
 //! Connection matrices of htsim (`.cm`): flows, and triggers that let one begin when another is done.
 //!
-//! `Nodes N`, `Connections N`, `Triggers N`; `A->B id N (start PS | trigger T) size BYTES [send_done_trigger T] [recv_done_trigger T]`;
-//! `trigger id T oneshot` or `trigger id T barrier count N`. Numbers of hosts begin with 0, times are picoseconds, a size of 0 is
-//! without end. A trigger is known only at the host where it happens: the sender of a connection that is done sending, the receiver of one
-//! that is received. So it can start connections of that host alone; other simulators notify every host at once, which no network does.
+//! `Nodes N`, `Connections N`, `Triggers N`; `A->B id N (start PS | trigger T) size BYTES [send_done_trigger T]
+//! [recv_done_trigger T]`; `trigger id T oneshot` or `trigger id T barrier count N`. Numbers of hosts begin with 0,
+//! times are picoseconds, a size of 0 is unlimited. A trigger is visible only at the host where it happens: the sender
+//! of a connection that is done sending, the receiver of one that is received. So it can start connections of that host
+//! alone; other simulators notify every host at once, which no network does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,25 +30,25 @@ use crate::units::Bytes;
 const KEYS: [&str; 7] =
     ["id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio"];
 
-/// A trigger: how often it must happen, where it is declared, what makes it happen.
+/// A trigger: how often it must happen, its place, its causes.
 struct Trigger {
     count: usize,
     span: SourceSpan,
     needs: Vec<(usize, Need)>,
 }
 
-/// What a file says, before it is put together.
+/// The content of a file, before it is combined.
 #[derive(Default)]
 struct Matrix {
     flows: Vec<FlowSpec>,
-    /// Flow, its trigger, and where that is said.
+    /// Flow, its trigger, and their place.
     started: Vec<(usize, u64, SourceSpan)>,
     triggers: BTreeMap<u64, Trigger>,
-    /// Trigger, host, need, and where that is said.
+    /// Trigger, host, need, and their place.
     done: Vec<(u64, usize, Need, SourceSpan)>,
 }
 
-/// The flows of a file, and what they wait for.
+/// The flows of a file, and their conditions.
 pub(super) fn flows(
     decoder: &mut Decoder<'_>,
     (file, text): (FileId, &str),
@@ -111,7 +112,7 @@ fn given(
     Some(given)
 }
 
-/// The number behind the first word; that it is missing is reported.
+/// The number behind the first word; reported if missing.
 fn second<'w>(decoder: &mut Decoder<'_>, words: &'w [Sp<String>]) -> Option<&'w Sp<String>> {
     if words.len() < 2 {
         decoder.diagnostics.error(codes::SCENARIO, whole(words), "a word without its number");
@@ -223,7 +224,7 @@ impl Matrix {
             self.gated(decoder, need, span)?;
         }
         let started = std::mem::take(&mut self.started);
-        // A file may have a million triggers: no search in all connections for each.
+        // A file may have a million triggers: an index avoids a search for each.
         let mut by_trigger: BTreeMap<u64, Vec<&(usize, u64, SourceSpan)>> = BTreeMap::new();
         for one in &started {
             by_trigger.entry(one.1).or_default().push(one);
@@ -276,7 +277,7 @@ impl Matrix {
         Some(Source::Triggered(self.flows, gates))
     }
 
-    /// A connection that waits, or that another waits for, is one message of which its receiver is notified.
+    /// Makes a connection that waits, or that another waits for, one message of which its receiver is notified.
     fn gated(&mut self, decoder: &mut Decoder<'_>, need: Need, span: SourceSpan) -> Option<()> {
         let (Need::Arrived(flow, _) | Need::Completed(flow, _)) = need else { return Some(()) };
         let spec = &mut self.flows[flow];
@@ -289,7 +290,7 @@ impl Matrix {
         Some(())
     }
 
-    /// Connections that others wait for, and that begin by themselves, begin at their time.
+    /// Adds gates for connections that others wait for and that have a start time of their own.
     fn start_gates(&self, started: &[(usize, u64, SourceSpan)], gates: &mut Vec<Gate>) {
         let waiting: BTreeSet<usize> = started.iter().map(|(flow, ..)| *flow).collect();
         for (flow, spec) in self.flows.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Flows that arrive by chance, as a scenario says them; and whether the links carry what all items offer.
+//! Flows with random arrivals; and the check that the links can carry the load of all items.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::lab::ideal_completion::wire_bytes;
 use crate::lab::workload::{Arrivals, FanIn, Incasts, Sizes, Source};
 use crate::units::{Bytes, Probability};
 
-/// What all flows of an item have, its senders and its receivers.
+/// The common settings of an item's flows, its senders and its receivers.
 type Item = (FlowSpec, Vec<usize>, Vec<usize>);
 
 /// `load`: flows by a Poisson process.
@@ -50,7 +50,7 @@ pub(super) fn arrivals(
     Some(Arrivals { common, from, to, load, sizes, until })
 }
 
-/// `pattern: incast`: so many send to one, again and again.
+/// `pattern: incast`: several hosts send to one, repeatedly.
 pub(super) fn incasts(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
@@ -98,7 +98,7 @@ pub(super) fn incasts(
 fn share(decoder: &mut Decoder<'_>, node: &Node) -> Option<f64> {
     let text = decoder.scalar(node, "a load")?.text;
     let percent = text.trim().strip_suffix('%').and_then(|text| text.trim().parse::<f64>().ok());
-    // More than all is no probability, and is reported with the number where all items are known.
+    // More than 100 % is no probability, and is reported with the number where all items are known.
     let found = match percent.filter(|percent| *percent > 100.0 && percent.is_finite()) {
         Some(percent) => percent / 100.0,
         None => quantity::<Probability>(decoder, node)?.value.get() as f64 / 4_294_967_296.0,
@@ -174,7 +174,7 @@ fn sizes(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>) -> Optio
 /// Bits per second on the wire that one item offers, by host: sent and received.
 type Offered = BTreeMap<usize, [f64; 2]>;
 
-/// Reports links of hosts that would have to carry more than they can: nothing that such a run measures is steady.
+/// Reports links of hosts that would be overloaded: such a run never reaches a steady state.
 pub(super) fn fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
     let mut all = Offered::new();
     let mut worst: Option<(f64, usize, usize)> = None;

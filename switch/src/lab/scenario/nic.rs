@@ -1,19 +1,19 @@
-//! `nic`: what was measured of real adapters, or written by who makes them, as keys of `host` with the source of each.
+//! `nic`: measurements of real adapters, or statements of their makers, as keys of `host` with the source of each.
 //!
-//! A profile stands for its keys: they count as if they had been written in front of the others, so what is written in `host` or `hosts` wins. A key for
-//! which no source was found is in no profile and stays that of the ideal end point; `programs/lab/reference.md` says which those are.
+//! The keys of a profile are read before the others, so those in `host` or `hosts` take precedence. A key for which no
+//! source was found is in no profile and stays that of the ideal end point; `programs/lab/reference.md` lists those.
 
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::node::{Key, Map, Node, NodeKind, Scalar};
 
-/// A key of a host, its value or values, and where that is from.
+/// A key of a host, its value or values, and their source.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// As in `host`.
     pub key: &'static str,
     /// One, or a list.
     pub values: &'static [&'static str],
-    /// Who measured or wrote it.
+    /// The source of the value.
     pub source: &'static str,
 }
 
@@ -22,9 +22,9 @@ pub struct Setting {
 pub struct Profile {
     /// As it is named in a scenario.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub about: &'static str,
-    /// What is known of it.
+    /// Its known settings.
     pub settings: &'static [Setting],
 }
 
@@ -60,7 +60,7 @@ const MLX4_ACKS: Setting = setting(
 );
 const FLOOR: &str = "measured on a ConnectX-6 VPI, firmware 20.43.4100, timeouts 14 to 20: regular timeouts are 2 x 4.096 us x 2^max(T, 16) apart (536.9 ms for T up to 16)";
 
-/// All of them; the first is what hosts are where nothing is said.
+/// All of them; the first is the default of hosts.
 pub const PROFILES: &[Profile] = &[
     Profile { name: "ideal", about: "An end point as IBTA and the papers have it.", settings: &[] },
     Profile {
@@ -169,7 +169,7 @@ pub fn find(name: &str) -> Option<&'static Profile> {
 }
 
 impl Profile {
-    /// Its keys as they would be written here.
+    /// Its keys as they would appear in the file.
     pub(super) fn node(&self, span: SourceSpan) -> Node {
         let scalar =
             |text: &str| Scalar { text: text.to_owned(), start: None, plain: true, flow: false };
@@ -185,7 +185,7 @@ impl Profile {
         node(NodeKind::Map(Map { pairs: pairs.collect(), braces: true }))
     }
 
-    /// What it is, a line for each key with the source.
+    /// Its description, a line for each key with the source.
     pub fn page(&self) -> String {
         let mut page = format!("{}: {}\n\n", self.name, self.about);
         if self.settings.is_empty() {

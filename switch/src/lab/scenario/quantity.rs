@@ -10,7 +10,7 @@ use wireyard_tables::time::Span;
 
 use crate::units::{BitsPerSec, Bytes, Interval, Probability};
 
-/// A quantity in the unit's own grammar; what is wrong is reported.
+/// A quantity in the unit's own grammar; errors are reported.
 pub(super) fn quantity<T>(decoder: &mut Decoder<'_>, node: &Node) -> Option<Sp<T>>
 where
     T: FromStr,
@@ -26,7 +26,7 @@ where
     }
 }
 
-/// A bit rate; zero is distinguished from what cannot be read.
+/// A bit rate; zero has a different error than an unreadable value.
 pub(super) fn rate(decoder: &mut Decoder<'_>, node: &Node) -> Option<BitsPerSec> {
     let text = decoder.scalar(node, "a bit rate")?.text;
     let digits: String = text.chars().take_while(|c| !c.is_ascii_alphabetic()).collect();
@@ -45,7 +45,7 @@ pub(super) fn span(decoder: &mut Decoder<'_>, node: &Node) -> Option<Span> {
     quantity::<Interval>(decoder, node).map(|interval| interval.value.span())
 }
 
-/// A time from the start of the run; one before it is distinguished.
+/// A time from the start of the run; one before it has an error of its own.
 pub(super) fn instant(decoder: &mut Decoder<'_>, node: &Node) -> Option<Span> {
     let text = decoder.scalar(node, "a time")?.text;
     if text.trim_start().starts_with('-') {

@@ -1,6 +1,6 @@
 //! `rate_control` and `parameters` of a scenario: a preset, `fixed`, the name of a program, or the path of one.
 //!
-//! Files of programs are read before the scenario is: what is wrong in them is shown as in every other file.
+//! Files of programs are read before the scenario: their errors are shown as in every other file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::library;
 use crate::roce::rp::dcqcn::{CHOICES, PARAMS, ParamInfo, Setting, preset};
 use crate::roce::rp::program::Program;
 
-/// Why there is no program: what the system says, or nothing where its errors are reported already.
+/// Why there is no program: the operating system's error, or `None` if its errors are already reported.
 type NoProgram = Option<String>;
 
-/// The programs that a scenario names by their path: what is written, and the program or why there is none.
+/// The programs that a scenario names by their path: the path as written, and the program or why there is none.
 #[derive(Default)]
 pub(super) struct Controls(Vec<(String, Result<Arc<Program>, NoProgram>)>);
 
@@ -73,7 +73,7 @@ impl Controls {
             return Some(plain(None));
         }
         if let Some(text) = library::rate_control(&name.value) {
-            // Those inside the binary are right: a test reads them.
+            // Those inside the binary are valid: a test reads them.
             return Program::parse(&name.value, text).ok().map(|of| plain(Some(Arc::new(of))));
         }
         let programs = library::rate_controls();
@@ -118,7 +118,7 @@ fn program(
 }
 
 impl RateSetup {
-    /// Reads `parameters`, those that it has.
+    /// Reads `parameters`, those that the rate control has.
     pub(super) fn read_parameters(&mut self, decoder: &mut Decoder<'_>, node: &Node) {
         self.parameters = match &self.program {
             Some(program) => of_program(decoder, node, program),
@@ -127,7 +127,7 @@ impl RateSetup {
     }
 }
 
-/// Parameters of a program: as they are written, once they are known to be right.
+/// Parameters of a program: as written, after they were checked.
 fn of_program(decoder: &mut Decoder<'_>, node: &Node, program: &Program) -> Vec<(String, Setting)> {
     let mut found = Vec::new();
     for (key, value) in decoder.pairs(node, "parameters by name").unwrap_or_default() {
@@ -155,7 +155,7 @@ fn of_program(decoder: &mut Decoder<'_>, node: &Node, program: &Program) -> Vec<
 
 /// Parameters of a preset, by name: those that it uses.
 fn of_preset(decoder: &mut Decoder<'_>, node: &Node, control: &str) -> Vec<(String, Setting)> {
-    // Which law it has does not depend on the rate.
+    // Its law does not depend on the rate.
     let preset = preset::by_name(control, 1e9).ok();
     let pairs = decoder.pairs(node, "parameters by name").unwrap_or_default();
     let written = pairs.iter().find(|(key, _)| key.scalar.text == "law").and_then(|(_, value)| {

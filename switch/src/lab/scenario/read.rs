@@ -1,4 +1,4 @@
-//! A scenario file to its model, with everything that is wrong at its place.
+//! From a scenario file to its model, with all errors at their places.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use crate::units::Dilation;
 
 /// Samples of a run at most.
 const SAMPLES_MAX: u64 = 10_000_000;
-/// Most times slower that a scenario may be.
+/// Largest dilation of a scenario.
 const DILATE_MAX: u64 = 1_000_000;
 /// Frames of a capture at most.
 const CAPTURE_MAX: u64 = 10_000_000;
@@ -34,7 +34,7 @@ const CAPTURE_MAX: u64 = 10_000_000;
 /// Reads a scenario.
 ///
 /// # Errors
-/// Everything that is wrong, with its places.
+/// All errors, with their places.
 pub fn read(path: &Path, loader: &Loader) -> Result<(Scenario, Files), Rejected> {
     read_changed(path, loader, Files::new(), &[])
 }
@@ -42,7 +42,7 @@ pub fn read(path: &Path, loader: &Loader) -> Result<(Scenario, Files), Rejected>
 /// The same with other values of some keys, which are in one of `files`.
 ///
 /// # Errors
-/// Everything that is wrong, with its places.
+/// All errors, with their places.
 pub fn read_changed(
     path: &Path,
     loader: &Loader,
@@ -207,7 +207,7 @@ impl Reader<'_> {
         Some(found)
     }
 
-    /// A program that the scenario names: one that it has, or one inside the binary.
+    /// A program that the scenario names: a file, or one inside the binary.
     pub(super) fn program(&self, decoder: &mut Decoder<'_>, node: &Node) -> Option<PathBuf> {
         let word = decoder.word(node)?.value;
         let program: PathBuf = self.folder().join(&word);
@@ -254,7 +254,7 @@ impl Reader<'_> {
     }
 }
 
-/// What is sent: `flows`, `collectives` or both.
+/// The traffic: `flows`, `collectives` or both.
 fn sources(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
@@ -275,7 +275,7 @@ fn sources(
     Some(sources)
 }
 
-/// The time between samples: not so short that samples are most of the work, nor longer than the run.
+/// The time between samples: neither so short that sampling dominates the work, nor longer than the run.
 fn sample(decoder: &mut Decoder<'_>, node: &Node, duration: Option<Span>) -> Option<Span> {
     let found = positive_span(decoder, node, "the time between samples")?;
     let samples = duration.map_or(1, |duration| duration.as_ps() / found.as_ps());
@@ -300,7 +300,7 @@ fn dilated(decoder: &mut Decoder<'_>, node: &Node, scenario: &Scenario) -> Optio
     }
 }
 
-/// The program inside the binary forwards no InfiniBand.
+/// Refuses InfiniBand without a program: the one inside the binary does not forward it.
 fn program_fits(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,

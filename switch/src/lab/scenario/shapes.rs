@@ -1,4 +1,4 @@
-//! The keys of a scenario: what the reader accepts and the JSON Schema offers.
+//! The keys of a scenario: those that the reader accepts and the JSON Schema has.
 
 use wireyard_pipeline::source::shape::{MapShape, Shape, key, needed};
 
@@ -153,7 +153,7 @@ pub(super) static RING: MapShape = MapShape {
     keys: &[needed("switches", Shape::Count, "Switches `s1`.. with hosts `h1`...")],
 };
 
-/// What every switch is.
+/// The settings of every switch.
 pub(super) static SWITCH: MapShape = MapShape {
     name: "lab_switch",
     what: "a switch of the lab",
@@ -167,7 +167,7 @@ pub(super) static SWITCH: MapShape = MapShape {
 /// Numbers and words by name.
 const PARAMETERS: Shape = Shape::MapOf(&Shape::Either(&[Shape::Real, Shape::Name]));
 
-/// What hosts have, behind the keys of a place.
+/// The keys of hosts, after those of a place.
 macro_rules! host_keys {
     ($($first:expr),* $(,)?) => {
         &[
@@ -215,7 +215,7 @@ macro_rules! host_keys {
     };
 }
 
-/// What every host is.
+/// The settings of every host.
 pub(super) static HOST: MapShape = MapShape {
     name: "lab_host",
     what: "a host of the lab",

@@ -1,7 +1,7 @@
 //! The files that a scenario names: flows, distributions of sizes, topologies.
 //!
-//! They are read before the scenario is: what is wrong in them is shown as in every other file, so they are among the files
-//! that diagnostics know.
+//! They are read before the scenario: their errors are shown as in every other file, so they are among the files of the
+//! diagnostics.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ impl Sheets {
         )
     }
 
-    /// The file that is named here; why it was not read is reported.
+    /// The file that is named here; a read error is reported.
     pub(super) fn text_of(&self, decoder: &mut Decoder<'_>, node: &Node) -> Option<FileId> {
         match self.0.iter().find(|(place, _)| *place == node.span).map(|(_, sheet)| sheet)? {
             Ok(id) => Some(*id),
@@ -51,7 +51,7 @@ impl Sheets {
     }
 }
 
-/// Not a distribution that is known by its name.
+/// True for a name that is not that of a built-in distribution.
 pub(super) fn is_file(node: &Node) -> bool {
     matches!(&node.kind, NodeKind::Scalar(name) if Sizes::named(&name.text).is_none())
 }
@@ -108,7 +108,7 @@ pub(super) fn lines(file: FileId, text: &str) -> Vec<Vec<Sp<String>>> {
     lines
 }
 
-/// The number that a word is; what is wrong is reported.
+/// The number in a word; errors are reported.
 pub(super) fn number<T: std::str::FromStr>(
     decoder: &mut Decoder<'_>,
     word: &Sp<String>,

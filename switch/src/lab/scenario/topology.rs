@@ -18,12 +18,12 @@ use crate::units::{BitsPerSec, Bytes, Probability};
 const NODES_MAX: u64 = 1 << 12;
 const LINKS_MAX: u64 = 1 << 14;
 const NODE_LINKS_MAX: u64 = 1 << 10;
-/// Most rows in forwarding tables: every switch knows every host. A fat tree of k = 16 has 327,680.
+/// Most rows in forwarding tables: every switch has every host. A fat tree of k = 16 has 327,680.
 const WAYS_MAX: u64 = 1 << 19;
 /// Longest frame: lengths of IP are numbers of 16 bits.
 const FRAME_MAX: Bytes = Bytes::new(u16::MAX as u64);
 
-/// How much there would be of a topology: known before anything is built.
+/// The size of a topology, computed before anything is built.
 #[derive(Clone, Copy, Default)]
 struct Extent {
     hosts: u64,
@@ -44,7 +44,7 @@ impl Extent {
         }
     }
 
-    /// Whether a lab can be so large; what is too much is reported.
+    /// Checks that a lab can be so large; excess is reported.
     fn fits(self, decoder: &mut Decoder<'_>, span: SourceSpan) -> bool {
         let nodes = self.hosts + self.switches;
         let found = [
@@ -66,7 +66,7 @@ impl Extent {
     }
 }
 
-/// What a link is that says nothing.
+/// The default link.
 pub(super) fn plain_link() -> LinkSetup {
     LinkSetup {
         rate: BitsPerSec::gbit(100),
@@ -79,7 +79,7 @@ pub(super) fn plain_link() -> LinkSetup {
     }
 }
 
-/// A link that differs from `base` in what is written.
+/// A link that differs from `base` in the keys that are present.
 pub(super) fn link(decoder: &mut Decoder<'_>, node: &Node, base: &LinkSetup) -> Option<LinkSetup> {
     let fields = decoder.map(node, &shapes::LINK)?;
     Some(differing(decoder, &fields, base))
@@ -117,7 +117,7 @@ fn differing(decoder: &mut Decoder<'_>, fields: &Fields<'_>, base: &LinkSetup) -
     link
 }
 
-/// Reads a topology. `base` is what a link is that does not say otherwise.
+/// Reads a topology. `base` is the default link.
 pub(super) fn read(
     decoder: &mut Decoder<'_>,
     node: &Node,
@@ -407,7 +407,7 @@ fn written(
     Some(())
 }
 
-/// Adds the nodes that are written; gives the hosts, and where each is.
+/// Adds the nodes that are written; returns the hosts, with their places.
 fn nodes(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
@@ -468,7 +468,7 @@ fn two_nodes(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<
     Some((one, other))
 }
 
-/// The node of the name that is written.
+/// The node with this name.
 pub(super) fn node_named(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<usize> {
     let name = decoder.word(node)?;
     let found = fabric.find(&name.value);

@@ -1,7 +1,7 @@
-//! Keys of a scenario are replaced before it is read, as if they were written there.
+//! Replaces keys of a scenario before it is read, as if the file had them.
 //!
-//! A key is a path with dots: `switch.qos.wred_profiles.ROCE.green.kmin`, `flows.0.load`. A map that is not there is made; the item of a list must
-//! be there. The value keeps its place in the file of the study, so what is wrong with it is shown there.
+//! A key is a path with dots: `switch.qos.wred_profiles.ROCE.green.kmin`, `flows.0.load`. A missing map is created; an
+//! item of a list must exist. The value keeps its place in the file of the study, so its errors are shown there.
 
 use wireyard_pipeline::source::node::{Key, Map, Node, NodeKind, Scalar};
 
@@ -17,7 +17,7 @@ pub(in crate::lab) fn set(node: &mut Node, path: &[String], value: Node) -> Resu
     if first.is_empty() {
         return Err("an empty part between two dots".to_owned());
     }
-    // One thing that stands alone is a list of one.
+    // A single value is a list of one.
     let is_number = first.bytes().all(|byte| byte.is_ascii_digit());
     match &mut node.kind {
         NodeKind::List(items) => {

@@ -1,5 +1,5 @@
-//! A study on a cluster, by what clusters have: a Slurm job array, or a Kubernetes Indexed Job. Each task runs a part; a task that is killed is
-//! sent again and goes on where its part was.
+//! A study on a cluster: as a Slurm job array, or a Kubernetes Indexed Job. Each task runs a part; a task that is
+//! killed is restarted and continues its part.
 
 use std::io;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::process::Command;
 
 use crate::folder::{FileError, Folder};
 
-/// What is submitted.
+/// The job array.
 #[derive(Clone, Debug)]
 pub struct Array<'a> {
     /// The study's name.
     pub name: &'a str,
     /// Its file.
     pub study: &'a Path,
-    /// Where results go; every task sees it.
+    /// Folder of the results; every task must have access to it.
     pub output: &'a Path,
     /// Tasks.
     pub parts: u32,
@@ -45,7 +45,7 @@ impl Array<'_> {
     /// Submits the array, and the merge after its last task.
     ///
     /// # Errors
-    /// There is no Slurm, or what it says.
+    /// There is no Slurm, or its error.
     pub fn submit(&self, program: &Path) -> Result<(String, String), ClusterError> {
         let script = self.slurm_script(program);
         let script = Folder::make(self.output)?.write("sweep.slurm", script.as_bytes())?;
@@ -53,13 +53,14 @@ impl Array<'_> {
         let [_, output] = self.words();
         let merge =
             format!("{} lab merge {output} -o {output}", quoted(&program.display().to_string()));
-        // After all tasks, whatever became of them: the report names the points that are missing.
+        // After all tasks, whether they succeeded or not: the report lists the missing points.
         let after = format!("--dependency=afterany:{array}");
         let merge = sbatch(&[&after, "--job-name", "wireyard-merge", "--wrap", &merge])?;
         Ok((array, merge))
     }
 
-    /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later). Its name is one of DNS (RFC 1123), with room for the index.
+    /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later). Its name is one of DNS (RFC 1123), with
+    /// room for the index.
     pub fn kubernetes(&self, image: &str, claim: &str) -> String {
         let json = |text: &str| serde_json::Value::from(text).to_string();
         let [study, output] = self.words();
@@ -98,7 +99,7 @@ pub enum ClusterError {
         "sbatch: {0}: there is no Slurm here; `--shard K/N` runs a part by hand, and `wireyard lab merge` puts them together"
     )]
     NoSlurm(io::Error),
-    /// What it says.
+    /// Slurm's error.
     #[error("sbatch: {0}")]
     Refused(String),
     /// The script cannot be written.
@@ -106,7 +107,7 @@ pub enum ClusterError {
     File(#[from] FileError),
 }
 
-/// Submits; gives the number of the job.
+/// Submits; returns the number of the job.
 fn sbatch(arguments: &[&str]) -> Result<String, ClusterError> {
     let done = Command::new("sbatch").arg("--parsable").args(arguments).output();
     let done = done.map_err(ClusterError::NoSlurm)?;
@@ -114,7 +115,7 @@ fn sbatch(arguments: &[&str]) -> Result<String, ClusterError> {
     if !done.status.success() {
         return Err(ClusterError::Refused(text(&done.stderr)));
     }
-    // `--parsable` says the number, and the cluster behind a semicolon.
+    // `--parsable` prints the number, and the cluster after a semicolon.
     let said = text(&done.stdout);
     Ok(said.split(';').next().unwrap_or_default().to_owned())
 }

@@ -1,4 +1,4 @@
-//! Which settings a study has: all combinations, or points drawn from them.
+//! The settings of a study: all combinations, or points drawn from them.
 
 use wireyard_pipeline::source::node::Node;
 
@@ -32,7 +32,7 @@ pub enum Values {
 pub struct Range {
     /// First and last.
     pub ends: (f64, f64),
-    /// What stands behind the number.
+    /// The unit after the number.
     pub unit: String,
     /// Even ratios instead of even steps.
     pub is_logarithmic: bool,
@@ -40,12 +40,12 @@ pub struct Range {
     pub is_whole: bool,
     /// Points of a grid.
     pub steps: u32,
-    /// Where it is written; its values are shown there.
+    /// Its place in the file; errors of its values are shown there.
     pub place: Node,
 }
 
 impl Range {
-    /// The value at a part of the range, as it is written in a scenario.
+    /// The value at a part of the range, as text of a scenario.
     pub fn at(&self, part: f64) -> String {
         let (from, to) = self.ends;
         let value = match self.is_logarithmic {
@@ -67,14 +67,14 @@ impl Range {
     }
 }
 
-/// How points are chosen.
+/// The choice of points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sample {
     /// Every combination of lists and steps.
     Grid,
-    /// So many points, each key by itself.
+    /// This many points, each key drawn independently.
     Random(u32),
-    /// So many points of which each key has one in each of as many parts (McKay, Beckman, Conover 1979).
+    /// This many points, with one in each of as many parts of each key (McKay, Beckman, Conover 1979).
     LatinHypercube(u32),
 }
 
@@ -125,7 +125,7 @@ fn steps(axis: &Axis) -> Vec<(String, Node)> {
     }
 }
 
-/// Points of a grid, known before they are made.
+/// Points of a grid, computed before they are created.
 pub fn count(axes: &[Axis], sample: Sample) -> u64 {
     let of = |axis: &Axis| match &axis.values {
         Values::List(nodes) => nodes.len() as u64,
@@ -175,7 +175,7 @@ fn streams(axes: usize, seed: u64) -> Vec<Stream> {
     (0..axes as u64).map(|axis| Stream::new(seed, POINTS + axis)).collect()
 }
 
-/// Parts of each axis for each of so many points.
+/// Parts of each axis for each of `count` points.
 pub fn latin(axes: usize, count: usize, seed: u64) -> Vec<Vec<f64>> {
     let mut points = vec![Vec::with_capacity(axes); count];
     for mut stream in streams(axes, seed) {

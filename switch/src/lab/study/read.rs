@@ -1,4 +1,4 @@
-//! A study's file to its model, with everything that is wrong at its place.
+//! From a study's file to its model, with all errors at their places.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::tm::random::{GAMMA, mix};
 
 /// Runs of a study at most.
 const RUNS_MAX: u64 = 1_000_000;
-/// Points of a range, where nothing is said.
+/// Default number of points of a range.
 const STEPS: u32 = 5;
 
 /// A study file.
@@ -55,7 +55,7 @@ pub static RANGE: MapShape = MapShape {
     ],
 };
 
-/// How points are drawn.
+/// The choice of points.
 pub static SAMPLE: MapShape = MapShape {
     name: "sample",
     what: "a sample",
@@ -70,7 +70,7 @@ const SCALES: &[&str] = &["linear", "log"];
 /// Reads a study.
 ///
 /// # Errors
-/// Everything that is wrong, with its places.
+/// All errors, with their places.
 pub fn read(path: &Path, loader: &Loader) -> Result<Study, Rejected> {
     let mut files = Files::new();
     let mut found = Diagnostics::new();
@@ -79,7 +79,7 @@ pub fn read(path: &Path, loader: &Loader) -> Result<Study, Rejected> {
     let Some(mut study) = study.filter(|_| !found.has_errors()) else {
         return Err(Rejected { diagnostics: found, files });
     };
-    // The scenario as it is written: what its files are is part of what the study is.
+    // The scenario as written: its files are part of the study's identity.
     study.files = files;
     let (_, all) =
         crate::lab::scenario::read_changed(&study.scenario, loader, study.files.clone(), &[])?;
@@ -87,7 +87,7 @@ pub fn read(path: &Path, loader: &Loader) -> Result<Study, Rejected> {
     Ok(study)
 }
 
-/// A number of everything that was read, and of the version.
+/// A hash of all files that were read, and of the version.
 fn fingerprint(files: &Files) -> String {
     let mut state = mix(GAMMA);
     let mut take = |bytes: &[u8]| {
@@ -148,7 +148,7 @@ fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
     })
 }
 
-/// What a study asks of its runs.
+/// The figures and goals of a study.
 struct Wanted {
     goal: Option<Goal>,
     pareto: Vec<Goal>,
@@ -249,7 +249,7 @@ fn axes(decoder: &mut Decoder<'_>, node: &Node) -> Option<Vec<Axis>> {
     Some(axes)
 }
 
-/// A number and what stands behind it.
+/// A number and the text after it.
 fn quantity(text: &str) -> Option<(f64, &str)> {
     let digits =
         text.find(|c: char| !c.is_ascii_digit() && !".+-_".contains(c)).unwrap_or(text.len());

@@ -1,8 +1,8 @@
-//! What is kept of each run: a line of JSON in the file of its part, written when the run is over.
+//! The stored result of each run: a line of JSON in the file of its part, written when the run is over.
 //!
-//! The first line says which study it is; parts of different studies are not merged. A line that a kill cut short is no line, and its run is
-//! done again. Numbers are read back from the file even in the run that wrote them, so a study that was killed, one in parts and one in one go have
-//! the same bytes in their reports.
+//! The first line identifies the study; parts of different studies are not merged. A line that a kill cut short is
+//! ignored, and its run is repeated. Numbers are read back from the file even in the run that wrote them, so the
+//! reports of a study that was killed, of one in parts and of one in a single run are the same bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -20,11 +20,11 @@ use crate::report::Unit;
 pub struct Head {
     /// Name.
     pub study: String,
-    /// What it asks.
+    /// Its question.
     pub about: String,
     /// Of its files.
     pub fingerprint: String,
-    /// As it was named on the command line.
+    /// Its path on the command line.
     pub path: String,
     /// Keys that vary.
     pub keys: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Record {
     pub seed: u64,
     /// Why there are no figures.
     pub failed: Option<String>,
-    /// Every check and expectation holds.
+    /// True if every check and expectation passed.
     pub passed: bool,
     /// Figures that were measured.
     pub figures: BTreeMap<String, f64>,
@@ -60,11 +60,11 @@ pub struct Record {
     pub units: BTreeMap<String, String>,
 }
 
-/// Why results of a study cannot be read, kept or put together.
+/// Why results of a study cannot be read, stored or merged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordsError {
-    /// What the system says, with the file.
+    /// The operating system's error, with the path.
     #[error(transparent)]
     File(#[from] FileError),
     /// A line that is no record.
@@ -74,13 +74,13 @@ pub enum RecordsError {
         path: PathBuf,
         /// Its line, from 1 on.
         line: usize,
-        /// Why.
+        /// The cause.
         source: serde_json::Error,
     },
-    /// A file without a first line, which says what it is of.
+    /// A file without a first line, which identifies its study.
     #[error("{}: an empty file", .0.display())]
     Empty(PathBuf),
-    /// A run of a point or a seed that the study has not.
+    /// A run of a point or a seed that the study does not have.
     #[error("{}:{line}: a run that the study of its first line has not", .path.display())]
     Foreign {
         /// The file.
@@ -96,9 +96,9 @@ pub enum RecordsError {
     OfAnother {
         /// The file.
         path: PathBuf,
-        /// What it is of.
+        /// Its study.
         found: Box<Head>,
-        /// What it should be of.
+        /// The expected study.
         wanted: Box<Head>,
     },
     /// Parts that do not belong together.
@@ -110,7 +110,7 @@ pub enum RecordsError {
     Different {
         /// Two files.
         paths: [PathBuf; 2],
-        /// What they are of.
+        /// Their studies.
         heads: Box<[Head; 2]>,
     },
     /// A run gave two results.
@@ -130,7 +130,7 @@ pub enum RecordsError {
     None(String),
 }
 
-/// What the system said of a file.
+/// Adds the path to an operating system's error.
 fn of_file(path: &Path) -> impl Fn(io::Error) -> FileError + '_ {
     move |source| FileError { path: path.to_owned(), source }
 }
@@ -159,7 +159,7 @@ impl Head {
 pub struct Part {
     file: File,
     path: PathBuf,
-    /// What was there.
+    /// Earlier results.
     pub done: Vec<Record>,
 }
 
@@ -172,7 +172,7 @@ impl Part {
     /// Opens the part of a study in a folder, or begins it.
     ///
     /// # Errors
-    /// What the system says, or that it is of another study.
+    /// The operating system's error, or that it belongs to another study.
     pub fn open(folder: &Path, head: &Head, part: (u32, u32)) -> Result<Part, RecordsError> {
         let name = part_name(part);
         let mut file = Folder::make(folder)?.open_to_extend(&name)?;
@@ -180,7 +180,7 @@ impl Part {
         let failed = of_file(&path);
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(&failed)?;
-        // What a kill left of a line is written over.
+        // An incomplete line after a kill is overwritten.
         let text = whole_lines(&path, bytes)?;
         let end = text.len() as u64;
         file.set_len(end).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
@@ -204,7 +204,7 @@ impl Part {
     /// Adds a run.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn add(&mut self, record: &Record) -> Result<(), RecordsError> {
         self.line(record)
     }
@@ -217,7 +217,7 @@ impl Part {
     }
 }
 
-/// The lines that have an end; a kill may cut a line anywhere, inside of a character too.
+/// The complete lines; a kill may cut a line anywhere, inside of a character too.
 fn whole_lines(path: &Path, mut bytes: Vec<u8>) -> Result<String, FileError> {
     bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
     String::from_utf8(bytes).map_err(|error| of_file(path)(io::Error::other(error)))
@@ -254,13 +254,13 @@ pub struct Results {
 }
 
 impl Results {
-    /// The unit of a figure that is shown; a plain number where no run has it.
+    /// The unit of a figure that is shown; a plain number if no run has it.
     pub fn unit(&self, figure: &str) -> Unit {
         let name = self.runs.values().find_map(|run| run.units.get(figure));
         name.and_then(|name| Unit::by_name(name)).unwrap_or(Unit::Plain)
     }
 
-    /// Runs that nobody has done.
+    /// Runs without a result.
     pub fn missing(&self) -> usize {
         self.head.points.len() * self.head.seeds.len() - self.runs.len()
     }

@@ -1,6 +1,7 @@
 //! Runs of a study, several at a time.
 //!
-//! A run that cannot be read, built or finished, or that breaks a check, is recorded with its reason, and the others go on.
+//! A run that cannot be read, built or finished, or that breaks a check, is recorded with its reason, and the others
+//! continue.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,19 +20,19 @@ use crate::library::LIBRARIES;
 use crate::program::EngineKind;
 use crate::sync;
 
-/// What one needs to run points.
+/// The inputs of a run.
 #[derive(Clone, Debug)]
 pub struct Runner<'s> {
     /// The study.
     pub study: &'s Study,
-    /// What runs packets.
+    /// The engine.
     pub engine: EngineKind,
     /// For reports.
     pub about: About,
 }
 
 impl Runner<'_> {
-    /// The first figure that the study asks for and neither its first nor its last point has, with the nearest name that there is.
+    /// The first figure of the study that neither its first nor its last point has, with the nearest existing name.
     pub fn unknown_figure(&self) -> Option<(&str, Option<String>)> {
         let ends = [self.study.points.first()?, self.study.points.last()?];
         // A point that cannot be built fails by itself.
@@ -58,7 +59,7 @@ impl Runner<'_> {
         read.map(|(scenario, _)| scenario).map_err(|rejected| rejected.to_string())
     }
 
-    /// One run; `None` where it was stopped.
+    /// One run; `None` if it was stopped.
     pub fn one(
         &self,
         (number, point): (usize, &Point),
@@ -110,10 +111,10 @@ impl Runner<'_> {
         Ok(Some((run.report.passed(), figures, units.collect())))
     }
 
-    /// So many runs, `jobs` at a time; `take` gets each when it is over.
+    /// Does runs, `jobs` at a time; calls `take` with each when it is over.
     ///
     /// # Errors
-    /// What `take` says; no run begins after that.
+    /// The error of `take`; no run begins after that.
     pub fn all<E: Send>(
         &self,
         runs: &[(usize, &Point, u64)],

@@ -1,4 +1,5 @@
-//! The report of a study: every point with its intervals, the best with its confidence, what stands against what, what matters, what failed.
+//! The report of a study: every point with its intervals, the best with its confidence, conflicting goals, the effect
+//! of each key, and failures.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use crate::report::{
     Axis, Cell, Column, HeatMap, Layer, Plot, Report, Table, Unit, stats, student,
 };
 
-/// Points of the table that the page shows are bounded by the page; cells of a heat map by what can be read.
+/// Most cells of a heat map per side, for readability; the page itself bounds the points of the table.
 const CELLS_MAX: usize = 12;
 
 /// The report, and every run as CSV.
@@ -58,7 +59,7 @@ impl Measured<'_> {
         pairs.map(|(key, value)| format!("{} {value}", last(key))).collect::<Vec<_>>().join(", ")
     }
 
-    /// A figure of a point, by seed, where it was measured.
+    /// A figure of a point, by seed, if it was measured.
     fn values(&self, point: usize, figure: &str) -> BTreeMap<u64, f64> {
         let runs = self.results.runs.range((point, 0)..=(point, u64::MAX));
         runs.filter_map(|((_, seed), run)| Some((*seed, *run.figures.get(figure)?))).collect()
@@ -146,7 +147,7 @@ fn best(report: &mut Report, study: &Measured<'_>) {
     report.tables.push(table);
 }
 
-/// How much of the variance between points each key explains by itself.
+/// How much of the variance between points each key alone explains.
 fn sensitivity(report: &mut Report, study: &Measured<'_>) {
     let head = &study.results.head;
     let Some(goal) = study.goal.as_ref().filter(|_| head.is_grid && head.keys.len() > 1) else {

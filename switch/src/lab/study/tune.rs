@@ -1,11 +1,12 @@
 //! A search for the best setting in a stated number of runs.
 //!
-//! The first half of the budget is a Latin hypercube over all ranges; each of the following rounds draws one in a box of half the width around the
-//! best so far. The last quarter compares the best with the scenario as it is written, over seeds that the search did not see: what is
-//! chosen among many is better by chance too, and that comparison has none of it.
+//! The first half of the budget is a Latin hypercube over all ranges; each of the following rounds draws one in a box
+//! of half the width around the best so far. The last quarter compares the best with the unchanged scenario, over seeds
+//! that the search did not use: the best of many is partly so by chance, which that comparison excludes.
 //!
-//! Keys with a list of values are not searched: they are the conditions under which a setting is to be good. Each setting runs under all of them, and
-//! what counts is the mean of its ratios to the scenario as it is written under the same condition with the same seed.
+//! Keys with a list of values are not searched: they are the conditions under which a setting must be good. Each
+//! setting runs under all of them, and its value is the mean of its ratios to the unchanged scenario under the same
+//! condition with the same seed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +19,7 @@ use crate::report::{Axis, Cell, Column, Layer, Plot, Report, Table, Unit, stats,
 
 /// Rounds after the first.
 const ROUNDS: u32 = 3;
-/// Seeds of the last comparison begin so much later.
+/// Offset of the seeds of the last comparison.
 const UNSEEN: u64 = 1_000_000;
 
 /// A setting that was tried.
@@ -40,7 +41,7 @@ pub enum TuneError {
     /// All keys have lists.
     #[error("no key has a range (`from`, `to`): there is nothing to search")]
     NoRange,
-    /// What ratios are taken to, of this figure.
+    /// The denominator of ratios is zero, for this figure.
     #[error("`{0}` is 0 under one of the conditions as it is written: no ratio to it can be taken")]
     Zero(String),
     /// Too few runs.
@@ -61,7 +62,7 @@ pub enum TuneError {
     /// Why one of the runs failed.
     #[error("every run failed, one with: {0}")]
     Failed(String),
-    /// Somebody stopped it.
+    /// It was stopped.
     #[error("stopped: a search that was not finished has no result")]
     Stopped,
 }
@@ -69,7 +70,7 @@ pub enum TuneError {
 /// Values of the goal's figure by condition and seed.
 type Measured = BTreeMap<(usize, u64), f64>;
 
-/// A study as a search sees it: the keys with lists come first.
+/// A study in the form of a search: the keys with lists come first.
 struct Search<'r> {
     runner: &'r Runner<'r>,
     goal: &'r Goal,
@@ -77,13 +78,13 @@ struct Search<'r> {
     lists: &'r [Key],
     /// Keys that are searched.
     keys: &'r [Key],
-    /// Values of the keys with lists; one without values where there is no such key.
+    /// Values of the keys with lists; one without values if there is no such key.
     conditions: Vec<Point>,
     jobs: usize,
     stop: &'r AtomicBool,
 }
 
-/// How many of what the budget pays.
+/// The division of the budget.
 struct Shares {
     /// Settings of the first round.
     first: u32,
@@ -95,10 +96,10 @@ struct Shares {
     runs: u32,
 }
 
-/// Searches; gives the report.
+/// Searches; returns the report.
 ///
 /// # Errors
-/// What cannot be searched, or a budget that is too small.
+/// A study that cannot be searched, or a budget that is too small.
 pub fn tune(
     runner: &Runner<'_>,
     budget: u32,
@@ -148,7 +149,7 @@ impl Search<'_> {
         Ok(Shares { first, each, last, runs })
     }
 
-    /// All settings that were tried, and the runs that it took.
+    /// All settings that were tried, and the number of runs.
     fn rounds(&self, shares: &Shares) -> Result<(Vec<Tried>, u32), TuneError> {
         let study = self.runner.study;
         let (written, mut spent) = match self.is_relative() {
@@ -198,7 +199,7 @@ impl Search<'_> {
         .collect()
     }
 
-    /// The scenario as it is written, under each condition.
+    /// The unchanged scenario, under each condition.
     fn written(&self, seeds: &[u64]) -> Result<Measured, TuneError> {
         let study = Study { axes: self.lists.to_vec(), ..self.runner.study.clone() };
         let runner = Runner { study: &study, ..self.runner.clone() };

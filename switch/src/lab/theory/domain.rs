@@ -1,17 +1,17 @@
-//! Where the fluid model does not hold: what a reaction point does at the fixed point that the model has no term for.
+//! The limits of the fluid model: behaviour of a reaction point at the fixed point for which the model has no term.
 //!
-//! A figure of theory beside a measurement that it cannot describe misleads, so there is none then, and this says why.
-//! Not here: whether the measurement agrees; that is for expectations.
+//! A figure of theory beside a measurement that it cannot describe would mislead, so there is none then, and this
+//! module has the reason. Whether the measurement agrees is up to expectations.
 
 use std::fmt;
 
 use super::{FixedPoint, Loop};
 
-/// Share of the intervals between CNPs that may reach hyper increase before the model is left.
+/// Share of the intervals between CNPs that may reach hyper increase while the model applies.
 const HYPER_MAX: f64 = 0.01;
 
-/// Largest additive step, as a part of a flow's rate, that the model's averages bear: at a tenth the simulated marking
-/// probability is a quarter above the fixed point, at two fifths it is twice as high.
+/// Largest additive step, as a part of a flow's rate, at which the model's averages apply: at a tenth the simulated
+/// marking probability is a quarter above the fixed point, at two fifths it is twice as high.
 const STEP_MAX: f64 = 0.08;
 
 /// When a reaction point begins hyper increase.
@@ -25,7 +25,7 @@ pub enum Hyper {
     Timer,
 }
 
-/// What the model has no term for.
+/// Behaviour without a term in the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outside {
     /// This share of the intervals between CNPs reaches hyper increase.
@@ -57,7 +57,7 @@ impl fmt::Display for Outside {
     }
 }
 
-/// Why the model does not hold at its own fixed point; `line` is the line rate in packets per second.
+/// Why the model does not apply at its own fixed point; `line` is the line rate in packets per second.
 pub fn outside(of: &Loop, point: &FixedPoint, hyper: Hyper, line: f64) -> Option<Outside> {
     let rate = of.capacity / of.flows;
     let timer = of.increase_period * rate;
@@ -91,7 +91,7 @@ mod tests {
         let found = outside(&short, &point, Hyper::TimerAndBytes, line);
         assert!(matches!(found, Some(Outside::HyperIncrease(share)) if share > 0.1), "{found:?}");
         assert_eq!(outside(&short, &point, Hyper::Never, line), None);
-        // Without the byte counter the timer alone decides.
+        // Without the byte counter only the timer decides.
         let timer = Loop { byte_counter: f64::INFINITY, stages: 1.0, ..of };
         let point = fixed_point(&timer).unwrap();
         assert_eq!(outside(&timer, &point, Hyper::TimerAndBytes, line), None);

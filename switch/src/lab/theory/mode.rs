@@ -1,10 +1,10 @@
-//! How the loop of the fluid model moves around its fixed point: the frequency at which it swings, and whether swings grow.
+//! The oscillation of the fluid model's loop around its fixed point: its frequency, and whether it grows.
 //!
-//! The equations are those of "ECN or Delay" (CoNEXT 2016) for equal flows: queue, rate, target rate and alpha, driven by the
-//! marking probability and the rate of one feedback delay ago. Linear around the fixed point they are
-//! `x'(t) = A x(t) + B x(t - delay)`, and what is left to itself moves as `exp(s t)` with `det(s - A - B exp(-s delay)) = 0`.
-//! The root that decays least (or grows) is what one sees. The model has no noise: random marks keep a mode that decays slowly
-//! swinging, so a peak in a spectrum does not by itself say that the loop is unstable.
+//! The equations are those of "ECN or Delay" (CoNEXT 2016) for equal flows: queue, rate, target rate and alpha, driven
+//! by the marking probability and the rate of one feedback delay ago. Linear around the fixed point they are `x'(t) = A
+//! x(t) + B x(t - delay)`, and a free solution is `exp(s t)` with `det(s - A - B exp(-s delay)) = 0`. The root that
+//! decays least (or grows) dominates. The model has no noise: random marks sustain a slowly decaying oscillation, so a
+//! peak in a spectrum alone does not mean that the loop is unstable.
 
 use super::{Loop, Terms, fixed_point};
 
@@ -13,18 +13,18 @@ use super::{Loop, Terms, fixed_point};
 pub struct Mode {
     /// Hertz.
     pub frequency_hz: f64,
-    /// Growth of its amplitude: e-fold so many times a second; below zero it decays.
+    /// Growth of its amplitude: e-foldings per second; below zero it decays.
     pub growth_per_s: f64,
 }
 
-/// What the mode depends on beside the fixed point.
+/// Inputs of the mode beside the fixed point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feedback {
-    /// From a mark to the queue that feels its rate, seconds.
+    /// From a mark to the queue that its rate affects, seconds.
     pub delay_s: f64,
     /// Gain g of alpha.
     pub gain: f64,
-    /// Marking probability that a packet more in the queue adds.
+    /// Increase of the marking probability per packet in the queue.
     pub slope_per_packet: f64,
 }
 
@@ -32,14 +32,14 @@ pub struct Feedback {
 type State = [f64; 4];
 type Matrix = [[f64; 4]; 4];
 
-/// Frequencies at which the search for roots begins, and the growth it begins with.
+/// Initial frequencies of the search for roots, and its initial growth.
 const FIRST_HZ: f64 = 20.0;
 const STARTS: i32 = 60;
 const GROWTHS: [f64; 4] = [-2e3, -2e2, 2e2, 2e3];
-/// A root faster than this is no swing of the loop but of its arithmetic.
+/// A faster root is an artefact of the arithmetic.
 const FASTEST: f64 = 1e6;
 
-/// The mode that decays least; `None` without a fixed point, or where nothing swings.
+/// The mode that decays least; `None` without a fixed point, or without an oscillation.
 pub fn mode(of: &Loop, feedback: &Feedback) -> Option<Mode> {
     let point = fixed_point(of)?;
     let rate = of.capacity / of.flows;
@@ -60,7 +60,7 @@ pub fn mode(of: &Loop, feedback: &Feedback) -> Option<Mode> {
     best.map(|s| Mode { frequency_hz: s.1 / std::f64::consts::TAU, growth_per_s: s.0 })
 }
 
-/// How fast the state changes, with what it was one delay ago.
+/// Derivative of the state, given the state one delay ago.
 fn change(now: &State, then: &State, of: &Loop, feedback: &Feedback) -> State {
     let [_, rate, target, alpha] = *now;
     let (marked, seen_rate) = (then[0] * feedback.slope_per_packet, then[1]);
@@ -127,7 +127,7 @@ fn characteristic(s: Complex, now: &Matrix, then: &Matrix, delay: f64) -> Comple
     product
 }
 
-/// A root near `start`, by the secant method; `None` when it goes nowhere.
+/// A root near `start`, by the secant method; `None` when it does not converge.
 fn secant(start: Complex, value: &dyn Fn(Complex) -> Complex) -> Option<Complex> {
     let (mut before, mut here) = (start, start.times(1.01));
     let (mut old, mut new) = (value(before), value(here));
@@ -209,8 +209,8 @@ mod tests {
         mode(&of, &feedback).unwrap()
     }
 
-    /// The cases that were integrated as delay equations (40 Gbit/s, long ramp): which settle, which swing for ever. The
-    /// growth was found once more by a program of other making, with another determinant.
+    /// The cases that were integrated as delay equations (40 Gbit/s, long ramp): which settle, which oscillate for
+    /// ever. The growth was confirmed by an independent program with another determinant.
     #[test]
     fn the_model_is_stable_where_its_integration_settles() {
         for (flows, delay, swings) in [

@@ -1,4 +1,4 @@
-//! Several partitions against one: random topologies, cut wherever chance cuts them.
+//! Several partitions against one: random topologies, cut at random.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::lab::partition::Layout;
 use crate::lab::scenario::Scenario;
 use crate::tm::random::Stream;
 
-/// Topologies that are tried; `WIREYARD_CUTS` is another number.
+/// Topologies that are tried; `WIREYARD_CUTS` sets another number.
 const TOPOLOGIES: u64 = 6;
 
 fn topologies() -> u64 {
@@ -24,8 +24,8 @@ fn below(stream: &mut Stream, most: usize) -> usize {
     stream.next_u32() as usize % most
 }
 
-/// A tree of switches with links beside it, hosts anywhere, delays of every length, bad links, faults, flows that end and
-/// flows that do not.
+/// A tree of switches with links beside it, hosts anywhere, delays of every length, bad links, faults, flows that end
+/// and flows that do not.
 fn random(seed: u64) -> Arc<Scenario> {
     let mut stream = Stream::new(seed, 1);
     let (switches, hosts) = (1 + below(&mut stream, 5), 3 + below(&mut stream, 6));
@@ -77,7 +77,7 @@ fn random(seed: u64) -> Arc<Scenario> {
     scenario(&text)
 }
 
-/// Partitions as chance deals nodes out.
+/// Partitions with randomly assigned nodes.
 fn drawn_layout(scenario: &Scenario, stream: &mut Stream) -> Layout {
     let count = scenario.fabric.nodes.len();
     let parts = 2 + below(stream, 3.min(count - 1));
@@ -126,8 +126,8 @@ topology:
 flows: { from: a, to: b }
 ";
 
-/// A lookahead that promises too much is found at the frame that comes too soon, whatever threads do; one that promises all that is
-/// true is no error.
+/// A lookahead that is too long is found at the frame that arrives too soon, with any timing of threads; the longest
+/// true one is no error.
 #[test]
 fn a_lookahead_that_is_too_long_is_found() {
     let scenario = scenario(NEAR);

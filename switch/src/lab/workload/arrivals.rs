@@ -1,8 +1,9 @@
-//! Flows that arrive by chance: a Poisson process at each sender, and incasts on top.
+//! Flows with random arrivals: a Poisson process at each sender, and incasts in addition.
 //!
-//! As the public generator of HPCC does it (`traffic_gen.py`): the load is the payload that a host offers to its own link, the time
-//! between two flows of a host is exponential, the receiver is drawn evenly among the others, the size from a distribution.
-//! An incast is so many senders at once with one receiver, all drawn; its load is a part of what all senders' links carry.
+//! As in the public generator of HPCC (`traffic_gen.py`): the load is the payload that a host offers to its own link,
+//! the time between two flows of a host is exponential, the receiver is drawn uniformly among the others, the size from
+//! a distribution. An incast is several senders at once with one receiver, all random; its load is a part of the rate
+//! of all senders' links.
 
 use wireyard_tables::time::{Span, Time};
 
@@ -19,41 +20,41 @@ const INCASTS: u64 = 0x696e_6373 << 32;
 /// Flows that arrive by a Poisson process.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
-    /// What they have in common; the first may arrive from its start on.
+    /// Their common settings; the first may arrive from its start on.
     pub common: FlowSpec,
     /// Senders.
     pub from: Vec<usize>,
     /// Receivers.
     pub to: Vec<usize>,
-    /// Payload, as a part of what the link of a sender carries.
+    /// Payload, as a part of the rate of a sender's link.
     pub load: f64,
-    /// How long they are.
+    /// Their sizes.
     pub sizes: Sizes,
     /// None arrives from here on.
     pub until: Time,
 }
 
-/// How often there is an incast.
+/// The frequency of incasts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FanIn {
     /// In even steps.
     Every(Span),
-    /// By a Poisson process: payload, as a part of what the links of all senders carry together.
+    /// By a Poisson process: payload, as a part of the total rate of all senders' links.
     Load(f64),
 }
 
-/// Many send to one, again and again.
+/// Many hosts send to one, repeatedly.
 #[derive(Clone, Debug)]
 pub struct Incasts {
-    /// What the flows have in common, their size among it.
+    /// The common settings of the flows, including their size.
     pub common: FlowSpec,
-    /// Who may send.
+    /// Possible senders.
     pub from: Vec<usize>,
-    /// Who may receive.
+    /// Possible receivers.
     pub to: Vec<usize>,
-    /// So many send at a time.
+    /// Number of senders at a time.
     pub senders: usize,
-    /// How often.
+    /// The frequency.
     pub rate: FanIn,
     /// None begins from here on.
     pub until: Time,
@@ -65,7 +66,7 @@ fn link_rate(fabric: &Fabric, host: usize) -> f64 {
     link.map_or(0.0, |link| fabric.links[*link].setup.rate.get() as f64)
 }
 
-/// Later by so many seconds; never at the same instant, and never at the end of time.
+/// Later by `seconds`; never at the same instant, and never at the end of time.
 fn after(at: Time, seconds: f64) -> Time {
     at + Span::from_ps(((seconds * 1e12) as u64).max(1))
 }

@@ -1,8 +1,9 @@
-//! How long a workload with gates takes where nothing but each host's own link is shared, in both directions.
+//! The duration of a workload with gates if only each host's own link is shared, in both directions.
 //!
-//! Every host sends its messages one after the other at line rate, in the order in which they are released; a message can arrive after
-//! the time that it takes on an empty network, and a host's link takes messages one after the other too, in the order in which they can
-//! arrive. Gates open as they do in a run. A run without contention is as fast: it is what a collective is compared with.
+//! Every host sends its messages one after the other at line rate, in the order in which they are released; a message
+//! can arrive after its time on an empty network, and a host's link receives messages one after the other too, in the
+//! order in which they can arrive. Gates open as in a run. A run without contention is as fast: a collective is
+//! compared with this bound.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -14,7 +15,7 @@ use crate::lab::host;
 use crate::lab::ideal_completion::{end_hops, one_way};
 use crate::lab::scenario::Scenario;
 
-/// When things happen at best.
+/// Earliest possible times.
 #[derive(Clone, Debug, Default)]
 pub struct Bound {
     /// By gate, when it opens; `None` where a need is never met.
@@ -45,7 +46,7 @@ struct Run<'s> {
     times: BTreeMap<usize, (Span, Span, Span)>,
 }
 
-/// What a need is looked up by. A completion comes with the arrival here: acknowledgements are not part of the bound.
+/// The lookup key of a need. A completion is at the arrival here: acknowledgements are not part of the bound.
 fn key(need: &Need) -> (u8, usize, u32) {
     match *need {
         Need::Arrived(flow, n) | Need::Completed(flow, n) => (0, flow, n),
@@ -53,7 +54,7 @@ fn key(need: &Need) -> (u8, usize, u32) {
     }
 }
 
-/// The bound of all gates of a scenario; `balances`: switches may send the packets of a flow several ways.
+/// The bound of all gates of a scenario; `balances`: switches may send the packets of a flow over several paths.
 pub fn bound(scenario: &Scenario, balances: bool) -> Bound {
     let mut run = Run {
         scenario,
@@ -114,7 +115,7 @@ impl Run<'_> {
         self.events.push(Reverse((begins + all, Event::Arriving(flow, *number))));
     }
 
-    /// A message that can arrive now does when the link of its receiver has taken those before it.
+    /// A message that can arrive now arrives when the link of its receiver has received those before it.
     fn receive(&mut self, now: Time, (flow, number): (usize, u32)) {
         let last = self.times(flow).2;
         let arrived = &mut self.arrived[self.scenario.flows[flow].to];

@@ -1,10 +1,10 @@
 //! Collective operations as messages that wait for each other.
 //!
-//! Every rank runs the algorithm as a library does (Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
-//! MPICH", 2005; NCCL for ring and tree): a step is posted when the data that it sends has arrived and the rank's step before is posted.
-//! Between two hosts all steps of one size are messages of one connection, so rate control keeps what it learned. An iteration
-//! of a rank begins when its last one is complete there, with the time that it computes; no rank waits for all, as in training without a
-//! barrier.
+//! Every rank runs the algorithm as in a library (Thakur, Rabenseifner, Gropp, "Optimization of Collective
+//! Communication Operations in MPICH", 2005; NCCL for ring and tree): a step is posted when the data that it sends has
+//! arrived and the rank's step before is posted. Between two hosts all steps of one size are messages of one
+//! connection, so rate control keeps its state. An iteration of a rank begins when its last one is complete there, with
+//! the computing time; no rank waits for all, as in training without a barrier.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use crate::units::Bytes;
 
 /// Purpose of the stream of jitter and experts, with the number of the item below.
 const COLLECTIVES: u64 = 0x636f_6c6c << 32;
-/// Messages of one connection under way at a time: no step waits for the acknowledgement of the one before.
+/// Messages of one connection in flight at a time: no step waits for the acknowledgement of the one before.
 pub const WINDOW: u32 = 64;
 
-/// What is done.
+/// The kinds of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Every rank has the sum of all.
@@ -58,7 +58,7 @@ impl Operation {
         Operation::NAMES[self as usize]
     }
 
-    /// Bytes over a link for each byte of the operation with so many ranks, as nccl-tests defines the bus bandwidth
+    /// Bytes over a link for each byte of the operation with `ranks` ranks, as nccl-tests defines the bus bandwidth
     /// (`PERFORMANCE.md`); a mixture of experts is two all-to-alls.
     pub fn bus_factor(self, ranks: usize) -> f64 {
         let part = (ranks as f64 - 1.0) / ranks as f64;
@@ -69,12 +69,12 @@ impl Operation {
     }
 }
 
-/// How an all-reduce is done.
+/// The algorithm of an all-reduce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// 2 (N - 1) steps to the next neighbour, each of a part of N.
     Ring,
-    /// Chunks up a binary tree and down again.
+    /// Chunks up a binary tree and down.
     Tree,
     /// Recursive halving, then recursive doubling.
     HalvingDoubling,
@@ -100,31 +100,31 @@ impl Algorithm {
 pub struct Collective {
     /// Its name.
     pub name: String,
-    /// What its flows have in common; the first iteration begins at its start.
+    /// The common settings of its flows; the first iteration begins at its start.
     pub common: FlowSpec,
     /// Hosts, by rank.
     pub ranks: Vec<usize>,
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// How an all-reduce is done.
+    /// The algorithm of an all-reduce.
     pub algorithm: Algorithm,
-    /// Bytes: of the result that every rank has (all-reduce, all-gather), of the input that it has (the others).
+    /// Bytes: of the result that every rank has (all-reduce, all-gather), of its input (the others).
     pub size: Bytes,
-    /// So many times.
+    /// Number of iterations.
     pub iterations: u32,
-    /// Time that a rank computes before each.
+    /// Computing time of a rank before each iteration.
     pub compute: Span,
-    /// It is up to this part longer, drawn evenly.
+    /// Largest relative extension of that time, uniformly distributed.
     pub jitter: f64,
     /// Ranks that compute longer.
     pub stragglers: Vec<usize>,
-    /// So many times longer.
+    /// Factor by which it is slower.
     pub slower: f64,
     /// Parts of a tree's message.
     pub chunks: u32,
     /// Time that an expert computes.
     pub expert: Span,
-    /// Experts' shares fall with their drawn order to this power (Zipf), a multiple of a half; 0 is even.
+    /// Experts' shares fall with their random order to this power (Zipf), a multiple of a half; 0 is even.
     pub skew: f64,
 }
 
@@ -185,7 +185,7 @@ impl Builder<'_> {
         number
     }
 
-    /// A gate lets the next message of a rank go; gives what its receiver waits for.
+    /// Lets a gate release the next message of a rank; returns the receiver's condition.
     fn send(&mut self, gate: usize, from: usize, to: usize, bytes: u64) -> Need {
         let (flow, number) = self.message(from, to, bytes);
         self.work.gates[gate].releases.push(flow);
@@ -196,7 +196,7 @@ impl Builder<'_> {
         self.of.ranks.len()
     }
 
-    /// Steps to the next neighbour: gives what each rank waits for at the end, and the number of steps.
+    /// Steps to the next neighbour: returns the conditions of each rank at the end, and the number of steps.
     fn ring(&mut self, rounds: u32) -> (Vec<Vec<Need>>, u32) {
         let count = self.ranks();
         let steps = rounds * (count as u32 - 1);
@@ -214,7 +214,7 @@ impl Builder<'_> {
         (arrived, steps)
     }
 
-    /// Recursive halving of the vector with partners that come nearer, and doubling the way back.
+    /// Recursive halving of the vector with ever nearer partners, and doubling in reverse.
     fn halving_doubling(&mut self) -> (Vec<Vec<Need>>, u32) {
         let count = self.ranks();
         let depth = count.trailing_zeros();
@@ -233,7 +233,8 @@ impl Builder<'_> {
         (arrived, levels.len() as u32)
     }
 
-    /// Chunks up a binary tree, where each is added, and down again; both ways at a time, as in a library with two channels.
+    /// Chunks up a binary tree, where they are summed, and down; both directions at a time, as in a library with two
+    /// channels.
     fn tree(&mut self, starts: &[usize]) -> (Vec<Vec<Need>>, u32) {
         let (count, chunks) = (self.ranks(), self.of.chunks);
         let bytes = self.of.size.get().div_ceil(u64::from(chunks));
@@ -266,7 +267,7 @@ impl Builder<'_> {
         (last, 2 * chunks)
     }
 
-    /// Everybody sends to everybody: `bytes(from, to)`, beginning with the next neighbour.
+    /// Every rank sends `bytes(from, to)` to every other, beginning with the next neighbour.
     fn exchange(
         &mut self,
         step: u32,
@@ -303,7 +304,7 @@ impl Collective {
         })
     }
 
-    /// Gates and connections, known before they are made.
+    /// Number of gates and connections, computed before they are created.
     pub fn extent(&self) -> (u64, u64) {
         let (count, iterations) = (self.ranks.len() as u64, u64::from(self.iterations));
         let ring = |rounds: u64| (rounds * (count - 1) + 2, count);
@@ -323,7 +324,7 @@ impl Collective {
         (needs.saturating_mul(iterations), flows)
     }
 
-    /// Time that a rank computes before an iteration.
+    /// Computing time of a rank before an iteration.
     fn computes(&self, rank: usize, stream: &mut Stream) -> Span {
         let factor = if self.stragglers.contains(&self.ranks[rank]) { self.slower } else { 1.0 };
         let factor = factor * (1.0 + self.jitter * uniform(stream));
@@ -342,7 +343,7 @@ impl Collective {
         weights.iter().map(|weight| (weight / sum * 1e9) as u64).collect()
     }
 
-    /// 1 / (place + 1)^skew, by operations that are exact everywhere: the skew is a multiple of a half.
+    /// 1 / (place + 1)^skew, by operations that are exact on every system: the skew is a multiple of a half.
     fn weight(&self, place: usize) -> f64 {
         let rank = place as f64 + 1.0;
         let whole = (0..self.skew as u32).fold(1.0, |power, _| power * rank);

@@ -6,19 +6,19 @@ use crate::tm::random::Stream;
 /// Purpose of the stream that draws permutations.
 const PERMUTATION: u64 = 0x7065_726d;
 
-/// Flows of a permutation: who receives is drawn.
+/// Flows of a permutation with random receivers.
 #[derive(Clone, Debug)]
 pub struct Permutation {
-    /// Who takes part.
+    /// The participating hosts.
     pub hosts: Vec<usize>,
-    /// One for each host, in the order of the senders; who sends to whom is filled in.
+    /// One for each host, in the order of the senders; senders and receivers are filled in.
     pub flows: Vec<FlowSpec>,
-    /// Number of the item in the list, so that no two draw the same.
+    /// Number of the item in the list, so that items draw differently.
     pub index: u64,
 }
 
 impl Permutation {
-    /// A circle through all hosts in drawn order.
+    /// A cycle through all hosts in random order.
     pub fn flows(&self, seed: u64) -> Vec<FlowSpec> {
         let flow =
             |(spec, (from, to)): (&FlowSpec, (usize, usize))| FlowSpec { from, to, ..spec.clone() };

@@ -1,7 +1,8 @@
 //! Distributions of flow sizes, as papers publish them: points of the cumulative distribution, straight lines between.
 //!
 //! The numbers are those that the public generator of HPCC's authors uses for the same names
-//! (`alibaba-edu/High-Precision-Congestion-Control`, `traffic_gen`), so that results compare; a test holds the means against it.
+//! (`alibaba-edu/High-Precision-Congestion-Control`, `traffic_gen`), so that results compare; a test compares the means
+//! with it.
 
 use crate::tm::random::Stream;
 use crate::units::Bytes;
@@ -9,7 +10,8 @@ use crate::units::Bytes;
 /// Bytes, and the share of flows that are no longer, in percent.
 type Points = &'static [(f64, f64)];
 
-/// Web search: Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, Fig. 4, as HPCC (SIGCOMM 2019, 5.1) replays it.
+/// Web search: Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, Fig. 4, as HPCC (SIGCOMM 2019, 5.1) replays
+/// it.
 const WEB_SEARCH: Points = &[
     (0.0, 0.0),
     (10e3, 15.0),
@@ -25,7 +27,8 @@ const WEB_SEARCH: Points = &[
     (30e6, 100.0),
 ];
 
-/// Hadoop: Roy et al., "Inside the Social Network's (Datacenter) Network", SIGCOMM 2015, Fig. 6, as HPCC (5.1) replays it.
+/// Hadoop: Roy et al., "Inside the Social Network's (Datacenter) Network", SIGCOMM 2015, Fig. 6, as HPCC (5.1) replays
+/// it.
 const HADOOP: Points = &[
     (0.0, 0.0),
     (100.0, 1.0),
@@ -62,8 +65,8 @@ const ALI_STORAGE: Points = &[
     (2e6, 100.0),
 ];
 
-/// All RPCs of a Google datacentre: Sivaram, "Some Measured Google Flow Sizes", 2008, which is W3 of Montazeri et al., "Homa",
-/// SIGCOMM 2018; some of its points.
+/// All RPCs of a Google datacentre: Sivaram, "Some Measured Google Flow Sizes", 2008, which is W3 of Montazeri et al.,
+/// "Homa", SIGCOMM 2018; some of its points.
 const RPC: Points = &[
     (0.0, 0.0),
     (3.0, 6.488),
@@ -114,7 +117,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Names of those that are known.
+    /// Names of the built-in ones.
     pub const NAMES: &'static [&'static str] = &["web_search", "hadoop", "ali_storage", "rpc"];
 
     /// The distribution of this name.
@@ -137,7 +140,7 @@ impl Sizes {
     /// From bytes and percent.
     ///
     /// # Errors
-    /// The place of the point that is wrong, and why.
+    /// The index of the wrong point, and why.
     pub fn new(name: &str, points: Vec<(f64, f64)>) -> Result<Sizes, (usize, String)> {
         let last = points.len().saturating_sub(1);
         let mut before = (0.0, 0.0);
@@ -212,8 +215,8 @@ pub fn exponential(stream: &mut Stream, mean: f64) -> f64 {
     -ln(1.0 - uniform(stream)) * mean
 }
 
-/// The natural logarithm of a positive normal number by operations that IEEE 754 defines exactly: the C library's differs from system
-/// to system in the last bit, and with it a run.
+/// The natural logarithm of a positive normal number by operations that IEEE 754 defines exactly: the C library's
+/// differs from system to system in the last bit, and with it a run.
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i32 - 1023;
@@ -232,8 +235,8 @@ fn ln(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// What `CustomRand.getAvg` of HPCC's generator gives for the same files, to the byte; of `rpc`, which has fewer points here,
-    /// within three percent of the mean that Homa's simulator states.
+    /// The results of `CustomRand.getAvg` of HPCC's generator for the same files, to the byte; of `rpc`, which has
+    /// fewer points here, within three percent of the mean that Homa's simulator states.
     #[test]
     fn means_are_those_of_the_public_generator() {
         let mean = |name| Sizes::named(name).unwrap().mean();
@@ -247,7 +250,7 @@ mod tests {
     fn drawn_sizes_and_times_have_the_mean_that_is_asked_for() {
         for name in Sizes::NAMES {
             let sizes = Sizes::named(name).unwrap();
-            // Evenly spaced: the tails are too heavy for chance to find their mean.
+            // Evenly spaced: the tails are too heavy for a random sample's mean.
             let count = 200_000;
             let even = (0..count).map(|n| (f64::from(n) + 0.5) / f64::from(count));
             let drawn = even.map(|part| sizes.quantile(part).get() as f64);

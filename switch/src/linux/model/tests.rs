@@ -1,4 +1,4 @@
-//! What the kernel says, and where packets go then.
+//! The kernel's changes, and the resulting ways of packets.
 
 use std::net::IpAddr;
 
@@ -102,12 +102,12 @@ fn a_neighbour_is_reached_where_the_longest_route_is_that_of_its_link() {
     assert_eq!(goal(&model, "10.0.1.130/32"), None);
     route(&mut model, "10.0.1.128/25", 0, hops(&[(2, "10.0.2.1")]), Deleted);
     assert_eq!(goal(&model, "10.0.1.130/32"), to(&[(1, "10.0.1.130")]));
-    // One on another link is no host of this one.
+    // A neighbour on another link is not a host of this one.
     neighbour(&mut model, 2, "10.0.1.7", Some([4; 6]));
     assert_eq!(goal(&model, "10.0.1.7/32"), None);
     neighbour(&mut model, 1, "10.0.1.130", None);
     assert_eq!(goal(&model, "10.0.1.130/32"), None);
-    // The router's own address is no neighbour's.
+    // The router's own address is not a neighbour's.
     model.apply(Change::Address { index: 1, address: ip("10.0.1.130"), present: true });
     assert_eq!(goal(&model, "10.0.1.130/32"), Some(Goal::Local));
 }
@@ -122,7 +122,7 @@ fn a_link_that_is_down_reaches_nobody() {
     assert_eq!(model.neighbour(1, ip("10.0.1.2")), None);
     assert!(model.dirty.links.contains(&1) && model.dirty.hops.contains(&(1, ip("10.0.1.2"))));
     model.set_port(1, Some(1), true);
-    // What goes when the kernel takes it down says nothing: all is read again.
+    // Removals when the kernel takes it down are not reported: everything is read again.
     let down = Change::Link { index: 1, mac: Some([2; 6]), mtu: 1500, up: false };
     assert!(model.apply(down));
     assert_eq!(model.neighbour(1, ip("10.0.1.2")), None);

@@ -1,9 +1,10 @@
-//! Which requests another site may have made a browser send, and what a browser may do with the answers: of the page and of the metrics.
+//! Refusal of requests that another site made a browser send, and restrictions on the use of responses: for the page
+//! and the metrics.
 //!
-//! Neither has a password: whoever reaches the address reads it. A browser of the same machine does so for any page that it shows. A page of a
-//! stranger whose name is made to resolve to this address (DNS rebinding) would be of the same origin; its requests have that name in
-//! `Host`, so names other than `localhost` are refused. Others are of another site, and browsers say so (`Sec-Fetch-Site`,
-//! Fetch Metadata Request Headers, W3C).
+//! Neither has a password: any client that reaches the address can read it. A browser on the same machine does so for
+//! any page that it shows. A foreign page whose name resolves to this address (DNS rebinding) would have the same
+//! origin; its requests have that name in `Host`, so names other than `localhost` are refused. Other pages are of
+//! another site, which browsers report (`Sec-Fetch-Site`, Fetch Metadata Request Headers, W3C).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -20,7 +21,7 @@ use super::{Answer, Asked, text, with};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// What is answered to a request that is refused. With `any_name`, a name is as good as an address: other machines know this one by it.
+/// The response to a refused request. With `any_name`, any name is accepted: other machines use it for this one.
 pub(super) fn refusal(request: Asked<'_>, any_name: bool) -> Option<Answer> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let host = hosts.next();
@@ -29,7 +30,7 @@ pub(super) fn refusal(request: Asked<'_>, any_name: bool) -> Option<Answer> {
     let named = request.uri().authority().map(|authority| authority.host().to_owned());
     let is_ours = match host {
         Some(host) => host.to_str().ok().and_then(host_of).is_some_and(|host| is_known(&host)),
-        // No browser speaks it (RFC 9112, 3.2: later versions have a Host).
+        // No browser uses it (RFC 9112, 3.2: later versions have a Host).
         None => request.version() == Version::HTTP_10,
     };
     if !is_ours || !is_one || named.is_some_and(|host| !is_known(&host)) {
@@ -57,7 +58,7 @@ fn host_of(text: &str) -> Option<String> {
         .map(|it| it.host().into())
 }
 
-/// No name but `localhost`, which resolves to no other machine (RFC 6761, 6.3).
+/// Accepts only the name `localhost`, which resolves to no other machine (RFC 6761, 6.3).
 fn is_own(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     match bare {
@@ -66,7 +67,7 @@ fn is_own(host: &str) -> bool {
     }
 }
 
-/// The answer, and what a browser may do with it.
+/// The response, with restrictions for browsers.
 pub(super) fn hardened(answer: Answer) -> Answer {
     let fields: [(HeaderName, &'static str); 7] = [
         (CONTENT_SECURITY_POLICY, POLICY),

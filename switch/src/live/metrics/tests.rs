@@ -46,7 +46,7 @@ impl Served {
         stream
     }
 
-    /// What comes back for these bytes until the server closes; requests of HTTP 1.1 get a `Host`, where they have none.
+    /// The response to these bytes until the server closes; requests of HTTP 1.1 get a `Host`, if they have none.
     fn ask(&self, request: &str) -> String {
         let line = " HTTP/1.1\r\n";
         let request = match request.contains("Host: ") {
@@ -54,7 +54,7 @@ impl Served {
             false => request.replace(line, &format!("{line}Host: localhost\r\n")),
         };
         let mut stream = self.connect();
-        // The server may have answered and closed before it took everything.
+        // The server may have answered and closed before it read everything.
         let _ = stream.write_all(request.as_bytes());
         rest(stream)
     }
@@ -123,7 +123,7 @@ fn a_request_has_one_answer() {
         ("GET /metrics/ HTTP/1.1\r\n\r\n", "HTTP/1.1 404"),
         ("GET /metrics/../etc/passwd HTTP/1.1\r\n\r\n", "HTTP/1.1 404"),
         ("GET /metrics HTTP/1.1\r\nHost: [::1]:9101\r\n\r\n", "HTTP/1.1 200"),
-        // DNS rebinding: a name of somebody's that resolves to this address.
+        // DNS rebinding: a foreign name that resolves to this address.
         ("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", "HTTP/1.1 421"),
         ("GET /metrics HTTP/1.0\r\nHost: evil.example\r\n\r\n", "HTTP/1.0 421"),
         ("GET http://evil.example/metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 421"),
@@ -179,7 +179,7 @@ fn a_client_may_close_its_half() {
     assert!(rest(stream).ends_with("# EOF\n"));
 }
 
-/// No memory is taken for a body, whatever its length is said to be.
+/// No memory is allocated for a body, whatever its declared length.
 #[test]
 fn a_body_is_refused_before_it_comes() {
     let served = Served::new(QUICK);
@@ -197,7 +197,8 @@ fn a_body_is_refused_before_it_comes() {
     }
 }
 
-/// Clients that say half of a request, or of a body, cost no thread and keep nobody out, and are cut off in time.
+/// Clients that send half of a request, or of a body, cost no thread, do not keep others out, and are disconnected in
+/// time.
 #[test]
 fn slow_clients_are_in_nobodys_way() {
     let served = Served::new(QUICK);
@@ -233,7 +234,7 @@ fn slow_clients_are_in_nobodys_way() {
     served.works();
 }
 
-/// More idle connections than there may be: the oldest are closed for new ones, long before their time is over.
+/// More idle connections than permitted: the oldest are closed for new ones, long before their time is over.
 #[test]
 fn idle_connections_keep_nobody_out() {
     let patient = Limits { connections: 16, header: SOON * 6, total: SOON * 6 };
@@ -250,7 +251,7 @@ fn idle_connections_keep_nobody_out() {
     assert!(open <= patient.connections, "{open} are open");
 }
 
-/// A switch that does not answer: said so, to all who asked, after one wait.
+/// A switch that does not answer: reported to all clients after one wait.
 #[test]
 fn a_switch_that_hangs_is_reported() {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -270,7 +271,7 @@ fn a_switch_that_hangs_is_reported() {
     assert!(began.elapsed() < ANSWER_MOST + Duration::from_secs(3));
 }
 
-/// Scraping without pause costs the loop a snapshot in a while, not one for each request.
+/// Continuous scraping costs the loop a snapshot once in a while, not one for each request.
 #[test]
 fn a_snapshot_serves_many() {
     let mut served = Served::new(QUICK);

@@ -1,4 +1,4 @@
-//! Why ports are not as their file says.
+//! Why the ports are not those of their file.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use crate::control::ControlError;
 use crate::ports::files::OutputError;
 use crate::ports::{PortError, SpecError};
 
-/// What is wrong with a file of ports, or with a port that it has.
+/// An error of a file of ports, or of one of its ports.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortFileError {
@@ -20,12 +20,12 @@ pub enum PortFileError {
     /// It cannot be read, or is no configuration: with the places.
     #[error("no port was changed:\n{0}")]
     Rejected(#[source] Box<Rejected>),
-    /// What it says cannot be, or cannot change while the switch runs.
+    /// Its content is invalid, or cannot change while the switch runs.
     #[error("{}: {problem}; no port was changed", .file.display())]
     Content {
         /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// The error.
         #[source]
         problem: ContentError,
     },
@@ -43,33 +43,33 @@ pub enum PortFileError {
     Open {
         /// Its number.
         port: u16,
-        /// Why.
+        /// The cause.
         source: PortError,
     },
-    /// The workers cannot be asked for their ports.
+    /// The workers do not accept requests about their ports.
     #[error("{0}; no port was changed")]
     Control(#[source] ControlError),
-    /// The workers did not say what became of the ports: the next reading of the file shows it.
+    /// The workers did not report the result of the change: the next reading of the file finds it.
     #[error(transparent)]
     Exchange(ControlError),
-    /// Ports that were taken out to make room did not come back. The next reading of the file adds them again.
+    /// Ports that were removed to make room could not be added again. The next reading of the file adds them again.
     #[error("{source}{}", lines(.lost))]
     Lost {
-        /// Why the others could not take their place.
+        /// Why the new ports could not be added.
         source: Box<PortFileError>,
         /// The ports, and why each could not be opened again.
         lost: Vec<(u16, String)>,
     },
 }
 
-/// What is wrong with what a file of ports says.
+/// An error in the content of a file of ports.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentError {
     /// It has more than ports.
     #[error("only `ports` is read here: write the rest in switch.yaml")]
     More,
-    /// It says nothing at all, as while an editor writes it.
+    /// It is empty, as while an editor writes it.
     #[error("it is empty: write `ports: {{}}` for a switch without ports")]
     Empty,
     /// A port with rates or queues.
@@ -80,7 +80,7 @@ pub enum ContentError {
     /// A port on nothing.
     #[error("port {0} has no `interface`")]
     NoInterface(u16),
-    /// A port that is written wrongly, or has what another one has.
+    /// An invalid port, or one with the number or interface of another.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// A file that a port cannot write.

@@ -1,7 +1,7 @@
 //! Opening and closing ports beside the run loop, in a thread of its own.
 //!
-//! Closing a packet socket, and binding one, waits until the kernel has no frame on its way to it: tens to hundreds of
-//! milliseconds in which the loop would forward nothing. The workers only take out and put in what is open
+//! Closing a packet socket, and binding one, waits until the kernel has no frame in flight to it: tens to hundreds of
+//! milliseconds in which the loop would forward nothing. The workers only remove and insert open ports
 //! ([`Control::exchange_ports`]).
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use super::{PortFileError, PortText, read};
 use crate::control::{Control, ControlError, NewPort, PortSource};
 use crate::ports::{self, Opened, Port, PortSpec};
 
-/// Work in another thread, which may be asked whether it is over.
+/// Work in another thread, whose end can be polled.
 pub(super) struct Task<T> {
     outcome: Receiver<T>,
 }
@@ -32,18 +32,18 @@ impl<T: Send + 'static> Task<T> {
     /// Begins it, in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// There are no threads left.
+    /// No thread is left.
     pub(super) fn start(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Task<T>> {
         let (sender, outcome) = channel();
         let thread = thread::Builder::new().name("ports".into());
         thread.spawn(move || {
-            // Nobody waits for it when the switch ends.
+            // The result has no receiver when the switch ends.
             let _ = sender.send(work());
         })?;
         Ok(Task { outcome })
     }
 
-    /// What came of it, nothing where its thread ended by a defect, or the task, if it goes on.
+    /// The result, `None` if its thread panicked, or the task itself while it continues.
     pub(super) fn outcome(self) -> Result<Option<T>, Task<T>> {
         match self.outcome.try_recv() {
             Ok(outcome) => Ok(Some(outcome)),
@@ -53,7 +53,7 @@ impl<T: Send + 'static> Task<T> {
     }
 }
 
-/// Where the port comes from that a new line of the file asks for.
+/// The origin of the port for a new line of the file.
 enum Source {
     /// It is open.
     Opened(Opened),
@@ -70,14 +70,14 @@ struct Change {
     source: Source,
 }
 
-/// What a file asks for, with all that could be opened beforehand.
+/// The changes of a file, with all ports that could be opened beforehand.
 struct Prepared {
-    /// Ports that it does not say any more.
+    /// Ports that are no longer in it.
     old: Vec<(u16, PortSpec)>,
     changes: Vec<Change>,
 }
 
-/// What came of reading the file again.
+/// The result of reading the file again.
 pub(super) struct Reloaded {
     /// The ports of the switch now.
     pub(super) ports: Vec<(u16, PortSpec)>,
@@ -90,7 +90,7 @@ impl Prepared {
         self.changes.iter().any(|change| matches!(change.source, Source::Kept(n) if n == number))
     }
 
-    /// Old ports that have what a new one needs.
+    /// Old ports with something that a new one needs.
     fn in_the_way(&self) -> Vec<(u16, PortSpec)> {
         let wanted = self.to_exchange();
         let is_needed = |spec: &PortSpec| wanted.iter().any(|(_, wanted)| wanted.excludes(spec));
@@ -98,7 +98,7 @@ impl Prepared {
         old.filter(|(_, spec)| is_needed(spec)).cloned().collect()
     }
 
-    /// New ports that need what an old one has.
+    /// New ports that need something of an old one.
     fn to_exchange(&self) -> Vec<(u16, PortSpec)> {
         let changes = self.changes.iter();
         let exchanged = changes.filter(|change| matches!(change.source, Source::Exchanged));
@@ -115,13 +115,13 @@ impl Prepared {
     }
 }
 
-/// The device and its packet memory, as this thread has them.
+/// The device and its packet memory, for this thread.
 struct Device<'a> {
     control: &'a Control,
     mem: PacketMemory,
 }
 
-/// Reads the file again, and makes the device's ports, which are `known`, what it says.
+/// Reads the file again, and makes the device's ports, which are `known`, those of the file.
 pub(super) fn reload(
     text: &PortText,
     mut known: Vec<(u16, PortSpec)>,
@@ -131,7 +131,7 @@ pub(super) fn reload(
     let mut device = Device { control, mem };
     let wanted = read(text);
     let outcome = wanted.and_then(|wanted| {
-        // `port remove`, and a reading that failed half-way, took ports out.
+        // `port remove`, and a reading that failed half-way, removed ports.
         let there = device.queues()?;
         known.retain(|(number, _)| there.contains_key(number));
         let lines = device.make(&wanted, &mut known)?;
@@ -145,7 +145,7 @@ pub(super) fn reload(
 }
 
 impl Device<'_> {
-    /// Makes the ports, which are `known`, those that are wanted; ports that get lost on the way leave `known`.
+    /// Makes the ports, which are `known`, match `wanted`; ports that are lost in the process are removed from `known`.
     fn make(
         &mut self,
         wanted: &[(u16, PortSpec)],
@@ -171,7 +171,8 @@ impl Device<'_> {
         opened.map_err(|source| PortFileError::Open { port, source })
     }
 
-    /// Compares the ports of a file with those that there are, and opens what can be opened. Where one cannot, none is.
+    /// Compares the ports of a file with the present ones, and opens those that can be opened. If one fails, none is
+    /// opened.
     fn prepare(
         &mut self,
         ports: &[(u16, PortSpec)],
@@ -184,7 +185,7 @@ impl Device<'_> {
         let queues = self.queues()?;
         for (number, spec) in missing_in(ports, known) {
             let is_free = |other: u16| !prepared.is_kept(other);
-            // A port that is recorded has one queue, and may have more without.
+            // A port with a capture file has one queue, and may have more without.
             let wanted = self.control.spread().queues(&spec, spec.kind) as usize;
             let has_queues = |other: u16, known: &PortSpec| {
                 let is_recorded = known.capture.is_some();
@@ -212,13 +213,13 @@ impl Device<'_> {
         Ok(prepared)
     }
 
-    /// How many queues each port has.
+    /// Number of queues of each port.
     fn queues(&self) -> Result<BTreeMap<u16, usize>, PortFileError> {
         let ports = self.control.ports().map_err(PortFileError::Control)?;
         Ok(ports.into_iter().map(|port| (port.port, 1 + port.also.len())).collect())
     }
 
-    /// Takes ports out and closes them.
+    /// Removes ports and closes them.
     fn take_out(
         &mut self,
         ports: &[(u16, PortSpec)],
@@ -231,7 +232,7 @@ impl Device<'_> {
         Ok(())
     }
 
-    /// Opens what could not be opened before others were closed.
+    /// Opens the ports that could not be opened before others were closed.
     fn open_exchanged(&self, prepared: &mut Prepared) -> Result<(), PortFileError> {
         for change in &mut prepared.changes {
             if matches!(change.source, Source::Exchanged) {
@@ -241,7 +242,7 @@ impl Device<'_> {
         Ok(())
     }
 
-    /// Opens ports again that were taken out for nothing, as far as that goes; says why all that was.
+    /// Opens removed ports again after a failure, as far as possible; returns the error with its cause.
     fn restore(
         &mut self,
         ports: Vec<(u16, PortSpec)>,
@@ -271,7 +272,7 @@ impl Device<'_> {
         Ok(())
     }
 
-    /// All that is needed is open: makes the device's ports those of the file. `gone` are out already.
+    /// With all ports open, makes the device's ports those of the file. `gone` are already removed.
     fn finish(
         &mut self,
         prepared: Prepared,
@@ -306,7 +307,7 @@ impl Device<'_> {
     }
 }
 
-/// What became of a port that came: that it was added and what the user should know about it, or why it was not.
+/// The lines for a new port: that it was added, with notices for the user, or why it was not.
 fn lines_of(number: u16, name: &str, added: Result<Vec<String>, impl fmt::Display>) -> Vec<String> {
     match added {
         Ok(mut notices) => {

@@ -1,4 +1,4 @@
-//! A network as a picture: layers of nodes, links as lines, the link in question drawn thick.
+//! A network as a picture: layers of nodes, links as lines, the link under test drawn thick.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Heat maps: a cell for each pair of values, the darker, the larger; the number stands in it.
+//! Heat maps: a cell for each pair of values, darker for larger ones, with the number in it.
 
 use std::fmt::Write;
 
@@ -52,7 +52,7 @@ pub fn heat_map(map: &HeatMap) -> String {
             );
         }
     }
-    // Every so many headings as have room.
+    // As many headings as there is room for.
     let widest =
         columns.iter().map(|text| text.chars().count()).max().unwrap_or(1) as f64 * LETTER + 6.0;
     let every = (widest / wide).ceil().max(1.0) as usize;
@@ -75,7 +75,7 @@ pub fn heat_map(map: &HeatMap) -> String {
     out
 }
 
-/// From white to the darkest blue of the other pictures, and what can be read on it; grey where nothing was measured.
+/// From white to the darkest blue of the other pictures, and a legible text colour; grey without a measurement.
 fn colours(part: f64) -> (String, &'static str) {
     if !part.is_finite() {
         return ("#eeeeee".to_owned(), "#1a1a1a");

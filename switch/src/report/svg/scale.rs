@@ -1,9 +1,9 @@
-//! An axis on paper: round ticks, a fitting unit, values to places.
+//! An axis of a picture: round ticks, a fitting unit, values to coordinates.
 
 use crate::report::plot::Axis;
 use crate::report::unit::digits;
 
-/// About so many ticks on an axis.
+/// Approximate number of ticks on an axis.
 const TICKS: f64 = 5.0;
 
 /// A linear or logarithmic scale.
@@ -20,7 +20,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// A scale that holds all values and begins and ends at a tick, or where the axis says.
+    /// A scale for all values that begins and ends at a tick, or at the bounds of the axis.
     pub(super) fn new(axis: &Axis, values: Vec<f64>, range: (f64, f64)) -> Scale {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let least = axis.from.unwrap_or_else(|| finite().fold(f64::INFINITY, f64::min));
@@ -43,7 +43,7 @@ impl Scale {
         Scale { low, high, step, is_logarithmic: false, range, factor, unit }
     }
 
-    /// Where a value lies on paper.
+    /// The coordinate of a value.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.is_logarithmic {
             true => (value / self.low).max(f64::MIN_POSITIVE).ln() / (self.high / self.low).ln(),

@@ -6,7 +6,7 @@ use super::scale::Scale;
 use super::{COLOURS, at, style};
 use crate::report::plot::Layer;
 
-/// A line has at most so many columns; in each the first, least, most and last value are drawn.
+/// Most columns of a line; in each the first, least, most and last value are drawn.
 const COLUMNS: usize = 480;
 
 /// Dashes of references, which have one colour.
@@ -101,7 +101,7 @@ pub(super) fn key(out: &mut String, layer: &Layer, index: usize, left: f64, line
     );
 }
 
-/// Bars of a timeline row; the height says how much of the span it was so.
+/// Bars of a timeline row; the height is the share of the span in that state.
 pub(super) fn spans(
     out: &mut String,
     spans: &[(f64, f64, f64)],

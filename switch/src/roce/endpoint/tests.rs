@@ -190,7 +190,7 @@ fn packets_for_nobody_are_counted() {
 
 #[test]
 fn a_queue_pair_stays_small() {
-    // Thousands of them live in one laboratory.
+    // One laboratory has thousands of them.
     let bytes = std::mem::size_of::<QueuePair>();
     assert!(bytes <= 1024, "{bytes} bytes");
 }

@@ -1,10 +1,10 @@
-//! What stands behind a memory region.
+//! The backings of memory regions.
 
 use std::any::Any;
 use std::fmt::Debug;
 
-/// The bytes of a region. The table has checked bounds before it calls; an implementation that is
-/// called out of bounds all the same does nothing.
+/// The bytes of a region. The table has checked bounds before it calls; if called out of bounds nevertheless, an
+/// implementation must do nothing.
 pub trait Backing: Any + Debug + Send {
     /// Size of the region, which does not change.
     fn len_bytes(&self) -> u64;
@@ -50,9 +50,9 @@ const PAGE_BYTES: usize = 4096;
 /// Places in [`PATTERN`] where a page may begin: a power of two.
 const WINDOWS: usize = 1 << 15;
 
-/// What all regions are made of: a page is the run of these bytes that its seed and number choose. Reading is a copy and verifying
-/// is a comparison, which the C library does in the widest registers of the machine. With [`WINDOWS`] of 32 KiB it stays in
-/// the caches.
+/// The contents of all regions: a page is the run of these bytes selected by its seed and number. Reading is a copy and
+/// verifying is a comparison, which the C library does in the widest registers of the machine. With [`WINDOWS`] of 32
+/// KiB it stays in the caches.
 static PATTERN: [u8; WINDOWS + PAGE_BYTES] = pattern();
 
 const fn pattern() -> [u8; WINDOWS + PAGE_BYTES] {
@@ -66,11 +66,11 @@ const fn pattern() -> [u8; WINDOWS + PAGE_BYTES] {
     bytes
 }
 
-/// Memory that is not there: byte `o` is a function of the seed and `o`, and what is written is compared, byte for byte,
-/// with that function. Two regions with one seed are source and destination of a verified transfer
-/// at equal offsets, of any size.
+/// Memory without storage: byte `o` is a function of the seed and `o`, and written data is compared, byte for byte,
+/// with that function. Two regions with one seed are source and destination of a verified transfer at equal offsets, of
+/// any size.
 ///
-/// A wrong byte is always found. Bytes that belong to another place pass only if that place shows the same run of the pattern: one
+/// A wrong byte is always found. Bytes from another place pass only if that place has the same run of the pattern: one
 /// place in 32,768 of those in other pages does, none in the same page.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
@@ -104,12 +104,12 @@ impl Synthetic {
         self.verified_bytes
     }
 
-    /// Bytes written so far that were not.
+    /// Bytes written so far that differed.
     pub fn wrong_bytes(&self) -> u64 {
         self.wrong_bytes
     }
 
-    /// Where the first wrong byte was.
+    /// Offset of the first wrong byte.
     pub fn first_wrong_offset(&self) -> Option<u64> {
         self.first_wrong_offset
     }
@@ -122,7 +122,7 @@ impl Synthetic {
         &PATTERN[window + start..][..take]
     }
 
-    /// Counts what of `found` is not `piece`, which begins at `offset`.
+    /// Counts the bytes of `found` that differ from `piece`, which begins at `offset`.
     #[cold]
     fn count_wrong(&mut self, offset: u64, piece: &[u8], found: &[u8]) {
         let pairs = piece.iter().zip(found).enumerate();

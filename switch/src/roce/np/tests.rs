@@ -21,7 +21,7 @@ fn drain(np: &mut NotificationPoint, now: Time) -> Vec<u32> {
     std::iter::from_fn(|| np.poll(now)).map(|(cnp, ())| cnp.sender_qp).collect()
 }
 
-/// The rule of the paper, written the slow way: one flow, all marks known.
+/// The rule of the paper, in a slow form: one flow, all marks known.
 fn oracle(marks: &[u64], interval: u64) -> Vec<u64> {
     let (mut out, mut last, mut pending) = (Vec::new(), None::<u64>, false);
     for &t in marks {

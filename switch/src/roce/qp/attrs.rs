@@ -1,4 +1,4 @@
-//! Queue pair states, attributes, and which transition needs which (`ibv_modify_qp(3)`).
+//! Queue pair states, attributes, and those of each transition (`ibv_modify_qp(3)`).
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum QpState {
     Rtr,
     /// Ready to send.
     Rts,
-    /// Send queue drained: finishes what was started, starts nothing.
+    /// Send queue drained: finishes started requests, starts none.
     Sqd,
     /// Error: everything is flushed.
     Err,
@@ -27,7 +27,7 @@ pub enum QpState {
 pub struct PathMtu(u32);
 
 impl PathMtu {
-    /// 1,024 bytes: what a queue pair has until it is set.
+    /// 1,024 bytes: the default of a queue pair.
     pub const DEFAULT: PathMtu = PathMtu(1024);
 
     /// 256, 512, 1024, 2048 or 4096 bytes.
@@ -35,8 +35,8 @@ impl PathMtu {
         [256, 512, 1024, 2048, 4096].contains(&bytes).then_some(PathMtu(bytes))
     }
 
-    /// Any multiple of 4 bytes, which no adapter has: for a simulator whose packets are compared with those of another. `None` for
-    /// less than 256, with which a long message has too many packets, and for more than 16,384.
+    /// Any multiple of 4 bytes, which no adapter supports: to compare packets with those of another simulator. `None`
+    /// for less than 256, with which a long message has too many packets, and for more than 16,384.
     pub fn any(bytes: u32) -> Option<PathMtu> {
         ((256..=16_384).contains(&bytes) && bytes.is_multiple_of(4)).then_some(PathMtu(bytes))
     }
@@ -59,7 +59,7 @@ pub struct Attrs {
     pub pkey: Option<u16>,
     /// Physical port.
     pub port: Option<u8>,
-    /// What the peer may do.
+    /// Permissions of the peer.
     pub access: Option<Access>,
     /// Queue key (UD).
     pub qkey: Option<u32>,
@@ -81,9 +81,9 @@ pub struct Attrs {
     pub max_rd_atomic: Option<u8>,
     /// Retries after timeouts and sequence errors, 0 to 7.
     pub retry_count: Option<u8>,
-    /// Retries after RNR NAKs, 0 to 7; 7 is without end.
+    /// Retries after RNR NAKs, 0 to 7; 7 is unlimited.
     pub rnr_retry: Option<u8>,
-    /// ACK timeout code, 0 to 31; 0 is without end.
+    /// ACK timeout code, 0 to 31; 0 disables it.
     pub timeout: Option<u8>,
 }
 
@@ -129,7 +129,7 @@ pub enum ModifyError {
     NoTransition(QpState, QpState),
     /// A required attribute is not given.
     Missing(&'static str),
-    /// An attribute that this transition does not take.
+    /// An attribute that this transition does not allow.
     NotAllowed(&'static str),
     /// A value out of range.
     OutOfRange(&'static str),
@@ -196,10 +196,10 @@ impl Attrs {
         given.iter().enumerate().fold(0, |bits, (i, &on)| bits | u16::from(on) << i)
     }
 
-    /// Checks a transition: that it exists, that its attributes are there and no others, and their ranges.
+    /// Checks a transition: that it exists, has exactly its attributes, and their ranges.
     ///
     /// # Errors
-    /// The first thing that is wrong, by name.
+    /// The first error, by name.
     pub fn check(&self, service: Service, from: QpState, to: QpState) -> Result<(), ModifyError> {
         let (required, optional) =
             rule(service, from, to).ok_or(ModifyError::NoTransition(from, to))?;

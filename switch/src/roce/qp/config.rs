@@ -1,4 +1,4 @@
-//! What a queue pair is created with, and what it counts.
+//! Configuration and counters of a queue pair.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::super::aeth;
 use super::super::requester::MAX_OUTSTANDING;
 use super::super::rp::RateAlgorithm;
 
-/// What a queue pair is created with.
+/// Configuration of a queue pair at its creation.
 #[derive(Clone, Debug)]
 pub struct QpConfig {
     /// Send work requests that fit.
     pub sq_depth: usize,
     /// Receive work requests that fit.
     pub rq_depth: usize,
-    /// AckReq on every so many packets and on the last of each message. rxe: 64.
+    /// AckReq every this many packets and on the last of each message. rxe: 64.
     pub ack_every: u32,
     /// Unacknowledged packets; at most 2^23 - 1. rxe: 128.
     pub max_outstanding_packets: u32,
@@ -24,21 +24,21 @@ pub struct QpConfig {
     pub frame_overhead_bytes: u32,
     /// Rate control.
     pub rate: RateAlgorithm,
-    /// What is sent again when something is lost; both ends need the same.
+    /// Retransmission after a loss; both ends need the same.
     pub retransmission: Retransmission,
-    /// How the adapter keeps the ACK timeout.
+    /// The adapter's handling of the ACK timeout.
     pub ack_timer: AckTimer,
 }
 
-/// How an adapter keeps the ACK timeout of a connection. IBTA 9.7.6.1.3 has 4.096 us x 2^code; adapters differ.
+/// An adapter's handling of the ACK timeout of a connection. IBTA 9.7.6.1.3 has 4.096 us x 2^code; adapters differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AckTimer {
     /// Least code: a smaller one of a connection counts as this.
     pub code_min: u8,
-    /// The timer ends after so many times 4.096 us x 2^code.
+    /// The timer ends after this many times 4.096 us x 2^code.
     pub factor: u8,
-    /// Waits before that one: what is not acknowledged is sent again after each. From the first that is longer than 4.096 us x 2^code on they
-    /// are left out. The first and the last cost a retry each.
+    /// Shorter waits before that one: unacknowledged packets are retransmitted after each. From the first that is
+    /// longer than 4.096 us x 2^code on they are left out. The first and the last cost a retry each.
     pub early: Arc<[Span]>,
 }
 
@@ -50,7 +50,8 @@ impl Default for AckTimer {
 }
 
 impl AckTimer {
-    /// The timeout of a connection with this code, and how many waits come before it; `None` for code 0, which waits for ever.
+    /// The timeout of a connection with this code, and the number of waits before it; `None` for code 0, which disables
+    /// it.
     pub fn timeout(&self, code: u8) -> (Option<Span>, usize) {
         let Some(nominal) = aeth::ack_timeout(code) else { return (None, 0) };
         let nominal = aeth::ack_timeout(self.code_min).map_or(nominal, |least| nominal.max(least));
@@ -60,15 +61,15 @@ impl AckTimer {
     }
 }
 
-/// What a reliable connection sends again.
+/// The retransmission scheme of a reliable connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retransmission {
-    /// Everything from the oldest that is lost on, as IBTA has it.
+    /// Everything from the oldest lost packet on (IBTA).
     #[default]
     GoBackN,
-    /// What is lost, and nothing else; only WRITEs.
+    /// Only lost packets; only for WRITEs.
     Selective {
-        /// Packets that may overtake one before it is taken for lost.
+        /// Packets that may overtake one before it counts as lost.
         reordering: u32,
     },
 }
@@ -102,10 +103,10 @@ pub struct QpCounters {
     pub received_packets: u64,
     /// Packets dropped: unknown opcode, wrong service, P_Key, Q_Key or state.
     pub dropped_packets: u64,
-    /// Times the send position went back: for a NAK, a timeout, or a response that was lost.
+    /// Times the send position went back: for a NAK, a timeout, or a lost response.
     pub rewinds: u64,
-    /// Requests whose PSN is not above that of the request that came before. Each rewind of the peer makes one at most; more are
-    /// packets that were overtaken.
+    /// Requests whose PSN is not above that of the previous request. Each rewind of the peer causes at most one; more
+    /// mean overtaken packets.
     pub steps_back: u64,
     /// Requests ahead of the expected PSN (`out_of_sequence`).
     pub out_of_sequence: u64,
@@ -127,18 +128,18 @@ pub struct QpCounters {
     pub timeouts: u64,
     /// Acknowledgements and responses outside the window, ignored.
     pub stale_acks: u64,
-    /// Answers that break a rule, ignored.
+    /// Invalid responses, ignored.
     pub bad_responses: u64,
     /// CNPs and BECNs received (`rp_cnp_handled`).
     pub cnps_received: u64,
-    /// Requests that came trimmed.
+    /// Requests that arrived trimmed.
     pub trimmed_packets: u64,
     /// Acknowledgements sent that name a trimmed packet.
     pub trim_naks_sent: u64,
     /// The same, received.
     pub trim_naks_received: u64,
-    /// Packets taken for lost because later ones came.
+    /// Packets considered lost because later ones arrived.
     pub overtaken_packets: u64,
-    /// Payload bytes executed by the responder, once; in order but for selective retransmission.
+    /// Payload bytes executed by the responder, once; in order except with selective retransmission.
     pub accepted_payload_bytes: u64,
 }

@@ -54,7 +54,7 @@ impl Requester {
         }
     }
 
-    /// The same where only what is lost is sent again.
+    /// The same where only lost packets are retransmitted.
     pub(in super::super) fn on_selective_ack(
         &mut self,
         now: Time,
@@ -65,7 +65,7 @@ impl Requester {
     ) -> Result<(), Failed> {
         let (syndrome, named) = (Syndrome::decode(aeth.syndrome), Psn::new(aeth.msn));
         let end = if syndrome == Syndrome::Ack { psn.plus(1) } else { psn };
-        // What says which packets came, or which was cut, is about others than the oldest that was missing.
+        // A report of arrived or trimmed packets is about others than the oldest missing one.
         let is_old =
             psn.ahead_of(self.una) < 0 && !matches!(syndrome, Syndrome::Sack | Syndrome::Trimmed);
         if end.ahead_of(self.sent_end) > 0 || is_old {
@@ -86,7 +86,7 @@ impl Requester {
                 if self.on_named_loss(named) {
                     ctx.rate.on_trim(now);
                 }
-                // An answer came.
+                // A response arrived.
                 if !self.timer.is_never() {
                     self.arm_timer(now);
                 }
@@ -159,7 +159,7 @@ impl Requester {
         Ok(())
     }
 
-    /// Waits as long as the receiver says, if an RNR retry is left.
+    /// Waits for the receiver's RNR time, if an RNR retry is left.
     fn wait_for_receive(&mut self, now: Time, code: u8) -> Result<(), Failed> {
         if self.limits.rnr_retry != RNR_FOR_EVER {
             self.rnr_left = self.rnr_left.checked_sub(1).ok_or(Failed(Status::RnrRetryExceeded))?;
@@ -191,14 +191,14 @@ impl Requester {
         }
     }
 
-    /// Everything before `end` is acknowledged. READs and ATOMICs are not completed by that: an
-    /// acknowledgement behind one says that its response was lost.
+    /// Everything before `end` is acknowledged. That does not complete READs and ATOMICs: an acknowledgement after one
+    /// means that its response was lost.
     pub(super) fn acknowledge(&mut self, now: Time, end: Psn, ctx: &mut Ctx<'_>) {
         let before = self.una;
         let mut lost_response = false;
         for wqe in &self.sq {
             if wqe.needs_response {
-                // `una` stands at the first response still missing.
+                // `una` is at the first response still missing.
                 lost_response = end.ahead_of(wqe.first) > 0 && end.ahead_of(self.una) > 0;
                 break;
             }
@@ -216,7 +216,7 @@ impl Requester {
         }
     }
 
-    /// Pops what is complete and restarts counters and timer after `una` moved from `before`.
+    /// Pops completed requests and restarts counters and timer after `una` moved from `before`.
     pub(super) fn progress(&mut self, now: Time, before: Psn, ctx: &mut Ctx<'_>) {
         let packets = self.una.ahead_of(before).max(0) as u32;
         if packets == 0 {
@@ -232,7 +232,7 @@ impl Requester {
         } else {
             self.timer = Deadline::NEVER;
         }
-        // Of several, the newest that is acknowledged.
+        // Of several, the newest acknowledged one.
         let mut round_trip = None;
         while let Some((psn, sent)) = self.probes.front().copied() {
             if psn.ahead_of(self.una) >= 0 {
@@ -248,7 +248,7 @@ impl Requester {
         ctx.rate.on_ack(now, &sample);
     }
 
-    /// Completes and pops requests that lie wholly before `una`; keeps the send position.
+    /// Completes and pops requests that are wholly before `una`; keeps the send position.
     pub(super) fn pop_done(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(wqe) = self.sq.front().copied() {
             if wqe.end().ahead_of(self.una) > 0 {
@@ -256,7 +256,7 @@ impl Requester {
             }
             self.sq.pop_front();
             if self.current == 0 {
-                // Sent before a go-back and acknowledged since: nothing of it needs to go again.
+                // Sent before a go-back and acknowledged since: nothing of it is retransmitted.
                 self.current_packet = 0;
             } else {
                 self.current -= 1;

@@ -1,8 +1,8 @@
 //! READ and ATOMIC responses.
 //!
-//! Responses are accepted in PSN order only. One that is ahead says that an earlier one was lost and makes
-//! the requester ask again from there; one that is behind is a copy. After a repeated READ the packets of
-//! the old and of the new answer may mix, so First and Middle are not distinguished, but length and end are.
+//! Responses are accepted in PSN order only. One that is ahead means that an earlier one was lost and makes the
+//! requester repeat the request from there; one that is behind is a copy. After a repeated READ the packets of the old
+//! and of the new response may mix, so First and Middle are not distinguished, but length and end are.
 
 use wireyard_tables::time::Time;
 
@@ -67,14 +67,14 @@ impl Requester {
         Ok(())
     }
 
-    /// The request whose next response this packet is; acknowledges what lies before it.
+    /// The request whose next response this packet is; acknowledges the requests before it.
     fn expected(&mut self, now: Time, packet: &InPacket<'_>, ctx: &mut Ctx<'_>) -> Option<Wqe> {
         let psn = packet.headers.bth.psn;
         if psn.ahead_of(self.una) < 0 || psn.ahead_of(self.sent_end) >= 0 {
             ctx.counters.stale_acks += 1;
             return None;
         }
-        // A response acknowledges every earlier SEND and WRITE; a READ on the way is a lost response.
+        // A response acknowledges every earlier SEND and WRITE; a READ among them is a lost response.
         self.acknowledge(now, psn, ctx);
         let front = *self.sq.front()?;
         if self.una != psn {

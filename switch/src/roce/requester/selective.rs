@@ -1,12 +1,14 @@
-//! Selective retransmission: which packets are under way, have arrived or are lost, and what is sent again.
+//! Selective retransmission: the packets in flight, arrived or lost, and those to retransmit.
 //!
-//! What IRN (SIGCOMM 2018, section 3) has, with two additions for fabrics that trim and spray. The receiver takes packets in any order
-//! and says which came ([`Syndrome::Sack`](super::super::aeth::Syndrome)); only what is lost is sent again. A packet is lost when the
-//! receiver saw it trimmed, when one that was *sent* more than `reordering` packets after it has arrived (IRN: 0, which takes every
-//! packet that was overtaken for lost; RFC 8985 counts in the order of sending too), or when no acknowledgement came for the timeout. An
-//! arrival sooner after a retransmission than the least round trip is that of the first copy (RFC 8985, section 6.2, step 2). How much may be
-//! under way is the queue pair's limit (IRN's BDP-FC, counted from the oldest packet that is missing) and the window of rate control
-//! (counted in packets that are under way). READ, ATOMIC and SEND are not sent this way: each packet of a WRITE says where it belongs.
+//! The scheme of IRN (SIGCOMM 2018, section 3), with two additions for fabrics that trim and spray. The receiver
+//! accepts packets in any order and reports which arrived ([`Syndrome::Sack`](super::super::aeth::Syndrome)); only lost
+//! packets are retransmitted. A packet is lost when the receiver got it trimmed, when one that was *sent* more than
+//! `reordering` packets after it has arrived (IRN: 0, which considers every overtaken packet lost; RFC 8985 counts in
+//! the order of sending too), or when no acknowledgement arrived within the timeout. An arrival sooner after a
+//! retransmission than the least round trip is that of the first copy (RFC 8985, section 6.2, step 2). The packets in
+//! flight are limited by the queue pair (IRN's BDP-FC, counted from the oldest missing packet) and by the window of
+//! rate control (counted in packets in flight). READ, ATOMIC and SEND are not sent this way: only each packet of a
+//! WRITE has its own address.
 
 use std::collections::VecDeque;
 
@@ -19,7 +21,7 @@ use super::super::qp::{Ctx, QpState};
 use super::super::rp::AckSample;
 use super::{Requester, build};
 
-/// Most packets between the oldest that is missing and the newest: what a receiver remembers.
+/// Most packets between the oldest missing one and the newest: the state of a receiver.
 pub const SELECTIVE_MAX: u32 = 1 << 14;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +31,10 @@ enum State {
     Lost,
 }
 
-/// A packet from the oldest that is missing on.
+/// A packet, from the oldest missing one on.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
-    /// Which of all packets sent, retransmissions too, the newest copy of it was.
+    /// Number of its newest copy among all packets sent, including retransmissions.
     number: u64,
     at: Time,
     state: State,
@@ -45,9 +47,9 @@ pub(super) struct Selective {
     reordering: u64,
     /// From the oldest that is missing.
     packets: VecDeque<Packet>,
-    /// Copies in the order of sending; those that arrived are dropped when they are in front.
+    /// Copies in the order of sending; arrived ones are dropped from the front.
     order: VecDeque<(u64, Psn)>,
-    /// To be sent again, oldest loss first.
+    /// To be retransmitted, oldest loss first.
     lost: VecDeque<Psn>,
     numbers: u64,
     newest_arrived: u64,
@@ -58,7 +60,7 @@ pub(super) struct Selective {
     sent_once: u64,
 }
 
-/// What an acknowledgement changed.
+/// The effects of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Change {
     arrived: u32,
@@ -130,7 +132,7 @@ impl Selective {
         true
     }
 
-    /// Packets that were overtaken by more than may be, in the order of sending.
+    /// Packets that were overtaken by more than permitted, in the order of sending.
     fn find_overtaken(&mut self, una: Psn, change: &mut Change) {
         while let Some(&(number, psn)) = self.order.front() {
             let place = Selective::place(una, psn);
@@ -144,7 +146,7 @@ impl Selective {
         }
     }
 
-    /// The oldest loss that still is one.
+    /// The oldest loss that is still missing.
     fn next_lost(&mut self, una: Psn) -> Option<Psn> {
         while let Some(psn) = self.lost.front().copied() {
             let place = Selective::place(una, psn);
@@ -213,7 +215,7 @@ impl Requester {
         let index = psn.ahead_of(wqe.first) as u32;
         let ends = index + 1 >= wqe.packets;
         selective.sent(now, self.una, psn);
-        // Whatever stops the sender, it asks for an acknowledgement before.
+        // Before anything stops the sender, it requests an acknowledgement.
         let ahead = psn.plus(1).ahead_of(self.una).max(0) as u32;
         let full = ahead >= self.limits.max_outstanding || selective.under_way >= self.window;
         self.since_ack_req += 1;
@@ -241,7 +243,7 @@ impl Requester {
         Some(build(ctx.link, &wqe, index, opcode, psn, ack_req, lost.is_some()))
     }
 
-    /// Everything before `end` has arrived, and what the bits say.
+    /// Everything before `end` has arrived, and the packets of the bits.
     pub(super) fn on_arrivals(
         &mut self,
         now: Time,
@@ -262,7 +264,7 @@ impl Requester {
                 }
             }
         }
-        // The acknowledgement may be older than what others said: then the oldest that is missing stays.
+        // The acknowledgement may be older than earlier ones: then the oldest missing packet stays.
         selective.packets.drain(..passed.min(selective.packets.len()));
         if passed > 0 {
             self.una = end;
@@ -308,13 +310,13 @@ impl Requester {
         }
     }
 
-    /// The receiver named this packet: trimmed, out of sequence, or without a receive.
+    /// The receiver reported this packet: trimmed, out of sequence, or without a receive.
     pub(super) fn on_named_loss(&mut self, psn: Psn) -> bool {
         let una = self.una;
         self.selective.as_mut().is_some_and(|selective| selective.is_lost(una, psn, None))
     }
 
-    /// No acknowledgement came for the timeout: all that is under way is lost. How many packets that is.
+    /// No acknowledgement came for the timeout: all packets in flight count as lost. Returns their number.
     pub(super) fn on_selective_timeout(&mut self) -> u32 {
         self.timer = Deadline::NEVER;
         let una = self.una;

@@ -1,8 +1,8 @@
-//! Requests behind the expected PSN (IBTA 9.7.5.1.5; rxe `duplicate_request`).
+//! Requests before the expected PSN (IBTA 9.7.5.1.5; rxe `duplicate_request`).
 //!
-//! SEND and WRITE are acknowledged again and not executed again. A READ is executed again, and may
-//! start inside the range it had at first. An ATOMIC is answered with the saved result. A READ or ATOMIC
-//! that is not remembered is dropped in silence.
+//! SEND and WRITE are acknowledged again and not executed again. A READ is executed again, and may start inside its
+//! original range. An ATOMIC is answered with the saved result. A READ or ATOMIC that is no longer saved is dropped
+//! silently.
 
 use super::super::opcode::{Kind, Op};
 use super::super::packet::{InPacket, Reth};
@@ -40,7 +40,7 @@ impl Responder {
     }
 }
 
-/// True if a READ at `psn` asks for a part of the saved one, address and end included.
+/// True if a READ at `psn` requests a part of the saved one, address and end included.
 fn repeats(saved: &Saved, psn: Psn, reth: &Reth, mtu: u32) -> bool {
     let Saved::Read { first, packets, reth: original } = saved else { return false };
     let skipped = psn.ahead_of(*first);

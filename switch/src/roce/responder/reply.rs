@@ -1,7 +1,7 @@
-//! Answers: ACK, NAK, RNR NAK, READ responses, ATOMIC acknowledges, in PSN order.
+//! Responses: ACK, NAK, RNR NAK, READ responses, ATOMIC acknowledges, in PSN order.
 //!
-//! An ACK that has not left when the next is due is replaced by it: that is all there is to coalescing.
-//! ACKs wait behind READ responses queued before them, as the requester relies on that order.
+//! An ACK that has not left when the next is due is replaced by it: there is no other coalescing. ACKs wait behind READ
+//! responses queued before them, as the requester relies on that order.
 
 use super::super::aeth::{NakCode, Syndrome};
 use super::super::opcode::{Extra, Kind, Op, Position};
@@ -12,7 +12,7 @@ use super::super::psn::Psn;
 use super::super::qp::{Link, QpCounters};
 use super::Responder;
 
-/// An answer that has not left.
+/// A response that has not left.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reply {
     Ack {
@@ -21,7 +21,7 @@ pub(super) enum Reply {
         msn: u32,
         becn: bool,
     },
-    /// What has come of the 64 packets from this one on, when it leaves.
+    /// Arrival bits of the 64 packets from this one on, read when it leaves.
     Sack {
         base: Psn,
         becn: bool,
@@ -42,7 +42,7 @@ pub(super) enum Reply {
     },
 }
 
-/// A READ or ATOMIC that may be asked for again.
+/// A READ or ATOMIC that may be requested again.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Saved {
     Read { first: Psn, packets: u32, reth: Reth },
@@ -59,7 +59,7 @@ impl Saved {
 }
 
 impl Reply {
-    /// PSN of the next packet of this answer.
+    /// PSN of the next packet of this response.
     fn psn(&self) -> Psn {
         match self {
             Reply::Ack { psn, .. } | Reply::Atomic { psn, .. } => *psn,
@@ -84,7 +84,7 @@ impl Reply {
 impl Responder {
     /// Acknowledges everything before the expected PSN.
     pub(super) fn reply_ack(&mut self) {
-        // What an acknowledgement says that has not left, the one in its place says too.
+        // The mark of an acknowledgement that has not left is kept in its replacement.
         let marked = std::mem::take(&mut self.marked);
         let becn = match self.replies.back() {
             Some(Reply::Ack { becn, .. }) => marked | becn,
@@ -94,7 +94,7 @@ impl Responder {
         let ack = Reply::Ack { psn, syndrome: Syndrome::Ack, msn, becn };
         match self.replies.back_mut() {
             Some(last @ Reply::Ack { syndrome: Syndrome::Ack, .. }) => *last = ack,
-            // What names a trimmed packet is not said again.
+            // The report of a trimmed packet is not repeated.
             Some(Reply::Ack { syndrome: Syndrome::Trimmed, .. }) => self.replies.push_back(ack),
             // A NAK for the packet still expected acknowledges as much; an older one is overtaken.
             Some(Reply::Ack { psn, .. }) if *psn == self.expected => {}
@@ -108,7 +108,7 @@ impl Responder {
         self.replies.push_back(Reply::Ack { psn, syndrome, msn, becn: false });
     }
 
-    /// Says what has come around this packet. One that has not left says it too.
+    /// Reports the arrivals around this packet; a report that has not left includes it.
     pub(super) fn reply_sack(&mut self, psn: Psn) {
         let marked = std::mem::take(&mut self.marked);
         let base = psn.minus(psn.get() & 63);
@@ -118,7 +118,7 @@ impl Responder {
         }
     }
 
-    /// Says that this packet came without its payload.
+    /// Reports that this packet arrived without its payload.
     pub(super) fn reply_trimmed(&mut self, psn: Psn) {
         let becn = std::mem::take(&mut self.marked);
         let (syndrome, msn) = (Syndrome::Trimmed, psn.get());
@@ -139,30 +139,30 @@ impl Responder {
         self.replies.push_back(Reply::Read { next: psn, sent: 0, packets, reth, msn, repeat });
     }
 
-    /// Remembers a READ or ATOMIC, the oldest gives way. [`Responder::check_room`] was asked before.
+    /// Saves a READ or ATOMIC in place of the oldest. [`Responder::check_room`] was called before.
     pub(super) fn save(&mut self, saved: Saved) {
         if self.saved.len() >= self.max_saved
             && let Some(oldest) = self.saved.pop_front()
         {
-            // The requester has moved on: a repeated answer that still waits is for a copy of the request.
+            // The requester has progressed: a repeated response that still waits is for a copy of the request.
             self.replies.retain(|reply| !reply.is_for(&oldest));
         }
         self.saved.push_back(saved);
     }
 
-    /// True while the first answer to it has not left completely.
+    /// True while its first response has not left completely.
     pub(super) fn is_being_answered(&self, saved: &Saved) -> bool {
         self.replies.iter().any(|reply| reply.is_for(saved) && !reply.is_repeat())
     }
 
-    /// A requester that asks again for `psn` has gone back there: answers from it on are of no use now,
-    /// and will be asked for again. This also bounds the queue.
+    /// A requester that requests `psn` again has gone back there: responses from it on are useless now, and will be
+    /// requested again. This also bounds the queue.
     pub(super) fn drop_answers_from(&mut self, psn: Psn) {
         self.replies.retain_mut(|reply| {
             if let Reply::Read { next, sent, packets, .. } = reply {
                 let end = next.plus(*packets - *sent);
                 if next.ahead_of(psn) < 0 && end.ahead_of(psn) > 0 {
-                    // The part before `psn` is still wanted only if the requester skipped it: it did not.
+                    // The part before `psn` is still needed only if the requester skipped it: it did not.
                     return false;
                 }
             }
@@ -170,13 +170,13 @@ impl Responder {
         });
     }
 
-    /// True if an acknowledgement is next in line.
+    /// True if the next response is an acknowledgement.
     pub(in super::super) fn has_ack(&self) -> bool {
         let front = self.replies.front();
         matches!(front, Some(Reply::Ack { .. } | Reply::Atomic { .. } | Reply::Sack { .. }))
     }
 
-    /// True if a READ response packet is next in line.
+    /// True if the next response is a READ response packet.
     pub(in super::super) fn has_response(&self) -> bool {
         matches!(self.replies.front(), Some(Reply::Read { .. }))
     }

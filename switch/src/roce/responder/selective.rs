@@ -1,9 +1,10 @@
-//! Requests in any order: WRITEs are placed when they come, and acknowledged one by one.
+//! Requests in any order: WRITEs are stored on arrival, and acknowledged one by one.
 //!
-//! Each packet of a WRITE is a message of its own here (RDMA WRITE Only, the last with the immediate data), so each says where it
-//! belongs; what needs an order, the completions of immediate data, waits until everything before it has come. Receives go to them in
-//! that order, so one that came early has a receive for sure only where there are as many as packets before it may need. A receiver that takes
-//! packets in any order is asked for it on both sides: others see sequence errors.
+//! Each packet of a WRITE is a message of its own here (RDMA WRITE Only, the last with the immediate data), so each has
+//! its own address; the completions of immediate data, which need an order, wait until everything before them has
+//! arrived. They take receives in that order, so one that arrived early has a certain receive only if there are enough
+//! for all packets before it. Reception in any order must be configured on both sides: otherwise it results in sequence
+//! errors.
 
 use std::collections::VecDeque;
 
@@ -17,7 +18,7 @@ use super::super::requester::SELECTIVE_MAX;
 use super::super::verbs::{Completion, CompletionOp, Status};
 use super::Responder;
 
-/// A packet behind the one that is expected.
+/// A packet after the expected one.
 #[derive(Clone, Copy, Debug, Default)]
 enum Place {
     #[default]
@@ -26,17 +27,17 @@ enum Place {
     Immediate(Immediate),
 }
 
-/// Immediate data whose completion waits for what comes before it.
+/// Immediate data whose completion waits for the packets before it.
 #[derive(Clone, Copy, Debug)]
 struct Immediate {
     value: u32,
     len_bytes: u32,
     solicited: bool,
-    /// There is a receive for it, however many of the packets before it turn out to need one.
+    /// A receive is certain, even if every earlier packet needs one.
     has_receive: bool,
 }
 
-/// What has come from the expected packet on, which itself has not.
+/// Packets that have arrived after the expected one, which has not.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     places: VecDeque<Place>,
@@ -99,7 +100,7 @@ impl Responder {
                 && memory.write(to.rkey, to.va, packet.payload, Access::REMOTE_WRITE).is_ok()
         });
         if !written {
-            // What breaks a rule is answered when it is expected: nothing is lost by waiting.
+            // An invalid request is answered when it is the expected one: nothing is lost by waiting.
             ctx.counters.dropped_packets += 1;
             return;
         }
@@ -114,14 +115,14 @@ impl Responder {
             }
             None => Place::Arrived,
         };
-        // Of one that may have to come again nothing is said: it is acknowledged in its turn.
+        // A packet that may have to arrive again is not reported: it is acknowledged in order.
         if self.arrivals.has(place) {
             ctx.counters.accepted_payload_bytes += u64::from(len);
             self.reply_sack(psn);
         }
     }
 
-    /// The expected packet has come: those that had come before it are in order now.
+    /// The expected packet has arrived: earlier arrivals after it are in order now.
     pub(super) fn close_gap(&mut self, ctx: &mut Ctx<'_>) {
         if self.arrivals.places.pop_front().is_none() {
             return;
@@ -158,7 +159,7 @@ impl Responder {
         self.reply_ack();
     }
 
-    /// A switch cut this request to its headers.
+    /// A switch trimmed this request to its headers.
     pub(in super::super) fn on_trimmed(&mut self, psn: Psn, ctx: &mut Ctx<'_>) {
         ctx.counters.trimmed_packets += 1;
         let ahead = psn.ahead_of(self.expected);
@@ -172,18 +173,19 @@ impl Responder {
             }
             return;
         }
-        // After a NAK the sender goes back to the expected packet, and sends what follows it again.
+        // After a NAK the sender goes back to the expected packet, and retransmits the packets after it.
         if ahead < 0 || (ahead > 0 && self.nak_sent) {
             return;
         }
-        // What was cut takes another queue, and overtakes what came before it: the NAK waits for that, because it acknowledges it.
+        // A trimmed packet takes another queue, and overtakes earlier packets: the NAK waits for these, because it
+        // acknowledges them.
         if self.trimmed.is_none_or(|known| psn.ahead_of(known) < 0) {
             self.trimmed = Some(psn);
         }
         self.answer_trimmed(ctx);
     }
 
-    /// Go-back-N: asks for a trimmed packet as soon as it is the expected one.
+    /// Go-back-N: requests a trimmed packet as soon as it is the expected one.
     pub(super) fn answer_trimmed(&mut self, ctx: &mut Ctx<'_>) {
         let Some(psn) = self.trimmed else { return };
         match psn.ahead_of(self.expected) {

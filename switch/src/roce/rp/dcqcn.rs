@@ -1,18 +1,18 @@
 //! DCQCN: the reaction point's state machine in three published semantics.
 //!
-//! * [`Law::Paper`]: SIGCOMM 2015 as in section 1.3 of the CoNEXT 2016 companion. A CNP cuts at once
-//!   with the old alpha, which is then raised. `max(T, BC)` and `min(T, BC)` choose the phase. When the
-//!   rate is back at line rate the limiter is released and forgets alpha.
-//! * [`Law::Ns3Rdma`]: `qbb-net-device.cc` of ns3-rdma. Alpha is raised before the cut and starts at
-//!   0.5; the phase looks at the counter that fired; hyper increase counts from one and halves timer
-//!   and byte counter; a target above ten times the rate is divided by eight at the first stage. The
-//!   byte counter in the additive phase follows the QCN text (it may go on to hyper increase).
-//! * [`Law::Sampled`]: ConnectX as modelled by HPCC's `rdma-hw.cc`. A CNP only sets flags; alpha and cut
-//!   are decided on fixed periods that start at the first CNP. Where HPCC separates the two by a
-//!   nanosecond, here alpha comes first at the same instant. HPCC has no byte counter; where one is set
-//!   (ConnectX), the phase is chosen by `max` and `min` as in the paper.
+//! * [`Law::Paper`]: SIGCOMM 2015 as in section 1.3 of the CoNEXT 2016 companion. A CNP cuts at once with the old
+//!   alpha, which is then raised. `max(T, BC)` and `min(T, BC)` choose the phase. When the rate is back at line rate
+//!   the limiter is released and alpha is reset.
+//! * [`Law::Ns3Rdma`]: `qbb-net-device.cc` of ns3-rdma. Alpha is raised before the cut and starts at 0.5; the phase
+//!   depends on the counter that fired; hyper increase counts from one and halves timer and byte counter; a target
+//!   above ten times the rate is divided by eight at the first stage. The byte counter in the additive phase follows
+//!   the QCN text (it may go on to hyper increase).
+//! * [`Law::Sampled`]: ConnectX as modelled by HPCC's `rdma-hw.cc`. A CNP only sets flags; alpha and cut are decided on
+//!   fixed periods that start at the first CNP. HPCC separates the two by a nanosecond; here alpha is first at the same
+//!   instant. HPCC has no byte counter; if one is set (ConnectX), the phase is chosen by `max` and `min` as in the
+//!   paper.
 //!
-//! Alpha is brought up to date when something looks at it, so a period of a microsecond costs no event.
+//! Alpha is updated when it is read, so a period of a microsecond costs no event.
 
 use wireyard_tables::time::{Deadline, Span, Time};
 
@@ -86,7 +86,7 @@ impl Dcqcn {
         }
     }
 
-    /// True between the first CNP and the return to line rate (which only [`Law::Paper`] knows).
+    /// True between the first CNP and the return to line rate (which only [`Law::Paper`] has).
     pub fn is_limited(&self) -> bool {
         self.limited
     }
@@ -131,7 +131,7 @@ impl Dcqcn {
         let period = self.params.alpha_period;
         self.alpha_at += period;
         if self.alpha < f64::MIN_POSITIVE {
-            // Nothing but a CNP changes it now: skip the periods of a long idle time.
+            // Only a CNP changes it now: skip the periods of a long idle time.
             self.alpha = 0.0;
             self.alpha_at += whole_periods(self.alpha_at, until, period).1;
         }
@@ -286,7 +286,7 @@ impl Dcqcn {
         }
     }
 
-    /// The part of the rate that the first CNP leaves; false where it is like any other.
+    /// Sets the part of the rate that remains after the first CNP; false if the first is like any other.
     fn set_on_first_cnp(&mut self) -> bool {
         let Some(fraction) = self.params.rate_on_first_cnp else { return false };
         self.rate_bps = (self.rate_bps * fraction).max(self.params.min_rate_bps);
@@ -308,7 +308,7 @@ impl RateControl for Dcqcn {
     }
 
     fn on_cnp(&mut self, now: Time) {
-        // What is due at this very instant comes after the CNP, which restarts those timers.
+        // Timers due at this instant come after the CNP, which restarts them.
         self.advance(now, false);
         let law = self.params.law;
         match law {
@@ -353,7 +353,7 @@ impl RateControl for Dcqcn {
         if !self.limited {
             return Deadline::NEVER;
         }
-        // At line rate an increase changes nothing that can be seen before the next cut.
+        // At line rate an increase has no visible effect before the next cut.
         let full = self.rate_bps >= self.params.line_rate_bps;
         let increase_at = if full { Deadline::NEVER } else { self.increase_at };
         if self.cnp_since_cut { increase_at.min(self.cut_at) } else { increase_at }

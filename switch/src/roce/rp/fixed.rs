@@ -1,4 +1,4 @@
-//! A rate that nothing changes: the control case beside DCQCN.
+//! A constant rate: the control case beside DCQCN.
 
 use wireyard_tables::time::{Deadline, Time};
 

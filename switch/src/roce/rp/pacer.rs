@@ -1,23 +1,24 @@
 //! Departure instants at a rate.
 //!
-//! After a packet of `b` bytes at rate `r` the next may leave `8 b / r` later. The fraction of a
-//! picosecond that does not fit the clock is carried, so the long-run rate has no drift. What becomes of a gap that
-//! runs while the rate changes is a choice ([`Gap`]). A packet that leaves late (the link was busy) by less than its
-//! predecessor's gap does not lose that time; an idle sender gains nothing.
+//! After a packet of `b` bytes at rate `r` the next may leave `8 b / r` later. The fraction of a picosecond that does
+//! not fit the clock is carried, so the long-run rate has no drift. The treatment of a gap that runs while the rate
+//! changes is a choice ([`Gap`]). A packet that leaves late (the link was busy) by less than its predecessor's gap does
+//! not lose that time; an idle sender gains nothing.
 
 use wireyard_tables::time::{Span, Time};
 
 const PS_PER_S: f64 = 1e12;
 
-/// What becomes of a gap that runs while the rate changes.
+/// The treatment of a gap that runs while the rate changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gap {
-    /// What is left of it is stretched or shrunk by the ratio of the rates, as a token bucket of one packet does.
+    /// Its rest is stretched or shrunk by the ratio of the rates, as with a token bucket of one packet.
     #[default]
     Rest,
-    /// It is as long as if the packet had left at the new rate (`RdmaHw::ChangeRate` of HPCC's simulator).
+    /// Its length is as if the packet had left at the new rate (`RdmaHw::ChangeRate` of HPCC's simulator).
     Whole,
-    /// It stays, the new rate begins with the next packet (DCQCN in the same simulator, which writes the rate alone).
+    /// It is unchanged, and the new rate begins with the next packet (DCQCN in the same simulator, which only sets the
+    /// rate).
     Kept,
 }
 
@@ -45,8 +46,8 @@ impl Pacer {
     pub fn on_sent(&mut self, now: Time, bytes: u64, rate_bps: f64) {
         let late = now.since(self.due).as_ps();
         let start = if late < self.gap_ps { self.due } else { now };
-        // By way of signed integers, which every machine converts in one instruction. The conversion saturates: a rate near
-        // zero parks the sender for a hundred days.
+        // Via signed integers, which every machine converts in one instruction. The conversion saturates: a rate near
+        // zero stops the sender for a hundred days.
         let exact = (bytes * 8) as i64 as f64 / rate_bps * PS_PER_S + self.fraction_ps;
         let gap_ps = exact as i64;
         self.gap_ps = gap_ps as u64;

@@ -1,12 +1,12 @@
 //! Rate controls as programs: one YAML file in the language of the pipeline, run for each queue pair.
 //!
-//! A program declares parameters with units, state with widths, and statements for what happens: a CNP, an acknowledgement
+//! A program declares parameters with units, state with widths, and statements for events: a CNP, an acknowledgement
 //! with its round-trip time and echo of marks, a NACK, a timeout, timers and byte counters of its own. It sets
-//! `std.rate` and `std.window`. [`Program::parse`] checks it, with everything that is wrong at its place; [`Instance`] is a
+//! `std.rate` and `std.window`. [`Program::parse`] checks it, with all errors at their places; [`Instance`] is a
 //! program with the parameters of a host; [`Machine`] is one queue pair.
 //!
-//! It is interpreted: events are per CNP and per acknowledgement, not per byte. Every value is an exact integer with a known
-//! range and binary point, so that a run is the same on every machine. The language is described in
+//! It is interpreted: events are per CNP and per acknowledgement, not per byte. Every value is an exact integer with a
+//! known range and binary point, so that a run is the same on every machine. The language is described in
 //! `programs/rate_control/README.md`.
 
 use std::sync::Arc;
@@ -43,29 +43,29 @@ use crate::units::Dilation;
 /// Most timers and byte counters of a program.
 const TIMERS_MAX: usize = 16;
 
-/// Where the marks of the data come back to the sender.
+/// How marks of the data are returned to the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
     /// As CNPs of the notification point.
     #[default]
     Cnp,
-    /// As BECN of the acknowledgement, which InfiniBand knows and RoCEv2 does not: one bit for all packets that it
+    /// As BECN of the acknowledgement, which InfiniBand has and RoCEv2 does not: one bit for all packets that it
     /// acknowledges.
     Ack,
     /// Not at all.
     Nowhere,
 }
 
-/// What a program asks of the receiver and of acknowledgements.
+/// A program's requirements on the receiver and on acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notification {
-    /// Where marks come back.
+    /// How marks are returned.
     pub marks: Marks,
     /// Least time between two CNPs.
     pub cnp_interval: Span,
     /// Packets for each acknowledgement.
     pub ack_every: u32,
-    /// Data has room for what switches write about the path, and acknowledgements bring it back.
+    /// Data packets have room for path telemetry of switches, and acknowledgements return it.
     pub telemetry: bool,
 }
 
@@ -94,7 +94,7 @@ struct StateSlot {
     fraction: u8,
 }
 
-/// What plots show: register and bits of fraction.
+/// The state that plots show: register and bits of fraction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shows {
     target: Option<(Reg, u8)>,
@@ -119,12 +119,12 @@ pub struct Program {
     estimate: Option<Estimate>,
 }
 
-/// What a program estimates congestion by.
+/// A program's congestion estimate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// The state that holds it.
+    /// The state that has it.
     pub name: String,
-    /// What it is counted in.
+    /// Its unit.
     pub unit: Unit,
 }
 
@@ -132,7 +132,7 @@ impl Program {
     /// Reads a program from the text of its file.
     ///
     /// # Errors
-    /// Everything that is wrong, with its places.
+    /// All errors, with their places.
     pub fn parse(file: &str, text: &str) -> Result<Program, Rejected> {
         let (mut files, mut found) = (Files::new(), Diagnostics::new());
         let program = Program::parse_into(file, text, &mut files, &mut found);
@@ -142,7 +142,7 @@ impl Program {
         }
     }
 
-    /// The same with the files and findings of something that uses it; `None` has been reported.
+    /// The same with the files and diagnostics of a file that uses it; `None`: the errors were reported.
     pub fn parse_into(
         file: &str,
         text: &str,
@@ -165,12 +165,12 @@ impl Program {
         &self.name
     }
 
-    /// What it shows as its estimate of congestion, if anything.
+    /// The state that it shows as its congestion estimate, if any.
     pub fn estimate(&self) -> Option<&Estimate> {
         self.estimate.as_ref()
     }
 
-    /// What it asks of the receiver.
+    /// Its requirements on the receiver.
     pub fn notification(&self) -> Notification {
         self.notification
     }
@@ -185,20 +185,20 @@ impl Program {
 #[derive(Clone, Debug)]
 pub struct Instance {
     program: Arc<Program>,
-    /// What the registers of a queue pair hold at first.
+    /// Initial values of the registers of a queue pair.
     frame: Box<[i128]>,
-    /// How much slower links are than they are written.
+    /// Dilation of the links.
     dilation: u64,
 }
 
-/// What a sender is.
+/// Properties of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender {
     /// Rate of its link, bit/s.
     pub line_rate_bps: u64,
     /// Payload of a full packet.
     pub packet_bytes: u32,
-    /// How much slower everything is than it is written.
+    /// Dilation of the scenario.
     pub dilation: Dilation,
 }
 
@@ -206,7 +206,7 @@ impl Instance {
     /// A program for a sender with these parameters by name, in the least unit, and the defaults of the others.
     ///
     /// # Errors
-    /// A parameter that does not fit, or parameters that do not go together.
+    /// An invalid parameter, or parameters that contradict each other.
     pub fn new(
         program: &Arc<Program>,
         sender: &Sender,
@@ -214,7 +214,7 @@ impl Instance {
     ) -> Result<Instance, ParameterError> {
         let mut frame = program.frame.clone();
         let factor = i128::from(sender.dilation.get());
-        // Defaults are about the fast link; what stays in the registers is about this one.
+        // Defaults are computed for the fast link; the final registers are for this one.
         frame[usize::from(LINE)] = i128::from(sender.line_rate_bps.max(1)) * factor;
         frame[usize::from(PACKET)] = sender.packet_bytes.max(1).into();
         for parameter in &program.parameters {
@@ -314,7 +314,7 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
         state: state?,
         frame: compiler.frame,
         code: compiler.code,
-        // What says nothing of trims takes them for losses.
+        // A program without a handler for trims treats them as losses.
         events: Events { start, cnp, ack, nack, trim: trim.or(nack), timeout },
         timers,
         counters,
@@ -327,7 +327,7 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
     })
 }
 
-/// Names of timers and byte counters differ, and there are not too many.
+/// Checks that names of timers and byte counters differ, and their number.
 fn check_timers(compiler: &mut Compiler<'_, '_>, declared: &Declared) {
     let twice = compiler
         .counters
@@ -343,7 +343,7 @@ fn check_timers(compiler: &mut Compiler<'_, '_>, declared: &Declared) {
     }
 }
 
-/// Parameters, and the code of those whose default is worked out.
+/// Parameters, and the code of those with a computed default.
 fn parameters(compiler: &mut Compiler<'_, '_>, declared: &Declared) -> Option<Vec<Parameter>> {
     let mut found = Vec::new();
     for (name, of) in &declared.parameters {
@@ -415,7 +415,7 @@ fn events(
         let (ack, loss) = (index == 2, index > 2);
         let nothing = Vec::new();
         let first = match index {
-            // What state is at first comes before what the program says.
+            // Initial state is set before the program's own start.
             0 => Some(starts(compiler, declared)),
             _ => None,
         };
@@ -431,7 +431,7 @@ fn events(
     found
 }
 
-/// Code that gives state its first values, and goes on with what follows.
+/// Code that sets the initial state, and continues with what follows.
 fn starts(compiler: &mut Compiler<'_, '_>, declared: &Declared) -> u32 {
     let at = compiler.here();
     compiler.scope = Scope::default();

@@ -1,6 +1,6 @@
 //! Statements that change something: tables, value sets, registers, replication.
 //!
-//! What they say is resolved as an entries file is, so a script accepts what a file does and refuses what it refuses.
+//! They are resolved like an entries file, so a script accepts and refuses the same as a file.
 
 use wireyard_pipeline::diag::Files;
 use wireyard_pipeline::entries::Resolved;
@@ -14,7 +14,7 @@ use crate::stf::entry::{Known, Statement as Entries, did_you_mean};
 use crate::stf::script::{EntryText, Statement, TestPort};
 
 impl Script {
-    /// Changes tables, value sets and registers, and then what is around the program; other statements are questions.
+    /// Changes tables, value sets and registers, and then the device's objects; other statements are queries.
     pub(super) fn change(&mut self, statement: &Statement) -> Result<(), Stop> {
         let known = self.known()?;
         let start = self.line_start();
@@ -95,7 +95,7 @@ impl Script {
         Ok(())
     }
 
-    /// Members and groups that selectors have now.
+    /// The present members and groups of selectors.
     fn known(&self) -> Result<Known, Stop> {
         let tables = self.generation.state.tables();
         let mut known = Known::new();
@@ -122,7 +122,7 @@ impl Script {
         Ok(Entries::new(&self.bare, &known, &self.source, self.line_start()).one_entry(entry)?)
     }
 
-    /// The first byte of the line that is run.
+    /// The first byte of the current line.
     fn line_start(&self) -> usize {
         self.lines.get(self.line.saturating_sub(1)).copied().unwrap_or(0)
     }
@@ -182,7 +182,7 @@ impl Script {
     }
 }
 
-/// What a table says of an entry, in words of a script.
+/// A table's refusal of an entry, in the terms of a script.
 pub(super) fn refused(table: &str, error: &EntryError) -> String {
     match error {
         EntryError::NotFound => format!("{table}: there is no such entry"),
@@ -190,7 +190,7 @@ pub(super) fn refused(table: &str, error: &EntryError) -> String {
     }
 }
 
-/// A program without entries of its own, all of whose tables can be asked about.
+/// A program without entries of its own, all of whose tables can be queried.
 pub(super) fn bare(program: &Program) -> Program {
     let mut bare = program.clone();
     // Places of a statement are in its script.

@@ -1,4 +1,4 @@
-//! Statements that ask: counters, drops, punts, registers, entries.
+//! Query statements: counters, drops, punts, registers, entries.
 
 use wireyard_pipeline::ids::RegisterId;
 use wireyard_tables::Update;

@@ -1,4 +1,4 @@
-//! What a script leaves: its program, with the entries and in the state of its end, and its packets.
+//! The result of a script: its program, with the entries and in its final state, and its packets.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,11 @@ use super::{How, SCRIPT_BYTES_MAX, Stop, script_ended};
 use crate::program::{EngineKind, Place};
 use crate::stf::script::{ScriptError, Statement, TestPort, parse};
 
-/// What a script that passes leaves: its program with the entries, and its packets with line and port, to be run again and again.
+/// The result of a script that passes: its program with the entries, and its packets with line and port, to be run
+/// again and again.
 pub type Left = (Arc<Generation>, Vec<(usize, u16, Vec<u8>)>);
 
-/// Why a script leaves nothing.
+/// Why a script has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeftError {
@@ -24,14 +25,14 @@ pub enum LeftError {
     /// A line that is no statement.
     #[error(transparent)]
     Script(#[from] ScriptError),
-    /// An expectation did not hold.
+    /// An expectation failed.
     #[error("{}:{line}: {report}", .script.display())]
     Failed {
         /// The script.
         script: PathBuf,
         /// Its line.
         line: usize,
-        /// Which, and why.
+        /// The expectation, and why it failed.
         report: String,
     },
     /// The script or its program cannot be used.
@@ -41,12 +42,12 @@ pub enum LeftError {
         script: PathBuf,
         /// Its line.
         line: usize,
-        /// Why.
+        /// The cause.
         why: String,
     },
 }
 
-/// Runs a script and hands over what it [leaves](Left).
+/// Runs a script and returns its [result](Left).
 ///
 /// # Errors
 /// It does not pass.

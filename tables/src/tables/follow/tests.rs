@@ -31,7 +31,7 @@ fn insert(key: u128, to: u64) -> Update {
     Update::Insert(TableId(0), Entry::new(vec![Match::Exact(key)], 1, vec![to]))
 }
 
-/// Everything that control can read of tables.
+/// All that the control plane can read of tables.
 fn all(tables: &Tables) -> String {
     let entries = |id| {
         let all = tables.entries(TableId(id)).unwrap();

@@ -28,7 +28,7 @@ fn fixed(spec: &TableSpec) -> impl Iterator<Item = (u32, Option<&Entry>)> {
 }
 
 impl Writer {
-    /// Of each table, the one of `old` whose entries it can have, and whether each profile can come along.
+    /// For each table, the one of `old` whose entries it can take over, and for each profile whether it can move.
     fn moves(&self, old: &Writer) -> (Vec<Option<usize>>, Vec<bool>) {
         let source = |new: &TableWriter| {
             let fits = |old: &TableWriter| {
@@ -75,8 +75,8 @@ impl Writer {
         kept
     }
 
-    /// A profile moves only together with every table that points into it, before and after, so that
-    /// its references stay whole.
+    /// A profile moves only together with every table that points into it, before and after, so that its references
+    /// stay valid.
     fn profile_moves(&self, p: usize, old: &Writer, moves: &[Option<usize>]) -> bool {
         let uses = |table: &TableWriter| table.shape().spec.profile == Some(ProfileId(p as u32));
         let same = |old: &ProfileWriter| !old.moved && old.spec == self.profiles[p].spec;
@@ -95,8 +95,8 @@ impl TableWriter {
         self.side.counters.as_ref().map(|counters| counters.lanes())
     }
 
-    /// Becomes `old`, which keeps what its readers see and takes no more writes. A default action
-    /// that the new program declares otherwise wins over one set at run time.
+    /// Takes the place of `old`, which keeps its readers' snapshot and takes no more writes. A default action that the
+    /// new program declares otherwise wins over one set at run time.
     fn take_over(&mut self, old: &mut TableWriter) {
         let frozen = TableWriter {
             store: Store::new(old.store.shape.clone()),

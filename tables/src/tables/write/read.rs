@@ -1,4 +1,4 @@
-//! Reading what was written: entries by key, by slot and by idleness.
+//! Reads entries back: by key, by slot and by idleness.
 
 use super::{TableWriter, Writer};
 use crate::entry::{ActionCall, Entry, Slot, TableId, Target};

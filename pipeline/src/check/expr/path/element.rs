@@ -122,7 +122,7 @@ impl Cx<'_> {
         Some(Target::Value(Val::Typed(self.of_element(id, index, bits, &read, span))))
     }
 
-    /// What the element with this number has: a comparison for each, and 0 outside of the stack.
+    /// A part of the element with this number: a comparison for each element, and 0 outside of the stack.
     pub(super) fn of_element(
         &mut self,
         stack: StackId,
@@ -141,8 +141,7 @@ impl Cx<'_> {
         value
     }
 
-    /// Says that a header is never valid, in the program's own file and unless the code around
-    /// asks for it.
+    /// Warns that a header is never valid, in the program's own file and unless the code around tests its validity.
     pub(super) fn warn_absent(&mut self, name: &str, rest: &[PathPart], span: SourceSpan) {
         let asks = matches!(rest.last(), Some(PathPart::Name(last)) if last.value == "valid");
         let guarded = self.guards.iter().any(|known| known == name);
@@ -151,7 +150,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A part of a header that is declared and that nothing makes valid: it has no id and reads 0.
+    /// A part of a header that is declared and never made valid: it has no id and reads 0.
     pub(super) fn absent(&mut self, index: usize, rest: &[PathPart]) -> Option<Target> {
         let declared = self.scope.instances.get(index)?;
         let header = declared.header;

@@ -1,4 +1,4 @@
-//! Copies of whole headers, and of fields that no word holds.
+//! Copies of whole headers, and of fields wider than 128 bits or of variable length.
 
 use crate::ast::*;
 use crate::check::cx::{Cx, Place};
@@ -75,7 +75,7 @@ impl Cx<'_> {
         self.copy_between(flow, to, from, span);
     }
 
-    /// A copy of the element with this number; outside of the stack is no header.
+    /// A copy of the element with this number; a copy from outside of the stack makes the target invalid.
     fn copy_any_element(
         &mut self,
         flow: &mut Flow,

@@ -82,7 +82,7 @@ impl Emit<'_> {
         self.b.ins().uextend(I64, narrow)
     }
 
-    /// What remains of a division, which is 0 where the divisor is 0.
+    /// The remainder of a division, 0 for a division by 0.
     fn remainder(
         &mut self,
         x: Value,
@@ -100,7 +100,7 @@ impl Emit<'_> {
             self.call(Helper::Remainder, &[]);
             return Ok(self.get_value(0, bits));
         }
-        // The remainder of a division by 1 is 0 too, and the processor divides by it.
+        // The remainder of a division by 1 is 0 too, and the processor can divide by 1.
         let zero = self.zero(bits);
         let none = self.compare(IntCC::Equal, y, zero);
         let one = self.constant(1, bits);

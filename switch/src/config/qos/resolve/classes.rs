@@ -1,4 +1,4 @@
-//! What a port says about its classes: buffer profiles, congestion points, schedulers.
+//! The settings of a port about its classes: buffer profiles, congestion points, schedulers.
 
 use crate::tm::{
     AccountConfig, CLASSES, Curve, DecideAt, GroupConfig, Limit, LosslessConfig, NotEct, PoolId,
@@ -20,7 +20,7 @@ const TRIM_SIZE_MIN: Bytes = Bytes::new(60);
 const TRIM_SIZE_MAX: Bytes = Bytes::new(9_216);
 
 impl<'a> Resolver<'a> {
-    /// Account and section of a profile; problems end in a profile that admits nothing.
+    /// Account and section of a profile; a wrong profile becomes one that admits nothing.
     fn profile(
         &mut self,
         place: &str,
@@ -201,7 +201,7 @@ impl<'a> Resolver<'a> {
         (queues, wreds)
     }
 
-    /// How a queue of this number trims.
+    /// The trimming of this queue.
     fn trim(
         &mut self,
         place: &str,
@@ -284,7 +284,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Stands in for an account whose profile was refused; it never reaches a traffic manager.
+/// A placeholder for an account whose profile was refused; it never reaches a traffic manager.
 fn refused_account() -> AccountConfig {
     AccountConfig { pool: PoolId(0), reserved_bytes: 0, limit: Limit::Static(0) }
 }

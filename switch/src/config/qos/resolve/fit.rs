@@ -1,7 +1,8 @@
-//! `headroom: auto` where the peer is a process: as much of what its delay needs as the pool has room for.
+//! `headroom: auto` if the peer is a process: as much headroom for its delay as the pool has room for.
 //!
-//! A process answers in milliseconds, at high rates more bytes than a buffer has. What hardware needs is always given, and what is
-//! missing of the rest is reported: half of the pool, or what the thresholds leave of it, is the most.
+//! A process responds in milliseconds, which at high rates are more bytes than a buffer has. The headroom for hardware
+//! is always granted, and a shortage of the rest is reported: the limit is half of the pool, or the part that the
+//! thresholds leave.
 
 use crate::tm::{Limit, PoolId};
 use crate::units::Bytes;
@@ -10,7 +11,7 @@ use super::super::PoolDirection;
 use super::{GroupPlan, PortPlan, Resolver};
 
 impl Resolver<'_> {
-    /// Lowers the headroom of `auto` groups to what their pools have room for.
+    /// Lowers the headroom of `auto` groups to the room in their pools.
     pub(super) fn fit_headroom(&mut self, plans: &mut [PortPlan]) {
         for number in 0..self.pools.len() {
             let (name, pool) = self.pools[number];
@@ -41,7 +42,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Gives the groups of a pool this share of what a process needs more than hardware.
+    /// Gives the groups of a pool this share of the headroom that a process needs beyond that of hardware.
     fn lower(&mut self, plans: &mut [PortPlan], pool: PoolId, name: &str, share: (u64, u64)) {
         for plan in plans {
             let (rate, process) = (plan.tm.rate, plan.process);
@@ -70,7 +71,7 @@ impl Resolver<'_> {
     }
 }
 
-/// What a group by `auto` has because its peer is a process.
+/// The additional headroom of an `auto` group because its peer is a process.
 fn more_of_a_process(plan: &PortPlan, group: &GroupPlan) -> u64 {
     let headroom = group.config.lossless.map_or(0, |lossless| lossless.headroom_bytes);
     let counts = group.is_auto && plan.process.is_some();

@@ -1,4 +1,4 @@
-//! What a port says about its link: maps, flow control, watchdog.
+//! The settings of a port about its link: maps, flow control, watchdog.
 
 use wireyard_tables::time::Span;
 

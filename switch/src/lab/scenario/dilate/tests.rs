@@ -1,4 +1,4 @@
-//! What is slower in a dilated scenario, and what cannot be.
+//! What a dilated scenario slows down, and what cannot be.
 
 use std::path::Path;
 

@@ -38,7 +38,7 @@ impl Random {
 pub(super) struct Faults {
     pub(super) loss_percent: u64,
     pub(super) copy_percent: u64,
-    /// Extra delay of up to so many us, which reorders.
+    /// Largest extra delay in us, which reorders.
     pub(super) jitter_us: u64,
     /// Requests that arrive without their payload.
     pub(super) trim_percent: u64,
@@ -69,11 +69,11 @@ pub(super) struct Pair {
     sequence: u64,
     /// Every frame that was sent, by sender.
     pub(super) log: Vec<(usize, Frame)>,
-    /// Places that a test compares at the end.
+    /// Ranges that a test compares at the end.
     pub(super) expected: Vec<std::ops::Range<usize>>,
     /// Deliberate loss: true drops the frame of that sender.
     pub(super) drop: Option<Drop>,
-    /// Receives without room that the second side still posts, one when one has completed.
+    /// Receives without memory that the second side still posts, one per completion.
     pub(super) refills: u64,
 }
 
@@ -195,7 +195,7 @@ impl Pair {
         side.qp.on_packet(self.now, &packet, &mut side.memory);
     }
 
-    /// Takes one packet that a side wants to send now.
+    /// Takes one packet that a side may send now.
     pub(super) fn take(&mut self, from: usize) -> Option<Frame> {
         let side = &mut self.sides[from];
         let OutPacket { mut headers, payload, .. } = side.qp.poll_tx(self.now)?;
@@ -246,7 +246,7 @@ impl Pair {
         }
     }
 
-    /// Runs until nothing happens any more, or panics after `limit` steps.
+    /// Runs until nothing more happens, or panics after `limit` steps.
     pub(super) fn run(&mut self, limit: usize) {
         for _ in 0..limit {
             for from in [0, 1] {

@@ -1,4 +1,4 @@
-//! Every refusal: what goes on the wire and what both sides' users see.
+//! Every refusal: the packets on the wire and the completions of both sides.
 
 use super::channel::{BASE, Frame, MTU, Pair, Setup};
 use crate::roce::memory::{Access, Bytes};
@@ -116,7 +116,7 @@ fn rnr_waits_and_succeeds_when_a_receive_comes() {
     let local = pair.sge(0, 0, 3 * MTU);
     let side = &mut pair.sides[0];
     side.qp.post_send(SendWr::new(1, SendOp::Send, local), &side.memory).unwrap();
-    // Code 1 is 10 us; the receive comes in time for the second try.
+    // Code 1 is 10 us; the receive is posted in time for the second try.
     for _ in 0..3 {
         let frame = pair.take(0);
         let Some(frame) = frame else { break };

@@ -1,4 +1,4 @@
-//! Whatever the channel does: every byte arrives exactly once, or the request fails.
+//! For any channel, every byte arrives exactly once, or the request fails.
 
 use super::channel::Faults;
 use super::requests::run;

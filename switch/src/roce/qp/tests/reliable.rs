@@ -1,4 +1,4 @@
-//! RC where the right packets can be written down.
+//! RC in cases with known packets.
 
 use wireyard_tables::time::{Span, Time};
 

@@ -1,12 +1,12 @@
-//! Random requests over a channel, and a slow model of what they must do.
+//! Random requests over a channel, and a slow model of their effects.
 //!
-//! The fuzz target `endpoints` (`tests/src/fuzz`) has this file too, by its path.
+//! The fuzz target `endpoints` (`tests/src/fuzz`) includes this file by its path.
 
 use super::channel::{BASE, Faults, Pair, Random, Setup};
 use crate::roce::qp::QpState;
 use crate::roce::verbs::{CompletionOp, Remote, SendOp, SendWr, Status};
 
-/// A slow model of what the requests must do to both memories, in order.
+/// A slow model of the requests' effects on both memories, in order.
 struct Model {
     memory: [Vec<u8>; 2],
     received: Vec<(u64, u32, Option<u32>)>,

@@ -1,4 +1,5 @@
-//! Selective retransmission and trims: whatever the channel does, every byte is where it belongs, and only what is lost goes again.
+//! Selective retransmission and trims: for any channel, every byte arrives at its place, and only lost packets are
+//! retransmitted.
 
 use wireyard_tables::time::{Span, Time};
 
@@ -15,7 +16,7 @@ fn selective(reordering: u32) -> Setup {
     Setup { retransmission: Retransmission::Selective { reordering }, ..Setup::default() }
 }
 
-/// Posts so many WRITEs of up to a slot, some with immediate data; gives the numbers of those.
+/// Posts WRITEs of up to a slot, some with immediate data; returns the numbers of the latter.
 fn post(pair: &mut Pair, random: &mut Random) -> Vec<u32> {
     let mut immediates = Vec::new();
     for id in 0..SLOTS {
@@ -79,7 +80,7 @@ fn what_comes_in_any_order_is_placed_and_not_sent_again() {
     }
 }
 
-/// Each trimmed packet is named and sent again once, and nothing waits for a timeout. (Of the last packets of a run, all are.)
+/// Each trimmed packet is reported and retransmitted once, without a timeout. (Of the last packets of a run, all are.)
 #[test]
 fn what_is_trimmed_is_named_and_sent_again_alone() {
     for seed in 0..30 {
@@ -109,7 +110,7 @@ fn everything_at_once_across_the_wrap_of_the_psn() {
     }
 }
 
-/// What was overtaken is found without a timeout: the middle of a message is lost once.
+/// An overtaken packet is detected without a timeout: the middle of a message is lost once.
 #[test]
 fn a_packet_that_others_overtake_is_lost() {
     let mut pair = Pair::new(&selective(3));
@@ -160,7 +161,7 @@ fn taken(pair: &mut Pair) -> Vec<u32> {
     std::iter::from_fn(|| qp.poll_cq()).filter_map(|done| done.imm).collect()
 }
 
-/// The one receive is for the packet that is expected, however early another came.
+/// The one receive is for the expected packet, however early another one arrived.
 #[test]
 fn early_immediate_data_takes_no_receive_from_what_comes_before_it() {
     let mut pair = Pair::new(&selective(100));
@@ -170,7 +171,7 @@ fn early_immediate_data_takes_no_receive_from_what_comes_before_it() {
     assert!(pair.take(1).is_none(), "nothing is said of a packet that may have to come again");
     pair.deliver(1, &frames[0]);
     assert_eq!(taken(&mut pair), [1]);
-    // The second has nothing to complete: it is asked for again when there is.
+    // The second has no receive to complete: it is requested again when there is one.
     pair.recv(1, 0, 0, 0);
     pair.run(1000);
     let counters = [0, 1].map(|side| *pair.sides[side].qp.counters());
@@ -179,7 +180,7 @@ fn early_immediate_data_takes_no_receive_from_what_comes_before_it() {
     assert_eq!(counters[1].accepted_payload_bytes, 2 * u64::from(MTU));
 }
 
-/// With a receive for each packet before it, early immediate data is acknowledged when it comes.
+/// With a receive for each packet before it, early immediate data is acknowledged when it arrives.
 #[test]
 fn early_immediate_data_with_receives_enough_is_acknowledged() {
     let mut pair = Pair::new(&selective(100));
@@ -216,7 +217,7 @@ fn receives_that_come_one_by_one_serve_immediate_data_in_order() {
     }
 }
 
-/// A copy of an RNR NAK costs no retry, and one that comes when the packet is acknowledged starts no wait.
+/// A copy of an RNR NAK costs no retry, and one that arrives after the acknowledgement starts no wait.
 #[test]
 fn an_rnr_nak_counts_once() {
     let mut pair = Pair::new(&Setup { rnr_retry: 1, ..selective(0) });
@@ -232,7 +233,7 @@ fn an_rnr_nak_counts_once() {
     immediates(&mut pair, 1);
 }
 
-/// The wait that the receiver asked for is longer than the ACK timeout: that does not end meanwhile.
+/// The receiver's RNR wait is longer than the ACK timeout, which does not expire meanwhile.
 #[test]
 fn no_timeout_ends_while_a_receive_is_waited_for() {
     let mut pair = Pair::new(&selective(0));

@@ -10,7 +10,7 @@ use super::super::ParamError;
 use super::super::pacer::Gap;
 use crate::units::Dilation;
 
-/// Which published semantics.
+/// The published semantics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// SIGCOMM 2015.
@@ -46,11 +46,11 @@ pub enum FirstCut {
 pub struct DcqcnParams {
     /// Semantics.
     pub law: Law,
-    /// Rate of the port, where the reaction point starts and what it never exceeds, bit/s.
+    /// Rate of the port, at which the reaction point starts and which it never exceeds, bit/s.
     pub line_rate_bps: f64,
     /// R_min, bit/s.
     pub min_rate_bps: f64,
-    /// Alpha of a flow that has seen no CNP.
+    /// Alpha of a flow without a CNP so far.
     pub alpha_initial: f64,
     /// Gain of the alpha average.
     pub g: f64,
@@ -78,7 +78,7 @@ pub struct DcqcnParams {
     pub rate_on_first_cnp: Option<f64>,
     /// The first cut; [`Law::Sampled`] only.
     pub first_cut: FirstCut,
-    /// What becomes of a gap between two packets while the rate changes.
+    /// The treatment of a gap between two packets while the rate changes.
     pub pacing_gap: Gap,
 }
 
@@ -87,9 +87,9 @@ pub struct DcqcnParams {
 pub struct ChoiceInfo {
     /// Its name.
     pub name: &'static str,
-    /// What it may be.
+    /// Its values.
     pub values: &'static [&'static str],
-    /// Sets the value of this place in `values`.
+    /// Sets the value with this index in `values`.
     set: fn(&mut DcqcnParams, usize),
 }
 
@@ -124,7 +124,7 @@ pub const CHOICES: &[ChoiceInfo] = &[
     },
 ];
 
-/// A parameter as it is written: a number, or a word of [`CHOICES`].
+/// A parameter as written: a number, or a word of [`CHOICES`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
     /// A number.
@@ -276,7 +276,7 @@ impl DcqcnParams {
         Ok(())
     }
 
-    /// The same reaction point on a clock that is so many times slower; `None` where a period is too long.
+    /// The same reaction point on a clock slower by `by`; `None` if a period is too long.
     pub fn dilated(self, by: Dilation) -> Option<DcqcnParams> {
         let factor = f64::from(by.get());
         Some(DcqcnParams {
@@ -291,10 +291,10 @@ impl DcqcnParams {
         })
     }
 
-    /// Checks every parameter and what must hold between them.
+    /// Checks every parameter and the conditions between them.
     ///
     /// # Errors
-    /// The first parameter that cannot be used, by name.
+    /// The first invalid parameter, by name.
     pub fn profile(self) -> Result<Profile, ParamError> {
         for info in PARAMS {
             info.check((info.get)(&self))?;

@@ -1,8 +1,7 @@
-//! The default tables that people compare, by name.
+//! The default tables of published implementations, by name.
 //!
-//! A preset carries the whole loop of its source: reaction point, CNP interval of the notification point and,
-//! where the source states one, the marking curve of the switch. Cells that a source leaves open are filled
-//! from the paper.
+//! A preset has the whole loop of its source: reaction point, CNP interval of the notification point and, if the source
+//! has one, the marking curve of the switch. Cells that a source leaves open are filled from the paper.
 
 use wireyard_tables::time::Span;
 
@@ -26,7 +25,7 @@ pub struct Marking {
 pub struct Preset {
     /// The reaction point.
     pub rp: DcqcnParams,
-    /// N of the notification point; zero: every mark is answered and the reaction point gates.
+    /// N of the notification point; zero: every mark causes a CNP and the reaction point gates.
     pub cnp_interval: Span,
     /// The switch, where stated.
     pub marking: Option<Marking>,
@@ -50,7 +49,7 @@ pub const NAMES: &[&str] = &[
 /// The preset of that name, for ports of `line_rate_bps`.
 ///
 /// # Errors
-/// An unknown name, with the names there are.
+/// An unknown name, with the valid names.
 pub fn by_name(name: &str, line_rate_bps: f64) -> Result<Preset, ParamError> {
     let line = line_rate_bps;
     Ok(match name {

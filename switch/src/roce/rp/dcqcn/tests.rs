@@ -21,7 +21,7 @@ fn start(p: DcqcnParams) -> Dcqcn {
 struct Fluid {
     rp: Dcqcn,
     now_s: f64,
-    /// Bytes since the last byte stage, exact, and how many whole ones were reported.
+    /// Bytes since the last byte stage, exact, and the number of whole ones reported.
     sent: f64,
     reported: u64,
     csv: String,
@@ -57,7 +57,7 @@ impl Fluid {
     }
 
     fn phase(&self, before: RateState) -> &'static str {
-        // The phase shows in the target: unchanged, one R_AI more, or more than that (or clamped).
+        // The phase is visible in the target: unchanged, one R_AI more, or more than that (or clamped).
         let (p, s) = (&self.rp.params, self.rp.state());
         let f = p.fast_recovery_stages;
         let (low, high) = (s.time_stage.min(s.byte_stage), s.time_stage.max(s.byte_stage));
@@ -128,7 +128,7 @@ fn trace(case: &'static str, p: DcqcnParams, cnps_us: &[u64], end_s: f64) -> Str
     Fluid { rp: start(p), now_s: 0.0, sent: 0.0, reported: 0, csv, case }.run(cnps_us, end_s)
 }
 
-/// The four cases of the golden file, with the parameters its script names.
+/// The four cases of the golden file, with the parameters of its script.
 fn golden_cases() -> String {
     let base = DcqcnParams { min_rate_bps: 1.0, ..params("dcqcn", LINE) };
     let b150 = DcqcnParams { byte_counter_bytes: Some(150_000), ..base.clone() };
@@ -271,7 +271,7 @@ fn sampled_law_goes_hyper_after_one_additive_step() {
     rp.poll(us(4));
     rp.poll(us(5));
     rp.on_cnp(us(5));
-    rp.poll(us(8)); // target still at line: it must come down for the steps to show
+    rp.poll(us(8)); // target still at line: it must fall for the steps to be visible
     rp.poll(us(8 + 300));
     rp.on_cnp(us(309));
     rp.poll(us(312));
@@ -408,7 +408,7 @@ fn words_set_what_numbers_cannot() {
     assert!(p.apply("g", &word("half")).is_err());
 }
 
-/// HPCC waits a period and cuts by an alpha that has decayed by then or not; at once, it is as with the paper.
+/// HPCC waits a period and cuts by an alpha that may have decayed by then; without the wait, it is as in the paper.
 #[test]
 fn the_first_cut_waits_or_not() {
     let rate = |p: DcqcnParams, at: u64| {

@@ -1,4 +1,4 @@
-//! Declarations and statements to code: names, ranges of what is stored, timers that cannot stand still.
+//! Declarations and statements to code: names, ranges of stored values, timers with a least length.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::expr::Value;
 use super::read::{Block, Statement};
 use crate::roce::telemetry::HOPS_MAX;
 
-/// What a function found that reports what it does not find.
+/// The result of a function that reports its errors.
 pub(super) type Found<T> = Option<T>;
 
 /// Most registers of a program.
@@ -30,7 +30,7 @@ pub(super) struct Slot {
     pub(super) kind: SlotKind,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotKind {
     Known(Place),
@@ -41,17 +41,17 @@ pub(super) enum SlotKind {
     Local,
 }
 
-/// Where code runs: which names it knows.
+/// The context of code: which names it may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scope {
     pub(super) ack: bool,
     /// `nack`, `trim` and `timeout`.
     pub(super) loss: bool,
-    /// A default: before there is a queue pair.
+    /// A default, computed before there is a queue pair.
     pub(super) fixed: bool,
 }
 
-/// A program that is being made.
+/// A program under construction.
 pub(super) struct Compiler<'c, 'd> {
     /// Blocks for `call`.
     pub(super) controls: &'c [(Name, Block)],
@@ -59,17 +59,17 @@ pub(super) struct Compiler<'c, 'd> {
     calls: Vec<String>,
     pub(super) decoder: &'c mut Decoder<'d>,
     pub(super) slots: BTreeMap<String, Slot>,
-    /// What registers hold at first.
+    /// Initial values of the registers.
     pub(super) frame: Vec<i128>,
     pub(super) code: Vec<Op>,
     pub(super) timers: Vec<Name>,
     pub(super) counters: Vec<Name>,
     pub(super) scope: Scope,
-    /// The hop that the code at hand is for.
+    /// The hop of the current code.
     hop: Option<u16>,
     /// Acknowledgements bring telemetry.
     telemetry: bool,
-    /// What the code at hand sets.
+    /// Effects of the current code.
     pub(super) sets_rate: bool,
     pub(super) sets_window: bool,
 }
@@ -117,7 +117,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
         Some(())
     }
 
-    /// A register that holds this at first.
+    /// A register with this initial value.
     pub(super) fn register(&mut self, value: i128, span: SourceSpan) -> Found<Reg> {
         if self.frame.len() >= REGISTERS_MAX || self.code.len() >= CODE_MAX {
             let message = "this is more code than a rate control may have";
@@ -133,12 +133,12 @@ impl<'c, 'd> Compiler<'c, 'd> {
         self.code.len() - 1
     }
 
-    /// Where the next operation will be.
+    /// The index of the next operation.
     pub(super) fn here(&self) -> u32 {
         self.code.len() as u32
     }
 
-    /// What a name stands for, where this code runs.
+    /// The value of a name, in the context of this code.
     pub(super) fn read(&mut self, name: &Name) -> Found<Value> {
         let Some(slot) = self.slots.get(&name.value).copied() else {
             let message = format!("there is no `{}`", name.value);
@@ -178,7 +178,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
         Some(Value { at, ..slot.value })
     }
 
-    /// Code of its own, with its end; where it begins.
+    /// Separate code, with its end; returns its start.
     pub(super) fn handler(&mut self, block: &Block, scope: Scope) -> u32 {
         let at = self.here();
         self.scope = scope;
@@ -188,7 +188,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
         at
     }
 
-    /// Statements, and the names of `let` in them, which end with them.
+    /// Statements, and the names of `let` in them, whose scope ends with them.
     fn block(&mut self, block: &Block) {
         let mut locals = Vec::new();
         for statement in block {
@@ -201,7 +201,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
         }
     }
 
-    /// A statement; the name that it declares.
+    /// A statement; returns the name that it declares.
     fn statement(&mut self, statement: &Statement) -> Option<String> {
         match statement {
             Statement::If { condition, then, or } => {
@@ -230,8 +230,8 @@ impl<'c, 'd> Compiler<'c, 'd> {
         }
     }
 
-    /// Statements once for each hop, one after the other: code has no loops. Behind the last hop of an acknowledgement it goes on
-    /// after all of them.
+    /// Statements once for each hop, one after the other: code has no loops. After the last hop of an acknowledgement
+    /// it continues after all of them.
     fn each_hop(&mut self, block: &Block, span: SourceSpan) -> Found<()> {
         let problem = match (self.telemetry, self.scope.ack, self.hop) {
             (false, ..) => "`each_hop` needs `telemetry: hpcc` in `notification`",
@@ -259,7 +259,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
         Some(())
     }
 
-    /// A block in the place of its call: what it may do is what may be done here.
+    /// Inlines a block at its call: it may do whatever is permitted here.
     fn call_control(&mut self, name: &Name) -> Found<()> {
         let controls = self.controls;
         let Some((_, block)) = controls.iter().find(|(known, _)| known.value == name.value) else {
@@ -332,7 +332,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
         self.store(to, value, span)
     }
 
-    /// Stores a value: at the fraction of the place, rounded down, and at its bounds where it does not fit.
+    /// Stores a value: with the fraction of the place, rounded down, and clamped to its bounds.
     pub(super) fn store(&mut self, to: Value, value: Value, span: SourceSpan) -> Found<()> {
         let mut value = self.with_fraction(span, value, to.fraction)?;
         if value.low < to.low {

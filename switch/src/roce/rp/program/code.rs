@@ -5,7 +5,7 @@ use crate::roce::telemetry::{HOPS_MAX, QUEUE_BYTES_MAX, SENT_BYTES_MODULUS, TIME
 /// A register of a frame.
 pub(super) type Reg = u16;
 
-/// An operation; the first register is where the result goes.
+/// An operation; the first register is that of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Copy(Reg, Reg),
@@ -27,7 +27,7 @@ pub(super) enum Op {
     Or(Reg, Reg, Reg),
     /// Condition, value if it is 1, value if it is 0.
     Select(Reg, Reg, Reg, Reg),
-    /// Goes on there when the condition is 0.
+    /// Jumps there when the condition is 0.
     Unless(Reg, u32),
     Jump(u32),
     /// Starts a timer, nanoseconds from now.
@@ -39,7 +39,7 @@ pub(super) enum Op {
     End,
 }
 
-/// Names that every rate control has: where they are, what they can be, whether they can be set and who knows them.
+/// Built-in names of every rate control: their place, their range, whether they can be set and where they are defined.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) name: &'static str,
@@ -48,18 +48,18 @@ pub(super) struct Known {
     pub(super) place: Place,
 }
 
-/// Where a name has a meaning.
+/// The context in which a name is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Everywhere.
     Always,
     /// Everywhere, and it can be set.
     Set,
-    /// Also where a default is worked out.
+    /// Also where a default is computed.
     Fixed,
     /// With an acknowledgement.
     Ack,
-    /// Where packets are lost.
+    /// In handlers of losses.
     Loss,
     /// For each hop of its telemetry.
     Hop,
@@ -78,12 +78,12 @@ pub(super) const ACK_RTT: Reg = 9;
 pub(super) const ACK_HOPS: Reg = 10;
 pub(super) const ACK_PATH: Reg = 11;
 pub(super) const LOST_PACKETS: Reg = 12;
-/// What the first hop of telemetry says, in the order of [`HOP`]; those of the next hop follow.
+/// The values of the first hop of telemetry, in the order of [`HOP`]; those of the next hop follow.
 pub(super) const FIRST_HOP: Reg = 13;
 
 /// The highest rate.
 pub(super) const RATE_MAX: i128 = 1 << 50;
-/// A window without a bound, which every queue pair begins with.
+/// A window without a bound, the initial one of every queue pair.
 pub(super) const WINDOW_MAX: i128 = 1 << 48;
 
 const fn known(name: &'static str, low: i128, high: i128, place: Place) -> Known {
@@ -107,7 +107,7 @@ pub(super) const KNOWN: &[Known] = &[
     known("lost.packets", 1, 1 << 23, Place::Loss),
 ];
 
-/// What each hop of telemetry says.
+/// The values of each hop of telemetry.
 pub(super) const HOP: &[Known] = &[
     known("hop.rate", 1, RATE_MAX, Place::Hop),
     known("hop.time_ns", 0, TIME_NS_MODULUS as i128 - 1, Place::Hop),

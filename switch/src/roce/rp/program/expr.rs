@@ -1,8 +1,9 @@
-//! Expressions to operations, with the range and the binary point of everything.
+//! Expressions to operations, with the range and the binary point of every value.
 //!
-//! A value is an exact integer of so many bits of fraction. Products have the fractions of both sides, sums and comparisons
-//! are made at the finer one, so nothing is lost before a value is stored or divided. The range is known from the widths of state
-//! and the bounds of parameters: what could need more than 125 bits, or divide by something that may be 0, is refused.
+//! A value is an exact integer with a number of bits of fraction. Products have the fractions of both sides, sums and
+//! comparisons use the finer one, so nothing is lost before a value is stored or divided. The range follows from the
+//! widths of state and the bounds of parameters: an expression that could need more than 125 bits, or divide by a value
+//! that may be 0, is refused.
 
 use wireyard_pipeline::ast::{Ast, AstBin, AstExpr, AstUn, Sp};
 use wireyard_pipeline::diag::codes;
@@ -28,14 +29,14 @@ pub(super) struct Value {
 }
 
 impl Value {
-    /// What it is, where that is known.
+    /// Its value, if it is constant.
     pub(super) fn constant(&self) -> Option<i128> {
         (self.low == self.high).then_some(self.low)
     }
 }
 
 impl Compiler<'_, '_> {
-    /// The value of an expression; `None` has been reported.
+    /// The value of an expression; `None`: an error was reported.
     pub(super) fn expr(&mut self, expr: &AstExpr) -> Option<Value> {
         let span = expr.span;
         match &expr.value {
@@ -194,7 +195,7 @@ impl Compiler<'_, '_> {
         self.emit(span, (low, high, a.fraction), false, |to| Op::Shl(to, a.at, by))
     }
 
-    /// The value with so many bits of fraction; what is cut off rounds down.
+    /// The value with `fraction` bits of fraction, rounded down.
     pub(super) fn with_fraction(
         &mut self,
         span: SourceSpan,
@@ -333,7 +334,7 @@ impl Compiler<'_, '_> {
         Some(Value { at, low: value, high: value, fraction, truth: false })
     }
 
-    /// An operation with its result in a register of its own, in this range with so many bits of fraction.
+    /// An operation with its result in a register of its own, with this range and fraction.
     fn emit(
         &mut self,
         span: SourceSpan,
@@ -356,7 +357,7 @@ impl Compiler<'_, '_> {
         None
     }
 
-    /// Says what is not possible here.
+    /// Reports what is not possible here.
     pub(super) fn no<T>(&mut self, span: SourceSpan, why: &str) -> Found<T> {
         self.decoder.diagnostics.error(codes::WRONG_PLACE, span, why);
         None

@@ -1,7 +1,7 @@
 //! The state of one queue pair under a program, and the interpreter of its code.
 //!
-//! Registers are 128 bits wide and what they hold is known to fit ([`super::check`]), so no operation here can overflow,
-//! divide by zero or run for ever: code has no loops, and timers and byte counters have a least length.
+//! Registers are 128 bits wide and their values are checked to fit ([`super::check`]), so no operation here can
+//! overflow, divide by zero or run for ever: code has no loops, and timers and byte counters have a least length.
 
 use std::sync::Arc;
 
@@ -55,14 +55,14 @@ impl Machine {
         self.frame[usize::from(reg)] = i128::from(value);
     }
 
-    /// What an acknowledgement says of its path. A hop whose link rate has no code says nothing: the hops end before it.
+    /// Sets the telemetry of an acknowledgement. The hops end before one whose link rate has no code.
     fn set_telemetry(&mut self, telemetry: Option<&TelemetryBytes>) {
         let (mut hops, mut path) = (0, 0);
         if let Some(bytes) = telemetry {
             path = telemetry::path_of(bytes);
             for hop in telemetry::hops_of(bytes) {
                 let Some(rate) = hop.rate_bps else { break };
-                // Codes are of links as they are written.
+                // Codes are those of the undilated links.
                 let said = [
                     (rate / self.of.dilation).max(1),
                     hop.time_ns.into(),
@@ -80,7 +80,7 @@ impl Machine {
         self.set(ACK_PATH, path.into());
     }
 
-    /// What the least unit of the estimate is in its base unit.
+    /// The least unit of the estimate, in its base unit.
     fn unit(&self) -> f64 {
         let estimate = self.of.program.estimate();
         let is_time = estimate.is_some_and(|estimate| estimate.unit == Unit::Time);
@@ -110,7 +110,7 @@ impl Machine {
         (self.deadline, self.due) = (earliest(true), earliest(false));
     }
 
-    /// Timers that end before `until`, and at it if `inclusive`; of equals the one that is declared first.
+    /// Timers that end before `until`, and at it if `inclusive`; of equals the one declared first.
     fn advance(&mut self, until: Time, inclusive: bool) {
         while self.due.is_before(until) || inclusive && self.due.is_by(until) {
             let due = self.due;
@@ -153,7 +153,7 @@ impl Machine {
     }
 }
 
-/// One operation on registers; where to go on, if not behind it.
+/// One operation on registers; the next operation, if not the following one.
 #[inline]
 fn step(frame: &mut [i128], op: Op) -> Option<u32> {
     let get = |frame: &[i128], reg: Reg| frame[usize::from(reg)];
@@ -190,7 +190,7 @@ pub(super) fn quotient(a: i128, b: i128) -> i128 {
     }
 }
 
-/// Runs operations that are only about registers.
+/// Runs operations on registers only.
 pub(super) fn run_plain(frame: &mut [i128], code: &[Op], at: u32) {
     let mut at = at as usize;
     while let Some(op) = code.get(at).filter(|op| **op != Op::End) {
@@ -198,7 +198,7 @@ pub(super) fn run_plain(frame: &mut [i128], code: &[Op], at: u32) {
     }
 }
 
-/// The number that a register with so many bits of fraction stands for.
+/// The number in a register with `fraction` bits of fraction.
 fn scaled(value: i128, fraction: u8) -> f64 {
     value as f64 / (1_u64 << fraction) as f64
 }
@@ -214,7 +214,7 @@ impl RateControl for Machine {
     }
 
     fn on_cnp(&mut self, now: Time) {
-        // What is due at this very instant comes after what arrives, which may start those timers anew.
+        // Timers due at this instant come after the event, which may restart them.
         self.advance(now, false);
         self.event(now, self.of.program.events.cnp);
     }

@@ -9,22 +9,22 @@ use wireyard_pipeline::source::node::Node;
 use super::code::Reg;
 use crate::units::{BitsPerSec, Bytes, Interval, UnitError};
 
-/// Text that is no value of a parameter.
+/// Text that is not a valid value of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {
-    /// A missing or wrong unit, or a number before it that cannot be.
+    /// A missing or wrong unit, or an invalid number before it.
     #[error(transparent)]
     Unit(#[from] UnitError),
     /// No number.
     #[error("expected a number, as `3`, `0.8` or `1/256`, found `{0}`")]
     Number(String),
-    /// A value that the program does not allow; each as it is shown.
+    /// A value that the program does not allow; each as text.
     #[error("{name}: {found} is not from {low} to {high}")]
     Bounds {
         /// The parameter.
         name: String,
-        /// What was found.
+        /// The value found.
         found: String,
         /// The least.
         low: String,
@@ -34,14 +34,14 @@ pub enum ParameterError {
     /// Values that do not go together.
     #[error("`{requires}` does not hold: {values}")]
     Requirement {
-        /// What the program requires, as it is written.
+        /// What the program requires, as written.
         requires: String,
         /// The values that it is about.
         values: String,
     },
 }
 
-/// What a parameter is counted in.
+/// The unit of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds.
@@ -67,7 +67,7 @@ impl Unit {
         Unit::NAMES[self as usize]
     }
 
-    /// The most that one can be where nothing is said, without fraction.
+    /// The default upper bound, without fraction.
     fn most(self) -> i128 {
         match self {
             Unit::Time | Unit::Bytes => 1 << 40,
@@ -92,7 +92,7 @@ impl Unit {
         }
     }
 
-    /// What is written, in the least unit.
+    /// The value of a text, in the least unit.
     ///
     /// # Errors
     /// Why it cannot be read.
@@ -116,7 +116,7 @@ impl Unit {
     }
 }
 
-/// Where a default comes from.
+/// The source of a default.
 #[derive(Debug)]
 pub(super) enum Default {
     Value(i128),
@@ -140,24 +140,24 @@ pub(super) struct Declared {
 pub struct Parameter {
     /// Its name.
     pub name: String,
-    /// What it is counted in.
+    /// Its unit.
     pub unit: Unit,
     /// Bits of fraction.
     pub fraction: u8,
-    /// What it is.
+    /// Its description.
     pub doc: String,
     pub(super) low: i128,
     pub(super) high: i128,
     pub(super) reg: Reg,
-    /// Code that leaves the default there; without it, the register holds it.
+    /// Code that computes the default into the register; `None` for a constant, which is in the register.
     pub(super) default: Option<u32>,
 }
 
 impl Parameter {
-    /// What a scenario says, in the least unit (times in nanoseconds; a number times 2^fraction).
+    /// The value in a scenario, in the least unit (times in nanoseconds; a number times 2^fraction).
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// Why it is invalid.
     pub fn parse(&self, text: &str) -> Result<i128, ParameterError> {
         let value = self.unit.parse(text, self.fraction)?;
         if value < self.low || value > self.high {
@@ -166,7 +166,7 @@ impl Parameter {
         Ok(value)
     }
 
-    /// That a value is not between its bounds.
+    /// The error for a value outside of its bounds.
     pub(super) fn outside(&self, value: i128) -> ParameterError {
         let (name, found) = (self.name.clone(), self.show(value));
         let (low, high) = (self.show(self.low), self.show(self.high));

@@ -1,4 +1,4 @@
-//! `NAME.yaml` of a rate control to declarations: what the keys are and what stands behind them.
+//! `NAME.yaml` of a rate control to declarations: its keys and their forms.
 
 use serde_json::Value;
 use wireyard_pipeline::ast::{AstExpr, Name, Named, StmtKind};
@@ -18,10 +18,10 @@ use crate::units::Interval;
 const STATEMENTS: Shape = Shape::OneOrMore(&Shape::Statement);
 const VALUE: Shape = Shape::Either(&[Shape::Real, Shape::Text]);
 
-/// Where the marks of the receiver's data come back.
+/// How the marks of the receiver's data are returned.
 pub(super) const MARKS: &[&str] = &["cnp", "ack", "none"];
 
-/// Telemetry that can come back.
+/// Telemetry that can be returned.
 const TELEMETRY: &[&str] = &["none", "hpcc"];
 
 /// A rate control.
@@ -151,7 +151,7 @@ pub fn schema() -> Value {
     if let (Some(forms), Value::Object(each_hop)) =
         (schema["$defs"]["statement"]["anyOf"].as_array_mut(), &mut each_hop)
     {
-        // Definitions are those of the whole.
+        // Definitions are those of the whole schema.
         each_hop.retain(|key, _| !key.starts_with('$') && key != "title");
         forms.push(Value::Object(std::mem::take(each_hop)));
     }

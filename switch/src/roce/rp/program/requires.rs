@@ -1,4 +1,4 @@
-//! `requires`: what must hold between parameters, and between them and the link, on each link that a program is used on.
+//! `requires`: conditions between parameters, and between them and the link, for each link of a program.
 
 use wireyard_pipeline::ast::AstExpr;
 use wireyard_pipeline::source::decode::Decoder;
@@ -25,7 +25,7 @@ pub(super) struct Requirement {
     result: Reg,
 }
 
-/// Reads one.
+/// Reads one requirement.
 pub(super) fn declared(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
     let condition = decoder.expression(node)?;
     let text = decoder.scalar(node, "a condition")?.text.to_owned();
@@ -49,10 +49,10 @@ pub(super) fn compile(
 }
 
 impl Requirement {
-    /// Whether it holds for these values of parameters.
+    /// Checks it for these values of parameters.
     ///
     /// # Errors
-    /// That it does not, with the values that it is about.
+    /// The violation, with the values of its parameters.
     pub(super) fn check(
         &self,
         frame: &mut [i128],

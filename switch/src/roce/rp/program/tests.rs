@@ -37,7 +37,7 @@ fn with(state: &str, statements: &str) -> String {
     format!("rate_control: t\nstate: {state}\non: {{ ack: [ {statements}, std.rate = 5 ] }}\n")
 }
 
-/// What `x` is after one acknowledgement of 3 packets with a round trip of 10 us.
+/// The value of `x` after one acknowledgement of 3 packets with a round trip of 10 us.
 fn value(state: &str, statements: &str) -> f64 {
     let mut machine = machine(&with(state, statements), 1_000_000);
     machine.on_ack(us(100), &ack(10, 3, true, 3, 7));
@@ -174,7 +174,7 @@ on: { cnp: [ std.rate = step ] }
     };
     let usual = sender(100_000_000_000);
     assert_eq!(shown(&usual, &[]).unwrap(), "55000 ns, 5 Gbit/s, 0.00390625");
-    // Ten times slower: times are longer, rates lower, and what comes of the line rate is still a twentieth of it.
+    // Ten times slower: times are longer, rates lower, and the result is still a twentieth of the line rate.
     let slow =
         Sender { dilation: Dilation::new(10).unwrap(), line_rate_bps: 10_000_000_000, ..usual };
     assert_eq!(shown(&slow, &[]).unwrap(), "550000 ns, 500 Mbit/s, 0.00390625");
@@ -187,7 +187,8 @@ on: { cnp: [ std.rate = step ] }
     assert!(shown(&slow, &given).is_err(), "50 ms is beyond its bound");
 }
 
-/// Program and Rust side by side, with the largest difference of rate and target as a part of the line rate, and of alpha.
+/// Program and Rust side by side, with the largest difference of rate and target as a part of the line rate, and of
+/// alpha.
 fn dcqcn_beside_rust(events: &[(u8, u64, u64)], line: u64) -> (f64, f64) {
     let mut program = machine(library("dcqcn"), line);
     let mut rust =
@@ -201,7 +202,7 @@ fn dcqcn_beside_rust(events: &[(u8, u64, u64)], line: u64) -> (f64, f64) {
             1 => (program.on_bytes_sent(now, *bytes), rust.on_bytes_sent(now, *bytes)),
             _ => (program.poll(now), rust.poll(now)),
         };
-        // Each brings itself up to date when somebody looks.
+        // Each updates itself when it is read.
         program.poll(now);
         rust.poll(now);
         let (a, b) = (program.state(), rust.state());
@@ -212,7 +213,7 @@ fn dcqcn_beside_rust(events: &[(u8, u64, u64)], line: u64) -> (f64, f64) {
     (rates, alphas)
 }
 
-/// The rounding that is stated: rates to a part in 10^8 of the line rate, alpha to 10^-7.
+/// The documented rounding: rates to a part in 10^8 of the line rate, alpha to 10^-7.
 #[test]
 fn dcqcn_as_a_program_is_dcqcn_in_rust() {
     // The CNPs of the golden traces, with timers and the byte counter between them.
@@ -273,7 +274,7 @@ fn timely_follows_the_gradient_between_its_thresholds() {
     assert!((measure(1000) / high - 1.0).abs() < 1e-4, "above T_high");
 }
 
-/// htsim marks each packet for retransmission by itself: the window is less by as many packets as were lost.
+/// htsim marks each packet for retransmission separately: the window shrinks by the number of lost packets.
 #[test]
 fn nscc_takes_every_lost_packet_out_of_its_window() {
     let mut rp = machine(library("nscc"), 100_000_000_000);
@@ -297,7 +298,7 @@ fn how_many_are_lost_is_known_where_packets_are_lost() {
     assert!(found.contains("`lost.packets` is known in `on: nack`"), "{found}");
 }
 
-/// What makes each of them wrong: parameters, and what is required of them.
+/// Contradictions of each program: parameters, and the violated requirement.
 const CONTRADICTIONS: &[(&str, &str, &str, &str)] = &[
     ("dcqcn", "min_rate", "200 Gbit/s", "min_rate <= std.line_rate"),
     ("dcqcn", "g", "0", "g > 0"),
@@ -317,7 +318,7 @@ const CONTRADICTIONS: &[(&str, &str, &str, &str)] = &[
     ("timely_patched", "initial_rate", "200 Gbit/s", "initial_rate <= std.line_rate"),
 ];
 
-/// Every program here says what its parameters must fulfil, and fulfils it as it is, on links of 10 to 800 Gbit/s.
+/// Every program here has requirements on its parameters, which its defaults fulfil on links of 10 to 800 Gbit/s.
 #[test]
 fn parameters_that_contradict_each_other_are_refused_with_their_values() {
     for (name, parameter, value, requires) in CONTRADICTIONS {

@@ -54,7 +54,7 @@ on:
     let all = header(1, &[(FAST, 5, 0, 10); HOPS_MAX]);
     machine.on_ack(us(2), &with_telemetry(&all, 1, 1));
     assert_eq!((value(&machine, "seen"), value(&machine, "before")), (5.0, 240.0 + 21.0));
-    // A link without a rate ends the hops that can be used; without telemetry there are none.
+    // A link without a rate ends the usable hops; without telemetry there are none.
     let unknown = header(1, &[(FAST, 5, 0, 1), (0, 5, 0, 1), (FAST, 5, 0, 1)]);
     machine.on_ack(us(3), &with_telemetry(&unknown, 1, 1));
     assert_eq!((value(&machine, "seen"), value(&machine, "sum")), (1.0, 80.0));
@@ -147,7 +147,8 @@ impl Paper {
     }
 }
 
-/// Two hops, 40,000 acknowledgements: counters of time and bytes begin anew several times, loads go above and below the target.
+/// Two hops, 40,000 acknowledgements: counters of time and bytes wrap several times, loads go above and below the
+/// target.
 #[test]
 fn hpcc_is_algorithm_1_of_its_paper() {
     let mut hpcc = machine(library("hpcc"), 100_000_000_000);
@@ -205,7 +206,7 @@ fn hpcc_is_algorithm_1_of_its_paper() {
     assert!(smallest < BDP / 2.0);
 }
 
-/// Counters of other switches say nothing about what these sent.
+/// Counters of other switches are independent of those of these ones.
 #[test]
 fn hpcc_measures_anew_on_another_path() {
     let mut hpcc = machine(library("hpcc"), 100_000_000_000);
