@@ -181,3 +181,56 @@ fn programs_of_any_architecture_are_checked() {
     let (code, text) = run(&["convert", "own.p4"]);
     assert!(code != Some(0) && text.contains("E0025"), "{text}");
 }
+
+/// Mistakes that the language takes in silence, and errors whose remedy is one word.
+#[test]
+fn frequent_mistakes_are_named_with_their_remedy() {
+    let program = |ingress: &str, transition: &str| {
+        format!(
+            "#include <v1model.p4>
+header h_t {{ bit<6> dscp; bit<2> ecn; bit<16> kind; }}
+struct H {{ h_t h; }}
+struct M {{ }}
+parser P(packet_in p, out H h, inout M m, inout standard_metadata_t s) {{
+    state start {{ p.extract(h.h); {transition} }}
+}}
+control C(inout H h, inout M m) {{ apply {{ }} }}
+control I(inout H h, inout M m, inout standard_metadata_t s) {{
+    table t {{ key = {{ h.h.kind: exact; }} actions = {{ NoAction; }} }}
+    apply {{ {ingress} }}
+}}
+control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{ }} }}
+control D(packet_out p, in H h) {{ apply {{ p.emit(h.h); }} }}
+V1Switch(P(), C(), I(), E(), C(), D()) main;
+"
+        )
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |ingress: &str, transition: &str| {
+        std::fs::write(folder.path().join("x.p4"), program(ingress, transition)).expect("writes");
+        run(folder.path(), &["check", "x.p4"])
+    };
+    let accept = "transition accept;";
+    for (ingress, transition, code, texts) in [
+        ("h.h.dscp = 184;", accept, 0, ["warning[W0112]: 184 does not fit into bit<6>", "to 56"]),
+        ("h.h.dscp = 6w184;", accept, 0, ["warning[W0112]: 184 does not fit", "x.p4:11:24"]),
+        ("if (h.h.ecn == 5) { t.apply(); }", accept, 0, ["W0112", "it is cut to 1"]),
+        ("t.apply();", "", 0, ["warning[W0113]: state `start`", "`transition accept;`"]),
+        ("t();", accept, 1, ["cannot be called", "`.apply(..)`"]),
+        (
+            "s.egress_spec = h.h.kind;",
+            accept,
+            1,
+            ["expected bit<9>, found bit<16>", "`(bit<9>) ..`"],
+        ),
+    ] {
+        let (got, text) = check(ingress, transition);
+        assert_eq!(got, Some(code), "{ingress}: {text}");
+        texts.iter().for_each(|part| assert!(text.contains(part), "{ingress}: {part}: {text}"));
+        assert_eq!(text.matches("W01").count(), usize::from(code == 0), "{ingress}: {text}");
+    }
+    // A negative number for an unsigned type, a cast, and what fits are not reported.
+    let fine = "h.h.kind = -1; h.h.ecn = 3; h.h.dscp = (bit<6>) 184; h.h.kind = h.h.kind + 65535; t.apply();";
+    let (code, text) = check(fine, accept);
+    assert!(code == Some(0) && text.contains("0 warnings"), "{text}");
+}
