@@ -150,7 +150,11 @@ impl Lower<'_> {
         let in_place = is_fixed(value) && !self.is_of_header(value) && !self.is_shared(given, at);
         let place = match value {
             _ if is_object(value) || is_constant => value.clone(),
-            _ if writes(param) => self.place_for(param, one, in_place, copies),
+            _ if writes(param) => {
+                // An `exit` in the block copies out there.
+                let value = self.fixed_in_metadata(value.clone());
+                self.place_for(param, &Given { value, ..one.clone() }, in_place, copies)
+            }
             Val::Scalar(_) => self.copied_argument(param, one),
             _ if in_place && !self.has_numbers(value) => value.clone(),
             _ => self.copied_argument(param, one),
@@ -162,12 +166,13 @@ impl Lower<'_> {
         self.copied(&one.value, &one.ty, &param.name.value, param.name.span)
     }
 
-    /// Numbers that are written down, in a struct: nothing can be put into their places when the block is run once more.
+    /// Numbers and headers that are written down: nothing can be put into their places when the block is run once more.
     fn has_numbers(&self, value: &Val) -> bool {
         match value {
             Val::Scalar(scalar) => {
                 known(scalar).is_some() && !self.device_set.iter().any(|(_, set)| set == scalar)
             }
+            Val::Literal(_) => true,
             Val::Struct(fields) => fields.iter().any(|(_, value)| self.has_numbers(value)),
             _ => false,
         }
