@@ -26,6 +26,7 @@ mod names;
 mod need;
 mod operate;
 mod parser;
+mod patterns;
 mod psa;
 mod register;
 mod reparse;
