@@ -161,6 +161,10 @@ impl Lower<'_> {
                     self.assign(&left, value, &of, span);
                 }
             }
+            (Val::Struct(_), Val::Stack(_)) => {
+                let from = self.listed(from, span);
+                self.assign(to, &from, ty, span);
+            }
             (Val::Nothing | Val::Literal(None), _) | (_, Val::Nothing) => {}
             _ => {
                 self.unsupported(span, "this assignment is not supported");
