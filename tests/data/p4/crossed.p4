@@ -16,6 +16,19 @@ parser P(packet_in packet, out headers hdr, inout meta_t meta, inout standard_me
         packet.extract(hdr.items.next);
         packet.extract(hdr.items.next);
         packet.extract(hdr.either.short);
+        transition select(hdr.kind.kind, hdr.kind.at) {
+            (8, 1 .. 2): seen;
+            (8, 3 &&& 3): accept;
+            (8, 1 .. 2): reject;
+            (8, 3 &&& 3): reject;
+            (8, _): accept;
+            (8, _): reject;
+            (_, _): accept;
+            default: reject;
+        }
+    }
+    state seen {
+        hdr.kind.sum = 1;
         transition accept;
     }
 }
@@ -37,12 +50,44 @@ control Adds(in item_t item, inout bit<8> sum)(bit<8> key, bit<8> data) {
         const default_action = add(0);
         const entries = { key: add(data + 1); key + 1 &&& 0xff: add(data); }
     }
-    apply { added.apply(); }
+    apply {
+        added.apply();
+        if (sum == 0x77) { exit; }
+    }
+}
+
+// The same, with an item that it makes.
+control Clears(out item_t item, in bit<8> value) {
+    action set(bit<8> more) { item = { value + more }; }
+    table cleared {
+        key = { value: exact; }
+        actions = { set; NoAction; }
+        const default_action = NoAction;
+        // Of two entries for one value the first one counts, and there is room for all.
+        const entries = { 0x50: set(1); 0x50: set(2); 0x70: set(3); }
+        size = 1;
+    }
+    apply { cleared.apply(); }
+}
+
+// A list of items, or a stack of them.
+control Same(in item_t[2] pair, inout bit<8> seen) {
+    action note() {
+        if (pair == { { 0x0a }, { 0x0a } }) { seen = seen + 1; }
+        if (pair[1] == { 0x0b }) { seen = seen + 0x10; }
+    }
+    table noted {
+        actions = { note; }
+        const default_action = note;
+    }
+    apply { noted.apply(); }
 }
 
 control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
     Leaves() leaves;
     Adds(7, 0x20) adds;
+    Clears() clears;
+    Same() same;
     action note(in bit<8> value, bit<8> more) { hdr.kind.seen = value + more; }
     table noted {
         key = { hdr.kind.kind: exact; }
@@ -62,6 +107,21 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
                 adds.apply({ 7 }, hdr.kind.sum);
                 adds.apply(hdr.items[1], hdr.kind.sum);
                 adds.apply({ 8 }, hdr.kind.sum);
+            }
+            6: {
+                adds.apply(hdr.items[0], hdr.items[1].a);
+                adds.apply(hdr.items[0], hdr.kind.seen);
+                hdr.kind.sum = 1;
+            }
+            7: {
+                clears.apply(hdr.items[0], 0x50);
+                clears.apply(hdr.items[hdr.kind.at], 0x60);
+            }
+            11: {
+                item_t[2] two = { hdr.items[0], hdr.items[1] };
+                same.apply({ hdr.items[0], hdr.items[0] }, hdr.kind.seen);
+                same.apply(two, hdr.kind.seen);
+                if (hdr.either == (either_t) {#}) { hdr.kind.seen = 0xff; }
             }
             default: { noted.apply(); }
         }

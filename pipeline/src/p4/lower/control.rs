@@ -156,7 +156,7 @@ impl Lower<'_> {
                 self.place_for(param, &Given { value, ..one.clone() }, in_place, copies)
             }
             Val::Scalar(_) => self.copied_argument(param, one),
-            _ if in_place && !self.has_numbers(value) => value.clone(),
+            _ if in_place && !self.has_numbers(value) && !names_twice(value) => value.clone(),
             _ => self.copied_argument(param, one),
         };
         Some((place, one.ty.clone()))
@@ -198,10 +198,12 @@ impl Lower<'_> {
                 moved.push(Moved { param, place, ty, given });
             }
         }
-        // Arguments that are the places of other parameters: then what comes and what goes is copied first.
+        // Arguments that may be places of parameters, and not those that they were: then what comes and what goes is copied first.
         let crossed = moved.iter().enumerate().any(|(at, one)| {
-            let others = moved.iter().enumerate().filter(|(other, _)| *other != at);
-            others.into_iter().any(|(_, other)| self.overlap(&one.given.value, other.place))
+            moved.iter().enumerate().any(|(other, two)| {
+                (other != at || !is_there(one.given, one.place))
+                    && self.overlap(&one.given.value, two.place)
+            })
         });
         if !crossed {
             moved.retain(|one| {
@@ -212,9 +214,8 @@ impl Lower<'_> {
                 !stays
             });
         }
-        if applied.exits && self.exited().is_none() && moved.iter().any(|one| writes(one.param)) {
-            let text = "a control that exits is applied again with other arguments that it writes";
-            self.unsupported(span, text).help("declare an instance for each application");
+        if applied.exits && self.alone.is_none() && moved.iter().any(|one| writes(one.param)) {
+            self.need(Need::Exits(self.pass));
         }
         self.moved(&moved, crossed, &applied.block, span);
     }
@@ -266,6 +267,18 @@ impl Lower<'_> {
             self.block(&body.statements);
         }
     }
+}
+
+/// Whether a list may have one place twice: then nothing else can be put into it.
+fn names_twice(value: &Val) -> bool {
+    let mut names = Vec::new();
+    super::assign::roots(value, &mut names);
+    // Fields of the architecture may be made of one that the device sets.
+    names.retain(|name| !name.starts_with("std."));
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    matches!(value, Val::Struct(_)) && names.len() < count
 }
 
 /// A parameter that needs storage.
