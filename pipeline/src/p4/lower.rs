@@ -26,6 +26,7 @@ mod names;
 mod need;
 mod operate;
 mod parser;
+mod patterns;
 mod psa;
 mod register;
 mod reparse;
@@ -109,6 +110,8 @@ struct Lower<'a> {
     /// Statements before an `exit` that ends the pass; `alone`: it does not.
     epilogue: Vec<ast::Stmt>,
     alone: Option<exit::Alone>,
+    /// The control of ingress or egress that is being made.
+    pass: usize,
     /// Types in place of type parameters.
     types: Vec<(u32, Type)>,
     /// Header types by declaration and text.
@@ -221,6 +224,7 @@ fn round(
         bound: 0,
         epilogue: Vec::new(),
         alone: None,
+        pass: 0,
         types: Vec::new(),
         headers: HashMap::new(),
         unfilled: HashMap::new(),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{CallInfo, Def, Type, substitute};
-use super::build::{known, number};
+use super::build::{cast, known, number};
 use super::env::{Env, Val};
 use super::walk::{self, Met};
 use super::{Lower, Place};
@@ -14,6 +14,9 @@ use crate::ir::SourceSpan;
 
 /// A value to be copied back behind a call.
 pub(super) type CopyOut = (Val, Val, Type);
+
+/// What becomes of a computed index.
+type Indices = dyn Fn(&mut Lower<'_>, AstExpr) -> AstExpr;
 
 /// An argument: its value or place, and its type.
 #[derive(Clone, Debug)]
@@ -167,38 +170,65 @@ impl Lower<'_> {
     /// A place whose computed indices are kept as they are now.
     pub(super) fn fixed(&mut self, place: Val) -> Val {
         match place {
+            place @ Val::Choice(_) => place,
+            place => self.with_indices(place, &|lower, at| match is_name(&at) {
+                true => at,
+                false => lower.keep(at),
+            }),
+        }
+    }
+
+    /// The same in metadata, for a block of its own: it does not have the values that are kept around it.
+    pub(super) fn fixed_in_metadata(&mut self, place: Val) -> Val {
+        self.with_indices(place, &|lower, at| {
+            let span = at.span;
+            let index = lower.new_meta("index", 32, span);
+            lower.set(&index, cast(32, at), span);
+            index
+        })
+    }
+
+    /// A place with something else for its computed indices.
+    fn with_indices(&mut self, place: Val, index: &Indices) -> Val {
+        match place {
             place if is_fixed(&place) => place,
             Val::Header(mut header) => {
-                self.fix_path(&mut Rc::make_mut(&mut header).path);
+                self.path_with_indices(&mut Rc::make_mut(&mut header).path, index);
                 Val::Header(header)
             }
             Val::Scalar(mut place) => {
-                self.fix(&mut place);
+                self.number_with_indices(&mut place, index);
                 Val::Scalar(place)
             }
             Val::Struct(fields) => {
-                let fields = fields.iter();
-                let fixed = fields.map(|(name, value)| (name.clone(), self.fixed(value.clone())));
-                Val::Struct(Rc::new(fixed.collect()))
+                let fields = fields
+                    .iter()
+                    .map(|(name, value)| (name.clone(), self.with_indices(value.clone(), index)));
+                Val::Struct(Rc::new(fields.collect()))
+            }
+            Val::Choice(mut choice) => {
+                let choice_of = Rc::make_mut(&mut choice);
+                choice_of.at = index(self, choice_of.at.clone());
+                Val::Choice(choice)
             }
             place => place,
         }
     }
 
-    fn fix(&mut self, place: &mut AstExpr) {
+    fn number_with_indices(&mut self, place: &mut AstExpr, index: &Indices) {
         match &mut place.value {
-            Ast::Slice { value, .. } => self.fix(value),
-            Ast::Path(path) => self.fix_path(path),
+            Ast::Slice { value, .. } => self.number_with_indices(value, index),
+            Ast::Path(path) => self.path_with_indices(path, index),
             _ => {}
         }
     }
 
-    fn fix_path(&mut self, path: &mut Path) {
+    fn path_with_indices(&mut self, path: &mut Path, index: &Indices) {
         for part in &mut path.parts {
             if let PathPart::Index(at) = part
-                && !is_name(at)
+                && known(at).is_none()
             {
-                *at = self.keep(at.clone());
+                *at = index(self, at.clone());
             }
         }
     }

@@ -152,11 +152,18 @@ impl Lower<'_> {
                 }
             }
             (Val::Stack(stack), Val::Struct(values)) => {
+                let hazard = values.len() > 1 && self.overlap(to, from);
+                let kept = if hazard { self.keep_all(from, ty) } else { from.clone() };
+                let values = if let Val::Struct(values) = &kept { values } else { values };
                 for (at, (_, value)) in values.iter().enumerate() {
                     let left = self.element(stack, number(at as u128, 0, span), span);
                     let of = stack.of.clone();
                     self.assign(&left, value, &of, span);
                 }
+            }
+            (Val::Struct(_), Val::Stack(_)) => {
+                let from = self.listed(from, span);
+                self.assign(to, &from, ty, span);
             }
             (Val::Nothing | Val::Literal(None), _) | (_, Val::Nothing) => {}
             _ => {
@@ -196,6 +203,12 @@ impl Lower<'_> {
     pub(super) fn overlap(&self, a: &Val, b: &Val) -> bool {
         let mut written = Vec::new();
         roots(a, &mut written);
+        // A member of a union that becomes valid makes the others invalid.
+        for (_, members) in &self.unit.unions {
+            if members.iter().any(|member| written.contains(&member.value)) {
+                written.extend(members.iter().map(|member| member.value.clone()));
+            }
+        }
         let mut read = Vec::new();
         roots(b, &mut read);
         written.iter().any(|name| read.contains(name))

@@ -150,9 +150,13 @@ impl Lower<'_> {
         let in_place = is_fixed(value) && !self.is_of_header(value) && !self.is_shared(given, at);
         let place = match value {
             _ if is_object(value) || is_constant => value.clone(),
-            _ if writes(param) => self.place_for(param, one, in_place, copies),
+            _ if writes(param) => {
+                // An `exit` in the block copies out there.
+                let value = self.fixed_in_metadata(value.clone());
+                self.place_for(param, &Given { value, ..one.clone() }, in_place, copies)
+            }
             Val::Scalar(_) => self.copied_argument(param, one),
-            _ if in_place && !self.has_numbers(value) => value.clone(),
+            _ if in_place && !self.has_numbers(value) && !names_twice(value) => value.clone(),
             _ => self.copied_argument(param, one),
         };
         Some((place, one.ty.clone()))
@@ -162,12 +166,13 @@ impl Lower<'_> {
         self.copied(&one.value, &one.ty, &param.name.value, param.name.span)
     }
 
-    /// Numbers that are written down, in a struct: nothing can be put into their places when the block is run once more.
+    /// Numbers and headers that are written down: nothing can be put into their places when the block is run once more.
     fn has_numbers(&self, value: &Val) -> bool {
         match value {
             Val::Scalar(scalar) => {
                 known(scalar).is_some() && !self.device_set.iter().any(|(_, set)| set == scalar)
             }
+            Val::Literal(_) => true,
             Val::Struct(fields) => fields.iter().any(|(_, value)| self.has_numbers(value)),
             _ => false,
         }
@@ -193,10 +198,12 @@ impl Lower<'_> {
                 moved.push(Moved { param, place, ty, given });
             }
         }
-        // Arguments that are the places of other parameters: then what comes and what goes is copied first.
+        // Arguments that may be places of parameters, and not those that they were: then what comes and what goes is copied first.
         let crossed = moved.iter().enumerate().any(|(at, one)| {
-            let others = moved.iter().enumerate().filter(|(other, _)| *other != at);
-            others.into_iter().any(|(_, other)| self.overlap(&one.given.value, other.place))
+            moved.iter().enumerate().any(|(other, two)| {
+                (other != at || !is_there(one.given, one.place))
+                    && self.overlap(&one.given.value, two.place)
+            })
         });
         if !crossed {
             moved.retain(|one| {
@@ -207,9 +214,8 @@ impl Lower<'_> {
                 !stays
             });
         }
-        if applied.exits && self.exited().is_none() && moved.iter().any(|one| writes(one.param)) {
-            let text = "a control that exits is applied again with other arguments that it writes";
-            self.unsupported(span, text).help("declare an instance for each application");
+        if applied.exits && self.alone.is_none() && moved.iter().any(|one| writes(one.param)) {
+            self.need(Need::Exits(self.pass));
         }
         self.moved(&moved, crossed, &applied.block, span);
     }
@@ -261,6 +267,18 @@ impl Lower<'_> {
             self.block(&body.statements);
         }
     }
+}
+
+/// Whether a list may have one place twice: then nothing else can be put into it.
+fn names_twice(value: &Val) -> bool {
+    let mut names = Vec::new();
+    super::assign::roots(value, &mut names);
+    // Fields of the architecture may be made of one that the device sets.
+    names.retain(|name| !name.starts_with("std."));
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    matches!(value, Val::Struct(_)) && names.len() < count
 }
 
 /// A parameter that needs storage.

@@ -1,5 +1,6 @@
 //! `exit`. In ingress and egress it ends the pass, behind what the architecture does then. What follows another control of the architecture
-//! runs all the same, so there `exit` is a bit: each block returns where it finds it set.
+//! runs all the same, so there `exit` is a bit: each block returns where it finds it set. So it is in ingress and egress where a block that
+//! exits is applied with several arguments, as each call copies out to its own.
 
 use std::rc::Rc;
 
@@ -32,6 +33,15 @@ impl Lower<'_> {
         let outer = std::mem::replace(&mut self.alone, alone);
         self.architecture_block(block, values);
         self.alone = outer;
+    }
+
+    /// The control of ingress or egress.
+    pub(super) fn pass_block(&mut self, block: &Rc<BlockVal>, values: &[Val]) {
+        self.pass = block.number;
+        match self.is_needed(&Need::Exits(block.number)) {
+            true => self.block_alone(block, values),
+            false => self.architecture_block(block, values),
+        }
     }
 
     /// The bit that `exit` sets here, if it sets one.

@@ -299,17 +299,18 @@ impl Lower<'_> {
             (Val::Literal(None), Val::Literal(None)) => truth(true),
             (Val::Literal(Some(x)), Val::Literal(Some(y))) => self.all_equal(x, y, ty, span),
             (Val::Literal(_), Val::Literal(_)) => truth(false),
-            (Val::Stack(x), Val::Stack(y)) => {
+            (Val::Union(members), Val::Literal(None))
+            | (Val::Literal(None), Val::Union(members)) => {
                 let mut all = truth(true);
-                for at in 0..x.size.min(y.size) {
-                    let index = || number(u128::from(at), 0, span);
-                    let (left, right) =
-                        (self.element(x, index(), span), self.element(y, index(), span));
-                    let of = x.of.clone();
-                    let same = self.equal(&left, &right, &of, span);
+                for (_, member) in members.iter() {
+                    let same = self.equal(member, &Val::Literal(None), &Type::Any, span);
                     all = both(all, same, span);
                 }
                 all
+            }
+            (Val::Stack(_), Val::Stack(_) | Val::Struct(_)) | (Val::Struct(_), Val::Stack(_)) => {
+                let (a, b) = (self.listed(a, span), self.listed(b, span));
+                self.equal(&a, &b, ty, span)
             }
             (Val::Nothing, _) | (_, Val::Nothing) => truth(true),
             _ => {

@@ -8,6 +8,7 @@ use super::super::types::Type;
 use super::build::{binary, known, number, slice};
 use super::env::{BlockVal, Env, Header, Val};
 use super::names::plain;
+use super::patterns::{Seen, around_zero};
 use super::{Lower, Place};
 use crate::ast::{self, CaseDecl, NextDecl, PatternDecl, Sp, StateDecl};
 use crate::ir::SourceSpan;
@@ -166,6 +167,7 @@ impl Lower<'_> {
                     self.select_key(&value, &ty, key, &mut keys, &mut types);
                 }
                 let (mut cases, mut default) = (Vec::new(), None);
+                let mut seen = Seen::default();
                 for (set, to) in &select.cases {
                     if default.is_some() {
                         break;
@@ -176,7 +178,9 @@ impl Lower<'_> {
                         continue;
                     };
                     for patterns in around_zero(patterns, &types) {
-                        cases.push(CaseDecl { patterns, to: target(to), span: set.span });
+                        if seen.is_first(&[], &patterns) {
+                            cases.push(CaseDecl { patterns, to: target(to), span: set.span });
+                        }
                     }
                 }
                 NextDecl::Select { keys, cases, default }
@@ -496,30 +500,4 @@ fn leading_extracts(state: &mut StateDecl) {
             state.extract.push(Sp::new(name, span));
         }
     }
-}
-
-/// The patterns of a case as unsigned numbers: a signed range from below zero to above is two.
-pub(super) fn around_zero(
-    patterns: Vec<Sp<PatternDecl>>,
-    types: &[Type],
-) -> Vec<Vec<Sp<PatternDecl>>> {
-    let mut made = vec![Vec::new()];
-    for (pattern, ty) in patterns.into_iter().zip(types) {
-        let parts = match (&pattern.value, ty.base()) {
-            (PatternDecl::Range(low, high), Type::Int(bits)) if known(low) > known(high) => {
-                let last = number(crate::ir::layout::ones(*bits), *bits, high.span);
-                let zero = number(0, *bits, low.span);
-                let part = |low, high| Sp::new(PatternDecl::Range(low, high), pattern.span);
-                vec![part(low.clone(), last), part(zero, high.clone())]
-            }
-            _ => vec![pattern],
-        };
-        let with = |so_far: &Vec<Sp<PatternDecl>>| {
-            let one =
-                |part: &Sp<PatternDecl>| [so_far.as_slice(), std::slice::from_ref(part)].concat();
-            parts.iter().map(one).collect::<Vec<_>>()
-        };
-        made = made.iter().flat_map(with).collect();
-    }
-    made
 }

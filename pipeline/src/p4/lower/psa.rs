@@ -158,7 +158,7 @@ impl Lower<'_> {
         end.extend(decided);
         self.epilogue = end;
         let values = [hdr.clone(), meta.clone(), input, output.clone()];
-        let ((), body) = self.apart(|lower| lower.architecture_block(&pipe.control, &values));
+        let ((), body) = self.apart(|lower| lower.pass_block(&pipe.control, &values));
         self.note_written(Half::Ingress, &output, &body);
         let ((), mut statements) = self.apart(|lower| {
             let drop = member(&output, "drop");
@@ -288,7 +288,7 @@ impl Lower<'_> {
         end.extend(decided);
         self.epilogue = end;
         let values = [hdr.clone(), meta.clone(), input, output.clone()];
-        let ((), mut body) = self.apart(|lower| lower.architecture_block(&pipe.control, &values));
+        let ((), mut body) = self.apart(|lower| lower.pass_block(&pipe.control, &values));
         self.note_written(Half::Egress, &output, &body);
         body.append(&mut self.epilogue);
         let mut seen = Mentions::default();

@@ -424,6 +424,13 @@ impl Lower<'_> {
         numbers.map(|at| self.element(stack, at, span)).collect()
     }
 
+    /// A stack as the list of its elements.
+    pub(super) fn listed(&mut self, value: &Val, span: SourceSpan) -> Val {
+        let Val::Stack(stack) = value else { return value.clone() };
+        let elements = self.elements_of(stack, span).into_iter().enumerate();
+        Val::Struct(Rc::new(elements.map(|(at, one)| (at.to_string().into(), one)).collect()))
+    }
+
     /// Every header in a value.
     pub(super) fn headers_in(&mut self, value: &Val) -> Vec<Rc<Header>> {
         match value {

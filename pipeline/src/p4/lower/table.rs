@@ -17,6 +17,9 @@ use crate::ir::SourceSpan;
 /// Priority of the first entry, counted down.
 const PRIORITY_MAX: u64 = 1 << 24;
 
+/// The size of a table that says none.
+const SIZE_DEFAULT: u64 = 1024;
+
 impl Lower<'_> {
     /// `t.apply()`, whose result is whether it hit.
     pub(super) fn apply_table(&mut self, decl: &Rc<Decl>, env: &Env, span: SourceSpan) -> Val {
@@ -100,9 +103,13 @@ impl Lower<'_> {
         if let Some(entries) = &table.entries {
             self.table_entries(table, entries, env, &name, &mut made);
         }
-        // An entry of the source may be several here.
+        // There is room for all; an entry of the source may be several here.
         let fixed = made.entries.len() as u64;
-        if matches!(&made.size, Some(ast::Size::Number(size)) if size.value < fixed) {
+        let size = match &made.size {
+            Some(ast::Size::Number(size)) => size.value,
+            _ => SIZE_DEFAULT,
+        };
+        if size < fixed {
             made.size = Some(ast::Size::new(fixed, self.span));
         }
         self.span = span;
@@ -409,6 +416,7 @@ impl Lower<'_> {
             self.unsupported(entries.span, "too many entries");
             return;
         }
+        let mut seen = super::patterns::Seen::default();
         for (at, entry) in entries.list.iter().enumerate() {
             let sets = match &*entry.keys.kind {
                 ExprKind::Tuple(items) => items.clone(),
@@ -432,7 +440,10 @@ impl Lower<'_> {
             next = if smallest { place.saturating_add(delta) } else { place.saturating_sub(delta) };
             let priority = if smallest { PRIORITY_MAX.saturating_sub(place) } else { place.max(1) };
             let Some(action) = self.action_call(table, &entry.action, env, name) else { continue };
-            for patterns in super::parser::around_zero(patterns, &types) {
+            for patterns in super::patterns::around_zero(patterns, &types) {
+                if !ordered && !seen.is_first(&names, &patterns) {
+                    continue;
+                }
                 made.entries.push(EntryDecl {
                     matches: names.iter().cloned().zip(patterns).collect(),
                     action: action.clone(),

@@ -62,9 +62,8 @@ impl Lower<'_> {
         let (egress_spec, egress) = (self.new_meta("egress_spec", 9, span), Half::Egress);
         let egress = self.standard(standard, &egress_spec, &error, egress, span);
         self.epilogue = self.ingress_end(&spec, span);
-        let ((), mut body) = self.apart(|lower| {
-            lower.architecture_block(&blocks[2], &[hdr.clone(), meta.clone(), ingress])
-        });
+        let ((), mut body) =
+            self.apart(|lower| lower.pass_block(&blocks[2], &[hdr.clone(), meta.clone(), ingress]));
         let ((), mut statements) = self.apart(|lower| lower.not_again(span));
         statements.extend(begin);
         statements.extend(kept);
@@ -120,9 +119,8 @@ impl Lower<'_> {
             self.epilogue.extend(again);
         }
         self.spec_here = Some(spec.clone());
-        let ((), mut body) = self.apart(|lower| {
-            lower.architecture_block(&blocks[3], &[hdr.clone(), meta.clone(), egress])
-        });
+        let ((), mut body) =
+            self.apart(|lower| lower.pass_block(&blocks[3], &[hdr.clone(), meta.clone(), egress]));
         let mut seen = super::scan::Mentions::default();
         seen.statements(&self.unit, &body);
         for (name, of_device) in INGRESS_ONLY {

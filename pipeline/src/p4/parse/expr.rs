@@ -6,6 +6,7 @@ use super::super::lex::Tok;
 use super::super::tree::*;
 use super::{Failed, Parser, Read};
 use crate::ast::Sp;
+use crate::diag::codes;
 
 /// How strong an operator binds; `None`: no operator of two operands.
 fn strength(sign: &str) -> Option<(u8, Binary)> {
@@ -383,6 +384,10 @@ impl Parser<'_> {
                 fields.push((name, self.initializer()?));
             } else {
                 items.push(self.initializer()?);
+                if let Some(dots) = items.last().filter(|one| matches!(*one.kind, ExprKind::Dots)) {
+                    let text = "`...` is the last of a list: what follows it has no place there";
+                    self.report.error(codes::P4_SYNTAX, dots.span, text);
+                }
             }
             if !self.take(",") {
                 self.expect("}")?;

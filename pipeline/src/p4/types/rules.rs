@@ -288,6 +288,9 @@ fn same(consts: &std::collections::HashMap<u32, Const>, a: &Expr, b: &Expr) -> b
         (ExprKind::Binary(x, a, c), ExprKind::Binary(y, b, d)) => {
             x == y && same(consts, a, b) && same(consts, c, d)
         }
+        (ExprKind::Mux(a, c, e), ExprKind::Mux(b, d, f)) => {
+            same(consts, a, b) && same(consts, c, d) && same(consts, e, f)
+        }
         (ExprKind::List(a, _), ExprKind::List(b, _)) => all(a, b),
         (ExprKind::Record(a, _), ExprKind::Record(b, _)) => {
             a.len() == b.len()

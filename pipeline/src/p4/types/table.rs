@@ -205,14 +205,9 @@ impl Checker<'_> {
 
     /// An argument of an entry or of the default is known when the program is compiled.
     fn known_in_call(&mut self, value: &Expr, is_default: bool) {
-        let is_parts =
-            matches!(&*value.kind, ExprKind::List(..) | ExprKind::Record(..) | ExprKind::Invalid);
-        let (known, what) = match is_default {
-            // It may be a parameter of the constructor.
-            true => (self.is_known(value), "the default action"),
-            false => (is_parts || self.consts.contains_key(&value.id), "an entry"),
-        };
-        if !known {
+        // It may be a parameter of the constructor.
+        if !self.is_known(value) {
+            let what = if is_default { "the default action" } else { "an entry" };
             let text = format!("an argument of {what} must be known when the program is compiled");
             self.error(codes::NOT_CONSTANT, value.span, text);
         }
@@ -328,10 +323,8 @@ impl Checker<'_> {
         }
         let known = match &*set.kind {
             ExprKind::Any => true,
-            ExprKind::Mask(a, b) | ExprKind::Range(a, b) => {
-                self.consts.contains_key(&a.id) && self.consts.contains_key(&b.id)
-            }
-            _ => self.consts.contains_key(&set.id),
+            ExprKind::Mask(a, b) | ExprKind::Range(a, b) => self.is_known(a) && self.is_known(b),
+            _ => self.is_known(set),
         };
         if !known && !self.noted(set).is_any() {
             let text = "a key of an entry must be known when the program is compiled";
