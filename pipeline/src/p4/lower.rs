@@ -209,7 +209,7 @@ fn round(
     let mut lower = Lower {
         checked,
         report,
-        unit: Unit::default(),
+        unit: Unit { name: Some(ast::Sp::new(names::plain(name), span)), ..Unit::default() },
         names: Names::new(),
         env: root.clone(),
         root,
@@ -264,7 +264,6 @@ fn round(
         statements: 0,
         span,
     };
-    lower.unit.name = Some(ast::Sp::new(names::plain(name), span));
     let is_whole = lower.main().is_some();
     lower.shared_profiles();
     (is_whole.then_some(lower.unit), lower.found)

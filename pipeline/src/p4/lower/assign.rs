@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::super::types::Type;
 use super::build::{binary, known, named, number};
-use super::env::{Choice, Header, Val};
+use super::env::{Choice, Header, Members, Val};
 use super::need::Need;
 use super::standard::Half;
 use super::storage::part;
@@ -116,10 +116,8 @@ impl Lower<'_> {
             }
             (Val::Scalar(place), Val::Applied(hit)) => self.set(place, hit.clone(), span),
             (Val::Struct(fields), Val::Struct(values)) => {
-                let hazard = values.len() > 1 && self.overlap(to, from);
-                let kept = if hazard { self.keep_all(from, ty) } else { from.clone() };
-                let values = if let Val::Struct(values) = &kept { values } else { values };
-                self.assign_parts(fields, values, ty, span);
+                let values = self.values_before(to, values, ty);
+                self.assign_parts(fields, &values, ty, span);
             }
             (Val::Header(header), Val::Header(other)) => {
                 if header.path != other.path && self.place == Place::Parser {
@@ -151,15 +149,10 @@ impl Lower<'_> {
                     self.assign(&left, &right, &of, span);
                 }
             }
-            (Val::Stack(stack), Val::Struct(values)) => {
-                let hazard = values.len() > 1 && self.overlap(to, from);
-                let kept = if hazard { self.keep_all(from, ty) } else { from.clone() };
-                let values = if let Val::Struct(values) = &kept { values } else { values };
-                for (at, (_, value)) in values.iter().enumerate() {
-                    let left = self.element(stack, number(at as u128, 0, span), span);
-                    let of = stack.of.clone();
-                    self.assign(&left, value, &of, span);
-                }
+            (Val::Stack(_), Val::Struct(values)) => {
+                let values = self.values_before(to, values, ty);
+                let Val::Struct(elements) = self.listed(to, span) else { return };
+                self.assign_parts(&elements, &values, ty, span);
             }
             (Val::Struct(_), Val::Stack(_)) => {
                 let from = self.listed(from, span);
@@ -169,6 +162,18 @@ impl Lower<'_> {
             _ => {
                 self.unsupported(span, "this assignment is not supported");
             }
+        }
+    }
+
+    /// Values of a list as they are before the place that they go to is written.
+    fn values_before(&mut self, to: &Val, values: &Members, ty: &Type) -> Members {
+        let from = Val::Struct(values.clone());
+        if values.len() < 2 || !self.overlap(to, &from) {
+            return values.clone();
+        }
+        match self.keep_all(&from, ty) {
+            Val::Struct(kept) => kept,
+            _ => values.clone(),
         }
     }
 

@@ -20,6 +20,12 @@ const PRIORITY_MAX: u64 = 1 << 24;
 /// The size of a table that says none.
 const SIZE_DEFAULT: u64 = 1024;
 
+/// The value of a property of a table.
+fn property(table: &TableDecl, wanted: &str) -> Option<Expr> {
+    let found = table.properties.iter().find(|(name, ..)| *name.value == *wanted);
+    found.map(|(_, value, _)| value.clone())
+}
+
 impl Lower<'_> {
     /// `t.apply()`, whose result is whether it hit.
     pub(super) fn apply_table(&mut self, decl: &Rc<Decl>, env: &Env, span: SourceSpan) -> Val {
@@ -397,13 +403,7 @@ impl Lower<'_> {
             .keys
             .iter()
             .any(|key| matches!(&*key.kind.value, "ternary" | "range" | "optional"));
-        let flag = |wanted: &str| {
-            table
-                .properties
-                .iter()
-                .find(|(name, ..)| *name.value == *wanted)
-                .map(|(_, value, _)| value.clone())
-        };
+        let flag = |wanted: &str| property(table, wanted);
         // As p4c has it: the smallest `@priority` wins, an entry without one has its place.
         let annotated = entries.list.iter().any(|entry| entry.annotated.is_some());
         let smallest = annotated
@@ -440,10 +440,9 @@ impl Lower<'_> {
             next = if smallest { place.saturating_add(delta) } else { place.saturating_sub(delta) };
             let priority = if smallest { PRIORITY_MAX.saturating_sub(place) } else { place.max(1) };
             let Some(action) = self.action_call(table, &entry.action, env, name) else { continue };
-            for patterns in super::patterns::around_zero(patterns, &types) {
-                if !ordered && !seen.is_first(&names, &patterns) {
-                    continue;
-                }
+            let mut parts = super::patterns::around_zero(patterns, &types);
+            parts.retain(|patterns| ordered || seen.is_first(&names, patterns));
+            for patterns in parts {
                 made.entries.push(EntryDecl {
                     matches: names.iter().cloned().zip(patterns).collect(),
                     action: action.clone(),
