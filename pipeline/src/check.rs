@@ -120,7 +120,7 @@ pub fn compile_within(
 ) -> Result<Compiled, Diagnostics> {
     let units: Vec<&Unit> = parsed.units.iter().collect();
     let units = units.as_slice();
-    let mut report = Diagnostics::new();
+    let mut report = parsed.warnings.clone();
     let scope = Scope::collect(units, &mut report);
     if scope.is_full {
         return Err(report);

@@ -52,6 +52,8 @@ pub struct Parsed {
     pub files: Files,
     /// Of a program in P4: the searched folders, and the macros.
     pub searched: Searched,
+    /// Warnings of the reader; [`compile_within`](crate::check::compile_within) adds its own.
+    pub warnings: Diagnostics,
     /// Libraries that could have been included: name and text.
     pub embedded: &'static [(&'static str, &'static str)],
 }

@@ -39,7 +39,8 @@ impl<'l> Reading<'l> {
         if diagnostics.has_errors() {
             return Err(Rejected { diagnostics, files });
         }
-        Ok(Parsed { units, files, searched: Searched::default(), embedded: loader.embedded })
+        let (searched, embedded) = (Searched::default(), loader.embedded);
+        Ok(Parsed { units, files, searched, warnings: diagnostics, embedded })
     }
 
     pub(super) fn program(&mut self, path: &Path, bytes: Result<Vec<u8>, ReadError>) {

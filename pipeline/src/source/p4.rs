@@ -157,8 +157,8 @@ pub(super) fn bmv2(
     let Reader { files, .. } = reader;
     match unit {
         Some(unit) => {
-            let searched = Searched::default();
-            Ok(Parsed { units: vec![unit], files, searched, embedded: loader.embedded })
+            let (units, searched, embedded) = (vec![unit], Searched::default(), loader.embedded);
+            Ok(Parsed { units, files, searched, warnings: report, embedded })
         }
         None => Err(Rejected { diagnostics: report, files }),
     }
@@ -172,7 +172,8 @@ pub(super) fn program(path: &Path, loader: &Loader) -> Result<Parsed, Rejected> 
         Some(unit) => {
             let searched =
                 Searched { folders: loader.folders().to_vec(), defines: loader.defines().to_vec() };
-            Ok(Parsed { units: vec![unit], files, searched, embedded: loader.embedded })
+            let (units, embedded) = (vec![unit], loader.embedded);
+            Ok(Parsed { units, files, searched, warnings: report, embedded })
         }
         None => Err(Rejected { diagnostics: report, files }),
     }

@@ -307,6 +307,11 @@ impl Checker<'_> {
         if want.is_any() || got.is_any() {
             return want;
         }
+        // A cast cuts a number on purpose.
+        if let (Type::Integer, Some(Const::Int(number))) = (&got, self.consts.get(&value.id)) {
+            let number = wrapped(number, &want);
+            self.consts.insert(value.id, Const::Int(number));
+        }
         if !self.casts(value, &want) {
             let (got, want) = (self.known(&got), self.known(&want));
             self.type_error(expr.span, format!("{got} cannot be cast to {want}"));
