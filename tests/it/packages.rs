@@ -226,10 +226,13 @@ fn a_container_forwards_between_two_cables() {
         ip(&format!("link add host{n} type veth peer name eth{n}"));
         ip(&format!("link set host{n} up"));
         ip(&format!("link set eth{n} netns {process}"));
-        let target = format!("/proc/{process}/ns/net");
-        let mut up = Command::new("nsenter");
-        up.args([format!("--net={target}"), "ip".into(), "link".into(), "set".into()]);
-        succeed(up.args([format!("eth{n}"), "up".into()]));
+        // Without an IPv6 address: its neighbour discovery would be frames of the kernel among those of the switch.
+        for words in [["addrgenmode", "none"].as_slice(), &["up"]] {
+            let mut set = Command::new("nsenter");
+            set.arg(format!("--net=/proc/{process}/ns/net"));
+            set.args(["ip", "link", "set", &format!("eth{n}")]).args(words);
+            succeed(&mut set);
+        }
     }
     for command in of_switch(&lab, "exec") {
         let mut arguments = vec!["exec", "switch"];
