@@ -14,6 +14,7 @@ pub mod faults;
 pub mod files;
 mod layers;
 pub mod memory;
+pub(crate) mod netlink;
 mod offload;
 mod open;
 pub mod pnet;

@@ -100,8 +100,9 @@ fn a_discipline_that_ports_bypass_is_named() {
     let Some(_network) = private_network(test) else { return };
     veth("a0", "a1");
     veth("b0", "b1");
-    if !tc(SHAPERS[1][0]) {
-        return skip(test, "this kernel has no tbf");
+    // A discipline without a rate of its own: no class is the default.
+    if !tc("qdisc add dev b1 root htb") {
+        return skip(test, "this kernel has no htb");
     }
     let ports = ["1=raw:a1", "2=raw:b1"];
     let warned = |more: &[&str]| {
@@ -110,6 +111,11 @@ fn a_discipline_that_ports_bypass_is_named() {
         switch.end("TERM").expect(0, &[]);
         err
     };
+    let err = warned(&[]);
+    assert!(err.contains("b1 (htb)") && err.contains("the other end of the link"), "{err}");
+    if !(tc("qdisc del dev b1 root") && tc(SHAPERS[1][0])) {
+        return skip(test, "this kernel has no tbf");
+    }
     let err = warned(&[]);
     let remedy =
         "b1 (tbf), which neither shapes nor delays them: write `rate: 1 Mbit/s` for port 2";

@@ -50,6 +50,8 @@ fn a_switch_without_a_program_gets_one_from_its_controller() {
         "255",
     ]);
     assert!(switch.err().contains("no Thrift server"), "{}", switch.err());
+    let socket = switch.run_folder().join("device_1.sock");
+    assert!(socket.exists(), "{}: {}", socket.display(), switch.err());
     let address = address(&switch);
     let wires = [Wire::open("raw:a0"), Wire::open("raw:b0")];
     let mut rig = Rig { switch, address, wires };

@@ -196,6 +196,10 @@ mod tests {
         )
         .unwrap();
         assert_eq!(notes.len(), 2, "{notes:?}");
+        let (run, _) =
+            translated("-i 1@raw:veth0 --pcap=/tmp --config queues.yaml router.p4").unwrap();
+        assert_eq!(run.ports, ["1=raw:veth0,capture=/tmp/veth0.pcapng"]);
+        assert_eq!(run.config.as_deref(), Some(Path::new("queues.yaml")));
         let (run, notes) = translated("router.p4 -i 1@veth0").unwrap();
         assert_eq!(run.program.program, Path::new("router.p4"));
         assert_eq!((run.p4runtime.unwrap().port(), run.device_id, notes.len()), (PORT, 0, 0));

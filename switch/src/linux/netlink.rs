@@ -8,9 +8,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 
-use netlink_packet_core::{
-    NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
-};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
 use netlink_packet_route::neighbour::{
@@ -23,13 +21,12 @@ use netlink_sys::{Socket, SocketAddr};
 use rustix::net::sockopt;
 
 use super::kernel::{Change, change_of};
+use crate::ports::netlink::{self, PART_BYTES, messages, serialized};
 
 /// Links, neighbours, IPv4 addresses and routes, IPv6 addresses and routes, next hop objects (linux/rtnetlink.h).
 const NEWS: [u32; 7] = [1, 3, 5, 7, 9, 11, 32];
 /// Memory for pending notifications, of which the kernel takes twice as much: some 80,000 routes.
 const NEWS_BYTES: usize = 32 << 20;
-/// Room for the result of one call: the kernel's dumps come in parts of up to 32 KiB.
-const PART_BYTES: usize = 64 << 10;
 /// Most notifications that are dropped at once, more than the socket holds.
 const NEWS_DROPPED_MOST: usize = 1 << 20;
 /// Most repetitions of a dump whose state changes meanwhile.
@@ -37,9 +34,6 @@ const DUMP_TRIES: usize = 8;
 /// Messages about next hop objects, which are read as routes.
 const NEXT_HOP_NEW: u16 = 104;
 const NEXT_HOP_DELETED: u16 = 105;
-/// The length of a message's header.
-const HEADER: usize = 16;
-
 /// The sockets.
 pub(super) struct Netlink {
     news: Socket,
@@ -150,29 +144,10 @@ impl Netlink {
 
     /// All objects of one kind; `None` if they changed while they were read.
     fn dump_once(&mut self, request: &Message) -> io::Result<Option<Vec<Change>>> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind_auto()?;
-        let bytes = serialized(request.clone(), NLM_F_REQUEST | NLM_F_DUMP);
-        socket.send_to(&bytes, &SocketAddr::new(0, 0), 0)?;
-        let (mut changes, mut is_whole) = (Vec::new(), true);
-        loop {
-            self.part.clear();
-            socket.recv(&mut self.part, 0)?;
-            for (_, bytes) in messages(&self.part) {
-                let Ok(message) = NetlinkMessage::<Message>::deserialize(bytes) else {
-                    self.unreadable += 1;
-                    continue;
-                };
-                is_whole &= message.header.flags & NLM_F_DUMP_INTR == 0;
-                match &message.payload {
-                    NetlinkPayload::Done(_) => return Ok(is_whole.then_some(changes)),
-                    NetlinkPayload::Error(error) if error.code.is_some() => {
-                        return Err(error.to_io());
-                    }
-                    _ => changes.extend(change(&message)),
-                }
-            }
-        }
+        let mut changes = Vec::new();
+        let dumped = netlink::dump(request.clone(), |message| changes.extend(change(message)))?;
+        self.unreadable += dumped.unreadable;
+        Ok(dumped.is_whole.then_some(changes))
     }
 
     /// Has the kernel find out a neighbour's MAC address, as if it had a packet for it.
@@ -202,26 +177,4 @@ fn change(message: &NetlinkMessage<Message>) -> Option<Change> {
         NetlinkPayload::InnerMessage(inner) => change_of(inner, message.header.flags),
         _ => None,
     }
-}
-
-fn serialized(message: Message, flags: u16) -> Vec<u8> {
-    let mut message = NetlinkMessage::from(message);
-    message.header.flags = flags;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    bytes
-}
-
-/// The messages of a part, each with its type.
-fn messages(part: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    let mut rest = part;
-    std::iter::from_fn(move || {
-        let len = u32::from_ne_bytes(*rest.first_chunk()?) as usize;
-        let kind = u16::from_ne_bytes([*rest.get(4)?, *rest.get(5)?]);
-        let message = rest.get(..len).filter(|_| len >= HEADER)?;
-        // Each begins at a multiple of four.
-        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, message))
-    })
 }

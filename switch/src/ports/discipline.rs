@@ -5,14 +5,11 @@
 
 use std::io;
 
-use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload, Nla as _, NlaBuffer, NlasIterator,
-};
+use netlink_packet_core::{NetlinkPayload, Nla as _, NlaBuffer, NlasIterator};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
-use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{Socket, SocketAddr};
 
+use super::netlink;
 use super::sys::interface;
 use crate::units::BitsPerSec;
 
@@ -104,35 +101,17 @@ fn rate_of(message: &TcMessage, wide: u16) -> Option<BitsPerSec> {
     BitsPerSec::new(bytes_per_sec.checked_mul(8)?)
 }
 
-/// Everything that the kernel lists for a request.
+/// The disciplines or classes that the kernel lists for a request.
 fn dump(request: RouteNetlinkMessage) -> io::Result<Vec<TcMessage>> {
-    let mut message = NetlinkMessage::from(request);
-    message.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind_auto()?;
-    socket.send_to(&bytes, &SocketAddr::new(0, 0), 0)?;
     let mut found = Vec::new();
-    loop {
-        let (datagram, _) = socket.recv_from_full()?;
-        let mut left = datagram.as_slice();
-        while !left.is_empty() {
-            let next = NetlinkMessage::<RouteNetlinkMessage>::deserialize(left)
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
-            match next.payload {
-                NetlinkPayload::Done(_) => return Ok(found),
-                NetlinkPayload::Error(error) => return Err(error.to_io()),
-                NetlinkPayload::InnerMessage(
-                    RouteNetlinkMessage::NewQueueDiscipline(one)
-                    | RouteNetlinkMessage::NewTrafficClass(one),
-                ) => found.push(one),
-                _ => {}
-            }
-            // Messages begin at multiples of 4 bytes (NLMSG_ALIGN).
-            let len = (next.header.length as usize).next_multiple_of(4);
-            left = left.get(len..).unwrap_or_default();
+    netlink::dump(request, |message| {
+        use RouteNetlinkMessage::{NewQueueDiscipline, NewTrafficClass};
+        let payload = &message.payload;
+        if let NetlinkPayload::InnerMessage(NewQueueDiscipline(one) | NewTrafficClass(one)) =
+            payload
+        {
+            found.push(one.clone());
         }
-    }
+    })?;
+    Ok(found)
 }

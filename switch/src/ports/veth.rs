@@ -5,16 +5,13 @@
 use std::fmt;
 use std::io;
 
-use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
-};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage,
 };
-use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{Socket, SocketAddr};
 
+use super::netlink;
 use super::sys::interface;
 
 /// Room for a reply: an error message repeats the request.
@@ -62,14 +59,8 @@ fn request(names: [&str; 2], mtu_bytes: u32) -> io::Result<()> {
     let peer = InfoData::Veth(InfoVeth::Peer(far));
     let info = vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(peer)];
     link.attributes.push(LinkAttribute::LinkInfo(info));
-    let mut message = NetlinkMessage::from(RouteNetlinkMessage::NewLink(link));
-    message.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind_auto()?;
-    socket.send_to(&bytes, &SocketAddr::new(0, 0), 0)?;
+    let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+    let socket = netlink::request(RouteNetlinkMessage::NewLink(link), flags)?;
     let mut answer = Vec::with_capacity(ANSWER_BYTES);
     socket.recv(&mut answer, 0)?;
     let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)

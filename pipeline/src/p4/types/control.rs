@@ -84,8 +84,7 @@ impl Checker<'_> {
         match &state.next {
             Transition::None => {
                 let name = &state.name;
-                let text =
-                    format!("state `{}` has no transition: packets are rejected", name.value);
+                let text = format!("state `{}` has no transition: it goes to `reject`", name.value);
                 let warning = self.report.warning(codes::NO_TRANSITION, name.span, text);
                 warning.help("write `transition accept;` or `transition reject;`");
             }

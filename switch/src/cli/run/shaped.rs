@@ -13,50 +13,44 @@ use crate::ports::discipline::{self, Discipline};
 use crate::program::Loaded;
 use crate::units::BitsPerSec;
 
-/// Queues as long as 64 packets of 1500 bytes, which is what a queue of bmv2 holds.
-const QUEUES: &str = "\
-qos:
-  buffer_pools:
-    in: { direction: ingress, size: 12 MB }
-    out: { direction: egress, size: 12 MB }
-  buffer_profiles:
-    ingress_lossy: { pool: in, dynamic_th: 3 }
-    egress_lossy: { pool: out, static_th: 96 KB }
-ports:
-";
+/// Length of a queue: 64 packets of 1500 bytes, as many as a queue of bmv2 holds.
+const QUEUE: &str = "96 KB";
 
-/// The program with queues for ports on shaped interfaces, where the switch takes them from there.
+/// The program with queues for ports on shaped interfaces, where the switch takes their rates.
 pub(super) fn queues(
     args: &RunArgs,
     loaded: Loaded,
     specs: &[Numbered],
 ) -> Result<Loaded, Failure> {
-    let shaped: Vec<(u16, &str, Discipline)> = specs.iter().filter_map(discipline_of).collect();
     let takes_rates = args.rates_of_interfaces && loaded.config.is_none();
-    let mut text = QUEUES.to_owned();
-    for (number, _) in specs {
-        let found = shaped.iter().find(|(port, ..)| port == number);
-        match found.and_then(|(.., discipline)| discipline.rate).filter(|_| takes_rates) {
-            Some(rate) => writeln!(text, "  {number}: {{ rate: {rate} }}")?,
-            None => writeln!(text, "  {number}: {{}}")?,
-        }
-    }
-    let mut is_shaped = false;
-    for (number, interface, Discipline { kind, rate }) in &shaped {
+    let mut rates = String::new();
+    for (number, interface, Discipline { kind, rate }) in specs.iter().filter_map(discipline_of) {
         match rate {
             Some(rate) if takes_rates => {
-                is_shaped = true;
                 tracing::info!(
-                    "port {number}: {rate} with a queue of 96 KB, the rate of {kind} at {interface}"
+                    "port {number}: {rate} with a queue of {QUEUE}, the rate of {kind} at {interface}"
                 );
+                writeln!(rates, "    {number}: {{ rate: {rate} }}")?;
             }
-            _ if has_rate(&loaded, *number) => {}
-            _ => tracing::warn!("{}", bypassed(*number, interface, kind, *rate)),
+            _ if has_rate(&loaded, number) => {}
+            _ => tracing::warn!("{}", bypassed(number, interface, &kind, rate)),
         }
     }
-    if !is_shaped {
+    if rates.is_empty() {
         return Ok(loaded);
     }
+    let text = format!(
+        "\
+qos:
+  buffer_pools:
+    in: {{ direction: ingress, size: 12 MB }}
+    out: {{ direction: egress, size: 12 MB }}
+  buffer_profiles:
+    ingress_lossy: {{ pool: in, dynamic_th: 3 }}
+    egress_lossy: {{ pool: out, static_th: {QUEUE} }}
+  ports:
+{rates}"
+    );
     let rejected = |why| format!("queues of the shaped interfaces:\n{why}");
     Ok(loaded.with_config("shaped_interfaces.yaml", &text).map_err(rejected)?)
 }
