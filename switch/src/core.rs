@@ -119,7 +119,7 @@ pub struct Progress {
 /// Handling of received PAUSE and PFC frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MacControlPolicy {
-    /// The device obeys and consumes them; the program does not receive them.
+    /// The device consumes them, and obeys those of the port's flow control; the program does not receive them.
     #[default]
     Consume,
     /// They enter ingress like other frames.
@@ -407,8 +407,8 @@ impl Core {
     }
 
     /// Looks for idle entries, at a bounded number of slots of each table, and removes those of tables with `on_idle:
-    /// remove`. Returns the idle entries, for the control plane: an entry that stays is returned once, until it is hit
-    /// and becomes idle again. The first one of a table that stays is also a message.
+    /// remove`. Returns the idle entries, for the control plane: an entry that stays is returned once in each
+    /// timeout. The first one of a table that stays is also a message.
     pub fn age(&mut self, now: Time) -> Vec<IdleEntry> {
         self.refresh_program();
         let Some(generation) = self.executor.current().map(Arc::clone) else { return Vec::new() };

@@ -265,7 +265,6 @@ fn poll_until(
 /// Checks that the clock of the run can continue.
 ///
 /// # Errors
-///
 /// [`LiveError::ClockEnds`] from [`CLOCK_ENDS`] on.
 fn check_clock(now: Time) -> Result<(), LiveError> {
     if now < CLOCK_ENDS { Ok(()) } else { Err(LiveError::ClockEnds) }

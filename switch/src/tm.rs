@@ -280,7 +280,7 @@ impl<P: Default> Tm<P> {
         Ok(PortId(number))
     }
 
-    /// Gives a removed port's number to a new port. Bytes received through the old one and are still queued elsewhere
+    /// Gives a removed port's number to a new port. Bytes received through the old one and still queued elsewhere
     /// stay charged to the same groups.
     pub fn restore_port(&mut self, id: PortId, config: PortConfig) -> Result<(), PortError> {
         self.check_port(&config)?;

@@ -21,7 +21,7 @@ pub struct QueueSettings {
     pub port: u16,
     /// Traffic class, 0 to 7.
     pub queue: u8,
-    /// Rate of the port's link; `None` if it has none.
+    /// Rate of the port's link; `None` for a port without a rate, which sends at once.
     pub rate: Option<BitsPerSec>,
     /// Marking of the queue, if it has any.
     pub wred: Option<WredConfig>,

@@ -36,7 +36,7 @@ pub enum DeviceError {
         /// Its configured rate.
         most: BitsPerSec,
     },
-    /// The port has no rate that could be changed.
+    /// The port has no rate that could be changed: it sends at once.
     #[error("port {0} has no rate to be changed: give it one in switch.yaml")]
     NoRate(u16),
     /// A capture file that cannot be written.

@@ -50,7 +50,7 @@ pub(super) struct Peer {
     /// Packets that the other worker received on queues of this worker's ports.
     pub(super) received: Consumer<Served>,
     charges: Producer<SharedCharge>,
-    /// Charges for which the ring had no room: each copy of a packet has a charge, and copies can be many.
+    /// Charges for which the ring had no room: each copy of a packet returns one, and copies can be many.
     to_return: VecDeque<SharedCharge>,
     returned: Consumer<SharedCharge>,
 }

@@ -72,7 +72,8 @@ impl Core {
     /// Configures the device with queues: class maps, buffers, schedulers, flow control. Ports are identified by their
     /// numbers; one that `qos` does not name has no rate and sends no pauses. Ports may be added before and after.
     ///
-    /// Packets are queued, or `qos` did not pass its own checks.
+    /// # Errors
+    /// Packets are inside, or `qos` did not pass its own checks.
     pub fn set_qos(&mut self, qos: &Qos) -> Result<(), DeviceError> {
         if self.queued() > 0 {
             return Err(DeviceError::PacketsInside);

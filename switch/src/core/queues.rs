@@ -35,9 +35,9 @@ pub struct PoolReport {
 pub struct PortQueues {
     /// Port number.
     pub port: u16,
-    /// Bits per second; `None` for a port without a rate.
+    /// Bits per second; `None` for a port without a rate, which sends at once.
     pub rate_bps: Option<u64>,
-    /// Queues that packets were in, or that were kept from sending.
+    /// Queues that packets were offered to, that are paused, or that had a storm.
     pub queues: Vec<QueueReport>,
     /// Priority groups that packets were in.
     pub groups: Vec<GroupReport>,

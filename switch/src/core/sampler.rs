@@ -18,8 +18,8 @@ use wireyard_tables::time::{Span, Time};
 use super::live_trace::Look;
 use super::{Core, DeviceError};
 
-/// Target of samples per second of a worker, for ingress and for egress each; the maximum is twice as many: each costs
-/// some microseconds.
+/// Target of samples per second of a worker, for ingress and for egress each: each costs some microseconds. Above twice
+/// as many in a window the mean grows; four times as many are the maximum.
 const RATE: u64 = 500;
 /// Interval at which the mean is adjusted to the load.
 const WINDOW: Span = Span::from_ms(100);

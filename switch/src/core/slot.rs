@@ -139,7 +139,7 @@ impl Slot {
         !matches!(self.last_state, LinkState::Up | LinkState::Ended)
     }
 
-    /// True if the link is up without a peer.
+    /// True if the interface is up, and its peer or cable is not.
     pub(super) fn has_no_carrier(&self) -> bool {
         self.last_state == LinkState::NoCarrier
     }

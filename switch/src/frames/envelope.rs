@@ -236,7 +236,7 @@ impl Class {
 /// Why an address or class cannot be written into headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressError {
-    /// Both addresses must be IPv4-mapped for IPv4 headers, or neither.
+    /// Addresses of two families, or IPv4 headers without two IPv4-mapped addresses.
     Family,
     /// A LID has 16 bits.
     Lid,

@@ -44,7 +44,7 @@ pub enum AssemblyError {
     FewQueues {
         /// The requested number of workers.
         workers: usize,
-        /// Number of queues.
+        /// Number of workers that have a queue.
         queues: usize,
     },
     /// Two workers would write one capture file.

@@ -57,7 +57,6 @@ impl Workers {
     /// Only the caller, without a change of its scheduling.
     ///
     /// # Errors
-    ///
     /// Too many open files.
     pub fn one() -> io::Result<Workers> {
         Workers::start(Vec::new(), None)
@@ -219,6 +218,9 @@ impl Shared {
     }
 
     /// The waiter for frames on a worker's ports.
+    ///
+    /// # Errors
+    /// Too many open files.
     pub(super) fn ready(&self, me: usize) -> io::Result<Ready> {
         Ready::with(self.wake_fd(me)?)
     }

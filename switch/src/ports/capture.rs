@@ -31,7 +31,7 @@ pub struct CapturePort {
     number: u16,
     /// ERF records are delivered whole, not as the frames in them.
     erf_as_is: bool,
-    /// The link type of the frames in ERF records, from the first of them: a port has only one.
+    /// The link type of the frames in ERF records, by `link=` or else the first of them: a port has only one.
     inner: Option<LinkType>,
     reads: bool,
     /// The file header of the input, if that is pcap.

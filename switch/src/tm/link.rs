@@ -1,6 +1,6 @@
 //! Exact time on the wire.
 //!
-//! 1048 bytes at 100 Gbit/s last 83,840 ps, but other lengths and rates give no whole number of picoseconds.
+//! 1048 bytes at 100 Gbit/s last 83,840 ps, but one byte at 30 Gbit/s lasts 266 2/3 ps, no whole number of picoseconds.
 //! [`WireTime`] therefore keeps picoseconds plus a remainder in units of 1/rate picoseconds: the reported instant is
 //! rounded up, so a departure is never early, and rounding errors do not accumulate, so the long-run rate is exact. The
 //! same arithmetic serves link and shapers.

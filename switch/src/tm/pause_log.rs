@@ -48,7 +48,7 @@ impl<P> Tm<P> {
         self.received_pauses.get_or_insert_default();
     }
 
-    /// The flow control frames received since [`Tm::observe_pauses`].
+    /// The flow control frames received since [`Tm::observe_pauses`], the first 2^20 of them.
     pub fn received_pauses(&self) -> &[ReceivedPause] {
         self.received_pauses.as_deref().unwrap_or_default()
     }
@@ -70,7 +70,7 @@ impl<P> Tm<P> {
         }
     }
 
-    /// The pauses sent since [`Tm::observe_pauses`].
+    /// The pauses sent since [`Tm::observe_pauses`], the first 2^20 of them.
     pub fn pause_log(&self) -> &[PauseEvent] {
         self.pause_log.as_deref().unwrap_or_default()
     }

@@ -88,7 +88,7 @@ pub struct PacketSlot(pub(crate) u32);
 /// The result of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
-    /// It is refused; the caller drops it.
+    /// It is refused and counted; the caller drops it.
     Refused(DropReason),
     /// Its queue has no room and trims: the caller cuts the packet and offers it again
     /// ([`Tm::offer_trimmed`](super::Tm::offer_trimmed)).

@@ -78,7 +78,7 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// The rate of a port's link; `None` if it has none.
+    /// The rate of a port's link; `None` for a port without a rate, which sends at once.
     pub fn rate(&self, port: PortId) -> Option<BitsPerSec> {
         self.ports.get(port.index())?.config.rate
     }

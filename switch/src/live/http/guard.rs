@@ -58,7 +58,7 @@ fn host_of(text: &str) -> Option<String> {
         .map(|it| it.host().into())
 }
 
-/// Accepts only the name `localhost`, which resolves to no other machine (RFC 6761, 6.3).
+/// True for an address, and for the name `localhost`, which resolves to no other machine (RFC 6761, 6.3).
 fn is_own(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     match bare {

@@ -80,7 +80,7 @@ pub enum ContentError {
     /// A port on nothing.
     #[error("port {0} has no `interface`")]
     NoInterface(u16),
-    /// An invalid port, or one with the number or interface of another.
+    /// An invalid port, or one with the number, interface or file of another.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// A file that a port cannot write.

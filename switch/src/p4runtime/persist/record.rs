@@ -43,13 +43,13 @@ const WATCH: u8 = 12;
 /// Kinds that are independent of programs: no new program replaces them.
 const SETTINGS: u8 = u8::MAX;
 
-/// The highest kind of the records that a new state replaces.
+/// The kind below which a new state replaces all records, except that of the program of the command line.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(super) enum Replaced {
     /// Tables, groups and sessions.
     AllButArrays = COUNTER,
-    /// All.
+    /// All but settings.
     Everything = u8::MAX,
 }
 
@@ -260,7 +260,7 @@ fn session_value(session: &Session) -> stored::StoredSession {
     }
 }
 
-/// The content of a record that is independent of a program's objects.
+/// The content of a record that is not an object of a program.
 #[derive(Debug)]
 pub(super) enum Found {
     /// The program of the command line at the time of writing.

@@ -221,6 +221,7 @@ pub struct Attachment {
 /// Attaches the program to an interface: frames of a queue in `map` go to its socket, all others to the kernel.
 /// `frags`: frames of more than one page are accepted too.
 ///
+/// # Errors
 /// EPERM; EBUSY if another program is attached; EOPNOTSUPP, EINVAL or ERANGE where the driver does not support this
 /// mode or MTU.
 pub fn attach(map: &SocketMap, index: u32, mode: XdpMode, frags: bool) -> io::Result<Attachment> {

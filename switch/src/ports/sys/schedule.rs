@@ -26,6 +26,7 @@ pub fn shorten_slices(slice: Duration) -> io::Result<()> {
 /// Lowers the share of the calling thread on a busy processor: for threads that serve users while another thread
 /// forwards packets. On an idle processor there is no effect.
 ///
+/// # Errors
 /// The operating system's error.
 pub fn give_way() -> io::Result<()> {
     change(|attributes| {
