@@ -32,7 +32,7 @@ const NEWS_BYTES: usize = 32 << 20;
 const PART_BYTES: usize = 64 << 10;
 /// Most notifications that are dropped at once, more than the socket holds.
 const NEWS_DROPPED_MOST: usize = 1 << 20;
-/// Most repetitions of a dump whose state changes meanwhile.
+/// Most attempts at a dump whose state changes meanwhile.
 const DUMP_TRIES: usize = 8;
 /// Messages about next hop objects, which are read as routes.
 const NEXT_HOP_NEW: u16 = 104;
