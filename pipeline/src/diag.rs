@@ -283,7 +283,7 @@ impl Diagnostics {
         words.join(", ")
     }
 
-    /// Those that are kept, in the order of their creation.
+    /// Those that are kept, in the order in which they were added.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.items.iter()
     }

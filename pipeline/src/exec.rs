@@ -17,8 +17,8 @@
 //!
 //! **Clones.** An ingress pass that requested a clone leaves one more reference to the bytes as received in
 //! [`Intrinsic::original`], which the device takes (or frees), once for all clones, also when the packet itself drops;
-//! the descriptor of a clone is the packet's after [`Descriptor::forget_headers`], and has its metadata; the egress
-//! parser parses it, if there is one. Egress clones are copies of the packet as the pass leaves it, with the metadata
+//! the descriptor of a clone is the packet's after [`Descriptor::forget_headers`], and has its metadata; egress parses
+//! it, if the program has an egress. Egress clones are copies of the packet as the pass leaves it, with the metadata
 //! that it leaves: the device shares `buf`.
 
 use crate::ids::ReasonId;

@@ -37,7 +37,7 @@ pub struct Generation {
     pub state: State,
     /// True if egress of this program does nothing to any packet.
     skips_egress: bool,
-    /// Packets that did ingress here and have neither done egress nor been dropped.
+    /// Packets that did ingress here and have neither done egress nor been dropped or sent without it.
     queued: AtomicU64,
     /// Workers whose new packets use this program.
     workers: AtomicU64,
@@ -209,7 +209,7 @@ impl Loader {
     }
 
     /// Replaces the current program: packets that arrive from now on use the new one, which takes over the state that
-    /// it keeps. The caller must not prepare or commit another one meanwhile.
+    /// it keeps. No other program may be prepared or committed meanwhile.
     pub fn commit(&self, prepared: Prepared) -> Arc<Generation> {
         let Prepared { program, state, engine, kept } = prepared;
         let old = self.current();

@@ -22,7 +22,8 @@ pub struct Origin {
     pub digests: BTreeMap<String, String>,
     /// Value sets.
     pub value_sets: BTreeMap<String, String>,
-    /// Instances that are elements of stacks of unions: a counter selects the one that is extracted, so each is unique.
+    /// Instances that are elements of stacks of unions: a counter selects the one to extract, so none is
+    /// extracted twice.
     pub union_elements: BTreeSet<String>,
 }
 

@@ -107,7 +107,7 @@ pub fn run(program: &mut Program, options: &Options) -> Vec<&'static str> {
     changed
 }
 
-/// A violation is a defect of the pass, never of the compiled program, and panics.
+/// With debug assertions only: a violation is a defect of the pass, never of the compiled program, and panics.
 fn check(after: &str, program: &Program) {
     if cfg!(debug_assertions) {
         let found = verify::verify(program);

@@ -2,7 +2,7 @@
 //!
 //! Records are made in buffers of a fixed number and size. A full buffer moves to the writing thread and returns empty;
 //! while all of them are there, records are lost and counted. Forwarding never waits for a disk, and the memory is
-//! bounded. If the file is full, it is truncated to its last whole block, so that every reader accepts it. The
+//! bounded. After a failed write the file is truncated to its last whole block, so that every reader accepts it. The
 //! selection of records is elsewhere.
 
 use std::fs::File;

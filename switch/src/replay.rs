@@ -21,7 +21,7 @@ pub enum ReplayError {
     /// A file that cannot be opened or read, or written further.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// A number without a port, or with another one.
+    /// A number that no port can have, or that another port has.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// A port failed during the run: the device's message.

@@ -46,7 +46,7 @@ impl CounterArray {
         self.lanes.len()
     }
 
-    /// Counts a packet. Only one thread at a time may use a lane: two would lose counts , without undefined behaviour.
+    /// Counts a packet. Only one thread at a time may use a lane: two would lose counts, without undefined behaviour.
     /// An index or lane that does not exist is ignored.
     #[inline(always)]
     pub fn add(&self, lane: usize, index: usize, bytes: u64) {

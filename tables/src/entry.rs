@@ -25,7 +25,8 @@ pub const MAX_CAPACITY: u32 = 1 << 24;
 pub struct Hit<'a> {
     /// Its index in side arrays.
     pub slot: Slot,
-    /// Its action. For a table with an action profile this is 0 until it is resolved by [`crate::Snapshot::select`].
+    /// Its action. For a table with an action profile this is 0 and has no meaning: [`crate::Snapshot::select`] returns
+    /// the action.
     pub action: u32,
     /// Its action data, padded to the table's `data_words`.
     pub data: &'a [u64],
@@ -207,7 +208,7 @@ pub enum Update {
     DeleteGroup(ProfileId, u32),
 }
 
-/// An entry's own group that was removed with it, and the group's members.
+/// An entry's own group that was removed with the entry, or because the entry now points elsewhere, and its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {
     /// The group.
@@ -224,7 +225,7 @@ pub struct BatchOutcome {
     /// Slots of inserted entries, in the order of the batch. Direct counters, meters and last-hit times in the table
     /// are already reset; arrays outside of it are the caller's to reset.
     pub inserted: Vec<(TableId, Slot)>,
-    /// Groups that were removed with the entry that owned them, by profile.
+    /// Entries' own groups that were removed with their last reference, by profile.
     pub released: Vec<(ProfileId, Released)>,
 }
 

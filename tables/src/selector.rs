@@ -306,7 +306,7 @@ impl ProfileWriter {
         }
     }
 
-    /// Drops a reference: an entry's own group is removed with it, with its members.
+    /// After a reference was dropped: an entry's own group without references is removed, with its members.
     pub(crate) fn release(&mut self, word: u64) -> Option<(Released, Vec<ProfileUndo>)> {
         let index = word as u32;
         let group = *self.group_indices.ids.get(index as usize).filter(|_| word & GROUP != 0)?;

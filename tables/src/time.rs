@@ -54,7 +54,7 @@ impl Time {
 }
 
 impl Deadline {
-    /// Due at every poll, as any instant is later than the start of the run.
+    /// Due at every poll, as no instant is before the start of the run.
     pub const NOW: Deadline = Deadline(0);
     /// Due only by external input.
     pub const NEVER: Deadline = Deadline(u64::MAX);

@@ -114,7 +114,7 @@ pub(super) struct Translator<'t, 'r> {
 }
 
 impl Translator<'_, '_> {
-    /// Makes a `bool` a number.
+    /// A value as a number: of one, of a `bool` or of an error.
     pub(super) fn as_number(&mut self, value: Expr, span: SourceSpan) -> Option<Expr> {
         match value {
             Expr::Bool(text) => Some(Expr::OfBool(text)),

@@ -489,7 +489,7 @@ impl Model {
     }
 
     /// Declarations of header types and unions. The headers of the controller's packets are those in `described`;
-    /// without it those with a type name of `packet_in` or `packet_out`.
+    /// without it those whose type name begins with `packet_in` or `packet_out`.
     pub(super) fn declare(&self, described: Option<&Info>, code: &mut super::code::Code) {
         for ty in self.types.iter().filter(|ty| ty.used) {
             for kind in ["packet_in", "packet_out"] {

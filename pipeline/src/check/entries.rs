@@ -29,7 +29,7 @@ pub enum Purpose {
     Fill,
     /// To change a program that runs: members and groups may already exist.
     Change,
-    /// To remove from a program that runs: only the keys of an object are checked, and an entry's action may be any.
+    /// To remove from a program that runs: only what identifies an object is checked, and an entry's action may be any.
     Remove,
 }
 

@@ -44,7 +44,7 @@ pub fn apply(mut parsed: Parsed, text: &str) -> Result<Parsed, Rejected> {
     Ok(parsed)
 }
 
-/// Replaces the program's ingress by an empty one, which decoding without a filter has.
+/// Removes the program's ingress, so that no packet is selected: decoding without a filter needs none.
 pub fn none(mut parsed: Parsed) -> Parsed {
     if let Some(program) = parsed.units.first_mut() {
         program.ingress = None;

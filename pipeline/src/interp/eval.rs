@@ -71,7 +71,7 @@ impl<'a> Pass<'a> {
             Node::Mux { cond, then, otherwise } => {
                 self.word(if self.word(*cond) == 1 { *then } else { *otherwise })
             }
-            // The caller has checked that it is none.
+            // The caller evaluates such a node otherwise.
             Node::General => 0,
         }
     }

@@ -237,7 +237,7 @@ pub struct Selector {
     pub max_members: u32,
     /// Most groups.
     pub max_groups: u32,
-    /// The action of a hit on a group without members; `None`: the table's default action.
+    /// The action of a hit on a group without members; `None`: the default action that the table declares.
     pub empty: Option<ActionCall>,
 }
 

@@ -85,7 +85,7 @@ pub(super) struct Emit<'g> {
     decisions: Option<burst::Decisions>,
     /// In path-specialised code, the egress that follows ingress.
     following: Option<fused::Following<'g>>,
-    /// At the end of ingress, the port by which the packet may leave at once; not the one of a punted packet.
+    /// At the end of ingress, the port by which the packet may leave at once; `NO_PORT` for a punted packet.
     gate: Option<Variable>,
     /// The checksums that follow changes on this path.
     followed: Vec<checksums::Following>,

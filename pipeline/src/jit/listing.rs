@@ -2,7 +2,7 @@
 //!
 //! The generator passes Cranelift the source span of each instruction as an index into a list of spans. Cranelift
 //! prints these indices in its own form, and has ranges of machine code for them; here both become comments. Machine
-//! code is disassembled from its final bytes.
+//! code is disassembled from its bytes.
 
 use super::runtime::HELPERS;
 use crate::ir::{Program, SourceSpan};

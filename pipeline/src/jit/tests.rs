@@ -292,7 +292,7 @@ fn pop_then_push(bytes: u32) -> Program {
 }
 
 /// A frame that ends with its chunk becomes empty: the header that egress adds is placed before that end, and not in
-/// the next chunk.
+/// the chunk below, at lower addresses.
 #[test]
 fn a_frame_at_the_end_of_its_chunk_stays_in_it() {
     for (level, bytes) in [(0, 8), (1, 8), (1, 256), (2, 8), (2, 256)] {

@@ -160,7 +160,7 @@ enum Line {
     First { indent: usize },
     /// The first line of another entry.
     Item,
-    /// A later line of an entry, or an empty line.
+    /// A later line of an entry, or an empty line or a comment in the list.
     More,
 }
 
@@ -168,7 +168,7 @@ enum Line {
 #[derive(Debug, Default)]
 struct Outline {
     in_entries: bool,
-    /// The table whose name was the last line that is not empty, and its indentation.
+    /// The table whose name was the last line that is neither empty nor a comment, and its indentation.
     table: Option<(String, usize)>,
     /// The indentation of the list of its entries.
     list: Option<usize>,

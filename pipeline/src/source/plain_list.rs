@@ -232,7 +232,7 @@ impl Reader<'_> {
         }
         let scalar = self.scalar(start + 1, self.at, false, flow);
         self.at += 1;
-        // The caller checks what follows; a second quote is an error there.
+        // The caller checks what follows; a second quote, an escape, makes it leave the text to the full reader.
         Some(self.node(NodeKind::Scalar(scalar), start, self.at))
     }
 

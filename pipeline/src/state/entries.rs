@@ -114,8 +114,8 @@ impl Resolved {
         self.apply_but(state, &Kept::default(), Time::ZERO)
     }
 
-    /// The same for the state of a program that is prepared to replace another, at this time, from which entries are
-    /// idle: objects that are kept from that one's state stay unchanged.
+    /// The same for the state of a program that is prepared to replace another, at this time, from which idle
+    /// times of entries count: objects that are kept from that one's state stay unchanged.
     ///
     /// # Errors
     /// The refusal of the state.

@@ -76,7 +76,7 @@ impl Failure<'_> {
 
 impl<'a> ParseError<&'a str> for Failure<'a> {
     fn from_error_kind(rest: &'a str, _: ErrorKind) -> Self {
-        // Nearly always the next alternative succeeds: only the last one gets a message, see `Failure::explained`.
+        // Nearly always the next alternative is tried: only the last one gets a message, see `Failure::explained`.
         Failure { rest, code: codes::SYNTAX, message: String::new(), help: None, len: 0 }
     }
 

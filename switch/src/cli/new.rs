@@ -25,7 +25,7 @@ pub(super) fn run(args: &NewArgs) -> Status {
     }
 }
 
-/// Writes the files of the template, or none if any of them exists.
+/// Writes the files of the template into a new folder; an error, and nothing written, if the folder exists.
 fn write(folder: &Path, template: Template) -> Result<Vec<String>, String> {
     let name =
         folder.file_name().and_then(|name| name.to_str()).ok_or("give the program a name")?;

@@ -12,7 +12,7 @@ use super::qos::Report;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places(BTreeMap<String, String>);
 
-/// Longest path of keys that is stored.
+/// Longest path of keys that is stored, and most parts.
 const DEPTH: usize = 4;
 const PARTS_MAX: usize = 20_000;
 

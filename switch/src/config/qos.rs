@@ -97,7 +97,7 @@ pub enum PeerWord {
     Hardware,
 }
 
-/// Which direction of packets a pool counts.
+/// What a pool accounts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PoolDirection {

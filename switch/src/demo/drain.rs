@@ -46,7 +46,7 @@ pub struct Drained {
     pub tally: Tally,
     /// Fillings that count.
     pub fillings: u64,
-    /// Fillings that were discarded: a packet was missing at the end.
+    /// Fillings that were discarded: packets left too early, or some were missing.
     pub broken: u64,
     /// Data frames that the senders put on their cables.
     pub sent: u64,
@@ -179,7 +179,7 @@ impl Rig {
             let frame = frame.get(..built.unwrap_or(0)).unwrap_or_default().to_vec();
             let now = self.clock.now();
             self.ends[host].send(now, &frame, 1)?;
-            // The switch's replies reach all ends: the frames on the cables are removed.
+            // The switch floods the requests: the ends take the frames off the cables.
             for _ in 0..20 {
                 self.step()?;
             }

@@ -83,7 +83,7 @@ pub enum Opinion {
     Holds,
     /// Not.
     Fails,
-    /// Too few packets to judge.
+    /// Too few packets, or too few marks, to judge.
     Open,
 }
 

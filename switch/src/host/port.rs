@@ -134,7 +134,7 @@ impl EndPointPort {
         &self.pause_counters
     }
 
-    /// Adds a path and returns its number to a peer, for queue pairs and datagrams.
+    /// Adds a path to a peer and returns its number, for queue pairs and datagrams.
     ///
     /// # Errors
     /// The address, with one of the classes, cannot be written into headers.

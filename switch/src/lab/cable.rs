@@ -198,7 +198,7 @@ pub struct CablePort {
     /// Frames whose delay is over, for the kernel.
     due: Vec<TxFrame>,
     arrived: Vec<RxFrame>,
-    /// Frames whose delay is over, to be passed to the kernel.
+    /// When to poll for frames that are in the kernel.
     look_at: Deadline,
     looks: u32,
 }

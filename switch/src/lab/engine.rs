@@ -101,7 +101,7 @@ pub struct Lab {
     pub(super) base: Loaded,
     pub(super) entries: Vec<(String, String)>,
     changes: Vec<Change>,
-    /// When the next fault begins, ends or is repeated, and when the next sample is taken.
+    /// When the next fault begins or ends or a storm repeats its pause, and when the next sample is taken.
     next_change: Deadline,
     next_sample: Time,
     pub(super) sampler: Sampler,
@@ -302,7 +302,7 @@ impl Lab {
         }
     }
 
-    /// Runs all nodes up to `limit`.
+    /// Runs the events of all nodes before `limit`.
     fn phase(&mut self, limit: Deadline) -> Result<(), Violation> {
         self.lend_cores();
         let done = match &self.workers {

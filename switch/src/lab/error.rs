@@ -101,7 +101,7 @@ pub enum LabError {
     LiveLinks {
         /// Links of the scenario.
         links: usize,
-        /// Most nodes that can be live.
+        /// Most links that can be live.
         most: usize,
     },
     /// No network namespace for a live run.

@@ -9,7 +9,7 @@ use wireyard_tables::time::{Deadline, Time};
 /// The next instant of every source.
 #[derive(Clone, Debug)]
 pub struct EventQueue {
-    /// By source; never after the last one, up to a power of two.
+    /// By source; after the last one, up to a power of two, [`Deadline::NEVER`].
     times: Vec<Deadline>,
     /// `winners[1]` is the first of all; the sources themselves begin at `times.len()`.
     winners: Vec<u32>,

@@ -139,8 +139,8 @@ impl Part {
         self.event_queue.first().map(|(at, _)| at).into()
     }
 
-    /// Runs nodes up to `limit`, in the order of time, in at most `turns` turns. No frame from another partition that
-    /// is not yet received may arrive before `limit`.
+    /// Runs the events of nodes before `limit`, in the order of time, in at most `turns` turns. No frame from another
+    /// partition that is not yet received may arrive before `limit`.
     #[inline]
     pub(super) fn run(&mut self, limit: Deadline, turns: u32) -> Result<(), Halt> {
         for _ in 0..turns {

@@ -120,7 +120,7 @@ impl Mapped {
         EntryKey { table: self.table, matches, priority }
     }
 
-    /// The action of a role with these facts; that of `action` if the program has none for the role.
+    /// The action of a role with these facts; `None` if the program has none for the role.
     pub(super) fn call(&self, role: &str, facts: &Facts) -> Option<ActionCall> {
         let call = self.mapping.calls.iter().find(|call| call.role == role)?;
         Some(filled(call, facts))

@@ -29,7 +29,7 @@ const NEWS: [u32; 7] = [1, 3, 5, 7, 9, 11, 32];
 const NEWS_BYTES: usize = 32 << 20;
 /// Most notifications that are dropped at once, more than the socket holds.
 const NEWS_DROPPED_MOST: usize = 1 << 20;
-/// Most repetitions of a dump whose state changes meanwhile.
+/// Most attempts at a dump whose state changes meanwhile.
 const DUMP_TRIES: usize = 8;
 /// Messages about next hop objects, which are read as routes.
 const NEXT_HOP_NEW: u16 = 104;

@@ -136,6 +136,9 @@ impl<W: Write> PcapWriter<W> {
     }
 
     /// Flushes everything to the operating system.
+    ///
+    /// # Errors
+    /// I/O errors.
     pub fn flush(&mut self) -> Result<(), PcapError> {
         Ok(self.sink.flush()?)
     }

@@ -164,8 +164,8 @@ fn open(title: &str, height: f64) -> String {
     )
 }
 
-/// The middle of a label below an axis: at its tick, or as far as it is not cut off. The widest of the usual system
-/// fonts has 0.6 em for a letter.
+/// The middle of a label below an axis: at its tick, or left of it where it would be cut off. The widest of the
+/// usual system fonts has 0.6 em for a letter.
 fn label_middle(place: f64, text: &str) -> f64 {
     place.min(WIDTH - text.chars().count() as f64 * 3.6)
 }

@@ -151,7 +151,7 @@ pub struct NpCounters {
     pub ce_seen: u64,
     /// CNPs handed out, immediate and deferred.
     pub cnp_sent: u64,
-    /// Marked packets without a CNP of their own: they arrived in an open window, after the one that waits for its end.
+    /// Marked packets without a CNP: they arrived in an open window, and are not the one that waits for its end.
     pub cnp_suppressed: u64,
     /// Marked packets of flows whose sender queue pair is not known.
     pub cnp_no_qp_pair: u64,

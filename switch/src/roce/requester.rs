@@ -41,7 +41,8 @@ struct Wqe {
     packets: u32,
     /// READ and ATOMIC: done by a response, not by an acknowledgement.
     needs_response: bool,
-    /// Opcodes of its packets, by [`Position`]; with selective retransmission, of the last packet and of the others.
+    /// Opcodes of its packets, by [`Position`]; with selective retransmission, of the packets before the last (0) and
+    /// of the last (1).
     opcodes: [Option<u8>; 4],
 }
 

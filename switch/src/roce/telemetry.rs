@@ -73,7 +73,7 @@ pub fn path_of(bytes: &TelemetryBytes) -> u16 {
     u16::from_be_bytes([bytes[0], bytes[1]]) & 0x0fff
 }
 
-/// The hops of a header, the newest first: at most [`HOPS_MAX`].
+/// The hops of a header, the newest first; of more than [`HOPS_MAX`], the newest ones.
 pub fn hops_of(bytes: &TelemetryBytes) -> impl Iterator<Item = Hop> {
     let count = usize::from(bytes[0] >> 4);
     let (records, _) = bytes[2..].as_chunks::<8>();

@@ -305,7 +305,7 @@ impl Writer {
 
     fn stage(&mut self, update: &Update, staged: &mut Staged) -> Result<(), EntryError> {
         let done = self.one(update)?;
-        // The data word of the entry before.
+        // Table and call of the entry before; word 1 of the call points into the profile.
         let left = match &done {
             Undo::Modify(at, _, old, ..) => Some((*at, old)),
             Undo::Remove(at, removed) => Some((*at, &removed.call)),

@@ -348,7 +348,7 @@ impl<'g> Emit<'g> {
 
         self.b.switch_to_block(done);
         match (gate, self.decisions) {
-            // The egress port is open: it is checked after this.
+            // An open port was decided, so `go_on_to_egress` checks for a decision only if the port is not open.
             (Some(gate), Some(made)) => {
                 let port = self.b.use_var(made.egress_port);
                 self.b.def_var(gate, port);

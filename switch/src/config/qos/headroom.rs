@@ -26,7 +26,7 @@ pub struct HeadroomInput {
     pub formula: HeadroomFormula,
     /// Bit rate.
     pub rate: BitsPerSec,
-    /// The rate at which bounds are looked up, in bit times: that of the link which a slower one models.
+    /// The rate for which bounds, in bit times, are looked up: that of the link which a slower one models.
     pub nominal: BitsPerSec,
     /// Cable length, one way.
     pub cable: Length,
@@ -157,7 +157,7 @@ impl HeadroomInput {
         Headroom { bytes: u64::try_from(bytes).unwrap_or(u64::MAX), parts }
     }
 
-    /// Buffer bytes per byte of small packets, as a fraction (S12 `cell_occupancy`).
+    /// Buffer bytes per byte of packets, given the part of small ones, as a fraction (S12 `cell_occupancy`).
     fn occupancy(&self) -> (u128, u128) {
         let cell = u128::from(self.cell.get());
         let small = u128::from(self.small_packet_percent.min(100));
