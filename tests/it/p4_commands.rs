@@ -234,3 +234,41 @@ V1Switch(P(), C(), I(), E(), C(), D()) main;
     let (code, text) = check(fine, accept);
     assert!(code == Some(0) && text.contains("0 warnings"), "{text}");
 }
+
+/// A table without a size has room for its entries, also for more than the 1,024 that it has by default.
+#[test]
+fn a_table_has_room_for_its_entries() {
+    let entries: String =
+        (0..1100).map(|key| format!("            {key}: go({key} % 7);\n")).collect();
+    let program = format!(
+        "#include <v1model.p4>
+header h_t {{ bit<16> kind; }}
+struct H {{ h_t h; }}
+struct M {{ }}
+parser P(packet_in p, out H h, inout M m, inout standard_metadata_t s) {{
+    state start {{ p.extract(h.h); transition accept; }}
+}}
+control C(inout H h, inout M m) {{ apply {{ }} }}
+control I(inout H h, inout M m, inout standard_metadata_t s) {{
+    action go(bit<9> port) {{ s.egress_spec = port; }}
+    table t {{
+        key = {{ h.h.kind: exact; }}
+        actions = {{ go; NoAction; }}
+        const entries = {{
+{entries}        }}
+    }}
+    apply {{ t.apply(); }}
+}}
+control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{ }} }}
+control D(packet_out p, in H h) {{ apply {{ p.emit(h.h); }} }}
+V1Switch(P(), C(), I(), E(), C(), D()) main;
+"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("x.p4"), program).expect("writes");
+    // The last entry is there: 1099 % 7 is 0.
+    let test = "program x.p4\npacket 3 044b\nexpect 0 044b\n";
+    std::fs::write(folder.path().join("x.stf"), test).expect("writes");
+    let (code, text) = run(folder.path(), &["test", "x.stf"]);
+    assert_eq!(code, Some(0), "{text}");
+}

@@ -41,6 +41,14 @@ control Leaves(inout bit<8> value, in bit<8> at) {
         value = 0xee;
     }
 }
+// The index of the second place is the first, which it changes.
+control Moves(inout bit<8> at, inout bit<8> value) {
+    apply {
+        at = 0;
+        value = value + 1;
+        if (value == 0x0c) { exit; }
+    }
+}
 // It has a table, so it is one block at both places where it is applied.
 control Adds(in item_t item, inout bit<8> sum)(bit<8> key, bit<8> data) {
     action add(bit<8> more) { sum = sum + item.a + more; }
@@ -74,7 +82,7 @@ control Clears(out item_t item, in bit<8> value) {
 control Same(in item_t[2] pair, inout bit<8> seen) {
     action note() {
         if (pair == { { 0x0a }, { 0x0a } }) { seen = seen + 1; }
-        if (pair[1] == { 0x0b }) { seen = seen + 0x10; }
+        if (pair == { { 0x0a }, { 0x0b } }) { seen = seen + 0x10; }
     }
     table noted {
         actions = { note; }
@@ -88,6 +96,7 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
     Adds(7, 0x20) adds;
     Clears() clears;
     Same() same;
+    Moves() moves;
     action note(in bit<8> value, bit<8> more) { hdr.kind.seen = value + more; }
     table noted {
         key = { hdr.kind.kind: exact; }
@@ -123,6 +132,7 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
                 same.apply(two, hdr.kind.seen);
                 if (hdr.either == (either_t) {#}) { hdr.kind.seen = 0xff; }
             }
+            12: { moves.apply(hdr.kind.at, hdr.items[hdr.kind.at].a); }
             default: { noted.apply(); }
         }
     }
