@@ -83,8 +83,10 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
     if let Some(cpu) = target.cpu_port.filter(|cpu| *cpu != 0) {
         add("--cpu-port", cpu.to_string());
     }
-    if let Some(config) = &args.config {
-        words.extend(["--config".into(), config.clone().into_os_string()]);
+    match &args.config {
+        Some(config) => words.extend(["--config".into(), config.clone().into_os_string()]),
+        // bmv2 knows no flow control: a pause is a frame like any other.
+        None => words.extend(["--mac-control".into(), "pass".into()]),
     }
     if target.priority_queues.is_some() {
         notes.push(
@@ -165,6 +167,7 @@ fn address(target: &TargetArgs, notes: &mut Vec<String>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::args::MacControl;
     use super::*;
 
     fn translated(line: &str) -> Result<(RunArgs, Vec<String>), String> {
@@ -190,6 +193,7 @@ mod tests {
         assert_eq!(run.p4runtime.unwrap().to_string(), "127.0.0.1:50051");
         assert_eq!((run.device_id, run.cpu_port), (3, Some(255)));
         assert!(matches!(run.start, Start::Nothing));
+        assert_eq!(run.mac_control, MacControl::Pass);
         assert_eq!(notes.len(), 2, "{notes:?}");
         let (_, notes) = translated(
             "--log-file ss-log --log-flush --dump-packet-data 10000 -i 0@veth0 --no-p4 -- --priority-queues 8",
@@ -200,6 +204,7 @@ mod tests {
             translated("-i 1@raw:veth0 --pcap=/tmp --config queues.yaml router.p4").unwrap();
         assert_eq!(run.ports, ["1=raw:veth0,capture=/tmp/veth0.pcapng"]);
         assert_eq!(run.config.as_deref(), Some(Path::new("queues.yaml")));
+        assert_eq!(run.mac_control, MacControl::Port, "its queues may have flow control");
         let (run, notes) = translated("router.p4 -i 1@veth0").unwrap();
         assert_eq!(run.program.program, Path::new("router.p4"));
         assert_eq!((run.p4runtime.unwrap().port(), run.device_id, notes.len()), (PORT, 0, 0));

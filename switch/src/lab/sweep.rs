@@ -14,6 +14,7 @@ use super::foreign;
 use super::queues::{self, Wrong};
 use super::results::{self, About, BadExpectation};
 use super::scenario::Scenario;
+use crate::ports::sys::heap;
 use crate::program::EngineKind;
 use crate::report::{Cell, Column, Figure, Report, Table, Unit, stats};
 use crate::sync;
@@ -99,6 +100,7 @@ pub fn run(
 ) -> Result<Run, LabError> {
     let scenario = &scenario.with_seed(options.seed);
     let mut lab = Lab::new(Arc::clone(scenario), options)?;
+    heap::use_large_pages();
     let mut outcome = lab.run(pulse);
     if let Outcome::Failed(Violation { check: "memory" | "progress", .. }) = &outcome
         && options.workers > 1

@@ -36,7 +36,7 @@ impl Parser<'_> {
                     table.has_actions = true;
                     self.actions(&mut table)?;
                 }
-                "entries" if self.is("=") && self.token(1).is("{") => {
+                "entries" => {
                     self.entries(&mut table, is_const, start)?;
                 }
                 "default_action" => {
