@@ -159,6 +159,7 @@ pub mod decode;
 pub mod demo;
 pub mod device;
 pub mod doctor;
+mod file_kind;
 pub mod folder;
 pub mod frames;
 pub mod gnmi;

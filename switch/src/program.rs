@@ -26,6 +26,7 @@ use crate::config::room::{Holders, Room};
 use crate::control::Control;
 use crate::core::{Core, Generator, Mesh};
 use crate::device::{self, notify::Notifier};
+use crate::file_kind::{self, FileKind};
 use crate::library::{self, LIBRARIES, program_path};
 use crate::linux_words;
 use crate::ports::PortNumber;
@@ -105,7 +106,8 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     let mut defines = config.as_ref().map(|config| config.defines.clone()).unwrap_or_default();
     defines.extend(place.defines.iter().cloned());
     let loader = loader.clone().with_defines(defines);
-    let parsed = parse_program(&program_path, &loader)?;
+    let parsed = parse_program(&program_path, &loader)
+        .map_err(|errors| file_kind::or_kind(&program_path, &loader, FileKind::Program, errors))?;
     let max_state = place.max_state.unwrap_or(STATE_BYTES_MAX);
     let compiled = compile_within(&parsed, &device::externs(), max_state)
         .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;

@@ -155,6 +155,39 @@ fn files_that_are_no_programs_are_refused() {
 }
 
 #[test]
+fn a_file_of_another_kind_is_named_with_its_command() {
+    let scenario = "programs/lab/incast.yaml";
+    let program = "programs/ipv4_router/program.yaml";
+    let study = "programs/lab/studies/marking.yaml";
+    for (words, status, what, command) in [
+        (
+            ["check", scenario],
+            1,
+            "a scenario of the laboratory, not a program",
+            "`wireyard lab --check",
+        ),
+        (["graph", study], 1, "a study of the laboratory, not a program", "`wireyard lab sweep"),
+        (
+            ["check", "programs/ipv4_router/entries.yaml"],
+            1,
+            "a file of table entries",
+            "`--entries",
+        ),
+        (["dump", "programs/ipv4_router/switch.yaml"], 1, "a switch configuration", "`--config"),
+        (["lab", program], 2, "a program, not a scenario", "`wireyard check"),
+        (["lab", study], 2, "a study of the laboratory, not a scenario", "`wireyard lab sweep"),
+        (["lab sweep", scenario], 2, "a scenario of the laboratory, not a study", "`wireyard lab "),
+    ] {
+        let [command_words, file] = words;
+        let words: Vec<&str> = command_words.split(' ').chain([file]).collect();
+        let ended = run(&words);
+        ended.expect(status, &[file, what, command]);
+        let errors = ended.err.lines().filter(|line| line.starts_with("error")).count();
+        assert!(errors <= 2, "{}", ended.err);
+    }
+}
+
+#[test]
 fn port_specifications_are_refused_with_a_way_out() {
     let says = [
         ("1=foo:bar", "known are xdp, raw, pnet, tap, pcap"),

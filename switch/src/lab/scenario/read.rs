@@ -17,6 +17,7 @@ use super::{
     hosts, loads, shapes, topology,
 };
 use crate::config::qos::QosConfig;
+use crate::file_kind::{self, FileKind};
 use crate::lab::fabric::Fabric;
 use crate::lab::study::change;
 use crate::lab::workload::{self, Source};
@@ -71,7 +72,10 @@ pub fn read_changed(
     });
     match scenario {
         Some(scenario) if !found.has_errors() => Ok((scenario, files)),
-        _ => Err(Rejected { diagnostics: found, files }),
+        _ => {
+            let errors = Rejected { diagnostics: found, files };
+            Err(file_kind::or_kind(path, loader, FileKind::Scenario, errors))
+        }
     }
 }
 

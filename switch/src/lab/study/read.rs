@@ -10,6 +10,7 @@ use wireyard_pipeline::source::{Loader, read_yaml};
 
 use super::points::{Range, Values, all, count};
 use super::{Axis, Goal, Sample, Study};
+use crate::file_kind::{self, FileKind};
 use crate::tm::random::{GAMMA, mix};
 
 /// Runs of a study at most.
@@ -77,7 +78,8 @@ pub fn read(path: &Path, loader: &Loader) -> Result<Study, Rejected> {
     let node = read_yaml(path, loader, &mut files, &mut found);
     let study = node.and_then(|node| study(&mut Decoder::new(&files, &mut found), &node, path));
     let Some(mut study) = study.filter(|_| !found.has_errors()) else {
-        return Err(Rejected { diagnostics: found, files });
+        let errors = Rejected { diagnostics: found, files };
+        return Err(file_kind::or_kind(path, loader, FileKind::Study, errors));
     };
     // The scenario as written: its files are part of the study's identity.
     study.files = files;

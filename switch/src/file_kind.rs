@@ -1,0 +1,120 @@
+//! Kinds of YAML files, for commands that are given a file of another kind than they read.
+//!
+//! A file is known by the key with which it begins. Not a check: the readers of each kind check their files; this
+//! replaces a list of unknown keys by one error that names the command for the file.
+
+use std::path::Path;
+
+use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes};
+use wireyard_pipeline::source::{CONFIG_BYTES_MAX, Loader};
+
+/// A kind of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Program,
+    Scenario,
+    Study,
+    RateControl,
+    Entries,
+    SwitchConfig,
+}
+
+impl FileKind {
+    /// First keys.
+    const KEYS: [(&str, FileKind); 8] = [
+        ("pipeline", FileKind::Program),
+        ("library", FileKind::Program),
+        ("lab", FileKind::Scenario),
+        ("study", FileKind::Study),
+        ("rate_control", FileKind::RateControl),
+        ("entries", FileKind::Entries),
+        ("program", FileKind::SwitchConfig),
+        ("ports", FileKind::SwitchConfig),
+    ];
+
+    fn of(text: &str) -> Option<FileKind> {
+        let is_content =
+            |line: &&str| !line.trim().is_empty() && !line.starts_with('#') && *line != "---";
+        let (first, _) = text.lines().find(is_content)?.split_once(':')?;
+        FileKind::KEYS.iter().find(|(key, _)| *key == first).map(|(_, kind)| *kind)
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            FileKind::Program => "a program",
+            FileKind::Scenario => "a scenario of the laboratory",
+            FileKind::Study => "a study of the laboratory",
+            FileKind::RateControl => "a rate control",
+            FileKind::Entries => "a file of table entries",
+            FileKind::SwitchConfig => "a switch configuration",
+        }
+    }
+
+    /// The commands for a file of this kind.
+    fn use_of(self, path: &str) -> String {
+        match self {
+            FileKind::Program => {
+                format!(
+                    "`wireyard check {path}` checks it; a scenario names it by `switch: {{ program: {path} }}`"
+                )
+            }
+            FileKind::Scenario => {
+                format!("`wireyard lab {path}` runs it, `wireyard lab --check {path}` checks it")
+            }
+            FileKind::Study => format!("`wireyard lab sweep {path}` runs it"),
+            FileKind::RateControl => {
+                format!(
+                    "`wireyard check {path}` checks it; a scenario names it by `host: {{ rate_control: {path} }}`"
+                )
+            }
+            FileKind::Entries => {
+                format!("name the program, and `--entries {path}` where it is not in its folder")
+            }
+            FileKind::SwitchConfig => {
+                format!("name the program, and `--config {path}` where it is not in its folder")
+            }
+        }
+    }
+}
+
+/// The errors of a file: one error that names its kind if it is a file of another kind than `wanted`, otherwise
+/// `errors`.
+pub(crate) fn or_kind(
+    path: &Path,
+    loader: &Loader,
+    wanted: FileKind,
+    errors: Rejected,
+) -> Rejected {
+    let text =
+        loader.read(path, CONFIG_BYTES_MAX).ok().and_then(|read| String::from_utf8(read).ok());
+    let Some(kind) = text.and_then(|text| FileKind::of(&text)).filter(|kind| *kind != wanted)
+    else {
+        return errors;
+    };
+    let path = path.display().to_string();
+    let message = format!("{path} is {}, not {}", kind.what(), wanted.what());
+    let mut other = Diagnostic::new(codes::MISSING_KEY, None, message);
+    other.help(kind.use_of(&path));
+    let mut diagnostics = Diagnostics::new();
+    diagnostics.push(other);
+    Rejected { diagnostics, files: Files::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_first_key() {
+        for (text, kind) in [
+            ("# comment\n\n---\nlab: incast\npipeline: x\n", Some(FileKind::Scenario)),
+            ("study: s\nscenario: a.yaml\n", Some(FileKind::Study)),
+            ("pipeline: p\n", Some(FileKind::Program)),
+            ("labor: x\n", None),
+            ("  lab: x\n", None),
+            ("", None),
+        ] {
+            assert_eq!(FileKind::of(text), kind, "{text}");
+        }
+    }
+}
