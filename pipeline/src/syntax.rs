@@ -18,7 +18,7 @@ use crate::ast::{AstExpr, Name, PathPart, PatternDecl, Sp, StmtKind, WordSlice};
 use crate::diag::{Code, codes};
 use crate::ir::SourceSpan;
 use expression::Parser;
-pub(crate) use pattern::not_a_difference;
+pub(crate) use pattern::not_an_operation;
 
 /// Deepest nesting of parentheses, indices, calls and signs of one operand.
 pub const DEPTH_MAX: u32 = 64;

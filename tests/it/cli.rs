@@ -131,6 +131,12 @@ fn bad_programs_are_refused_with_their_place() {
         &["E0101", "entries.yaml:13:7", "first here"],
     );
     broken(
+        "entries.yaml",
+        "entries:\n",
+        "settings: [ { port: 2, queue: 3, set: [kmim=100KB] } ]\nentries:\n",
+        &["E0016", "entries.yaml:2:40", "`kmim` cannot be set", "did you mean kmin?"],
+    );
+    broken(
         "switch.yaml",
         "ports: {",
         "prots: {",
@@ -150,6 +156,14 @@ fn files_that_are_no_programs_are_refused() {
     refused(&copy, &["E0001", "program.yaml:1:"]);
     fs::remove_file(copy.file("program.yaml")).unwrap();
     refused(&copy, &["E0002", "program.yaml"]);
+    // What stands beside the program is read, whatever it is.
+    let copy = Copy::of("ipv4_router");
+    fs::remove_file(copy.file("entries.yaml")).unwrap();
+    std::os::unix::fs::symlink("nowhere", copy.file("entries.yaml")).unwrap();
+    refused(&copy, &["E0002", "entries.yaml"]);
+    fs::remove_file(copy.file("entries.yaml")).unwrap();
+    fs::create_dir(copy.file("entries.yaml")).unwrap();
+    refused(&copy, &["E0002", "entries.yaml"]);
     run(&["check", "programs/no_such_program"]).expect(2, &["E0002", "no_such_program"]);
     run(&["check", "--config", "nowhere.yaml"]).expect(2, &["E0002", "nowhere.yaml"]);
 }
@@ -166,7 +180,7 @@ fn a_file_of_another_kind_is_named_with_its_command() {
             "a scenario of the laboratory, not a program",
             "`wireyard lab --check",
         ),
-        (["graph", study], 1, "a study of the laboratory, not a program", "`wireyard lab sweep"),
+        (["check", study], 1, "a study of the laboratory, not a program", "`wireyard lab sweep"),
         (
             ["check", "programs/ipv4_router/entries.yaml"],
             1,
@@ -469,6 +483,21 @@ fn every_packet_test_passes() {
 
 fn tested(copy: &Copy) -> Ended {
     run(&["test", copy.path()])
+}
+
+#[test]
+fn packets_to_the_control_plane_are_compared_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = "pipeline: to_cpu\nheaders: { h: { fields: { n: 8 } } }\nparser: { start: { extract: h } }\ningress: [ punt why ]\n";
+    fs::write(folder.path().join("program.yaml"), program).unwrap();
+    for (expected, status) in
+        [("01\nexpect cpu 02", 0), ("02\nexpect cpu 01", 1), ("02\nexpect_punt why", 0)]
+    {
+        let script = format!("packet 1 01\npacket 1 02\nexpect cpu {expected}\n");
+        fs::write(folder.path().join("order.stf"), &script).unwrap();
+        let ended = run(&["test", folder.path().to_str().unwrap()]);
+        assert_eq!(ended.status, Some(status), "{script}{}{}", ended.out, ended.err);
+    }
 }
 
 /// A program broken on purpose fails its tests, with a byte diff and the packet's trace.

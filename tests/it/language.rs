@@ -394,3 +394,37 @@ ingress:
     assert_eq!(loaded.program.tables.iter().map(|table| table.size).collect::<Vec<_>>(), [2]);
     assert_eq!(loaded.program.registers.iter().map(|array| array.size).collect::<Vec<_>>(), [4]);
 }
+
+/// Without a deparser, headers leave in the order of the parser, and a stack as a whole.
+#[test]
+fn elements_that_are_extracted_by_number_leave_once() {
+    for parser in [
+        "start: { extract: [ethernet, \"s[0]\", \"s[1]\"] }",
+        "start: { extract: [ethernet, s, \"s[1]\"] }",
+        "{ start: { extract: ethernet, select: ethernet.dst, cases: { 1: other }, default: stack }, \
+         other: { extract: \"s[2]\", next: accept }, stack: { extract: s, next: again }, again: { extract: s, next: accept } }",
+    ] {
+        let braces =
+            if parser.starts_with('{') { parser.to_owned() } else { format!("{{ {parser} }}") };
+        let program = format!(
+            "instances: {{ s: {{ header: mark, stack: 4 }} }}\nparser: {braces}\ningress: [ std.egress_port = 2 ]\n"
+        );
+        let sent = frame(1, &[0xaabb, 0x99, 0x1234]);
+        let found = outcome(&program, "", std::slice::from_ref(&sent));
+        assert_eq!(found.sent, [(2, sent)], "{parser}");
+    }
+}
+
+/// A constant may name parser errors.
+#[test]
+fn a_constant_of_an_error_is_its_number() {
+    let program = "
+const: { SHORT: error.packet_too_short }
+parser: { start: { extract: ethernet } }
+ingress:
+  - std.egress_port = 2
+  - { if: std.parser_error == SHORT, then: [ std.egress_port = 3 ] }
+";
+    let found = outcome(program, "", &[frame(1, &[]), vec![2, 0, 0]]);
+    assert_eq!(found.sent.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [2, 3]);
+}

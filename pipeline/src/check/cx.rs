@@ -33,9 +33,11 @@ pub(crate) enum InstanceRef {
 /// The context of an expression or statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In a declaration: constants, table keys, checksums.
+    /// In a declaration: table keys, checksums.
     #[default]
     Data,
+    /// In a constant: nothing of a packet has a value.
+    Constant,
     /// In the length of this instance's variable field: only fields of its own header.
     Header(InstanceId),
     /// In the parser.
@@ -328,7 +330,7 @@ impl<'a> Cx<'a> {
     fn compute_const(&mut self, index: usize) {
         let Some(item) = self.scope.consts.get(index).copied() else { return };
         self.set_const(index, ConstState::Busy);
-        let env = std::mem::replace(&mut self.env, Env::at(Place::Data));
+        let env = std::mem::replace(&mut self.env, Env::at(Place::Constant));
         let value = self.value(item.decl);
         self.env = env;
         let state = match value {

@@ -32,6 +32,8 @@ pub(crate) const ARRAY_MAX: u64 = 1 << 24;
 impl Cx<'_> {
     /// Everything but code.
     pub(crate) fn declare(&mut self) {
+        // Constants may name them.
+        self.declare_errors();
         for index in 0..self.scope.consts.len() {
             let Some(item) = self.scope.consts.get(index).copied() else { continue };
             if item.unit == 0 || self.uses.all.contains(&Symbol::Const(index)) {
@@ -42,7 +44,6 @@ impl Cx<'_> {
         self.declare_instances();
         self.declare_unions();
         self.declare_metadata();
-        self.declare_errors();
         self.declare_state();
         self.declare_value_sets();
         self.ir.externs = self.externs.signatures().clone();
@@ -334,15 +335,15 @@ impl Cx<'_> {
         }
     }
 
-    /// Reports `5000-5999` where a value is listed: the difference is never meant.
+    /// Reports `5000-5999` and `1 & 3` where a value is listed: the result is never meant.
     pub(crate) fn is_dashed_range(&mut self, value: &AstExpr) -> bool {
         let files = &self.ir.files;
         let source = |span: SourceSpan| {
             let text = files.get(span.file).map_or("", |file| file.text.as_str());
             text.get(span.start as usize..span.end as usize).unwrap_or_default()
         };
-        let Err(error) = syntax::not_a_difference(value, source) else { return false };
-        let help = "a list has single values; ranges (`low..high`) belong to `cases:` of a parser and to \
+        let Err(error) = syntax::not_an_operation(value, source) else { return false };
+        let help = "a list has single values; ranges (`low..high`) and masks (`value &&& mask`) belong to `cases:` of a parser and to \
                     tables with keys of kind `range`";
         self.report.error(error.code, error.span, error.message).help(help);
         true

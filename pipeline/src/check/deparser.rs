@@ -31,7 +31,10 @@ impl Cx<'_> {
         let trailers = self.trailers();
         self.ir.deparser.emit = match decl.and_then(|decl| decl.emit.as_ref()) {
             Some(names) => self.emit_list(names, &trailers),
-            None => in_front.into_iter().filter(|id| !trailers.contains(id)).collect(),
+            None => {
+                self.warn_of_orders();
+                in_front.into_iter().filter(|id| !trailers.contains(id)).collect()
+            }
         };
         if !self.incomplete && !self.report.has_errors() {
             self.check_coverage(decl, &extracted);
@@ -225,12 +228,39 @@ impl Cx<'_> {
         (all.collect(), behind)
     }
 
+    /// Warns of headers of which each may follow the other: packets keep no order of theirs.
+    fn warn_of_orders(&mut self) {
+        let (order, links) = self.extraction_links();
+        let span = self.units.first().and_then(|root| root.name.as_ref()).map(|name| name.span);
+        let Some(span) = span else { return };
+        for circle in circles(&order, &links).into_iter().filter(|circle| circle.len() > 1) {
+            let names: Vec<String> = circle.iter().map(|id| self.extracted_as(*id)).collect();
+            let text =
+                format!("the parser extracts {} in more than one order", names.join(" and "));
+            self.report
+                .warning(codes::NO_ORDER, span, text)
+                .note("packets leave with them in this order, whatever it was on arrival")
+                .help("write the order: `deparser: { emit: [..] }`");
+        }
+    }
+
+    /// The name of an extracted instance: for an element that of its stack.
+    fn extracted_as(&self, id: InstanceId) -> String {
+        let name = self.ir.instances.get(id).map_or("", |instance| instance.name.as_str());
+        format!("`{}`", element(name).0)
+    }
+
     /// Headers in the order first seen from the start, and which may follow which.
     fn extraction_links(&self) -> (Vec<InstanceId>, BTreeSet<(InstanceId, InstanceId)>) {
         let parser = &self.ir.parser;
+        let first = |stack: StackId| self.ir.stacks.get(stack).map(|stack| stack.first);
+        // All elements of a stack stand together, whichever of them are extracted.
         let first_of = |op: &ParserOp| match op {
-            ParserOp::Extract(id) => Some(*id),
-            ParserOp::ExtractNext(stack) => self.ir.stacks.get(*stack).map(|stack| stack.first),
+            ParserOp::Extract(id) => match self.ir.instances.get(*id)?.element {
+                Some((stack, _)) => first(stack),
+                None => Some(*id),
+            },
+            ParserOp::ExtractNext(stack) => first(*stack),
             _ => None,
         };
         let (mut order, mut links) = (Vec::new(), BTreeSet::new());
@@ -326,12 +356,11 @@ impl Cx<'_> {
     }
 }
 
-/// An order in which each header comes before those that may follow it; headers in a cycle, and those without links,
-/// stay in the order first seen.
-fn sort_by_links(
+/// Headers that may follow each other, together; those of a circle are in the order first seen.
+fn circles(
     order: &[InstanceId],
     links: &BTreeSet<(InstanceId, InstanceId)>,
-) -> Vec<InstanceId> {
+) -> Vec<Vec<InstanceId>> {
     let mut graph: DiGraphMap<InstanceId, ()> = DiGraphMap::new();
     order.iter().for_each(|id| {
         graph.add_node(*id);
@@ -339,9 +368,20 @@ fn sort_by_links(
     links.iter().for_each(|(from, to)| {
         graph.add_edge(*from, *to, ());
     });
-    let rank = |id: &InstanceId| order.iter().position(|known| known == id);
     let mut circles: Vec<Vec<InstanceId>> = tarjan_scc(&graph);
+    let rank = |id: &InstanceId| order.iter().position(|known| known == id);
     circles.iter_mut().for_each(|circle| circle.sort_by_key(rank));
+    circles
+}
+
+/// An order in which each header comes before those that may follow it; headers in a cycle, and those without links,
+/// stay in the order first seen.
+fn sort_by_links(
+    order: &[InstanceId],
+    links: &BTreeSet<(InstanceId, InstanceId)>,
+) -> Vec<InstanceId> {
+    let rank = |id: &InstanceId| order.iter().position(|known| known == id);
+    let mut circles = circles(order, links);
     let mut sorted: Vec<InstanceId> = Vec::new();
     while !circles.is_empty() {
         let ready = |circle: &Vec<InstanceId>| {

@@ -7,7 +7,7 @@ use super::cx::{Cx, Env, InstanceRef, Place};
 use super::scope::Symbol;
 use super::uses::{bindings, sub_parser};
 use crate::ast::*;
-use crate::diag::codes;
+use crate::diag::{codes, suggest};
 use crate::ids::*;
 use crate::ir::{BuiltinError, ParserOp, SourceSpan, State, Target, Transition};
 
@@ -75,11 +75,14 @@ impl<'a> Cx<'a> {
     ) -> Option<StateId> {
         let start = states.iter().position(|(name, _)| name.value == "start");
         let Some(start) = start else {
-            let place = caller.or(states.first().map(|(name, _)| name));
-            if let Some(place) = place {
+            let near = suggest("start", states.iter().map(|(name, _)| name.value.as_str()));
+            let near = states.iter().map(|(name, _)| name).find(|name| Some(&*name.value) == near);
+            if let Some(place) = near.or(caller).or(states.first().map(|(name, _)| name)) {
                 let text = "a parser begins in the state `start`, and there is none";
-                let names = states.iter().map(|(name, _)| name.value.as_str());
-                self.report.error(codes::NO_START, place.span, text).did_you_mean("start", names);
+                let error = self.report.error(codes::NO_START, place.span, text);
+                if near.is_some() {
+                    error.did_you_mean(&place.value, ["start"]);
+                }
             }
             return None;
         };
@@ -253,7 +256,7 @@ impl<'a> Cx<'a> {
         if let Some(error) =
             to.value.strip_prefix("reject(").and_then(|rest| rest.strip_suffix(')'))
         {
-            let name = Sp::new(error.trim().to_string(), to.span);
+            let name = Sp::new(error.trim().to_string(), span_inside(to, error.trim()));
             return Target::Reject(self.error_named(&name).unwrap_or(BuiltinError::NoMatch.id()));
         }
         if let Some((_, id)) = scheme.names.iter().find(|(name, _)| *name == to.value) {
@@ -261,7 +264,11 @@ impl<'a> Cx<'a> {
         }
         let text = format!("there is no state `{}`", to.value);
         let names = scheme.names.iter().map(|(name, _)| *name).chain(["accept", "reject"]);
-        self.report.error(codes::UNKNOWN, to.span, text).did_you_mean(&to.value, names);
+        let error = self.report.error(codes::UNKNOWN, to.span, text);
+        match to.value.as_str() {
+            "drop" => error.help("a parser drops a packet by `reject`, or `reject(ERROR)`"),
+            _ => error.did_you_mean(&to.value, names),
+        };
         scheme.accept
     }
 
@@ -294,5 +301,17 @@ impl<'a> Cx<'a> {
                 None
             }
         }
+    }
+}
+
+/// The place of a part of a name; of the whole name if it is not written as it is.
+fn span_inside(name: &Name, part: &str) -> SourceSpan {
+    let is_as_written = (name.span.end - name.span.start) as usize == name.value.len();
+    match name.value.find(part).filter(|_| is_as_written) {
+        Some(at) => {
+            let start = name.span.start + at as u32;
+            SourceSpan { start, end: start + part.len() as u32, ..name.span }
+        }
+        None => name.span,
     }
 }

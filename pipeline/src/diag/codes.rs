@@ -152,6 +152,7 @@ codes! {
     NOT_RUN_HERE = "W0111", "right P4-16 that does not run here";
     NUMBER_CUT = "W0112", "a number that its type cannot hold";
     NO_TRANSITION = "W0113", "a parser state without a transition";
+    NO_ORDER = "W0114", "headers that are extracted in more than one order";
 }
 
 #[cfg(test)]

@@ -21,8 +21,17 @@ use table::{ACTION, CONTROL, COUNTER, METER, REGISTER, TABLE};
 const STATEMENTS: Shape = Shape::OneOrMore(&Shape::Statement);
 const ON_PARSER_ERROR: &[&str] = &["ingress", "drop"];
 /// Keys that only a program may have.
-const PROGRAM_ONLY: &[&str] =
-    &["ingress", "egress", "deparser", "qos", "linux", "parser", "egress_parser", "ids"];
+const PROGRAM_ONLY: &[&str] = &[
+    "ingress",
+    "egress",
+    "deparser",
+    "qos",
+    "linux",
+    "parser",
+    "egress_parser",
+    "on_parser_error",
+    "ids",
+];
 
 /// A program, or a library.
 pub(crate) static UNIT: MapShape = MapShape {

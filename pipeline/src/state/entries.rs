@@ -2,7 +2,7 @@
 
 use super::{Kept, State, ValueSetError};
 use crate::ids::*;
-use crate::ir::{Program, SetMember, Table};
+use crate::ir::{Program, SetMember, SourceSpan, Table};
 use thiserror::Error;
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::{MeterConfig, MeterError};
@@ -50,6 +50,8 @@ pub struct Setting {
     pub queue: Option<u8>,
     /// `NAME=VALUE`.
     pub set: Vec<String>,
+    /// Where they are written.
+    pub span: SourceSpan,
 }
 
 /// A checked entries file.

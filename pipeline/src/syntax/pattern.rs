@@ -63,29 +63,38 @@ fn value(parser: &mut Parser<'_>) -> Parsed<Sp<PatternDecl>> {
         return Ok(Sp::new(PatternDecl::Prefix(first, length), join(start, span)));
     }
     if parser.peek().kind == Kind::End {
-        not_a_difference(&first, |span| parser.source_of(span))?;
+        not_an_operation(&first, |span| parser.source_of(span))?;
     }
     Ok(Sp::new(PatternDecl::Value(first), start))
 }
 
-/// Refuses `5000-5999`: a number minus a number is nearly always meant as a range. In parentheses it is a difference.
-pub(crate) fn not_a_difference<'t>(
+/// Refuses `5000-5999` and `10.0.0.0 & 255.0.0.0`: of two numbers a range and a mask are nearly always meant. In
+/// parentheses they are a difference and a number.
+pub(crate) fn not_an_operation<'t>(
     value: &AstExpr,
     source: impl Fn(SourceSpan) -> &'t str,
 ) -> Parsed<()> {
-    let Ast::Binary(AstBin::Sub, low, high) = &value.value else { return Ok(()) };
+    let Ast::Binary(operator @ (AstBin::Sub | AstBin::And), first, second) = &value.value else {
+        return Ok(());
+    };
     let is_number = |expr: &AstExpr| matches!(expr.value, Ast::Number { .. });
-    let in_parentheses = value.span.start < low.span.start;
-    if !is_number(low) || !is_number(high) || in_parentheses {
+    let in_parentheses = value.span.start < first.span.start;
+    if !is_number(first) || !is_number(second) || in_parentheses {
         return Ok(());
     }
-    let (low, high) = (source(low.span), source(high.span));
-    Err(SyntaxError {
-        code: codes::BAD_PATTERN,
-        span: value.span,
-        message: format!("`{low}-{high}` is a subtraction and not a range"),
-        help: Some(format!("write `{low}..{high}`")),
-    })
+    let (first, second) = (source(first.span), source(second.span));
+    let (message, meant) = match operator {
+        AstBin::Sub => (
+            format!("`{first}-{second}` is a subtraction and not a range"),
+            format!("{first}..{second}"),
+        ),
+        _ => (
+            format!("`{first} & {second}` is one number and not a number with a mask"),
+            format!("{first} &&& {second}"),
+        ),
+    };
+    let help = Some(format!("write `{meant}`"));
+    Err(SyntaxError { code: codes::BAD_PATTERN, span: value.span, message, help })
 }
 
 /// `w2[11:8]` or `w2[3]`.

@@ -6,13 +6,13 @@ use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, Severity, codes, cou
 use wireyard_pipeline::source::{CheckedP4, Loader, PROGRAM_BYTES_MAX, check_p4, is_p4};
 
 use super::args::{CheckArgs, MacControl};
-use super::load::{device, show};
+use super::load::{device, read, show};
 use super::{Status, print, print_json};
 use crate::config::SwitchConfig;
 use crate::config::qos::{PROCESS_DELAY, Report};
 use crate::config::room::Room;
 use crate::library::LIBRARIES;
-use crate::program::{self, DeviceOptions, Place};
+use crate::program::{DeviceOptions, Place};
 use crate::roce::rp::program::Program;
 
 pub(super) fn run(args: &CheckArgs) -> Status {
@@ -136,7 +136,7 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Refusal> {
         max_state: args.limits.max_state(),
         ..Place::default()
     };
-    let mut loaded = match program::load(&place) {
+    let mut loaded = match read(&place) {
         Ok(loaded) => loaded,
         Err(rejected) => {
             let alone = check_p4_alone(program, args, &rejected);

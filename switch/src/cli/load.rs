@@ -1,10 +1,11 @@
 //! Reading a program for a command, with its errors and warnings shown.
 
-use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
+use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes, render};
 
 use super::args::{EngineArgs, EngineChoice, MacControl, ProgramArgs};
 use super::{colours, log};
 use crate::core::{Core, MacControlPolicy};
+use crate::management::queues;
 use crate::program::{self, BuildError, DeviceOptions, EngineKind, Loaded, Place};
 use crate::terminal;
 
@@ -30,9 +31,24 @@ pub(super) fn load_from(place: &Place) -> Option<Loaded> {
     load_shown(place, show)
 }
 
+/// A program whose settings of queues are correct too.
+pub(super) fn read(place: &Place) -> Result<Loaded, Rejected> {
+    let loaded = program::load(place)?;
+    let mut found = Diagnostics::new();
+    for one in loaded.entries.iter().flat_map(|entries| &entries.settings) {
+        if let Err(why) = queues::check(&one.set) {
+            found.error(codes::UNKNOWN_CHOICE, one.span, why.to_string());
+        }
+    }
+    match found.has_errors() {
+        true => Err(Rejected { diagnostics: found, files: loaded.files }),
+        false => Ok(loaded),
+    }
+}
+
 /// Like [`load_from`], with warnings and errors shown in another way.
 pub(super) fn load_shown(place: &Place, show: impl Fn(&Diagnostics, &Files)) -> Option<Loaded> {
-    match program::load(place) {
+    match read(place) {
         Ok(loaded) => {
             show(&loaded.warnings, &loaded.files);
             Some(loaded)

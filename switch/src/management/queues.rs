@@ -85,6 +85,14 @@ fn parse(settings: &[String]) -> Result<Wanted> {
     Ok(wanted)
 }
 
+/// Checks names and values of settings; whether ports and queues have them is known on the device only.
+///
+/// # Errors
+/// The first that cannot be set.
+pub fn check(settings: &[String]) -> Result<()> {
+    parse(settings).map(drop)
+}
+
 /// A queue as a document.
 pub fn shown(one: &QueueSettings) -> Value {
     let mut value = json!({ "port": one.port, "queue": one.queue });

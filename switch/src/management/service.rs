@@ -187,7 +187,7 @@ impl Management {
     fn restore(&self, entries: &str, name: &str) -> Result<Value> {
         let control = &self.device.control;
         let (done, settings) = restore::restore(control, entries, name)?;
-        for Setting { port, queue, set } in settings {
+        for Setting { port, queue, set, .. } in settings {
             self.keep(control.unit()?, port, queue, &set)?;
         }
         Ok(done)

@@ -177,8 +177,9 @@ impl Script {
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut place = Place {
             program: folder.join("program.yaml"),
-            entries: Some(folder.join("entries.yaml"))
-                .filter(|file| file.is_file() || crate::library::text_at(file).is_some()),
+            entries: Some(folder.join("entries.yaml")).filter(|file| {
+                file.symlink_metadata().is_ok() || crate::library::text_at(file).is_some()
+            }),
             ..place.clone()
         };
         let own = path.with_extension("p4");
@@ -370,15 +371,13 @@ impl Script {
         Ok(())
     }
 
-    /// The next packet on the CPU port with these bytes; without one, the next of any bytes, for the report.
+    /// The next packet on the CPU port with these bytes, behind those that were expected by theirs; without one, the
+    /// next of any bytes, for the report.
     fn next_punted(&mut self, pattern: &PatternBytes) -> Option<(Vec<u8>, usize)> {
-        let free = |p: &&mut Punted| !p.expected_by_bytes;
-        let place =
-            self.punted.iter().position(|p| !p.expected_by_bytes && pattern.matches(&p.bytes));
-        let found = match place {
-            Some(place) => self.punted.get_mut(place),
-            None => self.punted.iter_mut().find(free),
-        }?;
+        let from = self.punted.iter().rposition(|p| p.expected_by_bytes).map_or(0, |at| at + 1);
+        let behind = self.punted.get_mut(from..)?;
+        let place = behind.iter().position(|p| pattern.matches(&p.bytes)).unwrap_or(0);
+        let found = behind.get_mut(place)?;
         found.expected_by_bytes = true;
         Some((found.bytes.clone(), found.cause))
     }

@@ -94,6 +94,12 @@ impl Cx<'_> {
         if let Some(binding) = self.env.local(&first.value) {
             return self.local_path(binding, first, rest, span);
         }
+        if self.env.place == Where::Constant && self.is_of_a_packet(&first.value) {
+            let text = format!("`{}` is not a constant", first.value);
+            let help = "compute it where it is used: `let x = ..`";
+            self.report.error(codes::NOT_CONSTANT, span, text).help(help);
+            return None;
+        }
         match first.value.as_str() {
             "std" => self.std_path(rest, span),
             "meta" => self.meta_path(rest, span),
@@ -114,6 +120,12 @@ impl Cx<'_> {
             }
             _ => self.symbol_path(first, rest, span),
         }
+    }
+
+    /// Whether a path that begins with this name has a value for each packet, or none.
+    fn is_of_a_packet(&self, first: &str) -> bool {
+        matches!(first, "std" | "meta" | "cursor")
+            || self.scope.symbol(first).is_some_and(|of| !matches!(of, Symbol::Const(_)))
     }
 
     /// A field of the header whose length is computed.
@@ -308,7 +320,9 @@ impl Cx<'_> {
         });
         let p4 = p4::name(&first.value, behind);
         let note = self.report.error(codes::UNKNOWN, first.span, text);
-        if let Some(help) = library.or(p4) {
+        if first.value == "default" && rest.is_empty() {
+            note.help("`default:` stands beside `cases:`, with the target for all other values");
+        } else if let Some(help) = library.or(p4) {
             note.help(help);
         } else if is_meta {
             note.help(format!("metadata is written `meta.{}`", first.value));

@@ -27,6 +27,17 @@ const PROCEDURES: &[&str] = &[
     "update_crc",
 ];
 
+/// How a statement is written that is a word and no call.
+fn word_statement(name: &str) -> Option<&'static str> {
+    match name {
+        "drop" => Some("`drop` has no brackets: `drop`, or `drop REASON`"),
+        "punt" => Some("`punt` has no brackets: `punt`, or `punt REASON`"),
+        "exit" => Some("`exit` has no brackets"),
+        "return" => Some("`return` has no brackets"),
+        _ => None,
+    }
+}
+
 impl Cx<'_> {
     pub(super) fn call_statement(
         &mut self,
@@ -119,7 +130,8 @@ impl Cx<'_> {
                 let externs = self.externs.signatures().iter().map(|known| known.name.as_str());
                 let all = names.into_iter().chain(PROCEDURES.iter().copied()).chain(externs);
                 let note = self.report.error(codes::UNKNOWN, name.span, text);
-                match p4::name(&name.value, None) {
+                let word = word_statement(&name.value).map(str::to_owned);
+                match word.or(p4::name(&name.value, None)) {
                     Some(help) => note.help(help),
                     None => note.did_you_mean(&name.value, all),
                 };
@@ -219,7 +231,10 @@ impl Cx<'_> {
         let text = format!("`{name}` takes {} argument{plural}, not {found}", params.len());
         let list: Vec<String> =
             params.iter().map(|param| format!("{}: {} bits", param.name, param.bits)).collect();
-        let help = format!("`{name}({})`", list.join(", "));
+        let help = match word_statement(name) {
+            Some(help) => help.to_owned(),
+            None => format!("`{name}({})`", list.join(", ")),
+        };
         self.report.error(codes::ARGUMENTS, span, text).help(help);
     }
 

@@ -55,6 +55,11 @@ pub(super) fn explain(
     }
     use ErrorKind as K;
     match kind {
+        K::MappingValueNotAllowed
+        | K::InvalidColonPlacement
+        | K::ExpectedFlowMappingSeparator
+        | K::ExpectedFlowSequenceSeparator
+            if unclosed(&place, diagnostics) => {}
         K::MappingValueNotAllowed | K::InvalidColonPlacement | K::ExpectedFlowMappingSeparator
             if colon(&place, diagnostics) => {}
         K::ExpectedFlowSequenceSeparator | K::ExpectedFlowMappingSeparator
@@ -81,6 +86,32 @@ pub(super) fn explain(
                 .error(codes::YAML_SYNTAX, place.here(), "a tab in the indentation")
                 .help("indent with spaces: YAML does not allow tabs there");
         }
+        K::ExpectedBlockSequenceEntry => {
+            diagnostics
+                .error(codes::YAML_SYNTAX, place.here(), "expected `- `, or the end of the list")
+                .help("items of a list begin in one column, and so do the keys of one item");
+        }
+        K::SimpleKeyExpected => {
+            diagnostics
+                .error(codes::YAML_SYNTAX, place.here(), "a key without `:`")
+                .help("a key is followed by `:` and a blank");
+        }
+        K::ExpectedBlockMappingKey => {
+            diagnostics
+                .error(codes::YAML_SYNTAX, place.here(), "expected a key and `:`")
+                .help("the keys of a map begin in the same column");
+        }
+        _ if of_text(kind, &place, diagnostics) => {}
+        _ => {
+            diagnostics.error(codes::YAML_SYNTAX, place.here(), info);
+        }
+    }
+}
+
+/// Errors in and around quoted texts, and of nesting. False for any other error.
+fn of_text(kind: &ErrorKind, place: &Place<'_>, diagnostics: &mut Diagnostics) -> bool {
+    use ErrorKind as K;
+    match kind {
         K::UnclosedFlowCollection { open } => {
             let message = format!("this `{open}` is not closed");
             diagnostics.error(codes::YAML_SYNTAX, place.here(), message);
@@ -104,15 +135,9 @@ pub(super) fn explain(
             let message = "lists and maps are nested too deep";
             diagnostics.error(codes::LIMIT, place.here(), message);
         }
-        K::ExpectedBlockMappingKey => {
-            diagnostics
-                .error(codes::YAML_SYNTAX, place.here(), "expected a key and `:`")
-                .help("the keys of a map begin in the same column");
-        }
-        _ => {
-            diagnostics.error(codes::YAML_SYNTAX, place.here(), info);
-        }
+        _ => return false,
     }
+    true
 }
 
 /// True when a surprise on this line was reported, of which the error is only the consequence.
@@ -123,6 +148,29 @@ fn reported_on_line(place: &Place<'_>, diagnostics: &Diagnostics) -> bool {
         let start = primary.span.start as usize;
         primary.span.file == place.file && (line..=place.at).contains(&start)
     })
+}
+
+/// A key at the beginning of a line while a `[` or `{` of an earlier line is open: the bracket was forgotten. False
+/// for any other error.
+fn unclosed(place: &Place<'_>, diagnostics: &mut Diagnostics) -> bool {
+    let Some(open) = place.open else { return false };
+    let line_of = |at: usize| {
+        let before = place.text.get(..at)?;
+        Some(before.rfind('\n').map_or(0, |at| at + 1))
+    };
+    let indent = |line: usize| place.text[line..].bytes().take_while(|byte| *byte == b' ').count();
+    let (Some(opened), Some(line)) = (line_of(open), line_of(place.at)) else { return false };
+    let key = place.text[line..place.at].trim().trim_end_matches(':');
+    let is_key = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let Some(bracket) = place.text.get(open..=open) else { return false };
+    if line <= opened || indent(line) > indent(opened) || !is_key {
+        return false;
+    }
+    let message = format!("this `{bracket}` is not closed");
+    diagnostics
+        .error(codes::YAML_SYNTAX, place.span(open, open + 1), message)
+        .label(place.here(), "the next key begins in this line");
+    true
 }
 
 /// A `:` after a value. False for any other error.
@@ -137,11 +185,15 @@ fn colon(place: &Place<'_>, diagnostics: &mut Diagnostics) -> bool {
         return false;
     }
     if let Some(line_end) = value.find('\n') {
-        let first = place.span(start, start + value[..line_end].trim_end().len());
+        let written = value[..line_end].trim_end();
+        let first = place.span(start, start + written.len());
         diagnostics
             .error(codes::YAML_SYNTAX, place.here(), "a `:` in a line that continues a value")
             .label(first, "the value begins here and is not closed by the line end")
-            .help("indent the line like the keys it belongs to");
+            .help(match key_without_colon(written) {
+                Some(meant) => format!("a key is followed by `:` and a blank: `{meant}`"),
+                None => "indent the line like the keys it belongs to".to_owned(),
+            });
         return true;
     }
     if key_with_bracket(place, start, diagnostics) {
@@ -150,6 +202,23 @@ fn colon(place: &Place<'_>, diagnostics: &mut Diagnostics) -> bool {
     let whole = place.span(start, value_end(place.text, start, place.flow));
     needs_quotes(diagnostics, whole, place, "an unquoted value cannot hold `: `");
     true
+}
+
+/// What was probably meant by `kind:8`, `kind 8`, `apply fib` or `shim` above a line with a key.
+fn key_without_colon(written: &str) -> Option<String> {
+    let is_word = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let (key, value) = match written.split_once([':', ' ']) {
+        Some((key, value)) => (key, value.trim_start()),
+        None => (written, ""),
+    };
+    // Statements of a word and a reason.
+    let is_statement = matches!(key, "drop" | "punt");
+    if !is_word(key) || is_statement || value.contains(['=', '"']) {
+        return None;
+    }
+    Some(format!("{key}: {value}").trim_end().to_owned())
 }
 
 /// `{ vlan[0].id: exact }`: YAML takes `vlan` for the key. False for any other error.
