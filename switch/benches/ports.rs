@@ -28,7 +28,7 @@ use wireyard_switch::ports::sys::interface;
 use wireyard_switch::ports::sys::netns::enter_private_network;
 use wireyard_switch::ports::sys::poll;
 use wireyard_switch::ports::sys::xsk::{Xsk, XskConfig};
-use wireyard_switch::ports::{Port, PortSpec, TxFrame, open};
+use wireyard_switch::ports::{Port, PortNumber, PortSpec, TxFrame, open};
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_tables::time::Time;
 
@@ -351,19 +351,20 @@ fn through_program(kind: &str, stop: &AtomicBool) {
     let program = programs.join("rocev2_lossless");
     let place = Place { program, entries: Some(entries), ..Place::default() };
     let mut loaded = load(&place).unwrap_or_else(|rejected| panic!("{rejected}"));
-    let room = loaded.size_memory(&[1, 2], &Holders::of_any([1, 2]));
+    let numbers = [PortNumber(1), PortNumber(2)];
+    let room = loaded.size_memory(&numbers, &Holders::of_any(numbers));
     let (memory, large_chunks) = (room.memory(), room.large_chunks);
     let options =
         DeviceOptions { engine: EngineKind::Jit, memory, large_chunks, ..DeviceOptions::default() };
     let mut core: Core = loaded.workers(options, 1).unwrap().remove(0);
     core.memory().divide(room.kept, room.later);
-    for (number, name) in [(1, "in"), (2, "out")] {
+    for (number, name) in numbers.into_iter().zip(["in", "out"]) {
         let spec = PortSpec::parse(&format!("{kind}:{name}")).unwrap();
         let port = open(&spec, core.memory()).unwrap().port;
         assert!(port.name().starts_with(kind), "{kind} does not work here");
         core.add_port(number, port).unwrap();
     }
-    loaded.set_queues(&mut core, &[1, 2]).unwrap();
+    loaded.set_queues(&mut core, &numbers).unwrap();
     let mut handle = |event: Event<'_>, _: &Workers| {
         if let Event::Polled { stop: end, .. } = event {
             *end = stop.load(Ordering::Relaxed);

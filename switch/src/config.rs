@@ -29,14 +29,14 @@ use qos::{PortLink, PortSection, Qos, QosConfig, Report};
 
 /// A generator for a port that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("generator {generator}: there is no port {port}; ports are {ports:?}{}", at.as_ref().map_or(String::new(), |at| format!(" ({at})")))]
+#[error("generator {generator}: there is no port {port}; ports are {:?}{}", ports.iter().map(|port| port.0).collect::<Vec<_>>(), at.as_ref().map_or(String::new(), |at| format!(" ({at})")))]
 pub struct GeneratorError {
     /// Its index in the configuration, from 1.
     pub generator: usize,
     /// The port that it names.
-    pub port: u16,
+    pub port: PortNumber,
     /// The existing ports.
-    pub ports: Vec<u16>,
+    pub ports: Vec<PortNumber>,
     /// File, line and column of the port, where it is written in a file.
     pub at: Option<String>,
 }
@@ -127,7 +127,7 @@ pub struct SwitchConfig {
     /// The entries file, if it is named.
     pub entries: Option<PathBuf>,
     /// Ports by number.
-    pub ports: BTreeMap<u16, ConfiguredPort>,
+    pub ports: BTreeMap<PortNumber, ConfiguredPort>,
     /// The `qos:` section.
     pub qos: Option<QosConfig>,
     /// The `congestion_notification:` section.
@@ -148,9 +148,9 @@ impl SwitchConfig {
     ///
     /// # Errors
     /// Contradictions, with their numbers.
-    pub fn queues(&self, numbers: &[u16]) -> Option<Result<Qos, Box<Report>>> {
+    pub fn queues(&self, numbers: &[PortNumber]) -> Option<Result<Qos, Box<Report>>> {
         let of_ports = self.ports.iter().filter_map(|(n, port)| Some((n, port.qos.as_ref()?)));
-        let of_ports: Vec<(&u16, &PortSection)> = of_ports.collect();
+        let of_ports: Vec<(&PortNumber, &PortSection)> = of_ports.collect();
         if self.qos.is_none() && of_ports.is_empty() {
             return None;
         }
@@ -160,8 +160,8 @@ impl SwitchConfig {
             let entry = config.ports.entry(number.to_string()).or_default();
             *entry = section.over(entry);
         }
-        let all: BTreeSet<u16> = numbers.iter().chain(self.ports.keys()).copied().collect();
-        let link = |number: u16| PortLink { number: PortNumber(number), rate: None };
+        let all: BTreeSet<PortNumber> = numbers.iter().chain(self.ports.keys()).copied().collect();
+        let link = |number: PortNumber| PortLink { number, rate: None };
         let mut queues = config.resolve(&all.into_iter().map(link).collect::<Vec<_>>());
         match &mut queues {
             Ok(qos) => self.places.fill(&mut qos.report),
@@ -175,7 +175,7 @@ impl SwitchConfig {
     /// # Errors
     ///
     /// The first one that does not.
-    pub fn check_generators(&self, numbers: &[u16]) -> Result<(), GeneratorError> {
+    pub fn check_generators(&self, numbers: &[PortNumber]) -> Result<(), GeneratorError> {
         let mut generators = (1..).zip(&self.generators);
         match generators.find(|(_, section)| !numbers.contains(&section.port)) {
             Some((n, GeneratorSection { port, .. })) => {
@@ -187,14 +187,14 @@ impl SwitchConfig {
     }
 
     /// The configured link type of a port.
-    pub fn link_of(&self, number: u16) -> Option<LinkType> {
+    pub fn link_of(&self, number: PortNumber) -> Option<LinkType> {
         self.ports.get(&number)?.link
     }
 
     /// The ports of `run` if the command line has none; `None` if it must name them.
-    pub fn own_ports(&self) -> Option<Vec<u16>> {
+    pub fn own_ports(&self) -> Option<Vec<PortNumber>> {
         let own = self.ports.iter().filter(|(_, port)| port.interface.is_some());
-        let own: Vec<u16> = own.map(|(number, _)| *number).collect();
+        let own: Vec<PortNumber> = own.map(|(number, _)| *number).collect();
         (!own.is_empty()).then_some(own)
     }
 
@@ -271,9 +271,9 @@ fn read_ports(
     decoder: &mut Decoder<'_>,
     node: &Node,
     of_queues: &mut Vec<Node>,
-) -> Option<BTreeMap<u16, ConfiguredPort>> {
+) -> Option<BTreeMap<PortNumber, ConfiguredPort>> {
     let mut ports = BTreeMap::new();
-    let mut taken: Vec<(u16, PortSpec)> = Vec::new();
+    let mut taken: Vec<(PortNumber, PortSpec)> = Vec::new();
     let pairs = decoder.pairs(node, "ports by number")?;
     if let Some((surplus, _)) = pairs.get(PORTS_MAX) {
         let message = format!("a switch has at most {PORTS_MAX} ports, not {}", pairs.len());
@@ -281,7 +281,7 @@ fn read_ports(
         return None;
     }
     for (key, value) in pairs {
-        let number = key.scalar.text.parse::<u16>().ok().filter(|number| is_port(*number));
+        let number = key.scalar.text.parse().ok().map(PortNumber).filter(|number| is_port(*number));
         let Some(number) = number else {
             let text = key.scalar.text.as_str();
             let message = format!("`{text}` is not a port number: use 0 to {PORT_MAX}");
@@ -308,8 +308,8 @@ fn read_ports(
 fn read_interface(
     decoder: &mut Decoder<'_>,
     node: &Node,
-    number: u16,
-    taken: &mut Vec<(u16, PortSpec)>,
+    number: PortNumber,
+    taken: &mut Vec<(PortNumber, PortSpec)>,
 ) -> Option<String> {
     let name = decoder.word(node)?.value;
     let text = format!("{number}={name}");
@@ -393,7 +393,7 @@ mod tests {
             let read =
                 SwitchConfig::read(Path::new("switch.yaml"), &loader, &mut files, &mut found);
             let config = read.unwrap_or_else(|| panic!("{:?}\n{text}", found.sorted()));
-            let numbers: Vec<u16> = config.ports.keys().copied().collect();
+            let numbers: Vec<PortNumber> = config.ports.keys().copied().collect();
             let queues = config.queues(&numbers).expect("the example has queues");
             assert!(queues.is_ok(), "{text}");
         }

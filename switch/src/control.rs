@@ -40,7 +40,7 @@
 //!
 //! ```
 //! use wireyard_switch::control::{Entity, Query, TableEntry};
-//! use wireyard_switch::ports::{LinkType, memory};
+//! use wireyard_switch::ports::{LinkType, PortNumber, memory};
 //! use wireyard_switch::program::{DeviceOptions, from_text};
 //! use wireyard_tables::{Match, time::Time};
 //!
@@ -61,8 +61,8 @@
 //! let mut core = from_text("wire.yaml", PROGRAM)?.device(DeviceOptions::small())?;
 //! let (one, mut far_one) = memory::pair(core.memory(), ("1", "far1"), LinkType::Ethernet, 16);
 //! let (two, mut far_two) = memory::pair(core.memory(), ("2", "far2"), LinkType::Ethernet, 16);
-//! core.add_port(1, Box::new(one))?;
-//! core.add_port(2, Box::new(two))?;
+//! core.add_port(PortNumber(1), Box::new(one))?;
+//! core.add_port(PortNumber(2), Box::new(two))?;
 //!
 //! // Packets received by port 1 leave by port 2.
 //! let control = core.control().ok_or("a device that was loaded has a handle")?.clone();

@@ -62,6 +62,7 @@ use wireyard_tables::time::{Deadline, Time};
 
 use crate::device::DeviceState;
 use crate::frames::Frames;
+use crate::ports::PortNumber;
 use crate::replicate::ReplicationReader;
 
 pub use bounds::PASSES_MAX;
@@ -139,7 +140,7 @@ pub struct Core {
     pub mac_control: MacControlPolicy,
     /// A second number of the CPU port (`--cpu-port`), where a program defines one: packets sent to it go to the
     /// control plane, and packets from the control plane have it as their ingress port.
-    pub cpu_port: u16,
+    pub cpu_port: PortNumber,
     /// Marks and trims that a test applies before egress in place of the traffic manager.
     pub stand_in: StandIn,
     ports: Ports,
@@ -176,7 +177,7 @@ impl Core {
         Core {
             now: Time::ZERO,
             mac_control: MacControlPolicy::default(),
-            cpu_port: CPU_PORT,
+            cpu_port: PortNumber(CPU_PORT),
             stand_in: StandIn::default(),
             ports: Ports::default(),
             ingress: Ingress::default(),
@@ -223,7 +224,7 @@ impl Core {
 
     /// Like [`Core::poll`], but polls a port with a descriptor only if it is in `readable`, holds frames itself, or
     /// must be polled always.
-    pub fn poll_readable(&mut self, now: Time, readable: &[u16]) -> Progress {
+    pub fn poll_readable(&mut self, now: Time, readable: &[PortNumber]) -> Progress {
         self.serve_control(now);
         match self.live_trace.is_none() {
             true => self.poll_these(now, readable, None),
@@ -235,7 +236,7 @@ impl Core {
     fn poll_these(
         &mut self,
         now: Time,
-        readable: &[u16],
+        readable: &[PortNumber],
         mut trace: Option<&mut dyn TraceSink>,
     ) -> Progress {
         let mut progress = self.begin_poll(now);
@@ -260,7 +261,7 @@ impl Core {
     pub fn poll_port(
         &mut self,
         now: Time,
-        number: u16,
+        number: PortNumber,
         trace: Option<&mut dyn TraceSink>,
     ) -> Progress {
         self.poll_ports(now, &[number], trace)
@@ -271,7 +272,7 @@ impl Core {
     pub fn poll_ports(
         &mut self,
         now: Time,
-        numbers: &[u16],
+        numbers: &[PortNumber],
         mut trace: Option<&mut dyn TraceSink>,
     ) -> Progress {
         let mut progress = self.begin_poll(now);
@@ -422,7 +423,7 @@ impl Core {
     ///
     /// # Errors
     /// There is no such port, or the file cannot be created.
-    pub fn record(&mut self, number: u16, file: &Path) -> Result<(), DeviceError> {
+    pub fn record(&mut self, number: PortNumber, file: &Path) -> Result<(), DeviceError> {
         let slot = self.ports.find(number).ok_or(DeviceError::NoPort(number))?;
         let added = self.recording.add(&mut self.ports[slot], file);
         added.map_err(|source| DeviceError::Capture { port: number, source })

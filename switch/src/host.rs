@@ -34,6 +34,7 @@ mod tests;
 use wireyard_pipeline::diag::Rejected;
 
 use crate::core::Core;
+use crate::ports::PortNumber;
 use crate::program::{self, Loaded};
 
 pub use config::{Classes, HostConfig};
@@ -44,9 +45,9 @@ pub use gate::{GateId, GateReport, Need};
 pub use port::EndPointPort;
 
 /// Port number of the wire in `programs/roce_nic`.
-pub const WIRE_PORT: u16 = 1;
+pub const WIRE_PORT: PortNumber = PortNumber(1);
 /// Port number of the end point in `programs/roce_nic`.
-pub const END_POINT_PORT: u16 = 2;
+pub const END_POINT_PORT: PortNumber = PortNumber(2);
 
 /// The program of a host, inside the binary: [`WIRE_PORT`] and [`END_POINT_PORT`].
 ///
@@ -57,6 +58,6 @@ pub fn nic_program() -> Result<Loaded, Rejected> {
 }
 
 /// The end point on a port of a device; `None` for another kind of port.
-pub fn end_point(core: &mut Core, port: u16) -> Option<&mut EndPointPort> {
+pub fn end_point(core: &mut Core, port: PortNumber) -> Option<&mut EndPointPort> {
     core.port(port)?.as_any_mut()?.downcast_mut()
 }

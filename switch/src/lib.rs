@@ -16,7 +16,7 @@
 //! # A device with two ports
 //!
 //! ```
-//! use wireyard_switch::ports::{LinkType, memory};
+//! use wireyard_switch::ports::{LinkType, PortNumber, memory};
 //! use wireyard_switch::program::{DeviceOptions, from_text};
 //! use wireyard_tables::time::Time;
 //!
@@ -27,8 +27,8 @@
 //! let mut core = from_text("crossed.yaml", program)?.device(DeviceOptions::small())?;
 //! let (one, mut far_one) = memory::pair(core.memory(), ("1", "far1"), LinkType::Ethernet, 16);
 //! let (two, mut far_two) = memory::pair(core.memory(), ("2", "far2"), LinkType::Ethernet, 16);
-//! core.add_port(1, Box::new(one))?;
-//! core.add_port(2, Box::new(two))?;
+//! core.add_port(PortNumber(1), Box::new(one))?;
+//! core.add_port(PortNumber(2), Box::new(two))?;
 //!
 //! far_one.send_bytes(core.memory(), &[0xab; 60]);
 //! let progress = core.poll(Time::from_ns(1000), None);
@@ -94,9 +94,9 @@
 //! let loaded = from_text("one_way.yaml", program)?.with_config("switch.yaml", config)?;
 //! let mut core = loaded.device(DeviceOptions::small())?;
 //! let begun = Arc::default();
-//! core.add_port(1, Box::new(Probe { to_send: 3, ..Probe::default() }))?;
-//! core.add_port(2, Box::new(Probe { begun: Arc::clone(&begun), ..Probe::default() }))?;
-//! loaded.set_queues(&mut core, &[1, 2])?;
+//! core.add_port(PortNumber(1), Box::new(Probe { to_send: 3, ..Probe::default() }))?;
+//! core.add_port(PortNumber(2), Box::new(Probe { begun: Arc::clone(&begun), ..Probe::default() }))?;
+//! loaded.set_queues(&mut core, &[PortNumber(1), PortNumber(2)])?;
 //!
 //! // The caller's time: each poll is at the instant of the next event.
 //! let mut now = Time::ZERO;

@@ -38,6 +38,7 @@ pub use error::LinuxError;
 pub use mapping::is_mapped;
 
 use crate::control::{Control, PortPlace};
+use crate::ports::PortNumber;
 use crate::ports::sys::netns;
 use crate::stats::LinuxReport;
 use crate::sync;
@@ -52,7 +53,7 @@ pub struct Options {
     /// The network namespace: a name as in `ip netns`, or a path; `None`: that of the calling thread.
     pub namespace: Option<String>,
     /// Names of the interfaces, by port: other ports get none. Empty: each port has `swpN`.
-    pub names: BTreeMap<u16, String>,
+    pub names: BTreeMap<PortNumber, String>,
     /// The class of the kernel's packets.
     pub traffic_class: u8,
     /// The existing ports.

@@ -29,7 +29,7 @@ use wireyard_tables::time::{Deadline, Span, Time};
 
 use crate::core::{Core, Message, Progress};
 use crate::ports::sys::heap;
-use crate::ports::{self, PortError, PortSpec};
+use crate::ports::{self, PortError, PortNumber, PortSpec};
 use assembly::AssemblyError;
 pub use error::LiveError;
 pub use scheduling::Scheduling;
@@ -124,7 +124,11 @@ impl Signals {
 ///
 /// # Errors
 /// The port or its capture file cannot be opened, or the number is taken.
-pub fn attach(core: &mut Core, number: u16, spec: &PortSpec) -> Result<Vec<String>, AssemblyError> {
+pub fn attach(
+    core: &mut Core,
+    number: PortNumber,
+    spec: &PortSpec,
+) -> Result<Vec<String>, AssemblyError> {
     let opened = ports::open(spec, core.memory())?;
     Ok(core.add_opened(number, spec, opened)?)
 }

@@ -18,6 +18,7 @@ use crate::core::{
     CellReport, GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, PortReport,
     ProgramReport, QueueReport, Statistics, TableReport,
 };
+use crate::ports::PortNumber;
 use crate::ports::faults::FaultCounters;
 use crate::recorder::RecorderReport;
 use crate::stats::{LedgerReport, LinuxReport};
@@ -364,7 +365,7 @@ impl Collector for Snapshot {
         let out = &mut encoder;
         let statistics = &self.0;
         names(out, &statistics.ports)?;
-        let port = |number: u16| vec![("port", number.to_string())];
+        let port = |number: PortNumber| vec![("port", number.to_string())];
         let ledgers = statistics.ports.iter().map(|p| (port(p.port), &p.ledger));
         let cpu = (vec![("port", "cpu".to_owned())], &statistics.cpu);
         let removed = statistics.removed.iter();

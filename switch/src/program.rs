@@ -388,7 +388,7 @@ impl Loaded {
     }
 
     /// The packet memory of a live switch with these ports; limits its queues to that from now on.
-    pub fn size_memory(&mut self, numbers: &[u16], holders: &Holders) -> Room {
+    pub fn size_memory(&mut self, numbers: &[PortNumber], holders: &Holders) -> Room {
         let config = self.config.as_mut();
         let room = config.and_then(|config| {
             let room = config.room(numbers, Some(holders))?;
@@ -399,7 +399,7 @@ impl Loaded {
     }
 
     /// Weaknesses of the queues of a switch with these ports.
-    pub fn queue_warnings(&self, numbers: &[u16]) -> Vec<Problem> {
+    pub fn queue_warnings(&self, numbers: &[PortNumber]) -> Vec<Problem> {
         let queues = self.config.as_ref().and_then(|config| config.queues(numbers));
         let Some(Ok(qos)) = queues else { return Vec::new() };
         let mut warnings = qos.report.warnings.clone();
@@ -442,7 +442,7 @@ impl Loaded {
     ///
     /// # Errors
     /// Contradictions, with their numbers; a generator of another port.
-    pub fn set_queues(&self, core: &mut Core, numbers: &[u16]) -> Result<(), BuildError> {
+    pub fn set_queues(&self, core: &mut Core, numbers: &[PortNumber]) -> Result<(), BuildError> {
         self.set_queues_of(core, numbers, None)
     }
 
@@ -454,7 +454,7 @@ impl Loaded {
     pub fn set_queues_of(
         &self,
         core: &mut Core,
-        numbers: &[u16],
+        numbers: &[PortNumber],
         part: Option<&Part<'_>>,
     ) -> Result<(), BuildError> {
         let Some(config) = &self.config else { return Ok(()) };
@@ -473,7 +473,7 @@ impl Loaded {
         }
         config.check_generators(numbers)?;
         for section in &config.generators {
-            if part.is_none_or(|part| (part.owns)(PortNumber(section.port))) {
+            if part.is_none_or(|part| (part.owns)(section.port)) {
                 core.add_generator(Generator::from(section));
             }
         }

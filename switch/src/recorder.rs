@@ -20,6 +20,7 @@ use wireyard_tables::time::Time;
 
 use crate::folder::{FileError, create_output};
 use crate::pcap::{ENHANCED_PACKET, Interface, PcapWriter, RecordToWrite, Timestamp};
+use crate::ports::PortNumber;
 
 /// Bytes of a buffer.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -73,7 +74,7 @@ pub struct RecorderReport {
     /// The file.
     pub file: String,
     /// The ports that it is of.
-    pub ports: Vec<u16>,
+    pub ports: Vec<PortNumber>,
     /// `recording`, `waiting` while none of its ports exists, `stopped`, or `failed` if nothing more can be written.
     pub state: &'static str,
     /// Records in the file, or in buffers for it.
@@ -92,7 +93,7 @@ pub struct RecorderReport {
 pub struct Recorder {
     path: PathBuf,
     /// Ports that are, or were, recorded.
-    ports: Vec<u16>,
+    ports: Vec<PortNumber>,
     writer: PcapWriter<Vec<u8>>,
     /// Records in the writer's buffer.
     pending: u64,
@@ -168,7 +169,7 @@ impl Recorder {
     }
 
     /// Adds a port whose interfaces are among its own.
-    pub fn add_port(&mut self, number: u16) {
+    pub fn add_port(&mut self, number: PortNumber) {
         self.ports.push(number);
     }
 
@@ -178,7 +179,7 @@ impl Recorder {
     }
 
     /// Ends the recording of a port; the file continues.
-    pub fn remove_port(&mut self, number: u16) {
+    pub fn remove_port(&mut self, number: PortNumber) {
         self.ports.retain(|port| *port != number);
     }
 

@@ -9,7 +9,7 @@ use wireyard_tables::time::{Span, Time};
 use crate::core::{Core, DeviceError};
 use crate::ports::capture::CapturePort;
 use crate::ports::spec::Pace;
-use crate::ports::{Port, PortError, PortSpec};
+use crate::ports::{Port, PortError, PortNumber, PortSpec};
 
 /// Interval of checking idle entries, as in a live switch.
 const AGE_EVERY: Span = Span::from_ms(200);
@@ -39,7 +39,10 @@ pub enum ReplayError {
 ///
 /// # Errors
 /// A file that cannot be opened or read. Nothing was written.
-pub fn open(core: &mut Core, specs: Vec<(u16, PortSpec)>) -> Result<Vec<String>, ReplayError> {
+pub fn open(
+    core: &mut Core,
+    specs: Vec<(PortNumber, PortSpec)>,
+) -> Result<Vec<String>, ReplayError> {
     let mut ports = open_ports(specs)?;
     let notes = ports.iter().filter_map(|(_, port)| port.taken_note()).collect();
     let mut origin = None;
@@ -75,7 +78,9 @@ pub fn run(
 
 /// Opens the inputs, and then the ports that only write: properties without a specification are taken from the inputs,
 /// so that unchanged frames have the same link type in the output.
-fn open_ports(specs: Vec<(u16, PortSpec)>) -> Result<Vec<(u16, CapturePort)>, ReplayError> {
+fn open_ports(
+    specs: Vec<(PortNumber, PortSpec)>,
+) -> Result<Vec<(PortNumber, CapturePort)>, ReplayError> {
     let (inputs, outputs): (Vec<_>, Vec<_>) =
         specs.into_iter().partition(|(_, spec)| !spec.target.is_empty());
     let mut ports = Vec::new();
@@ -94,7 +99,7 @@ fn open_ports(specs: Vec<(u16, PortSpec)>) -> Result<Vec<(u16, CapturePort)>, Re
     Ok(ports)
 }
 
-fn open_port(number: u16, mut spec: PortSpec) -> Result<CapturePort, ReplayError> {
+fn open_port(number: PortNumber, mut spec: PortSpec) -> Result<CapturePort, ReplayError> {
     spec.pace = Pace::Recorded;
     Ok(CapturePort::open_as(&spec, Some(number))?)
 }

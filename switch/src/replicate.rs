@@ -9,6 +9,8 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Cache};
 use wireyard_pipeline::entries::{Replica, Resolved};
 
+use crate::ports::PortNumber;
+
 /// Most packets that result from one received packet, including itself.
 pub const COPIES_MAX: u32 = 1 << 12;
 
@@ -25,7 +27,7 @@ pub enum Members {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Its port.
-    pub port: u16,
+    pub port: PortNumber,
     /// The copy's value of `std.instance`.
     pub instance: u16,
 }
@@ -105,7 +107,10 @@ impl Replication {
     /// # Errors
     /// As [`Replication::set_group`].
     pub fn fill(&mut self, entries: &Resolved) -> Result<(), ReplicationError> {
-        let member = |replica: &Replica| Member { port: replica.port, instance: replica.instance };
+        let member = |replica: &Replica| Member {
+            port: PortNumber(replica.port),
+            instance: replica.instance,
+        };
         for (id, group) in &entries.groups {
             let members = match &group.replicas {
                 Some(replicas) => Members::List(replicas.iter().map(member).collect()),
@@ -179,7 +184,13 @@ impl Replication {
 
     /// Fills `out` with the copies of a packet from `ingress_port`; false when there is no such
     /// group. `ports` are all ports of the switch, in order.
-    pub fn copies(&self, id: u16, ingress_port: u16, ports: &[u16], out: &mut Vec<Member>) -> bool {
+    pub fn copies(
+        &self,
+        id: u16,
+        ingress_port: PortNumber,
+        ports: &[PortNumber],
+        out: &mut Vec<Member>,
+    ) -> bool {
         out.clear();
         let Some(group) = self.groups.get(&id) else { return false };
         let wanted = |member: &Member| !(group.prune_ingress && member.port == ingress_port);
@@ -268,10 +279,10 @@ mod tests {
         let mut replication = Replication::default();
         let group = Group { members: Members::All, prune_ingress: true };
         replication.set_group(1, group).unwrap();
-        let mut out = Vec::new();
-        assert!(replication.copies(1, 2, &[1, 2, 3], &mut out));
-        assert_eq!(out.iter().map(|m| m.port).collect::<Vec<_>>(), [1, 3]);
-        assert!(!replication.copies(9, 2, &[1, 2, 3], &mut out));
+        let (mut out, ports) = (Vec::new(), [1, 2, 3].map(PortNumber));
+        assert!(replication.copies(1, ports[1], &ports, &mut out));
+        assert_eq!(out.iter().map(|m| m.port.0).collect::<Vec<_>>(), [1, 3]);
+        assert!(!replication.copies(9, ports[1], &ports, &mut out));
         assert!(
             replication
                 .set_group(0, Group { members: Members::All, prune_ingress: false })

@@ -8,8 +8,8 @@ use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
 
 use crate::core::{Core, DeviceError};
-use crate::ports::LinkType;
 use crate::ports::memory::{self, MemoryPort};
+use crate::ports::{LinkType, PortNumber};
 
 /// Most frames of a port in flight.
 const LINK_FRAMES: usize = 4096;
@@ -20,7 +20,7 @@ const SETTLE_POLLS: usize = 4096;
 pub struct Sandbox {
     /// The device.
     pub core: Core,
-    peers: BTreeMap<u16, MemoryPort>,
+    peers: BTreeMap<PortNumber, MemoryPort>,
 }
 
 impl Sandbox {
@@ -28,7 +28,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// An invalid port number.
-    pub fn new(mut core: Core, ports: &[(u16, LinkType)]) -> Result<Sandbox, DeviceError> {
+    pub fn new(mut core: Core, ports: &[(PortNumber, LinkType)]) -> Result<Sandbox, DeviceError> {
         let mut peers = BTreeMap::new();
         for &(number, link) in ports {
             let (near, far) = (format!("port{number}"), format!("peer{number}"));
@@ -42,7 +42,7 @@ impl Sandbox {
     /// Sends a frame into a port and runs the device until it is idle. False: there is no such port, or no memory.
     pub fn send(
         &mut self,
-        port: u16,
+        port: PortNumber,
         frame: &[u8],
         now: Time,
         trace: Option<&mut dyn TraceSink>,
@@ -54,7 +54,7 @@ impl Sandbox {
 
     /// Sends a frame into a port, for the device's next poll, together with others. False: there is no such port, or no
     /// memory.
-    pub fn queue(&mut self, port: u16, frame: &[u8]) -> bool {
+    pub fn queue(&mut self, port: PortNumber, frame: &[u8]) -> bool {
         let peer = self.peers.get_mut(&port);
         peer.is_some_and(|peer| peer.send_bytes(self.core.memory(), frame))
     }
@@ -72,7 +72,7 @@ impl Sandbox {
     }
 
     /// Whether the device has this port.
-    pub fn has_port(&self, port: u16) -> bool {
+    pub fn has_port(&self, port: PortNumber) -> bool {
         self.peers.contains_key(&port)
     }
 
@@ -121,7 +121,7 @@ impl Sandbox {
     }
 
     /// Everything that left since the last call, port by port.
-    pub fn received(&mut self) -> Vec<(u16, Vec<u8>)> {
+    pub fn received(&mut self) -> Vec<(PortNumber, Vec<u8>)> {
         let mut all = Vec::new();
         for (number, peer) in &mut self.peers {
             let frames = peer.receive_bytes(self.core.memory());

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
             }
         };
         for (line, port, bytes) in &left.1 {
-            let ns = packet_ns(&left, *port, bytes, turns);
+            let ns = packet_ns(&left, port.0, bytes, turns);
             println!(
                 "{} line {line}, {} bytes into port {port}: {ns:.0} ns",
                 engine.name(),

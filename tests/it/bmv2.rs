@@ -13,7 +13,7 @@ use wireyard_pipeline::p4info::{Info, Param, Preamble};
 use wireyard_pipeline::source::{Loader, parse_bmv2, parse_program};
 use wireyard_switch::p4runtime::info::p4info;
 use wireyard_switch::p4runtime::proto::p4::config::v1::{P4Info, Preamble as Message};
-use wireyard_switch::ports::LinkType;
+use wireyard_switch::ports::{LinkType, PortNumber};
 use wireyard_switch::program::{DeviceOptions, EngineKind, Loaded, Place, load};
 use wireyard_switch::sandbox::Sandbox;
 use wireyard_switch::stf::run::{Outcome, run_file};
@@ -68,13 +68,13 @@ fn json_of_bmv2_passes_the_scripts_that_its_source_passes() {
 }
 
 /// What leaves for each of these frames.
-fn outputs(name: &str, language: &str, frames: &[Vec<u8>]) -> Vec<Vec<(u16, Vec<u8>)>> {
+fn outputs(name: &str, language: &str, frames: &[Vec<u8>]) -> Vec<Vec<(PortNumber, Vec<u8>)>> {
     let options = DeviceOptions { engine: EngineKind::Interpreter, ..DeviceOptions::small() };
     let core = loaded(&program(name, language)).device(options).expect("a device");
-    let ports: Vec<_> = (0..12).map(|port| (port, LinkType::Ethernet)).collect();
+    let ports: Vec<_> = (0..12).map(|port| (PortNumber(port), LinkType::Ethernet)).collect();
     let mut sandbox = Sandbox::new(core, &ports).expect("ports");
     let one = |frame: &Vec<u8>| {
-        assert!(sandbox.send(1, frame, Time::ZERO, None));
+        assert!(sandbox.send(PortNumber(1), frame, Time::ZERO, None));
         sandbox.received()
     };
     frames.iter().map(one).collect()

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use wireyard_switch::control::{
     ControlError, DeviceEvent, Entity, Interest, Mode, NoticeKind, Query, TableEntry, Update,
 };
-use wireyard_switch::ports::{LinkType, memory};
+use wireyard_switch::ports::{LinkType, PortNumber, memory};
 use wireyard_switch::replicate::{Group, Member, Members, Session};
 use wireyard_tables::Match;
 use wireyard_tables::counter::Count;
@@ -84,9 +84,9 @@ fn a_device_is_heard_from_all_workers() {
     let mut lagging = control.subscribe(Interest::ALL, 1).unwrap();
     rig.traffic.wait_for(500);
     for n in 0..10 {
-        control.inject(1, &frame(REPORT, n)).unwrap();
-        control.inject(2, &frame(REPORT, n)).unwrap();
-        control.inject(3, &frame(PUNT, n)).unwrap();
+        control.inject(PortNumber(1), &frame(REPORT, n)).unwrap();
+        control.inject(PortNumber(2), &frame(REPORT, n)).unwrap();
+        control.inject(PortNumber(3), &frame(PUNT, n)).unwrap();
     }
     let (mut digests, mut packets) = ([0; 2], 0);
     let mut idle = 0;
@@ -109,7 +109,7 @@ fn a_device_is_heard_from_all_workers() {
                 digests[notice.worker] += 1;
             }
             NoticeKind::Packet(packet) => {
-                assert_eq!((packet.reason.as_str(), packet.ingress_port), ("asked", 3));
+                assert_eq!((packet.reason.as_str(), packet.ingress_port), ("asked", PortNumber(3)));
                 packets += 1;
             }
             NoticeKind::Idle(notice) => {
@@ -131,7 +131,7 @@ fn a_device_is_heard_from_all_workers() {
         assert!(matches!(notice.kind, NoticeKind::Idle(_)), "{:?}", notice.kind);
     }
     assert!(stream.has_ended());
-    let ended = control.inject(1, &frame(PUNT, 1)).unwrap_err();
+    let ended = control.inject(PortNumber(1), &frame(PUNT, 1)).unwrap_err();
     assert!(matches!(ended, ControlError::Unavailable(_)), "{ended}");
 }
 
@@ -140,24 +140,27 @@ fn packets_enter_by_a_port_and_leave_by_a_port() {
     let mut rig = Rig::start(&program(1, ""));
     let control = rig.control.clone();
     // As it is, by a port of each worker.
-    control.send(3, &frame(OUTSIDE, 1)).unwrap();
-    control.send(4, &frame(OUTSIDE, 2)).unwrap();
+    control.send(PortNumber(3), &frame(OUTSIDE, 1)).unwrap();
+    control.send(PortNumber(4), &frame(OUTSIDE, 2)).unwrap();
     assert_eq!(rig.take(3), [frame(OUTSIDE, 1)]);
     assert_eq!(rig.take(4), [frame(OUTSIDE, 2)]);
-    assert!(matches!(control.send(9, &frame(OUTSIDE, 2)), Err(ControlError::NotFound(_))));
+    assert!(matches!(
+        control.send(PortNumber(9), &frame(OUTSIDE, 2)),
+        Err(ControlError::NotFound(_))
+    ));
     // Through the program: all replicas of a group, of which every worker sees all or nothing.
-    let member = |port| Member { port, instance: 0 };
+    let member = |port| Member { port: PortNumber(port), instance: 0 };
     let group = |ports: [u16; 2]| Entity::Multicast {
         id: 1,
         group: Group { members: Members::List(ports.map(member).into()), prune_ingress: false },
     };
     control.write_one(Update::Insert(group([3, 4]))).unwrap();
     for port in [1, 2] {
-        control.inject(port, &frame(FLOOD, 7)).unwrap();
+        control.inject(PortNumber(port), &frame(FLOOD, 7)).unwrap();
         assert_eq!((rig.take(3).len(), rig.take(4).len()), (1, 1));
     }
     let session = Session {
-        replicas: vec![Member { port: 3, instance: 0 }],
+        replicas: vec![Member { port: PortNumber(3), instance: 0 }],
         traffic_class: None,
         truncate_bytes: 20,
     };
@@ -165,7 +168,7 @@ fn packets_enter_by_a_port_and_leave_by_a_port() {
     control.packet_out(&frame(MIRROR, 7)).unwrap();
     assert_eq!(rig.take(3)[0].len(), 20);
     control.write_one(Update::Delete(group([3, 4]))).unwrap();
-    control.inject(1, &frame(FLOOD, 7)).unwrap();
+    control.inject(PortNumber(1), &frame(FLOOD, 7)).unwrap();
     wait_until("the group is gone", || {
         control.statistics().unwrap().total.dropped.iter().any(|(why, _)| why == "no_such_group")
     });
@@ -178,32 +181,32 @@ fn ports_come_and_stop_under_traffic() {
     let mut rig = Rig::start(&program(1, ""));
     let control = rig.control.clone();
     let (near, mut far) = memory::pair(&rig.memory, ("5", "far5"), LinkType::Ethernet, 64);
-    control.add_open_port(5, Box::new(near)).unwrap();
+    control.add_open_port(PortNumber(5), Box::new(near)).unwrap();
     let (again, _far) = memory::pair(&rig.memory, ("5", "far5"), LinkType::Ethernet, 64);
-    let taken = control.add_open_port(5, Box::new(again)).unwrap_err();
+    let taken = control.add_open_port(PortNumber(5), Box::new(again)).unwrap_err();
     assert!(matches!(taken, ControlError::InvalidArgument(_)), "{taken}");
     // It belongs to worker 0; worker 1 hands its packets over.
     let ways = control.table("ways").unwrap();
     let to = |port| control.call("out", &[port]).unwrap();
     control.insert(TableEntry::new(ways, vec![Match::Exact(4)], to(5))).unwrap();
-    control.inject(4, &frame(OUTSIDE, 3)).unwrap();
+    control.inject(PortNumber(4), &frame(OUTSIDE, 3)).unwrap();
     let mut memory = rig.memory.worker();
     wait_until("it leaves by the new port", || !far.receive_bytes(&mut memory).is_empty());
     // Removed at every worker, and added again.
-    control.remove_port(5).unwrap();
-    let gone = control.remove_port(5).unwrap_err();
+    control.remove_port(PortNumber(5)).unwrap();
+    let gone = control.remove_port(PortNumber(5)).unwrap_err();
     assert!(matches!(gone, ControlError::NotFound(_)), "{gone}");
-    control.inject(4, &frame(OUTSIDE, 3)).unwrap();
+    control.inject(PortNumber(4), &frame(OUTSIDE, 3)).unwrap();
     let (near, mut far) = memory::pair(&rig.memory, ("5", "far5"), LinkType::Ethernet, 64);
-    control.add_open_port(5, Box::new(near)).unwrap();
-    control.inject(4, &frame(OUTSIDE, 3)).unwrap();
+    control.add_open_port(PortNumber(5), Box::new(near)).unwrap();
+    control.inject(PortNumber(4), &frame(OUTSIDE, 3)).unwrap();
     wait_until("it leaves by the port again", || !far.receive_bytes(&mut memory).is_empty());
     // Blocked: nothing leaves; then everything does.
-    control.block_port(3, true).unwrap();
-    control.send(3, &frame(OUTSIDE, 4)).unwrap();
+    control.block_port(PortNumber(3), true).unwrap();
+    control.send(PortNumber(3), &frame(OUTSIDE, 4)).unwrap();
     std::thread::sleep(Duration::from_millis(50));
     assert!(rig.far(3).is_empty(), "the port is stopped");
-    control.block_port(3, false).unwrap();
+    control.block_port(PortNumber(3), false).unwrap();
     assert_eq!(rig.take(3).len(), 1);
     rig.traffic.wait_for(500);
     rig.end();
@@ -220,7 +223,7 @@ fn a_link_that_changes_is_an_event() {
     loop {
         assert!(Instant::now() < end, "no event");
         let Some(notice) = stream.next(Duration::from_secs(1)) else { continue };
-        if let NoticeKind::Event(DeviceEvent::Link { port: 4, .. }) = notice.kind {
+        if let NoticeKind::Event(DeviceEvent::Link { port: PortNumber(4), .. }) = notice.kind {
             break;
         }
     }

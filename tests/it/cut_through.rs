@@ -1,6 +1,7 @@
 //! A packet that nothing follows departs at once: with the same result as through its queue.
 
 use wireyard_switch::core::Core;
+use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_tables::time::{Span, Time};
 use wireyard_tests::wires::{Far, open_line};
@@ -72,7 +73,7 @@ qos:
   preset: onyx_roce
   wred_profiles: { ROCE: { green: { kmin: 1 KB, kmax: 3 KB, pmax: 50 % } } }
 ";
-const PORTS: [u16; 3] = [1, 2, 3];
+const PORTS: [PortNumber; 3] = [PortNumber(1), PortNumber(2), PortNumber(3)];
 
 fn device(program: &str, engine: EngineKind) -> (Core, Vec<Far>) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -116,7 +117,7 @@ fn summary(far: &Far) -> Vec<(Time, Time, Vec<u8>, usize)> {
 }
 
 /// Serves the timers of a device between two instants, and then what arrives.
-fn run(core: &mut Core, (mut now, until): (Time, Time), arrives: Option<u16>, cuts: bool) {
+fn run(core: &mut Core, (mut now, until): (Time, Time), arrives: Option<PortNumber>, cuts: bool) {
     // As in a lab: not for memory alone.
     let next = |core: &mut Core| if cuts { core.next_effect() } else { core.next_timer() };
     while let Some(at) = next(core).not_before(now).instant().filter(|at| *at < until) {
@@ -153,7 +154,7 @@ fn a_packet_that_departs_at_once_is_as_one_that_was_queued() {
             let (port, bytes) = (1 + 2 * roll(2) as usize, frame(what, late, n));
             for (device, cuts) in [(&mut fast, true), (&mut plain, false)] {
                 device.1[port - 1].send(now, &bytes);
-                run(&mut device.0, (last, now), Some(port as u16), cuts);
+                run(&mut device.0, (last, now), Some(PortNumber(port as u16)), cuts);
             }
             let place = format!("{} packet {n} for {what} at {now}", engine.name());
             for (fast, plain) in fast.1.iter().zip(&plain.1) {
@@ -207,7 +208,7 @@ fn uncontended_packets_are_counted() {
                 if n % 131 == 0 {
                     device.1[port - 1].send(now, &bytes);
                 }
-                run(&mut device.0, (last, now), Some(port as u16), cuts);
+                run(&mut device.0, (last, now), Some(PortNumber(port as u16)), cuts);
             }
             if n % 53 == 0 {
                 let at = now + Span::from_ns(n as u64);

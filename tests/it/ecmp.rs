@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wireyard_pipeline::passes::LEVEL_MAX;
-use wireyard_switch::ports::LinkType;
+use wireyard_switch::ports::{LinkType, PortNumber};
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_switch::sandbox::Sandbox;
 use wireyard_tables::time::Time;
@@ -34,10 +34,10 @@ fn datagram(source_port: u16, ttl: u8, fragment: u16) -> Vec<u8> {
 
 /// The port that a frame leaves by.
 fn way(sandbox: &mut Sandbox, frame: &[u8]) -> u16 {
-    assert!(sandbox.send(1, frame, Time::ZERO, None));
+    assert!(sandbox.send(PortNumber(1), frame, Time::ZERO, None));
     let received = sandbox.received();
     assert_eq!(received.len(), 1, "{:?}", sandbox.core.report().dropped);
-    received[0].0
+    received[0].0.0
 }
 
 fn router(engine: EngineKind, opt_level: u8, selector_seed: u64) -> Sandbox {
@@ -45,7 +45,7 @@ fn router(engine: EngineKind, opt_level: u8, selector_seed: u64) -> Sandbox {
     let loaded = load(&Place { program, ..Place::default() }).unwrap_or_else(|e| panic!("{e}"));
     let options = DeviceOptions { engine, opt_level, selector_seed, ..DeviceOptions::small() };
     let core = loaded.device(options).expect("a device");
-    let ports = [1, 2, 3].map(|port| (port, LinkType::Ethernet));
+    let ports = [1, 2, 3].map(|port| (PortNumber(port), LinkType::Ethernet));
     Sandbox::new(core, &ports).expect("ports")
 }
 

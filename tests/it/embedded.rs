@@ -4,8 +4,8 @@ use wireyard_pipeline::packet::PacketMemory;
 use wireyard_switch::control::{Entity, Interest, Query, TableEntry};
 use wireyard_switch::core::Core;
 use wireyard_switch::ports::{
-    ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone,
-    TxFrame,
+    ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortNumber, PortStats, RxFrame,
+    TxDone, TxFrame,
 };
 use wireyard_switch::program::{DeviceOptions, from_text};
 use wireyard_tables::Match;
@@ -78,7 +78,7 @@ impl Port for BrokenPort {
 fn polled(port: BrokenPort) -> Core {
     let loaded = from_text("echo.yaml", ECHO).unwrap();
     let mut core = loaded.device(DeviceOptions::small()).unwrap();
-    core.add_port(1, Box::new(port)).unwrap();
+    core.add_port(PortNumber(1), Box::new(port)).unwrap();
     core.poll(Time::from_ns(1), None);
     core
 }
@@ -107,8 +107,9 @@ fn a_configuration_by_its_text_gives_queues_or_says_what_is_wrong() {
     let text = "ports: { 1: { rate: 1 Gbit/s } }\nqos: { preset: plain }\n";
     let loaded = from_text("echo.yaml", ECHO).unwrap().with_config("queues.yaml", text).unwrap();
     let mut core = loaded.device(DeviceOptions::small()).unwrap();
-    core.add_port(1, Box::new(BrokenPort { frames: 2, ..BrokenPort::default() })).unwrap();
-    loaded.set_queues(&mut core, &[1]).unwrap();
+    core.add_port(PortNumber(1), Box::new(BrokenPort { frames: 2, ..BrokenPort::default() }))
+        .unwrap();
+    loaded.set_queues(&mut core, &[PortNumber(1)]).unwrap();
     core.poll(Time::from_ns(1), None);
     let total = core.statistics().total;
     assert_eq!((total.sent, total.queued), (1, 1), "the second waits for the link");
@@ -146,7 +147,8 @@ digests: { seen: { port: std.ingress_port } }
 ingress: [ digest(seen), drop ]
 ";
     let mut core = from_text("talk.yaml", program).unwrap().device(DeviceOptions::small()).unwrap();
-    core.add_port(1, Box::new(BrokenPort { frames: 1, ..BrokenPort::default() })).unwrap();
+    core.add_port(PortNumber(1), Box::new(BrokenPort { frames: 1, ..BrokenPort::default() }))
+        .unwrap();
     let control = core.control().unwrap().clone();
     let mut stream = control.subscribe(Interest::ALL, 16).unwrap();
     core.poll(Time::from_ns(1), None);

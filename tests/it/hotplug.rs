@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use wireyard_switch::ports::sys::netns::PrivateNetwork;
-use wireyard_switch::ports::{LinkType, memory};
+use wireyard_switch::ports::{LinkType, PortNumber, memory};
 use wireyard_tables::time::Time;
 use wireyard_tests::binary::run;
 use wireyard_tests::live::Switch;
@@ -184,7 +184,7 @@ fn frames_behind_a_full_port_are_named() {
     let mut hosts = Vec::new();
     for number in [1, 2] {
         let (near, far) = memory::pair(core.memory(), ("near", "far"), LinkType::Ethernet, 4);
-        core.add_port(number, Box::new(near)).unwrap();
+        core.add_port(PortNumber(number), Box::new(near)).unwrap();
         hosts.push(far);
     }
     for n in 0..20 {
@@ -192,7 +192,7 @@ fn frames_behind_a_full_port_are_named() {
         core.poll(Time::from_ns(u64::from(n)), None);
     }
     assert_eq!(core.queued(), 16, "four are on the link");
-    assert!(core.remove_port(Time::from_ns(20), 2).unwrap().is_none());
+    assert!(core.remove_port(Time::from_ns(20), PortNumber(2)).unwrap().is_none());
     assert_eq!((core.queued(), core.drops("port_removed")), (0, 16));
     assert_eq!(hosts[1].receive_bytes(core.memory()).len(), 4);
     let report = core.report();

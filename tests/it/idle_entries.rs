@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wireyard_switch::ports::LinkType;
+use wireyard_switch::ports::{LinkType, PortNumber};
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_switch::sandbox::Sandbox;
 use wireyard_tables::Match;
@@ -43,8 +43,8 @@ fn at(ms: u64) -> Time {
 fn way(sandbox: &mut Sandbox, to: u8, now: Time) -> u16 {
     let mut frame = vec![0, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, 9, 0x88, 0xb5];
     frame.resize(60, 0);
-    assert!(sandbox.send(1, &frame, now, None));
-    sandbox.received()[0].0
+    assert!(sandbox.send(PortNumber(1), &frame, now, None));
+    sandbox.received()[0].0.0
 }
 
 fn device(engine: EngineKind) -> Sandbox {
@@ -53,7 +53,8 @@ fn device(engine: EngineKind) -> Sandbox {
     std::fs::write(&program, PROGRAM).expect("the program");
     let loaded = load(&Place { program, ..Place::default() }).unwrap_or_else(|e| panic!("{e}"));
     let core = loaded.device(DeviceOptions { engine, ..DeviceOptions::small() }).expect("a device");
-    Sandbox::new(core, &[1, 2, 3].map(|port| (port, LinkType::Ethernet))).expect("ports")
+    Sandbox::new(core, &[1, 2, 3].map(|port| (PortNumber(port), LinkType::Ethernet)))
+        .expect("ports")
 }
 
 #[test]

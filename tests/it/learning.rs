@@ -1,6 +1,6 @@
 //! What packets can teach a table: an entry for each value of its keys, or the one of a table without keys.
 
-use wireyard_switch::ports::LinkType;
+use wireyard_switch::ports::{LinkType, PortNumber};
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_switch::sandbox::Sandbox;
 use wireyard_tables::time::Time;
@@ -30,13 +30,13 @@ fn tables_that_may_learn_do() {
         for opt_level in 0..=2 {
             let options = DeviceOptions { engine, opt_level, ..DeviceOptions::small() };
             let core = loaded.device(options).expect("a device");
-            let ports = [1, 2, 3].map(|port| (port, LinkType::Ethernet));
+            let ports = [1, 2, 3].map(|port| (PortNumber(port), LinkType::Ethernet));
             let mut sandbox = Sandbox::new(core, &ports).expect("ports");
             let mut way = |port, kind: u8, from: u8| {
                 let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, from, 0, kind];
                 frame.resize(60, 0);
-                assert!(sandbox.send(port, &frame, Time::ZERO, None));
-                sandbox.received()[0].0
+                assert!(sandbox.send(PortNumber(port), &frame, Time::ZERO, None));
+                sandbox.received()[0].0.0
             };
             // Not known; then what the packet before said.
             assert_eq!([way(1, 1, 1), way(2, 1, 9), way(2, 1, 9), way(1, 1, 9)], [3, 1, 2, 2]);

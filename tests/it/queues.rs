@@ -15,6 +15,7 @@ use std::fs;
 
 use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_switch::core::Core;
+use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_tests::binary::run;
 use wireyard_tests::wires::{Far, Line, open_line};
@@ -41,7 +42,8 @@ fn device_on(program: &str, config: &str, numbers: &[u16], engine: EngineKind) -
     let memory = MemoryConfig { chunks: 8192, chunk_bytes: 2048, headroom_bytes: 256 };
     let options = DeviceOptions { engine, memory, ..DeviceOptions::default() };
     let mut core = loaded.device(options).expect("a device");
-    loaded.set_queues(&mut core, numbers).unwrap_or_else(|why| panic!("{why}"));
+    let numbers: Vec<_> = numbers.iter().copied().map(PortNumber).collect();
+    loaded.set_queues(&mut core, &numbers).unwrap_or_else(|why| panic!("{why}"));
     core
 }
 
@@ -56,7 +58,7 @@ fn with_ports(mut core: Core, numbers: &[u16]) -> (Core, Vec<Far>) {
     let mut fars = Vec::new();
     for &number in numbers {
         let (near, far): (Line, Far) = open_line();
-        core.add_port(number, Box::new(near)).expect("a free number");
+        core.add_port(PortNumber(number), Box::new(near)).expect("a free number");
         fars.push(far);
     }
     (core, fars)

@@ -1,6 +1,6 @@
 //! Devices whose tables hash with different seeds: they share machine code and each finds its own entries.
 
-use wireyard_switch::ports::LinkType;
+use wireyard_switch::ports::{LinkType, PortNumber};
 use wireyard_switch::program::{DeviceOptions, EngineKind, Loaded, Place, load};
 use wireyard_switch::sandbox::Sandbox;
 use wireyard_tables::hash::Seed;
@@ -12,7 +12,8 @@ const STATIONS: u8 = 100;
 fn bridge(loaded: &Loaded, hash_seed: u64) -> Sandbox {
     let options = DeviceOptions { engine: EngineKind::Jit, hash_seed, ..DeviceOptions::small() };
     let core = loaded.device(options).expect("a device");
-    Sandbox::new(core, &[1, 2, 4].map(|port| (port, LinkType::Ethernet))).expect("ports")
+    Sandbox::new(core, &[1, 2, 4].map(|port| (PortNumber(port), LinkType::Ethernet)))
+        .expect("ports")
 }
 
 fn seeds(sandbox: &Sandbox) -> Vec<Seed> {
@@ -24,8 +25,8 @@ fn seeds(sandbox: &Sandbox) -> Vec<Seed> {
 fn way(sandbox: &mut Sandbox, port: u16, from: u8, to: u8) -> Vec<u16> {
     let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x88, 0xb5];
     frame.resize(60, 0);
-    assert!(sandbox.send(port, &frame, Time::ZERO, None));
-    sandbox.received().into_iter().map(|(port, _)| port).collect()
+    assert!(sandbox.send(PortNumber(port), &frame, Time::ZERO, None));
+    sandbox.received().into_iter().map(|(port, _)| port.0).collect()
 }
 
 /// Port 1 or 2.

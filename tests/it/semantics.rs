@@ -2,7 +2,7 @@
 //! level: header copies, stacks, the control plane, passes that follow a pass, mirror copies.
 
 use wireyard_pipeline::passes::LEVEL_MAX;
-use wireyard_switch::ports::LinkType;
+use wireyard_switch::ports::{LinkType, PortNumber};
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_switch::sandbox::Sandbox;
 use wireyard_tables::time::Time;
@@ -41,10 +41,10 @@ pub(crate) fn outcome(program: &str, entries: &str, frames: &[Vec<u8>]) -> Left 
             let options = DeviceOptions { engine, opt_level, ..DeviceOptions::small() };
             let mut core = loaded.device(options).expect("a device");
             core.listen_to_punts();
-            let ports = [1, 2, 3].map(|port| (port, LinkType::Ethernet));
+            let ports = [1, 2, 3].map(|port| (PortNumber(port), LinkType::Ethernet));
             let mut sandbox = Sandbox::new(core, &ports).expect("ports");
             for frame in frames {
-                assert!(sandbox.send(1, frame, Time::ZERO, None));
+                assert!(sandbox.send(PortNumber(1), frame, Time::ZERO, None));
             }
             let report = sandbox.core.report();
             assert_eq!(report.queued, 0, "{report:?}");
@@ -52,7 +52,7 @@ pub(crate) fn outcome(program: &str, entries: &str, frames: &[Vec<u8>]) -> Left 
             let out = out + report.consumed.iter().map(|(_, n)| n).sum::<u64>();
             assert_eq!(report.received + report.generated, out, "{report:?}");
             let left = Left {
-                sent: sandbox.received(),
+                sent: sandbox.received().into_iter().map(|(port, frame)| (port.0, frame)).collect(),
                 punted: sandbox.core.take_punted().into_iter().map(|punted| punted.bytes).collect(),
                 dropped: report.dropped.iter().map(|(name, n)| (name.to_string(), *n)).collect(),
             };

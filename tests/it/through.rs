@@ -1,7 +1,7 @@
 //! A device without queues: egress right behind ingress changes neither the order on a port nor the counts.
 
 use wireyard_pipeline::passes::LEVEL_MAX;
-use wireyard_switch::ports::LinkType;
+use wireyard_switch::ports::{LinkType, PortNumber};
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_switch::sandbox::Sandbox;
 use wireyard_tables::time::Time;
@@ -45,15 +45,15 @@ fn what_waits_for_a_port_leaves_first() {
             let loaded = load(&place).unwrap_or_else(|e| panic!("{e}"));
             let options = DeviceOptions { engine, opt_level, ..DeviceOptions::small() };
             let core = loaded.device(options).expect("a device");
-            let ports = [1, 2, 3].map(|port| (port, LinkType::Ethernet));
+            let ports = [1, 2, 3].map(|port| (PortNumber(port), LinkType::Ethernet));
             let mut sandbox = Sandbox::new(core, &ports).expect("ports");
             for (tag, group) in [false, true, false, false, true].into_iter().enumerate() {
-                assert!(sandbox.queue(1, &frame(group, tag as u8)));
+                assert!(sandbox.queue(PortNumber(1), &frame(group, tag as u8)));
             }
             sandbox.run_until_idle(Time::ZERO, None);
             let left = sandbox.received();
             let order = |port: u16| {
-                let of_port = left.iter().filter(move |(number, _)| *number == port);
+                let of_port = left.iter().filter(move |(number, _)| number.0 == port);
                 of_port.map(|(_, bytes)| bytes[20]).collect::<Vec<u8>>()
             };
             assert_eq!(order(2), [0, 1, 2, 3, 4], "{} at level {opt_level}", engine.name());

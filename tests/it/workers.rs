@@ -37,10 +37,10 @@ fn switch(config: &str, workers: usize, ports: u16) -> (Fabric, Vec<Far>) {
     let memory = MemoryConfig { chunks: 8192, chunk_bytes: 2048, headroom_bytes: 256 };
     let options = DeviceOptions { engine: EngineKind::Auto, memory, ..DeviceOptions::default() };
     let mut cores = loaded.workers(options, workers).expect("a device");
-    let numbers: Vec<u16> = (1..=ports).collect();
-    let owner = |number: u16| usize::from(number - 1) % workers;
+    let numbers: Vec<_> = (1..=ports).map(PortNumber).collect();
+    let owner = |number: PortNumber| usize::from(number.0 - 1) % workers;
     for (me, core) in cores.iter_mut().enumerate() {
-        let owns = |PortNumber(number): PortNumber| owner(number) == me;
+        let owns = |number: PortNumber| owner(number) == me;
         let part = (workers > 1).then_some(Part { workers, owns: &owns });
         loaded.set_queues_of(core, &numbers, part.as_ref()).unwrap_or_else(|why| panic!("{why}"));
     }
@@ -153,16 +153,17 @@ fn a_pause_is_decided_by_the_worker_of_the_ingress_port() {
             fabric.run_until(now);
         }
         let owner = &mut fabric.cores[0];
-        let group = owner.port_status(1).expect("port 1").groups[3];
+        let group = owner.port_status(PortNumber(1)).expect("port 1").groups[3];
         assert!(group.xoff, "{group:?}");
         assert!(group.account.total() >= 100_000 && group.account.total() < 102_000, "{group:?}");
         if workers == 2 {
-            let elsewhere = fabric.cores[1].port_status(1).expect("its place").groups[3];
+            let elsewhere =
+                fabric.cores[1].port_status(PortNumber(1)).expect("its place").groups[3];
             assert_eq!(elsewhere.account.total(), 0, "it is charged once");
         }
         check(&mut fabric);
         fabric.run_until(now + Span::from_ms(10));
-        let group = fabric.cores[0].port_status(1).expect("port 1").groups[3];
+        let group = fabric.cores[0].port_status(PortNumber(1)).expect("port 1").groups[3];
         assert_eq!((group.xoff, group.account.total()), (false, 0));
         assert_eq!(fars[1].count() as u64, sent);
         check(&mut fabric);
@@ -193,7 +194,9 @@ fn every_charge_comes_back() {
             core.poll(now, None);
         }
     }
-    let lent = |core: &mut Core| core.port_status(1).expect("port 1").groups[0].account.total();
+    let lent = |core: &mut Core| {
+        core.port_status(PortNumber(1)).expect("port 1").groups[0].account.total()
+    };
     assert!(lent(&mut fabric.cores[0]) > 60 * 4900, "{} B", lent(&mut fabric.cores[0]));
     while fars[1].count() > 0 || fabric.cores[1].traffic().slots().0 > 0 {
         now += Span::from_us(100);
@@ -244,8 +247,9 @@ fn a_part_that_is_too_small_is_refused() {
     let config = lossless_config("{ 1: { rate: 100Gbps }, 2: { rate: 1Gbps } }");
     let loaded = loaded(&config.replace("static_th: 100 KB", "static_th: 3 MB"));
     let mut cores = loaded.workers(DeviceOptions::small(), 2).expect("a device");
-    let part = Part { workers: 2, owns: &|number| number == PortNumber(1) };
-    let why = loaded.set_queues_of(&mut cores[0], &[1, 2], Some(&part)).expect_err("too small");
+    let numbers = [PortNumber(1), PortNumber(2)];
+    let part = Part { workers: 2, owns: &|number| number == numbers[0] };
+    let why = loaded.set_queues_of(&mut cores[0], &numbers, Some(&part)).expect_err("too small");
     let why = why.to_string();
     assert!(why.contains("port 1, priority group 3") && why.contains("3000000"), "{why}");
 }

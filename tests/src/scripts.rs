@@ -38,7 +38,7 @@ pub fn loaded(program: &Path) -> Loaded {
 /// The ports of a program's `switch.yaml`.
 pub fn ports(loaded: &Loaded) -> Vec<(u16, LinkType)> {
     let config = loaded.config.as_ref().expect("every program has a switch.yaml");
-    config.ports.iter().map(|(&n, p)| (n, p.link.unwrap_or(LinkType::Ethernet))).collect()
+    config.ports.iter().map(|(n, p)| (n.0, p.link.unwrap_or(LinkType::Ethernet))).collect()
 }
 
 /// The packets that a script sends into ports, in its order.
@@ -63,10 +63,10 @@ pub fn sent(script: &Path) -> Sent {
     let mut found = Sent::default();
     for line in lines {
         match line.statement {
-            Statement::Packet(TestPort::Port(port), bytes) => found.packets.push((port, bytes)),
+            Statement::Packet(TestPort::Port(port), bytes) => found.packets.push((port.0, bytes)),
             Statement::Link(port, link) => {
                 let known = LinkType::ALL.into_iter().find(|known| known.name() == link);
-                found.links.insert(port, known.expect("a link type"));
+                found.links.insert(port.0, known.expect("a link type"));
             }
             Statement::Entries(file) => found.entries = file.map(|file| folder.join(file)),
             _ => {}

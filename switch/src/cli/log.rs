@@ -80,8 +80,8 @@ pub(super) fn diagnostics(found: &Diagnostics, files: &Files) {
 pub(super) fn message(Message { topic, text }: &Message) {
     match topic {
         Topic::Event(event) => device_event(event, text),
-        Topic::Port(port) => tracing::info!(event = "port", port, "{text}"),
-        Topic::PortError(port) => tracing::warn!(event = "port_error", port, "{text}"),
+        Topic::Port(port) => tracing::info!(event = "port", port = port.0, "{text}"),
+        Topic::PortError(port) => tracing::warn!(event = "port_error", port = port.0, "{text}"),
         Topic::Capture => tracing::error!(event = "capture", "{text}"),
         Topic::IdleEntries => tracing::info!(event = "idle_entries", "{text}"),
     }
@@ -90,16 +90,18 @@ pub(super) fn message(Message { topic, text }: &Message) {
 fn device_event(event: &DeviceEvent, text: &str) {
     match event {
         DeviceEvent::Link { port, state: LinkState::Up } => {
-            tracing::info!(event = "link", port, state = "up", "{text}");
+            tracing::info!(event = "link", port = port.0, state = "up", "{text}");
         }
         DeviceEvent::Link { port, state } => {
             let state = state.name().replace(' ', "_");
-            tracing::warn!(event = "link", port, state, "{text}");
+            tracing::warn!(event = "link", port = port.0, state, "{text}");
         }
         DeviceEvent::PauseStorm { port, queue, over: false } => {
+            let port = port.map(|port| port.0);
             tracing::warn!(event = "pause_storm", port, queue, over = false, "{text}");
         }
         DeviceEvent::PauseStorm { port, queue, over: true } => {
+            let port = port.map(|port| port.0);
             tracing::info!(event = "pause_storm", port, queue, over = true, "{text}");
         }
         DeviceEvent::Program { name } => {

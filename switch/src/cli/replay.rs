@@ -7,7 +7,7 @@ use super::args::ReplayArgs;
 use super::load::{device, load_from, place};
 use super::{Failure, Status, counters, ended, say};
 use crate::live::Signals;
-use crate::ports::{PortKind, PortSpec, files};
+use crate::ports::{PortKind, PortNumber, PortSpec, files};
 use crate::program::{DeviceOptions, Place};
 use crate::replay;
 use wireyard_pipeline::packet::MemoryConfig;
@@ -31,7 +31,7 @@ fn start(args: &ReplayArgs) -> Result<Status, Failure> {
     }
     let options = DeviceOptions { memory: REPLAY_MEMORY, ..DeviceOptions::default() };
     let mut core = device(&loaded, Some(&args.engine), args.mac_control, options)?;
-    let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
+    let numbers: Vec<PortNumber> = specs.iter().map(|(number, _)| *number).collect();
     loaded.set_queues(&mut core, &numbers)?;
     let signals = Signals::catch(false).map_err(|error| format!("signals: {error}"))?;
     replay::open(&mut core, specs)?.iter().for_each(|note| say(note));
@@ -43,8 +43,8 @@ fn start(args: &ReplayArgs) -> Result<Status, Failure> {
 }
 
 /// `--in N=FILE` and `--out N=FILE` as ports.
-fn specs(inputs: &[String], outputs: &[String]) -> Result<Vec<(u16, PortSpec)>, String> {
-    let mut ports: BTreeMap<u16, (Option<String>, Option<PathBuf>)> = BTreeMap::new();
+fn specs(inputs: &[String], outputs: &[String]) -> Result<Vec<(PortNumber, PortSpec)>, String> {
+    let mut ports: BTreeMap<PortNumber, (Option<String>, Option<PathBuf>)> = BTreeMap::new();
     for input in inputs {
         let (port, file) = split(input, "--in")?;
         let place = &mut ports.entry(port).or_default().0;
@@ -62,7 +62,7 @@ fn specs(inputs: &[String], outputs: &[String]) -> Result<Vec<(u16, PortSpec)>, 
             return Err(format!("--out {output}: port {port} has an output already"));
         }
     }
-    let spec = |(port, (input, out)): (u16, (Option<String>, Option<PathBuf>))| {
+    let spec = |(port, (input, out)): (PortNumber, (Option<String>, Option<PathBuf>))| {
         let mut spec = PortSpec::new(PortKind::Pcap, &input.unwrap_or_default());
         spec.out = out;
         (port, spec)
@@ -70,9 +70,9 @@ fn specs(inputs: &[String], outputs: &[String]) -> Result<Vec<(u16, PortSpec)>, 
     Ok(ports.into_iter().map(spec).collect())
 }
 
-fn split<'a>(text: &'a str, option: &str) -> Result<(u16, &'a str), String> {
+fn split<'a>(text: &'a str, option: &str) -> Result<(PortNumber, &'a str), String> {
     let wrong = || format!("{option} {text}: write NUMBER=FILE, as in {option} 1=a.pcap");
     let (port, file) = text.split_once('=').ok_or_else(wrong)?;
-    let port = port.parse().map_err(|_| wrong())?;
+    let port = port.parse().map(PortNumber).map_err(|_| wrong())?;
     if file.is_empty() { Err(wrong()) } else { Ok((port, file)) }
 }

@@ -30,11 +30,11 @@ use crate::management::socket::{Socket, SocketFile};
 use crate::p4runtime::device::Device;
 use crate::p4runtime::pack;
 use crate::p4runtime::server::Bound;
-use crate::ports::{PortSpec, Spread, files};
+use crate::ports::{PortNumber, PortSpec, Spread, files};
 use crate::program::{self, DeviceOptions, Loaded, Place};
 
 /// A port by its number.
-type Numbered = (u16, PortSpec);
+type Numbered = (PortNumber, PortSpec);
 
 pub(super) fn run(args: &RunArgs) -> Status {
     match start(args) {
@@ -126,7 +126,7 @@ fn assemble(
     specs: &[Numbered],
     has_file: bool,
 ) -> Result<Vec<Core>, Failure> {
-    let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
+    let numbers: Vec<PortNumber> = specs.iter().map(|(number, _)| *number).collect();
     let workers = usize::from(args.workers);
     let holders = Holders {
         workers: u32::from(args.workers),

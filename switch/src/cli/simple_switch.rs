@@ -169,6 +169,7 @@ fn address(target: &TargetArgs, notes: &mut Vec<String>) -> String {
 mod tests {
     use super::super::args::MacControl;
     use super::*;
+    use crate::ports::PortNumber;
 
     fn translated(line: &str) -> Result<(RunArgs, Vec<String>), String> {
         let words = format!("/usr/bin/{NAME} {line}");
@@ -191,7 +192,7 @@ mod tests {
             ["1=s1-eth1,capture=/tmp/s1-eth1.pcapng", "0=s1-eth2,capture=/tmp/s1-eth2.pcapng"]
         );
         assert_eq!(run.p4runtime.unwrap().to_string(), "127.0.0.1:50051");
-        assert_eq!((run.device_id, run.cpu_port), (3, Some(255)));
+        assert_eq!((run.device_id, run.cpu_port), (3, Some(PortNumber(255))));
         assert!(matches!(run.start, Start::Nothing));
         assert_eq!(run.mac_control, MacControl::Pass);
         assert_eq!(notes.len(), 2, "{notes:?}");

@@ -12,7 +12,7 @@ use super::load::{device, load_from, place};
 use super::{Failure, Status, complain, ended, print, print_json, remote};
 use crate::decode::Frame;
 use crate::pcap::PcapReader;
-use crate::ports::LinkType;
+use crate::ports::{LinkType, PortNumber};
 use crate::program::{DeviceOptions, Loaded, Place};
 use crate::sandbox::Sandbox;
 
@@ -108,20 +108,20 @@ fn show(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), Failur
     let options = DeviceOptions { memory, opt_level: 0, ..DeviceOptions::default() };
     let core = device(loaded, Some(&args.engine), MacControl::Port, options)?;
     let configured = loaded.config.iter().flat_map(|config| config.ports.keys().copied());
-    let mut numbers: Vec<u16> = configured.collect();
+    let mut numbers: Vec<PortNumber> = configured.collect();
     if numbers.is_empty() {
-        numbers = (1..=PORTS).collect();
+        numbers = (1..=PORTS).map(PortNumber).collect();
     }
     if !numbers.contains(&args.port) {
         numbers.push(args.port);
     }
-    let link = |number: u16| {
+    let link = |number: PortNumber| {
         let port = loaded.config.as_ref().and_then(|config| config.ports.get(&number));
         let configured = port.and_then(|port| port.link).unwrap_or(LinkType::Ethernet);
         if number == args.port { frames.link } else { configured }
     };
     let ports: Vec<_> = numbers.into_iter().map(|number| (number, link(number))).collect();
-    let numbers: Vec<u16> = ports.iter().map(|(number, _)| *number).collect();
+    let numbers: Vec<PortNumber> = ports.iter().map(|(number, _)| *number).collect();
     let mut core = core;
     loaded.set_queues(&mut core, &numbers)?;
     // The trace is only of the given frames.

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use wireyard_tables::time::Span;
 
+use crate::ports::PortNumber;
 use crate::units::Interval;
 
 /// Shortest and longest frame, without FCS.
@@ -13,7 +14,7 @@ const FRAME_BYTES: std::ops::RangeInclusive<usize> = 14..=9216;
 #[serde(deny_unknown_fields)]
 pub struct GeneratorSection {
     /// The ingress port of the frames.
-    pub port: u16,
+    pub port: PortNumber,
     /// The frame without FCS, in hexadecimal digits; blanks are ignored.
     pub frame: FrameHex,
     /// Time from one frame to the next.

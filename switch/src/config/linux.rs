@@ -7,7 +7,7 @@ use wireyard_pipeline::source::decode::Decoder;
 use wireyard_pipeline::source::node::Node;
 use wireyard_pipeline::source::shape::{MapShape, Shape, key};
 
-use super::{PORT_MAX, is_port};
+use super::{PORT_MAX, PortNumber, is_port};
 
 /// The default class of the kernel's packets: that of network control (IEEE 802.1Q table I-2, RFC 4594).
 const TRAFFIC_CLASS: u8 = 6;
@@ -33,7 +33,7 @@ pub struct LinuxSection {
     /// The network namespace, if it is not that of the switch.
     pub namespace: Option<String>,
     /// Names of interfaces by port; empty: each port has one, `swpN`.
-    pub interfaces: BTreeMap<u16, String>,
+    pub interfaces: BTreeMap<PortNumber, String>,
     /// Class of the kernel's packets, 0 to 7.
     pub traffic_class: u8,
 }
@@ -69,11 +69,12 @@ pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node) -> Option<LinuxSectio
     Some(section)
 }
 
-fn interfaces(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<u16, String>> {
-    let mut names: BTreeMap<u16, String> = BTreeMap::new();
+fn interfaces(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<PortNumber, String>> {
+    let mut names: BTreeMap<PortNumber, String> = BTreeMap::new();
     for (key, value) in decoder.pairs(node, "names of interfaces by port")? {
         let text = key.scalar.text.as_str();
-        let Some(number) = text.parse::<u16>().ok().filter(|number| is_port(*number)) else {
+        let Some(number) = text.parse().ok().map(PortNumber).filter(|number| is_port(*number))
+        else {
             let message = format!("`{text}` is not a port number: use 0 to {PORT_MAX}");
             decoder.diagnostics.error(codes::WRONG_TYPE, key.span, message);
             continue;

@@ -20,7 +20,7 @@ use wireyard_tables::time::Span;
 use super::SwitchConfig;
 use crate::config::qos::{CATCH_UP_FRAMES, PACKET_SLOTS_MAX, PoolReport, Qos, QosPort};
 use crate::ports::xdp::rings::{CHUNKS_MIN, RECEIVE_DEFAULT, RECEIVE_MAX, chunks_for, entries_of};
-use crate::ports::{PortKind, PortSpec, Spread};
+use crate::ports::{PortKind, PortNumber, PortSpec, Spread};
 use crate::units::Bytes;
 
 /// Bytes of a chunk: a frame of an MTU of 1,500 with its headroom, and room to grow.
@@ -51,7 +51,7 @@ const CHUNKS_BETWEEN: u32 = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holders {
     /// Queues of ports that are or may be AF_XDP, by port, and their requested receive entries.
-    pub ring_ports: Vec<(u16, Option<u32>)>,
+    pub ring_ports: Vec<(PortNumber, Option<u32>)>,
     /// Ports of this kind that may come later.
     pub later: u32,
     /// Workers.
@@ -62,20 +62,20 @@ pub struct Holders {
 
 impl Holders {
     /// For these ports of any kind, with one worker.
-    pub fn of_any(numbers: impl IntoIterator<Item = u16>) -> Holders {
+    pub fn of_any(numbers: impl IntoIterator<Item = PortNumber>) -> Holders {
         let ring_ports = numbers.into_iter().map(|number| (number, None)).collect();
         Holders { ring_ports, later: 0, workers: 1, memory: None }
     }
 
     /// For these ports; with `more`, others may be added later.
-    pub fn of(specs: &[(u16, PortSpec)], more: bool) -> Holders {
+    pub fn of(specs: &[(PortNumber, PortSpec)], more: bool) -> Holders {
         Holders::spread(specs, more, Spread::ONE)
     }
 
     /// The same where several workers serve a port: each queue has rings of its own.
-    pub fn spread(specs: &[(u16, PortSpec)], more: bool, spread: Spread) -> Holders {
+    pub fn spread(specs: &[(PortNumber, PortSpec)], more: bool, spread: Spread) -> Holders {
         let has_rings = |spec: &PortSpec| matches!(spec.kind, PortKind::Xdp | PortKind::Auto);
-        let rings = |(number, spec): &(u16, PortSpec)| {
+        let rings = |(number, spec): &(PortNumber, PortSpec)| {
             let queues = spread.queues(spec, spec.kind).min(spread.workers);
             std::iter::repeat_n((*number, spec.ring), queues as usize)
         };
@@ -87,16 +87,16 @@ impl Holders {
     }
 
     /// Chunks that the rings of each port request, those of ports that are added later last.
-    fn wants(&self, ports: &[QosPort]) -> (Vec<(u16, u32)>, u32) {
-        let lossless = |number: u16| {
-            let port = ports.iter().find(|port| port.number.0 == number)?;
+    fn wants(&self, ports: &[QosPort]) -> (Vec<(PortNumber, u32)>, u32) {
+        let lossless = |number: PortNumber| {
+            let port = ports.iter().find(|port| port.number == number)?;
             lossless_entries(port)
         };
-        let want = |(number, asked): &(u16, Option<u32>)| {
+        let want = |(number, asked): &(PortNumber, Option<u32>)| {
             let entries = asked.or_else(|| lossless(*number)).unwrap_or(RECEIVE_DEFAULT);
             (*number, chunks_for(entries))
         };
-        let wants: Vec<(u16, u32)> = self.ring_ports.iter().map(want).collect();
+        let wants: Vec<(PortNumber, u32)> = self.ring_ports.iter().map(want).collect();
         let later = wants.iter().map(|(_, chunks)| *chunks).max();
         (wants, later.unwrap_or(chunks_for(RECEIVE_DEFAULT)))
     }
@@ -128,7 +128,7 @@ pub struct Room {
     pub large_chunks: u32,
     /// Chunks of the rings of each queue of a port.
     #[serde(skip)]
-    pub rings: Vec<(u16, u32)>,
+    pub rings: Vec<(PortNumber, u32)>,
     /// Chunks of the rings of a port that comes later.
     #[serde(skip)]
     pub later: u32,
@@ -166,7 +166,7 @@ impl Room {
             u32::try_from(bytes.get() / u64::from(CHUNK_BYTES)).unwrap_or(u32::MAX).max(1)
         });
         let bound = asked.map_or(RING_CHUNKS, |chunks| chunks.saturating_sub(kept));
-        let all = |rings: &[(u16, u32)], later: u32| {
+        let all = |rings: &[(PortNumber, u32)], later: u32| {
             let now: u64 = rings.iter().map(|(_, chunks)| u64::from(*chunks)).sum();
             now + u64::from(later) * u64::from(holders.later)
         };
@@ -199,8 +199,8 @@ impl Room {
     }
 
     /// The ports, with the computed entries of their rings where none are configured.
-    pub fn with_rings(&self, specs: &[(u16, PortSpec)]) -> Vec<(u16, PortSpec)> {
-        let ring = |number: u16| self.rings.iter().find(|(known, _)| *known == number);
+    pub fn with_rings(&self, specs: &[(PortNumber, PortSpec)]) -> Vec<(PortNumber, PortSpec)> {
+        let ring = |number: PortNumber| self.rings.iter().find(|(known, _)| *known == number);
         let mut specs = specs.to_vec();
         for (number, spec) in &mut specs {
             let chunks = ring(*number).map(|(_, chunks)| *chunks);
@@ -230,11 +230,11 @@ impl fmt::Display for Room {
 impl SwitchConfig {
     /// The packet memory of a live switch with these ports; `None` without queues in the configuration, or with
     /// contradictions. Without `holders` the ports may be of any kind.
-    pub fn room(&self, numbers: &[u16], holders: Option<&Holders>) -> Option<Room> {
+    pub fn room(&self, numbers: &[PortNumber], holders: Option<&Holders>) -> Option<Room> {
         let qos = self.queues(numbers)?.ok()?;
         let asked = self.qos.as_ref().and_then(|qos| qos.packet_slots);
         let cell = u64::from(qos.tm.cell_bytes);
-        let any = Holders::of_any(qos.ports.iter().map(|port| port.number.0));
+        let any = Holders::of_any(qos.ports.iter().map(|port| port.number));
         let packets = Room::packets(&pools_in_use(&qos), cell, asked);
         Some(Room::for_packets(packets, &qos.ports, holders.unwrap_or(&any)))
     }
@@ -281,7 +281,7 @@ mod tests {
     fn memory_holds_what_the_buffer_promises_within_a_bound() {
         let of = |pools: &[PoolReport], cell, asked, ports| {
             let packets = Room::packets(pools, cell, asked);
-            Room::for_packets(packets, &[], &Holders::of_any(1..=ports))
+            Room::for_packets(packets, &[], &Holders::of_any((1..=ports).map(PortNumber)))
         };
         let small = of(&pools(60_000, 120_000), 0, None, 2);
         assert_eq!((small.pool_packets, small.packets), (1000, 1000));
@@ -299,9 +299,9 @@ mod tests {
 
     #[test]
     fn only_ports_with_rings_take_memory_and_many_take_little_each() {
-        let specs = |kind: &str, count: u16| -> Vec<(u16, PortSpec)> {
+        let specs = |kind: &str, count: u16| -> Vec<(PortNumber, PortSpec)> {
             let spec = |n| PortSpec::parse(&format!("{kind}veth{n}")).unwrap();
-            (1..=count).map(|n| (n, spec(n))).collect()
+            (1..=count).map(|n| (PortNumber(n), spec(n))).collect()
         };
         let chunks =
             |kind, count, more| Room::plain(&Holders::of(&specs(kind, count), more)).chunks;
@@ -317,7 +317,11 @@ mod tests {
             Holders { memory: Some(Bytes::new(8 << 20)), workers: 3, ..Holders::of(&two, false) };
         let room = Room::plain(&asked);
         assert_eq!((room.chunks, room.kept), (4096, 4096 + 256), "less than packets want");
-        assert_eq!(room.rings, [(1, 128), (2, 128)], "ports are refused with the numbers");
+        assert_eq!(
+            room.rings,
+            [(PortNumber(1), 128), (PortNumber(2), 128)],
+            "ports are refused with the numbers"
+        );
     }
 
     #[test]
@@ -325,15 +329,15 @@ mod tests {
         let text = "ports: { 1: { rate: 1Gbps }, 2: { rate: 10Gbps }, 3: { rate: 1Gbps, pfc_enable: [], priority_groups: { default: ingress_lossy } }, 4: { rate: 1Gbps } }\n\
                     qos: { preset: onyx_roce, allow_lossy_headroom: true }\n";
         let config = config(text);
-        let specs = |texts: &[&str]| -> Vec<(u16, PortSpec)> {
-            let spec = |(n, text): (u16, &&str)| (n, PortSpec::parse(text).unwrap());
+        let specs = |texts: &[&str]| -> Vec<(PortNumber, PortSpec)> {
+            let spec = |(n, text): (u16, &&str)| (PortNumber(n), PortSpec::parse(text).unwrap());
             (1..).zip(texts).map(spec).collect()
         };
         let rings = |texts: &[&str], memory: Option<u64>| {
             let specs = specs(texts);
             let memory = memory.map(Bytes::new);
             let holders = Holders { memory, ..Holders::of(&specs, false) };
-            let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
+            let numbers: Vec<PortNumber> = specs.iter().map(|(number, _)| *number).collect();
             let room = config.room(&numbers, Some(&holders)).unwrap();
             let rings = room.with_rings(&specs).iter().map(|(_, spec)| spec.ring).collect();
             (room, rings)
@@ -353,7 +357,7 @@ mod tests {
     #[test]
     fn two_lossless_ports_take_less_than_48_mebibytes() {
         let text = "ports: { 1: { rate: 100Gbps }, 2: { rate: 100Gbps } }\nqos: { preset: onyx_roce, allow_lossy_headroom: true }\n";
-        let room = config(text).room(&[1, 2], None).unwrap();
+        let room = config(text).room(&[PortNumber(1), PortNumber(2)], None).unwrap();
         assert_eq!((room.packets, room.chunks), (8192, 8192 + 1024 + 13_312));
         assert!(room.memory_bytes <= 48 << 20);
     }

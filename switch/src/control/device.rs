@@ -11,25 +11,25 @@ use crate::core::{
 use crate::ports::faults::FaultyPort;
 use crate::ports::faults::chance::FaultSetup;
 use crate::ports::shut::ShutPort;
-use crate::ports::{LinkState, Port};
+use crate::ports::{LinkState, Port, PortNumber};
 use crate::tm::{FlowControl, Limit, PortId, WredConfig, Xon};
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-pub(super) fn no_port(port: u16) -> ControlError {
+pub(super) fn no_port(port: PortNumber) -> ControlError {
     ControlError::NotFound(format!("there is no port {port}"))
 }
 
 impl Control {
     /// The worker that owns a port.
-    pub(super) fn owner(&self, port: u16) -> Result<usize> {
+    pub(super) fn owner(&self, port: PortNumber) -> Result<usize> {
         self.ask(0, move |core, _| core.worker_of(port))?.ok_or_else(|| no_port(port))
     }
 
     /// Runs `work` in the worker that owns the port.
     pub(super) fn ask_owner<R: Send + 'static>(
         &self,
-        port: u16,
+        port: PortNumber,
         work: impl FnOnce(&mut Core, wireyard_tables::time::Time) -> R + Send + 'static,
     ) -> Result<R> {
         self.ask(self.owner(port)?, work)
@@ -51,8 +51,8 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::NotFound`], and as [`Control::packet_out`].
-    pub fn inject(&self, port: u16, frame: &[u8]) -> Result<()> {
-        if port == CPU_PORT {
+    pub fn inject(&self, port: PortNumber, frame: &[u8]) -> Result<()> {
+        if port == PortNumber(CPU_PORT) {
             return self.packet_out(frame);
         }
         let frame = frame.to_vec();
@@ -66,7 +66,7 @@ impl Control {
     ///
     /// # Errors
     /// As [`Control::inject`].
-    pub fn send(&self, port: u16, frame: &[u8]) -> Result<()> {
+    pub fn send(&self, port: PortNumber, frame: &[u8]) -> Result<()> {
         let frame = frame.to_vec();
         self.ask_owner(port, move |core, now| {
             taken(core, &frame, |core| core.send_out(port, &frame, None, now))
@@ -80,7 +80,7 @@ impl Control {
     pub fn send_all(
         &self,
         worker: usize,
-        port: u16,
+        port: PortNumber,
         frames: Vec<Vec<u8>>,
         class: u8,
     ) -> Result<u64> {
@@ -127,7 +127,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
-    pub fn shut_port(&self, port: u16, is_shut: bool) -> Result<()> {
+    pub fn shut_port(&self, port: PortNumber, is_shut: bool) -> Result<()> {
         self.exchange_port(port, move |mut inner, _| {
             if inner.is_shut() == is_shut || inner.shut(is_shut) {
                 return inner;
@@ -141,7 +141,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
-    pub fn set_faults(&self, port: u16, setup: FaultSetup) -> Result<()> {
+    pub fn set_faults(&self, port: PortNumber, setup: FaultSetup) -> Result<()> {
         self.exchange_port(port, move |mut inner, queue| {
             let setup = FaultSetup { seed: setup.seed.wrapping_add(queue), ..setup };
             if inner.set_faults(setup) || !setup.can_happen() {
@@ -155,7 +155,7 @@ impl Control {
     /// queue.
     fn exchange_port(
         &self,
-        port: u16,
+        port: PortNumber,
         make: impl Fn(Box<dyn Port>, u64) -> Box<dyn Port> + Clone + Send + 'static,
     ) -> Result<()> {
         let owner = self.owner(port)?;
@@ -176,7 +176,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
-    pub fn block_port(&self, port: u16, is_blocked: bool) -> Result<()> {
+    pub fn block_port(&self, port: PortNumber, is_blocked: bool) -> Result<()> {
         self.owner(port)?;
         // Without `qos:` each worker sends by a transmit queue of its own.
         let block = move |core: &mut Core, now| core.block(now, port, is_blocked);
@@ -188,7 +188,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`]: no such port or queue; [`ControlError::FailedPrecondition`]: the queue has no curve
     /// to be changed.
-    pub fn set_wred(&self, port: u16, queue: u8, config: WredConfig) -> Result<()> {
+    pub fn set_wred(&self, port: PortNumber, queue: u8, config: WredConfig) -> Result<()> {
         self.ask_owner(port, move |core, _| {
             let id = queue_of(core, port, queue)?;
             if core.traffic().wred(id, queue).is_none() {
@@ -205,7 +205,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::NotFound`]: no such port or group.
-    pub fn set_group_limit(&self, port: u16, group: u8, limit: Limit) -> Result<()> {
+    pub fn set_group_limit(&self, port: PortNumber, group: u8, limit: Limit) -> Result<()> {
         self.ask_owner(port, move |core, now| {
             let id = queue_of(core, port, group)?;
             core.traffic_mut().set_group_limit(now, id, group, limit);
@@ -217,7 +217,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::NotFound`]: no such port or group.
-    pub fn set_group_xon(&self, port: u16, group: u8, xon: Xon) -> Result<()> {
+    pub fn set_group_xon(&self, port: PortNumber, group: u8, xon: Xon) -> Result<()> {
         self.ask_owner(port, move |core, now| {
             let id = queue_of(core, port, group)?;
             core.traffic_mut().set_group_xon(now, id, group, xon);
@@ -230,7 +230,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`]: no such port; [`ControlError::FailedPrecondition`]: its flow control is not PFC, or
     /// the group of a priority is lossy.
-    pub fn set_pfc_enabled(&self, port: u16, enabled: u8) -> Result<()> {
+    pub fn set_pfc_enabled(&self, port: PortNumber, enabled: u8) -> Result<()> {
         self.ask_owner(port, move |core, now| {
             let id = core.traffic_port(port).ok_or_else(|| no_port(port))?;
             let traffic = core.traffic_mut();
@@ -328,7 +328,7 @@ fn taken(core: &mut Core, frame: &[u8], take: impl FnOnce(&mut Core) -> bool) ->
 }
 
 /// The traffic manager's number of a port; checks that this queue or group exists.
-fn queue_of(core: &Core, port: u16, queue: u8) -> Result<PortId> {
+fn queue_of(core: &Core, port: PortNumber, queue: u8) -> Result<PortId> {
     let id = core.traffic_port(port).ok_or_else(|| no_port(port))?;
     match usize::from(queue) < crate::tm::CLASSES {
         true => Ok(id),

@@ -12,7 +12,7 @@ use super::{Control, ControlError};
 use crate::confine;
 use crate::core::{Core, DeviceError};
 use crate::ports::absent::AbsentPort;
-use crate::ports::{self, Opened, Port, PortSpec, Spread, files};
+use crate::ports::{self, Opened, Port, PortNumber, PortSpec, Spread, files};
 use crate::sync::lock;
 use wireyard_tables::time::Time;
 
@@ -20,7 +20,7 @@ type Result<T> = std::result::Result<T, ControlError>;
 
 /// A port to be added.
 pub(crate) struct NewPort {
-    pub(crate) number: u16,
+    pub(crate) number: PortNumber,
     pub(crate) spec: PortSpec,
     pub(crate) source: PortSource,
 }
@@ -30,7 +30,7 @@ pub(crate) enum PortSource {
     /// It was opened for this exchange.
     Opened(Opened),
     /// It is the removed port with this number.
-    Kept(u16),
+    Kept(PortNumber),
 }
 
 /// The result of an exchange.
@@ -39,17 +39,17 @@ pub(crate) struct PortChanges {
     /// Ports that were removed, and their queues: to be closed.
     pub(crate) closing: Vec<Box<dyn Port>>,
     /// Errors of removed ports about their last frames.
-    pub(crate) errors: BTreeMap<u16, String>,
+    pub(crate) errors: BTreeMap<PortNumber, String>,
     /// Messages of the ports that were added, or the error of one that could not be.
-    pub(crate) added: BTreeMap<u16, std::result::Result<Vec<String>, DeviceError>>,
+    pub(crate) added: BTreeMap<PortNumber, std::result::Result<Vec<String>, DeviceError>>,
     /// Properties of the added ports, for the other workers.
-    places: BTreeMap<u16, AbsentPort>,
+    places: BTreeMap<PortNumber, AbsentPort>,
 }
 
 /// Changes of the ports that a worker owns.
 #[derive(Default)]
 struct OwnChange {
-    old: Vec<u16>,
+    old: Vec<PortNumber>,
     new: Vec<NewPort>,
 }
 
@@ -91,7 +91,7 @@ impl OwnChange {
 
 /// A queue of a port at a worker that does not own it.
 struct Queue {
-    number: u16,
+    number: PortNumber,
     worker: usize,
     port: Box<dyn Port>,
 }
@@ -109,7 +109,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::AlreadyExists`]: the number is taken; [`ControlError::FailedPrecondition`]: it cannot be opened,
     /// or a file of its own cannot be written.
-    pub fn add_port(&self, number: u16, spec: &PortSpec) -> Result<Vec<String>> {
+    pub fn add_port(&self, number: PortNumber, spec: &PortSpec) -> Result<Vec<String>> {
         let memory = self.ask(0, move |core, _| match core.worker_of(number) {
             Some(_) => Err(ControlError::AlreadyExists(format!("port {number} exists already"))),
             None => Ok(core.memory().worker()),
@@ -133,7 +133,7 @@ impl Control {
     ///
     /// # Errors
     /// As [`Control::add_port`].
-    pub fn add_open_port(&self, number: u16, port: Box<dyn Port + Send>) -> Result<()> {
+    pub fn add_open_port(&self, number: PortNumber, port: Box<dyn Port + Send>) -> Result<()> {
         let place = AbsentPort::like(port.as_ref());
         let added = self.ask(0, move |core, _| core.add_port(number, port))?;
         added.map_err(|error| ControlError::InvalidArgument(error.to_string()))?;
@@ -150,7 +150,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
-    pub fn remove_port(&self, number: u16) -> Result<Vec<String>> {
+    pub fn remove_port(&self, number: PortNumber) -> Result<Vec<String>> {
         let changes = self.exchange_ports(&[number], Vec::new())?;
         self.close(changes.closing)?;
         Ok(changes.errors.into_values().collect())
@@ -171,7 +171,11 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`]: an old port; [`ControlError::AlreadyExists`]: a new one;
     /// [`ControlError::Unavailable`].
-    pub(crate) fn exchange_ports(&self, old: &[u16], new: Vec<NewPort>) -> Result<PortChanges> {
+    pub(crate) fn exchange_ports(
+        &self,
+        old: &[PortNumber],
+        new: Vec<NewPort>,
+    ) -> Result<PortChanges> {
         let _one_at_a_time = lock(&self.shared.exchanging);
         let taken = |one: &&NewPort| !old.contains(&one.number) && self.owner(one.number).is_ok();
         if let Some(number) = new.iter().find(taken).map(|one| one.number) {
@@ -203,9 +207,13 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`]: a port to be removed, or to be kept under another number;
     /// [`ControlError::Unavailable`].
-    fn owners(&self, old: &[u16], new: &[NewPort]) -> Result<(BTreeMap<u16, usize>, Vec<usize>)> {
+    fn owners(
+        &self,
+        old: &[PortNumber],
+        new: &[NewPort],
+    ) -> Result<(BTreeMap<PortNumber, usize>, Vec<usize>)> {
         let owners = old.iter().map(|number| Ok((*number, self.owner(*number)?)));
-        let owners = owners.collect::<Result<BTreeMap<u16, usize>>>()?;
+        let owners = owners.collect::<Result<BTreeMap<PortNumber, usize>>>()?;
         let mut owned = self.owned()?;
         let place = |one: &NewPort| match &one.source {
             PortSource::Kept(from) => owners.get(from).copied().ok_or_else(|| no_port(*from)),
@@ -218,7 +226,7 @@ impl Control {
     /// The changes of each worker to its own ports, and to those of others; leaves in `queues` those of removed ports.
     fn deal(
         &self,
-        owners: &BTreeMap<u16, usize>,
+        owners: &BTreeMap<PortNumber, usize>,
         new: impl Iterator<Item = (NewPort, usize)>,
         queues: &mut Vec<Queue>,
     ) -> (BTreeMap<usize, OwnChange>, Vec<Beside>) {
@@ -289,10 +297,14 @@ impl Control {
     }
 
     /// Removes these ports from the workers that do not own them; their queues are added to `queues`.
-    fn take_queues(&self, owners: &BTreeMap<u16, usize>, queues: &mut Vec<Queue>) -> Result<()> {
+    fn take_queues(
+        &self,
+        owners: &BTreeMap<PortNumber, usize>,
+        queues: &mut Vec<Queue>,
+    ) -> Result<()> {
         for worker in 0..self.workers() {
             let others = owners.iter().filter(|(_, owner)| **owner != worker);
-            let numbers: Vec<u16> = others.map(|(number, _)| *number).collect();
+            let numbers: Vec<PortNumber> = others.map(|(number, _)| *number).collect();
             if numbers.is_empty() {
                 continue;
             }
@@ -343,7 +355,7 @@ impl Control {
     }
 
     /// The worker that is to own a new port; `owned` has the number of ports of each worker.
-    fn owner_for(&self, number: u16, owned: &mut [usize]) -> Result<usize> {
+    fn owner_for(&self, number: PortNumber, owned: &mut [usize]) -> Result<usize> {
         let former = self.ask(0, move |core, _| core.former_worker_of(number))?;
         let fewest = owned.iter().enumerate().min_by_key(|(_, ports)| **ports);
         let owner = former.or(fewest.map(|(worker, _)| worker)).unwrap_or(0);
@@ -363,7 +375,7 @@ fn opened(new: Vec<NewPort>) -> impl Iterator<Item = Box<dyn Port>> {
 
 /// The entries of a port at the workers that do not own it.
 struct Beside {
-    number: u16,
+    number: PortNumber,
     owner: usize,
     /// For a port that was open before, the specification of its cable.
     spec: Option<PortSpec>,

@@ -8,6 +8,7 @@ use super::device::no_port;
 use super::{Control, ControlError};
 use crate::confine;
 use crate::core::{Core, PortState};
+use crate::ports::PortNumber;
 use crate::recorder::{Keep, Recorder};
 use crate::tm::{CLASSES, FlowControlConfig, Limit, WredConfig, Xon};
 use crate::units::BitsPerSec;
@@ -18,7 +19,7 @@ type Result<T> = std::result::Result<T, ControlError>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueSettings {
     /// The port.
-    pub port: u16,
+    pub port: PortNumber,
     /// Traffic class, 0 to 7.
     pub queue: u8,
     /// Rate of the port's link; `None` for a port without a rate, which sends at once.
@@ -43,11 +44,11 @@ pub struct QueueSettings {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Wait {
     /// The port whose peer is stopped.
-    pub port: u16,
+    pub port: PortNumber,
     /// The priorities that are stopped there; `None` for the whole link, by 802.3 PAUSE.
     pub priorities: Option<Vec<u8>>,
     /// The port whose queue is paused.
-    pub waits_for: u16,
+    pub waits_for: PortNumber,
     /// That queue.
     pub queue: u8,
     /// Bytes in it that the first port received.
@@ -56,7 +57,7 @@ pub struct Wait {
 
 fn settings(core: &mut Core) -> Vec<QueueSettings> {
     let tm = core.traffic();
-    let of_port = |port: u16| {
+    let of_port = |port: PortNumber| {
         let id = core.traffic_port(port);
         id.into_iter().flat_map(move |id| {
             (0..CLASSES as u8).map(move |queue| {
@@ -126,7 +127,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`]; [`ControlError::FailedPrecondition`]: it has none, or a lossless class whose
     /// headroom is for a lower rate.
-    pub fn set_rate(&self, port: u16, rate: BitsPerSec) -> Result<()> {
+    pub fn set_rate(&self, port: PortNumber, rate: BitsPerSec) -> Result<()> {
         let set = self.ask_owner(port, move |core, now| core.set_rate(now, port, rate))?;
         set.map_err(|error| ControlError::FailedPrecondition(error.to_string()))
     }
@@ -137,7 +138,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::AlreadyExists`]: the file exists; [`ControlError::NotFound`]: no such port;
     /// [`ControlError::FailedPrecondition`]: the ports belong to several workers, or the file cannot be made.
-    pub fn record(&self, port: Option<u16>, file: &Path, keep: Option<Keep>) -> Result<()> {
+    pub fn record(&self, port: Option<PortNumber>, file: &Path, keep: Option<Keep>) -> Result<()> {
         let (worker, numbers) = self.recorded(port)?;
         let wanted = numbers.clone();
         // Checked before the file is created, which would otherwise be left over.
@@ -172,7 +173,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
-    pub fn stop_recording(&self, port: Option<u16>) -> Result<usize> {
+    pub fn stop_recording(&self, port: Option<PortNumber>) -> Result<usize> {
         if let Some(port) = port {
             return self.ask_owner(port, move |core, _| core.stop_recording(Some(port)));
         }
@@ -187,16 +188,16 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
-    pub fn recorded_ports(&self, port: Option<u16>) -> Result<Vec<PortState>> {
+    pub fn recorded_ports(&self, port: Option<PortNumber>) -> Result<Vec<PortState>> {
         let mut ports = self.ports()?;
         ports.retain(|state| port.is_none_or(|port| state.port == port));
         Ok(ports)
     }
 
     /// The worker that records a port, or all, and the numbers of the ports.
-    fn recorded(&self, port: Option<u16>) -> Result<(usize, Vec<u16>)> {
+    fn recorded(&self, port: Option<PortNumber>) -> Result<(usize, Vec<PortNumber>)> {
         let wanted = self.recorded_ports(port)?;
-        let Some(first) = wanted.first() else { return Err(no_port(port.unwrap_or(0))) };
+        let Some(first) = wanted.first() else { return Err(no_port(port.unwrap_or_default())) };
         if let Some(state) = wanted.iter().find(|state| !state.also.is_empty()) {
             let text = format!(
                 "port {} has queues at several workers, and one worker writes a capture file: open it with queues=1",

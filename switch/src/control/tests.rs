@@ -11,7 +11,7 @@ use wireyard_tables::{GroupMember, Match};
 
 use super::*;
 use crate::ports::scripted::ScriptedPort;
-use crate::ports::{Opened, PortSpec};
+use crate::ports::{Opened, PortNumber, PortSpec};
 use crate::program::{DeviceOptions, from_text};
 use crate::replicate::{Group, Member, Members, Session};
 use wireyard_pipeline::ir::SetMember;
@@ -184,7 +184,7 @@ fn an_atomic_batch_is_done_whole_or_not_at_all() {
     let (_core, control) = device();
     let insert = |port| Update::Insert(Entity::TableEntry(entry(&control, port, 2)));
     let session = Session {
-        replicas: vec![Member { port: 3, instance: 0 }],
+        replicas: vec![Member { port: PortNumber(3), instance: 0 }],
         traffic_class: None,
         truncate_bytes: 0,
     };
@@ -239,7 +239,7 @@ fn members_groups_and_copies_are_written_and_read() {
     let mut to_group = entry(&control, 1, 1);
     to_group.key.table = table;
     to_group.target = Target::Group(1);
-    let copies = Members::List(vec![Member { port: 2, instance: 1 }]);
+    let copies = Members::List(vec![Member { port: PortNumber(2), instance: 1 }]);
     let flood = Entity::Multicast { id: 7, group: Group { members: copies, prune_ingress: true } };
     let all = [
         member(1, 1),
@@ -323,22 +323,23 @@ fn ids_of_a_program_that_is_gone_write_and_read_nothing() {
 #[test]
 fn ports_that_cannot_come_are_closed() {
     let (mut core, control) = device();
-    core.add_port(1, Box::new(ScriptedPort::default())).unwrap();
+    core.add_port(PortNumber(1), Box::new(ScriptedPort::default())).unwrap();
     let port = ScriptedPort::default();
     let is_closed = Arc::clone(&port.is_closed);
-    assert!(core.add_port(1, Box::new(port)).is_err());
+    assert!(core.add_port(PortNumber(1), Box::new(port)).is_err());
     assert!(is_closed.load(Ordering::Relaxed), "the number is taken");
 
     let port = ScriptedPort::default();
     let is_closed = Arc::clone(&port.is_closed);
     let opened = Opened { port: Box::new(port), queues: Vec::new(), notices: Vec::new() };
+    let [one, two, three, four] = [1, 2, 3, 4].map(PortNumber);
     let new = |number, source| NewPort { number, spec: PortSpec::parse("raw:x").unwrap(), source };
     // There is no port 3 to be kept as port 4.
-    let new = vec![new(4, PortSource::Kept(3)), new(2, PortSource::Opened(opened))];
+    let new = vec![new(four, PortSource::Kept(three)), new(two, PortSource::Opened(opened))];
     while_polled(core, || {
-        let refused = control.exchange_ports(&[1], new).map(drop);
+        let refused = control.exchange_ports(&[one], new).map(drop);
         assert!(matches!(refused, Err(ControlError::NotFound(_))), "{refused:?}");
         assert!(is_closed.load(Ordering::Relaxed));
-        assert!(control.owner(1).is_ok(), "nothing was taken out");
+        assert!(control.owner(one).is_ok(), "nothing was taken out");
     });
 }

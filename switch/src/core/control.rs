@@ -13,14 +13,14 @@ use super::notice::{DeviceEvent, IdleNotice, NoticeKind};
 use super::slot::Slot;
 use super::worker_link::{BETWEEN_BURSTS, Subscriber, WorkerLink};
 use super::{Core, IdleEntry, Mesh};
-use crate::ports::LinkState;
+use crate::ports::{LinkState, PortNumber};
 use crate::tm::{PortId, Terms};
 
 /// A port, with what a client outside of the device needs to send and receive in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortPlace {
     /// Its number.
-    pub number: u16,
+    pub number: PortNumber,
     /// Source address of its own frames.
     pub mac: [u8; 6],
     /// MTU in bytes, without the Ethernet header; `None` if unknown.
@@ -156,14 +156,14 @@ impl Core {
     }
 
     /// The worker that owns a port.
-    pub(crate) fn worker_of(&self, port: u16) -> Option<usize> {
+    pub(crate) fn worker_of(&self, port: PortNumber) -> Option<usize> {
         let slot = self.ports.find(port)?;
         let mine = self.mesh.as_ref().map_or(0, Mesh::me);
         Some(self.ports[slot].worker.map_or(mine, usize::from))
     }
 
     /// The worker that owned a port before it was removed.
-    pub(crate) fn former_worker_of(&self, port: u16) -> Option<usize> {
+    pub(crate) fn former_worker_of(&self, port: PortNumber) -> Option<usize> {
         let slot = self.ports.removed(port)?;
         let mine = self.mesh.as_ref().map_or(0, Mesh::me);
         Some(self.ports[slot].worker.map_or(mine, usize::from))
@@ -175,19 +175,19 @@ impl Core {
     }
 
     /// Ports of other workers of which this worker serves a queue.
-    pub(crate) fn served(&self) -> Vec<u16> {
+    pub(crate) fn served(&self) -> Vec<PortNumber> {
         let served = self.ports.iter().filter(|slot| slot.present && slot.has_queue);
         served.map(|slot| slot.number).collect()
     }
 
     /// Link states of the ports of this worker, as of the last check.
-    pub(crate) fn link_states(&self) -> Vec<(u16, LinkState)> {
+    pub(crate) fn link_states(&self) -> Vec<(PortNumber, LinkState)> {
         let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
         mine.map(|slot| (slot.number, slot.last_state())).collect()
     }
 
     /// Injects a packet into ingress as if it had been received by this port. False where no packet memory is free.
-    pub(crate) fn inject_at(&mut self, port: u16, frame: &[u8], now: Time) -> bool {
+    pub(crate) fn inject_at(&mut self, port: PortNumber, frame: &[u8], now: Time) -> bool {
         let Some(slot) = self.ports.find(port) else { return false };
         let before = self.ingress.again.len();
         self.enter(slot, frame, now);
@@ -211,7 +211,7 @@ impl Core {
     /// packet memory is free.
     pub(crate) fn send_out(
         &mut self,
-        port: u16,
+        port: PortNumber,
         frame: &[u8],
         class: Option<u8>,
         now: Time,

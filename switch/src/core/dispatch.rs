@@ -10,8 +10,10 @@ use wireyard_pipeline::trace::TraceSink;
 
 use super::bounds::begin_pass;
 use super::manager::{DEVICE_ORIGINATED, port_id, release_of};
+use super::ports::{egress_of, ingress_of};
 use super::record::Dropped;
 use super::{Core, reborrow};
+use crate::ports::PortNumber;
 use crate::replicate::Member;
 use crate::stats::{DeviceReason, ReasonIndex};
 use crate::tm::{Arrival, Charge, Departure, Offered, Terms};
@@ -50,7 +52,7 @@ impl Core {
                 self.leave(std::mem::take(packet), intrinsic, reborrow(&mut trace));
                 continue;
             }
-            let from = self.ports.find(packet.ingress_port);
+            let from = self.ports.find(ingress_of(packet));
             self.manager.classify(from, packet, intrinsic);
             let last = pass.is_last() && index + 1 == packets && !self.is_waiting();
             let unchanged =
@@ -136,7 +138,7 @@ impl Core {
             let is_open = slot.present
                 && self.manager.is_open(n)
                 && (slot.worker.is_none() || slot.has_queue);
-            self.ingress.open.set(slot.number, is_open);
+            self.ingress.open.set(slot.number.0, is_open);
         }
     }
 
@@ -147,7 +149,7 @@ impl Core {
         intrinsic: &Intrinsic,
         trace: Option<&mut dyn TraceSink>,
     ) {
-        let Some(slot) = self.ports.find(packet.egress_port) else {
+        let Some(slot) = self.ports.find(egress_of(&packet)) else {
             return self.drop_packet(packet, DeviceReason::NoSuchPort.index());
         };
         if !self.egress.departing.is_empty() {
@@ -186,7 +188,7 @@ impl Core {
 
     fn charge_copies(&mut self, packet: &Descriptor) -> Charge {
         let (from, bytes) =
-            (self.ports.charged_slot(packet.ingress_port), self.ingress.cuts.frame_bytes(packet));
+            (self.ports.charged_slot(ingress_of(packet)), self.ingress.cuts.frame_bytes(packet));
         self.manager.charge_copies(self.now, packet, from, bytes)
     }
 
@@ -209,9 +211,9 @@ impl Core {
                 if suffices {
                     self.mirror(packet, session, at, path, charge);
                 } else {
-                    self.ports.account(packet.ingress_port, |ledger| ledger.generated += 1);
+                    self.ports.account(ingress_of(packet), |ledger| ledger.generated += 1);
                     self.ports
-                        .account_drop(packet.ingress_port, DeviceReason::TooManyCopies.index());
+                        .account_drop(ingress_of(packet), DeviceReason::TooManyCopies.index());
                 }
                 at += 1;
             }
@@ -231,7 +233,7 @@ impl Core {
         path: PacketPath,
         charge: Charge,
     ) {
-        let from = packet.ingress_port;
+        let from = ingress_of(packet);
         self.ports.account(from, |ledger| ledger.generated += 1);
         let target = self.replication.get().session(session).and_then(|found| {
             Some((*found.replicas.get(at)?, found.traffic_class, found.truncate_bytes))
@@ -265,7 +267,7 @@ impl Core {
         let decision = Decision::of(intrinsic);
         if decision == Decision::Plain {
             packet.path = normal_path(packet.path);
-            return self.enqueue(packet, packet.egress_port, terms);
+            return self.enqueue(packet, egress_of(packet), terms);
         }
         let release = release_of(intrinsic, self.now);
         let terms = Terms { release, last: false, unchanged: false, ..terms };
@@ -273,7 +275,7 @@ impl Core {
         match decision {
             Decision::Plain | Decision::Unicast => {
                 packet.path = normal_path(packet.path);
-                let port = packet.egress_port;
+                let port = egress_of(&packet);
                 self.enqueue(&mut packet, port, terms);
             }
             Decision::Multicast(group) => self.multicast(packet, group, terms),
@@ -332,7 +334,7 @@ impl Core {
 
     /// Makes a copy for each member of a group; the last copy is the packet itself.
     fn multicast(&mut self, mut packet: Descriptor, group: u16, terms: Terms) {
-        let from = packet.ingress_port;
+        let from = ingress_of(&packet);
         let mut copies = std::mem::take(&mut self.copies.members);
         if !self.replication.get().copies(group, from, self.ports.numbers(), &mut copies) {
             self.refuse(packet, DeviceReason::NoSuchGroup.index());
@@ -370,8 +372,8 @@ impl Core {
     }
 
     /// True for the numbers of the CPU port.
-    pub(super) fn is_cpu(&self, port: u16) -> bool {
-        port == CPU_PORT || port == self.cpu_port
+    pub(super) fn is_cpu(&self, port: PortNumber) -> bool {
+        port == PortNumber(CPU_PORT) || port == self.cpu_port
     }
 
     /// Sends a packet to a port. `Some`: it departs by this slot now; otherwise it was taken.
@@ -379,10 +381,10 @@ impl Core {
     pub(super) fn enqueue(
         &mut self,
         packet: &mut Descriptor,
-        port: u16,
+        port: PortNumber,
         terms: Terms,
     ) -> Option<(usize, Departure)> {
-        packet.egress_port = port;
+        packet.egress_port = port.0;
         if let Some(slot) = self.ports.find(port) {
             return self.offer(slot, packet, terms);
         }
@@ -410,7 +412,7 @@ impl Core {
             return None;
         }
         let (from, bytes) =
-            (self.ports.charged_slot(packet.ingress_port), self.ingress.cuts.frame_bytes(packet));
+            (self.ports.charged_slot(ingress_of(packet)), self.ingress.cuts.frame_bytes(packet));
         let arrival = self.manager.arrival(packet, from, slot, bytes, terms);
         self.offer_as(slot, packet, &arrival)
     }
@@ -439,21 +441,21 @@ impl Core {
     }
 
     pub(super) fn punt(&mut self, packet: Descriptor, reason: ReasonIndex) {
-        self.ports.account(packet.ingress_port, |ledger| ledger.consume(reason));
+        self.ports.account(ingress_of(&packet), |ledger| ledger.consume(reason));
         self.outcomes.keep_punted(&self.mem, &packet, reason);
         self.release(packet);
     }
 
     pub(super) fn drop_packet(&mut self, packet: Descriptor, reason: ReasonIndex) {
-        self.ports.account_drop(packet.ingress_port, reason);
+        self.ports.account_drop(ingress_of(&packet), reason);
         self.record_drop(&packet, reason);
         self.outcomes.keep_dropped(&self.mem, &packet, reason);
         self.release(packet);
     }
 
     fn record_drop(&mut self, packet: &Descriptor, reason: ReasonIndex) {
-        let to = self.ports.find(packet.egress_port);
-        let places = self.ports.drop_places(self.ports.find(packet.ingress_port), to);
+        let to = self.ports.find(egress_of(packet));
+        let places = self.ports.drop_places(self.ports.find(ingress_of(packet)), to);
         if places == [None, None] {
             return;
         }

@@ -12,6 +12,7 @@ use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
 
 use super::manager::{DEVICE_ORIGINATED, port_id, slot_of};
+use super::ports::{egress_of, ingress_of};
 use super::{Core, reborrow};
 use crate::ports::TxFrame;
 use crate::stats::DeviceReason;
@@ -90,9 +91,9 @@ impl Core {
                 if !self.after_egress(&mut packet, intrinsic) {
                     continue;
                 }
-                match self.ports.find(packet.egress_port) {
+                match self.ports.find(egress_of(&packet)) {
                     Some(slot) => self.hand_over(slot, &mut packet, self.now, self.now),
-                    None if self.is_cpu(packet.egress_port) => {
+                    None if self.is_cpu(egress_of(&packet)) => {
                         self.punt(packet, DeviceReason::ToCpu.index());
                     }
                     None => self.drop_packet(packet, DeviceReason::NoSuchPort.index()),
@@ -246,7 +247,7 @@ impl Core {
         let Some(buf) = packet.buf.take() else { return };
         let (data_off, len) = (packet.data_off, packet.len);
         self.ports[slot].backlog.push(TxFrame { buf, data_off, len, wire_len, start, end });
-        self.ports[slot].backlog_from.push(packet.ingress_port);
+        self.ports[slot].backlog_from.push(ingress_of(packet));
         self.ports.active.insert(slot);
     }
 
@@ -319,22 +320,23 @@ impl Core {
 mod tests {
     use super::*;
     use crate::ports::scripted::ScriptedPort;
-    use crate::ports::{LinkType, memory};
+    use crate::ports::{LinkType, PortNumber, memory};
     use crate::program::{DeviceOptions, one_way};
 
     #[test]
     fn a_frame_that_the_port_gives_up_is_counted_as_that_one() {
         let mut core = one_way().device(DeviceOptions::small()).unwrap();
-        core.add_port(1, Box::new(ScriptedPort { longest: 100, ..Default::default() })).unwrap();
+        let short = ScriptedPort { longest: 100, ..Default::default() };
+        core.add_port(PortNumber(1), Box::new(short)).unwrap();
         // The first frame is too long for port 1, the second is not.
-        for (number, len) in [(2, 200), (3, 60)] {
+        for (number, len) in [(PortNumber(2), 200), (PortNumber(3), 60)] {
             let (near, mut far) =
                 memory::pair(core.memory(), ("near", "far"), LinkType::Ethernet, 8);
             core.add_port(number, Box::new(near)).unwrap();
             assert!(far.send_bytes(core.memory(), &vec![0; len]));
         }
         core.poll(Time::from_ns(1), None);
-        let sent = |number| core.ports[core.ports.find(number).unwrap()].ledger.sent;
+        let sent = |number| core.ports[core.ports.find(PortNumber(number)).unwrap()].ledger.sent;
         assert_eq!([sent(2), sent(3)], [0, 1]);
         assert_eq!(core.ports.waiting(), 0);
     }

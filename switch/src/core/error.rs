@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::config::PORT_MAX;
 use crate::folder::FileError;
+use crate::ports::PortNumber;
 use crate::tm;
 use crate::units::BitsPerSec;
 
@@ -13,13 +14,13 @@ use crate::units::BitsPerSec;
 pub enum DeviceError {
     /// A number above 65532, which are reserved.
     #[error("port {0}: use 0 to {PORT_MAX}")]
-    PortNumber(u16),
+    PortNumber(PortNumber),
     /// Another port has the number.
     #[error("port {0} already exists")]
-    PortTaken(u16),
+    PortTaken(PortNumber),
     /// No port has the number.
     #[error("there is no port {0}")]
-    NoPort(u16),
+    NoPort(PortNumber),
     /// The traffic manager refuses the port.
     #[error(transparent)]
     Queues(#[from] tm::PortError),
@@ -32,18 +33,18 @@ pub enum DeviceError {
     )]
     LosslessRate {
         /// The port.
-        port: u16,
+        port: PortNumber,
         /// Its configured rate.
         most: BitsPerSec,
     },
     /// The port has no rate that could be changed: it sends at once.
     #[error("port {0} has no rate to be changed: give it one in switch.yaml")]
-    NoRate(u16),
+    NoRate(PortNumber),
     /// A capture file that cannot be written.
     #[error("port {port}: capture {source}")]
     Capture {
         /// The port.
-        port: u16,
+        port: PortNumber,
         /// The file, and the operating system's error.
         source: FileError,
     },
@@ -51,7 +52,7 @@ pub enum DeviceError {
     #[error("port {port} is being recorded into {}: `wireyard capture stop {port}` first", file.display())]
     Recorded {
         /// The port.
-        port: u16,
+        port: PortNumber,
         /// Its file.
         file: PathBuf,
     },

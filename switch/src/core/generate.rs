@@ -7,12 +7,13 @@
 use wireyard_tables::time::{Span, Time};
 
 use crate::config::generators::GeneratorSection;
+use crate::ports::PortNumber;
 use crate::units::Interval;
 
 /// A frame, and its times.
 #[derive(Clone, Debug)]
 pub struct Generator {
-    port: u16,
+    port: PortNumber,
     frame: Box<[u8]>,
     next: Time,
     period: Span,
@@ -23,7 +24,7 @@ pub struct Generator {
 impl Generator {
     /// Sends `count` frames (`None`: no limit) into `port`, the first at `first`, one in each `period` above zero.
     pub fn new(
-        port: u16,
+        port: PortNumber,
         frame: Box<[u8]>,
         first: Time,
         period: Span,
@@ -75,7 +76,7 @@ impl Generators {
     }
 
     /// The next frame that is due, its port and its time: in order of time, then in the order of the generators.
-    pub(super) fn take(&mut self, now: Time) -> Option<(&[u8], u16, Time)> {
+    pub(super) fn take(&mut self, now: Time) -> Option<(&[u8], PortNumber, Time)> {
         let dues = self.0.iter().enumerate();
         let next = dues.filter_map(|(n, generator)| Some((generator.due()?, n))).min();
         let (at, index) = next.filter(|(at, _)| *at <= now)?;

@@ -17,8 +17,10 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor};
 
 use super::manager::port_id;
+use super::ports::{egress_of, ingress_of};
 use super::served::{self, Served};
 use super::{Core, DeviceError};
+use crate::ports::PortNumber;
 use crate::ports::absent::AbsentPort;
 use crate::stats::DeviceReason;
 use crate::tm::{Charge, DropReason, PortId, SharedCharge, Terms};
@@ -127,12 +129,12 @@ impl Mesh {
     }
 
     /// Calls `add` with the ingress port of each packet in the rings to this worker.
-    pub(super) fn count_handed(&mut self, add: &mut dyn FnMut(u16)) {
+    pub(super) fn count_handed(&mut self, add: &mut dyn FnMut(PortNumber)) {
         for peer in self.peers.iter_mut().flatten() {
             let waiting = peer.handed.slots();
             if let Ok(chunk) = peer.handed.read_chunk(waiting) {
                 let (first, second) = chunk.as_slices();
-                first.iter().chain(second).for_each(|handed| add(handed.packet.ingress_port));
+                first.iter().chain(second).for_each(|handed| add(ingress_of(&handed.packet)));
             }
             let waiting = peer.received.slots();
             if let Ok(chunk) = peer.received.read_chunk(waiting) {
@@ -197,7 +199,7 @@ impl Core {
     /// As [`Core::add_port`].
     pub fn add_elsewhere(
         &mut self,
-        number: u16,
+        number: PortNumber,
         worker: u8,
         place: AbsentPort,
     ) -> Result<(), DeviceError> {
@@ -260,7 +262,7 @@ impl Core {
             Charge::Shared(memory) => Ok(self.manager.tm.retain_shared(memory).then_some(memory)),
             Charge::Own | Charge::Control => {
                 let ingress =
-                    self.ports.charged_slot(packet.ingress_port).map_or(PortId(0), port_id);
+                    self.ports.charged_slot(ingress_of(packet)).map_or(PortId(0), port_id);
                 let (group, bytes) =
                     (packet.priority_group % 8, self.ingress.cuts.frame_bytes(packet));
                 self.manager.tm.charge_shared(self.now, ingress, group, bytes).map(Some)
@@ -271,13 +273,13 @@ impl Core {
     /// Counts a packet that its priority group refused at the egress queue it was for, in this worker: a queue's
     /// counters are the sum over all workers.
     fn count_refused(&mut self, packet: &Descriptor, terms: Terms, reason: DropReason) {
-        let Some(to) = self.ports.find(packet.egress_port) else { return };
+        let Some(to) = self.ports.find(egress_of(packet)) else { return };
         // Copies that were refused together are not counted at queues.
         if matches!(terms.charge, Charge::Refused(_)) {
             return;
         }
         let (from, bytes) =
-            (self.ports.charged_slot(packet.ingress_port), self.ingress.cuts.frame_bytes(packet));
+            (self.ports.charged_slot(ingress_of(packet)), self.ingress.cuts.frame_bytes(packet));
         let arrival = self.manager.arrival(packet, from, to, bytes, terms);
         self.manager.tm.count_refusal(&arrival, reason);
     }
@@ -321,7 +323,7 @@ impl Core {
             Some(Some(memory)) => Charge::Shared(memory),
             Some(None) => Charge::Refused(DropReason::NoSlot),
         };
-        let port = packet.egress_port;
+        let port = egress_of(&packet);
         self.enqueue(&mut packet, port, Terms { charge, last: false, unchanged: false, ..terms });
         if let (Some(remote), Charge::Refused(_)) = (remote, charge) {
             self.give_back(worker, remote);

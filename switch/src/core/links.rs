@@ -9,11 +9,12 @@ use std::os::fd::RawFd;
 use wireyard_tables::time::Time;
 
 use super::manager::{Manager, port_id};
+use super::ports::egress_of;
 use super::slot::Slot;
 use super::{Core, DeviceError, PASSES_MAX};
 use crate::config::qos::Qos;
 use crate::ports::absent::AbsentPort;
-use crate::ports::{Opened, Port, PortError, PortSpec};
+use crate::ports::{Opened, Port, PortError, PortNumber, PortSpec};
 use crate::recorder::Recorder;
 use crate::stats::DeviceReason;
 
@@ -23,7 +24,11 @@ impl Core {
     ///
     /// # Errors
     /// The number is taken, or reserved ([`DeviceError::PortNumber`]).
-    pub fn add_port(&mut self, number: u16, mut port: Box<dyn Port>) -> Result<(), DeviceError> {
+    pub fn add_port(
+        &mut self,
+        number: PortNumber,
+        mut port: Box<dyn Port>,
+    ) -> Result<(), DeviceError> {
         if let Err(why) = self.add_queues_of(number) {
             port.close(&mut self.mem);
             return Err(why);
@@ -34,7 +39,7 @@ impl Core {
     }
 
     /// Makes a traffic manager port for a port that is to be added.
-    fn add_queues_of(&mut self, number: u16) -> Result<(), DeviceError> {
+    fn add_queues_of(&mut self, number: PortNumber) -> Result<(), DeviceError> {
         self.ports.check_number(number)?;
         match self.ports.removed(number) {
             Some(slot) => self.manager.restore_port(slot, number),
@@ -49,7 +54,7 @@ impl Core {
     /// The number is taken, or the capture file cannot be written.
     pub(crate) fn add_opened(
         &mut self,
-        number: u16,
+        number: PortNumber,
         spec: &PortSpec,
         opened: Opened,
     ) -> Result<Vec<String>, DeviceError> {
@@ -64,7 +69,11 @@ impl Core {
     }
 
     /// Begins the capture file of an existing port, if its specification names one.
-    pub(crate) fn record_as(&mut self, number: u16, spec: &PortSpec) -> Result<(), DeviceError> {
+    pub(crate) fn record_as(
+        &mut self,
+        number: PortNumber,
+        spec: &PortSpec,
+    ) -> Result<(), DeviceError> {
         let Some(file) = &spec.capture else { return Ok(()) };
         self.record(number, file)
     }
@@ -94,12 +103,12 @@ impl Core {
     }
 
     /// Sets the source address of the frames that a port itself sends; the port may be added later.
-    pub fn set_mac(&mut self, number: u16, mac: [u8; 6]) {
+    pub fn set_mac(&mut self, number: PortNumber, mac: [u8; 6]) {
         self.ports.set_mac(number, mac);
     }
 
     /// The port itself.
-    pub fn port(&mut self, number: u16) -> Option<&mut dyn Port> {
+    pub fn port(&mut self, number: PortNumber) -> Option<&mut dyn Port> {
         let slot = self.ports.find(number)?;
         Some(self.ports[slot].port.as_mut())
     }
@@ -133,7 +142,7 @@ impl Core {
     }
 
     /// Stops or resumes transmission on a port; packets for it wait in its queues meanwhile.
-    pub fn block(&mut self, now: Time, number: u16, is_blocked: bool) {
+    pub fn block(&mut self, now: Time, number: PortNumber, is_blocked: bool) {
         let Some(slot) = self.ports.find(number) else { return };
         self.now = now;
         self.ports[slot].held = is_blocked;
@@ -152,13 +161,13 @@ impl Core {
     }
 
     /// Like [`Core::next_arrival`], for one port.
-    pub fn next_arrival_at(&mut self, number: u16) -> Option<Time> {
+    pub fn next_arrival_at(&mut self, number: PortNumber) -> Option<Time> {
         let slot = self.ports.find(number)?;
         self.ports[slot].port.next_arrival()
     }
 
     /// Numbers and descriptors of the ports that have one: what to sleep on, and what [`Core::poll_readable`] takes.
-    pub fn poll_fds(&self) -> impl Iterator<Item = (u16, RawFd)> {
+    pub fn poll_fds(&self) -> impl Iterator<Item = (PortNumber, RawFd)> {
         self.ports.poll_fds()
     }
 
@@ -210,7 +219,7 @@ impl Core {
     pub fn remove_port(
         &mut self,
         now: Time,
-        number: u16,
+        number: PortNumber,
     ) -> Result<Option<PortError>, DeviceError> {
         let (mut port, error) = self.detach_port(now, number)?;
         port.close(&mut self.mem);
@@ -226,7 +235,7 @@ impl Core {
     pub fn detach_port(
         &mut self,
         now: Time,
-        number: u16,
+        number: PortNumber,
     ) -> Result<(Box<dyn Port>, Option<PortError>), DeviceError> {
         let slot = self.ports.find(number).ok_or(DeviceError::NoPort(number))?;
         self.now = now;
@@ -245,7 +254,7 @@ impl Core {
     }
 
     /// Removes a port of another worker from the device, if it exists here; returns its queue here, if there is one.
-    pub(crate) fn detach_queue(&mut self, now: Time, number: u16) -> Option<Box<dyn Port>> {
+    pub(crate) fn detach_queue(&mut self, now: Time, number: PortNumber) -> Option<Box<dyn Port>> {
         let slot = self.ports.find(number)?;
         let has_queue = self.ports[slot].has_queue;
         // Errors of its link are reported by its owner.
@@ -257,7 +266,7 @@ impl Core {
     pub(crate) fn exchange_port(
         &mut self,
         now: Time,
-        number: u16,
+        number: PortNumber,
         make: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>,
     ) -> bool {
         let Some(index) = self.ports.find(number).filter(|slot| self.ports.is_served_here(*slot))
@@ -278,7 +287,7 @@ impl Core {
     ///
     /// # Errors
     /// One is recorded already: its file would end without a message.
-    pub(crate) fn check_recorded(&self, numbers: &[u16]) -> Result<(), DeviceError> {
+    pub(crate) fn check_recorded(&self, numbers: &[PortNumber]) -> Result<(), DeviceError> {
         for number in numbers {
             let slot = self.ports.find(*number).map(|slot| &self.ports[slot]);
             if let Some(place) = slot.and_then(|slot| slot.recorded) {
@@ -295,10 +304,11 @@ impl Core {
     /// There is no such port, it is recorded already, or the file is being written already.
     pub(crate) fn record_into(
         &mut self,
-        numbers: &[u16],
+        numbers: &[PortNumber],
         recorder: Recorder,
     ) -> Result<(), DeviceError> {
-        let slot = |number: &u16| self.ports.find(*number).ok_or(DeviceError::NoPort(*number));
+        let slot =
+            |number: &PortNumber| self.ports.find(*number).ok_or(DeviceError::NoPort(*number));
         let slots: Vec<usize> = numbers.iter().map(slot).collect::<Result<_, _>>()?;
         if self.recording.find(recorder.path()).is_some() {
             return Err(DeviceError::CaptureTaken(recorder.path().to_owned()));
@@ -311,7 +321,7 @@ impl Core {
 
     /// Stops recording a port, or all; files that record no port any more are ended. Returns the number of ports that
     /// were recorded.
-    pub(crate) fn stop_recording(&mut self, number: Option<u16>) -> usize {
+    pub(crate) fn stop_recording(&mut self, number: Option<PortNumber>) -> usize {
         let slots = 0..self.ports.len();
         let slots = slots.filter(|slot| number.is_none_or(|it| it == self.ports[*slot].number));
         let slots: Vec<usize> = slots.collect();
@@ -338,7 +348,7 @@ impl Core {
     fn drop_waiting(&mut self, slot: usize) {
         let number = self.ports[slot].number;
         for packet in std::mem::take(&mut self.egress.departing) {
-            match packet.egress_port == number {
+            match egress_of(&packet) == number {
                 true => self.refuse(packet, DeviceReason::PortRemoved.index()),
                 false => self.egress.departing.push(packet),
             }

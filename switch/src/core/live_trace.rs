@@ -17,8 +17,10 @@ use wireyard_pipeline::ir::{Half, Program};
 use wireyard_pipeline::trace::{Event, Scope, TraceSink};
 use wireyard_tables::time::{Span, Time};
 
+use super::ports::ingress_of;
 use super::sampler::Sampler;
 use super::{Core, DeviceError, Progress};
+use crate::ports::PortNumber;
 use crate::sync;
 
 /// Bytes at the start of a packet in which the fields of a filter are searched.
@@ -104,7 +106,7 @@ struct Followed {
 #[derive(Debug)]
 struct FollowedPacket {
     number: u32,
-    received: (u16, u64),
+    received: (PortNumber, u64),
     chunks: Vec<u32>,
 }
 
@@ -126,8 +128,8 @@ impl Followed {
     }
 }
 
-fn received(packet: &Descriptor) -> (u16, u64) {
-    (packet.ingress_port, packet.ingress_ns)
+fn received(packet: &Descriptor) -> (PortNumber, u64) {
+    (ingress_of(packet), packet.ingress_ns)
 }
 
 fn chunk(packet: &Descriptor) -> Option<u32> {
@@ -305,7 +307,7 @@ impl Core {
     }
 
     #[cold]
-    pub(super) fn poll_traced(&mut self, now: Time, readable: &[u16]) -> Progress {
+    pub(super) fn poll_traced(&mut self, now: Time, readable: &[PortNumber]) -> Progress {
         self.refresh_program();
         let id = self.generation().map(|generation| generation.id);
         let mut look = self.live_trace.take();

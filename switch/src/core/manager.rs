@@ -125,20 +125,24 @@ impl Manager {
     }
 
     /// The configuration of port `number`.
-    fn configuration(&self, number: u16) -> QosPort {
+    fn configuration(&self, number: PortNumber) -> QosPort {
         let mut ports = self.qos.ports.iter();
-        let named = ports.find(|port| self.configured && port.number.0 == number);
+        let named = ports.find(|port| self.configured && port.number == number);
         named.unwrap_or(&self.template).clone()
     }
 
     /// Adds port `number`, in the next slot.
-    pub(super) fn add_port(&mut self, number: u16) -> Result<(), DeviceError> {
+    pub(super) fn add_port(&mut self, number: PortNumber) -> Result<(), DeviceError> {
         let port = self.configuration(number);
         self.add(&port)
     }
 
     /// Adds port `number` again in its slot, after it was removed.
-    pub(super) fn restore_port(&mut self, slot: usize, number: u16) -> Result<(), DeviceError> {
+    pub(super) fn restore_port(
+        &mut self,
+        slot: usize,
+        number: PortNumber,
+    ) -> Result<(), DeviceError> {
         let (id, port) = (port_id(slot), self.configuration(number));
         Ok(self.tm.restore_port(id, port.tm)?)
     }
@@ -247,7 +251,7 @@ impl Manager {
         &mut self,
         now: Time,
         slot: usize,
-        number: u16,
+        number: PortNumber,
         rate: BitsPerSec,
     ) -> Result<(), DeviceError> {
         let configured = self.configuration(number).tm.rate;

@@ -4,15 +4,17 @@ use std::fmt;
 
 use super::notice::DeviceEvent;
 
+use crate::ports::PortNumber;
+
 /// The subject of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// An event, which is also sent to subscribers of the control handle.
     Event(DeviceEvent),
     /// A finding of a port.
-    Port(u16),
+    Port(PortNumber),
     /// An error of a port: it cannot send, receive or write.
-    PortError(u16),
+    PortError(PortNumber),
     /// A capture cannot be written.
     Capture,
     /// A table has idle entries.

@@ -8,7 +8,7 @@ use wireyard_tables::time::Time;
 
 use super::{IdleEntry, PuntedPacket};
 use crate::device::DigestMessage;
-use crate::ports::LinkState;
+use crate::ports::{LinkState, PortNumber};
 
 /// The kinds of notices of a subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,14 +63,14 @@ pub enum DeviceEvent {
     /// A link changed.
     Link {
         /// Its port.
-        port: u16,
+        port: PortNumber,
         /// Its new state.
         state: LinkState,
     },
     /// A peer keeps a queue paused for longer than its watchdog allows, or has ended that.
     PauseStorm {
         /// The port; `None` is the CPU port.
-        port: Option<u16>,
+        port: Option<PortNumber>,
         /// The queue.
         queue: u8,
         /// The storm has ended.

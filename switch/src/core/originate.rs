@@ -123,8 +123,8 @@ impl Core {
         };
         let data_off = self.mem.config().headroom_bytes as u16;
         let len = frame.len() as u32;
-        let mut packet = Descriptor::received(buf, data_off, len, number, self.now.as_ns());
-        packet.egress_port = number;
+        let mut packet = Descriptor::received(buf, data_off, len, number.0, self.now.as_ns());
+        packet.egress_port = number.0;
         packet.path = PacketPath::Generated as u8;
         packet.flags = DEVICE_ORIGINATED;
         Some(packet)
@@ -197,7 +197,7 @@ impl Core {
         };
         let data_off = self.mem.config().headroom_bytes as u16;
         let len = frame.len() as u32;
-        let mut packet = Descriptor::received(buf, data_off, len, self.cpu_port, now.as_ns());
+        let mut packet = Descriptor::received(buf, data_off, len, self.cpu_port.0, now.as_ns());
         packet.path = PacketPath::FromCpu as u8;
         self.ingress.again.push_back(packet);
         true

@@ -11,6 +11,8 @@ use wireyard_pipeline::generation::Executor;
 use wireyard_pipeline::ids::{Id, ReasonId};
 use wireyard_pipeline::packet::PacketMemory;
 
+use super::ports::ingress_of;
+use crate::ports::PortNumber;
 use crate::stats::{DeviceReason, ReasonIndex, Reasons, device_reasons};
 
 /// A packet for the control plane.
@@ -19,7 +21,7 @@ pub struct PuntedPacket {
     /// The reason.
     pub reason: String,
     /// Its ingress port.
-    pub ingress_port: u16,
+    pub ingress_port: PortNumber,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
@@ -30,7 +32,7 @@ pub struct DroppedPacket {
     /// The reason.
     pub reason: String,
     /// Its ingress port.
-    pub ingress_port: u16,
+    pub ingress_port: PortNumber,
     /// Its bytes when it was dropped.
     pub bytes: Vec<u8>,
 }
@@ -84,7 +86,7 @@ impl Outcomes {
         if let (Some(list), Some(buf)) = (&mut self.punted, &packet.buf) {
             list.push(PuntedPacket {
                 reason: self.reasons.name(reason).to_owned(),
-                ingress_port: packet.ingress_port,
+                ingress_port: ingress_of(packet),
                 bytes: mem.frame(buf, packet.data_off, packet.len).to_vec(),
             });
         }
@@ -100,7 +102,7 @@ impl Outcomes {
         if let (Some(list), Some(buf)) = (&mut self.dropped, &packet.buf) {
             list.push(DroppedPacket {
                 reason: self.reasons.name(reason).to_owned(),
-                ingress_port: packet.ingress_port,
+                ingress_port: ingress_of(packet),
                 bytes: mem.frame(buf, packet.data_off, packet.len).to_vec(),
             });
         }

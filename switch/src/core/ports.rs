@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 use std::os::fd::RawFd;
 
+use wireyard_pipeline::exec::Descriptor;
 use wireyard_tables::time::Time;
 
 use super::error::DeviceError;
@@ -15,7 +16,7 @@ use super::notice::DeviceEvent;
 use super::slot::Slot;
 use crate::bit_set::BitSet;
 use crate::config::is_port;
-use crate::ports::{LinkState, Port, PortError};
+use crate::ports::{LinkState, Port, PortError, PortNumber};
 use crate::stats::{Ledger, ReasonIndex};
 
 /// Frames that wait for a port without room; more are dropped as `tx_full`. The limit is lower where packet memory has
@@ -38,11 +39,11 @@ pub(super) struct Ports {
     /// Maximum number of frames that wait for each port.
     pub(super) backlog_max: usize,
     /// Numbers of the present ports, in slot order.
-    numbers: Vec<u16>,
+    numbers: Vec<PortNumber>,
     /// How often the set of ports changed.
     pub(super) changes: u64,
     /// Configured source addresses of the ports' own frames.
-    macs: BTreeMap<u16, [u8; 6]>,
+    macs: BTreeMap<PortNumber, [u8; 6]>,
     pub(super) messages: Vec<Message>,
 }
 
@@ -80,9 +81,21 @@ impl IndexMut<usize> for Ports {
 }
 
 /// The address of a port without a configured one: locally administered, derived from its number.
-fn own_mac(number: u16) -> [u8; 6] {
-    let [high, low] = number.to_be_bytes();
+fn own_mac(number: PortNumber) -> [u8; 6] {
+    let [high, low] = number.0.to_be_bytes();
     [0x02, b'w', b'y', 0, high, low]
+}
+
+/// The ingress port of a packet.
+#[inline]
+pub(super) fn ingress_of(packet: &Descriptor) -> PortNumber {
+    PortNumber(packet.ingress_port)
+}
+
+/// The egress port of a packet.
+#[inline]
+pub(super) fn egress_of(packet: &Descriptor) -> PortNumber {
+    PortNumber(packet.egress_port)
 }
 
 impl Ports {
@@ -101,23 +114,23 @@ impl Ports {
 
     /// The slot of a present port.
     #[inline]
-    pub(super) fn find(&self, number: u16) -> Option<usize> {
-        let slot = *self.slot_of.get(number as usize)?;
+    pub(super) fn find(&self, number: PortNumber) -> Option<usize> {
+        let slot = *self.slot_of.get(usize::from(number.0))?;
         (slot != u16::MAX).then_some(slot as usize)
     }
 
     /// The slot of a removed port.
-    pub(super) fn removed(&self, number: u16) -> Option<usize> {
+    pub(super) fn removed(&self, number: PortNumber) -> Option<usize> {
         self.slots.iter().position(|slot| slot.number == number && !slot.present)
     }
 
     /// The slot whose ledger counts the packets received by a port; `None` for the control plane.
-    pub(super) fn ledger_of(&self, number: u16) -> Option<usize> {
+    pub(super) fn ledger_of(&self, number: PortNumber) -> Option<usize> {
         self.find(number).or_else(|| self.removed(number))
     }
 
     /// Numbers of the present ports, in slot order.
-    pub(super) fn numbers(&self) -> &[u16] {
+    pub(super) fn numbers(&self) -> &[PortNumber] {
         &self.numbers
     }
 
@@ -135,12 +148,12 @@ impl Ports {
     /// The slot that is charged in this worker's buffer for a packet of this ingress port; `None`, for the CPU port,
     /// also for ports of other workers, whose groups are charged there.
     #[inline]
-    pub(super) fn charged_slot(&self, ingress_port: u16) -> Option<usize> {
+    pub(super) fn charged_slot(&self, ingress_port: PortNumber) -> Option<usize> {
         self.find(ingress_port).filter(|slot| self.is_here(*slot))
     }
 
     /// Checks that a new port may have this number.
-    pub(super) fn check_number(&self, number: u16) -> Result<(), DeviceError> {
+    pub(super) fn check_number(&self, number: PortNumber) -> Result<(), DeviceError> {
         if !is_port(number) {
             return Err(DeviceError::PortNumber(number));
         }
@@ -152,7 +165,7 @@ impl Ports {
 
     /// Adds a port whose number was checked, in the former slot of its number or in a new one; `chunks` is the number
     /// of chunks for all backlogs.
-    pub(super) fn add(&mut self, number: u16, port: Box<dyn Port>, chunks: usize) -> usize {
+    pub(super) fn add(&mut self, number: PortNumber, port: Box<dyn Port>, chunks: usize) -> usize {
         let slot = match self.removed(number) {
             Some(slot) => {
                 self.slots[slot].put_back(port);
@@ -163,10 +176,11 @@ impl Ports {
                 self.slots.len() - 1
             }
         };
-        if self.slot_of.len() <= number as usize {
-            self.slot_of.resize(number as usize + 1, u16::MAX);
+        let place = usize::from(number.0);
+        if self.slot_of.len() <= place {
+            self.slot_of.resize(place + 1, u16::MAX);
         }
-        self.slot_of[number as usize] = slot as u16;
+        self.slot_of[place] = slot as u16;
         self.list_numbers(chunks);
         self.active.grow(slot + 1);
         self.readable.grow(slot + 1);
@@ -177,7 +191,7 @@ impl Ports {
     pub(super) fn remove(&mut self, slot: usize, chunks: usize) {
         self.slots[slot].present = false;
         let number = self.slots[slot].number;
-        self.slot_of[usize::from(number)] = u16::MAX;
+        self.slot_of[usize::from(number.0)] = u16::MAX;
         self.list_numbers(chunks);
     }
 
@@ -193,7 +207,7 @@ impl Ports {
 
     /// Updates the ledger for a packet received by this port.
     #[inline]
-    pub(super) fn account(&mut self, number: u16, entry: impl FnOnce(&mut Ledger)) {
+    pub(super) fn account(&mut self, number: PortNumber, entry: impl FnOnce(&mut Ledger)) {
         match self.ledger_of(number) {
             Some(slot) => entry(&mut self.slots[slot].ledger),
             None => entry(&mut self.cpu),
@@ -201,7 +215,7 @@ impl Ports {
     }
 
     /// Counts the drop of a packet received by this port.
-    pub(super) fn account_drop(&mut self, number: u16, reason: ReasonIndex) {
+    pub(super) fn account_drop(&mut self, number: PortNumber, reason: ReasonIndex) {
         self.account(number, |ledger| ledger.drop(reason));
     }
 
@@ -239,7 +253,7 @@ impl Ports {
         self.active.iter().map(|slot| self.slots[slot].backlog.len()).sum()
     }
 
-    pub(super) fn set_mac(&mut self, number: u16, mac: [u8; 6]) {
+    pub(super) fn set_mac(&mut self, number: PortNumber, mac: [u8; 6]) {
         self.macs.insert(number, mac);
     }
 
@@ -257,7 +271,7 @@ impl Ports {
     }
 
     /// The source address of the frames that a port itself sends.
-    pub(super) fn mac(&self, number: u16) -> [u8; 6] {
+    pub(super) fn mac(&self, number: PortNumber) -> [u8; 6] {
         self.macs.get(&number).copied().unwrap_or_else(|| own_mac(number))
     }
 
@@ -315,7 +329,7 @@ impl Ports {
     }
 
     /// Numbers and descriptors of the ports that have one.
-    pub(super) fn poll_fds(&self) -> impl Iterator<Item = (u16, RawFd)> {
+    pub(super) fn poll_fds(&self) -> impl Iterator<Item = (PortNumber, RawFd)> {
         self.slots.iter().filter_map(|slot| Some((slot.number, slot.port.poll_fd()?)))
     }
 

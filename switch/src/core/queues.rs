@@ -6,6 +6,7 @@ use wireyard_tables::time::Time;
 use super::manager::{Manager, port_id};
 use super::ports::Ports;
 use crate::device::notify::Notifier;
+use crate::ports::PortNumber;
 use crate::tm::{
     CLASSES, DropReason, FlowControl, GroupStatus, PoolId, PoolUse, PortStatus, QueueStatus,
 };
@@ -34,7 +35,7 @@ pub struct PoolReport {
 #[derive(Clone, Debug, Serialize)]
 pub struct PortQueues {
     /// Port number.
-    pub port: u16,
+    pub port: PortNumber,
     /// Bits per second; `None` for a port without a rate, which sends at once.
     pub rate_bps: Option<u64>,
     /// Queues that packets were offered to, that are paused, or that had a storm.
@@ -176,7 +177,7 @@ impl QueueingReport {
         let view = manager.tm.view(now);
         let pools: Vec<PoolUse> = (0..=u8::MAX).map_while(|id| view.pool(PoolId(id))).collect();
         let there = ports.iter().enumerate().filter(|(_, slot)| slot.present);
-        let of_ports: Vec<(usize, u16, PortStatus)> = there
+        let of_ports: Vec<(usize, PortNumber, PortStatus)> = there
             .filter_map(|(slot, port)| {
                 let mut status = view.port(port_id(slot))?;
                 // A pause in progress counts up to now.
@@ -218,7 +219,7 @@ impl NotificationReport {
 }
 
 fn port_queues(
-    number: u16,
+    number: PortNumber,
     rate_bps: Option<u64>,
     status: &PortStatus,
     whole_link: bool,

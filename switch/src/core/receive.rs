@@ -152,7 +152,7 @@ impl Core {
         let port = &self.ports[slot];
         let received_ns = frame.timestamp.as_ns();
         let mut descriptor =
-            Descriptor::received(frame.buf, frame.data_off, frame.len, port.number, received_ns);
+            Descriptor::received(frame.buf, frame.data_off, frame.len, port.number.0, received_ns);
         descriptor.ingress_link = port.link_code();
         descriptor.cut = cut;
         descriptor

@@ -19,7 +19,7 @@ use crate::folder::FileError;
 use crate::pcap::PcapError;
 use crate::pcap::seen::{self, Way};
 use crate::ports::capture::number_of;
-use crate::ports::{PortError, RxFrame, TxFrame};
+use crate::ports::{PortError, PortNumber, RxFrame, TxFrame};
 use crate::recorder::{Recorder, RecorderReport};
 
 /// Interfaces of a port in its file, counted from the port's first one.
@@ -136,7 +136,7 @@ impl Recording {
     }
 
     /// Removes a port from this file, which stays open.
-    pub(super) fn leave(&mut self, place: Place, number: u16) {
+    pub(super) fn leave(&mut self, place: Place, number: PortNumber) {
         if let Some(file) = self.files.get_mut(&place.file) {
             file.recorder.remove_port(number);
         }
@@ -147,7 +147,7 @@ impl Recording {
         let (number, name, link) = (port.number, port.port.name(), port.port.caps().link);
         let Some(File { recorder, .. }) = self.files.get_mut(&index) else { return };
         let mut add = |way| {
-            let text = seen::interface(number, name, way);
+            let text = seen::interface(number.0, name, way);
             recorder.add_interface(number_of(link), text)
         };
         let first = add(Way::In);

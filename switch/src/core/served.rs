@@ -22,8 +22,9 @@ use wireyard_pipeline::trace::TraceSink;
 
 use super::dispatch::Pass;
 use super::handover::{Mesh, Peer, TAKE_MAX};
+use super::ports::ingress_of;
 use super::{Core, DeviceError};
-use crate::ports::{Port, RxFrame};
+use crate::ports::{Port, PortNumber, RxFrame};
 use crate::stats::DeviceReason;
 use crate::tm::Terms;
 
@@ -40,14 +41,14 @@ pub(super) enum Served {
         missing: u32,
     },
     /// A PAUSE or PFC frame.
-    MacControl { port: u16, frame: RxFrame },
+    MacControl { port: PortNumber, frame: RxFrame },
 }
 
 impl Served {
     /// Its ingress port.
-    pub(super) fn ingress_port(&self) -> u16 {
+    pub(super) fn ingress_port(&self) -> PortNumber {
         match self {
-            Served::Packet { packet, .. } => packet.ingress_port,
+            Served::Packet { packet, .. } => ingress_of(packet),
             Served::MacControl { port, .. } => *port,
         }
     }
@@ -61,7 +62,7 @@ impl Core {
     /// As [`Core::add_port`].
     pub fn add_queue(
         &mut self,
-        number: u16,
+        number: PortNumber,
         worker: u8,
         queue: Box<dyn Port>,
     ) -> Result<(), DeviceError> {
@@ -173,7 +174,7 @@ impl Core {
         let generation = packet.generation;
         self.executor.join(generation);
         packet.cut = self.ingress.cuts.number(missing);
-        let from = self.ports.find(packet.ingress_port);
+        let from = self.ports.find(ingress_of(&packet));
         self.manager.classify(from, &mut packet, &intrinsic);
         // It is not the last packet of its instant, so it does not depart here.
         self.after_ingress(&mut packet, &mut intrinsic, Terms::default());

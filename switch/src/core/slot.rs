@@ -5,7 +5,7 @@ use wireyard_tables::time::Time;
 
 use super::record::Place;
 use crate::ports::faults::FaultReport;
-use crate::ports::{LinkState, LinkType, Port, PortStats, TxFrame};
+use crate::ports::{LinkState, LinkType, Port, PortNumber, PortStats, TxFrame};
 use crate::stats::{Ledger, LedgerReport, Reasons};
 
 /// A port of the device. Fields that every packet uses come first, together.
@@ -13,7 +13,7 @@ use crate::stats::{Ledger, LedgerReport, Reasons};
 pub(super) struct Slot {
     pub(super) port: Box<dyn Port>,
     /// Its number.
-    pub(super) number: u16,
+    pub(super) number: PortNumber,
     /// The worker that owns it; `None` for this worker.
     pub(super) worker: Option<u8>,
     /// This worker has a receive queue and a transmit queue of it, although another worker owns it.
@@ -37,14 +37,14 @@ pub(super) struct Slot {
     /// Frames after egress that wait for room in the port.
     pub(super) backlog: Vec<TxFrame>,
     /// Ingress port of each frame of the backlog.
-    pub(super) backlog_from: Vec<u16>,
+    pub(super) backlog_from: Vec<PortNumber>,
 }
 
 /// A port's counters with names.
 #[derive(Clone, Debug, Serialize)]
 pub struct PortReport {
     /// Port number.
-    pub port: u16,
+    pub port: PortNumber,
     /// The port as in its specification.
     pub name: String,
     /// Outcomes of the packets received by it.
@@ -60,7 +60,7 @@ pub struct PortReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PortState {
     /// Port number.
-    pub port: u16,
+    pub port: PortNumber,
     /// The port as in its specification.
     pub name: String,
     /// `up`, `no carrier`, `down`, `gone` or `ended`.
@@ -92,7 +92,7 @@ impl Slot {
         }
     }
 
-    pub(super) fn new(number: u16, mut port: Box<dyn Port>) -> Slot {
+    pub(super) fn new(number: PortNumber, mut port: Box<dyn Port>) -> Slot {
         let last_state = port.link_state(Time::ZERO);
         Slot {
             number,

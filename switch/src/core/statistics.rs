@@ -6,10 +6,12 @@ use wireyard_pipeline::exec::Descriptor;
 use wireyard_tables::time::Time;
 
 use super::manager::{port_id, slot_of};
+use super::ports::ingress_of;
 use super::{
     Core, DeviceError, DroppedPacket, EntriesShown, Mesh, Message, NotificationReport, PortReport,
     PortState, ProgramReport, PuntedPacket, QueueingReport, TableEntries, entries_of,
 };
+use crate::ports::PortNumber;
 use crate::recorder::RecorderReport;
 use crate::stats::{ControllersReport, Ledger, LedgerReport, LinuxReport, StorageReport};
 use crate::tm::{PortId, PortStatus, Tm, View};
@@ -122,8 +124,8 @@ impl Core {
             waiting.extend(slot.backlog_from.iter().copied());
         }
         let waits = self.ingress.again.iter().chain(&self.egress.departing);
-        waiting.extend(waits.map(|descriptor| descriptor.ingress_port));
-        waiting.extend(self.manager.tm.packets().map(|descriptor| descriptor.ingress_port));
+        waiting.extend(waits.map(ingress_of));
+        waiting.extend(self.manager.tm.packets().map(ingress_of));
         if let Some(mesh) = &mut self.mesh {
             mesh.count_handed(&mut |number| waiting.push(number));
         }
@@ -160,12 +162,12 @@ impl Core {
     }
 
     /// Bytes that wait in a queue of a port; `None` when there is no such port.
-    pub fn queue_bytes(&self, number: u16, queue: u8) -> Option<u64> {
+    pub fn queue_bytes(&self, number: PortNumber, queue: u8) -> Option<u64> {
         Some(self.manager.tm.queue_bytes(self.traffic_port(number)?, queue))
     }
 
     /// The traffic manager's counters of a port.
-    pub fn port_status(&mut self, number: u16) -> Option<PortStatus> {
+    pub fn port_status(&mut self, number: PortNumber) -> Option<PortStatus> {
         let id = self.traffic_port(number)?;
         self.view(self.now).port(id)
     }
@@ -218,7 +220,7 @@ impl Core {
     pub(crate) fn set_rate(
         &mut self,
         now: Time,
-        number: u16,
+        number: PortNumber,
         rate: BitsPerSec,
     ) -> Result<(), DeviceError> {
         let slot = self.ports.find(number).ok_or(DeviceError::NoPort(number))?;
@@ -226,18 +228,18 @@ impl Core {
     }
 
     /// Numbers of the ports of this worker, where queues are configured.
-    pub(crate) fn queued_ports(&self) -> Vec<u16> {
+    pub(crate) fn queued_ports(&self) -> Vec<PortNumber> {
         let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
         mine.filter(|_| self.manager.configured).map(|slot| slot.number).collect()
     }
 
     /// The traffic manager's number of a port.
-    pub fn traffic_port(&self, number: u16) -> Option<PortId> {
+    pub fn traffic_port(&self, number: PortNumber) -> Option<PortId> {
         self.ports.find(number).map(port_id)
     }
 
     /// The port with this number in the traffic manager; `None` for the CPU port.
-    pub fn port_of_traffic(&self, id: PortId) -> Option<u16> {
+    pub fn port_of_traffic(&self, id: PortId) -> Option<PortNumber> {
         let slot = slot_of(id)?;
         (slot < self.ports.len()).then(|| self.ports[slot].number)
     }

@@ -7,7 +7,7 @@ use super::setting::{MTU_BYTES, SENDERS};
 use crate::frames::Mac;
 use crate::frames::envelope::mapped;
 use crate::live::private;
-use crate::ports::{self, Opened, PortKind, PortSpec, veth};
+use crate::ports::{self, Opened, PortKind, PortNumber, PortSpec, veth};
 use wireyard_pipeline::packet::PacketMemory;
 
 /// Hosts: the senders, then the receiver.
@@ -67,6 +67,6 @@ pub(super) fn host_ip(host: usize) -> u128 {
 }
 
 /// Number of the switch's port to a host.
-pub(super) fn switch_port(host: usize) -> u16 {
-    host as u16 + 1
+pub(super) fn switch_port(host: usize) -> PortNumber {
+    PortNumber(host as u16 + 1)
 }

@@ -9,7 +9,6 @@ use super::setting;
 use crate::config::qos::PortLink;
 use crate::core::Core;
 use crate::lab::scenario::Scenario;
-use crate::ports::PortNumber;
 use crate::program::{self, DeviceOptions, EngineKind, Loaded};
 use crate::units::{Bytes, Interval};
 
@@ -47,7 +46,7 @@ pub(super) fn switch(
     config.port_defaults.peer_response = Some(Interval::new(PEER_RESPONSE));
     let lossless = config.buffer_profiles.get_mut("ingress_lossless");
     lossless.ok_or(DemoError::Missing("no lossless profile"))?.static_th = Some(setting::OPEN_XOFF);
-    let link = |host| PortLink { number: PortNumber(switch_port(host)), rate: None };
+    let link = |host| PortLink { number: switch_port(host), rate: None };
     let links: Vec<PortLink> = (0..HOSTS).map(link).collect();
     let mut qos = config.resolve(&links).map_err(DemoError::Queues)?;
     qos.tm.seed = seed;

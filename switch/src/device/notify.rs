@@ -19,15 +19,16 @@ use crate::frames::cnp::{CnpConfig, CnpLink, FRAME_BYTES_MAX};
 use crate::frames::envelope::Class;
 use crate::frames::layout::LayoutError;
 use crate::link_type::LinkType;
+use crate::ports::PortNumber;
 use crate::roce::np::{Cnp, Congestion, FlowKey, Mark, NotificationPoint, NpCounters};
 
 /// How a CNP leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// Directly, out of this port.
-    Out(u16),
+    Out(PortNumber),
     /// Into ingress, as if this port had received it.
-    In(u16),
+    In(PortNumber),
 }
 
 /// Link addresses and path of a flow's CNPs.
@@ -119,8 +120,8 @@ impl Notifier {
             return;
         };
         let via = match half {
-            Half::Ingress => Via::Out(packet.ingress_port),
-            Half::Egress => Via::In(packet.egress_port),
+            Half::Ingress => Via::Out(PortNumber(packet.ingress_port)),
+            Half::Egress => Via::In(PortNumber(packet.egress_port)),
         };
         let flow = FlowKey { src, dst, dest_qp: dest_qp as u32 };
         let seen = Congestion {

@@ -23,7 +23,7 @@ use crate::p4runtime::proto::gnmi::{
     Notification, Path, SetRequest, SetResponse, SubscribeRequest, SubscribeResponse, TypedValue,
     Update,
 };
-use crate::ports::LinkState;
+use crate::ports::{LinkState, PortNumber};
 
 /// Maximum age of an answer.
 const FRESH: Duration = Duration::from_millis(50);
@@ -93,7 +93,7 @@ impl Service {
 /// The ports of a device, with their links.
 fn seen(control: &Control) -> Result<Vec<Seen>, ControlError> {
     let states = control.ports()?;
-    let shut = |port: u16| states.iter().any(|state| state.port == port && state.shut);
+    let shut = |port: PortNumber| states.iter().any(|state| state.port == port && state.shut);
     let links = control.links()?.into_iter();
     let one = |(report, link): (PortReport, LinkState)| {
         let is_shut = shut(report.port);

@@ -11,9 +11,10 @@ use crate::management::service::Management;
 use crate::p4runtime::proto::gnmi::typed_value::Value;
 use crate::p4runtime::proto::gnmi::update_result::Operation;
 use crate::p4runtime::proto::gnmi::{Path, SetRequest, Update, UpdateResult};
+use crate::ports::PortNumber;
 
 /// A port, and whether it is to be up.
-pub(super) type Change = (u16, bool);
+pub(super) type Change = (PortNumber, bool);
 
 /// The changes of a request in the order of gNMI, first `replace`, then `update`; and the result of each.
 pub(super) fn changes(
@@ -70,7 +71,7 @@ pub(super) fn make(
 ) -> Result<(), ControlError> {
     for (done, (port, is_up)) in changes.iter().enumerate() {
         if let Err(error) = management.shut_port(*port, !is_up) {
-            let was_up = |port: u16| {
+            let was_up = |port: PortNumber| {
                 tree.iter().any(|entry| entry.port == port && entry.leaf == Leaf::Flag(true))
             };
             for (port, _) in &changes[..done] {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::core::PortReport;
 use crate::p4runtime::proto::gnmi::typed_value::Value;
 use crate::p4runtime::proto::gnmi::{Encoding, Path, PathElem, TypedValue};
-use crate::ports::LinkState;
+use crate::ports::{LinkState, PortNumber};
 
 /// A value of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) struct Entry {
     /// The value.
     pub(super) leaf: Leaf,
     /// The port.
-    pub(super) port: u16,
+    pub(super) port: PortNumber,
 }
 
 /// The place of a leaf: its interface, and the names below it.
@@ -126,7 +126,7 @@ fn values((report, link, is_shut): &Seen, name: &str) -> [Leaf; LEAVES.len()] {
         LinkState::Ended => ("DORMANT", "UP"),
     };
     let medium = &report.medium;
-    let number = Leaf::Number(u64::from(report.port));
+    let number = Leaf::Number(u64::from(report.port.0));
     [
         text(name),
         text(name),
@@ -195,7 +195,12 @@ pub(super) fn is_known(path: &Path) -> bool {
     let mut any = path.clone();
     let keys = any.elem.iter_mut().flat_map(|elem| elem.key.iter_mut());
     keys.for_each(|(_, value)| *value = "*".to_owned());
-    let entry = |names| Entry { interface: String::new(), names, leaf: Leaf::Number(0), port: 0 };
+    let entry = |names| Entry {
+        interface: String::new(),
+        names,
+        leaf: Leaf::Number(0),
+        port: PortNumber(0),
+    };
     LEAVES.into_iter().any(|names| is_under(&any, &entry(names)))
 }
 

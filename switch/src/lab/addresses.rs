@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
+use crate::ports::PortNumber;
+
 /// The MAC address of a host.
 pub fn host_mac(node: usize) -> [u8; 6] {
     let [high, low] = (node as u16).to_be_bytes();
@@ -10,8 +12,8 @@ pub fn host_mac(node: usize) -> [u8; 6] {
 }
 
 /// The MAC address of a port of a switch.
-pub fn port_mac(node: usize, port: u16) -> [u8; 6] {
-    let ([high, low], [port_high, port_low]) = ((node as u16).to_be_bytes(), port.to_be_bytes());
+pub fn port_mac(node: usize, port: PortNumber) -> [u8; 6] {
+    let ([high, low], [port_high, port_low]) = ((node as u16).to_be_bytes(), port.0.to_be_bytes());
     [0x06, port_high, port_low, 0, high, low]
 }
 

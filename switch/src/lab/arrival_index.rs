@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use wireyard_tables::time::{Deadline, Time};
 
+use crate::ports::PortNumber;
+
 /// The index.
 #[derive(Debug)]
 pub struct ArrivalIndex {
@@ -68,12 +70,12 @@ impl ArrivalIndex {
     /// The first arrival after `now` at these places; `arrived` gets the numbers of those, from 1 on, where there is an
     /// earlier one. The branch predictor cannot foresee which, so no branch depends on it.
     #[inline]
-    pub fn look(&self, places: Range<usize>, now: Time, arrived: &mut Vec<u16>) -> Deadline {
+    pub fn look(&self, places: Range<usize>, now: Time, arrived: &mut Vec<PortNumber>) -> Deadline {
         // Hosts are most of the nodes, and have one wire.
         if let [only] = &self.arrivals[places.clone()] {
             let at = Deadline::from_bits(only.load(Ordering::Relaxed));
             return if at.is_by(now) {
-                arrived.push(1);
+                arrived.push(PortNumber(1));
                 Deadline::NEVER
             } else {
                 at
@@ -92,7 +94,7 @@ impl ArrivalIndex {
                 first = first.min(later);
             }
             while bits != 0 {
-                arrived.push(number + bits.trailing_zeros() as u16);
+                arrived.push(PortNumber(number + bits.trailing_zeros() as u16));
                 bits &= bits - 1;
             }
             (number, rest) = (number + u64::BITS as u16, behind);
@@ -155,7 +157,10 @@ mod tests {
                 let next = arrival_index.look(2..2 + ports, now, &mut arrived);
                 let (over, later): (Vec<_>, Vec<_>) =
                     (1u16..).zip(&times).partition(|(_, at)| at.is_by(now));
-                assert_eq!(arrived, over.iter().map(|(number, _)| *number).collect::<Vec<_>>());
+                assert_eq!(
+                    arrived,
+                    over.iter().map(|(number, _)| PortNumber(*number)).collect::<Vec<_>>()
+                );
                 assert_eq!(next, later.iter().map(|(_, at)| **at).min().unwrap_or(Deadline::NEVER));
             }
         }

@@ -221,7 +221,6 @@ fn switch(
     seed: u64,
 ) -> Result<Core, LabError> {
     let name = &scenario.fabric.nodes[node].name;
-    let numbers: Vec<u16> = (1..=ports.len() as u16).collect();
     let mut qos = switch_qos(scenario, node)
         .map_err(|report| LabError::SwitchQueues { switch: name.clone(), report })?;
     qos.tm.seed = seed.wrapping_mul(1 << 16).wrapping_add(node as u64);
@@ -230,7 +229,7 @@ fn switch(
         qos.tm.packet_slots = core.memory().config().chunks;
     }
     core.set_qos(&qos)?;
-    for (number, port) in numbers.into_iter().zip(ports) {
+    for (number, port) in scenario.fabric.nodes[node].ports().zip(ports) {
         core.set_mac(number, port_mac(node, number));
         core.add_port(number, port)?;
     }

@@ -16,6 +16,7 @@ use super::engine::Lab;
 use super::fabric::{Fabric, NodeKind};
 use super::host;
 use super::scenario::{Fault, FaultKind, FlowSpec, HostSetup, Scenario};
+use crate::ports::PortNumber;
 use crate::roce::qp::Retransmission;
 use crate::tm::{CLASSES, DropReason, PortStatus};
 use crate::units::Bytes;
@@ -130,7 +131,7 @@ impl Lab {
     /// Lossless groups and their pauses.
     fn check_groups(&mut self, node: usize) -> Result<(), Violation> {
         let (fabric, now) = (&self.scenario.fabric, self.now);
-        for port in 1..=fabric.nodes[node].links.len() as u16 {
+        for port in fabric.nodes[node].ports() {
             let core = &mut self.cores[node];
             let Some(id) = core.traffic_port(port) else { continue };
             let lossless = core.traffic().lossless_groups(id);
@@ -298,7 +299,7 @@ impl Lab {
     /// A cycle of queues of which each waits for the next, as text.
     pub(super) fn deadlock(&mut self) -> Option<String> {
         let circle = self.circle()?;
-        let name = |(node, port, queue): (usize, u16, u8)| {
+        let name = |(node, port, queue): (usize, PortNumber, u8)| {
             format!("{} queue {queue}", port_name(&self.scenario.fabric, node, port))
         };
         let mut names: Vec<String> = circle.into_iter().map(name).collect();
@@ -307,7 +308,7 @@ impl Lab {
     }
 
     /// The cycle: node, port and queue of each.
-    pub(super) fn circle(&mut self) -> Option<Vec<(usize, u16, u8)>> {
+    pub(super) fn circle(&mut self) -> Option<Vec<(usize, PortNumber, u8)>> {
         let (fabric, now) = (&self.scenario.fabric, self.now);
         let mut edges = Vec::new();
         for (node, core) in self.cores.iter_mut().enumerate() {
@@ -317,9 +318,7 @@ impl Lab {
                 else {
                     continue;
                 };
-                let Some(&link) = fabric.nodes[node].links.get(usize::from(inward) - 1) else {
-                    continue;
-                };
+                let Some(link) = fabric.nodes[node].link(inward) else { continue };
                 let far = fabric.far(link, node);
                 let far_port = fabric.port(far, link);
                 for priority in (0..CLASSES as u8).filter(|p| edge.priorities & 1 << p != 0) {
@@ -410,10 +409,10 @@ impl Lab {
     }
 
     /// Queues with packets that a pause keeps from sending: node, port and queue.
-    pub(super) fn paused(&mut self) -> Vec<(usize, u16, u8)> {
+    pub(super) fn paused(&mut self) -> Vec<(usize, PortNumber, u8)> {
         let (mut paused, now) = (Vec::new(), self.now);
         for (node, core) in self.cores.iter_mut().enumerate() {
-            for port in 1..=self.scenario.fabric.nodes[node].links.len() as u16 {
+            for port in self.scenario.fabric.nodes[node].ports() {
                 let status = core.traffic_port(port).and_then(|id| core.view(now).port(id));
                 let queues = status.iter().flat_map(|status| status.queues.iter().zip(0u8..));
                 let stuck = queues.filter(|(status, _)| status.paused && status.packets > 0);
@@ -451,10 +450,10 @@ fn is_clean(scenario: &Scenario) -> bool {
 }
 
 /// `s1->h2`.
-pub(super) fn port_name(fabric: &Fabric, node: usize, port: u16) -> String {
+pub(super) fn port_name(fabric: &Fabric, node: usize, port: PortNumber) -> String {
     let here = &fabric.nodes[node];
-    let link = here.links.get(usize::from(port) - 1);
-    let far = link.map_or("?", |&link| fabric.nodes[fabric.far(link, node)].name.as_str());
+    let far =
+        here.link(port).map_or("?", |link| fabric.nodes[fabric.far(link, node)].name.as_str());
     format!("{}->{far}", here.name)
 }
 

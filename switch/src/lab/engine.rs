@@ -30,6 +30,7 @@ use super::thresholds::Thresholds;
 use super::workers::Workers;
 use crate::core::Core;
 use crate::host::{GateId, GateReport};
+use crate::ports::PortNumber;
 use crate::program::Loaded;
 use crate::tm::PortId;
 
@@ -399,9 +400,11 @@ impl Lab {
     }
 
     /// The port of a node behind a number of its traffic manager; `None`: it has no link.
-    pub(super) fn linked_port(&self, node: usize, id: PortId) -> Option<u16> {
+    pub(super) fn linked_port(&self, node: usize, id: PortId) -> Option<PortNumber> {
         let links = self.scenario.fabric.nodes[node].links.len();
-        self.cores[node].port_of_traffic(id).filter(|port| (1..=links).contains(&(*port).into()))
+        self.cores[node]
+            .port_of_traffic(id)
+            .filter(|port| (1..=links).contains(&usize::from(port.0)))
     }
 
     /// The reports of all gates.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wireyard_tables::time::Span;
 
+use crate::ports::PortNumber;
 use crate::ports::faults::chance::FaultSetup;
 use crate::units::{BitsPerSec, Bytes, Probability};
 
@@ -99,6 +100,18 @@ pub struct Fabric {
     pub bottleneck: Option<(usize, usize)>,
 }
 
+impl Node {
+    /// The numbers of its ports, in the order of its links.
+    pub fn ports(&self) -> impl Iterator<Item = PortNumber> + use<> {
+        (1..=self.links.len() as u16).map(PortNumber)
+    }
+
+    /// The link of a port.
+    pub fn link(&self, port: PortNumber) -> Option<usize> {
+        self.links.get(usize::from(port.0).checked_sub(1)?).copied()
+    }
+}
+
 impl Fabric {
     /// Adds a node.
     pub fn add(&mut self, name: impl Into<String>, kind: NodeKind) -> usize {
@@ -138,9 +151,9 @@ impl Fabric {
     }
 
     /// The port number of a link at a node.
-    pub fn port(&self, node: usize, link: usize) -> u16 {
+    pub fn port(&self, node: usize, link: usize) -> PortNumber {
         let place = self.nodes[node].links.iter().position(|known| *known == link);
-        place.map_or(0, |index| index as u16 + 1)
+        place.map_or(PortNumber(0), |index| PortNumber(index as u16 + 1))
     }
 
     /// Hosts in order.

@@ -16,6 +16,8 @@ use super::build::Options;
 use super::checks::{Violation, port_name};
 use super::engine::{Lab, Outcome, Pulse};
 
+use crate::ports::PortNumber;
+
 /// Passes that are shown if the packet is not identified.
 const PASSES_MAX: usize = 4;
 /// Bytes of a packet that are shown.
@@ -25,7 +27,7 @@ const BYTES_MAX: usize = 96;
 #[derive(Clone, Debug)]
 struct Suspect {
     /// Its ingress port.
-    ingress_port: u16,
+    ingress_port: PortNumber,
     /// Its bytes, as queued or dropped.
     bytes: Vec<u8>,
     /// Its outcome.
@@ -164,14 +166,15 @@ impl Lab {
         for (node, port, queue) in places {
             let core = &self.cores[node];
             let mut queued = core.traffic().packets();
-            let Some(packet) = queued.find(|p| p.egress_port == port && p.ingress_ns > 0) else {
+            let Some(packet) = queued.find(|p| p.egress_port == port.0 && p.ingress_ns > 0) else {
                 continue;
             };
             let Some(buf) = &packet.buf else { continue };
             let bytes = self.mem.frame(buf, packet.data_off, packet.len).to_vec();
             let place = port_name(&self.scenario.fabric, node, port);
             let outcome = format!("it has been waiting since in {place} queue {queue}");
-            let suspect = Suspect { ingress_port: packet.ingress_port, bytes, outcome };
+            let ingress_port = PortNumber(packet.ingress_port);
+            let suspect = Suspect { ingress_port, bytes, outcome };
             let at = Time::from_ns(packet.ingress_ns);
             return Some(Moment { node, at, suspect: Some(suspect) });
         }
@@ -224,7 +227,7 @@ fn passes<'e>(events: &'e [Event], suspect: Option<&Suspect>) -> Vec<&'e [Event]
     let all: Vec<&[Event]> = starts.iter().zip(ends).map(|(&from, to)| &events[from..to]).collect();
     let Some(suspect) = suspect else { return all };
     let is_it = |pass: &&&[Event]| {
-        let came = matches!(&pass[0], Event::Start { port, half: Half::Ingress, .. } if *port == suspect.ingress_port);
+        let came = matches!(&pass[0], Event::Start { port, half: Half::Ingress, .. } if *port == suspect.ingress_port.0);
         let same = |event: &Event| match event {
             Event::Start { bytes, .. } | Event::Verdict { bytes, .. } => *bytes == suspect.bytes,
             _ => false,

@@ -17,6 +17,8 @@ use super::ideal_completion::least_time;
 use super::scenario::Scenario;
 use super::workload::Source;
 
+use crate::ports::PortNumber;
+
 /// Destination ports: background, incast.
 const PORTS: (u16, u16) = (100, 200);
 /// First source port of a pair of hosts.
@@ -52,7 +54,7 @@ fn pauses(lab: &Lab) -> String {
         }
     }
     rows.sort_unstable();
-    let line = |(at, node, kind, port, what): &(u64, usize, u8, u16, u8)| {
+    let line = |(at, node, kind, port, what): &(u64, usize, u8, PortNumber, u8)| {
         format!("{at} {node} {kind} {port} {what}\n")
     };
     rows.iter().map(line).collect()

@@ -40,7 +40,7 @@ pub use connection::{Connection, FlowStatus};
 pub(super) use connection::{add_gates, connect, probe, wrong_bytes};
 
 /// The port of a host's end point.
-pub(super) const END_POINT: u16 = END_POINT_PORT;
+pub(super) const END_POINT: PortNumber = END_POINT_PORT;
 
 /// Default queues of a host.
 const QUEUES: &str = include_str!("host/queues.json");
@@ -141,7 +141,7 @@ pub(super) fn queues(host: &HostSetup, link: &LinkSetup) -> Result<Qos, Vec<Prob
     for (number, section, rate) in [(WIRE_PORT, wire, rate), (END_POINT_PORT, inside, fast)] {
         let own = config.ports.entry(number.to_string()).or_default();
         *own = own.over(&config.port_defaults).over(&section);
-        links.push(PortLink { number: PortNumber(number), rate: Some(rate) });
+        links.push(PortLink { number, rate: Some(rate) });
     }
     config.resolve(&links).map_err(|report| report.problems)
 }

@@ -22,7 +22,7 @@ use super::lease::Lease;
 use super::link::Direction;
 use super::node_state::NodeState;
 use crate::core::Core;
-use crate::ports::RxFrame;
+use crate::ports::{PortNumber, RxFrame};
 
 /// Polls of one node at one instant after which it counts as stuck.
 const POLLS_MAX: u32 = 100_000;
@@ -89,7 +89,7 @@ pub(super) struct Part {
     /// By partition, frames for it.
     pub(super) leaving: Vec<Vec<Passing>>,
     /// Ports of the current node with work.
-    due: Vec<u16>,
+    due: Vec<PortNumber>,
     pub(super) now: Time,
     /// Polls so far.
     pub(super) events: u64,
@@ -289,7 +289,7 @@ impl Part {
         if arrives {
             // Only where a frame was taken has the first arrival changed.
             for number in &self.due[..arrived] {
-                let place = node_state.wires.start + usize::from(*number) - 1;
+                let place = node_state.wires.start + usize::from(number.0) - 1;
                 arrival = arrival.min(self.arrival_index.arrival(place));
             }
             self.arrival_index.set_first(node, arrival);

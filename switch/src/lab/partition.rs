@@ -10,6 +10,8 @@ use wireyard_tables::time::{Span, Time};
 use super::fabric::{Fabric, NodeKind};
 use super::scenario::{FlowSpec, Scenario};
 
+use crate::ports::PortNumber;
+
 /// Work of a packet at its sender or receiver, where 2 is that of a switch.
 const AT_HOST: u64 = 3;
 const AT_SWITCH: u64 = 2;
@@ -56,8 +58,8 @@ impl Layout {
     }
 
     /// The place of a port of a node in the arrival index of its partition.
-    pub(super) fn place(&self, node: usize, port: u16) -> usize {
-        self.places[node] + usize::from(port) - 1
+    pub(super) fn place(&self, node: usize, port: PortNumber) -> usize {
+        self.places[node] + usize::from(port.0) - 1
     }
 }
 

@@ -16,6 +16,7 @@ use super::engine::Lab;
 use super::fabric::{Fabric, NodeKind};
 use super::host;
 use super::scenario::FaultKind;
+use crate::ports::PortNumber;
 use crate::program::{DeviceOptions, EngineKind};
 use crate::sandbox::Sandbox;
 
@@ -57,10 +58,10 @@ fn reach(fabric: &Fabric, hops: &[Option<u32>], from: usize, (node, link): Out) 
 ///
 /// # Errors
 /// Why that is unknown.
-pub(super) fn crossing(lab: &Lab, (node, port): (usize, u16)) -> Result<Vec<bool>, String> {
+pub(super) fn crossing(lab: &Lab, (node, port): (usize, PortNumber)) -> Result<Vec<bool>, String> {
     let (scenario, fabric) = (lab.scenario(), &lab.scenario().fabric);
-    let link = fabric.nodes[node].links.get(usize::from(port).wrapping_sub(1));
-    let out = (node, *link.ok_or("the bottleneck has no link")?);
+    let link = fabric.nodes[node].link(port);
+    let out = (node, link.ok_or("the bottleneck has no link")?);
     let (mut hops, mut known) = (BTreeMap::new(), BTreeMap::new());
     let reaches = scenario.flows.iter().map(|flow| {
         *known.entry((flow.from, flow.to)).or_insert_with(|| {
@@ -125,7 +126,7 @@ impl Probe<'_> {
             switch.send(fabric.port(node, link), &frame, Time::ZERO, None);
             let mut sent = switch.received();
             let (port, bytes) = sent.pop().filter(|_| sent.is_empty()).ok_or_else(lost)?;
-            link = *fabric.nodes[node].links.get(usize::from(port) - 1).ok_or_else(lost)?;
+            link = fabric.nodes[node].link(port).ok_or_else(lost)?;
             ways.push((node, link));
             (node, frame) = (fabric.far(link, node), bytes);
         }
@@ -148,10 +149,11 @@ impl Probe<'_> {
             let engine = EngineKind::Interpreter;
             let options = DeviceOptions { engine, memory, ..DeviceOptions::default() };
             let mut core = loaded.device(options)?;
-            let numbers = 1..=description.links.len() as u16;
-            numbers.clone().for_each(|number| core.set_mac(number, port_mac(node, number)));
+            let numbers = description.ports();
+            numbers.for_each(|number| core.set_mac(number, port_mac(node, number)));
             let kind = link_type(scenario.host.transport);
-            Ok(Sandbox::new(core, &numbers.map(|number| (number, kind)).collect::<Vec<_>>())?)
+            let ports: Vec<_> = description.ports().map(|number| (number, kind)).collect();
+            Ok(Sandbox::new(core, &ports)?)
         };
         Ok(place.insert(made().map_err(|error| error.to_string())?))
     }

@@ -25,6 +25,7 @@ use wireyard_pipeline::source::EMBEDDED;
 use super::engine::{Lab, Outcome};
 use super::sampler::QueueKey;
 use super::scenario::Scenario;
+use crate::ports::PortNumber;
 use crate::report::expect::ExpectError;
 use crate::report::unit::digits;
 use crate::report::{Report, Unit};
@@ -68,9 +69,8 @@ impl<'a> Window<'a> {
         let now = lab.now();
         let nodes = lab.cores.iter_mut().zip(&lab.scenario.fabric.nodes);
         let ports = nodes.map(|(core, node)| {
-            let numbers = 1..=node.links.len() as u16;
             let status = |port| core.traffic_port(port).and_then(|id| core.view(now).port(id));
-            numbers.map_while(status).collect()
+            node.ports().map_while(status).collect()
         });
         let ports = ports.collect();
         let hosts = lab.scenario.fabric.hosts();
@@ -86,8 +86,8 @@ impl<'a> Window<'a> {
     }
 
     /// A port's counters now.
-    pub(super) fn port(&self, node: usize, port: u16) -> Option<&PortStatus> {
-        self.ports.get(node)?.get(usize::from(port).checked_sub(1)?)
+    pub(super) fn port(&self, node: usize, port: PortNumber) -> Option<&PortStatus> {
+        self.ports.get(node)?.get(usize::from(port.0).checked_sub(1)?)
     }
 
     /// The part of a series after the warm-up.
@@ -284,7 +284,7 @@ fn bottleneck(window: &Window<'_>) -> Option<QueueKey> {
         None => fabric
             .switches()
             .flat_map(|node| {
-                let ports = 1..=fabric.nodes[node].links.len() as u16;
+                let ports = fabric.nodes[node].ports();
                 ports.flat_map(move |port| (0..8).map(move |queue| (node, port, queue)))
             })
             .collect(),

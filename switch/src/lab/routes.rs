@@ -14,6 +14,7 @@ use wireyard_pipeline::ir::Program;
 use super::addresses::{host_ip, host_lid, host_mac, mac_text, port_mac};
 use super::fabric::{Fabric, NodeKind};
 use super::scenario::{Scenario, Transport};
+use crate::ports::PortNumber;
 use crate::roce::telemetry::rate_code;
 use crate::units::Dilation;
 
@@ -66,7 +67,7 @@ pub struct Routes {
 #[derive(Clone, Debug, Default)]
 struct Ways {
     /// Sets of ports with the same destinations, each once.
-    sets: Vec<Vec<u16>>,
+    sets: Vec<Vec<PortNumber>>,
     /// By host, in the order of hosts: the set that leads there; [`NOWHERE`] without a route.
     to: Vec<u16>,
 }
@@ -78,7 +79,7 @@ const HOST_BITS: u32 = 16;
 
 impl Ways {
     /// The number of a set of ports.
-    fn set(&mut self, ports: Vec<u16>) -> u16 {
+    fn set(&mut self, ports: Vec<PortNumber>) -> u16 {
         let known = self.sets.iter().position(|set| *set == ports);
         let set = known.unwrap_or_else(|| {
             self.sets.push(ports);
@@ -88,7 +89,7 @@ impl Ways {
     }
 
     /// Hosts with a route, and the ports that lead there.
-    fn each<'a>(&'a self, hosts: &'a [usize]) -> impl Iterator<Item = (usize, &'a [u16])> {
+    fn each<'a>(&'a self, hosts: &'a [usize]) -> impl Iterator<Item = (usize, &'a [PortNumber])> {
         let pairs = hosts.iter().zip(&self.to);
         pairs.filter_map(|(host, set)| Some((*host, self.sets.get(usize::from(*set))?.as_slice())))
     }
@@ -147,7 +148,7 @@ impl Routes {
     }
 
     /// Ports that lead from a switch to each host; a host without a route is left out.
-    fn ports(&self, switch: usize) -> impl Iterator<Item = (usize, &[u16])> {
+    fn ports(&self, switch: usize) -> impl Iterator<Item = (usize, &[PortNumber])> {
         self.switches[switch].each(&self.hosts)
     }
 
@@ -155,7 +156,7 @@ impl Routes {
     fn routed(&self, fabric: &Fabric, switch: usize, telemetry: Option<Dilation>) -> String {
         let links = &fabric.nodes[switch].links;
         let mut out = "entries:\n  interfaces:\n".to_owned();
-        for number in 1..=links.len() as u16 {
+        for number in fabric.nodes[switch].ports() {
             let mac = mac_text(port_mac(switch, number));
             let _ = writeln!(
                 out,
@@ -188,8 +189,7 @@ impl Routes {
             out += &measured(fabric, switch, dilation);
         }
         out += "members:\n  next_hops:\n";
-        for (index, &link) in links.iter().enumerate() {
-            let number = index as u16 + 1;
+        for (number, &link) in fabric.nodes[switch].ports().zip(links) {
             let far = fabric.far(link, switch);
             let to = match fabric.nodes[far].kind {
                 NodeKind::Host => host_mac(far),
@@ -198,13 +198,13 @@ impl Routes {
             let (from, to) = (mac_text(port_mac(switch, number)), mac_text(to));
             let _ = writeln!(out, "    {number}: send({number}, 0, {from}, {to})");
         }
-        let groups: Vec<(usize, &Vec<u16>)> =
+        let groups: Vec<(usize, &Vec<PortNumber>)> =
             hops.iter().enumerate().filter(|(_, ports)| ports.len() > 1).collect();
         if !groups.is_empty() {
             out += "groups:\n  next_hops:\n";
         }
         for (index, ports) in groups {
-            let members: Vec<String> = ports.iter().map(u16::to_string).collect();
+            let members: Vec<String> = ports.iter().map(PortNumber::to_string).collect();
             let _ = writeln!(out, "    {}: [{}]", index + 1, members.join(", "));
         }
         out
@@ -309,7 +309,8 @@ mod tests {
                 for host in fabric.hosts() {
                     let hops = fabric.hops(host);
                     let leading = fabric.leading(switch, &hops);
-                    let ports: Vec<u16> = leading.map(|link| fabric.port(switch, link)).collect();
+                    let ports: Vec<PortNumber> =
+                        leading.map(|link| fabric.port(switch, link)).collect();
                     if hops[switch].is_some() {
                         assert_eq!(found.next(), Some((host, &ports[..])), "switch {switch}");
                     }

@@ -17,6 +17,7 @@ use super::link::Direction;
 use super::results::on_the_wire;
 use super::scenario::Scenario;
 use crate::core::Core;
+use crate::ports::PortNumber;
 use crate::tm::{CLASSES, MarkingHistogram, PortStatus};
 
 /// Flows whose rates are kept over time; the others have their sums.
@@ -35,7 +36,7 @@ const BUCKETS_TO_KMAX: u64 = 400;
 const BUCKETS: usize = 800;
 
 /// A queue: node, port, queue.
-pub type QueueKey = (usize, u16, u8);
+pub type QueueKey = (usize, PortNumber, u8);
 
 /// A queue over time.
 #[derive(Clone, Debug, Default)]
@@ -86,13 +87,13 @@ pub struct Sampler {
     /// Bytes on the wire up to each sample, of both directions of each link.
     pub links: Vec<Vec<f64>>,
     /// Counters of all ports at the end of the warm-up: node, port.
-    pub base: BTreeMap<(usize, u16), PortStatus>,
+    pub base: BTreeMap<(usize, PortNumber), PortStatus>,
     /// Counters of all flows at the end of the warm-up.
     pub flow_base: Vec<FlowStatus>,
     /// When the warm-up ended.
     pub began: Option<Time>,
     /// Ports of each node that is a switch.
-    ports: Vec<(usize, u16)>,
+    ports: Vec<(usize, PortNumber)>,
     /// Kmax of queues with a congestion point.
     curves: BTreeMap<QueueKey, (u64, u64, f64)>,
 }
@@ -223,7 +224,7 @@ impl Sampler {
     fn sample_port(
         &mut self,
         index: usize,
-        (node, port): (usize, u16),
+        (node, port): (usize, PortNumber),
         core: &mut Core,
         now: Time,
     ) {
@@ -266,9 +267,9 @@ fn thin(values: &mut Vec<f64>) {
 }
 
 /// Every port with a link, of every node: also of hosts, whose wire can be paused.
-fn all_ports(fabric: &Fabric) -> Vec<(usize, u16)> {
+fn all_ports(fabric: &Fabric) -> Vec<(usize, PortNumber)> {
     let ports = |(node, description): (usize, &super::fabric::Node)| {
-        (1..=description.links.len() as u16).map(move |port| (node, port)).collect::<Vec<_>>()
+        description.ports().map(move |port| (node, port)).collect::<Vec<_>>()
     };
     fabric.nodes.iter().enumerate().flat_map(ports).collect()
 }

@@ -33,6 +33,7 @@ use super::fabric::Fabric;
 use super::workload::{self, Gate, Part, Source};
 use crate::config::qos::QosConfig;
 use crate::frames::envelope::Encap;
+use crate::ports::PortNumber;
 use crate::report::Unit;
 use crate::report::expect::Condition;
 use crate::roce::qp::{AckTimer, Retransmission};
@@ -341,7 +342,7 @@ pub struct Tuning {
     /// Of this switch alone.
     pub switch: Option<usize>,
     /// Of this port of it alone.
-    pub port: Option<u16>,
+    pub port: Option<PortNumber>,
     /// Only of this queue, and of the priority group of the same number.
     pub queue: Option<u8>,
     /// Start of the marking curve.
@@ -361,7 +362,7 @@ impl Tuning {
     }
 
     /// Whether it changes this queue or priority group.
-    pub fn is_about(&self, node: usize, port: u16, class: u8) -> bool {
+    pub fn is_about(&self, node: usize, port: PortNumber, class: u8) -> bool {
         self.switch.is_none_or(|own| own == node)
             && self.port.is_none_or(|own| own == port)
             && self.queue.is_none_or(|own| own == class)

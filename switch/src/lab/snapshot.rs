@@ -31,7 +31,7 @@ impl Lab {
         let fabric = &self.scenario.fabric;
         for node in fabric.switches() {
             let core = &mut self.cores[node];
-            for port in 1..=fabric.nodes[node].links.len() as u16 {
+            for port in fabric.nodes[node].ports() {
                 let Some(id) = core.traffic_port(port) else { continue };
                 for queue in 0..CLASSES as u8 {
                     let bytes = Bytes::new(core.traffic().queue_bytes(id, queue));

@@ -12,6 +12,7 @@ use super::engine::Lab;
 use super::sampler::QueueKey;
 use super::scenario::{Fault, FaultKind, Scenario, Tuning};
 use crate::config::qos::Qos;
+use crate::ports::PortNumber;
 use crate::tm::{CLASSES, Curve, Limit, WredConfig};
 use crate::units::Bytes;
 
@@ -78,7 +79,7 @@ impl Lab {
         self.thresholds.known = true;
         for node in self.scenario.fabric.switches() {
             let core = &self.cores[node];
-            for port in 1..=self.scenario.fabric.nodes[node].links.len() as u16 {
+            for port in self.scenario.fabric.nodes[node].ports() {
                 let Some(id) = core.traffic_port(port) else { continue };
                 for class in 0..CLASSES as u8 {
                     let key = (node, port, class);
@@ -113,7 +114,7 @@ fn tuned(curve: Curve, tuning: &Tuning) -> Result<Curve, String> {
 /// A queue of a port and the priority group of the same class.
 struct Place {
     node: usize,
-    port: u16,
+    port: PortNumber,
     class: u8,
     curves: Vec<Curve>,
     is_lossless: bool,
@@ -132,13 +133,13 @@ impl Place {
 
 fn places(queues: &[(usize, Qos)]) -> impl Iterator<Item = Place> + '_ {
     let ports =
-        queues.iter().flat_map(|(node, qos)| (1..).zip(&qos.ports).map(move |port| (*node, port)));
-    ports.flat_map(|(node, (number, port))| {
+        queues.iter().flat_map(|(node, qos)| qos.ports.iter().map(move |port| (*node, port)));
+    ports.flat_map(|(node, port)| {
         (0..CLASSES).map(move |class| {
             let wred = port.tm.queues[class].wred;
             let curves = wred.map_or([None; 3], |wred| wred.curves).into_iter().flatten().collect();
             let is_lossless = port.tm.groups[class].lossless.is_some();
-            Place { node, port: number, class: class as u8, curves, is_lossless }
+            Place { node, port: port.number, class: class as u8, curves, is_lossless }
         })
     })
 }

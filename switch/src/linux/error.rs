@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::control::ControlError;
+use crate::ports::PortNumber;
 
 /// An error of the mirror of the kernel.
 #[derive(Debug, thiserror::Error)]
@@ -43,14 +44,14 @@ pub enum LinuxError {
     State(#[source] io::Error),
     /// An interface name for a port that does not exist.
     #[error("linux: there is no port {0}, whose interface has a name")]
-    NoPort(u16),
+    NoPort(PortNumber),
     /// The interface of a port cannot be made.
     #[error("linux: interface {name} of port {port}: {doing}: {source}{}", interface_help(.source))]
     Interface {
         /// Its name.
         name: String,
         /// The port.
-        port: u16,
+        port: PortNumber,
         /// The operation that failed.
         doing: &'static str,
         /// The operating system's error.

@@ -10,6 +10,7 @@ use wireyard_tables::{Match, MatchKind};
 
 use super::kernel::{Prefix, bits_of};
 use crate::control::EntryKey;
+use crate::ports::PortNumber;
 
 /// Priority of entries whose key has no prefix, if the table requires one.
 const PRIORITY: u32 = 1000;
@@ -17,7 +18,7 @@ const PRIORITY: u32 = 1000;
 /// The kernel's data about one object; words select from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Facts {
-    pub(super) port: u16,
+    pub(super) port: PortNumber,
     pub(super) mac: [u8; 6],
     pub(super) neighbour: [u8; 6],
     pub(super) mtu: u32,
@@ -32,7 +33,7 @@ fn of_mac(mac: [u8; 6]) -> u128 {
 impl Facts {
     fn value(&self, word: &str) -> u128 {
         match word {
-            "port" => self.port.into(),
+            "port" => self.port.0.into(),
             "mac" => of_mac(self.mac),
             "neighbour" => of_mac(self.neighbour),
             "mtu" => self.mtu.into(),

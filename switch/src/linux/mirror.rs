@@ -19,9 +19,9 @@ use super::plan::Plan;
 use super::taps::{self, Tap};
 use super::{LinuxError, Notify, Options};
 use crate::control::{Control, DeviceEvent, Interest, Notice, NoticeKind, PortPlace, Stream};
-use crate::ports::LinkState;
 use crate::ports::sys::event_fd::EventFd;
 use crate::ports::sys::poll;
+use crate::ports::{LinkState, PortNumber};
 use crate::stats::LinuxReport;
 use crate::sync;
 
@@ -61,9 +61,9 @@ pub(super) struct Mirror {
     stream: Stream,
     wake_fd: Arc<WakeFd>,
     waker: Waker,
-    taps: BTreeMap<u16, Tap>,
+    taps: BTreeMap<PortNumber, Tap>,
     /// Ports whose interface could not be made.
-    refused: BTreeSet<u16>,
+    refused: BTreeSet<PortNumber>,
     netlink: Netlink,
     is_unreadable_reported: bool,
     model: Model,
@@ -255,7 +255,7 @@ impl Mirror {
         }
     }
 
-    fn port_of(&self, index: u32) -> Option<u16> {
+    fn port_of(&self, index: u32) -> Option<PortNumber> {
         self.taps.iter().find(|(_, tap)| tap.index == index).map(|(port, _)| *port)
     }
 
@@ -281,7 +281,7 @@ impl Mirror {
         Ok(())
     }
 
-    fn set_carrier(&mut self, port: u16, up: bool) {
+    fn set_carrier(&mut self, port: PortNumber, up: bool) {
         let Some(tap) = self.taps.get_mut(&port) else { return };
         if tap.carrier != up {
             self.model.set_port(tap.index, Some(port), up);
@@ -361,7 +361,7 @@ impl Mirror {
             }
         }
         self.refused.retain(|number| ports.iter().any(|port| port.number == *number));
-        let gone: Vec<u16> = self.taps.keys().copied().collect();
+        let gone: Vec<PortNumber> = self.taps.keys().copied().collect();
         let gone = gone.into_iter().filter(|n| !ports.iter().any(|port| port.number == *n));
         for number in gone {
             if let Some(tap) = self.taps.remove(&number) {

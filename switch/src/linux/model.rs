@@ -7,11 +7,13 @@ use std::net::IpAddr;
 
 use super::kernel::{Change, Hop, KernelRoute, Prefix, RouteChange, Way};
 
+use crate::ports::PortNumber;
+
 /// An interface of the namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Link {
     /// The port that its frames leave by, if it is one of ours.
-    pub(super) port: Option<u16>,
+    pub(super) port: Option<PortNumber>,
     pub(super) mac: [u8; 6],
     pub(super) mtu: u32,
     /// The kernel has it up.
@@ -89,7 +91,7 @@ impl Model {
     }
 
     /// An interface is a port's; the port has the state of its link.
-    pub(super) fn set_port(&mut self, index: u32, port: Option<u16>, carrier: bool) {
+    pub(super) fn set_port(&mut self, index: u32, port: Option<PortNumber>, carrier: bool) {
         let link = self.links.entry(index).or_default();
         let before = *link;
         (link.port, link.carrier) = (port, carrier);

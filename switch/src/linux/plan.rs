@@ -175,7 +175,7 @@ impl Plan {
         let Some(mapped) = &self.map.interfaces else { return };
         let link = model.link(index).filter(|link| link.port.is_some() && link.up);
         let wanted = link.map(|link| Facts {
-            port: link.port.unwrap_or(0),
+            port: link.port.unwrap_or_default(),
             mac: link.mac,
             mtu: link.mtu,
             ..Facts::default()

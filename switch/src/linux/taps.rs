@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use super::LinuxError;
 use crate::control::PortPlace;
+use crate::ports::PortNumber;
 use crate::ports::sys::{interface, tap};
 
 /// The MTU if the port has no interface (RFC 894).
@@ -58,7 +59,7 @@ impl Tap {
 }
 
 /// The name of a port's interface.
-pub(super) fn name_of(number: u16, names: &BTreeMap<u16, String>) -> Option<String> {
+pub(super) fn name_of(number: PortNumber, names: &BTreeMap<PortNumber, String>) -> Option<String> {
     match names.is_empty() {
         true => Some(format!("swp{number}")),
         false => names.get(&number).cloned(),

@@ -54,9 +54,9 @@ pub enum AssemblyError {
     )]
     SharedCapture {
         /// A port.
-        one: u16,
+        one: PortNumber,
         /// The port after it.
-        two: u16,
+        two: PortNumber,
     },
     /// A port that cannot be opened.
     #[error(transparent)]
@@ -72,7 +72,7 @@ pub enum AssemblyError {
 /// Numbered ports, to be divided among workers.
 #[derive(Clone, Copy, Debug)]
 pub struct Assembly<'a> {
-    specs: &'a [(u16, PortSpec)],
+    specs: &'a [(PortNumber, PortSpec)],
     workers: usize,
 }
 
@@ -82,10 +82,10 @@ impl<'a> Assembly<'a> {
     /// # Errors
     /// A worker would have no work, or two workers would have one capture file.
     pub fn new(
-        specs: &'a [(u16, PortSpec)],
+        specs: &'a [(PortNumber, PortSpec)],
         workers: usize,
     ) -> Result<Assembly<'a>, AssemblyError> {
-        let most = |(_, spec): &(u16, PortSpec)| match spec.queues {
+        let most = |(_, spec): &(PortNumber, PortSpec)| match spec.queues {
             _ if spec.capture.is_some() => 1,
             Some(queues) => (queues as usize).min(workers),
             None if spec.kind.takes_queues() => workers,
@@ -167,12 +167,12 @@ impl<'a> Assembly<'a> {
     /// Reports lossless ports that several workers serve: packets that wait between workers are not charged yet when a
     /// pause is decided.
     fn report_uncharged(&self, loaded: &Loaded, cores: &mut [Core], notice: &mut dyn FnMut(&str)) {
-        let numbers: Vec<u16> = self.specs.iter().map(|(number, _)| *number).collect();
+        let numbers: Vec<PortNumber> = self.specs.iter().map(|(number, _)| *number).collect();
         let queues = loaded.config.as_ref().and_then(|config| config.queues(&numbers));
         let Some(Ok(qos)) = queues else { return };
         for number in numbers {
             let others = cores.iter().filter(|core| core.served().contains(&number)).count();
-            let port = qos.ports.iter().find(|port| port.number.0 == number);
+            let port = qos.ports.iter().find(|port| port.number == number);
             let groups = port.iter().flat_map(|port| &port.tm.groups);
             if others == 0 || !groups.into_iter().any(|group| group.lossless.is_some()) {
                 continue;
@@ -189,7 +189,7 @@ impl<'a> Assembly<'a> {
     /// Ports of several workers cannot write into one capture file.
     fn check_captures(&self) -> Result<(), AssemblyError> {
         for (place, (number, spec)) in self.specs.iter().enumerate() {
-            let same = |(other, (_, known)): &(usize, &(u16, PortSpec))| {
+            let same = |(other, (_, known)): &(usize, &(PortNumber, PortSpec))| {
                 known.capture == spec.capture && self.owner(*other) != self.owner(place)
             };
             let earlier = self.specs.iter().enumerate().take(place).find(same);
@@ -202,9 +202,9 @@ impl<'a> Assembly<'a> {
 
     /// Gives every worker its queues.
     fn set_queues(&self, loaded: &Loaded, cores: &mut [Core]) -> Result<(), AssemblyError> {
-        let numbers: Vec<u16> = self.specs.iter().map(|(number, _)| *number).collect();
+        let numbers: Vec<PortNumber> = self.specs.iter().map(|(number, _)| *number).collect();
         for (worker, core) in cores.iter_mut().enumerate() {
-            let owns = |PortNumber(number): PortNumber| {
+            let owns = |number: PortNumber| {
                 let place = numbers.iter().position(|known| *known == number);
                 place.is_some_and(|place| self.owner(place) == worker)
             };

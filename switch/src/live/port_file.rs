@@ -19,7 +19,7 @@ use wireyard_pipeline::source::Loader;
 
 use crate::config::SwitchConfig;
 use crate::core::Core;
-use crate::ports::{self, PortSpec};
+use crate::ports::{self, PortNumber, PortSpec};
 pub use error::{ContentError, PortFileError};
 use exchange::{Reloaded, Task};
 
@@ -27,9 +27,9 @@ use exchange::{Reloaded, Task};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedPorts {
     /// They were removed.
-    pub gone: Vec<u16>,
+    pub gone: Vec<PortNumber>,
     /// Ports that were removed and added again, with the settings of the configuration.
-    pub back: Vec<u16>,
+    pub back: Vec<PortNumber>,
 }
 
 /// A callback for changed ports, in a thread that may wait for the workers.
@@ -49,7 +49,7 @@ impl fmt::Debug for Listener {
 pub struct PortFile {
     text: PortText,
     listener: Listener,
-    ports: Vec<(u16, PortSpec)>,
+    ports: Vec<(PortNumber, PortSpec)>,
     /// Present work of the other thread.
     task: Option<Task<Reloaded>>,
     /// SIGHUP came during a reading.
@@ -88,7 +88,7 @@ impl PortFile {
     }
 
     /// Its ports at the last reading.
-    pub fn ports(&self) -> &[(u16, PortSpec)] {
+    pub fn ports(&self) -> &[(PortNumber, PortSpec)] {
         &self.ports
     }
 
@@ -142,9 +142,9 @@ impl PortFile {
 }
 
 impl Listener {
-    fn call(&self, before: &[(u16, PortSpec)], after: &[(u16, PortSpec)]) {
+    fn call(&self, before: &[(PortNumber, PortSpec)], after: &[(PortNumber, PortSpec)]) {
         let Some(on_change) = &self.0 else { return };
-        let is_there = |number: &u16| after.iter().any(|(known, _)| known == number);
+        let is_there = |number: &PortNumber| after.iter().any(|(known, _)| known == number);
         let changed = before.iter().filter(|port| !after.contains(port));
         let (back, gone) = changed.map(|(number, _)| *number).partition(is_there);
         let changed = ChangedPorts { gone, back };
@@ -154,7 +154,7 @@ impl Listener {
     }
 }
 
-fn read(text: &PortText) -> Result<Vec<(u16, PortSpec)>, PortFileError> {
+fn read(text: &PortText) -> Result<Vec<(PortNumber, PortSpec)>, PortFileError> {
     let path = text.path.as_path();
     // A FIFO would block, a device may have no end.
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
@@ -174,7 +174,7 @@ fn ports_of(
     config: &SwitchConfig,
     files: &Files,
     text: &PortText,
-) -> Result<Vec<(u16, PortSpec)>, ContentError> {
+) -> Result<Vec<(PortNumber, PortSpec)>, ContentError> {
     let is_more = !config.defines.is_empty()
         || config.program.is_some()
         || config.entries.is_some()

@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use crate::core::Core;
+use crate::ports::PortNumber;
 use crate::ports::sys::event_fd::EventFd;
 use crate::ports::sys::poll::{self, Waiter};
 
@@ -20,7 +21,7 @@ const WAKE: u64 = u64::MAX;
 pub(super) struct Ready {
     waiter: Waiter,
     names: Vec<u64>,
-    numbers: Vec<u16>,
+    numbers: Vec<PortNumber>,
     /// Value of [`Core::port_changes`] when descriptors were last added.
     changes: Option<u64>,
     /// All ports are polled always: only the event descriptor has to be waited on.
@@ -52,14 +53,14 @@ impl Ready {
         }
         self.changes = Some(core.port_changes());
         self.asks_all = core.polls_always();
-        core.poll_fds().try_for_each(|(number, fd)| self.waiter.add(fd, u64::from(number)))
+        core.poll_fds().try_for_each(|(number, fd)| self.waiter.add(fd, u64::from(number.0)))
     }
 
     /// The ports that have frames now, of those that are not polled always.
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn numbers(&mut self, wake: &EventFd) -> io::Result<&[u16]> {
+    pub(super) fn numbers(&mut self, wake: &EventFd) -> io::Result<&[PortNumber]> {
         if !std::mem::take(&mut self.is_fresh) {
             self.numbers.clear();
             if !self.asks_all {
@@ -76,7 +77,8 @@ impl Ready {
             wake.clear();
         }
         self.numbers.clear();
-        self.numbers.extend(self.names.iter().filter_map(|&name| u16::try_from(name).ok()));
+        let number = |&name: &u64| u16::try_from(name).ok().map(PortNumber);
+        self.numbers.extend(self.names.iter().filter_map(number));
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::ports::PortNumber;
 use crate::ports::scripted::ScriptedPort;
 use crate::program::{DeviceOptions, one_way};
 
@@ -14,7 +15,7 @@ fn a_loop_that_fails_closes_its_ports() {
     // Nothing can wait on a descriptor that is not open.
     let port = ScriptedPort { poll_fd: Some(RawFd::MAX), ..ScriptedPort::default() };
     let is_closed = Arc::clone(&port.is_closed);
-    core.add_port(1, Box::new(port)).unwrap();
+    core.add_port(PortNumber(1), Box::new(port)).unwrap();
     let mut workers = Workers::one().unwrap();
     let signals =
         Signals { stop: Arc::default(), counters: Arc::default(), reload: Arc::default() };

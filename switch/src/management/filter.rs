@@ -15,7 +15,7 @@ use wireyard_pipeline::trace::{Event, Scope};
 
 use crate::control::ControlError;
 use crate::core::PortState;
-use crate::ports::LinkType;
+use crate::ports::{LinkType, PortNumber};
 use crate::recorder::Keep;
 
 /// A checked filter.
@@ -79,7 +79,7 @@ impl Filter {
             let link = LinkType::ALL
                 .iter()
                 .position(|link| port.is_some_and(|it| it.frames == link.name()));
-            let start = (port.map_or(0, |port| port.port), wire_len as usize);
+            let start = (port.map_or(PortNumber(0), |port| port.port), wire_len as usize);
             let parsed = decoder.parse(bytes, link.unwrap_or(0) as u8);
             parsed.is_some_and(|parsed| self.is_met_by(&Recorded { parsed, start }))
         }))
@@ -242,7 +242,7 @@ trait Packet {
     /// The bytes of a header; `None` if the packet does not have it.
     fn header(&self, wanted: InstanceId) -> Option<&[u8]>;
     /// Its ingress port and length.
-    fn start(&self) -> Option<(u16, usize)>;
+    fn start(&self) -> Option<(PortNumber, usize)>;
 }
 
 /// A packet whose ingress pass was traced.
@@ -258,9 +258,9 @@ impl Packet for Traced<'_> {
         })
     }
 
-    fn start(&self) -> Option<(u16, usize)> {
+    fn start(&self) -> Option<(PortNumber, usize)> {
         self.0.iter().find_map(|event| match event {
-            Event::Start { port, bytes, .. } => Some((*port, bytes.len())),
+            Event::Start { port, bytes, .. } => Some((PortNumber(*port), bytes.len())),
             _ => None,
         })
     }
@@ -269,7 +269,7 @@ impl Packet for Traced<'_> {
 /// A record of a capture.
 struct Recorded<'a> {
     parsed: Parsed<'a>,
-    start: (u16, usize),
+    start: (PortNumber, usize),
 }
 
 impl Packet for Recorded<'_> {
@@ -277,7 +277,7 @@ impl Packet for Recorded<'_> {
         self.parsed.bytes_of(wanted)
     }
 
-    fn start(&self) -> Option<(u16, usize)> {
+    fn start(&self) -> Option<(PortNumber, usize)> {
         Some(self.start)
     }
 }
@@ -286,7 +286,7 @@ impl Packet for Recorded<'_> {
 fn value(node: &Node, packet: &dyn Packet) -> Option<u128> {
     Some(match node {
         Node::Number(value) => *value,
-        Node::Port => packet.start()?.0.into(),
+        Node::Port => packet.start()?.0.0.into(),
         Node::Length => packet.start()?.1 as u128,
         Node::Valid(instance) => u128::from(packet.header(*instance).is_some()),
         Node::Field { instance, layout } => layout.read(packet.header(*instance)?),

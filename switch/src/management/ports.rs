@@ -8,7 +8,7 @@ use crate::control::{Control, ControlError};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::ports::faults::chance::FaultSetup;
 use crate::ports::spec::FAULT_OPTIONS;
-use crate::ports::{PortSpec, SpecError};
+use crate::ports::{PortNumber, PortSpec, SpecError};
 use wire::port_request::Kind;
 
 fn invalid(text: impl ToString) -> ControlError {
@@ -19,8 +19,9 @@ fn invalid(text: impl ToString) -> ControlError {
 ///
 /// # Errors
 /// It is outside the range of ports.
-pub fn number(port: u32) -> Result<u16, ControlError> {
-    let number = u16::try_from(port).ok().filter(|number| crate::config::is_port(*number));
+pub fn number(port: u32) -> Result<PortNumber, ControlError> {
+    let number =
+        u16::try_from(port).ok().map(PortNumber).filter(|number| crate::config::is_port(*number));
     number.ok_or_else(|| {
         invalid(format!("port {port}: ports have numbers from 0 to {}", crate::config::PORT_MAX))
     })

@@ -9,6 +9,7 @@ use crate::control::{Control, ControlError, QueueSettings};
 use crate::core::PortState;
 use crate::p4runtime::persist::settings::{OfPlace, SHUT};
 use crate::p4runtime::proto::wireyard::v1 as wire;
+use crate::ports::PortNumber;
 use crate::tm::{CLASSES, Curve, FlowControl, Limit, Xon};
 use crate::units::{BitsPerSec, Bytes, PoolAlpha, Probability};
 use wireyard_pipeline::diag::suggest;
@@ -202,7 +203,7 @@ pub fn restore(control: &Control, kept: &[OfPlace]) -> Vec<NotMade> {
             Err(why) => (settings.clone(), Err(why)),
             Ok(rest) if rest.is_empty() => continue,
             Ok(settings) => {
-                let (port, queue) = (Some(u32::from(port)), queue.map(u32::from));
+                let (port, queue) = (Some(u32::from(port.0)), queue.map(u32::from));
                 let request = wire::QueueRequest { port, queue, settings };
                 let done = change(control, &request).map(drop);
                 (request.settings, done)
@@ -236,7 +237,7 @@ impl Before {
     /// # Errors
     /// What could not be restored: everything else is.
     pub fn put_back(&self, control: &Control, settings: &[Setting]) -> Result<()> {
-        let is_of = |port: u16| settings.iter().any(|other| other.port == port);
+        let is_of = |port: PortNumber| settings.iter().any(|other| other.port == port.0);
         let mut failed = Ok(());
         let mut note = |done: Result<()>| {
             if failed.is_ok() {
@@ -271,7 +272,8 @@ impl Before {
 /// # Errors
 /// The first error; and whether anything has changed.
 pub fn make(control: &Control, settings: &[Setting], before: &Before) -> Result<()> {
-    let kept: Vec<_> = settings.iter().map(|one| (one.port, one.queue, one.set.clone())).collect();
+    let kept = settings.iter();
+    let kept: Vec<_> = kept.map(|one| (PortNumber(one.port), one.queue, one.set.clone())).collect();
     // Invalid settings are detected before anything is changed.
     for (port, _, set) in &kept {
         let parsed = without_shut(set).and_then(|(_, rest)| parse(&rest));
@@ -287,7 +289,7 @@ pub fn make(control: &Control, settings: &[Setting], before: &Before) -> Result<
 }
 
 /// The error for a queue that does not exist; `is_there` is true if its port exists.
-fn none_of(is_there: bool, port: u16, queue: Option<u8>) -> ControlError {
+fn none_of(is_there: bool, port: PortNumber, queue: Option<u8>) -> ControlError {
     ControlError::NotFound(match queue {
         _ if !is_there => {
             format!("there is no port {port}: `wireyard port list` shows those that there are")
@@ -302,7 +304,7 @@ fn none_of(is_there: bool, port: u16, queue: Option<u8>) -> ControlError {
 /// Checks all settings, then sets them.
 fn set(
     control: &Control,
-    port: u16,
+    port: PortNumber,
     queue: Option<u8>,
     wanted: &Wanted,
     before: &[QueueSettings],

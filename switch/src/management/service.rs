@@ -18,6 +18,7 @@ use crate::p4runtime::device::Device;
 use crate::p4runtime::persist::settings::SHUT;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::p4runtime::status::status_within;
+use crate::ports::PortNumber;
 use wire::device_server::{Device as DeviceService, DeviceServer};
 
 /// Maximum length of a request: entries files and packed programs.
@@ -171,10 +172,10 @@ impl Management {
     ///
     /// # Errors
     /// There is no such port, or it cannot be stored.
-    pub fn shut_port(&self, port: u16, is_shut: bool) -> Result<()> {
+    pub fn shut_port(&self, port: PortNumber, is_shut: bool) -> Result<()> {
         use wire::port_request::Kind;
         let kind = if is_shut { Kind::Down } else { Kind::Up } as i32;
-        self.change_port(&wire::PortRequest { kind, port: port.into(), ..Default::default() })?;
+        self.change_port(&wire::PortRequest { kind, port: port.0.into(), ..Default::default() })?;
         Ok(())
     }
 
@@ -188,7 +189,7 @@ impl Management {
         let control = &self.device.control;
         let (done, settings) = restore::restore(control, entries, name)?;
         for Setting { port, queue, set, .. } in settings {
-            self.keep(control.unit()?, port, queue, &set)?;
+            self.keep(control.unit()?, PortNumber(port), queue, &set)?;
         }
         Ok(done)
     }
@@ -196,7 +197,7 @@ impl Management {
     fn keep(
         &self,
         mut unit: Unit<'_>,
-        port: u16,
+        port: PortNumber,
         queue: Option<u8>,
         settings: &[String],
     ) -> Result<()> {

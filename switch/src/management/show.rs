@@ -147,7 +147,7 @@ pub fn entity(program: &Program, entity: &Entity) -> Option<Value> {
             let mut shown = json!({ "mirror_session": id });
             match session.replicas.as_slice() {
                 [one] => {
-                    shown["port"] = one.port.into();
+                    shown["port"] = one.port.0.into();
                     shown["instance"] = one.instance.into();
                 }
                 several => shown["ports"] = copies(several),

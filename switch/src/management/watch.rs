@@ -50,7 +50,7 @@ fn document(notice: &Notice) -> Value {
         }
         NoticeKind::Packet(packet) => {
             shown["packet"] = packet.reason.clone().into();
-            shown["ingress_port"] = packet.ingress_port.into();
+            shown["ingress_port"] = packet.ingress_port.0.into();
             shown["bytes"] = hex(&packet.bytes).into();
         }
         NoticeKind::Idle(idle) => {
@@ -67,11 +67,11 @@ fn event(shown: &mut Value, event: &DeviceEvent) {
     match event {
         DeviceEvent::Link { port, state } => {
             shown["event"] = "link".into();
-            (shown["port"], shown["link"]) = ((*port).into(), state.name().into());
+            (shown["port"], shown["link"]) = (port.0.into(), state.name().into());
         }
         DeviceEvent::PauseStorm { port, queue, over } => {
             shown["event"] = "pause storm".into();
-            (shown["port"], shown["queue"]) = ((*port).into(), (*queue).into());
+            (shown["port"], shown["queue"]) = (port.map(|port| port.0).into(), (*queue).into());
             shown["over"] = (*over).into();
         }
         DeviceEvent::Program { name } => {

@@ -18,7 +18,7 @@ use super::translate::{action, entry, replication};
 use super::watch::{Name, Watch};
 use crate::control::{Change, Control, ControlError, Entity, Mode, Unit, Update};
 use crate::core::Statistics;
-use crate::ports::LinkState;
+use crate::ports::{LinkState, PortNumber};
 use crate::sync;
 use p4::entity::Entity as Message;
 use wireyard_pipeline::ids::Id;
@@ -159,7 +159,7 @@ impl Device {
     ///
     /// # Errors
     /// The deletion could not be stored.
-    pub fn forget_port(&self, mut unit: Unit<'_>, port: u16) -> Result<(), ControlError> {
+    pub fn forget_port(&self, mut unit: Unit<'_>, port: PortNumber) -> Result<(), ControlError> {
         self.settings().forget(port).into_iter().for_each(|change| unit.note(change));
         unit.end().wait()
     }
@@ -215,7 +215,7 @@ impl Device {
     }
 
     /// Updates groups and sessions after a link came up or went down.
-    pub fn link(&self, port: u16, is_up: bool) {
+    pub fn link(&self, port: PortNumber, is_up: bool) {
         self.follow(|watch| watch.link(port, is_up));
     }
 

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::proto::p4::v1 as p4;
 use super::translate::{Result, action, replication};
 use crate::control::ControlError;
+use crate::ports::PortNumber;
 use p4::action_profile_group::member::WatchKind;
 use p4::entity::Entity as Message;
 use p4::packet_replication_engine_entry::Type as Replication;
@@ -31,7 +32,7 @@ pub enum Name {
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     wanted: BTreeMap<Name, Message>,
-    down: BTreeSet<u16>,
+    down: BTreeSet<PortNumber>,
 }
 
 /// The identity of a group or session; `None` for other messages.
@@ -59,10 +60,11 @@ fn replicas(message: &mut Message) -> Option<&mut Vec<p4::Replica>> {
 /// # Errors
 /// [`ControlError::OutOfRange`]: it is not the number of a port.
 #[expect(deprecated, reason = "clients of P4Runtime 1.3 still send the port as a number")]
-pub fn watched(kind: &WatchKind) -> Result<u16> {
+pub fn watched(kind: &WatchKind) -> Result<PortNumber> {
     match kind {
         WatchKind::WatchPort(bytes) => replication::port_of(bytes, || "watch_port".into()),
         WatchKind::Watch(port) => u16::try_from(*port)
+            .map(PortNumber)
             .map_err(|_| ControlError::OutOfRange(format!("watch {port} is no port"))),
     }
 }
@@ -73,7 +75,7 @@ fn is_unset(kind: &WatchKind) -> bool {
 }
 
 /// A port as a `watch_port`.
-pub fn watch_port(port: u16) -> WatchKind {
+pub fn watch_port(port: PortNumber) -> WatchKind {
     WatchKind::WatchPort(replication::port_bytes(port))
 }
 
@@ -149,7 +151,7 @@ fn distinct(replicas: &[p4::Replica]) -> Result<()> {
 
 impl Watch {
     /// True if the port is down.
-    pub fn is_down(&self, port: u16) -> bool {
+    pub fn is_down(&self, port: PortNumber) -> bool {
         self.down.contains(&port)
     }
 
@@ -174,7 +176,7 @@ impl Watch {
         }
         for replica in replicas(&mut left).into_iter().flatten() {
             let backups = std::mem::take(&mut replica.backup_replicas);
-            let port = |bytes: &[u8]| replication::port_of(bytes, String::new).unwrap_or(0);
+            let port = |bytes: &[u8]| replication::port_of(bytes, String::new).unwrap_or_default();
             if replication::member(replica).is_ok_and(|member| self.is_down(member.port))
                 && let Some(up) = backups.iter().find(|one| !self.is_down(port(&one.port)))
             {
@@ -212,7 +214,7 @@ impl Watch {
     }
 
     /// Records the change of a link; returns the new forms for the device of all that depends on links.
-    pub fn link(&mut self, port: u16, is_up: bool) -> Vec<Message> {
+    pub fn link(&mut self, port: PortNumber, is_up: bool) -> Vec<Message> {
         let changed = if is_up { self.down.remove(&port) } else { self.down.insert(port) };
         if !changed {
             return Vec::new();
@@ -226,7 +228,7 @@ impl Watch {
     }
 
     /// Records the state of all links; returns the new forms for the device of all that depends on links.
-    pub fn links(&mut self, down: BTreeSet<u16>) -> Vec<Message> {
+    pub fn links(&mut self, down: BTreeSet<PortNumber>) -> Vec<Message> {
         self.down = down;
         self.left()
     }
@@ -241,7 +243,7 @@ impl Watch {
 ///
 /// # Errors
 /// As [`watched`].
-pub fn watched_action(one: &p4::ActionProfileAction) -> Result<(u32, Option<u16>)> {
+pub fn watched_action(one: &p4::ActionProfileAction) -> Result<(u32, Option<PortNumber>)> {
     use p4::action_profile_action::WatchKind as Of;
     #[expect(deprecated, reason = "as above")]
     let kind = one.watch_kind.as_ref().map(|kind| match kind {

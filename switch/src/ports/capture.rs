@@ -8,8 +8,8 @@ use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
 
 use super::spec::Pace;
-use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
-use super::{RxFrame, TxDone, TxFrame};
+use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortNumber, PortSpec};
+use super::{PortStats, RxFrame, TxDone, TxFrame};
 use crate::folder::create_output;
 use crate::pcap::seen::{Seen, Way};
 use crate::pcap::{
@@ -44,7 +44,7 @@ pub struct CapturePort {
     output: Option<PcapWriter<Sink>>,
     pace: Pace,
     /// The port's number; from a capture of a switch it takes only the records of that port.
-    as_port: Option<u16>,
+    as_port: Option<PortNumber>,
     /// The capture's time at [`Time::ZERO`]; by default the first record's.
     origin: Option<Timestamp>,
     /// Damage found after records that were delivered first.
@@ -132,7 +132,7 @@ impl CapturePort {
     ///
     /// # Errors
     /// As [`CapturePort::open`].
-    pub fn open_as(spec: &PortSpec, as_port: Option<u16>) -> Result<CapturePort, PortError> {
+    pub fn open_as(spec: &PortSpec, as_port: Option<PortNumber>) -> Result<CapturePort, PortError> {
         let name = spec.to_string();
         let input = match spec.target.as_str() {
             "" => None,
@@ -277,16 +277,16 @@ impl CapturePort {
     fn is_of_another(&self) -> bool {
         let seen = self.peek().and_then(|record| Seen::read(record.interface_name?, None));
         seen.is_some_and(|seen| {
-            seen.way != Way::In || self.recorded_port().is_some_and(|port| port != seen.port)
+            seen.way != Way::In || self.recorded_port().is_some_and(|port| port.0 != seen.port)
         })
     }
 
     /// Its own number, if the capture contains a port with that number.
-    fn recorded_port(&self) -> Option<u16> {
+    fn recorded_port(&self) -> Option<PortNumber> {
         let mut names = self.input.as_ref()?.interface_names();
         let is_there = names.any(|name| {
             let seen = Seen::read(name, None);
-            seen.is_some_and(|seen| Some(seen.port) == self.as_port)
+            seen.is_some_and(|seen| Some(PortNumber(seen.port)) == self.as_port)
         });
         self.as_port.filter(|_| is_there)
     }

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{PortKind, PortSpec};
+use super::{PortKind, PortNumber, PortSpec};
 use crate::folder::FileError;
 
 /// Symbolic links that are followed, as in Linux.
@@ -31,9 +31,9 @@ pub enum OutputError {
         /// The path of the second port.
         file: PathBuf,
         /// A port.
-        one: u16,
+        one: PortNumber,
         /// The port after it.
-        two: u16,
+        two: PortNumber,
     },
     /// It is the output of two ports.
     #[error("{}: two ports cannot write one file", .0.display())]
@@ -45,7 +45,7 @@ pub enum OutputError {
     #[error("port {port}: {source}")]
     Refused {
         /// The port.
-        port: u16,
+        port: PortNumber,
         /// The file, and the operating system's error.
         source: FileError,
     },
@@ -72,7 +72,7 @@ enum Identity {
 
 /// A file that a port writes.
 struct Output<'a> {
-    port: u16,
+    port: PortNumber,
     path: &'a Path,
     is_capture: bool,
     identity: Identity,
@@ -93,7 +93,7 @@ impl Output<'_> {
 ///
 /// # Errors
 /// The file and the conflict.
-pub fn check(ports: &[(u16, PortSpec)], sources: &[PathBuf]) -> Result<(), OutputError> {
+pub fn check(ports: &[(PortNumber, PortSpec)], sources: &[PathBuf]) -> Result<(), OutputError> {
     let mut outputs: Vec<Output<'_>> = Vec::new();
     for (port, spec) in ports {
         for (file, is_capture) in [(&spec.out, false), (&spec.capture, true)] {
@@ -123,7 +123,7 @@ pub fn check(ports: &[(u16, PortSpec)], sources: &[PathBuf]) -> Result<(), Outpu
     Ok(())
 }
 
-fn refused(port: u16, path: &Path, source: io::Error) -> OutputError {
+fn refused(port: PortNumber, path: &Path, source: io::Error) -> OutputError {
     OutputError::Refused { port, source: FileError { path: path.to_owned(), source } }
 }
 

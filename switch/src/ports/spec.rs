@@ -7,6 +7,7 @@ mod error;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_tables::time::Span;
 
@@ -17,11 +18,15 @@ use crate::units::{Interval, Probability};
 pub use error::SpecError;
 
 /// The highest number of a port; higher ones are reserved, from the CPU port's on.
-pub(crate) const PORT_MAX: u16 = CPU_PORT - 1;
+pub(crate) const PORT_MAX: PortNumber = PortNumber(CPU_PORT - 1);
 
-/// The number of a port in configuration, command line and program, below that of the CPU port. The traffic manager's
-/// [`PortId`](crate::tm::PortId) is a different number, which counts the ports of one worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The number of a port in configuration, command line and program; those of the device's ports are below that of the
+/// CPU port. The traffic manager's [`PortId`](crate::tm::PortId) is a different number, which counts the ports of one
+/// worker.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
 pub struct PortNumber(pub u16);
 
 impl fmt::Display for PortNumber {
@@ -31,7 +36,7 @@ impl fmt::Display for PortNumber {
 }
 
 /// True for a number that a port may have.
-pub(crate) fn is_port(number: u16) -> bool {
+pub(crate) fn is_port(number: PortNumber) -> bool {
     number <= PORT_MAX
 }
 
@@ -161,18 +166,19 @@ impl PortSpec {
     /// A number, an interface or a file that is already in use, and those of [`PortSpec::parse`].
     pub fn list(
         texts: &[String],
-        link_of: impl Fn(u16) -> Option<LinkType>,
+        link_of: impl Fn(PortNumber) -> Option<LinkType>,
         capture: Option<&Path>,
-    ) -> Result<Vec<(u16, PortSpec)>, SpecError> {
-        let mut ports: Vec<(u16, PortSpec)> = Vec::new();
+    ) -> Result<Vec<(PortNumber, PortSpec)>, SpecError> {
+        let mut ports: Vec<(PortNumber, PortSpec)> = Vec::new();
         for (index, text) in texts.iter().enumerate() {
             let mut spec = PortSpec::parse(text)?;
             let number = match spec.number {
                 Some(number) => {
-                    let number = u16::try_from(number).ok().filter(|number| is_port(*number));
+                    let number = u16::try_from(number).ok().map(PortNumber);
+                    let number = number.filter(|number| is_port(*number));
                     number.ok_or_else(|| SpecError::Number(text.clone()))?
                 }
-                None => index as u16 + 1,
+                None => PortNumber(index as u16 + 1),
             };
             if ports.iter().any(|(known, _)| *known == number) {
                 return Err(SpecError::NumberTaken { spec: text.clone(), number });

@@ -4,6 +4,7 @@ use super::script::{
     CompareOp, Comparison, CounterName, EntryText, PatternBytes, Statement, TestPort,
 };
 use crate::config::is_macro_name;
+use crate::ports::PortNumber;
 use wireyard_tables::time::Span;
 
 const KNOWN: &str = "packet, expect, no_packet, wait, expect_drop, expect_punt, congestion_mark, trim, \
@@ -55,10 +56,10 @@ pub(super) fn statement(code: &str) -> Parsed<Statement> {
             let file = one_word(rest, "a file or `none`")?;
             Ok(Statement::Entries((file != "none").then_some(file)))
         }
-        "ports" => Ok(Statement::Ports(numbers(rest, "a port")?)),
+        "ports" => Ok(Statement::Ports(ports(rest)?)),
         "link" => {
             let (port, link) = split_word(rest);
-            Ok(Statement::Link(number(port, "a port")?, one_word(link, "a link type")?))
+            Ok(Statement::Link(PortNumber(number(port, "a port")?), one_word(link, "a link type")?))
         }
         "add" | "setdefault" | "remove" | "member" | "group" | "value_set" | "register" => {
             table_statement(keyword, rest)
@@ -176,16 +177,17 @@ fn replication_statement(keyword: &str, rest: &str) -> Parsed<Statement> {
             };
             Ok(Statement::GroupCreate(number(first, "a group")?, prune))
         }
-        "mc_node_create" => {
-            Ok(Statement::NodeCreate(number(first, "an instance")?, numbers(rest, "a port")?))
-        }
+        "mc_node_create" => Ok(Statement::NodeCreate(number(first, "an instance")?, ports(rest)?)),
         "mc_node_associate" => {
             Ok(Statement::NodeAssociate(number(first, "a group")?, number(rest, "a node")?))
         }
         "mirroring_add_mc" => {
             Ok(Statement::MirrorGroup(number(first, "a session")?, number(rest, "a group")?))
         }
-        _ => Ok(Statement::Mirror(number(first, "a session")?, number(rest, "a port")?)),
+        _ => {
+            let port = PortNumber(number(rest, "a port")?);
+            Ok(Statement::Mirror(number(first, "a session")?, port))
+        }
     }
 }
 
@@ -305,7 +307,7 @@ fn test_port(word: &str) -> Parsed<TestPort> {
     if word == "cpu" {
         return Ok(TestPort::Cpu);
     }
-    Ok(TestPort::Port(number(word, "a port number or `cpu`")?))
+    Ok(TestPort::Port(PortNumber(number(word, "a port number or `cpu`")?)))
 }
 
 fn plain_bytes(hex: &str) -> Parsed<Vec<u8>> {
@@ -388,6 +390,10 @@ fn numbers<T: TryFrom<u64>>(text: &str, what: &str) -> Parsed<Vec<T>> {
     let found =
         text.split_whitespace().map(|word| number(word, what)).collect::<Parsed<Vec<_>>>()?;
     if found.is_empty() { Err(format!("expected {what}")) } else { Ok(found) }
+}
+
+fn ports(text: &str) -> Parsed<Vec<PortNumber>> {
+    Ok(numbers(text, "a port")?.into_iter().map(PortNumber).collect())
 }
 
 fn one_word(text: &str, what: &str) -> Parsed<String> {

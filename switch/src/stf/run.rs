@@ -18,7 +18,7 @@ use wireyard_tables::time::Time;
 use super::compare::difference;
 use super::names;
 use super::script::{Line, PatternBytes, Statement, TestPort, parse};
-use crate::ports::LinkType;
+use crate::ports::{LinkType, PortNumber};
 use crate::program::{DeviceOptions, EngineKind, Place, load};
 use crate::replicate::Member;
 use crate::sandbox::Sandbox;
@@ -157,12 +157,12 @@ struct Script {
     expected: Vec<(TestPort, PatternBytes, usize)>,
     drops: Vec<(String, usize)>,
     punts: Vec<(String, usize)>,
-    arrived: BTreeMap<u16, VecDeque<(Vec<u8>, usize)>>,
+    arrived: BTreeMap<PortNumber, VecDeque<(Vec<u8>, usize)>>,
     punted: Vec<Punted>,
     drops_before: BTreeMap<String, u64>,
     /// By line of the packet, if they are requested.
     traces: Option<Vec<(usize, String)>>,
-    nodes: Vec<(u16, Vec<u16>)>,
+    nodes: Vec<(u16, Vec<PortNumber>)>,
     groups: BTreeMap<u16, (bool, Vec<Member>)>,
 }
 
@@ -202,9 +202,9 @@ impl Script {
                 _ => {}
             }
         }
-        let mut ports: Vec<u16> = ports.unwrap_or_else(|| match is_p4(&place.program) {
-            true => (0..PORTS_OF_P4).collect(),
-            false => (1..=PORTS).collect(),
+        let mut ports: Vec<PortNumber> = ports.unwrap_or_else(|| match is_p4(&place.program) {
+            true => (0..PORTS_OF_P4).map(PortNumber).collect(),
+            false => (1..=PORTS).map(PortNumber).collect(),
         });
         place.no_entries = place.entries.is_none();
         let is_p4 = has_p4_priorities(&place.program);
@@ -215,7 +215,7 @@ impl Script {
         for port in links.keys().filter(|port| !ports.contains(port)).copied().collect::<Vec<_>>() {
             ports.push(port);
         }
-        let link = |port: u16| links.get(&port).copied().unwrap_or(LinkType::Ethernet);
+        let link = |port: PortNumber| links.get(&port).copied().unwrap_or(LinkType::Ethernet);
         loaded.set_queues(&mut core, &ports).map_err(|error| error.to_string())?;
         let ports: Vec<_> = ports.into_iter().map(|port| (port, link(port))).collect();
         let generation = Arc::clone(core.generation().ok_or("no program runs".to_owned())?);
@@ -359,7 +359,8 @@ impl Script {
                 return Err(self.failed(report, Some(cause)));
             }
         }
-        let next = |(port, queue): (&u16, &mut VecDeque<_>)| Some((*port, queue.pop_front()?));
+        let next =
+            |(port, queue): (&PortNumber, &mut VecDeque<_>)| Some((*port, queue.pop_front()?));
         if let Some((port, (frame, cause))) = self.arrived.iter_mut().find_map(next) {
             let port = show(TestPort::Port(port));
             let report = format!("a packet on {port} was not expected: {}", hex(&frame));

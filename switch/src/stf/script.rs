@@ -6,11 +6,13 @@
 use std::fmt;
 use wireyard_tables::time::Span;
 
+use crate::ports::PortNumber;
+
 /// Where a frame enters or leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TestPort {
     /// A port of the device.
-    Port(u16),
+    Port(PortNumber),
     /// The port of the control plane.
     Cpu,
 }
@@ -92,9 +94,9 @@ pub enum Statement {
     /// `entries FILE`, or `none`.
     Entries(Option<String>),
     /// `ports 1 2 3`.
-    Ports(Vec<u16>),
+    Ports(Vec<PortNumber>),
     /// `link PORT TYPE`.
-    Link(u16, String),
+    Link(PortNumber, String),
     /// `packet PORT HEX`.
     Packet(TestPort, Vec<u8>),
     /// `expect PORT HEX`.
@@ -141,11 +143,11 @@ pub enum Statement {
     /// `mc_mgrp_create GROUP [prune_ingress]`.
     GroupCreate(u16, bool),
     /// `mc_node_create INSTANCE PORT ...`.
-    NodeCreate(u16, Vec<u16>),
+    NodeCreate(u16, Vec<PortNumber>),
     /// `mc_node_associate GROUP NODE`.
     NodeAssociate(u16, usize),
     /// `mirroring_add SESSION PORT`.
-    Mirror(u16, u16),
+    Mirror(u16, PortNumber),
     /// `mirroring_add_mc SESSION GROUP`.
     MirrorGroup(u16, u16),
     /// `check_counter`.

@@ -22,7 +22,7 @@ pub(super) fn document(control: &Control) -> Result<Value> {
     let mut all = statistics::read(control, None, &request)?;
     let in_use: Vec<(u64, u64)> = in_use(&all["queueing"]).collect();
     let is_shown = |one: &&QueueSettings| {
-        let place = (u64::from(one.port), u64::from(one.queue));
+        let place = (u64::from(one.port.0), u64::from(one.queue));
         one.lossless || one.wred.is_some() || in_use.contains(&place)
     };
     all["settings"] = control.queue_settings()?.iter().filter(is_shown).map(settings).collect();

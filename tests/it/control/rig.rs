@@ -11,7 +11,7 @@ use wireyard_switch::control::{Control, Entity, Query};
 use wireyard_switch::core::Core;
 use wireyard_switch::ports::absent::AbsentPort;
 use wireyard_switch::ports::memory::{self, MemoryPort};
-use wireyard_switch::ports::{LinkType, Port};
+use wireyard_switch::ports::{LinkType, Port, PortNumber};
 use wireyard_switch::program::{DeviceOptions, EngineKind, Loaded, from_text};
 use wireyard_tables::time::{Span, Time};
 
@@ -217,9 +217,10 @@ impl Rig {
             let (near, far) = memory::pair(&memory, (&names.0, &names.1), LinkType::Ethernet, 1024);
             let place = AbsentPort::like(&near as &dyn Port);
             for (_, core) in cores.iter_mut().enumerate().filter(|(me, _)| *me != owner) {
-                core.add_elsewhere(number, owner as u8, place.clone()).expect("a free number");
+                core.add_elsewhere(PortNumber(number), owner as u8, place.clone())
+                    .expect("a free number");
             }
-            cores[owner].add_port(number, Box::new(near)).expect("a free number");
+            cores[owner].add_port(PortNumber(number), Box::new(near)).expect("a free number");
             fars.insert(number, far);
         }
         let control = cores[0].control().expect("a handle").clone();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use wireyard_switch::control::{Control, Entity, Keep, PortPlace, Query};
 use wireyard_switch::linux::{self, Options};
-use wireyard_switch::ports::{LinkType, memory};
+use wireyard_switch::ports::{LinkType, PortNumber, memory};
 use wireyard_switch::program::{DeviceOptions, Loaded, Place, load};
 use wireyard_tables::time::Time;
 use wireyard_tests::workspace_root;
@@ -57,7 +57,7 @@ fn another_program_has_what_the_kernel_knows() {
     let first = program(|text| text);
     let mut core = first.device(DeviceOptions::small()).expect("a device");
     let (near, _far) = memory::pair(core.memory(), ("1", "far1"), LinkType::Ethernet, 16);
-    core.add_port(1, Box::new(near)).expect("a port");
+    core.add_port(PortNumber(1), Box::new(near)).expect("a port");
     let control = core.control().expect("a handle").clone();
     let stop = Arc::<AtomicBool>::default();
     let (stopped, began) = (Arc::clone(&stop), Instant::now());
@@ -68,7 +68,7 @@ fn another_program_has_what_the_kernel_knows() {
         }
     });
     let mac = [2, 0, 0, 0, 1, 1];
-    let port = PortPlace { number: 1, mac, mtu_bytes: None, up: true, worker: 0 };
+    let port = PortPlace { number: PortNumber(1), mac, mtu_bytes: None, up: true, worker: 0 };
     let options = Options {
         namespace: Some(kernel.path.clone()),
         names: Default::default(),

@@ -8,8 +8,8 @@ use wireyard_switch::core::{
     ProgramReport, QueueReport, QueueingReport, Statistics, TableReport,
 };
 use wireyard_switch::metrics;
-use wireyard_switch::ports::PortStats;
 use wireyard_switch::ports::faults::{FaultCounters, FaultReport};
+use wireyard_switch::ports::{PortNumber, PortStats};
 use wireyard_switch::recorder::RecorderReport;
 use wireyard_switch::stats::{
     ControllersReport, DigestReport, LedgerReport, LinuxReport, RequestReport, StorageReport,
@@ -72,7 +72,13 @@ fn numbered(next: &mut dyn FnMut() -> u64) -> Statistics {
         under_way: next(),
     };
     let faults = Some(FaultReport { received: way(), sent: way() });
-    let port = PortReport { port: 7, name: "seven".into(), ledger: ledger(next), medium, faults };
+    let port = PortReport {
+        port: PortNumber(7),
+        name: "seven".into(),
+        ledger: ledger(next),
+        medium,
+        faults,
+    };
     let notification = NotificationReport {
         reported: next(),
         cnp_sent: next(),
@@ -85,7 +91,7 @@ fn numbered(next: &mut dyn FnMut() -> u64) -> Statistics {
     };
     let capture = RecorderReport {
         file: "x.pcapng".to_owned(),
-        ports: vec![7],
+        ports: vec![PortNumber(7)],
         state: "recording",
         records: next(),
         lost: next(),
@@ -248,7 +254,7 @@ fn queueing(next: &mut dyn FnMut() -> u64) -> QueueingReport {
         paused_ns: next(),
     };
     let port = PortQueues {
-        port: 7,
+        port: PortNumber(7),
         rate_bps: Some(next()),
         queues: vec![queue],
         groups: vec![group],

@@ -1,5 +1,6 @@
 //! What a program asks of the buffer: later, behind others, more than once, somewhere else too.
 
+use wireyard_switch::ports::PortNumber;
 use wireyard_tables::time::Time;
 use wireyard_tests::wires::Fabric;
 
@@ -56,21 +57,22 @@ fn copies_are_charged_once() {
     let (core, fars) = device_with_ports("rocev2_lossless", config, 4);
     let mut fabric = Fabric::new(vec![core]);
     for number in 2..=4 {
-        fabric.cores[0].block(Time::ZERO, number, true);
+        fabric.cores[0].block(Time::ZERO, PortNumber(number), true);
     }
     fars[0].send(Time::ZERO, &frame(1, 9, 0, 0, 1, 500));
     fabric.run_until(Time::from_ns(1));
-    let status = |fabric: &mut Fabric, number| fabric.cores[0].port_status(number).unwrap();
+    let status =
+        |fabric: &mut Fabric, number| fabric.cores[0].port_status(PortNumber(number)).unwrap();
     let charged = |fabric: &mut Fabric| status(fabric, 1).groups[0].account.total();
     assert_eq!((charged(&mut fabric), fabric.cores[0].queued()), (500, 3));
     assert!((2..=4).all(|n| status(&mut fabric, n).queues[0].bytes == 500));
     fabric.check();
     for number in 2..=3 {
-        fabric.cores[0].block(Time::from_ns(2), number, false);
+        fabric.cores[0].block(Time::from_ns(2), PortNumber(number), false);
     }
     fabric.run_until(Time::from_ns(100_000));
     assert_eq!((charged(&mut fabric), fabric.cores[0].queued()), (500, 1), "one copy still waits");
-    fabric.cores[0].block(fabric.now, 4, false);
+    fabric.cores[0].block(fabric.now, PortNumber(4), false);
     fabric.run_until(Time::from_ns(200_000));
     assert_eq!((charged(&mut fabric), fabric.cores[0].queued()), (0, 0));
     assert_eq!(fars.iter().map(|far| far.count()).collect::<Vec<_>>(), [0, 1, 1, 1]);
@@ -79,7 +81,7 @@ fn copies_are_charged_once() {
     let config = "ports: { 1: {}, 2: { rate: 1Gbps }, 3: { rate: 1Gbps } }";
     let (core, fars) = device_with_ports("event_injector", config, 3);
     let mut fabric = Fabric::new(vec![core]);
-    (2..=3).for_each(|number| fabric.cores[0].block(Time::ZERO, number, true));
+    (2..=3).for_each(|number| fabric.cores[0].block(Time::ZERO, PortNumber(number), true));
     fars[0].send(Time::ZERO, &frame(1, 2, 0, 0, 1, 500));
     fabric.run_until(Time::from_ns(1));
     assert_eq!((charged(&mut fabric), fabric.cores[0].queued()), (500, 2));
@@ -93,7 +95,7 @@ fn a_full_queue_drops_by_name() {
                   buffer_profiles: { egress_lossy: { pool: egress_lossy_pool, static_th: 5000 B } }";
     let (core, fars) = device_with_ports("event_injector", config, 3);
     let mut fabric = Fabric::new(vec![core]);
-    fabric.cores[0].block(Time::ZERO, 2, true);
+    fabric.cores[0].block(Time::ZERO, PortNumber(2), true);
     for psn in 0..20 {
         fars[0].send(Time::from_ns(psn * 10_000), &frame(1, 2, 0, 0, psn as u32, 500));
     }

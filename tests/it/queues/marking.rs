@@ -1,6 +1,7 @@
 //! The open-loop test of marking: a blocked port, packets in, unblocked, CE by position.
 
 use wireyard_switch::core::Core;
+use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::EngineKind;
 use wireyard_tables::time::{Span, Time};
 use wireyard_tests::binary::run;
@@ -45,15 +46,15 @@ impl Curve {
         for run in 0..runs {
             let begin = Time::from_ns(run * 10_000_000);
             fabric.run_until(begin);
-            fabric.cores[0].block(begin, 2, true);
+            fabric.cores[0].block(begin, PortNumber(2), true);
             for psn in 0..self.packets {
                 fars[0].send(begin, &frame(1, 2, 26, 2, psn as u32, self.bytes));
             }
             fabric.run_until(begin + Span::from_us(10));
             assert_eq!(fars[1].count(), 0, "the port is blocked");
-            let queued = fabric.cores[0].queue_bytes(2, 3);
+            let queued = fabric.cores[0].queue_bytes(PortNumber(2), 3);
             assert_eq!(queued, Some((self.packets * self.bytes) as u64));
-            fabric.cores[0].block(begin + Span::from_us(10), 2, false);
+            fabric.cores[0].block(begin + Span::from_us(10), PortNumber(2), false);
             fabric.run_until(begin + Span::from_ms(5));
             let sent = fars[1].take();
             assert_eq!(sent.len(), self.packets);
@@ -62,7 +63,7 @@ impl Curve {
             by_position.iter_mut().zip(&marks).for_each(|(sum, mark)| *sum += mark);
         }
         fabric.check();
-        let counters = fabric.cores[0].port_status(2).unwrap().queues[3].wred.unwrap();
+        let counters = fabric.cores[0].port_status(PortNumber(2)).unwrap().queues[3].wred.unwrap();
         assert_eq!(counters.marked, u64::from(totals.iter().sum::<u32>()));
         assert_eq!(counters.written, counters.marked);
         assert_eq!(counters.eligible, runs * self.packets as u64);
@@ -207,7 +208,7 @@ fn count_marks(egress: &str, engine: EngineKind) -> (u64, u64) {
     }
     fabric.run_until(Time::from_ns(100_000));
     fabric.check();
-    let wred = fabric.cores[0].port_status(2).unwrap().queues[0].wred.unwrap();
+    let wred = fabric.cores[0].port_status(PortNumber(2)).unwrap().queues[0].wred.unwrap();
     (wred.marked, wred.written)
 }
 

@@ -3,6 +3,7 @@
 use wireyard_switch::core::Core;
 use wireyard_switch::frames::flow_control::FRAME_BYTES;
 use wireyard_switch::frames::{Frames, Mac};
+use wireyard_switch::ports::PortNumber;
 use wireyard_switch::tm::{FlowControlFrame, PfcFrame};
 use wireyard_switch::units::{BitsPerSec, Quanta};
 use wireyard_tables::time::{Span, Time};
@@ -59,10 +60,10 @@ impl Pair {
         let (from_source, source) = open_line();
         let (to_sink, sink) = open_line();
         let (left, right) = link(Span::from_ns(25));
-        one.add_port(1, Box::new(from_source)).unwrap();
-        one.add_port(2, Box::new(left)).unwrap();
-        two.add_port(1, Box::new(right)).unwrap();
-        two.add_port(2, Box::new(to_sink)).unwrap();
+        one.add_port(PortNumber(1), Box::new(from_source)).unwrap();
+        one.add_port(PortNumber(2), Box::new(left)).unwrap();
+        two.add_port(PortNumber(1), Box::new(right)).unwrap();
+        two.add_port(PortNumber(2), Box::new(to_sink)).unwrap();
         Pair { fabric: Fabric::new(vec![one, two]), source, sink }
     }
 
@@ -72,14 +73,15 @@ impl Pair {
         let (mut sent, mut back, mut arrived) = (0, 0, 0);
         loop {
             let now = self.fabric.now;
-            let queued = |core: &Core, port, queue| core.queue_bytes(port, queue).unwrap_or(0);
+            let queued =
+                |core: &Core, port, queue| core.queue_bytes(PortNumber(port), queue).unwrap_or(0);
             if sent < packets && queued(&self.fabric.cores[0], 2, 3) < 16 * FULL as u64 {
                 for _ in 0..16.min(packets - sent) {
                     self.source.send(now, &frame(1, 2, 26, 2, sent, FULL));
                     sent += 1;
                 }
             }
-            let group = self.fabric.cores[1].port_status(1).unwrap().groups[3];
+            let group = self.fabric.cores[1].port_status(PortNumber(1)).unwrap().groups[3];
             let pause_is_near = !group.xoff && group.account.total() > 75_000;
             let is_short = queued(&self.fabric.cores[1], 1, 0) < 4 * FULL as u64;
             if sent < packets && is_short && pause_is_near {
@@ -115,12 +117,15 @@ fn a_lossless_class_loses_nothing_with_headroom_by_the_formula() {
     pair.fabric.check();
     let [one, two] = &mut pair.fabric.cores[..] else { unreachable!() };
     assert_eq!((drops(one), drops(two)), (vec![], vec![]));
-    let group = two.port_status(1).unwrap().groups[3];
+    let group = two.port_status(PortNumber(1)).unwrap().groups[3];
     assert!(group.account.peak_headroom <= FORMULA, "{}", group.account.peak_headroom);
     assert!(group.account.peak_headroom > FORMULA - 1518, "{}", group.account.peak_headroom);
     assert!(group.counters.xoff > u64::from(packets) / 200, "{:?}", group.counters);
     assert_eq!(group.counters.not_honoured, 0);
-    let (said, heard) = (two.port_status(1).unwrap().pauses, one.port_status(2).unwrap().pauses);
+    let (said, heard) = (
+        two.port_status(PortNumber(1)).unwrap().pauses,
+        one.port_status(PortNumber(2)).unwrap().pauses,
+    );
     assert_eq!((said.tx_xoff, said.tx_xon), (heard.rx_xoff, heard.rx_xon));
     assert_eq!(one.consumed("mac_control"), said.tx_xoff[3] + said.tx_xon[3]);
 }
@@ -180,7 +185,7 @@ fn quanta_are_obeyed_within_one_frame_time() {
     let resumed = sent.iter().filter(|f| after.contains(&f.start) && is_lossless(&f.bytes));
     assert!(resumed.count() > 0, "it resumes when the time is over");
     assert_eq!(drops(&fabric.cores[0]), []);
-    let pauses = fabric.cores[0].port_status(2).unwrap().pauses;
+    let pauses = fabric.cores[0].port_status(PortNumber(2)).unwrap().pauses;
     assert_eq!((pauses.rx_xoff[3], pauses.paused[3]), (1, pause));
     fabric.check();
 }
@@ -194,7 +199,7 @@ fn zero_resumes_and_other_priorities_are_ignored() {
     fars[1].send(begin, &pfc(0, 65_535));
     fars[1].send(begin + Span::from_us(10), &pfc(3, 0));
     fabric.run_until(Time::from_ns(150_000));
-    let pauses = fabric.cores[0].port_status(2).unwrap().pauses;
+    let pauses = fabric.cores[0].port_status(PortNumber(2)).unwrap().pauses;
     assert_eq!((pauses.paused[3], pauses.rx_ignored), (Span::from_us(10), 1));
     assert_eq!((fabric.cores[0].queued(), drops(&fabric.cores[0])), (0, vec![]));
     fabric.check();
@@ -227,7 +232,7 @@ fn wrong_pauses_are_not_obeyed() {
         fabric.run_until(Time::from_ns(150_000));
         let core = &mut fabric.cores[0];
         assert_eq!((core.consumed(name), core.consumed("mac_control")), (1, 0), "{name}");
-        assert_eq!(core.port_status(2).unwrap().pauses.paused[3], Span::ZERO);
+        assert_eq!(core.port_status(PortNumber(2)).unwrap().pauses.paused[3], Span::ZERO);
         assert_eq!(core.queued(), 0, "{name}: everything was sent");
         fabric.check();
     }

@@ -1,5 +1,6 @@
 //! Trimming: a blocked port whose queue overflows, and what leaves when it is open again.
 
+use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::EngineKind;
 use wireyard_tables::time::{Span, Time};
 use wireyard_tests::binary::run;
@@ -31,12 +32,12 @@ fn sent(program: &str, config: &str, engine: EngineKind) -> (Vec<Passing>, Fabri
     let (core, fars) =
         with_ports(device_on(path.to_str().unwrap(), config, &[1, 2], engine), &[1, 2]);
     let mut fabric = Fabric::new(vec![core]);
-    fabric.cores[0].block(Time::ZERO, 2, true);
+    fabric.cores[0].block(Time::ZERO, PortNumber(2), true);
     for psn in 0..20 {
         fars[0].send(Time::ZERO, &frame(1, 2, 0, 2, psn, 400));
     }
     fabric.run_until(Time::ZERO + Span::from_us(10));
-    fabric.cores[0].block(Time::ZERO + Span::from_us(10), 2, false);
+    fabric.cores[0].block(Time::ZERO + Span::from_us(10), PortNumber(2), false);
     fabric.run_until(Time::ZERO + Span::from_ms(1));
     fabric.check();
     (fars[1].take(), fabric)
@@ -61,7 +62,7 @@ fn what_a_queue_refuses_leaves_cut_and_first() {
         // Egress knows which, and how long they are.
         assert!(cut.iter().all(|f| f.bytes[6..12] == [0, 0, 0, 0, 0, 100]));
         assert!(whole.iter().all(|f| f.bytes[6..12] == [2, 0, 0, 0, 0, 1]));
-        let status = fabric.cores[0].port_status(2).unwrap();
+        let status = fabric.cores[0].port_status(PortNumber(2)).unwrap();
         let (data, first) = (status.queues[0].counters, status.queues[6].counters);
         assert_eq!((data.trimmed.packets, data.trimmed.bytes), (18, 18 * 400));
         assert_eq!((data.refused.packets, data.trim_dropped.packets), (0, 0));
@@ -79,7 +80,7 @@ fn what_finds_no_room_there_either_is_dropped_under_its_own_reason() {
     );
     let (frames, mut fabric) = sent(PROGRAM, &trims, EngineKind::Jit);
     assert_eq!(frames.len(), 5);
-    let status = fabric.cores[0].port_status(2).unwrap();
+    let status = fabric.cores[0].port_status(PortNumber(2)).unwrap();
     let data = status.queues[0].counters;
     assert_eq!((data.trimmed.packets, data.trim_dropped.packets), (18, 15));
     assert_eq!(status.queues[6].counters.refused.packets, 15);

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_switch::config::qos::Part;
 use wireyard_switch::core::Core;
+use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::{DeviceOptions, EngineKind};
 use wireyard_tables::time::Span;
 use wireyard_tests::wires::{Fabric, Far, open_line};
@@ -28,7 +29,7 @@ fn served(config: &str) -> (Fabric, Vec<[Far; WORKERS]>) {
     let memory = MemoryConfig { chunks: 16384, chunk_bytes: 2048, headroom_bytes: 256 };
     let options = DeviceOptions { engine: EngineKind::Auto, memory, ..DeviceOptions::default() };
     let mut cores = loaded.workers(options, WORKERS).expect("a device");
-    let numbers: Vec<u16> = (1..=PORTS).collect();
+    let numbers: Vec<_> = (1..=PORTS).map(PortNumber).collect();
     for (me, core) in cores.iter_mut().enumerate() {
         let part = Part { workers: WORKERS, owns: &|port| owner(port.0) == me };
         loaded.set_queues_of(core, &numbers, Some(&part)).unwrap_or_else(|why| panic!("{why}"));
@@ -37,7 +38,7 @@ fn served(config: &str) -> (Fabric, Vec<[Far; WORKERS]>) {
     for number in numbers {
         fars.push([0, 1].map(|worker| {
             let (near, far) = open_line();
-            let owner = owner(number);
+            let owner = owner(number.0);
             match worker == owner {
                 true => cores[worker].add_port(number, Box::new(near)),
                 false => cores[worker].add_queue(number, owner as u8, Box::new(near)),
@@ -110,7 +111,7 @@ proptest! {
 }
 
 fn group(core: &mut Core) -> wireyard_switch::tm::GroupStatus {
-    core.port_status(1).expect("port 1").groups[3]
+    core.port_status(PortNumber(1)).expect("port 1").groups[3]
 }
 
 /// What the other worker receives on port 1 is charged at its owner, whose pauses come at the threshold and end when the queue has
@@ -229,7 +230,7 @@ fn a_pause_reaches_the_owner() {
     }
     fabric.run_until(fabric.now + Span::from_us(500));
     assert!(by_flow(&fars).is_empty(), "port 3 is paused");
-    let status = fabric.cores[owner(3)].port_status(3).expect("port 3");
+    let status = fabric.cores[owner(3)].port_status(PortNumber(3)).expect("port 3");
     assert_eq!(status.queues[3].packets, 10, "{status:?}");
     fabric.run_until(fabric.now + Span::from_ms(10));
     assert_eq!(by_flow(&fars).values().map(Vec::len).sum::<usize>(), 10);
@@ -246,7 +247,7 @@ fn a_blocked_port_sends_by_no_queue() {
     let control = fabric.cores[0].control().expect("a handle").clone();
     for (is_blocked, left) in [(true, 0), (false, 2 * WORKERS)] {
         let asking = control.clone();
-        let asked = std::thread::spawn(move || asking.block_port(3, is_blocked));
+        let asked = std::thread::spawn(move || asking.block_port(PortNumber(3), is_blocked));
         let now = fabric.now;
         while !asked.is_finished() {
             fabric.cores.iter_mut().for_each(|core| core.serve_control(now));

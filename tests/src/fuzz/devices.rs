@@ -1,6 +1,6 @@
 //! A device for each engine, fed the same: what leaves, what is punted and the accounts are equal, and nothing is lost.
 
-use wireyard_switch::ports::LinkType;
+use wireyard_switch::ports::{LinkType, PortNumber};
 use wireyard_switch::program::{DeviceOptions, EngineKind, Loaded};
 use wireyard_switch::sandbox::Sandbox;
 use wireyard_tables::time::{Span, Time};
@@ -35,7 +35,9 @@ impl Pair {
         let device = |engine| {
             let options = DeviceOptions { engine, ..DeviceOptions::small() };
             let core = loaded.device(options).map_err(|error| error.to_string())?;
-            let mut sandbox = Sandbox::new(core, ports).map_err(|error| error.to_string())?;
+            let ports: Vec<_> =
+                ports.iter().map(|(number, link)| (PortNumber(*number), *link)).collect();
+            let mut sandbox = Sandbox::new(core, &ports).map_err(|error| error.to_string())?;
             sandbox.core.listen_to_punts();
             let free = sandbox.core.memory().free_chunks();
             Ok::<_, String>((engine, sandbox, free))
@@ -65,7 +67,10 @@ impl Pair {
         for (_, device, _) in &mut self.devices {
             device.core.stand_in.mark(mark);
             device.core.stand_in.trim(self.sent.is_multiple_of(5).then_some(64));
-            assert!(device.send(port, packet, self.now, None), "port {port} takes a packet");
+            assert!(
+                device.send(PortNumber(port), packet, self.now, None),
+                "port {port} takes a packet"
+            );
             let punted: Vec<_> =
                 device.core.take_punted().into_iter().map(|p| (p.reason, p.bytes)).collect();
             outcomes.push((device.received(), punted));

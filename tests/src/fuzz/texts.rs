@@ -9,7 +9,7 @@ use wireyard_pipeline::source::Loader;
 use wireyard_switch::config::SwitchConfig;
 use wireyard_switch::lab::scenario as lab;
 use wireyard_switch::library::LIBRARIES;
-use wireyard_switch::ports::LinkType;
+use wireyard_switch::ports::{LinkType, PortNumber};
 use wireyard_switch::program::{Place, load};
 use wireyard_switch::stf::script;
 
@@ -117,7 +117,7 @@ pub fn config(data: &[u8]) {
     let Some(config) = config.filter(|_| !found.has_errors()) else {
         return shown(&Rejected { diagnostics: found, files });
     };
-    let numbers: Vec<u16> = config.ports.keys().copied().chain([1, 2]).collect();
+    let numbers: Vec<_> = config.ports.keys().copied().chain([1, 2].map(PortNumber)).collect();
     let _ = (config.queues(&numbers), config.check_generators(&numbers));
 }
 

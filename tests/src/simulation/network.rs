@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_switch::control::Control;
 use wireyard_switch::core::Core;
+use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_tables::time::{Deadline, Span, Time};
 
@@ -68,7 +69,7 @@ fn device(
     let memory = MemoryConfig { chunks: 8192, chunk_bytes: 2048, headroom_bytes: 256 };
     let core = loaded.device(DeviceOptions { engine, memory, ..DeviceOptions::default() });
     let mut core = core.map_err(text)?;
-    let numbers: Vec<u16> = rates.iter().map(|(number, _)| *number).collect();
+    let numbers: Vec<_> = rates.iter().map(|(number, _)| PortNumber(*number)).collect();
     loaded.set_queues(&mut core, &numbers).map_err(text)?;
     core.listen_to_drops();
     Ok(core)
@@ -96,7 +97,8 @@ impl Network {
                 device(place, &program::config(&rates, &queues), &rates, engine, defect)?;
             for (port, gbps) in of_hosts {
                 let (line, far) = open_line();
-                core.add_port(port, Box::new(Planted::new(line, defect))).map_err(text)?;
+                core.add_port(PortNumber(port), Box::new(Planted::new(line, defect)))
+                    .map_err(text)?;
                 model.join(place, port, End::Host(hosts.len() as u16));
                 hosts.push(Host::new(far, place, port, gbps));
             }
@@ -104,8 +106,8 @@ impl Network {
         }
         for left in 0..devices - 1 {
             let (one, two) = link(CABLE);
-            cores[left].add_port(RIGHT, Box::new(one)).map_err(text)?;
-            cores[left + 1].add_port(LEFT, Box::new(two)).map_err(text)?;
+            cores[left].add_port(PortNumber(RIGHT), Box::new(one)).map_err(text)?;
+            cores[left + 1].add_port(PortNumber(LEFT), Box::new(two)).map_err(text)?;
             model.join(left, RIGHT, End::Device(left + 1));
             model.join(left + 1, LEFT, End::Device(left));
         }
@@ -280,7 +282,7 @@ impl Network {
                 return Err(format!("device {device} counted {counted:?}, and met {met:?}"));
             }
             for host in self.hosts.iter().filter(|host| host.device == device) {
-                let port = report.ports.iter().find(|port| port.port == host.port);
+                let port = report.ports.iter().find(|port| port.port.0 == host.port);
                 let received = port.map(|port| port.ledger.received);
                 if received != Some(host.frames) {
                     return Err(format!(

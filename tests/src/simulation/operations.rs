@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use wireyard_switch::control::{Entity, Keep, Mode, TableEntry, Update};
+use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::Loaded;
 use wireyard_tables::Match;
 use wireyard_tables::time::Deadline;
@@ -160,7 +161,7 @@ impl Network {
         host.is_removed = true;
         self.happened.push((now, number, "port removed"));
         self.model.cut(&host.cut());
-        let error = self.fabric.cores[host.device].remove_port(now, host.port);
+        let error = self.fabric.cores[host.device].remove_port(now, PortNumber(host.port));
         error.map_err(text)?.map_or(Ok(()), |error| Err(error.to_string()))
     }
 
@@ -170,11 +171,11 @@ impl Network {
         let host = &mut self.hosts[number];
         let (line, far) = open_line();
         let core = &mut self.fabric.cores[host.device];
-        core.add_port(host.port, Box::new(Planted::new(line, defect))).map_err(text)?;
+        core.add_port(PortNumber(host.port), Box::new(Planted::new(line, defect))).map_err(text)?;
         self.happened.push((now, number, "port added"));
         host.far = far;
         (host.is_removed, host.is_down, host.is_held) = (false, false, false);
-        core.block(now, host.port, false);
+        core.block(now, PortNumber(host.port), false);
         host.pauses_go_on(now);
         Ok(())
     }
@@ -194,7 +195,7 @@ impl Network {
             false if was_held => host.pauses_go_on(now),
             false => {}
         }
-        self.fabric.cores[host.device].block(now, host.port, held);
+        self.fabric.cores[host.device].block(now, PortNumber(host.port), held);
     }
 
     /// Nobody sends or pauses any more, all ports are there, all links are up.

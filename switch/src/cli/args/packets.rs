@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::builder::ArgPredicate;
+use clap::builder::{ArgPredicate, TypedValueParser};
 use clap::{ArgGroup, Args};
 
 use super::{
     EngineArgs, EngineChoice, LimitArgs, LiveTraceArgs, MacControl, ProgramArgs, SourceArgs,
 };
 use crate::core::EntriesShown;
+use crate::ports::PortNumber;
 
 /// `replay`.
 #[derive(Debug, Args)]
@@ -69,8 +70,8 @@ pub struct TraceArgs {
     #[arg(long, value_name = "BYTES")]
     pub hex: Option<String>,
     /// The port it comes in by.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub port: u16,
+    #[arg(long, value_name = "N", default_value_t = PortNumber(1), value_parser = clap::value_parser!(u16).map(PortNumber))]
+    pub port: PortNumber,
     /// Its link type, for --hex.
     #[arg(long, value_name = "TYPE", default_value = "ethernet")]
     pub link: String,

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 
 use super::{EngineArgs, ProgramArgs};
 use crate::core::EntriesShown;
 use crate::management::socket::{Choice, NoChoice};
+use crate::ports::PortNumber;
 
 /// `run`.
 #[derive(Debug, Args)]
@@ -87,8 +89,8 @@ pub struct RunArgs {
     pub device_id: u64,
     /// A number that the program has for the CPU port (v1model: what simple_switch_grpc has as --cpu-port): packets for
     /// it go to controllers, theirs come in by it. CPU_PORT of YAML and PSA_PORT_CPU need no number.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub cpu_port: Option<u16>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..).map(PortNumber))]
+    pub cpu_port: Option<PortNumber>,
     /// The unix socket for `wireyard table`, `port`, `stats` and the others, and for P4Runtime; `none` for no socket
     /// [default: NAME.sock in /run/wireyard or $XDG_RUNTIME_DIR/wireyard].
     #[arg(long, value_name = "PATH|none", default_value = "", hide_default_value = true, value_parser = control)]

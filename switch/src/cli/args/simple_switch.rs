@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser};
 
+use crate::ports::PortNumber;
+
 /// `simple-switch-grpc`.
 #[derive(Debug, Args)]
 pub struct SimpleSwitchArgs {
@@ -14,7 +16,7 @@ pub struct SimpleSwitchArgs {
     pub program: Vec<PathBuf>,
     /// A port, as in 1@veth0; again for each port.
     #[arg(short = 'i', long = "interface", value_name = "PORT@IF", value_parser = interface)]
-    pub interfaces: Vec<(u16, String)>,
+    pub interfaces: Vec<(PortNumber, String)>,
     /// Start without a program, until a controller pushes one.
     #[arg(long)]
     pub no_p4: bool,
@@ -91,10 +93,10 @@ pub struct TargetCli {
     pub target: TargetArgs,
 }
 
-fn interface(text: &str) -> Result<(u16, String), String> {
+fn interface(text: &str) -> Result<(PortNumber, String), String> {
     let port = text.split_once('@').and_then(|(port, name)| Some((port.parse().ok()?, name)));
     match port {
-        Some((port, name)) if !name.is_empty() => Ok((port, name.to_owned())),
+        Some((port, name)) if !name.is_empty() => Ok((PortNumber(port), name.to_owned())),
         _ => Err("write PORT@INTERFACE, as in 1@veth0".into()),
     }
 }

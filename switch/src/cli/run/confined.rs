@@ -8,14 +8,14 @@ use crate::confine::{Confinement, Refusals};
 use crate::linux;
 use crate::management::socket::Socket;
 use crate::p4runtime::persist::make_folder;
-use crate::ports::{PortKind, PortSpec};
+use crate::ports::{PortKind, PortNumber, PortSpec};
 use crate::program::Loaded;
 
 /// The confinement of this switch; `None` with `--no-sandbox`.
 pub(super) fn confinement(
     args: &RunArgs,
     loaded: &Loaded,
-    specs: &[(u16, PortSpec)],
+    specs: &[(PortNumber, PortSpec)],
     socket: Option<&Socket>,
 ) -> Result<Option<Confinement>, Failure> {
     if args.no_sandbox {

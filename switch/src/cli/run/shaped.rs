@@ -8,8 +8,8 @@ use std::fmt::Write;
 use super::super::Failure;
 use super::Numbered;
 use crate::cli::args::RunArgs;
-use crate::ports::PortKind;
 use crate::ports::discipline::{self, Discipline};
+use crate::ports::{PortKind, PortNumber};
 use crate::program::Loaded;
 use crate::units::BitsPerSec;
 
@@ -56,7 +56,7 @@ qos:
 }
 
 /// The discipline that frames of a port bypass. What cannot be read is not reported: the port itself reports what is wrong with it.
-fn discipline_of((number, spec): &Numbered) -> Option<(u16, &str, Discipline)> {
+fn discipline_of((number, spec): &Numbered) -> Option<(PortNumber, &str, Discipline)> {
     let is_interface =
         matches!(spec.kind, PortKind::Auto | PortKind::Xdp | PortKind::Raw | PortKind::Pnet);
     let found = is_interface.then(|| discipline::of(&spec.target).ok().flatten())??;
@@ -64,13 +64,13 @@ fn discipline_of((number, spec): &Numbered) -> Option<(u16, &str, Discipline)> {
 }
 
 /// Whether the configuration has a rate for a port.
-fn has_rate(loaded: &Loaded, number: u16) -> bool {
+fn has_rate(loaded: &Loaded, number: PortNumber) -> bool {
     let queues = loaded.config.as_ref().and_then(|config| config.queues(&[number])?.ok());
     let mut ports = queues.iter().flat_map(|queues| &queues.ports);
-    ports.any(|port| port.number.0 == number && port.tm.rate.is_some())
+    ports.any(|port| port.number == number && port.tm.rate.is_some())
 }
 
-fn bypassed(number: u16, interface: &str, kind: &str, rate: Option<BitsPerSec>) -> String {
+fn bypassed(number: PortNumber, interface: &str, kind: &str, rate: Option<BitsPerSec>) -> String {
     let remedy = match rate {
         Some(rate) => format!("write `rate: {rate}` for port {number} in switch.yaml"),
         None => "put it on the other end of the link".to_owned(),

@@ -26,6 +26,7 @@ use crate::p4runtime::persist::{self, Begun};
 use crate::p4runtime::proto::gnmi::g_nmi_server::GNmiServer;
 use crate::p4runtime::server::{self, Bound, Listeners};
 use crate::p4runtime::tls;
+use crate::ports::PortNumber;
 use crate::program::Loaded;
 use crate::web;
 
@@ -125,7 +126,8 @@ pub(super) fn make_settings(
     cores: &mut [Core],
 ) -> Result<(), Failure> {
     let named = loaded.entries.iter().flat_map(|entries| &entries.settings);
-    let named: Vec<_> = named.map(|one| (one.port, one.queue, one.set.clone())).collect();
+    let named: Vec<_> =
+        named.map(|one| (PortNumber(one.port), one.queue, one.set.clone())).collect();
     let kept = begun.settings.all();
     let count = named.len() + kept.len();
     if count == 0 {

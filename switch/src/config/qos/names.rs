@@ -7,7 +7,7 @@ use wireyard_pipeline::diag::{Diagnostics, codes};
 use wireyard_pipeline::source::node::{Key, Node, NodeKind, Scalar};
 
 use super::{Preset, QosConfig};
-use crate::config::{PORT_MAX, is_port};
+use crate::config::{PORT_MAX, PortNumber, is_port};
 
 /// The defined names.
 struct Known {
@@ -53,7 +53,7 @@ pub(in crate::config) fn check(
     }
     let of_ports = section.map(|node| pairs(node, "ports")).unwrap_or_default();
     for (key, _) in of_ports {
-        let number = key.scalar.text.parse::<u16>();
+        let number = key.scalar.text.parse().map(PortNumber);
         if !number.is_ok_and(is_port) {
             let text =
                 format!("`{}` is not a port: use a number, 0 to {PORT_MAX}", key.scalar.text);

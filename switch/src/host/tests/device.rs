@@ -4,7 +4,6 @@ use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 
 use crate::config::qos::{PortLink, QosConfig};
 use crate::core::Core;
-use crate::ports::PortNumber;
 use crate::ports::memory::pair;
 use crate::program::DeviceOptions;
 
@@ -17,8 +16,7 @@ fn device(mem: &PacketMemory, n: u8, wire: Box<dyn Port>) -> Core {
     let program = nic_program().unwrap();
     let mut core = program.device_on(mem.worker(), DeviceOptions::default()).unwrap();
     let config: QosConfig = serde_json::from_str(QUEUES).unwrap();
-    let link =
-        |number, gbit| PortLink { number: PortNumber(number), rate: Some(BitsPerSec::gbit(gbit)) };
+    let link = |number, gbit| PortLink { number, rate: Some(BitsPerSec::gbit(gbit)) };
     let qos = config.resolve(&[link(WIRE_PORT, 10), link(END_POINT_PORT, 100)]).unwrap();
     core.set_qos(&qos).unwrap();
     core.set_mac(END_POINT_PORT, mac(n).0);

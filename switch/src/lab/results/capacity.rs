@@ -12,10 +12,10 @@ use crate::units::BitsPerSec;
 /// link.
 pub(super) fn capacity(window: &Window<'_>, (node, port, queue): QueueKey) -> Option<BitsPerSec> {
     let fabric = &window.lab.scenario().fabric;
-    let link = fabric.nodes[node].links.get(usize::from(port).checked_sub(1)?)?;
+    let link = fabric.nodes[node].link(port)?;
     let core = &window.lab.cores[node];
     let of_queue = core.traffic_port(port).and_then(|id| core.traffic().max_rate(id, queue));
-    of_queue.into_iter().chain([fabric.links[*link].setup.rate]).min()
+    of_queue.into_iter().chain([fabric.links[link].setup.rate]).min()
 }
 
 /// Whether the links of the senders of these flows can fill the bottleneck, each with a fair share.

@@ -92,7 +92,7 @@ pub(super) fn only_here(
     };
     let least = ELSEWHERE_MAX * share(bottleneck).unwrap_or(0.0);
     for node in fabric.switches() {
-        for port in 1..=fabric.nodes[node].links.len() as u16 {
+        for port in fabric.nodes[node].ports() {
             let keys = (0..CLASSES as u8).map(|queue| (node, port, queue));
             let marking = |key: &QueueKey| share(*key).is_some_and(|share| share > least);
             let Some(key) = keys.filter(|key| *key != bottleneck).find(marking) else { continue };

@@ -68,7 +68,7 @@ fn lossless(report: &mut Report, window: &Window<'_>) {
     let fabric = &window.lab.scenario.fabric;
     let (mut at_groups, mut at_queues, mut headroom) = (0, 0, 0);
     for (node, core) in window.lab.cores.iter().enumerate() {
-        for port in 1..=fabric.nodes[node].links.len() as u16 {
+        for port in fabric.nodes[node].ports() {
             let Some(id) = core.traffic_port(port) else { continue };
             let lossless = core.traffic().lossless_groups(id);
             let Some(status) = window.port(node, port) else { continue };

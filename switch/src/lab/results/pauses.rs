@@ -14,20 +14,21 @@ use crate::lab::checks::port_name;
 use crate::lab::fabric::NodeKind;
 use crate::lab::sampler::seconds;
 use crate::lab::scenario::FaultKind;
+use crate::ports::PortNumber;
 use crate::report::{Column, Report, Table, Unit};
 
 /// Lines of the tree.
 const LINES_MAX: usize = 200;
 
 /// One direction of pauses: node and port that sent them.
-type Sender = (usize, u16);
+type Sender = (usize, PortNumber);
 
 /// The cause of a pause: a port of the node with a deep queue, [`OUTSIDE`] for none; and whether that queue was itself
 /// paused.
-type Cause = (u16, bool);
+type Cause = (PortNumber, bool);
 
 /// The cause if a host accepts no more, for any reason.
-const OUTSIDE: u16 = 0;
+const OUTSIDE: PortNumber = PortNumber(0);
 
 /// Sums of the pauses of one sender after the warm-up.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +71,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
     let main = |(sender, edge): (&Sender, &Edge)| Some((sender.0, edge.main_cause()?));
     let causes = edges.iter().filter_map(main);
     let roots = causes.filter(|(_, (_, stopped))| !stopped).map(|(node, (port, _))| (node, port));
-    let roots: BTreeSet<(usize, u16)> = roots.collect();
+    let roots: BTreeSet<(usize, PortNumber)> = roots.collect();
     report.figure("pauses.roots", roots.len() as f64, Unit::Count);
     let depth = edges.keys().map(|sender| depth(window, &edges, *sender, 0)).max().unwrap_or(0);
     report.figure("pauses.depth", depth as f64, Unit::Count);
@@ -112,7 +113,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
 /// The port at the other end of a port's link.
 fn far_end(window: &Window<'_>, (node, port): Sender) -> Option<Sender> {
     let fabric = &window.lab.scenario.fabric;
-    let link = *fabric.nodes[node].links.get(usize::from(port).checked_sub(1)?)?;
+    let link = fabric.nodes[node].link(port)?;
     let far = fabric.far(link, node);
     Some((far, fabric.port(far, link)))
 }
@@ -131,7 +132,7 @@ fn edges(window: &Window<'_>) -> BTreeMap<Sender, Edge> {
 fn asked(window: &Window<'_>, node: usize, edges: &mut BTreeMap<Sender, Edge>) {
     let (from, end) = (window.lab.measured_from(), window.lab.now());
     let is_host = window.lab.scenario.fabric.nodes[node].kind == NodeKind::Host;
-    let mut since: BTreeMap<(u16, u8), (Time, Option<Cause>)> = BTreeMap::new();
+    let mut since: BTreeMap<(PortNumber, u8), (Time, Option<Cause>)> = BTreeMap::new();
     let priorities = |mask: u8| (0..8u8).filter(move |priority| mask & 1 << priority != 0);
     for event in window.lab.cores[node].traffic().pause_log() {
         let Some(port) = window.lab.linked_port(node, event.port) else { continue };
@@ -157,8 +158,9 @@ fn storms(window: &Window<'_>, edges: &mut BTreeMap<Sender, Edge>) {
     let (from, end) = (window.lab.measured_from(), window.lab.now());
     for fault in &window.lab.scenario.faults {
         let FaultKind::PauseStorm { host, priority } = fault.kind else { continue };
-        let Some((node, port)) = far_end(window, (host, 1)) else { continue };
-        let edge = edges.entry((host, 1)).or_default();
+        let sender = (host, PortNumber(1));
+        let Some((node, port)) = far_end(window, sender) else { continue };
+        let edge = edges.entry(sender).or_default();
         edge.is_storm = true;
         let received = window.lab.cores[node].traffic().received_pauses().iter();
         let received = received.filter(|of| window.lab.linked_port(node, of.port) == Some(port));
@@ -198,7 +200,7 @@ fn line(
     table: &mut Table,
     window: &Window<'_>,
     edges: &BTreeMap<Sender, Edge>,
-    (sender, cause, level): (Sender, u16, usize),
+    (sender, cause, level): (Sender, PortNumber, usize),
 ) {
     let (fabric, edge) = (&window.lab.scenario.fabric, &edges[&sender]);
     if table.rows.len() >= LINES_MAX || level > edges.len() {

@@ -39,7 +39,7 @@ fn paused(window: &Window<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let fabric = &window.lab.scenario.fabric;
     for (node, description) in fabric.nodes.iter().enumerate() {
-        for port in 1..=description.links.len() as u16 {
+        for port in description.ports() {
             let Some(status) = window.port(node, port) else { continue };
             let stands =
                 |queue: &usize| status.queues[*queue].paused && status.queues[*queue].packets > 0;

@@ -75,7 +75,7 @@ fn dropping(window: &Window<'_>, known: &[QueueKey]) -> Vec<QueueKey> {
     let known: BTreeSet<&QueueKey> = known.iter().collect();
     let nodes = window.lab.scenario().fabric.nodes.iter().enumerate();
     let queues = nodes.flat_map(|(node, description)| {
-        let ports = 1..=description.links.len() as u16;
+        let ports = description.ports();
         ports.flat_map(move |port| (0..CLASSES as u8).map(move |queue| (node, port, queue)))
     });
     let drops = |key: &QueueKey| {
@@ -343,7 +343,7 @@ fn pauses(report: &mut Report, window: &Window<'_>) {
     let fabric = &window.lab.scenario().fabric;
     let (mut all, mut paused_seconds) = ([0u64; 4], 0.0);
     for (node, description) in fabric.nodes.iter().enumerate() {
-        for port in 1..=description.links.len() as u16 {
+        for port in description.ports() {
             let Some(now) = window.port(node, port) else { continue };
             let base = window.lab.sampler.base.get(&(node, port)).map(|base| base.pauses);
             let base = base.unwrap_or_default();

@@ -70,8 +70,7 @@ fn fluid(window: &Window<'_>, key: QueueKey, of: &Crossing) -> Result<Fluid, Str
     let scenario = &window.lab.scenario;
     let fabric = &scenario.fabric;
     let curve = window.lab.sampler.curve(key).ok_or("the bottleneck has no marking curve")?;
-    let link = fabric.nodes[key.0].links.get(usize::from(key.1) - 1);
-    let link = *link.ok_or("the bottleneck has no link")?;
+    let link = fabric.nodes[key.0].link(key.1).ok_or("the bottleneck has no link")?;
     let rate = fabric.links[link].setup.rate;
     if scenario.is_mixed() {
         return Err(

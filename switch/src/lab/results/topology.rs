@@ -17,7 +17,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<
     if layers.iter().any(|layer| layer.len() > ROW_MAX) {
         return;
     }
-    let marked = bottleneck.map(|(node, port, _)| fabric.nodes[node].links[usize::from(port) - 1]);
+    let marked = bottleneck.and_then(|(node, port, _)| fabric.nodes[node].link(port));
     let name = |node: usize| fabric.nodes[node].name.clone();
     let links = fabric.links.iter().enumerate();
     report.diagrams.push(Diagram {

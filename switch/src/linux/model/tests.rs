@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::super::kernel::{Change, Hop, KernelRoute, Prefix, RouteChange, Way};
 use super::{Goal, Model};
+use crate::ports::PortNumber;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -26,7 +27,7 @@ fn hops(all: &[(u32, &str)]) -> Way {
 fn model() -> Model {
     let mut model = Model::default();
     for index in [1, 2] {
-        model.set_port(index, Some(index as u16), true);
+        model.set_port(index, Some(PortNumber(index as u16)), true);
         model.apply(Change::Link { index, mac: Some([2; 6]), mtu: 1500, up: true });
     }
     model
@@ -118,10 +119,10 @@ fn a_link_that_is_down_reaches_nobody() {
     neighbour(&mut model, 1, "10.0.1.2", Some([4; 6]));
     assert_eq!(model.neighbour(1, ip("10.0.1.2")), Some([4; 6]));
     model.dirty = Default::default();
-    model.set_port(1, Some(1), false);
+    model.set_port(1, Some(PortNumber(1)), false);
     assert_eq!(model.neighbour(1, ip("10.0.1.2")), None);
     assert!(model.dirty.links.contains(&1) && model.dirty.hops.contains(&(1, ip("10.0.1.2"))));
-    model.set_port(1, Some(1), true);
+    model.set_port(1, Some(PortNumber(1)), true);
     // Removals when the kernel takes it down are not reported: everything is read again.
     let down = Change::Link { index: 1, mac: Some([2; 6]), mtu: 1500, up: false };
     assert!(model.apply(down));

@@ -8,7 +8,7 @@ use wireyard_pipeline::diag::Rejected;
 
 use crate::control::ControlError;
 use crate::ports::files::OutputError;
-use crate::ports::{PortError, SpecError};
+use crate::ports::{PortError, PortNumber, SpecError};
 
 /// An error of a file of ports, or of one of its ports.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum PortFileError {
     #[error("port {port}: {source}; no port was changed")]
     Open {
         /// Its number.
-        port: u16,
+        port: PortNumber,
         /// The cause.
         source: PortError,
     },
@@ -58,7 +58,7 @@ pub enum PortFileError {
         /// Why the new ports could not be added.
         source: Box<PortFileError>,
         /// The ports, and why each could not be opened again.
-        lost: Vec<(u16, String)>,
+        lost: Vec<(PortNumber, String)>,
     },
 }
 
@@ -76,10 +76,10 @@ pub enum ContentError {
     #[error(
         "port {0}: rates and queues are made when the switch starts: write them in switch.yaml"
     )]
-    Queues(u16),
+    Queues(PortNumber),
     /// A port on nothing.
     #[error("port {0} has no `interface`")]
-    NoInterface(u16),
+    NoInterface(PortNumber),
     /// An invalid port, or one with the number, interface or file of another.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -88,7 +88,7 @@ pub enum ContentError {
     Output(#[from] OutputError),
 }
 
-fn lines(lost: &[(u16, String)]) -> impl fmt::Display {
+fn lines(lost: &[(PortNumber, String)]) -> impl fmt::Display {
     let lost =
         lost.iter().map(|(port, why)| format!(", but port {port} could not come back: {why}"));
     lost.collect::<String>()

@@ -15,7 +15,7 @@ use wireyard_pipeline::packet::PacketMemory;
 
 use super::{PortFileError, PortText, read};
 use crate::control::{Control, ControlError, NewPort, PortSource};
-use crate::ports::{self, Opened, Port, PortSpec};
+use crate::ports::{self, Opened, Port, PortNumber, PortSpec};
 
 /// Work in another thread, whose end can be polled.
 pub(super) struct Task<T> {
@@ -58,14 +58,14 @@ enum Source {
     /// It is open.
     Opened(Opened),
     /// It is the port with this number, with another number, cable or capture.
-    Kept(u16),
+    Kept(PortNumber),
     /// It can be opened when another is closed.
     Exchanged,
 }
 
 /// A port that the file has now.
 struct Change {
-    number: u16,
+    number: PortNumber,
     spec: PortSpec,
     source: Source,
 }
@@ -73,25 +73,25 @@ struct Change {
 /// The changes of a file, with all ports that could be opened beforehand.
 struct Prepared {
     /// Ports that are no longer in it.
-    old: Vec<(u16, PortSpec)>,
+    old: Vec<(PortNumber, PortSpec)>,
     changes: Vec<Change>,
 }
 
 /// The result of reading the file again.
 pub(super) struct Reloaded {
     /// The ports of the switch now.
-    pub(super) ports: Vec<(u16, PortSpec)>,
+    pub(super) ports: Vec<(PortNumber, PortSpec)>,
     /// A line for each port that changed, or why none did.
     pub(super) outcome: Result<Vec<String>, PortFileError>,
 }
 
 impl Prepared {
-    fn is_kept(&self, number: u16) -> bool {
+    fn is_kept(&self, number: PortNumber) -> bool {
         self.changes.iter().any(|change| matches!(change.source, Source::Kept(n) if n == number))
     }
 
     /// Old ports with something that a new one needs.
-    fn in_the_way(&self) -> Vec<(u16, PortSpec)> {
+    fn in_the_way(&self) -> Vec<(PortNumber, PortSpec)> {
         let wanted = self.to_exchange();
         let is_needed = |spec: &PortSpec| wanted.iter().any(|(_, wanted)| wanted.excludes(spec));
         let old = self.old.iter().filter(|(number, _)| !self.is_kept(*number));
@@ -99,7 +99,7 @@ impl Prepared {
     }
 
     /// New ports that need something of an old one.
-    fn to_exchange(&self) -> Vec<(u16, PortSpec)> {
+    fn to_exchange(&self) -> Vec<(PortNumber, PortSpec)> {
         let changes = self.changes.iter();
         let exchanged = changes.filter(|change| matches!(change.source, Source::Exchanged));
         exchanged.map(|change| (change.number, change.spec.clone())).collect()
@@ -124,7 +124,7 @@ struct Device<'a> {
 /// Reads the file again, and makes the device's ports, which are `known`, those of the file.
 pub(super) fn reload(
     text: &PortText,
-    mut known: Vec<(u16, PortSpec)>,
+    mut known: Vec<(PortNumber, PortSpec)>,
     control: &Control,
     mem: PacketMemory,
 ) -> Reloaded {
@@ -148,8 +148,8 @@ impl Device<'_> {
     /// Makes the ports, which are `known`, match `wanted`; ports that are lost in the process are removed from `known`.
     fn make(
         &mut self,
-        wanted: &[(u16, PortSpec)],
-        known: &mut Vec<(u16, PortSpec)>,
+        wanted: &[(PortNumber, PortSpec)],
+        known: &mut Vec<(PortNumber, PortSpec)>,
     ) -> Result<Vec<String>, PortFileError> {
         let mut prepared = self.prepare(wanted, known)?;
         let (in_the_way, mut lines) = (prepared.in_the_way(), Vec::new());
@@ -166,7 +166,7 @@ impl Device<'_> {
         self.finish(prepared, &in_the_way, lines)
     }
 
-    fn open(&self, port: u16, spec: &PortSpec) -> Result<Opened, PortFileError> {
+    fn open(&self, port: PortNumber, spec: &PortSpec) -> Result<Opened, PortFileError> {
         let opened = ports::open_spread(spec, &self.mem, self.control.spread());
         opened.map_err(|source| PortFileError::Open { port, source })
     }
@@ -175,23 +175,23 @@ impl Device<'_> {
     /// opened.
     fn prepare(
         &mut self,
-        ports: &[(u16, PortSpec)],
-        known: &[(u16, PortSpec)],
+        ports: &[(PortNumber, PortSpec)],
+        known: &[(PortNumber, PortSpec)],
     ) -> Result<Prepared, PortFileError> {
-        let missing_in = |list: &[(u16, PortSpec)], others: &[(u16, PortSpec)]| {
+        let missing_in = |list: &[(PortNumber, PortSpec)], others: &[(PortNumber, PortSpec)]| {
             list.iter().filter(|port| !others.contains(port)).cloned().collect::<Vec<_>>()
         };
         let mut prepared = Prepared { old: missing_in(known, ports), changes: Vec::new() };
         let queues = self.queues()?;
         for (number, spec) in missing_in(ports, known) {
-            let is_free = |other: u16| !prepared.is_kept(other);
+            let is_free = |other: PortNumber| !prepared.is_kept(other);
             // A port with a capture file has one queue, and may have more without.
             let wanted = self.control.spread().queues(&spec, spec.kind) as usize;
-            let has_queues = |other: u16, known: &PortSpec| {
+            let has_queues = |other: PortNumber, known: &PortSpec| {
                 let is_recorded = known.capture.is_some();
                 is_recorded == spec.capture.is_some() || queues.get(&other) == Some(&wanted)
             };
-            let is_it = |other: u16, known: &PortSpec| {
+            let is_it = |other: PortNumber, known: &PortSpec| {
                 known.is_same_medium(&spec) && has_queues(other, known) && is_free(other)
             };
             let same = prepared.old.iter().find(|(other, known)| is_it(*other, known));
@@ -214,7 +214,7 @@ impl Device<'_> {
     }
 
     /// Number of queues of each port.
-    fn queues(&self) -> Result<BTreeMap<u16, usize>, PortFileError> {
+    fn queues(&self) -> Result<BTreeMap<PortNumber, usize>, PortFileError> {
         let ports = self.control.ports().map_err(PortFileError::Control)?;
         Ok(ports.into_iter().map(|port| (port.port, 1 + port.also.len())).collect())
     }
@@ -222,10 +222,10 @@ impl Device<'_> {
     /// Removes ports and closes them.
     fn take_out(
         &mut self,
-        ports: &[(u16, PortSpec)],
+        ports: &[(PortNumber, PortSpec)],
         lines: &mut Vec<String>,
     ) -> Result<(), ControlError> {
-        let numbers: Vec<u16> = ports.iter().map(|(number, _)| *number).collect();
+        let numbers: Vec<PortNumber> = ports.iter().map(|(number, _)| *number).collect();
         let taken = self.control.exchange_ports(&numbers, Vec::new())?;
         lines.extend(taken.errors.into_values());
         taken.closing.into_iter().for_each(|mut port| port.close(&mut self.mem));
@@ -245,9 +245,9 @@ impl Device<'_> {
     /// Opens removed ports again after a failure, as far as possible; returns the error with its cause.
     fn restore(
         &mut self,
-        ports: Vec<(u16, PortSpec)>,
+        ports: Vec<(PortNumber, PortSpec)>,
         why: PortFileError,
-        known: &mut Vec<(u16, PortSpec)>,
+        known: &mut Vec<(PortNumber, PortSpec)>,
     ) -> PortFileError {
         let mut lost = Vec::new();
         for (number, spec) in ports {
@@ -263,7 +263,7 @@ impl Device<'_> {
         }
     }
 
-    fn put_back(&self, number: u16, spec: PortSpec) -> Result<(), Box<dyn Error>> {
+    fn put_back(&self, number: PortNumber, spec: PortSpec) -> Result<(), Box<dyn Error>> {
         let source = ports::open_spread(&spec, &self.mem, self.control.spread())?;
         let new = vec![NewPort { number, spec, source: PortSource::Opened(source) }];
         let mut changes = self.control.exchange_ports(&[], new)?;
@@ -276,12 +276,12 @@ impl Device<'_> {
     fn finish(
         &mut self,
         prepared: Prepared,
-        gone: &[(u16, PortSpec)],
+        gone: &[(PortNumber, PortSpec)],
         mut lines: Vec<String>,
     ) -> Result<Vec<String>, PortFileError> {
         let Prepared { old, changes } = prepared;
         let still = old.iter().filter(|port| !gone.contains(port));
-        let still: Vec<u16> = still.map(|(number, _)| *number).collect();
+        let still: Vec<PortNumber> = still.map(|(number, _)| *number).collect();
         let (mut new, mut named) = (Vec::new(), Vec::new());
         for Change { number, spec, source } in changes {
             named.push((number, spec.to_string()));
@@ -308,7 +308,11 @@ impl Device<'_> {
 }
 
 /// The lines for a new port: that it was added, with notices for the user, or why it was not.
-fn lines_of(number: u16, name: &str, added: Result<Vec<String>, impl fmt::Display>) -> Vec<String> {
+fn lines_of(
+    number: PortNumber,
+    name: &str,
+    added: Result<Vec<String>, impl fmt::Display>,
+) -> Vec<String> {
     match added {
         Ok(mut notices) => {
             notices.insert(0, format!("port {number} ({name}) was added"));
@@ -329,9 +333,9 @@ mod tests {
 
     #[test]
     fn a_port_that_could_not_come_is_not_reported_as_added() {
-        let refused = lines_of(3, "raw:x", Err("its capture cannot be written"));
+        let refused = lines_of(PortNumber(3), "raw:x", Err("its capture cannot be written"));
         assert_eq!(refused, ["port 3 (raw:x) was not added: its capture cannot be written"]);
-        let added = lines_of(3, "raw:x", Ok::<_, String>(vec!["a notice".into()]));
+        let added = lines_of(PortNumber(3), "raw:x", Ok::<_, String>(vec!["a notice".into()]));
         assert_eq!(added, ["port 3 (raw:x) was added", "a notice"]);
     }
 }

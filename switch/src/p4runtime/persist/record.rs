@@ -17,6 +17,7 @@ use crate::p4runtime::schema::Schema;
 use crate::p4runtime::translate::entry::{self, Parts};
 use crate::p4runtime::translate::{Result, action, objects};
 use crate::p4runtime::watch::Name;
+use crate::ports::PortNumber;
 use crate::replicate::{Group, Member, Members, Session};
 use p4::table_action::Type as Does;
 
@@ -240,7 +241,7 @@ impl Record<'_> {
 }
 
 fn replica(member: &Member) -> stored::StoredReplica {
-    stored::StoredReplica { port: member.port.into(), instance: member.instance.into() }
+    stored::StoredReplica { port: member.port.0.into(), instance: member.instance.into() }
 }
 
 fn group_value(group: &Group) -> stored::StoredGroup {
@@ -378,7 +379,7 @@ pub(super) fn entity(schema: &Schema, key: &[u8], value: &[u8]) -> Result<Entity
 fn members(replicas: &[stored::StoredReplica]) -> Result<Vec<Member>> {
     let number = |value: u32| u16::try_from(value).or_else(|_| wrong("a number above 65535"));
     let member = |one: &stored::StoredReplica| {
-        Ok(Member { port: number(one.port)?, instance: number(one.instance)? })
+        Ok(Member { port: PortNumber(number(one.port)?), instance: number(one.instance)? })
     };
     replicas.iter().map(member).collect()
 }

@@ -12,6 +12,7 @@ use crate::p4runtime::forms::{self, Field as FieldForm};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
 use crate::p4runtime::watch;
+use crate::ports::PortNumber;
 use p4::field_match::FieldMatchType as Field;
 use p4::table_action::Type as Does;
 
@@ -33,7 +34,7 @@ pub struct OneShot {
     /// Its weight.
     pub weight: u32,
     /// The action is used only while this port is up.
-    pub watch: Option<u16>,
+    pub watch: Option<PortNumber>,
 }
 
 /// The match of a key that matches everything; `None` for kinds without one.

@@ -10,6 +10,7 @@ use super::{Result, bits, invalid};
 use crate::control::{ControlError, Entity};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::value::shortest;
+use crate::ports::PortNumber;
 use crate::replicate::{Group, Member, Members, Session};
 use p4::packet_replication_engine_entry::Type;
 use p4::replica::PortKind;
@@ -24,16 +25,16 @@ fn number(value: u32, what: &str) -> Result<u16> {
 const SDN_PORT_CPU: u32 = 0xffff_fffd;
 
 /// The port of a bytestring.
-pub(in crate::p4runtime) fn port_of(bytes: &[u8], what: impl Fn() -> String) -> Result<u16> {
+pub(in crate::p4runtime) fn port_of(bytes: &[u8], what: impl Fn() -> String) -> Result<PortNumber> {
     match bits(bytes, 32, &what) {
-        Ok(port) if port == SDN_PORT_CPU.into() => Ok(CPU_PORT),
-        _ => Ok(bits(bytes, 16, what)? as u16),
+        Ok(port) if port == SDN_PORT_CPU.into() => Ok(PortNumber(CPU_PORT)),
+        _ => Ok(PortNumber(bits(bytes, 16, what)? as u16)),
     }
 }
 
 /// The bytestring of a port.
-pub(in crate::p4runtime) fn port_bytes(port: u16) -> Vec<u8> {
-    let number = if port == CPU_PORT { SDN_PORT_CPU } else { port.into() };
+pub(in crate::p4runtime) fn port_bytes(port: PortNumber) -> Vec<u8> {
+    let number = if port.0 == CPU_PORT { SDN_PORT_CPU } else { port.0.into() };
     shortest(number.into())
 }
 
@@ -41,7 +42,7 @@ pub(in crate::p4runtime) fn port_bytes(port: u16) -> Vec<u8> {
 pub(in crate::p4runtime) fn member(replica: &p4::Replica) -> Result<Member> {
     let port = match &replica.port_kind {
         Some(PortKind::Port(bytes)) => port_of(bytes, || "the port of a replica".into())?,
-        Some(PortKind::EgressPort(port)) => number(*port, "port")?,
+        Some(PortKind::EgressPort(port)) => PortNumber(number(*port, "port")?),
         None => return invalid("a replica has no port"),
     };
     let Ok(instance) = u16::try_from(replica.instance) else {
@@ -88,7 +89,7 @@ fn clone_session(session: &p4::CloneSessionEntry, deleted: bool) -> Result<Entit
     named(session.session_id, "clone session")?;
     let id = number(session.session_id, "clone session")?;
     let replicas = if deleted {
-        vec![Member { port: 0, instance: 0 }]
+        vec![Member { port: PortNumber(0), instance: 0 }]
     } else {
         members(&session.replicas, || format!("clone session {id}"))?
     };

@@ -10,6 +10,7 @@ use crate::control::{Entity, EntryKey, Query, TableEntry, Target};
 use crate::core::Core;
 use crate::p4runtime::persist::Begun;
 use crate::p4runtime::translate::entry;
+use crate::ports::PortNumber;
 use crate::program::{DeviceOptions, from_text};
 use crate::replicate::{Group, Member, Members};
 
@@ -93,7 +94,7 @@ fn an_action_set_goes_when_a_later_update_of_its_batch_replaces_or_deletes_it() 
     ] {
         let (_core, device) = device();
         if down {
-            device.link(3, false);
+            device.link(PortNumber(3), false);
         }
         let shot = |kind, watched: &[u16]| shot(&device, kind, watched);
         let replaced = [shot(Type::Insert, &[2, 3]), shot(Type::Modify, &[2, 3, 3])];
@@ -164,11 +165,11 @@ fn a_group_that_somebody_else_wrote_follows_no_link_and_its_metadata_go_with_it(
     let entity = Some(p4::Entity { entity: Some(Message::PacketReplicationEngineEntry(entry)) });
     let insert = p4::Update { r#type: Type::Insert as i32, entity };
     assert!(write_all(&device, &[insert], Mode::Atomic).is_empty());
-    let members = Members::List(vec![Member { port: 4, instance: 0 }]);
+    let members = Members::List(vec![Member { port: PortNumber(4), instance: 0 }]);
     let group = Group { members, prune_ingress: false };
     let theirs = Entity::Multicast { id: 5, group };
     device.control.write(&[Update::Modify(theirs.clone())], Mode::Atomic).unwrap();
-    device.link(2, false);
+    device.link(PortNumber(2), false);
     let query = Query::Multicast { id: Some(5) };
     assert_eq!(device.control.read(&query).unwrap(), std::slice::from_ref(&theirs));
     assert!(!device.kept().is_empty());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::PORT_MAX;
+use super::{PORT_MAX, PortNumber};
 
 /// An error in a port specification, or in a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum SpecError {
         /// The specification.
         spec: String,
         /// Its number.
-        number: u16,
+        number: PortNumber,
     },
     /// Another port of the list uses the interface.
     #[error("port `{spec}`: its interface is port {port} already")]
@@ -33,7 +33,7 @@ pub enum SpecError {
         /// The specification.
         spec: String,
         /// The other port.
-        port: u16,
+        port: PortNumber,
     },
     /// The port would be recorded over its own input or output.
     #[error("capture={}: the port uses this file", .0.display())]

@@ -9,6 +9,7 @@ use wireyard_pipeline::ir::{CPU_PORT, Program};
 use wireyard_tables::{BatchError, EntryError, TableId, Update};
 
 use super::{Script, Stop};
+use crate::ports::PortNumber;
 use crate::replicate::{Group, Member, Members, Session};
 use crate::stf::entry::{Known, Statement as Entries, did_you_mean};
 use crate::stf::script::{EntryText, Statement, TestPort};
@@ -60,7 +61,7 @@ impl Script {
             }
             Statement::NodeAssociate(group, node) => self.associate(*group, *node),
             Statement::Mirror(id, port) => {
-                if *port != CPU_PORT {
+                if *port != PortNumber(CPU_PORT) {
                     self.known_port(TestPort::Port(*port), "mirroring_add")?;
                 }
                 self.mirror(*id, vec![Member { port: *port, instance: *id }])

@@ -8,12 +8,13 @@ use wireyard_pipeline::ir::SourceFile;
 use wireyard_pipeline::source::{ReadError, read_text};
 
 use super::{How, SCRIPT_BYTES_MAX, Stop, script_ended};
+use crate::ports::PortNumber;
 use crate::program::{EngineKind, Place};
 use crate::stf::script::{ScriptError, Statement, TestPort, parse};
 
 /// The result of a script that passes: its program with the entries, and its packets with line and port, to be run
 /// again and again.
-pub type Left = (Arc<Generation>, Vec<(usize, u16, Vec<u8>)>);
+pub type Left = (Arc<Generation>, Vec<(usize, PortNumber, Vec<u8>)>);
 
 /// Why a script has no result.
 #[derive(Debug, thiserror::Error)]
