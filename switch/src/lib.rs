@@ -44,7 +44,7 @@
 //!
 //! use wireyard_pipeline::packet::PacketMemory;
 //! use wireyard_switch::ports::{
-//!     ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame,
+//!     ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortNumber, PortStats, RxFrame, TxDone, TxFrame,
 //! };
 //! use wireyard_switch::program::{DeviceOptions, from_text};
 //! use wireyard_tables::time::Time;
