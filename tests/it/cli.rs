@@ -187,7 +187,7 @@ fn a_file_of_another_kind_is_named_with_its_command() {
             "a file of table entries",
             "`--entries",
         ),
-        (["dump", "programs/ipv4_router/switch.yaml"], 1, "a switch configuration", "`--config"),
+        (["dump", "programs/ipv4_router/switch.yaml"], 2, "a switch configuration", "`--config"),
         (["lab", program], 2, "a program, not a scenario", "`wireyard check"),
         (["lab", study], 2, "a study of the laboratory, not a scenario", "`wireyard lab sweep"),
         (["lab sweep", scenario], 2, "a scenario of the laboratory, not a study", "`wireyard lab "),
