@@ -91,7 +91,8 @@ fn parse(settings: &[String]) -> Result<Wanted> {
 /// # Errors
 /// The first that cannot be set.
 pub fn check(settings: &[String]) -> Result<()> {
-    parse(settings).map(drop)
+    let (_, others) = without_shut(settings)?;
+    parse(&others).map(drop)
 }
 
 /// A queue as a document.
