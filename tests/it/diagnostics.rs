@@ -222,6 +222,38 @@ fn the_commands_of_an_explanation_do_what_it_says() {
     of(right).expect(0, &[]);
 }
 
+/// Programs of every page of `explain`: the wrong ones have its error or warning, the right ones have none.
+#[test]
+fn the_programs_of_every_explanation_are_wrong_and_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = wireyard_tests::workspace_root().join("pipeline/src/explain");
+    let (mut wrong, mut right) = (0, 0);
+    for page in fs::read_dir(pages).unwrap().map(|page| page.unwrap().path()) {
+        let text = fs::read_to_string(&page).unwrap();
+        let code = page.file_stem().unwrap().to_str().unwrap();
+        let Some((_, examples)) = text.split_once("## Wrong\n") else { continue };
+        let (first, second) = examples.split_once("## Right\n").unwrap_or((examples, ""));
+        let checked = |program: &str| run(&["check", &write(folder.path(), "page.yaml", program)]);
+        for program in programs(first) {
+            let ended = checked(program);
+            assert!(ended.err.contains(&format!("[{code}]")), "{code}: {program}{}", ended.err);
+            wrong += 1;
+        }
+        for program in programs(second) {
+            let ended = checked(program);
+            ended.expect(0, &[]);
+            assert!(!ended.err.contains(&format!("[{code}]")), "{code}: {program}{}", ended.err);
+            right += 1;
+        }
+    }
+    assert!(wrong > 60 && right > 60, "{wrong} and {right}");
+}
+
+/// The YAML blocks of a part of a page.
+fn programs(part: &str) -> impl Iterator<Item = &str> {
+    part.split("```yaml\n").skip(1).filter_map(|block| Some(block.split_once("```")?.0))
+}
+
 #[test]
 fn a_header_that_is_not_included_is_named_with_its_library() {
     let folder = tempfile::tempdir().unwrap();
