@@ -229,6 +229,7 @@ impl EndPointPort {
         self.take_completions(now);
     }
 
+    #[inline]
     fn take_completions(&mut self, now: Time) {
         while let Some(done) = self.end.poll_cq() {
             self.due = None;

@@ -146,6 +146,7 @@ impl Shape {
 
     /// Checks the other headers before the BTH of a frame that passed [`Self::check_fixed`]: that lengths match each
     /// other, and the IPv4 checksum.
+    #[inline]
     pub(in crate::frames) fn network(&self, frame: &[u8]) -> Result<Network, Refused> {
         let end = match &self.front {
             Front::Infiniband(lrh) => check_pktlen(lrh, frame)?,
