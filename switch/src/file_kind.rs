@@ -1,8 +1,9 @@
 //! Kinds of YAML files, for commands that are given a file of another kind than they read.
 //!
-//! A file is known by the key with which it begins. Not a check: the readers of each kind check their files; this
-//! replaces a list of unknown keys by one error that names the command for the file.
+//! A file is known by a key that only its kind has, at the beginning of a line. Not a check: the readers of each kind
+//! check their files; this replaces a list of unknown keys by one error that names the command for the file.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes};
@@ -20,23 +21,22 @@ pub(crate) enum FileKind {
 }
 
 impl FileKind {
-    /// First keys.
+    /// Keys by which each is known, those that every file of the kind has before those that most have.
     const KEYS: [(&str, FileKind); 8] = [
         ("pipeline", FileKind::Program),
         ("library", FileKind::Program),
         ("lab", FileKind::Scenario),
         ("study", FileKind::Study),
         ("rate_control", FileKind::RateControl),
-        ("entries", FileKind::Entries),
         ("program", FileKind::SwitchConfig),
         ("ports", FileKind::SwitchConfig),
+        ("entries", FileKind::Entries),
     ];
 
-    fn of(text: &str) -> Option<FileKind> {
-        let is_content =
-            |line: &&str| !line.trim().is_empty() && !line.starts_with('#') && *line != "---";
-        let (first, _) = text.lines().find(is_content)?.split_once(':')?;
-        FileKind::KEYS.iter().find(|(key, _)| *key == first).map(|(_, kind)| *kind)
+    pub(crate) fn of(text: &str) -> Option<FileKind> {
+        let keys: BTreeSet<&str> =
+            text.lines().filter_map(|line| Some(line.split_once(':')?.0)).collect();
+        FileKind::KEYS.iter().find(|(key, _)| keys.contains(key)).map(|(_, kind)| *kind)
     }
 
     fn what(self) -> &'static str {
@@ -105,9 +105,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_known_by_its_first_key() {
+    fn a_file_is_known_by_a_key_of_its_kind() {
         for (text, kind) in [
-            ("# comment\n\n---\nlab: incast\npipeline: x\n", Some(FileKind::Scenario)),
+            ("# comment\n\n---\nabout: x\nlab: incast\n", Some(FileKind::Scenario)),
+            ("entries: entries.yaml\nports: { 1: {} }\n", Some(FileKind::SwitchConfig)),
             ("study: s\nscenario: a.yaml\n", Some(FileKind::Study)),
             ("pipeline: p\n", Some(FileKind::Program)),
             ("labor: x\n", None),

@@ -86,9 +86,7 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     let loader = Loader::new(place.include.clone(), LIBRARIES);
     let program = program_path(&place.program);
     let folder = loader.is_folder(&program).then_some(program.as_path());
-    // Whatever has the name is read: a pipe, a folder or a link to nothing is an error.
-    let is_there = |path: &PathBuf| loader.is_file(path) || path.symlink_metadata().is_ok();
-    let beside = |name: &str| folder.map(|f| f.join(name)).filter(is_there);
+    let beside = |name: &str| folder.map(|f| f.join(name)).filter(|path| loader.is_there(path));
     let mut config_files = Files::new();
     let mut found = Diagnostics::new();
     let config_path = place.config.clone().or_else(|| beside("switch.yaml"));

@@ -1,10 +1,13 @@
-//! One run of the laboratory by several workers: every byte is that of one worker.
+//! One run of the laboratory by several workers: every byte is that of one worker. What a large run asks of the system.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use wireyard_tests::workspace_root;
+use wireyard_tests::binary::wireyard;
+use wireyard_tests::{skip, workspace_root};
 
 use crate::lab::{contents, lab};
 
@@ -153,4 +156,28 @@ flows: { pattern: pairs, from: left, to: right, size: 20 KB }
     let (two, told) = run("1 us", "4");
     assert!(told.contains("4 workers are too many for it, 2 run"), "{told}");
     assert_eq!(two, run("1 us", "1").0);
+}
+
+#[test]
+fn the_memory_of_a_run_may_be_in_large_pages() {
+    if !Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+        return skip("large pages of a laboratory", "this kernel has none");
+    }
+    let mut command = Command::new(wireyard());
+    command.args(["lab", "fat_tree", "--quiet"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = command.spawn().unwrap();
+    let maps = format!("/proc/{}/smaps", run.id());
+    let may_be_large = || {
+        let maps = fs::read_to_string(&maps).unwrap_or_default();
+        maps.lines().any(|line| line.starts_with("VmFlags:") && line.contains(" hg"))
+    };
+    let begun = Instant::now();
+    let mut found = may_be_large();
+    while !found && begun.elapsed() < Duration::from_secs(60) && run.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(50));
+        found = may_be_large();
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(found);
 }

@@ -76,6 +76,7 @@ mod p4runtime_more;
 mod p4runtime_standard;
 mod p4runtime_tls;
 mod packages;
+mod packet_tests;
 mod packets;
 mod pages;
 mod ports;

@@ -18,7 +18,11 @@ impl Cx<'_> {
     pub(crate) fn lower_deparser(&mut self) {
         let Some(&root) = self.units.first() else { return };
         self.env = Env::at(Place::Data);
-        let (in_front, behind) = self.extracted_instances();
+        let (order, links) = self.extraction_links();
+        let circles = circles(&order, &links);
+        let orders: Vec<_> = circles.iter().filter(|one| one.len() > 1).cloned().collect();
+        let in_front = self.whole_stacks(sort_by_links(circles, &order, &links));
+        let behind = self.read_behind(&order);
         let extracted: BTreeSet<InstanceId> = in_front.iter().chain(&behind).copied().collect();
         let decl = root.deparser.as_ref();
         let after = decl.map_or(&[][..], |decl| &decl.after);
@@ -32,7 +36,7 @@ impl Cx<'_> {
         self.ir.deparser.emit = match decl.and_then(|decl| decl.emit.as_ref()) {
             Some(names) => self.emit_list(names, &trailers),
             None => {
-                self.warn_of_orders();
+                self.warn_of_orders(&orders);
                 in_front.into_iter().filter(|id| !trailers.contains(id)).collect()
             }
         };
@@ -206,9 +210,8 @@ impl Cx<'_> {
         };
     }
 
-    /// Instances in the order of extraction, and those that only `extract_at` reads.
-    fn extracted_instances(&self) -> (Vec<InstanceId>, Vec<InstanceId>) {
-        let (order, links) = self.extraction_links();
+    /// Instances that only `extract_at` reads.
+    fn read_behind(&self, order: &[InstanceId]) -> Vec<InstanceId> {
         let mut behind = Vec::new();
         for (_, state) in self.ir.parser.states.entries() {
             for op in &state.ops {
@@ -220,20 +223,23 @@ impl Cx<'_> {
                 }
             }
         }
-        let sorted = sort_by_links(&order, &links);
-        let all = sorted.into_iter().flat_map(|id| match self.ir.instances.get(id) {
+        behind
+    }
+
+    /// The instances, with all elements of a stack in the place of its first.
+    fn whole_stacks(&self, instances: Vec<InstanceId>) -> Vec<InstanceId> {
+        let all = instances.into_iter().flat_map(|id| match self.ir.instances.get(id) {
             Some(Instance { element: Some((stack, _)), .. }) => self.elements(*stack),
             _ => vec![id],
         });
-        (all.collect(), behind)
+        all.collect()
     }
 
     /// Warns of headers of which each may follow the other: packets keep no order of theirs.
-    fn warn_of_orders(&mut self) {
-        let (order, links) = self.extraction_links();
+    fn warn_of_orders(&mut self, circles: &[Vec<InstanceId>]) {
         let span = self.units.first().and_then(|root| root.name.as_ref()).map(|name| name.span);
         let Some(span) = span else { return };
-        for circle in circles(&order, &links).into_iter().filter(|circle| circle.len() > 1) {
+        for circle in circles {
             let names: Vec<String> = circle.iter().map(|id| self.extracted_as(*id)).collect();
             let text =
                 format!("the parser extracts {} in more than one order", names.join(" and "));
@@ -377,11 +383,11 @@ fn circles(
 /// An order in which each header comes before those that may follow it; headers in a cycle, and those without links,
 /// stay in the order first seen.
 fn sort_by_links(
+    mut circles: Vec<Vec<InstanceId>>,
     order: &[InstanceId],
     links: &BTreeSet<(InstanceId, InstanceId)>,
 ) -> Vec<InstanceId> {
     let rank = |id: &InstanceId| order.iter().position(|known| known == id);
-    let mut circles = circles(order, links);
     let mut sorted: Vec<InstanceId> = Vec::new();
     while !circles.is_empty() {
         let ready = |circle: &Vec<InstanceId>| {

@@ -124,6 +124,12 @@ impl Loader {
         self.embedded_text(path).is_some() || path.is_file()
     }
 
+    /// Whether anything has this name, inside the binary or on the disk: also a pipe, a folder or a link to nothing, which
+    /// reading reports.
+    pub fn is_there(&self, path: &Path) -> bool {
+        self.embedded_text(path).is_some() || path.symlink_metadata().is_ok()
+    }
+
     /// Whether there is such a folder, on the disk or inside the binary.
     pub fn is_folder(&self, path: &Path) -> bool {
         let inside = embedded_name(path).map(|name| name + "/");

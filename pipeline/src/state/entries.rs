@@ -50,8 +50,8 @@ pub struct Setting {
     pub queue: Option<u8>,
     /// `NAME=VALUE`.
     pub set: Vec<String>,
-    /// Where they are written.
-    pub span: SourceSpan,
+    /// Where each is written.
+    pub spans: Vec<SourceSpan>,
 }
 
 /// A checked entries file.

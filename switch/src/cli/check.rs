@@ -11,6 +11,7 @@ use super::{Status, print, print_json};
 use crate::config::SwitchConfig;
 use crate::config::qos::{PROCESS_DELAY, Report};
 use crate::config::room::Room;
+use crate::file_kind::FileKind;
 use crate::library::LIBRARIES;
 use crate::program::{DeviceOptions, Place};
 use crate::roce::rp::program::Program;
@@ -63,11 +64,11 @@ fn queues_of(config: &SwitchConfig) -> Option<Result<Box<Report>, Box<Report>>> 
     config.queues(&[]).map(|queues| queues.map(|qos| Box::new(qos.report)))
 }
 
-/// A rate control, if the file is one: its key is at the beginning of a line.
+/// A rate control, if the file is one.
 fn check_rate_control(path: &Path) -> Option<Result<Checked, Refusal>> {
     let read = Loader::new(Vec::new(), LIBRARIES).read(path, PROGRAM_BYTES_MAX).ok()?;
     let text = String::from_utf8(read).ok()?;
-    if !text.lines().any(|line| line.starts_with("rate_control:")) {
+    if FileKind::of(&text) != Some(FileKind::RateControl) {
         return None;
     }
     let parsed = Program::parse(&path.display().to_string(), &text);

@@ -1,6 +1,7 @@
 //! Reading a program for a command, with its errors and warnings shown.
 
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes, render};
+use wireyard_pipeline::entries::Setting;
 
 use super::args::{EngineArgs, EngineChoice, MacControl, ProgramArgs};
 use super::{colours, log};
@@ -35,9 +36,12 @@ pub(super) fn load_from(place: &Place) -> Option<Loaded> {
 pub(super) fn read(place: &Place) -> Result<Loaded, Rejected> {
     let loaded = program::load(place)?;
     let mut found = Diagnostics::new();
-    for one in loaded.entries.iter().flat_map(|entries| &entries.settings) {
-        if let Err(why) = queues::check(&one.set) {
-            found.error(codes::UNKNOWN_CHOICE, one.span, why.to_string());
+    for Setting { set, spans, .. } in loaded.entries.iter().flat_map(|entries| &entries.settings) {
+        // The first that is wrong, beside those before it.
+        let wrong =
+            (0..set.len()).find_map(|last| Some((last, queues::check(&set[..=last]).err()?)));
+        if let Some((at, why)) = wrong {
+            found.error(codes::UNKNOWN_CHOICE, spans[at], why.to_string());
         }
     }
     match found.has_errors() {

@@ -88,7 +88,7 @@ pub enum CheckError {
     Expect(Vec<BadExpectation>),
 }
 
-/// Runs a scenario once.
+/// Runs a scenario once. The memory of the process so far is put into large pages where the system has them.
 ///
 /// # Errors
 /// A part that cannot be built.

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ir::{Program, SourceFile};
-use wireyard_pipeline::source::{is_p4, read_text};
+use wireyard_pipeline::source::{Loader, is_p4, read_text};
 use wireyard_pipeline::trace::{Recorder, TraceSink, text};
 use wireyard_tables::time::Time;
 
 use super::compare::difference;
 use super::names;
 use super::script::{Line, PatternBytes, Statement, TestPort, parse};
+use crate::library::LIBRARIES;
 use crate::ports::{LinkType, PortNumber};
 use crate::program::{DeviceOptions, EngineKind, Place, load};
 use crate::replicate::Member;
@@ -177,9 +178,8 @@ impl Script {
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut place = Place {
             program: folder.join("program.yaml"),
-            entries: Some(folder.join("entries.yaml")).filter(|file| {
-                file.symlink_metadata().is_ok() || crate::library::text_at(file).is_some()
-            }),
+            entries: Some(folder.join("entries.yaml"))
+                .filter(|file| Loader::new(Vec::new(), LIBRARIES).is_there(file)),
             ..place.clone()
         };
         let own = path.with_extension("p4");

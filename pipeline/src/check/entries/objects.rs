@@ -83,7 +83,6 @@ impl Resolver<'_> {
 
     pub(super) fn settings(&mut self, file: &EntriesFile) {
         for SettingDecl { port, queue, set } in &file.settings {
-            let decl_port = port.span;
             let at = self.number(port, u16::MAX.into());
             let queue = queue
                 .as_ref()
@@ -91,9 +90,9 @@ impl Resolver<'_> {
                 .map_or(Some(None), |q| q.map(Some));
             let (Some(port), Some(queue)) = (at, queue) else { continue };
             let (port, queue) = (port as u16, queue.map(|queue| queue as u8));
-            let span = set.first().map_or(decl_port, |first| first.span);
+            let spans = set.iter().map(|one| one.span).collect();
             let set = set.iter().map(|one| one.value.clone()).collect();
-            self.found.settings.push(Setting { port, queue, set, span });
+            self.found.settings.push(Setting { port, queue, set, spans });
         }
     }
 

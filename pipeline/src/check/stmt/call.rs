@@ -30,8 +30,8 @@ const PROCEDURES: &[&str] = &[
 /// How a statement is written that is a word and no call.
 fn word_statement(name: &str) -> Option<&'static str> {
     match name {
-        "drop" => Some("`drop` has no brackets: `drop`, or `drop REASON`"),
-        "punt" => Some("`punt` has no brackets: `punt`, or `punt REASON`"),
+        "drop" => Some("`drop` has no brackets; the statement `drop REASON` counts a reason"),
+        "punt" => Some("`punt` has no brackets; the statement `punt REASON` counts a reason"),
         "exit" => Some("`exit` has no brackets"),
         "return" => Some("`return` has no brackets"),
         _ => None,

@@ -54,6 +54,8 @@ fn large_mapping(line: &str) -> Option<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -74,9 +76,23 @@ mod tests {
     }
 
     #[test]
-    fn memory_in_large_pages_is_the_same() {
+    fn memory_may_be_in_large_pages_and_is_the_same() {
         let bytes: Vec<u8> = (0..16 << 20).map(|n| (n % 251) as u8).collect();
         use_large_pages();
         assert!(bytes.iter().enumerate().all(|(n, byte)| *byte == (n % 251) as u8));
+        if !Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+            return crate::skip::skip("large pages", "this kernel has none");
+        }
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let (mut is_ours, mut flags) = (false, None);
+        for line in maps.lines() {
+            let is_attribute = line.split(' ').next().is_some_and(|word| word.ends_with(':'));
+            if !is_attribute {
+                let holds = |(first, size)| (first..first + size).contains(&bytes.as_ptr().addr());
+                is_ours = large_mapping(line).is_some_and(holds);
+            }
+            flags = line.strip_prefix("VmFlags:").filter(|_| is_ours).or(flags);
+        }
+        assert!(flags.is_some_and(|flags| flags.contains(" hg")), "{flags:?}");
     }
 }

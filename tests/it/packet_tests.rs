@@ -1,0 +1,67 @@
+//! `wireyard test`: packet tests pass, and fail where a program or a packet is not what they say.
+
+use std::fs;
+
+use wireyard_tests::binary::{Ended, run};
+
+use crate::cli::Copy;
+
+#[test]
+fn every_packet_test_passes() {
+    let ended = run(&["test", "programs/"]);
+    ended.expect(0, &[]);
+    assert!(ended.out.contains("ok    programs/rocev2_lossless/bridge.stf"), "{}", ended.out);
+    assert!(ended.out.trim_end().ends_with(" 0 failed"), "{}", ended.out);
+}
+
+fn tested(copy: &Copy) -> Ended {
+    run(&["test", copy.path()])
+}
+
+#[test]
+fn packets_to_the_control_plane_are_compared_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = "pipeline: to_cpu\nheaders: { h: { fields: { n: 8 } } }\nparser: { start: { extract: h } }\ningress: [ punt why ]\n";
+    fs::write(folder.path().join("program.yaml"), program).unwrap();
+    for (expected, status) in
+        [("01\nexpect cpu 02", 0), ("02\nexpect cpu 01", 1), ("02\nexpect_punt why", 0)]
+    {
+        let script = format!("packet 1 01\npacket 1 02\nexpect cpu {expected}\n");
+        fs::write(folder.path().join("order.stf"), &script).unwrap();
+        let ended = run(&["test", folder.path().to_str().unwrap()]);
+        assert_eq!(ended.status, Some(status), "{script}{}{}", ended.out, ended.err);
+    }
+}
+
+/// A program broken on purpose fails its tests, with a byte diff and the packet's trace.
+#[test]
+fn broken_programs_fail_their_tests() {
+    let breaks = [
+        ("ipv4_router", "ipv4.ttl = ipv4.ttl - 1", "ipv4.ttl = ipv4.ttl - 2"),
+        ("ipv4_router", "if: ipv4.ttl <= 1", "if: ipv4.ttl == 0"),
+        ("rocev2_lossless", "ipv4.ecn = 3", "ipv4.ecn = 1"),
+        ("rocev2_lossless", "- std.ect = ipv4.ecn != 0 || ipv6.ecn != 0", "- std.ect = false"),
+        ("rocev2_lossless", "ethernet.dst = dst", "ethernet.dst = src"),
+    ];
+    for (program, old, new) in breaks {
+        let copy = Copy::of(program);
+        tested(&copy).expect(0, &[]);
+        copy.change("program.yaml", old, new);
+        let ended = tested(&copy);
+        assert_eq!(ended.status, Some(1), "{program}, {new}: {}{}", ended.out, ended.err);
+        assert!(ended.out.contains("FAIL  "), "{}", ended.out);
+        assert!(ended.out.contains("state "), "no trace: {}", ended.out);
+    }
+    // Entries that cannot be read are not left out.
+    let copy = Copy::of("ipv4_router");
+    fs::remove_file(copy.file("entries.yaml")).unwrap();
+    std::os::unix::fs::symlink("nowhere", copy.file("entries.yaml")).unwrap();
+    let ended = tested(&copy);
+    assert_eq!(ended.status, Some(2), "{}", ended.out);
+    assert!(ended.out.contains("E0002"), "{}", ended.out);
+    let copy = Copy::of("ipv4_router");
+    fs::write(copy.file("bad.stf"), "pakcet 1 00\n").unwrap();
+    let ended = tested(&copy);
+    assert_eq!(ended.status, Some(2), "{}", ended.out);
+    assert!(ended.out.contains("bad.stf:1"), "{}", ended.out);
+}
