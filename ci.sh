@@ -19,7 +19,7 @@
 #   ./ci.sh count    instructions per packet of the compiled programs and of the laboratory, against their limits (valgrind)
 #   ./ci.sh miri     unit tests of tables under Miri (needs a nightly toolchain with it: rustup toolchain install nightly --component miri)
 #   ./ci.sh deny     licences, advisories and sources of all dependencies (installs cargo-deny: some minutes; needs the advisory database)
-#   ./ci.sh all      lint, sbom, tools, models, root (the test command once, with nothing skipped), count
+#   ./ci.sh all      lint, sbom, tools, models, root (the test command once, with nothing skipped), count; builds beside each other
 set -euo pipefail
 cd "$(dirname "$0")"
 # One seed for all property tests: a run that fails can be run again. Fuzzing by hand sets another.
@@ -166,6 +166,8 @@ sbom() { python3 switch/packaging/sbom.py > target/sbom.json; ls -l target/sbom.
 
 count() { pipeline/benches/count.sh; }
 
+counters() { pipeline/benches/count.sh --build; }
+
 # A workspace of its own, with a lock of its own.
 models() { cargo test --manifest-path tests/models/Cargo.toml --locked; }
 
@@ -179,6 +181,30 @@ miri() {
 deny() {
   command -v cargo-deny > /dev/null || cargo install --quiet --locked cargo-deny
   cargo deny --workspace check
+}
+
+# A build that waits for one large crate leaves a processor free. The parts with a target folder of their own use it, and have ended
+# before the tests begin.
+all() {
+  local out part failed=0
+  out=$(mktemp -d)
+  local -A beside
+  for part in tools models counters; do
+    "$part" > "$out/$part" 2>&1 &
+    beside[$part]=$!
+  done
+  trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+  lint
+  sbom
+  cargo test --workspace --locked --no-run
+  for part in tools models counters; do
+    wait "${beside[$part]}" || { echo "ci.sh: $part failed" >&2; failed=1; }
+    cat "$out/$part"
+  done
+  rm -rf "$out"
+  [ "$failed" = 0 ]
+  root
+  WIREYARD_SKIP=never count
 }
 
 case ${1:-} in
@@ -200,6 +226,6 @@ case ${1:-} in
   count) count ;;
   miri) miri ;;
   deny) deny ;;
-  all) lint; sbom; tools; models; root; WIREYARD_SKIP=never count ;;
+  all) all ;;
   *) sed -n '4,24s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

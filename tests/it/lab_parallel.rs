@@ -129,7 +129,7 @@ fn so_many_workers_write_the_same_bytes() {
 
 /// What cannot be parted is run by fewer, who say so, with the same result.
 #[test]
-fn links_without_delay_keep_their_nodes_together() {
+fn short_links_keep_their_nodes_together() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = "
 lab: together
@@ -144,12 +144,13 @@ flows: { pattern: pairs, from: left, to: right, size: 20 KB }
         assert_eq!(ended.status, Some(0), "{}", ended.err);
         (ended.out, ended.err)
     };
-    let (one, told) = run("0 ns", "2");
-    assert!(
-        told.contains("2 workers are too many for it, 1 run") && told.contains("without delay"),
-        "{told}"
-    );
-    assert_eq!(one, run("0 ns", "1").0);
+    for short in ["0 ns", "3 ps", "49 ns"] {
+        let (one, told) = run(short, "2");
+        let why = told.contains("2 workers are too many for it, 1 run")
+            && told.contains("a link of less than 50 ns");
+        assert!(why, "{told}");
+        assert_eq!(one, run(short, "1").0);
+    }
     let (two, told) = run("1 us", "2");
     assert!(!told.contains("too many"), "{told}");
     assert_eq!(two, run("1 us", "1").0);

@@ -37,6 +37,7 @@ mod lab;
 mod lab_adapters;
 mod lab_bad;
 mod lab_balance;
+mod lab_checks;
 mod lab_defects;
 mod lab_dilated;
 mod lab_faults;

@@ -68,6 +68,10 @@ fn scenario_run(args: &LabArgs, wanted: &Path) -> Status {
         }
     };
     scenario.max_state = args.limits.max_state();
+    if args.output.is_none() {
+        // They are kept in memory until the run has ended, and only `-o` writes them.
+        scenario.captures.clear();
+    }
     ended(start(args, Arc::new(scenario).with_seed(args.seed), &files))
 }
 

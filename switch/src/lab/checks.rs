@@ -19,12 +19,15 @@ use super::scenario::{Fault, FaultKind, FlowSpec, HostSetup, Scenario};
 use crate::ports::PortNumber;
 use crate::roce::qp::Retransmission;
 use crate::tm::{CLASSES, DropReason, PortStatus};
-use crate::units::Bytes;
+use crate::units::{BitsPerSec, Bytes};
 
 /// Samples between two full audits of the buffers.
 const AUDIT_EVERY: u64 = 256;
 /// No delivery for this long, while flows have data to send, is a standstill.
 const STANDSTILL: Span = Span::from_ms(2);
+
+/// Check sequence, preamble and gap of a frame, bytes (IEEE 802.3 3.1.1, 4.4.2).
+const ETHERNET_OVERHEAD: u64 = 24;
 
 /// Full frames in front of one that arrives in time, on the slowest link.
 const FRAMES_ON_THE_WAY: u64 = 16;
@@ -53,8 +56,8 @@ pub struct Checks {
     samples: u64,
     /// Bytes delivered by all flows, and the time of the last change.
     delivered: (u64, Time),
-    /// By link and direction: frames, bytes, time of the last check.
-    links: Vec<[(u64, u64); 2]>,
+    /// By link and direction.
+    links: Vec<[Line; 2]>,
     /// By node, packets that its buffers refused.
     dropped: Vec<u64>,
     looked: Time,
@@ -64,6 +67,29 @@ pub struct Checks {
     pub(super) held: Time,
     /// Checks that were made, for the report.
     pub made: u64,
+}
+
+/// The frames of a direction of a link.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    /// At the last check: frames and bytes since the beginning.
+    sent: (u64, u64),
+    /// The check since which the direction has been in use without a break, and the bytes since then.
+    since: Time,
+    bytes: u64,
+}
+
+impl Line {
+    /// Takes the counters of a check; returns when the last bit can have left at this rate, at the earliest. `before`
+    /// is the check before; each frame has `overhead` bytes beside its own.
+    fn add(&mut self, sent: (u64, u64), before: Time, overhead: u64, rate: BitsPerSec) -> Time {
+        if self.since + rate.time_for(Bytes::new(self.bytes)) <= before {
+            (self.since, self.bytes) = (before, 0);
+        }
+        self.bytes += overhead * (sent.0 - self.sent.0) + (sent.1 - self.sent.1);
+        self.sent = sent;
+        self.since + rate.time_for(Bytes::new(self.bytes))
+    }
 }
 
 impl Lab {
@@ -131,6 +157,7 @@ impl Lab {
     /// Lossless groups and their pauses.
     fn check_groups(&mut self, node: usize) -> Result<(), Violation> {
         let (fabric, now) = (&self.scenario.fabric, self.now);
+        let mut ports = Vec::new();
         for port in fabric.nodes[node].ports() {
             let core = &mut self.cores[node];
             let Some(id) = core.traffic_port(port) else { continue };
@@ -153,64 +180,44 @@ impl Lab {
                     return Err(self.violation("marking", what));
                 }
             }
-            self.check_lossless(&name, lossless, &status)?;
+            ports.push((name, lossless, status));
         }
-        Ok(())
+        // Groups of all ports first: the queue of another port counts what they refuse.
+        let lost =
+            ports.iter().find_map(|(name, lossless, status)| of_group(name, *lossless, status));
+        let lost = lost.or_else(|| {
+            ports.iter().find_map(|(name, lossless, status)| of_queue(name, *lossless, status))
+        });
+        lost.map_or(Ok(()), |what| Err(self.violation("lossless", what)))
     }
 
-    /// Checks that a lossless group, and the queue of its class, drops nothing.
-    fn check_lossless(
-        &self,
-        name: &str,
-        lossless: u8,
-        status: &PortStatus,
-    ) -> Result<(), Violation> {
-        for class in (0..CLASSES).filter(|class| lossless & 1 << class != 0) {
-            let group = &status.groups[class].counters;
-            // Drops by a storm's watchdog or on a cut link break no promise.
-            let excused = [DropReason::WatchdogStorm, DropReason::PortDown];
-            let excused: u64 = excused.map(|why| status.drops[why as usize].packets).iter().sum();
-            let queue = status.queues[class].counters.refused.packets;
-            let refused = group.refused.packets + queue.saturating_sub(excused);
-            if refused > 0 {
-                let what = format!(
-                    "{name}: {refused} packets of lossless class {class} were dropped; {} came after XOFF, {} of \
-                     them later than a peer that obeys would send",
-                    group.after_xoff, group.not_honoured
-                );
-                return Err(self.violation("lossless", what));
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks that frames add up, and that no direction carried more than its rate since the last check.
+    /// Checks that frames add up, and that no direction carried more than its rate.
     fn check_links(&mut self) -> Result<(), Violation> {
         let now = self.now();
-        let elapsed = now.since(self.checks.looked);
-        self.checks.looked = now;
-        self.checks.links.resize(self.links.len(), [(0, 0); 2]);
-        let overhead = if self.scenario.host.is_infiniband() { 0 } else { 24 };
+        let before = std::mem::replace(&mut self.checks.looked, now);
+        self.checks.links.resize(self.links.len(), Default::default());
+        // Least cost on the wire: check sequence, preamble, gap.
+        let overhead = if self.scenario.host.is_infiniband() { 0 } else { ETHERNET_OVERHEAD };
         for (link, directions) in self.links.iter().enumerate() {
             let setup = &self.scenario.fabric.links[link].setup;
+            // A frame passed to the link now may still be in transmission, and one that it waits for.
+            let slack = Bytes::new(2 * (setup.mtu.get() + ETHERNET_OVERHEAD));
+            let slack = setup.rate.time_for(slack) + self.checks.late_max;
             for (side, direction) in directions.iter().enumerate() {
                 let counters = direction.counters();
                 if counters.under_way().is_none() {
                     let what = format!("{}: {counters:?}", self.scenario.fabric.link_name(link));
                     return Err(self.violation("conservation", what));
                 }
-                let before = self.checks.links[link][side];
-                self.checks.links[link][side] = (counters.sent, counters.sent_bytes);
-                // Least cost on the wire: check sequence, preamble, gap. A frame passed to the link now may still be in
-                // transmission.
-                let least =
-                    overhead * (counters.sent - before.0) + (counters.sent_bytes - before.1);
-                let slack = 2 * (setup.mtu.get() + 24);
-                let needed = setup.rate.time_for(Bytes::new(least.saturating_sub(slack)));
-                if needed > elapsed + self.checks.late_max {
+                let line = &mut self.checks.links[link][side];
+                let sent = (counters.sent, counters.sent_bytes);
+                let over = line.add(sent, before, overhead, setup.rate);
+                if over > now + slack {
                     let what = format!(
-                        "{}: {least} bytes in {elapsed} are more than {}",
+                        "{}: {} bytes in {} are more than {}",
                         self.scenario.fabric.link_name(link),
+                        line.bytes,
+                        now.since(line.since),
                         setup.rate
                     );
                     return Err(Violation::new("rates", now, what));
@@ -280,7 +287,7 @@ impl Lab {
         let begun = statuses.iter().filter(|flow| is_open(flow)).filter_map(|flow| flow.started);
         let since = begun.min().unwrap_or(now).max(self.checks.delivered.1);
         let waited = now.since(since);
-        if waited < self.standstill() {
+        if waited < standstill(&self.scenario) || waited < self.standstill() {
             return Ok(());
         }
         // A cycle stays, even with retransmissions.
@@ -376,12 +383,24 @@ impl Lab {
     fn standstill(&self) -> Span {
         let scenario = &self.scenario;
         // On slow links there are long times without an arrival in normal operation.
-        let hop = |link: &super::fabric::Link| {
-            link.setup.delay + link.setup.rate.time_for(link.setup.mtu) + link.setup.reorder_by
+        let hop = |(number, link): (usize, &super::fabric::Link)| {
+            let rate = self.least_rate(number).unwrap_or(link.setup.rate).min(link.setup.rate);
+            link.setup.delay + rate.time_for(link.setup.mtu) + link.setup.reorder_by
         };
-        let slowest = scenario.fabric.links.iter().map(hop).max().unwrap_or(Span::ZERO);
+        let slowest = scenario.fabric.links.iter().enumerate().map(hop).max().unwrap_or(Span::ZERO);
         let slow = Span::from_ps(slowest.as_ps().saturating_mul(FRAMES_ON_THE_WAY));
         standstill(scenario) + slow
+    }
+
+    /// The lowest rate of a queue in front of a link.
+    fn least_rate(&self, link: usize) -> Option<BitsPerSec> {
+        let fabric = &self.scenario.fabric;
+        let ends = fabric.links[link].ends.into_iter().filter_map(|node| {
+            let core = &self.cores[node];
+            let port = core.traffic_port(fabric.port(node, link))?;
+            (0..CLASSES as u8).filter_map(|queue| core.traffic().max_rate(port, queue)).min()
+        });
+        ends.min()
     }
 
     /// Longest permitted time without a delivery. With losses, a packet that is lost repeatedly waits for its timer.
@@ -421,6 +440,39 @@ impl Lab {
         }
         paused
     }
+}
+
+/// What a lossless priority group of a port has dropped.
+fn of_group(name: &str, lossless: u8, status: &PortStatus) -> Option<String> {
+    let groups = (0..CLASSES).filter(|class| lossless & 1 << class != 0);
+    groups.map(|class| (class, &status.groups[class].counters)).find_map(|(class, group)| {
+        let refused = group.refused.packets;
+        (refused > 0).then(|| {
+            format!(
+                "{name}: {refused} packets of lossless class {class} were dropped; {} came after XOFF, {} of them \
+                 later than a peer that obeys would send",
+                group.after_xoff, group.not_honoured
+            )
+        })
+    })
+}
+
+/// What the queue of a lossless class has dropped.
+fn of_queue(name: &str, lossless: u8, status: &PortStatus) -> Option<String> {
+    // Drops by a storm's watchdog or on a cut link break no promise.
+    let excused = [DropReason::WatchdogStorm, DropReason::PortDown];
+    let excused: u64 = excused.map(|why| status.drops[why as usize].packets).iter().sum();
+    let queues = (0..CLASSES).filter(|class| lossless & 1 << class != 0);
+    queues.map(|class| (class, status.queues[class].counters.refused.packets)).find_map(
+        |(class, refused)| {
+            let refused = refused.saturating_sub(excused);
+            (refused > 0).then(|| {
+                format!(
+                    "{name}: {refused} packets of lossless class {class} were dropped in its queue"
+                )
+            })
+        },
+    )
 }
 
 /// No link reorders packets, and they stay on their routes.

@@ -1,9 +1,9 @@
 //! The time of a flow on an empty network, with which slowdown compares.
 //!
 //! Store and forward, hop by hop, every frame as long as it is on its wire. The time of a chain of packets and links is
-//! that of the longest path: the first packet to the slowest link, all of them over it, the last one on. Two such paths
-//! are considered, because a short last packet may wait behind its predecessor; a window, rate control and the hosts'
-//! own time are not included. So no flow is faster, and a single one that may send at line rate is as fast.
+//! that of the longest path: the first packet to some link, all of them over it, the last one on. Two such paths over
+//! each link are considered, because a short last packet may wait behind its predecessor; a window, rate control and
+//! the hosts' own time are not included. So no flow is faster, and a single one that may send at line rate is as fast.
 //!
 //! Packets on several paths, as those of a sender that sprays or of switches that balance, share all links that are
 //! equally near: a hop has the rate of all of these together, and a frame takes the time of one of them.
@@ -131,20 +131,21 @@ pub(super) fn one_way(
         false => setups.iter().map(|setup| setup.rate).collect(),
     };
     let Extent { first, middle, last, message } = Extent::of(&host, length);
-    let mtu = host.path_mtu.get();
     let all = message.saturating_mul(messages);
     let time = |hop: usize, bytes: u64| setups[hop].rate.time_for(Bytes::new(bytes));
     let joint = |hop: usize, bytes: u64| rates[hop].time_for(Bytes::new(bytes));
-    let slowest = (0..setups.len()).max_by_key(|&hop| (joint(hop, mtu), std::cmp::Reverse(hop)))?;
     let sum = |spans: &mut dyn Iterator<Item = Span>| spans.fold(Span::ZERO, |a, b| a + b);
-    let in_front = sum(&mut (0..slowest).map(|hop| time(hop, first)));
-    let behind = |bytes: u64| sum(&mut (slowest + 1..setups.len()).map(|hop| time(hop, bytes)));
-    let straight = joint(slowest, all).max(time(slowest, last)) + behind(last);
     let end = setups.len() - 1;
-    let waiting = match end > slowest && all > last {
-        true => joint(slowest, all - last) + behind(middle) + time(end, last),
-        false => Span::ZERO,
+    let path = |over: usize| {
+        let in_front = sum(&mut (0..over).map(|hop| time(hop, first)));
+        let behind = |bytes: u64| sum(&mut (over + 1..setups.len()).map(|hop| time(hop, bytes)));
+        let straight = joint(over, all).max(time(over, last)) + behind(last);
+        let waiting = match end > over && all > last {
+            true => joint(over, all - last) + behind(middle) + time(end, last),
+            false => Span::ZERO,
+        };
+        in_front + straight.max(waiting)
     };
-    let delays = setups.iter().map(|setup| setup.delay);
-    Some(in_front + straight.max(waiting) + sum(&mut delays.into_iter()))
+    let longest = (0..setups.len()).map(path).max()?;
+    Some(longest + sum(&mut setups.iter().map(|setup| setup.delay)))
 }

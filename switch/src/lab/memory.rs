@@ -23,6 +23,8 @@ const HEADERS_MAX: u64 = 128;
 const TRAILER_MAX: u64 = TELEMETRY_BYTES as u64;
 /// Least and greatest number of chunks.
 const CHUNKS: (u64, u64) = (1 << 14, BUF_INDEX_MASK as u64 + 1);
+/// Most bytes of packet memory. Fixed, and not what the system gives: a run has the same results on every machine.
+const MEMORY_MAX: u64 = 4 << 30;
 /// Chunks for each packet of a window: the packet, its repeat, and their answers.
 const PER_PACKET: u64 = 4;
 /// Chunks for each node beside its flows: CNPs, pauses, and its free list.
@@ -36,19 +38,17 @@ const BATCH: u32 = 4;
 /// # Errors
 /// The system refuses this much memory.
 pub(super) fn make(scenario: &Scenario) -> Result<PacketMemory, MemoryError> {
+    let (config, frame) = config(scenario);
+    PacketMemory::with_batch(config, BATCH, (frame + TRAILER_MAX) as u32)
+}
+
+/// Its number of chunks and their length; the longest frame.
+fn config(scenario: &Scenario) -> (MemoryConfig, u64) {
     let packets = scenario.host_setups().map(|host| host.path_mtu.get());
     let frame = packets.max().unwrap_or(0) + HEADERS_MAX;
-    let mut chunks = chunks(scenario);
-    loop {
-        let config = MemoryConfig::for_frames(chunks as u32, frame as u32, HEADROOM);
-        match PacketMemory::with_batch(config, BATCH, (frame + TRAILER_MAX) as u32) {
-            // It is more than most runs touch.
-            Err(MemoryError::OutOfMemory(_)) if chunks > CHUNKS.0 => {
-                chunks = (chunks / 2).max(CHUNKS.0);
-            }
-            made => return made,
-        }
-    }
+    let mut config = MemoryConfig::for_frames(chunks(scenario) as u32, frame as u32, HEADROOM);
+    config.chunks = config.chunks.min((MEMORY_MAX / u64::from(config.chunk_bytes)) as u32);
+    (config, frame)
 }
 
 /// Chunks for all packets that the flows can have in flight.
@@ -138,7 +138,7 @@ mod tests {
     fn memory_follows_the_windows_of_flows() {
         let with = |flow: &str| {
             let text = format!(
-                "lab: x\nduration: 1 ms\ntopology: {{ incast: {{ senders: 8 }} }}\nflows: {{ from: senders, to: sink, {flow} }}\n"
+                "lab: x\nduration: 1 ms\nlink: {{ mtu: 9000 B }}\ntopology: {{ incast: {{ senders: 8 }} }}\nflows: {{ from: senders, to: sink, {flow} }}\n"
             );
             let path = Path::new("memory.yaml");
             let loader = Loader::in_memory([(path, text)], LIBRARIES);
@@ -150,5 +150,10 @@ mod tests {
         assert_eq!(chunks(&more), 8 * 2 * 3907 * PER_PACKET + 10 * PER_NODE);
         let most = with("message: 1 GB");
         assert_eq!(chunks(&most), CHUNKS.1);
+        // Longer chunks are fewer, on every machine the same number.
+        let mut long = most;
+        long.host.path_mtu = Bytes::new(4096);
+        let MemoryConfig { chunks, chunk_bytes, .. } = config(&long).0;
+        assert_eq!((chunks, chunk_bytes), (1 << 19, 8192));
     }
 }

@@ -3,6 +3,7 @@
 //! A folder holds one run, or one sweep: the files of the previous one, which `files.txt` lists, are removed before the
 //! next is written, and no others.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::sweep::Run;
@@ -40,6 +41,7 @@ pub fn prepare(folder: &Path) -> Result<(), OutputError> {
 /// The operating system's error, with the path.
 pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, OutputError> {
     let mut written = Vec::new();
+    let mut names = FileNames::default();
     let mut put = |name: String, bytes: &[u8]| {
         written.push(folder.write(&format!("{below}{name}"), bytes)?);
         Ok::<(), OutputError>(())
@@ -57,13 +59,13 @@ pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, Ou
         put("packet.txt".to_owned(), trace.as_bytes())?;
     }
     for table in &report.tables {
-        put(format!("tables/{}.csv", file_name(&table.title)), csv::table(table).as_bytes())?;
+        put(names.of("tables/", &table.title, ".csv"), csv::table(table).as_bytes())?;
     }
     for (link, bytes) in &run.captures {
-        put(format!("captures/{}.pcapng", file_name(link)), bytes)?;
+        put(names.of("captures/", link, ".pcapng"), bytes)?;
     }
     for (switch, text) in &run.entries {
-        put(format!("entries/{}.yaml", file_name(switch)), text.as_bytes())?;
+        put(names.of("entries/", switch, ".yaml"), text.as_bytes())?;
     }
     Ok(written)
 }
@@ -79,8 +81,9 @@ pub fn replace(path: &Path, report: &Report, more: &[(&str, String)]) -> Result<
         folder.write("report.html", html::page(report).as_bytes())?,
         folder.write("report.json", pretty(&json::value(report)).as_bytes())?,
     ];
+    let mut names = FileNames::default();
     for table in &report.tables {
-        let name = format!("tables/{}.csv", file_name(&table.title));
+        let name = names.of("tables/", &table.title, ".csv");
         written.push(folder.write(&name, csv::table(table).as_bytes())?);
     }
     for (name, text) in more {
@@ -132,9 +135,35 @@ fn pretty(value: &serde_json::Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
 
-/// Letters, digits and dashes of a name.
-fn file_name(text: &str) -> String {
-    let kept =
-        |c: char| if c.is_ascii_alphanumeric() || c == '.' { c.to_ascii_lowercase() } else { '-' };
-    text.chars().map(kept).collect()
+/// The names of the files of a run. Two things whose names differ in case or in punctuation have two files.
+#[derive(Default)]
+struct FileNames(BTreeSet<String>);
+
+impl FileNames {
+    /// `FOLDER/NAME.KIND` with the letters, digits, dots and dashes of a name; with a number behind it where another
+    /// has it.
+    fn of(&mut self, folder: &str, name: &str, kind: &str) -> String {
+        let kept = |c: char| match c.is_ascii_alphanumeric() || c == '.' {
+            true => c.to_ascii_lowercase(),
+            false => '-',
+        };
+        let name: String = name.chars().map(kept).collect();
+        let numbered = (2..).map(|number| format!("{folder}{name}-{number}{kind}"));
+        let mut names = std::iter::once(format!("{folder}{name}{kind}")).chain(numbered);
+        names.find(|name| self.0.insert(name.clone())).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_become_one_have_two_files() {
+        let mut names = FileNames::default();
+        let of: Vec<String> =
+            ["S_1", "s-1", "s-1-2"].map(|name| names.of("entries/", name, ".yaml")).into();
+        assert_eq!(of, ["entries/s-1.yaml", "entries/s-1-2.yaml", "entries/s-1-2-2.yaml"]);
+        assert_eq!(names.of("captures/", "s-1", ".yaml"), "captures/s-1.yaml");
+    }
 }

@@ -1,8 +1,8 @@
 //! Which nodes of a lab run together, and how far ahead of each other the partitions may run.
 //!
 //! A host is beside its switch, because they exchange most; a switch whose hosts are more than a partition's share of
-//! the work is separated from them. Nodes that a link without delay joins are never separated, because then neither
-//! could run ahead of the other. The work of a node is estimated from the flows, in packets; an estimate that is wrong
+//! the work is separated from them. Nodes that a very short link joins are never separated, because then neither could
+//! run ahead of the other. The work of a node is estimated from the flows, in packets; an estimate that is wrong
 //! costs time and changes no result.
 
 use wireyard_tables::time::{Span, Time};
@@ -12,6 +12,9 @@ use super::scenario::{FlowSpec, Scenario};
 
 use crate::ports::PortNumber;
 
+/// Partitions exchange their clocks once in the delay of the link between them, which costs them a microsecond or more:
+/// nodes with a shorter link run together.
+const LOOKAHEAD_MIN: Span = Span::from_ns(50);
 /// Work of a packet at its sender or receiver, where 2 is that of a switch.
 const AT_HOST: u64 = 3;
 const AT_SWITCH: u64 = 2;
@@ -85,10 +88,10 @@ pub fn workers(scenario: &Scenario, wanted: usize) -> (usize, Option<String>) {
     let can = plan(scenario, wanted).parts.len();
     let why = (can < wanted).then(|| {
         let fabric = &scenario.fabric;
-        let zero = fabric.links.iter().position(|link| link.setup.delay.is_zero());
-        let reason = match zero {
+        let short = fabric.links.iter().position(|link| link.setup.delay < LOOKAHEAD_MIN);
+        let reason = match short {
             Some(link) => format!(
-                "nodes that are joined by a link without delay, as `{}`, run together",
+                "nodes that are joined by a link of less than {LOOKAHEAD_MIN}, as `{}`, run together",
                 fabric.link_name(link)
             ),
             None => format!("its {} nodes cannot share the work further", fabric.nodes.len()),
@@ -157,7 +160,7 @@ struct Atom {
 /// Hosts with their switch, if that is not too much for one partition; every other node alone.
 fn atoms(fabric: &Fabric, work: &[u64], workers: usize) -> Vec<Atom> {
     let mut roots: Vec<usize> = (0..fabric.nodes.len()).collect();
-    for link in fabric.links.iter().filter(|link| link.setup.delay.is_zero()) {
+    for link in fabric.links.iter().filter(|link| link.setup.delay < LOOKAHEAD_MIN) {
         unite(&mut roots, link.ends);
     }
     let mut tied = roots.clone();

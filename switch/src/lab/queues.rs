@@ -12,9 +12,10 @@ use super::build::cable;
 use super::scenario::{HostSetup, Scenario, Transport};
 use super::{host, thresholds};
 use crate::config::qos::{PortLink, PortSection, Problem, Qos, Report};
+use crate::host::WIRE_PORT;
 use crate::ports::PortNumber;
 use crate::tm::AccountConfig;
-use crate::units::Bytes;
+use crate::units::{BitsPerSec, Bytes};
 
 /// The queues of a switch: those of the scenario, with rate, cable and longest frame of every link.
 ///
@@ -71,7 +72,11 @@ pub fn check(scenario: &Scenario) -> Result<(), Vec<Wrong>> {
     for node in fabric.switches() {
         let problems = match switch_qos(scenario, node) {
             Ok(qos) => {
-                let problems = too_small(&qos, scenario);
+                let mut problems = too_small(&qos, scenario);
+                problems.extend(other_rates(&qos, |port| {
+                    let link = fabric.nodes[node].link(port)?;
+                    Some(fabric.links[link].setup.rate)
+                }));
                 queues.push((node, qos));
                 problems
             }
@@ -89,9 +94,12 @@ pub fn check(scenario: &Scenario) -> Result<(), Vec<Wrong>> {
         if !links.insert((setup.rate.get(), setup.delay, setup.mtu, own)) {
             continue;
         }
-        if let Err(problems) = host::queues(scenario.host_of(node), setup) {
-            add(&mut found, &fabric.nodes[node].name, problems);
-        }
+        let wire = |port| (port == WIRE_PORT).then_some(setup.rate);
+        let problems = match host::queues(scenario.host_of(node), setup) {
+            Ok(qos) => other_rates(&qos, wire),
+            Err(problems) => problems,
+        };
+        add(&mut found, &fabric.nodes[node].name, problems);
     }
     wrong.extend(with_span(found, scenario.host.qos_span));
     for (fault, problem) in thresholds::problems(scenario, &queues) {
@@ -116,6 +124,18 @@ fn with_span(found: Vec<(Problem, usize)>, span: Option<SourceSpan>) -> Vec<Wron
         _ => format!("{} (and {} more): {}", problem.place, times - 1, problem.message),
     });
     words.map(|words| (span, words)).collect()
+}
+
+/// Ports whose rate is not that of their link.
+fn other_rates(qos: &Qos, link: impl Fn(PortNumber) -> Option<BitsPerSec>) -> Vec<Problem> {
+    let other = qos.ports.iter().filter_map(|port| {
+        let (rate, link) = (port.tm.rate?, link(port.number)?);
+        let message = format!(
+            "the rate is {rate}, and that of its link {link}: leave `rate` out, `max_rate` makes a port slower"
+        );
+        (rate != link).then(|| Problem::new(&format!("port {}", port.number), message))
+    });
+    other.collect()
 }
 
 /// Queues and priority groups of data that do not hold one full packet.

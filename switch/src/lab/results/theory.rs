@@ -11,6 +11,7 @@ use crate::lab::theory::domain::{self, Hyper};
 use crate::lab::theory::mode::{Feedback, Mode, mode};
 use crate::lab::theory::{FixedPoint, Loop, Notification, fixed_point, queue_at};
 use crate::report::{Report, Unit};
+use crate::roce::qp::Retransmission;
 use crate::roce::rp::dcqcn::{ClampTarget, DcqcnParams, Law};
 
 /// Bytes of a CNP on the wire (IPv4, Ethernet).
@@ -60,7 +61,9 @@ fn seconds(span: Span) -> f64 {
 /// Frame in the queue, on the wire, and as counted by rate control, of a full data packet.
 pub(super) fn packet_bytes(window: &Window<'_>) -> (f64, f64, f64) {
     let setup = &window.lab.scenario.host;
-    let frame = setup.frame().get() as f64;
+    // A selective sender's packets all have a RETH (16 bytes, IBTA 9.3.3).
+    let reth = if setup.retransmission == Retransmission::GoBackN { 0.0 } else { 16.0 };
+    let frame = setup.frame().get() as f64 + reth;
     // Check sequence, and preamble and gap, of Ethernet.
     let (check, gap) = if setup.is_infiniband() { (0.0, 0.0) } else { (4.0, 20.0) };
     (frame, frame + check + gap, frame + check)

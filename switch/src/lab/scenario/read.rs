@@ -23,7 +23,7 @@ use crate::lab::study::change;
 use crate::lab::workload::{self, Source};
 use crate::library::{self, LIBRARIES};
 use crate::report::expect::Condition;
-use crate::units::Dilation;
+use crate::units::{Bytes, Dilation};
 
 /// Samples of a run at most.
 const SAMPLES_MAX: u64 = 10_000_000;
@@ -31,6 +31,8 @@ const SAMPLES_MAX: u64 = 10_000_000;
 const DILATE_MAX: u64 = 1_000_000;
 /// Frames of a capture at most.
 const CAPTURE_MAX: u64 = 10_000_000;
+/// Most bytes of all captures, which are in memory until the run has ended.
+const CAPTURES_BYTES_MAX: u64 = 2 << 30;
 
 /// Reads a scenario.
 ///
@@ -339,14 +341,23 @@ fn expectations(decoder: &mut Decoder<'_>, node: &Node) -> Vec<Expect> {
 }
 
 fn captures(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Vec<CaptureSpec> {
-    let mut found = Vec::new();
+    let (mut found, mut bytes) = (Vec::new(), 0u64);
     for (key, value) in decoder.pairs(node, "links").unwrap_or_default() {
         let name = Node { kind: YamlKind::Scalar(key.scalar.clone()), span: key.span, alias: None };
         let link = topology::link_named(decoder, &name, fabric);
         let frames = bounded(decoder, value, "frames", (1, CAPTURE_MAX));
         if let (Some(link), Some(frames)) = (link, frames) {
             found.push(CaptureSpec { link, frames });
+            bytes += frames * fabric.links[link].setup.mtu.get();
         }
+    }
+    if bytes > CAPTURES_BYTES_MAX {
+        let message = format!(
+            "captures of up to {}, which are in memory until the run has ended: at most {}",
+            Bytes::new(bytes),
+            Bytes::new(CAPTURES_BYTES_MAX)
+        );
+        decoder.diagnostics.error(codes::LIMIT, node.span, message).help("keep fewer frames");
     }
     found
 }
