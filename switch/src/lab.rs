@@ -20,6 +20,7 @@ mod error;
 pub mod event_queue;
 pub mod fabric;
 pub mod failure_trace;
+mod fault_effects;
 pub mod foreign;
 pub mod host;
 mod ideal_completion;

@@ -189,6 +189,7 @@ const WRONG_FLOWS: &[(&str, &[&str])] = &[
     ("to,from,bytes,start_us\nsink,h1,5000,0\n", &["1:1", "column 1 is `to`, expected `from`"]),
     ("from,to,KB,start_us\nh1,sink,5,0\n", &["1:9", "column 3 is `KB`, expected `bytes`"]),
     ("from,to,bytes\nh1,sink,5\n", &["2:1", "3 cells, expected 4"]),
+    ("from,to,bytes\nh1,sink,5,0\n", &["1:1", "names 3 columns: `start_us` is missing"]),
     ("h1,sink,5000,0\nh1,snk,5000,0\n", &["2:4", "no host `snk`", "did you mean `sink`?"]),
     ("h1,sink,5 KB,0\n", &["1:9", "`5 KB` is no number of bytes"]),
     ("h1,sink,18446744073709551615,0\n", &["1:9", "no number of bytes from 1 to 10^18"]),

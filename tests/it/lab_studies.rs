@@ -193,7 +193,11 @@ fn what_is_wrong_in_a_study_is_told_at_its_place() {
         ("vary:", "varry:", "`vary`"),
         ("seeds: 2", "seeds: 2\nsample: { grid: 3 }", "has no key `grid`"),
         ("steps: 3", "steps: 900000", "runs: at most"),
-        ("flows.cnps", "flows.cnsp", "no figure `flows.cnsp` in its scenario: nothing was run"),
+        ("flows.cnps", "flows.cnsp", "no figure `flows.cnsp` in its scenario"),
+        ("flows.cnps", "flows.cnsp", "study.yaml:8:"),
+        ("seeds: 2", "seeds: 2\nsample: { random: 3 }", "`steps` means nothing beside `sample`"),
+        ("vary:", "vary:\n  seed: [5, 9]", "`seed` cannot vary"),
+        ("vary:", "vary:\n  captures.h1-s1: [5, 9]", "`captures` cannot vary"),
         (
             "min flows.slowdown_p99\n",
             "min flows.slowdwn_p99\n",
@@ -214,6 +218,10 @@ fn what_is_wrong_in_a_study_is_told_at_its_place() {
         "{}",
         ended.err
     );
+    // The last part of a key that is misspelt is what is wrong, and what is offered instead.
+    let folder = place(&STUDY.replace("green.kmin", "green.kminn"));
+    let said = sweep(folder.path(), "out", &["--only", "1:1"]).err;
+    assert!(said.contains("+   switch.qos.wred_profiles.ROCE.green.kmin: [2 KB, 40 KB]"), "{said}");
     assert_eq!(sweep(folder.path(), "out", &["--shard", "4/3"]).status, Some(2));
 }
 
@@ -222,6 +230,7 @@ fn points_are_drawn_as_the_study_says() {
     for (sample, points) in [("random: 5", 5.0), ("latin_hypercube: 6", 6.0)] {
         let study = STUDY
             .replace("seeds: 2", &format!("sample: {{ {sample} }}"))
+            .replace(", steps: 3", "")
             .replace("[2 KB, 40 KB]", "{ from: 2 KB, to: 80 KB, scale: log }");
         let folder = place(&study);
         let ended = sweep(folder.path(), "out", &[]);

@@ -42,6 +42,7 @@ mod lab_defects;
 mod lab_dilated;
 mod lab_faults;
 mod lab_figures;
+mod lab_keys;
 mod lab_live;
 mod lab_lossy;
 mod lab_measured;

@@ -16,7 +16,7 @@ use crate::lab::build::Options;
 use crate::lab::results::About;
 use crate::lab::scenario::{self, Scenario};
 use crate::lab::sweep::{self, CheckError, Run};
-use crate::lab::{Outcome, compare, live, output, partition};
+use crate::lab::{LabError, Outcome, compare, live, output, partition};
 use crate::library::{self, LIBRARIES};
 use crate::live::progress::{Progress, pace};
 use crate::program::EngineKind;
@@ -181,7 +181,16 @@ fn run_live(
 fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Status, Failure> {
     let mut found = Diagnostics::new();
     let wrong = match error {
-        CheckError::Build(error) => return Err(error.into()),
+        CheckError::Build(error) => {
+            let Some(span) = error.place(scenario) else { return Err(error.into()) };
+            let located = found.error(codes::SCENARIO, span, error.to_string());
+            if let LabError::Entries { source, .. } = &error {
+                let first = source.diagnostics.iter().next().map(|of| of.message.clone());
+                located.note(format!("it says: {}", first.unwrap_or_default()));
+            }
+            show(&found, files);
+            return Err("switches that cannot be built: nothing was run".into());
+        }
         CheckError::Queues(wrong) => {
             for (span, problem) in wrong {
                 match span {

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::packet::PacketMemory;
+use wireyard_pipeline::source::is_p4;
 use wireyard_tables::time::Span;
 
 use super::addresses::port_mac;
@@ -104,7 +106,8 @@ pub(super) fn devices(
         let core = match description.kind {
             NodeKind::Switch => {
                 let text = routes.entries(&scenario.fabric, node, &target);
-                let loaded = with_entries(&devices.base, &description.name, &text)?;
+                let loaded = with_entries(&devices.base, &description.name, &text)
+                    .map_err(|source| not_taken(scenario, source))?;
                 devices.entries.push((description.name.clone(), text));
                 let core = loaded.device_on(devices.mem.worker(), device)?;
                 switch(scenario, node, core, own, seed)?
@@ -127,14 +130,40 @@ pub(super) fn devices(
 }
 
 /// The program of switches with the entries of one.
-pub(super) fn with_entries(base: &Loaded, switch: &str, text: &str) -> Result<Loaded, LabError> {
+pub(super) fn with_entries(base: &Loaded, switch: &str, text: &str) -> Result<Loaded, Rejected> {
     let name = format!("entries of {switch}, made from the topology");
-    base.with_entries(&name, text).map_err(|rejected| LabError::Entries(Box::new(rejected)))
+    base.with_entries(&name, text)
+}
+
+/// The program of switches when the scenario names none.
+const USUAL: &str = "rocev2_lossless";
+
+/// The program of the switches as the scenario names it.
+fn program_name(scenario: &Scenario) -> String {
+    let path = scenario.switch.program.as_deref().unwrap_or(Path::new(USUAL));
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// Entries that the program of the switches does not take.
+fn not_taken(scenario: &Scenario, rejected: Rejected) -> LabError {
+    let transport = scenario.host.transport;
+    let usual = match transport {
+        Transport::RoceV2 => USUAL,
+        Transport::RoceV1 => "rocev1_lossless",
+        Transport::Infiniband => "ib_switch",
+    };
+    let (program, source) = (program_name(scenario), Box::new(rejected));
+    LabError::Entries { program, transport: transport.name(), usual, source }
 }
 
 fn load_program(scenario: &Scenario) -> Result<Loaded, LabError> {
     let SwitchSetup { program: path, defines, .. } = &scenario.switch;
-    program(path.as_deref(), "rocev2_lossless", scenario.max_state, defines)
+    let loaded = program(path.as_deref(), USUAL, scenario.max_state, defines)?;
+    let is_in_p4 = loaded.parsed.files.iter().next().is_some_and(|of| is_p4(Path::new(&of.name)));
+    if !defines.is_empty() && !is_in_p4 {
+        return Err(LabError::Defines(program_name(scenario)));
+    }
+    Ok(loaded)
 }
 
 /// A program of a scenario, without entries: the one at `path`, or the one of this name that is inside the binary.

@@ -4,6 +4,7 @@ use std::io;
 use std::slice::GetDisjointMutError;
 
 use wireyard_pipeline::diag::Rejected;
+use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::packet::MemoryError;
 
 use super::results::BadExpectation;
@@ -30,8 +31,23 @@ pub enum LabError {
     #[error(transparent)]
     Rejected(Box<Rejected>),
     /// The program of the switches has no tables for the routes that the topology gives.
-    #[error("the program does not take the lab's entries:\n{0}")]
-    Entries(Box<Rejected>),
+    #[error(
+        "the program of the switches, `{program}`, does not take the routes of `transport: {transport}`: name one that \
+         does with `switch: {{ program: .. }}`, as `{usual}`, or another `transport` of `host`"
+    )]
+    Entries {
+        /// The program.
+        program: String,
+        /// The transport of the hosts.
+        transport: &'static str,
+        /// A program for it.
+        usual: &'static str,
+        /// What it does not take.
+        source: Box<Rejected>,
+    },
+    /// Macros of a program that is not in P4.
+    #[error("`defines` are macros of a program in P4, and `{0}` is none: leave them out")]
+    Defines(String),
     /// The program of the switches does not measure the inputs of a rate control.
     #[error(
         "the program of the switches has no table `{LINKS}`, so it writes no telemetry, which a rate control needs: \
@@ -122,6 +138,16 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// The place in the scenario that is wrong, if it is known.
+    pub fn place(&self, scenario: &Scenario) -> Option<SourceSpan> {
+        match self {
+            LabError::NoTelemetry | LabError::Entries { .. } | LabError::Defines(_) => {
+                scenario.switch.span
+            }
+            _ => None,
+        }
+    }
+
     /// Expectations of figures that a run does not have.
     pub(super) fn no_figure(scenario: &Scenario, wrong: &[BadExpectation]) -> LabError {
         let names = wrong.iter().map(|bad| scenario.expect[bad.index].figure.as_str());

@@ -10,7 +10,7 @@ use wireyard_pipeline::ir::SourceSpan;
 
 use super::build::cable;
 use super::scenario::{HostSetup, Scenario, Transport};
-use super::{host, thresholds};
+use super::{fault_effects, host, thresholds};
 use crate::config::qos::{PortLink, PortSection, Problem, Qos, Report};
 use crate::host::WIRE_PORT;
 use crate::ports::PortNumber;
@@ -102,7 +102,8 @@ pub fn check(scenario: &Scenario) -> Result<(), Vec<Wrong>> {
         add(&mut found, &fabric.nodes[node].name, problems);
     }
     wrong.extend(with_span(found, scenario.host.qos_span));
-    for (fault, problem) in thresholds::problems(scenario, &queues) {
+    let faults = thresholds::problems(scenario, &queues).into_iter();
+    for (fault, problem) in faults.chain(fault_effects::problems(scenario, &queues)) {
         wrong.push((Some(scenario.faults[fault].span), problem));
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }

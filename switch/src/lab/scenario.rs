@@ -9,6 +9,7 @@ mod dilate;
 mod faults;
 mod flow_file;
 mod flows;
+mod host_keys;
 mod hosts;
 mod hpcc;
 mod htsim;

@@ -20,7 +20,9 @@ pub mod tune;
 
 use std::path::PathBuf;
 
+use wireyard_pipeline::ast::Sp;
 use wireyard_pipeline::diag::Files;
+use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::node::Node;
 
 pub use points::{Axis, Point, Sample};
@@ -93,6 +95,8 @@ pub struct Study {
     pub goal: Option<Goal>,
     /// Two goals that conflict.
     pub pareto: Vec<Goal>,
+    /// By figure: its place in the file.
+    pub places: Vec<SourceSpan>,
     /// The points.
     pub points: Vec<Point>,
     /// The study's and the scenario's files, for messages.
@@ -109,8 +113,8 @@ impl Study {
     }
 
     /// The keys to replace in the scenario of a point, with their values.
-    pub fn changes(&self, point: &Point) -> Vec<(Vec<String>, Node)> {
-        let keys = self.axes.iter().map(|axis| axis.key.split('.').map(str::to_owned).collect());
+    pub fn changes(&self, point: &Point) -> Vec<(Vec<Sp<String>>, Node)> {
+        let keys = self.axes.iter().map(|axis| axis.path.clone());
         keys.zip(point.nodes.iter().cloned()).collect()
     }
 }

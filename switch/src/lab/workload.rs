@@ -182,6 +182,7 @@ impl Source {
             Source::Collective(collective) => {
                 later(&mut collective.common.start)?;
                 longer(&mut collective.compute)?;
+                longer(&mut collective.expert)?;
             }
         }
         Some(slow)

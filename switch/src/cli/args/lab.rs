@@ -28,7 +28,7 @@ pub struct LabArgs {
     /// So many threads run one scenario together; the results are the same.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: u16,
-    /// Write report.html, report.json, series.csv, series.parquet, tables, captures and entries into this folder.
+    /// Write report.html, .txt and .json, series.csv and .parquet, fct.txt, pfc.txt, tables, captures and entries into this folder, and files.txt, their list.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// The engine.

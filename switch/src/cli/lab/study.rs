@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use wireyard_pipeline::diag::{Diagnostics, codes};
 use wireyard_pipeline::source::Loader;
 
 use super::super::args::{MergeArgs, SweepArgs, TuneArgs};
@@ -60,11 +61,16 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, Failure> {
 
 /// Checks that the runs will have the figures that the study refers to, before hours of runs.
 fn check_figures(runner: &Runner<'_>) -> Result<(), Failure> {
-    let Some((name, near)) = runner.unknown_figure() else { return Ok(()) };
-    let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-    let study = runner.study.path.display();
-    Err(format!("{study}: there is no figure `{name}` in its scenario: nothing was run{near}")
-        .into())
+    let Some((number, near)) = runner.unknown_figure() else { return Ok(()) };
+    let study = runner.study;
+    let message = format!("there is no figure `{}` in its scenario", study.figures[number]);
+    let mut found = Diagnostics::new();
+    let error = found.error(codes::UNKNOWN, study.places[number], message);
+    if let Some(near) = near {
+        error.help(format!("did you mean `{near}`?"));
+    }
+    show(&found, &study.files);
+    Err(format!("{}: nothing was run", study.path.display()).into())
 }
 
 /// The runs of a part that are not done, and the report if the part is the whole study.

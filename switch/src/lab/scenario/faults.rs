@@ -1,7 +1,7 @@
 //! `faults` of a scenario: faults and changes, with their times.
 
 use wireyard_pipeline::diag::codes;
-use wireyard_pipeline::source::decode::Decoder;
+use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::Node;
 use wireyard_tables::time::Time;
 
@@ -31,20 +31,38 @@ pub(super) fn read(
     found.into_iter().fold(Vec::new(), together)
 }
 
-/// A fault that begins during the same one extends it: it ends with the later one. Changes of thresholds may overlap.
-fn together(mut faults: Vec<Fault>, fault: Fault) -> Vec<Fault> {
-    let lasts = |known: &&mut Fault| {
-        fault.kind.stops_packets()
-            && known.kind == fault.kind
-            && known.until.is_none_or(|until| until >= fault.at)
-    };
-    match faults.iter_mut().find(lasts) {
-        Some(known) => {
-            known.until = known.until.zip(fault.until).map(|(one, other)| one.max(other));
-        }
-        None => faults.push(fault),
+/// A fault that begins during one of the same link, host or storm extends it: both end with the later one. Changes of
+/// thresholds may overlap.
+fn together(mut faults: Vec<Fault>, mut fault: Fault) -> Vec<Fault> {
+    let (mut is_known, mut until) = (false, fault.until);
+    let mut during: Vec<&mut Fault> = faults
+        .iter_mut()
+        .filter(|known| {
+            is_of_same(&known.kind, &fault.kind)
+                && known.until.is_none_or(|until| until >= fault.at)
+        })
+        .collect();
+    for known in &during {
+        until = until.zip(known.until).map(|(one, other)| one.max(other));
+        is_known |= known.kind == fault.kind;
+    }
+    during.iter_mut().for_each(|known| known.until = until);
+    // A second cut of a link stays with a `reroute_after` of its own.
+    if !is_known {
+        fault.until = until;
+        faults.push(fault);
     }
     faults
+}
+
+/// Whether both stop the same packets.
+fn is_of_same(one: &FaultKind, other: &FaultKind) -> bool {
+    match (one, other) {
+        (FaultKind::LinkDown { link, .. }, FaultKind::LinkDown { link: other, .. }) => {
+            link == other
+        }
+        _ => one.stops_packets() && one == other,
+    }
 }
 
 fn fault(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Fault> {
@@ -73,22 +91,35 @@ fn fault(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Faul
         decoder.exclude(&fields, kind, other);
         return None;
     }
+    for (key, of) in [("reroute_after", "link_down"), ("priority", "pause_storm")] {
+        if fields.get(key).is_some() && kind != of {
+            decoder.needs(&fields, key, of);
+            return None;
+        }
+    }
+    let kind = read_kind(decoder, &fields, kind, fabric)?;
+    Some(Fault { at, until, kind, span: fields.span })
+}
+
+/// What a fault does: its key is one of the kinds.
+fn read_kind(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    kind: &str,
+    fabric: &Fabric,
+) -> Option<FaultKind> {
     let node = fields.get(kind)?;
     let host = |decoder: &mut Decoder<'_>| {
         let name = decoder.word(node)?;
         flows::host(decoder, &name, fabric)
     };
-    let reroute_after = match fields.get("reroute_after") {
-        Some(_) if kind != "link_down" => {
-            decoder.needs(&fields, "reroute_after", "link_down");
-            return None;
-        }
-        Some(node) => Some(span(decoder, node)?),
-        None => None,
-    };
-    let kind = match kind {
+    Some(match kind {
         "link_down" => {
             let link = topology::link_named(decoder, node, fabric)?;
+            let reroute_after = match fields.get("reroute_after") {
+                Some(node) => Some(span(decoder, node)?),
+                None => None,
+            };
             FaultKind::LinkDown { link, reroute_after }
         }
         "pause_storm" => {
@@ -100,12 +131,15 @@ fn fault(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Faul
         }
         "slow_receiver" => FaultKind::SlowReceiver { host: host(decoder)? },
         "thresholds" => FaultKind::Thresholds(tuning(decoder, node, fabric)?),
+        _ if decoder.flag(node)? => FaultKind::EcnOff,
         _ => {
-            decoder.flag(node)?;
-            FaultKind::EcnOff
+            let message = "a fault that does not switch marking off: it changes nothing";
+            decoder.diagnostics.error(codes::SCENARIO, node.span, message).help(
+                "give the one with `ecn_off: true` an `until`: switches mark again from then on",
+            );
+            return None;
         }
-    };
-    Some(Fault { at, until, kind, span: fields.span })
+    })
 }
 
 /// Thresholds of a fault.

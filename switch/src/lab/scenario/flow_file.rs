@@ -79,14 +79,22 @@ fn heading(decoder: &mut Decoder<'_>, cells: &[Sp<String>]) -> Option<()> {
     if names == COLUMNS {
         return Some(());
     }
-    let (number, cell) =
-        cells.iter().enumerate().find(|(n, cell)| COLUMNS.get(*n) != Some(&cell.value.as_str()))?;
-    let message = match COLUMNS.get(number) {
-        Some(column) => format!("column {} is `{}`, expected `{column}`", number + 1, cell.value),
-        None => format!("column {} is one too many", number + 1),
+    let wrong =
+        cells.iter().enumerate().find(|(n, cell)| COLUMNS.get(*n) != Some(&cell.value.as_str()));
+    let (span, message) = match wrong {
+        Some((n, cell)) => match COLUMNS.get(n) {
+            Some(column) => {
+                (cell.span, format!("column {} is `{}`, expected `{column}`", n + 1, cell.value))
+            }
+            None => (cell.span, format!("column {} is one too many", n + 1)),
+        },
+        None => {
+            let missing = COLUMNS[cells.len()..].join("`, `");
+            (whole(cells)?, format!("this names {} columns: `{missing}` is missing", cells.len()))
+        }
     };
     let columns = COLUMNS.join(",");
-    decoder.diagnostics.error(codes::SCENARIO, cell.span, message).note(format!(
+    decoder.diagnostics.error(codes::SCENARIO, span, message).note(format!(
         "the columns are `{columns}`, in this order; the line that names them may be absent"
     ));
     None

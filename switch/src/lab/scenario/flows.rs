@@ -151,6 +151,11 @@ fn common(
     if total.is_none() {
         decoder.needs(fields, "rounds", "size");
     }
+    if let Some(node) = fields.get("message").filter(|_| rounds > 1) {
+        let text = "a round is one message of `size`: with `rounds`, `message` means nothing";
+        decoder.diagnostics.error(codes::SCENARIO, node.span, text);
+        return None;
+    }
     if rounds > 1 && total.is_some_and(|total| total > MESSAGE_MAX) {
         let span = fields.get("size").map_or(fields.span, |node| node.span);
         let text = format!("a round is one message, and may not be longer than {MESSAGE_MAX}");
@@ -239,7 +244,7 @@ fn one(
     only_with(decoder, fields, &pattern)?;
     let hosts: Vec<usize> = context.fabric.hosts().collect();
     let mut side = |name: &str| match fields.get(name) {
-        Some(node) => members(decoder, node, context.fabric),
+        Some(node) => some_members(decoder, (name, node), context.fabric),
         None => Some(hosts.clone()),
     };
     let (from, to) = (side("from")?, side("to")?);
@@ -277,6 +282,11 @@ fn one(
         decoder.diagnostics.error(codes::SCENARIO, fields.span, message);
         return None;
     }
+    if pairs.is_empty() {
+        let message = "nothing to send to: senders and receivers are one host";
+        decoder.diagnostics.error(codes::SCENARIO, fields.span, message);
+        return None;
+    }
     let stagger = match fields.get("stagger") {
         Some(node) => span(decoder, node)?,
         None => Span::ZERO,
@@ -305,7 +315,14 @@ fn only_with(decoder: &mut Decoder<'_>, fields: &Fields<'_>, pattern: &str) -> O
     for key in ["format", "origin"] {
         refused |= wrong(decoder, key, "is about a `file`").is_some();
     }
-    if pattern != "incast" {
+    if pattern == "permutation" {
+        let why = "means nothing with `pattern: permutation`: those of `from` send to each other";
+        refused |= wrong(decoder, "to", why).is_some();
+    }
+    if pattern == "incast" {
+        let why = "means nothing with `pattern: incast`, whose flows have one `size`";
+        refused |= wrong(decoder, "sizes", why).is_some();
+    } else {
         for key in ["fan_in", "every"] {
             refused |= wrong(decoder, key, "needs `pattern: incast`").is_some();
         }
@@ -357,6 +374,20 @@ fn pairs(
         return None;
     }
     Some(from.iter().copied().zip(to.iter().copied()).collect())
+}
+
+/// The same, at least one: an item without senders or receivers would send nothing.
+fn some_members(
+    decoder: &mut Decoder<'_>,
+    (name, node): (&str, &Node),
+    fabric: &Fabric,
+) -> Option<Vec<usize>> {
+    let found = members(decoder, node, fabric)?;
+    if found.is_empty() && !decoder.diagnostics.has_errors() {
+        let message = format!("`{name}` has no host: nothing would be sent");
+        decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+    }
+    (!found.is_empty()).then_some(found)
 }
 
 /// Hosts by their names and the names of groups.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::Node;
 
@@ -160,7 +161,9 @@ fn fill(
     }
     if let Some(node) = fields.get("parameters") {
         let (name, program) = (setup.rate_control.clone(), setup.rate_program.clone());
-        let mut control = RateSetup { name, program, parameters: Vec::new() };
+        // In `hosts`, those of `host` are there already.
+        let parameters = std::mem::take(&mut setup.parameters);
+        let mut control = RateSetup { name, program, parameters };
         control.read_parameters(decoder, node);
         setup.parameters = control.parameters;
     }
@@ -335,7 +338,21 @@ pub(super) fn frames_fit(decoder: &mut Decoder<'_>, fields: &Fields<'_>, scenari
 
 /// Checks that the rate control is valid on the link of every host that sends.
 pub(super) fn rates_fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
+    for RateProblem { span, message } in rate_problems(scenario) {
+        decoder.diagnostics.error(codes::SCENARIO, span, message);
+    }
+}
+
+/// A rate control that is invalid on a link.
+pub(super) struct RateProblem {
+    pub(super) span: SourceSpan,
+    pub(super) message: String,
+}
+
+/// Rate controls that are invalid on the links of hosts that send.
+pub(super) fn rate_problems(scenario: &Scenario) -> Vec<RateProblem> {
     let fabric = &scenario.fabric;
+    let mut found = Vec::new();
     let mut known = BTreeSet::new();
     for flow in &scenario.flows {
         let Some(&link) = fabric.nodes[flow.from].links.first() else { continue };
@@ -349,10 +366,10 @@ pub(super) fn rates_fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
         if let Err(problem) = rate_control_of(&host, rate) {
             let name = &fabric.nodes[flow.from].name;
             let message = format!("`{name}` on its link of {rate}: {problem}");
-            let span = host.rate_span.unwrap_or(flow.span);
-            decoder.diagnostics.error(codes::SCENARIO, span, message);
+            found.push(RateProblem { span: host.rate_span.unwrap_or(flow.span), message });
         }
     }
+    found
 }
 
 /// Flows spray over UDP source ports.

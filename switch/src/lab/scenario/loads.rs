@@ -116,6 +116,16 @@ fn until(
     context: &Context<'_>,
     start: Time,
 ) -> Option<Time> {
+    if start >= context.end {
+        let (start, end) = (start.since(Time::ZERO), context.end.since(Time::ZERO));
+        let message = format!("flows would arrive from {start} on, and the run ends at {end}");
+        let place = fields.get("start").map_or(fields.span, |node| node.span);
+        decoder
+            .diagnostics
+            .error(codes::SCENARIO, place, message)
+            .help("start them earlier, or make `duration` longer");
+        return None;
+    }
     let Some(node) = fields.get("until") else { return Some(context.end) };
     let until = Time::ZERO + instant(decoder, node)?;
     if until > context.end {

@@ -118,12 +118,14 @@ fn program(
 }
 
 impl RateSetup {
-    /// Reads `parameters`, those that the rate control has.
+    /// Reads `parameters`, those that the rate control has: they are added to those that are known, and win.
     pub(super) fn read_parameters(&mut self, decoder: &mut Decoder<'_>, node: &Node) {
-        self.parameters = match &self.program {
+        let written = match &self.program {
             Some(program) => of_program(decoder, node, program),
-            None => of_preset(decoder, node, &self.name),
+            None => of_preset(decoder, node, self),
         };
+        self.parameters.retain(|(known, _)| written.iter().all(|(name, _)| name != known));
+        self.parameters.extend(written);
     }
 }
 
@@ -154,14 +156,17 @@ fn of_program(decoder: &mut Decoder<'_>, node: &Node, program: &Program) -> Vec<
 }
 
 /// Parameters of a preset, by name: those that it uses.
-fn of_preset(decoder: &mut Decoder<'_>, node: &Node, control: &str) -> Vec<(String, Setting)> {
+fn of_preset(decoder: &mut Decoder<'_>, node: &Node, of: &RateSetup) -> Vec<(String, Setting)> {
+    let control = &of.name;
     // Its law does not depend on the rate.
     let preset = preset::by_name(control, 1e9).ok();
     let pairs = decoder.pairs(node, "parameters by name").unwrap_or_default();
-    let written = pairs.iter().find(|(key, _)| key.scalar.text == "law").and_then(|(_, value)| {
-        let word = decoder.word(value)?.value;
+    let known = of.parameters.iter().find(|(name, _)| name == "law").map(|(_, law)| law.clone());
+    let written = pairs.iter().find(|(key, _)| key.scalar.text == "law");
+    let written = written.and_then(|(_, value)| Some(Setting::Word(decoder.word(value)?.value)));
+    let written = written.or(known).and_then(|law| {
         let mut params = preset.clone()?.rp;
-        params.apply("law", &Setting::Word(word)).ok()?;
+        params.apply("law", &law).ok()?;
         Some(params.law)
     });
     let law = written.or(preset.map(|preset| preset.rp.law));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use wireyard_pipeline::ast::Sp;
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::{Node, NodeKind as YamlKind};
@@ -14,7 +15,7 @@ use super::rate_control::Controls;
 use super::sheets::Sheets;
 use super::{
     CaptureSpec, Expect, HostSetup, SCENARIO, Scenario, SwitchSetup, collectives, faults, flows,
-    hosts, loads, shapes, topology,
+    host_keys, hosts, loads, shapes, topology,
 };
 use crate::config::qos::QosConfig;
 use crate::file_kind::{self, FileKind};
@@ -50,7 +51,7 @@ pub fn read_changed(
     path: &Path,
     loader: &Loader,
     mut files: Files,
-    changes: &[(Vec<String>, Node)],
+    changes: &[(Vec<Sp<String>>, Node)],
 ) -> Result<(Scenario, Files), Rejected> {
     let mut found = Diagnostics::new();
     let node = read_yaml(path, loader, &mut files, &mut found);
@@ -58,6 +59,7 @@ pub fn read_changed(
         for (key, value) in changes {
             let span = value.span;
             if let Err(why) = change::set(&mut node, key, value.clone()) {
+                let key: Vec<&str> = key.iter().map(|part| part.value.as_str()).collect();
                 let message = format!("there is no key `{}` in the scenario: {why}", key.join("."));
                 found.error(codes::UNKNOWN_KEY, span, message);
                 return None;
@@ -190,6 +192,7 @@ impl Reader<'_> {
         hosts::rates_fit(decoder, &scenario);
         hosts::telemetry_fits(decoder, &scenario);
         hosts::sprays_fit(decoder, &scenario);
+        host_keys::check(decoder, &fields, &scenario);
         loads::fit(decoder, &scenario);
         match fields.get("dilate") {
             Some(node) => dilated(decoder, node, &scenario),
@@ -298,7 +301,18 @@ fn sample(decoder: &mut Decoder<'_>, node: &Node, duration: Option<Span>) -> Opt
 fn dilated(decoder: &mut Decoder<'_>, node: &Node, scenario: &Scenario) -> Option<Scenario> {
     let factor = bounded(decoder, node, "dilate", (1, DILATE_MAX))?;
     match scenario.dilated(Dilation::new(factor as u32)?) {
-        Ok(slow) => Some(slow),
+        Ok(slow) => {
+            // Bounds of parameters are those of the program, whatever the factor is.
+            if !decoder.diagnostics.has_errors()
+                && let Some(problem) = hosts::rate_problems(&slow).first()
+            {
+                let message = format!("{factor} times slower, {}", problem.message);
+                let error = decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+                error.label(problem.span, "the rate control is from here");
+                error.help("take a smaller factor: parameters are slowed down, too, and their bounds are not");
+            }
+            Some(slow)
+        }
         Err(problem) => {
             decoder.diagnostics.error(codes::SCENARIO, node.span, problem.to_string());
             None
@@ -341,11 +355,17 @@ fn expectations(decoder: &mut Decoder<'_>, node: &Node) -> Vec<Expect> {
 }
 
 fn captures(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Vec<CaptureSpec> {
-    let (mut found, mut bytes) = (Vec::new(), 0u64);
+    let (mut found, mut bytes) = (Vec::<CaptureSpec>::new(), 0u64);
     for (key, value) in decoder.pairs(node, "links").unwrap_or_default() {
         let name = Node { kind: YamlKind::Scalar(key.scalar.clone()), span: key.span, alias: None };
         let link = topology::link_named(decoder, &name, fabric);
         let frames = bounded(decoder, value, "frames", (1, CAPTURE_MAX));
+        if found.iter().any(|known| Some(known.link) == link) {
+            let message = format!("a second capture of this link: `{}`", key.scalar.text);
+            let error = decoder.diagnostics.error(codes::TWICE, key.span, message);
+            error.help("one capture has the frames of both directions: leave one of them out");
+            continue;
+        }
         if let (Some(link), Some(frames)) = (link, frames) {
             found.push(CaptureSpec { link, frames });
             bytes += frames * fabric.links[link].setup.mtu.get();

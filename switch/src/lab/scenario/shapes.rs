@@ -52,20 +52,30 @@ pub static SCENARIO: MapShape = MapShape {
 pub(super) const CHECKS: &[&str] =
     &["conservation", "lossless", "pauses", "rates", "order", "marking", "liveness"];
 
-/// A link, or what it has in common with others.
-pub(super) static LINK: MapShape = MapShape {
-    name: "link",
-    what: "a link",
-    keys: &[
-        key("ends", Shape::List(&Shape::Name), "The two nodes, in a list of links."),
-        key("rate", Shape::Text, "Bit rate; 100 Gbit/s when absent."),
-        key("delay", Shape::Text, "From last bit out to last bit in; 1 us when absent."),
-        key("mtu", Shape::Text, "Longest frame without check sequence; 9216 B when absent."),
-        key("loss", Shape::Text, "Share of frames that never arrive."),
-        key("corruption", Shape::Text, "Share of frames that arrive with a bit wrong."),
-        key("reordering", Shape::Text, "Share of frames that arrive late."),
-        key("reorder_by", Shape::Text, "How late; 10 us when absent."),
-    ],
+/// The keys of a link, after that of its place.
+macro_rules! link_keys {
+    ($($first:expr),* $(,)?) => {
+        &[
+            $($first,)*
+            key("rate", Shape::Text, "Bit rate; 100 Gbit/s when absent."),
+            key("delay", Shape::Text, "From last bit out to last bit in; 1 us when absent."),
+            key("mtu", Shape::Text, "Longest frame without check sequence; 9216 B when absent."),
+            key("loss", Shape::Text, "Share of frames that never arrive."),
+            key("corruption", Shape::Text, "Share of frames that arrive with a bit wrong."),
+            key("reordering", Shape::Text, "Share of frames that arrive late."),
+            key("reorder_by", Shape::Text, "How late; 10 us when absent."),
+        ]
+    };
+}
+
+/// What links have in common.
+pub(super) static LINK: MapShape = MapShape { name: "link", what: "a link", keys: link_keys![] };
+
+/// A link of a list.
+pub(super) static JOINED_LINK: MapShape = MapShape {
+    name: "joined_link",
+    what: "a link of the list",
+    keys: link_keys![needed("ends", Shape::List(&Shape::Name), "The two nodes.")],
 };
 
 /// One of the generators, or nodes and links by name.
@@ -90,7 +100,7 @@ pub(super) static TOPOLOGY: MapShape = MapShape {
         key("file", Shape::Text, "Nodes and links from a topology file of HPCC's simulator."),
         key("hosts", Shape::OneOrMore(&Shape::Name), "Hosts by name."),
         key("switches", Shape::OneOrMore(&Shape::Name), "Switches by name."),
-        key("links", Shape::List(&Shape::Map(&LINK)), "Links by their ends."),
+        key("links", Shape::List(&Shape::Map(&JOINED_LINK)), "Links by their ends."),
         key(
             "bottleneck",
             Shape::List(&Shape::Name),

@@ -359,13 +359,9 @@ fn written(
 ) -> Option<()> {
     let mut lonely = nodes(decoder, fields, fabric)?;
     for item in fields.get("links").map(|node| decoder.one_or_more(node, "a link")).unwrap_or(&[]) {
-        let Some(link_fields) = decoder.map(item, &shapes::LINK) else { continue };
+        let Some(link_fields) = decoder.map(item, &shapes::JOINED_LINK) else { continue };
         let setup = differing(decoder, &link_fields, &base);
-        let Some(ends) = link_fields.get("ends") else {
-            let message = "a link of the list needs its two `ends`";
-            decoder.diagnostics.error(codes::MISSING_KEY, link_fields.span, message);
-            continue;
-        };
+        let Some(ends) = link_fields.get("ends") else { continue };
         let Some((a, b)) = two_nodes(decoder, ends, fabric) else { continue };
         let host = |&node: &usize| fabric.nodes[node].kind == NodeKind::Host;
         if let Some(host) =
@@ -382,13 +378,13 @@ fn written(
             break;
         }
     }
-    lonely.retain(|(host, _)| fabric.nodes[*host].links.is_empty());
+    lonely.retain(|(node, _)| fabric.nodes[*node].links.is_empty());
     if decoder.diagnostics.has_errors() {
         // A link that is wrong is why.
         lonely.clear();
     }
-    for (host, span) in lonely {
-        let message = format!("`{}` has no link", fabric.nodes[host].name);
+    for (node, span) in lonely {
+        let message = format!("`{}` has no link", fabric.nodes[node].name);
         decoder.diagnostics.error(codes::SCENARIO, span, message);
     }
     if !Extent::of(fabric).fits(decoder, fields.span) {
@@ -407,13 +403,13 @@ fn written(
     Some(())
 }
 
-/// Adds the nodes that are written; returns the hosts, with their places.
+/// Adds the nodes that are written; returns them, with their places.
 fn nodes(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
     fabric: &mut Fabric,
 ) -> Option<Vec<(usize, SourceSpan)>> {
-    let mut hosts = Vec::new();
+    let mut added = Vec::new();
     let mut known: BTreeSet<String> = fabric.nodes.iter().map(|node| node.name.clone()).collect();
     for (key, kind) in [("hosts", NodeKind::Host), ("switches", NodeKind::Switch)] {
         let Some(list) = fields.get(key) else { continue };
@@ -423,14 +419,11 @@ fn nodes(
                 decoder.diagnostics.error(codes::TWICE, name.span, message);
                 continue;
             }
-            let node = fabric.add(name.value, kind);
-            if kind == NodeKind::Host {
-                hosts.push((node, name.span));
-            }
+            added.push((fabric.add(name.value, kind), name.span));
         }
     }
     let all_fit = fabric.nodes.len() as u64 <= NODES_MAX;
-    (all_fit || Extent::of(fabric).fits(decoder, fields.span)).then_some(hosts)
+    (all_fit || Extent::of(fabric).fits(decoder, fields.span)).then_some(added)
 }
 
 /// A link by the names of its ends: `h1-s1`.

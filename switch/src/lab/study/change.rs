@@ -1,19 +1,37 @@
 //! Replaces keys of a scenario before it is read, as if the file had them.
 //!
 //! A key is a path with dots: `switch.qos.wred_profiles.ROCE.green.kmin`, `flows.0.load`. A missing map is created; an
-//! item of a list must exist. The value keeps its place in the file of the study, so its errors are shown there.
+//! item of a list must exist. Keys and values keep their places in the file of the study, so their errors are shown there.
 
+use wireyard_pipeline::ast::Sp;
+use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::node::{Key, Map, Node, NodeKind, Scalar};
+
+/// A key of a study: its parts between the dots, each with its place.
+pub(in crate::lab) fn path(key: &Key) -> Vec<Sp<String>> {
+    let mut at = key.scalar.start;
+    let part = |text: &str| {
+        let span = at.map_or(key.span, |start| SourceSpan {
+            start,
+            end: start + text.len() as u32,
+            ..key.span
+        });
+        at = at.map(|start| start + text.len() as u32 + 1);
+        Sp::new(text.to_owned(), span)
+    };
+    key.scalar.text.split('.').map(part).collect()
+}
 
 /// Puts a value at a path.
 ///
 /// # Errors
 /// Why there is no such place.
-pub(in crate::lab) fn set(node: &mut Node, path: &[String], value: Node) -> Result<(), String> {
-    let Some((first, rest)) = path.split_first() else {
+pub(in crate::lab) fn set(node: &mut Node, path: &[Sp<String>], value: Node) -> Result<(), String> {
+    let Some((part, rest)) = path.split_first() else {
         *node = value;
         return Ok(());
     };
+    let first = &part.value;
     if first.is_empty() {
         return Err("an empty part between two dots".to_owned());
     }
@@ -36,10 +54,9 @@ pub(in crate::lab) fn set(node: &mut Node, path: &[String], value: Node) -> Resu
                 return set(place, rest, value);
             }
             let mut made = Node { kind: empty(), span: value.span, alias: None };
-            let span = value.span;
             set(&mut made, rest, value)?;
             let scalar = Scalar { text: first.clone(), start: None, plain: true, flow: false };
-            map.pairs.push((Key { scalar, span }, made));
+            map.pairs.push((Key { scalar, span: part.span }, made));
             Ok(())
         }
         NodeKind::Null => {

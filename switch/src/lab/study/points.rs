@@ -1,5 +1,6 @@
 //! The settings of a study: all combinations, or points drawn from them.
 
+use wireyard_pipeline::ast::Sp;
 use wireyard_pipeline::source::node::Node;
 
 use crate::lab::workload::sizes::{below, uniform};
@@ -14,6 +15,8 @@ const POINTS: u64 = 0x706f_696e << 32;
 pub struct Axis {
     /// Path in the scenario.
     pub key: String,
+    /// Its parts, with their places.
+    pub path: Vec<Sp<String>>,
     /// Its values.
     pub values: Values,
 }

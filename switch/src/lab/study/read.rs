@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
+use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::{Node, NodeKind};
 use wireyard_pipeline::source::shape::{MapShape, Shape, key, needed};
 use wireyard_pipeline::source::{Loader, read_yaml};
 
 use super::points::{Range, Values, all, count};
-use super::{Axis, Goal, Sample, Study};
+use super::{Axis, Goal, Sample, Study, change};
 use crate::file_kind::{self, FileKind};
 use crate::tm::random::{GAMMA, mix};
 
@@ -109,8 +110,9 @@ fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
     let name = decoder.name(fields.get("study")?)?.value;
     let about = fields.get("about").and_then(|node| decoder.word(node));
     let scenario = decoder.word(fields.get("scenario")?)?;
-    let axes = axes(decoder, fields.get("vary")?)?;
-    let sample = sample(decoder, &fields)?;
+    let axes = axes(decoder, fields.get("vary")?, fields.get("sample").is_some());
+    let sample = sample(decoder, &fields);
+    let (axes, sample) = (axes?, sample?);
     let mut number = |key: &str, most: u64| match fields.get(key) {
         Some(node) => {
             let found = decoder.count(node)?;
@@ -131,7 +133,7 @@ fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
         error.help("draw points instead of all combinations: `sample: { latin_hypercube: 100 }`");
         return None;
     }
-    let Wanted { goal, pareto, figures } = wanted(decoder, &fields)?;
+    let Wanted { goal, pareto, figures, places } = wanted(decoder, &fields)?;
     Some(Study {
         name,
         about: about.map(|about| about.value).unwrap_or_default(),
@@ -145,6 +147,7 @@ fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
         figures,
         goal,
         pareto,
+        places,
         files: Files::new(),
         fingerprint: String::new(),
     })
@@ -155,6 +158,8 @@ struct Wanted {
     goal: Option<Goal>,
     pareto: Vec<Goal>,
     figures: Vec<String>,
+    /// By figure, in the order of `figures`.
+    places: Vec<SourceSpan>,
 }
 
 fn wanted(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Wanted> {
@@ -162,6 +167,8 @@ fn wanted(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Wanted> {
         Some(node) => Some(read_goal(decoder, node)?),
         None => None,
     };
+    let mut goals_at: Vec<SourceSpan> =
+        fields.get("goal").map(|node| node.span).into_iter().collect();
     let mut pareto = Vec::new();
     if let Some(node) = fields.get("pareto") {
         let goals = decoder.items(node, "two goals")?;
@@ -174,16 +181,17 @@ fn wanted(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Wanted> {
             return None;
         }
         pareto = goals.iter().map(|node| read_goal(decoder, node)).collect::<Option<Vec<_>>>()?;
+        goals_at.extend(goals.iter().map(|node| node.span));
     }
-    let mut figures: Vec<String> = Vec::new();
+    let (mut figures, mut places) = (Vec::new(), Vec::new());
     if let Some(node) = fields.get("figures") {
-        figures.extend(
-            decoder.each(node, "a figure", Decoder::word).into_iter().map(|name| name.value),
-        );
+        let names = decoder.each(node, "a figure", Decoder::word);
+        (figures, places) = names.into_iter().map(|name| (name.value, name.span)).unzip();
     }
-    for goal in goal.iter().chain(&pareto) {
+    for (goal, place) in goal.iter().chain(&pareto).zip(goals_at) {
         if !figures.contains(&goal.figure) {
             figures.push(goal.figure.clone());
+            places.push(place);
         }
     }
     if figures.is_empty() {
@@ -191,7 +199,7 @@ fn wanted(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Wanted> {
         decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
         return None;
     }
-    Some(Wanted { goal, pareto, figures })
+    Some(Wanted { goal, pareto, figures, places })
 }
 
 fn read_goal(decoder: &mut Decoder<'_>, node: &Node) -> Option<Goal> {
@@ -229,16 +237,36 @@ fn drawn(decoder: &mut Decoder<'_>, node: &Node) -> Option<u32> {
     Some(count.value as u32)
 }
 
-fn axes(decoder: &mut Decoder<'_>, node: &Node) -> Option<Vec<Axis>> {
+/// Keys of a scenario that cannot vary, why, and the way out.
+const FIXED: &[(&str, &str, &str)] = &[
+    (
+        "seed",
+        "every point has the seeds of the study: those of `vary` would be overridden",
+        "write `seeds: N` beside `vary` for N runs of each point, and `seed: N` for the first of them",
+    ),
+    (
+        "captures",
+        "a study writes no captures: it would run the same again",
+        "run the scenario by itself for them: `wireyard lab FILE -o DIR`",
+    ),
+];
+
+fn axes(decoder: &mut Decoder<'_>, node: &Node, is_drawn: bool) -> Option<Vec<Axis>> {
     let mut axes = Vec::new();
     for (key, value) in decoder.pairs(node, "keys that vary")? {
+        let first = key.scalar.text.split('.').next();
+        if let Some((name, why, help)) = FIXED.iter().find(|(name, ..)| first == Some(name)) {
+            let message = format!("`{name}` cannot vary: {why}");
+            decoder.diagnostics.error(codes::SCENARIO, key.span, message).help(*help);
+            return None;
+        }
         let values = match &value.kind {
-            NodeKind::Map(_) => Values::Range(range(decoder, value)?),
+            NodeKind::Map(_) => Values::Range(range(decoder, value, is_drawn)?),
             NodeKind::List(items) if !items.is_empty() => Values::List(items.clone()),
             NodeKind::Scalar(_) => Values::List(vec![value.clone()]),
             _ => return decoder.wrong(value, "a list of values, or a range"),
         };
-        axes.push(Axis { key: key.scalar.text.clone(), values });
+        axes.push(Axis { key: key.scalar.text.clone(), path: change::path(key), values });
     }
     if axes.is_empty() {
         decoder.diagnostics.error(
@@ -259,8 +287,15 @@ fn quantity(text: &str) -> Option<(f64, &str)> {
     Some((number, text[digits..].trim()))
 }
 
-fn range(decoder: &mut Decoder<'_>, node: &Node) -> Option<Range> {
+fn range(decoder: &mut Decoder<'_>, node: &Node, is_drawn: bool) -> Option<Range> {
     let fields = decoder.map(node, &RANGE)?;
+    if let Some(node) = fields.get("steps").filter(|_| is_drawn) {
+        let message =
+            "`steps` means nothing beside `sample`, which draws points of the whole range";
+        let error = decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+        error.help("leave `steps` out, or `sample` for every combination");
+        return None;
+    }
     let (from, to) = (decoder.word(fields.get("from")?)?, decoder.word(fields.get("to")?)?);
     let (Some((first, unit)), Some((last, other))) = (quantity(&from.value), quantity(&to.value))
     else {

@@ -80,6 +80,21 @@ pub enum RecordsError {
     /// A file without a first line, which identifies its study.
     #[error("{}: an empty file", .0.display())]
     Empty(PathBuf),
+    /// A point with more or fewer values than the study has keys.
+    #[error(
+        "{}:1: a damaged part: point {point} has {values} values, and the study varies {keys} keys: remove this file, \
+         and run its part again", .path.display()
+    )]
+    Values {
+        /// The file.
+        path: PathBuf,
+        /// The point, from 1 on.
+        point: usize,
+        /// Its values.
+        values: usize,
+        /// Keys that vary.
+        keys: usize,
+    },
     /// A run of a point or a seed that the study does not have.
     #[error("{}:{line}: a run that the study of its first line has not", .path.display())]
     Foreign {
@@ -232,6 +247,11 @@ fn parse(path: &Path, text: &str) -> Result<(Head, Vec<Record>), RecordsError> {
     let mut lines = text.lines().zip(1..);
     let (first, number) = lines.next().ok_or_else(|| RecordsError::Empty(path.to_owned()))?;
     let head: Head = serde_json::from_str(first).map_err(|error| wrong(number, error))?;
+    let keys = head.keys.len();
+    if let Some((n, of)) = head.points.iter().enumerate().find(|(_, of)| of.len() != keys) {
+        let (path, point, values) = (path.to_owned(), n + 1, of.len());
+        return Err(RecordsError::Values { path, point, values, keys });
+    }
     let seeds: BTreeSet<u64> = head.seeds.iter().copied().collect();
     let records = lines.map(|(text, line)| {
         let record: Record = serde_json::from_str(text).map_err(|error| wrong(line, error))?;
@@ -325,6 +345,13 @@ mod tests {
         assert_eq!(lines("one\nK\u{f6}ln".as_bytes().split_at(6).0).unwrap(), "one\n".to_owned());
         assert_eq!(lines(b"one").unwrap(), String::new());
         assert!(lines(b"\xff\n").unwrap_err().to_string().starts_with("part: "));
+    }
+
+    #[test]
+    fn a_point_without_a_value_of_each_key_is_refused() {
+        let head = r#"{"study":"s","about":"","fingerprint":"f","path":"s.yaml","keys":["a","b"],"points":[["1"]],"is_grid":true,"seeds":[1],"figures":[],"goal":null,"pareto":[]}"#;
+        let text = parse(Path::new("part"), &format!("{head}\n")).unwrap_err().to_string();
+        assert!(text.starts_with("part:1: a damaged part: point 1 has 1 values"), "{text}");
     }
 
     #[test]

@@ -32,16 +32,16 @@ pub struct Runner<'s> {
 }
 
 impl Runner<'_> {
-    /// The first figure of the study that neither its first nor its last point has, with the nearest existing name.
-    pub fn unknown_figure(&self) -> Option<(&str, Option<String>)> {
+    /// The number of the first figure of the study that neither its first nor its last point has, with the nearest
+    /// existing name.
+    pub fn unknown_figure(&self) -> Option<(usize, Option<String>)> {
         let ends = [self.study.points.first()?, self.study.points.last()?];
         // A point that cannot be built fails by itself.
         let known = ends.map(|point| self.known_figures(point));
         let known: Vec<String> = known.into_iter().collect::<Option<Vec<_>>>()?.concat();
-        let asked = self.study.figures.iter();
-        let unknown =
-            asked.map(String::as_str).find(|name| !known.iter().any(|one| one == name))?;
-        let near = suggest(unknown, known.iter().map(String::as_str));
+        let asked = &self.study.figures;
+        let unknown = asked.iter().position(|name| !known.contains(name))?;
+        let near = suggest(&asked[unknown], known.iter().map(String::as_str));
         Some((unknown, near.map(str::to_owned)))
     }
 

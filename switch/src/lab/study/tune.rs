@@ -138,15 +138,10 @@ impl Search<'_> {
     fn shares(&self, budget: u32) -> Result<Shares, TuneError> {
         let conditions = self.conditions.len() as u32;
         let runs = self.runner.study.seeds.len() as u32 * conditions;
-        let last = (budget / 8 / conditions).max(2);
-        let first = budget / 2 / runs;
-        let written = if self.is_relative() { runs } else { 0 };
-        let rest = budget.saturating_sub(first * runs + 2 * last * conditions + written);
-        let each = rest / ROUNDS / runs;
-        if first < 2 || each < 1 {
-            return Err(TuneError::Budget { budget, runs, least: 16 * (runs + conditions) });
-        }
-        Ok(Shares { first, each, last, runs })
+        shares(budget, runs, conditions).ok_or_else(|| {
+            let mut enough = (budget..=u32::MAX).filter(|n| shares(*n, runs, conditions).is_some());
+            TuneError::Budget { budget, runs, least: enough.next().unwrap_or(u32::MAX) }
+        })
     }
 
     /// All settings that were tried, and the number of runs.
@@ -249,6 +244,16 @@ impl Search<'_> {
             None => Ok(found),
         }
     }
+}
+
+/// The division of a budget, with so many runs of each setting; `None` if it is too small.
+fn shares(budget: u32, runs: u32, conditions: u32) -> Option<Shares> {
+    let last = (budget / 8 / conditions).max(2);
+    let first = budget / 2 / runs;
+    let written = if conditions > 1 { runs } else { 0 };
+    let rest = budget.saturating_sub(first * runs + 2 * last * conditions + written);
+    let each = rest / ROUNDS / runs;
+    (first >= 2 && each >= 1).then_some(Shares { first, each, last, runs })
 }
 
 fn best<'t>(tried: &'t [Tried], goal: &Goal) -> Option<&'t Tried> {
@@ -378,4 +383,15 @@ fn settings(search: &Search<'_>, tried: &[Tried]) -> Table {
     });
     let note = "Best first; of the first round over all ranges, then in boxes of half the width around the best so far.".to_owned();
     Table { title: "Settings tried".to_owned(), note, columns, rows: rows.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_budget_of_less_than_the_least_is_refused() {
+        let least = |runs, conditions| (1..).find(|n| shares(*n, runs, conditions).is_some());
+        assert_eq!((least(1, 1), least(2, 1)), (Some(13), Some(18)));
+    }
 }

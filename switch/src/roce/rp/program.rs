@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use wireyard_pipeline::ast::Name;
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
+use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::{self, Decoder};
 use wireyard_pipeline::source::node::Node;
 use wireyard_tables::time::Span;
@@ -287,7 +288,8 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
         (sets_rate, sets_window) =
             (sets_rate | compiler.sets_rate, sets_window | compiler.sets_window);
     }
-    if !sets_rate && !sets_window {
+    // A statement that is wrong may be the one that sets it.
+    if !sets_rate && !sets_window && !compiler.decoder.diagnostics.has_errors() {
         let message = "nothing here sets `std.rate` or `std.window`: it would control nothing";
         compiler.decoder.diagnostics.error(codes::RATE_CONTROL, declared.on_span, message);
     }
@@ -440,12 +442,28 @@ fn starts(compiler: &mut Compiler<'_, '_>, declared: &Declared) -> u32 {
         let value = compiler.expr(start);
         let to = compiler.slots.get(&name.value).map(|slot| slot.value);
         if let (Some(value), Some(to)) = (value, to) {
+            refuse_outside(compiler, (value, to), start.span);
             for at in to.at..to.at + registers(of) {
                 compiler.store(Value { at, ..to }, value, start.span);
             }
         }
     }
     at
+}
+
+/// Refuses a start that its state can never have: it would be another one without a word.
+fn refuse_outside(compiler: &mut Compiler<'_, '_>, (value, to): (Value, Value), span: SourceSpan) {
+    // At the finer of both points.
+    let fraction = value.fraction.max(to.fraction);
+    let at = |bound: i128, own: u8| bound.checked_mul(1 << (fraction - own));
+    let outside = at(value.low, value.fraction) > at(to.high, to.fraction)
+        || at(value.high, value.fraction) < at(to.low, to.fraction);
+    if outside {
+        let plain = |bound: i128| bound as f64 / (1_u64 << to.fraction) as f64;
+        let message = format!("this state holds {} to {}", plain(to.low), plain(to.high));
+        let error = compiler.decoder.diagnostics.error(codes::DOES_NOT_FIT, span, message);
+        error.help("give it more `bits`, or a `start` that fits");
+    }
 }
 
 /// State that plots show.

@@ -374,7 +374,10 @@ impl<'c, 'd> Compiler<'c, 'd> {
             let names: Vec<&str> =
                 self.timers.iter().chain(&self.counters).map(|name| name.value.as_str()).collect();
             let message = "this is no timer and no byte counter";
-            let note = format!("there are {}", names.join(", "));
+            let note = match names.is_empty() {
+                true => "there is none: `timers` and `bytes` of this file declare them".to_owned(),
+                false => format!("there are {}", names.join(", ")),
+            };
             let of = &mut self.decoder.diagnostics;
             of.error(codes::UNKNOWN, arguments[0].span, message).note(note);
             return None;

@@ -216,6 +216,7 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
     let controls = named(decoder, &fields, "controls", block);
     let on = fields.get("on");
     let events = on.and_then(|node| decoder.map(node, &EVENTS));
+    let of_cnps = events.as_ref().and_then(|of| of.place("cnp"));
     let events = events.map(|of| {
         ["start", "cnp", "ack", "nack", "trim", "timeout"]
             .map(|name| of.get(name).map(|node| statements(decoder, node)))
@@ -226,6 +227,11 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
         cnp_interval = of.get("cnp_interval").and_then(|node| interval(decoder, node));
         ack_every = of.get("ack_every").and_then(|node| bounded(decoder, node, (1, 1 << 20)));
         telemetry = of.get("telemetry").and_then(|node| decoder.choice(node, TELEMETRY));
+    }
+    if let (Some(span), Some(marks @ ("ack" | "none"))) = (of_cnps, marks.as_deref()) {
+        let message = format!("with `marks: {marks}` no CNP comes: these statements never run");
+        let error = decoder.diagnostics.error(codes::RATE_CONTROL, span, message);
+        error.help("leave them out, or write `marks: cnp`");
     }
     let shows = fields.get("shows").and_then(|node| decoder.map(node, &SHOWS));
     let mut shown = |key: &str| {

@@ -140,6 +140,16 @@ fn what_cannot_be_run_is_refused_at_its_place() {
         "rate_control: t\non: { cnp: [ { call: a }, std.rate = 1 ] }\ncontrols: { a: [ { call: a } ] }\n",
     );
     assert!(itself.contains("calls itself"), "{itself}");
+    let deaf = refusal(
+        "rate_control: t\nnotification: { marks: ack }\non: { cnp: [ std.rate = 1 ], ack: [ std.rate = 2 ] }\n",
+    );
+    assert!(deaf.contains("t:3:") && deaf.contains("with `marks: ack` no CNP comes"), "{deaf}");
+    let full = refusal(&with("{ x: { bits: 4, start: 99 } }", "x = 1"));
+    assert!(full.contains("this state holds 0 to 15"), "{full}");
+    let wrong = refusal("rate_control: t\non: { cnp: [ std.rate = y ] }\n");
+    assert!(wrong.contains("there is no `y`") && !wrong.contains("control nothing"), "{wrong}");
+    let timer = refusal(&with("{ x: 8 }", "'arm(x, 5)'"));
+    assert!(timer.contains("there is none: `timers` and `bytes`"), "{timer}");
     for (statement, said) in [
         ("y = 1", "there is no `y`"),
         ("std.line_rate = 1", "cannot be set"),
