@@ -303,5 +303,18 @@ fn members_and_copies_follow_the_links_that_they_watch() {
         }
         assert_eq!(read(), [group.clone(), multicast.clone()], "as it was written, whatever is up");
     }
+    // A port that is removed, and one that is added again after it was down.
+    let command = |words: &[&str]| rig.switch.command(words).expect(0, &[]);
+    command(&["port", "remove", "2"]);
+    assert_eq!(spread(&mut wires, 0x1234), [0, 8]);
+    assert_eq!(spread(&mut wires, 0x1111), [0, 8]);
+    command(&["port", "add", "2", "raw:b1"]);
+    command(&["port", "down", "3"]);
+    command(&["port", "remove", "3"]);
+    command(&["port", "add", "3", "raw:c1"]);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while spread(&mut wires, 0x1234) != both || spread(&mut wires, 0x1111) != [8, 0] {
+        assert!(Instant::now() < deadline, "the groups do not follow ports that were added");
+    }
     rig.switch.end("TERM").expect(0, &[]);
 }

@@ -65,10 +65,12 @@ pub(crate) fn resolve_chunks(
         found: Resolved::default(),
         members: BTreeMap::new(),
         groups: BTreeMap::new(),
+        owned: Vec::new(),
     };
     resolver.selectors(file);
     resolver.entries(file);
     resolver.chunks(file, next);
+    resolver.owned();
     resolver.defaults(file);
     resolver.value_sets(file);
     resolver.registers(file);
@@ -91,6 +93,8 @@ struct Resolver<'a> {
     /// Numbers of members and groups that the file creates.
     members: BTreeMap<TableId, BTreeSet<u64>>,
     groups: BTreeMap<TableId, BTreeSet<u64>>,
+    /// Members and groups (`true`) whose numbers belong to entries with action sets.
+    owned: Vec<(TableId, Sp<u64>, bool)>,
 }
 impl<'a> Resolver<'a> {
     /// Something of the program by name.

@@ -11,6 +11,7 @@ use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::*;
 use wireyard_tables::MatchKind;
+use wireyard_tables::time::Span;
 
 /// Most tables and actions of a program.
 const TABLES_MAX: usize = 256;
@@ -19,6 +20,8 @@ const ACTIONS_MAX: usize = 1024;
 const KEYS_MAX: usize = 256;
 /// Most entries of a table.
 const ENTRIES_MAX: u64 = 1 << 24;
+/// Highest idle timeout of an entry: half a year and a month.
+const IDLE_TIMEOUT_MS_MAX: u64 = Span::MAX.as_ns() / 1_000_000;
 /// Most parameters of an action.
 const PARAMS_MAX: usize = 32;
 
@@ -431,6 +434,11 @@ impl Cx<'_> {
                 self.report
                     .error(codes::ENTRY, ms.span, text)
                     .help("add `idle_timeout_ms:` to the table");
+                0
+            }
+            (Some(ms), Some(_)) if ms.value > IDLE_TIMEOUT_MS_MAX => {
+                let text = format!("{} is more than {IDLE_TIMEOUT_MS_MAX}", ms.value);
+                self.report.error(codes::DOES_NOT_FIT, ms.span, text);
                 0
             }
             (Some(ms), Some(_)) => ms.value,

@@ -61,6 +61,8 @@ pub struct Resolved {
     pub updates: Vec<Update>,
     /// Counts of entries, by their index in `updates`.
     pub entry_counts: Vec<(usize, Count)>,
+    /// Entries that name no idle timeout and have that of their table, by their index in `updates`; only of a change.
+    pub of_table: Vec<usize>,
     /// Members of value sets, instead of those of the program.
     pub value_sets: Vec<(ValueSetId, Vec<SetMember>)>,
     /// Register, index, cell and value.

@@ -120,16 +120,24 @@ fn of_entries(kind: Kind, document: &Value) -> wire::Change {
 
 /// Reads objects, and prints them as they arrive.
 fn dump(on: &SwitchArgs, request: &wire::ReadRequest) -> Outcome {
-    dump_or(on, request, None)
+    dump_or(on, request, None, &|_| true)
 }
 
-/// The same; the text output is `nothing` if there are none.
-fn dump_or(on: &SwitchArgs, request: &wire::ReadRequest, nothing: Option<&str>) -> Outcome {
+/// The same, of those objects that `is_it` selects; the text output is `nothing` if there are none.
+fn dump_or(
+    on: &SwitchArgs,
+    request: &wire::ReadRequest,
+    nothing: Option<&str>,
+    is_it: &dyn Fn(&Value) -> bool,
+) -> Outcome {
     show(on, |remote| {
         let (mut rows, mut is_any) = (print::Rows::new(on.json), false);
         let request = request.clone();
         let call = |mut calls: Calls| async move { calls.read(request).await };
         remote.list(call, &mut |object| {
+            if !is_it(&object) {
+                return !reader_is_gone();
+            }
             is_any = true;
             rows.add(object)
         })?;

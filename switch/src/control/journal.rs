@@ -116,6 +116,8 @@ impl Journal {
 pub struct Unit<'a> {
     control: &'a Control,
     open: Option<(&'a Journal, MutexGuard<'a, ()>)>,
+    /// False: the changes are not stored.
+    is_stored: bool,
     changes: Vec<Change>,
     replaces: Option<u8>,
     /// Objects removed together with changed or deleted entries.
@@ -133,18 +135,25 @@ impl Control {
     /// # Errors
     /// [`ControlError::Unavailable`]: storing has failed.
     pub fn unit(&self) -> Result<Unit<'_>, ControlError> {
-        let (changes, released) = (Vec::new(), Vec::new());
-        let mut unit = Unit { control: self, open: None, changes, replaces: None, released };
-        if let Some(journal) = self.shared.journal.get() {
-            let guard = lock(&journal.writing);
-            if let Some(why) = journal.kept.failure() {
-                return Err(ControlError::Unavailable(format!(
-                    "nothing is written, as it would be lost with the next start: {why}"
-                )));
-            }
-            unit.open = Some((journal, guard));
+        let unit = self.begin(true);
+        match unit.open.as_ref().and_then(|(journal, _)| journal.kept.failure()) {
+            Some(why) => Err(ControlError::Unavailable(format!(
+                "nothing is written, as it would be lost with the next start: {why}"
+            ))),
+            None => Ok(unit),
         }
-        Ok(unit)
+    }
+
+    /// Begins a unit of changes that follow from the state of the device and are not stored: it needs no store that
+    /// works. Other writers wait for its end.
+    pub(crate) fn unstored(&self) -> Unit<'_> {
+        self.begin(false)
+    }
+
+    fn begin(&self, is_stored: bool) -> Unit<'_> {
+        let (changes, released) = (Vec::new(), Vec::new());
+        let open = self.shared.journal.get().map(|journal| (journal, lock(&journal.writing)));
+        Unit { control: self, open, is_stored, changes, replaces: None, released }
     }
 
     /// Sends writes to this journal from now on; false if there is one already.
@@ -177,7 +186,7 @@ impl Unit<'_> {
     ) -> Result<(), WriteError> {
         let before = self.released.len();
         let done = self.control.apply(program, updates, mode, &mut self.released);
-        if let Some((journal, _)) = &self.open {
+        if let Some((journal, _)) = self.open.as_ref().filter(|_| self.is_stored) {
             for (at, update) in updates.iter().enumerate() {
                 if done.as_ref().map_or_else(|error| error.results[at].is_ok(), |()| true) {
                     (journal.record)(self.control, update, &mut self.changes);
@@ -213,7 +222,7 @@ impl Unit<'_> {
 
     /// Adds a change of the caller's own to the unit.
     pub fn note(&mut self, change: Change) {
-        if self.open.is_some() {
+        if self.open.is_some() && self.is_stored {
             self.changes.push(change);
         }
     }

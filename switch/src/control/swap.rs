@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wireyard_pipeline::entries::Resolved;
 use wireyard_pipeline::generation::Prepared;
 use wireyard_pipeline::ids::{Id, IdVec};
-use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::ir::{Program, Table, TableEntry};
 use wireyard_tables::TableId;
 
 use super::{Control, ControlError};
@@ -100,6 +100,13 @@ impl Control {
             let known = was.tables.entries().find(|(_, table)| table.name == fate.name);
             let view = known.and_then(|(id, _)| snapshot.table(TableId(id.0)));
             fate.entries = view.map(wireyard_tables::TableView::len);
+            let in_new = new.tables.iter().find(|table| table.name == fate.name);
+            if fate.fate == Fate::Changed
+                && let (Some((_, before)), Some(after)) = (known, in_new)
+                && is_same_constant(was, before, new, after)
+            {
+                fate.fate = Fate::Kept;
+            }
         }
         fates(
             "register",
@@ -128,6 +135,20 @@ impl Swap {
     /// What happens to the objects of both programs.
     pub fn report(&self) -> &[ObjectFate] {
         &self.report
+    }
+
+    /// The first object whose contents are lost. Constant entries are no contents: nobody wrote them.
+    pub fn lost(&self) -> Option<&ObjectFate> {
+        let running = self.control.program();
+        let is_const = |one: &ObjectFate| {
+            let mut tables = running.tables.iter();
+            one.kind == "table" && tables.any(|table| table.name == one.name && table.const_entries)
+        };
+        self.report.iter().find(|one| {
+            matches!(one.fate, Fate::Changed | Fate::Lost)
+                && one.entries != Some(0)
+                && !is_const(one)
+        })
     }
 
     /// The program.
@@ -173,6 +194,27 @@ impl Swap {
         }
         Ok(())
     }
+}
+
+/// True for a table with the same constant entries in both programs: it is built anew, and nothing is different.
+fn is_same_constant(was: &Program, before: &Table, new: &Program, after: &Table) -> bool {
+    let shown = |program: &Program, table: &Table| -> Vec<_> {
+        let name = |one: &TableEntry| program.actions.get(one.call.action).map(|a| a.name.clone());
+        let part = |one: &TableEntry| {
+            (one.matches.clone(), one.priority, name(one), one.call.args.clone())
+        };
+        table.entries.iter().map(part).collect()
+    };
+    // Counts of entries begin at 0 again.
+    let counts = |table: &Table| table.counters || table.meter.is_some();
+    let keys = |table: &Table| -> Vec<_> {
+        table.keys.iter().map(|key| (key.name.clone(), key.kind, key.bits)).collect()
+    };
+    before.const_entries
+        && after.const_entries
+        && !counts(before)
+        && keys(before) == keys(after)
+        && shown(was, before) == shown(new, after)
 }
 
 /// What happens to the objects of one kind: those of the new program in its order, then those that only the old one

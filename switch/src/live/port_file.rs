@@ -82,7 +82,7 @@ impl PortFile {
         Ok(PortFile { text, listener: Listener::default(), ports, task: None, again: false })
     }
 
-    /// Calls `changed` with the ports of each later change.
+    /// Calls `changed` with the changed ports after each later reading; they may be none.
     pub fn on_change(&mut self, changed: impl Fn(&ChangedPorts) + Send + Sync + 'static) {
         self.listener = Listener(Some(Arc::new(changed)));
     }
@@ -147,10 +147,8 @@ impl Listener {
         let is_there = |number: &PortNumber| after.iter().any(|(known, _)| known == number);
         let changed = before.iter().filter(|port| !after.contains(port));
         let (back, gone) = changed.map(|(number, _)| *number).partition(is_there);
-        let changed = ChangedPorts { gone, back };
-        if changed != ChangedPorts::default() {
-            on_change(&changed);
-        }
+        // Ports of the file that `port remove` had removed are added without being another.
+        on_change(&ChangedPorts { gone, back });
     }
 }
 

@@ -220,11 +220,13 @@ impl Changes<'_> {
 
     fn tables(&mut self, resolved: &Resolved) -> Result<()> {
         let mut counts = resolved.entry_counts.iter().copied().peekable();
+        let mut of_table = resolved.of_table.iter().copied().peekable();
         for (at, update) in resolved.updates.iter().enumerate() {
             match update {
                 tables::Update::Insert(id, entry) => {
                     let count = counts.next_if(|(of, _)| *of == at).map(|(_, count)| count);
-                    self.entry(TableId(id.0), entry, count)
+                    let has_own = of_table.next_if_eq(&at).is_none();
+                    self.entry(TableId(id.0), entry, has_own, count)
                 }
                 tables::Update::SetDefault(id, call) => {
                     let table = TableId(id.0);
@@ -258,7 +260,14 @@ impl Changes<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, table: TableId, entry: &tables::Entry, count: Option<Count>) -> Result<()> {
+    /// An entry; without an idle timeout of its own, one that exists keeps what it has.
+    fn entry(
+        &mut self,
+        table: TableId,
+        entry: &tables::Entry,
+        has_own_timeout: bool,
+        count: Option<Count>,
+    ) -> Result<()> {
         let target = match &entry.target {
             tables::Target::Action(call) => Target::Action(self.call(table, call)?),
             tables::Target::Member(member) => Target::Member(*member),
@@ -267,8 +276,14 @@ impl Changes<'_> {
         let key = EntryKey { table, matches: entry.matches.clone(), priority: entry.priority };
         // An entry with actions of its own is deleted first when everything is replaced.
         let is_gone = !self.keeps_cells && has_own(self.control, &key);
-        let (idle_timeout, meter) = (entry.idle_timeout, entry.meter);
         let there = Query::Entry(key.clone());
+        let (mut idle_timeout, meter) = (entry.idle_timeout, entry.meter);
+        if !has_own_timeout
+            && matches!(self.kind, Kind::Modify | Kind::Set)
+            && let Ok([Entity::TableEntry(found)]) = self.control.read(&there).as_deref()
+        {
+            idle_timeout = found.idle_timeout;
+        }
         // A file that replaces everything determines the counts of every entry.
         let has_counters = self.program.tables.get(table).is_some_and(|table| table.counters);
         let is_all = !self.keeps_cells && has_counters;

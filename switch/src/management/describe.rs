@@ -1,10 +1,10 @@
 //! The description of a switch: its program by name, and its ports.
 
 use serde_json::{Value, json};
-use wireyard_pipeline::ir::{MatchField, Param, Program, Table};
-use wireyard_pipeline::trace::names::value;
+use wireyard_pipeline::ir::{ActionCall, MatchField, Param, Program, Table};
 
-use crate::control::{Control, ControlError};
+use super::show;
+use crate::control::{Control, ControlError, Entity, Query};
 
 /// The description as a document.
 ///
@@ -28,6 +28,20 @@ fn params(params: &[Param]) -> Value {
 
 fn program(control: &Control) -> Value {
     let program = control.program();
+    let mut tables = Vec::new();
+    for (id, one) in program.tables.entries() {
+        // Of the program by ids; if it was replaced meanwhile, the description is of neither.
+        let mut default = None;
+        let query = Query::DefaultActions { table: Some(id) };
+        let _ = control.visit_of(&program, &query, &mut |found| {
+            if let Entity::DefaultAction { action, .. } = found {
+                default = action;
+            }
+        });
+        // No slot is read, only the number of entries.
+        let entries = control.entries_from(&one.name, 0, 0).map_or(0, |part| part.all);
+        tables.push(table(&program, one, default.as_ref(), entries));
+    }
     let sized = |name: &str, size: u32| json!({ "name": name, "size": size });
     let registers = program.registers.iter().map(|one| {
         let cells = one.cells.iter();
@@ -44,7 +58,7 @@ fn program(control: &Control) -> Value {
     let digests = digests.map(|one| json!({ "name": one.name, "fields": params(&one.fields) }));
     json!({
         "name": program.name,
-        "tables": program.tables.iter().map(|one| table(&program, one)).collect::<Value>(),
+        "tables": tables,
         "counters": program.counters.iter().map(|one| sized(&one.name, one.size)).collect::<Value>(),
         "meters": program.meters.iter().map(|one| sized(&one.name, one.size)).collect::<Value>(),
         "registers": registers.collect::<Value>(),
@@ -57,21 +71,12 @@ fn key(key: &MatchField) -> Value {
     json!({ "name": key.name, "kind": key.kind.name(), "bits": key.bits })
 }
 
-fn table(program: &Program, table: &Table) -> Value {
+fn table(program: &Program, table: &Table, default: Option<&ActionCall>, entries: u32) -> Value {
     let keys = table.keys.iter().map(|one| key(&one.field));
     let actions = table.actions.iter().filter_map(|id| program.actions.get(*id));
     let actions =
         actions.map(|action| json!({ "name": action.name, "params": params(&action.params) }));
-    let call = &table.default;
-    let default = program.actions.get(call.action).map(|action| {
-        let args = action.params.iter().zip(&call.args);
-        let args: Vec<String> = args.map(|(of, arg)| value(of.display, of.bits, *arg)).collect();
-        if args.is_empty() {
-            action.name.clone()
-        } else {
-            format!("{}({})", action.name, args.join(", "))
-        }
-    });
+    let default = default.map(|call| show::call(program, call));
     let meter = table.meter.map(|kind| {
         let rates = if kind.two_rates { "two rates" } else { "one rate" };
         format!("{rates}, {}", if kind.packets { "packets" } else { "bytes" })
@@ -81,6 +86,7 @@ fn table(program: &Program, table: &Table) -> Value {
         "keys": keys.collect::<Value>(),
         "actions": actions.collect::<Value>(),
         "default": default,
+        "entries": entries,
         "size": table.size,
         "counters": table.counters,
         "meter": meter,

@@ -1,5 +1,6 @@
 //! Rates, marking curves, thresholds and PFC at run time.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::{Value, json};
@@ -51,12 +52,16 @@ fn priorities(text: &str) -> Result<u8> {
 
 fn parse(settings: &[String]) -> Result<Wanted> {
     let mut wanted = Wanted::default();
+    let mut seen = BTreeSet::new();
     for setting in settings {
         let (name, value) = setting
             .split_once('=')
             .ok_or_else(|| invalid(format!("`{setting}`: write NAME=VALUE")))?;
         fn read<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str, text: &str) -> Result<T> {
             text.trim().parse().map_err(|error| invalid(format!("{name}: {error}")))
+        }
+        if !seen.insert(name.trim()) {
+            return Err(invalid(format!("{} is given twice: give it once", name.trim())));
         }
         if matches!(name.trim(), "alpha" | "limit") && wanted.limit.is_some() {
             return Err(invalid(

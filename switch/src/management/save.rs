@@ -23,15 +23,20 @@ use crate::replicate::{Group, Member, Members, Session};
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-/// The lines of an entries file that restores the current state, with the name of its program.
+/// The lines of an entries file that restores the current state, with the name of its program. `as_written` returns an
+/// object as it was written, where the device has another form of it because links are down.
 ///
 /// # Errors
 /// A worker that registers need does not respond.
-pub fn lines(control: &Control, settings: &Settings) -> Result<Vec<String>> {
+pub fn lines(
+    control: &Control,
+    settings: &Settings,
+    as_written: &dyn Fn(Entity) -> Entity,
+) -> Result<Vec<String>> {
     loop {
         let program = control.program();
         let declared = Declared::of(control, &program);
-        let mut file = File { control, program: &program, declared, lines: Vec::new() };
+        let mut file = File { control, program: &program, declared, as_written, lines: Vec::new() };
         file.lines.push(format!("# What was written into {} while it ran.", program.name));
         file.all()?;
         file.settings(&settings.in_force(true));
@@ -82,6 +87,7 @@ struct File<'a> {
     control: &'a Control,
     program: &'a Program,
     declared: Declared<'a>,
+    as_written: &'a dyn Fn(Entity) -> Entity,
     lines: Vec<String>,
 }
 
@@ -257,7 +263,9 @@ impl File<'_> {
 
     fn read<T>(&self, query: &Query, each: impl Fn(&Self, Entity) -> Option<T>) -> Result<Vec<T>> {
         let mut all = Vec::new();
-        self.control.visit(query, &mut |entity| all.extend(each(self, entity)))?;
+        self.control.visit(query, &mut |entity| {
+            all.extend(each(self, (self.as_written)(entity)));
+        })?;
         Ok(all)
     }
 

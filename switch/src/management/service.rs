@@ -147,8 +147,18 @@ impl Management {
         Ok(done)
     }
 
-    /// Changes a port, and stores whether it is shut down.
+    /// Changes a port; groups that depend on links follow a port that comes or goes.
     fn change_port(&self, request: &wire::PortRequest) -> Result<Value> {
+        use wire::port_request::Kind;
+        let done = self.change_and_keep(request);
+        if matches!(Kind::try_from(request.kind), Ok(Kind::Add | Kind::Remove)) {
+            self.device.look_at_links();
+        }
+        done
+    }
+
+    /// Changes a port, and stores whether it is shut down.
+    fn change_and_keep(&self, request: &wire::PortRequest) -> Result<Value> {
         use wire::port_request::Kind;
         let control = &self.device.control;
         let shut = match Kind::try_from(request.kind).unwrap_or_default() {
@@ -383,7 +393,9 @@ impl DeviceService for Management {
     async fn save(&self, _: Request<wire::SaveRequest>) -> Answer<Self::SaveStream> {
         let json = |line: String| Value::from(line).to_string();
         self.list(move |me| {
-            let all = save::lines(&me.device.control, &me.device.settings().clone())?;
+            let all = save::lines(&me.device.control, &me.device.settings().clone(), &|entity| {
+                me.device.as_written(entity)
+            })?;
             Ok(all.into_iter().map(json).collect())
         })
         .await

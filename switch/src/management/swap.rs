@@ -23,11 +23,6 @@ fn word(fate: Fate) -> &'static str {
     }
 }
 
-/// True if the contents of an object are lost.
-fn loses(one: &ObjectFate) -> bool {
-    matches!(one.fate, Fate::Changed | Fate::Lost) && one.entries != Some(0)
-}
-
 /// Compiles the program beside the running one, reports what survives, and replaces the running one unless only the
 /// report is requested.
 ///
@@ -54,7 +49,7 @@ pub fn swap(device: &Device, request: &wire::SwapRequest) -> Result<Value, Contr
         })
         .collect();
     if request.keep_all
-        && let Some(lost) = swap.report().iter().find(|one| loses(one))
+        && let Some(lost) = swap.lost()
     {
         return Err(ControlError::FailedPrecondition(format!(
             "{} {} would not keep what is in it ({}); nothing was changed",

@@ -15,9 +15,9 @@ use super::proto::p4::v1 as p4;
 use super::saved::Saved;
 use super::schema::Schema;
 use super::translate::{action, entry, replication};
-use super::watch::{Name, Watch};
+use super::watch::{self, Name, Watch};
 use crate::control::{Change, Control, ControlError, Entity, Mode, Unit, Update};
-use crate::core::Statistics;
+use crate::core::{PortReport, Statistics};
 use crate::ports::{LinkState, PortNumber};
 use crate::sync;
 use p4::entity::Entity as Message;
@@ -200,18 +200,23 @@ impl Device {
         sync::write(&self.arbitration)
     }
 
-    /// Checks which links are up.
+    /// Checks which ports exist and which links are up.
     pub fn look_at_links(&self) {
-        let links = match self.control.links() {
-            Ok(links) => links,
+        // Asked in the unit: a change that is reported meanwhile is followed after this.
+        self.follow(|watch| match self.control.links() {
+            Ok(links) => {
+                let (up, down): (Vec<_>, Vec<_>) =
+                    links.iter().partition(|(_, state)| *state == LinkState::Up);
+                let ports = |all: Vec<&(PortReport, LinkState)>| {
+                    all.into_iter().map(|(port, _)| port.port).collect()
+                };
+                watch.links(ports(up), ports(down))
+            }
             Err(why) => {
                 tracing::warn!(event = "links", "groups do not follow the links yet: {why}");
-                return;
+                Vec::new()
             }
-        };
-        let down = links.iter().filter(|(_, state)| *state != LinkState::Up);
-        let down = down.map(|(port, _)| port.port).collect();
-        self.follow(|watch| watch.links(down));
+        });
     }
 
     /// Updates groups and sessions after a link came up or went down.
@@ -220,22 +225,41 @@ impl Device {
     }
 
     fn follow(&self, change: impl FnOnce(&mut Watch) -> Vec<Message>) {
-        // If nothing can be stored any more, groups stay as they are.
-        let Ok(mut unit) = self.control.unit() else { return };
+        // What was written is stored, and not the form that follows from the links.
+        let mut unit = self.control.unstored();
         let pipeline = self.pipeline();
         let mut watch = self.watch();
         let left = change(&mut watch);
-        let updates = left.iter().filter_map(|message| match message {
-            Message::ActionProfileGroup(group) => {
-                action::group(&pipeline.schema, group, false).ok()
+        let refused = |what: Name, why: &ControlError| {
+            tracing::warn!(event = "links", "{what} does not follow the links: {why}");
+        };
+        let (mut updates, mut names) = (Vec::new(), Vec::new());
+        for message in &left {
+            let Some(name) = watch::name(message) else { continue };
+            match regardless_of_links(&pipeline.schema, message) {
+                Ok(entity) => {
+                    updates.push(Update::Modify(entity));
+                    names.push(name);
+                }
+                Err(why) => refused(name, &why),
             }
-            Message::PacketReplicationEngineEntry(entry) => replication::entity(entry, false).ok(),
-            _ => None,
-        });
-        let updates: Vec<Update> = updates.map(Update::Modify).collect();
-        // An update that is refused is of an object that was deleted; the others are done.
-        let _ = unit.write_of(Some(&pipeline.schema.program), &updates, Mode::Continue);
+        }
+        let done = unit.write_of(Some(&pipeline.schema.program), &updates, Mode::Continue);
+        let results = done.err().map(|error| error.results).unwrap_or_default();
+        for (name, result) in names.into_iter().zip(results) {
+            result.err().inspect(|why| refused(name, why));
+        }
         let _ = unit.end();
+    }
+
+    /// An object as it was written, where the device may have a reduced form because links are down.
+    pub fn as_written(&self, entity: Entity) -> Entity {
+        let pipeline = self.pipeline();
+        let name = name_of(&pipeline.schema, &entity);
+        let watch = self.watch();
+        let wanted = name.and_then(|name| watch.wanted(name));
+        let written = wanted.and_then(|wanted| regardless_of_links(&pipeline.schema, wanted).ok());
+        written.unwrap_or(entity)
     }
 
     /// From now on, the state kept of entries, groups and sessions follows writes of others than controllers (command
@@ -252,16 +276,7 @@ impl Device {
 
     fn written(&self, update: &Update, changes: &mut Vec<Change>) {
         let pipeline = self.pipeline();
-        let name = match update.entity() {
-            Entity::Group { table, id, .. } => {
-                let profile = pipeline.schema.ids.profiles.get(table.index());
-                profile.map(|profile| Name::Group(*profile, *id))
-            }
-            Entity::Multicast { id, .. } => Some(Name::Multicast((*id).into())),
-            Entity::Mirror { id, .. } => Some(Name::Session((*id).into())),
-            _ => None,
-        };
-        if let Some(name) = name {
+        if let Some(name) = name_of(&pipeline.schema, update.entity()) {
             let mut watch = self.watch();
             if watch.wanted(name).is_some() {
                 let kept = match update {
@@ -303,6 +318,27 @@ impl Device {
                 Err(ControlError::NotFound(text))
             }
         }
+    }
+}
+
+/// The name of a group or session of the device; `None` for other objects.
+fn name_of(schema: &Schema, entity: &Entity) -> Option<Name> {
+    match entity {
+        Entity::Group { table, id, .. } => {
+            schema.ids.profiles.get(table.index()).map(|profile| Name::Group(*profile, *id))
+        }
+        Entity::Multicast { id, .. } => Some(Name::Multicast((*id).into())),
+        Entity::Mirror { id, .. } => Some(Name::Session((*id).into())),
+        _ => None,
+    }
+}
+
+/// The object of a group or session, with all members and without backups.
+fn regardless_of_links(schema: &Schema, message: &Message) -> Result<Entity, ControlError> {
+    match message {
+        Message::ActionProfileGroup(group) => action::group(schema, group, false),
+        Message::PacketReplicationEngineEntry(entry) => replication::entity(entry, false),
+        _ => Err(ControlError::Internal("neither a group nor a session".into())),
     }
 }
 

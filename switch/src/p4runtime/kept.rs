@@ -169,6 +169,18 @@ impl Kept {
         self.set(owner, None).then_some(bytes)
     }
 
+    /// Deletes the metadata of entries of all tables but these, by their ids; returns the owners. Those of multicast
+    /// groups stay.
+    pub fn retain_tables(&mut self, stays: impl Fn(u32) -> bool) -> Vec<Vec<u8>> {
+        let of_table = |key: &[u8]| p4::TableEntry::decode(key).map_or(0, |key| key.table_id);
+        let gone = self.all.keys().filter(|owner| match owner {
+            Owner::Entry(key) => !stays(of_table(key)),
+            Owner::Group(_) => false,
+        });
+        let gone: Vec<Owner> = gone.cloned().collect();
+        gone.into_iter().filter_map(|owner| self.forget(owner)).collect()
+    }
+
     /// The metadata of an entry that is read.
     pub fn of_entry(&self, message: &p4::TableEntry) -> Vec<u8> {
         if self.all.is_empty() {

@@ -1,16 +1,21 @@
 //! The forwarding pipeline configuration: the running program.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use wireyard_pipeline::ids::Id;
 
 use super::device::{Device, Pipeline, election};
 use super::fit;
 use super::pack::{self, PackError};
+use super::persist::{self, record};
 use super::proto::p4::v1 as p4;
+use super::saved;
 use super::saved::{Checked, Saved};
 use super::schema::Schema;
+use super::watch::Name;
 use super::write;
-use super::{persist, saved};
-use crate::control::{ControlError, Fate, Keep, Swap};
+use crate::control::{ControlError, Fate, Keep, ObjectFate, Swap};
 use crate::program;
 use p4::get_forwarding_pipeline_config_request::ResponseType;
 use p4::set_forwarding_pipeline_config_request::Action;
@@ -125,22 +130,36 @@ fn check(config: p4::ForwardingPipelineConfig) -> Result<Checked> {
 /// Prepares a program to replace the running one. With RECONCILE the whole state must be kept.
 fn prepare(device: &Device, checked: &Checked, keep: Keep) -> Result<Swap> {
     let swap = device.control.prepare(&checked.loaded, keep)?;
-    // Entries that cannot be written are not state.
-    let running = device.control.program();
-    let is_const =
-        |name: &str| running.tables.iter().any(|table| table.name == name && table.const_entries);
-    let lost = swap.report().iter().find(|one| {
-        matches!(one.fate, Fate::Changed | Fate::Lost)
-            && one.entries != Some(0)
-            && !(one.kind == "table" && is_const(&one.name))
-    });
-    if let (Keep::WhatFits, Some(lost)) = (keep, lost) {
+    if let (Keep::WhatFits, Some(lost)) = (keep, swap.lost()) {
         return Err(ControlError::InvalidArgument(format!(
             "{} {} has another shape in the new program, so its state cannot be kept: use VERIFY_AND_COMMIT, which begins anew",
             lost.kind, lost.name
         )));
     }
     Ok(swap)
+}
+
+/// The ids of tables that keep their contents, and of their action profiles.
+struct KeptTables {
+    tables: BTreeSet<u32>,
+    profiles: BTreeSet<u32>,
+}
+
+impl KeptTables {
+    fn of(swap: &Swap, old: &Schema, new: &Schema) -> KeptTables {
+        let ids = |schema: &Schema| {
+            let kept = schema.program.tables.entries().filter(|(_, table)| {
+                let is_it = |one: &ObjectFate| one.kind == "table" && one.name == table.name;
+                swap.report().iter().any(|one| is_it(one) && one.fate == Fate::Kept)
+            });
+            let place = kept.map(|(id, _)| id.index());
+            let pair = |at| (schema.ids.tables[at], schema.ids.profiles[at]);
+            place.map(pair).unzip::<u32, u32, BTreeSet<u32>, BTreeSet<u32>>()
+        };
+        // A table may have another id in the new program: what is known by the old one is of no use then.
+        let ((tables, profiles), (new_tables, new_profiles)) = (ids(old), ids(new));
+        KeptTables { tables: &tables & &new_tables, profiles: &profiles & &new_profiles }
+    }
 }
 
 /// Puts the prepared program in force, and stores it for the next start.
@@ -150,6 +169,7 @@ fn prepare(device: &Device, checked: &Checked, keep: Keep) -> Result<Swap> {
 pub fn exchange(device: &Device, swap: Swap, pipeline: Arc<Pipeline>, keep: Keep) -> Result<()> {
     let mut unit = device.control.unit()?;
     let old = device.control.program();
+    let kept = KeptTables::of(&swap, &device.pipeline().schema, &pipeline.schema);
     swap.commit()?;
     {
         // Locked until controllers see the new program, in which the digests have their new ids.
@@ -160,12 +180,23 @@ pub fn exchange(device: &Device, swap: Swap, pipeline: Arc<Pipeline>, keep: Keep
         }
         device.set_pipeline(Arc::clone(&pipeline));
     }
-    if keep == Keep::Nothing {
-        *device.kept() = Default::default();
-        device.watch().clear();
-    }
+    // What is known of objects that began anew would be taken as of their successors.
+    let owners = match keep {
+        Keep::Nothing => {
+            *device.kept() = Default::default();
+            Vec::new()
+        }
+        Keep::WhatFits => device.kept().retain_tables(|id| kept.tables.contains(&id)),
+    };
+    let names = device.watch().retain(|name| match name {
+        _ if keep == Keep::Nothing => false,
+        Name::Group(profile, _) => kept.profiles.contains(&profile),
+        Name::Multicast(_) | Name::Session(_) => true,
+    });
     if device.control.is_kept() {
-        let (changes, below) = persist::all(&device.control, &pipeline, keep == Keep::Nothing);
+        let (mut changes, below) = persist::all(&device.control, &pipeline, keep == Keep::Nothing);
+        changes.extend(owners.into_iter().map(|owner| record::metadata(owner, None)));
+        changes.extend(names.into_iter().map(|name| record::watched(name, None)));
         unit.replace(changes, below);
     }
     unit.end().wait()

@@ -352,7 +352,10 @@ fn entries(
         let mut keys = schema.declared(table).keys.iter();
         keys.any(|key| !matches!(key.kind, MatchKind::Exact | MatchKind::Lpm))
     });
-    let priority = u32::try_from(wanted.priority).unwrap_or(0);
+    let Ok(priority) = u32::try_from(wanted.priority) else {
+        let text = format!("priority is {}; it cannot be negative", wanted.priority);
+        return Err(ControlError::InvalidArgument(text));
+    };
     let matched = key
         .as_ref()
         .filter(|_| has_priorities && priority == 0)

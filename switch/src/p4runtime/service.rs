@@ -202,12 +202,12 @@ fn write_to(
     };
     if let Some(saved) = device.saved() {
         let done = saved.write(&request.updates, mode);
-        return Ok((Ticket::default(), done.map_err(|results| of_each(&results))));
+        return Ok((Ticket::default(), done.map_err(|results| of_each("updates", &results))));
     }
     let pipeline = device.pipeline();
     pipeline.check().map_err(|error| status(&error))?;
     let (ticket, done) = write::write(device, &pipeline.schema, &request.updates, mode);
-    Ok((ticket, done.map_err(|results| of_each(&results))))
+    Ok((ticket, done.map_err(|results| of_each("updates", &results))))
 }
 
 /// True if all updates are of table entries, which need no worker, and few.
@@ -254,7 +254,7 @@ impl Service {
         let (answers, done) = answers.await?;
         let refused = done.err().map(|results| match results.as_slice() {
             [Err(error)] => status(error),
-            results => of_each(results),
+            results => of_each("reads", results),
         });
         match refused {
             Some(status) if answers.is_empty() => Err(status),

@@ -1,7 +1,8 @@
 //! Errors in the form of gRPC: a status, and for a write one error for each update.
 //!
 //! Details are sent in the trailer `grpc-status-details-bin`; most clients accept 8 KiB for all headers together. If
-//! the texts of all updates do not fit, they are truncated, then omitted; codes stay.
+//! the texts of all updates do not fit, they are truncated, then omitted. If the codes do not fit either, there are no
+//! details: the text of the status has the failed updates with their codes, as many as fit into it.
 
 use prost::Message;
 use prost_types::Any;
@@ -13,6 +14,8 @@ use crate::control::ControlError;
 
 /// Bytes of details that fit, with base64 and other headers taken into account.
 const DETAILS_BYTES_MAX: usize = 5 << 10;
+/// Bytes of the text of a status.
+const MESSAGE_BYTES_MAX: usize = 1024;
 /// Lengths to which texts are truncated until all fit.
 const TEXT_BYTES: [usize; 4] = [256, 80, 24, 0];
 
@@ -35,7 +38,7 @@ pub fn code(error: &ControlError) -> Code {
 
 /// The status of a request that failed as a whole.
 pub fn status(error: &ControlError) -> Status {
-    status_within(error, 1024)
+    status_within(error, MESSAGE_BYTES_MAX)
 }
 
 /// Like [`status`], for clients that accept more than 8 KiB of headers: most characters take one byte in a header, a
@@ -56,9 +59,11 @@ fn cut(text: &str, bytes: usize) -> String {
 
 /// The status of a request with a result for each of its parts: UNKNOWN, with one error for each (specification 1.5,
 /// section 10).
-pub fn of_each(results: &[Result<(), ControlError>]) -> Status {
+///
+/// `what` is the name of the parts: `updates`, `reads`.
+pub fn of_each(what: &str, results: &[Result<(), ControlError>]) -> Status {
     let failed = results.iter().filter(|result| result.is_err()).count();
-    let message = format!("{failed} of {} updates failed", results.len());
+    let message = format!("{failed} of {} {what} failed", results.len());
     for bytes in TEXT_BYTES {
         let details = RpcStatus {
             code: Code::Unknown as i32,
@@ -70,10 +75,27 @@ pub fn of_each(results: &[Result<(), ControlError>]) -> Status {
             return Status::with_details(Code::Unknown, message, details.into());
         }
     }
-    let first = results.iter().enumerate().find_map(|(at, one)| Some((at, one.as_ref().err()?)));
-    let first = first.map(|(at, error)| format!("; update {at}: {error}")).unwrap_or_default();
-    let text = format!("{message}; too many for details{first}");
-    Status::new(Code::Unknown, cut(&text, 1024))
+    Status::new(Code::Unknown, in_text(message, results))
+}
+
+/// A text with the first error, and the places of failed parts with their codes, as many as fit.
+fn in_text(mut text: String, results: &[Result<(), ControlError>]) -> String {
+    let errors = results.iter().enumerate().filter_map(|(at, one)| Some((at, one.as_ref().err()?)));
+    let mut errors = errors.peekable();
+    text += "; too many for details";
+    if let Some((at, error)) = errors.peek() {
+        text += &format!("; {at}: {}", cut(&error.to_string(), TEXT_BYTES[0]));
+    }
+    text += "; failed:";
+    for (at, error) in errors {
+        let one = format!(" {at} {:?}", code(error));
+        // With room for the dots.
+        if text.len() + one.len() > MESSAGE_BYTES_MAX - 3 {
+            return text + " ..";
+        }
+        text += &one;
+    }
+    text
 }
 
 fn detail(result: &Result<(), ControlError>, bytes: usize) -> Any {
@@ -101,18 +123,24 @@ mod tests {
     #[test]
     fn each_update_has_its_error_and_texts_are_cut_to_fit() {
         let wrong = || Err(ControlError::NotFound(format!("no entry {}", "x".repeat(400))));
-        let few = of_each(&[Ok(()), wrong()]);
+        let few = of_each("updates", &[Ok(()), wrong()]);
         assert_eq!(few.code(), Code::Unknown);
         let errors = details(&few);
         assert_eq!((errors[0].canonical_code, errors[1].canonical_code), (0, 5));
         assert_eq!(errors[1].message.len(), TEXT_BYTES[0]);
         let many: Vec<_> = (0..60).map(|_| wrong()).collect();
-        let errors = details(&of_each(&many));
+        let errors = details(&of_each("updates", &many));
         assert_eq!(errors.len(), 60);
         assert_eq!(errors[59].canonical_code, 5);
-        assert!(of_each(&many).details().len() <= DETAILS_BYTES_MAX);
+        assert!(of_each("updates", &many).details().len() <= DETAILS_BYTES_MAX);
         let flood: Vec<_> = (0..5000).map(|_| wrong()).collect();
-        let status = of_each(&flood);
-        assert!(status.details().is_empty() && status.message().contains("5000 of 5000"));
+        let status = of_each("reads", &flood);
+        assert!(status.details().is_empty() && status.message().contains("5000 of 5000 reads"));
+        assert!(status.message().len() <= MESSAGE_BYTES_MAX && status.message().ends_with(" .."));
+        let mut few: Vec<_> = (0..1000).map(|_| Ok(())).collect();
+        few[7] = wrong();
+        few[999] = Err(ControlError::OutOfRange("far".into()));
+        let status = of_each("updates", &few);
+        assert!(status.message().ends_with("; failed: 7 NotFound 999 OutOfRange"), "{status}");
     }
 }

@@ -2,14 +2,17 @@
 //! specification 1.5, sections 9.2.2 and 9.5).
 //!
 //! A group or session that depends on a link, or a group with a `max_size`, is stored as its controller wrote it. While
-//! ports are down, the device has a reduced form of it: without the members that watch them, and with the first backup
-//! that is up in place of a copy. A copy without a port that is up is left unchanged. Ports are checked when the device
-//! reports the change of a link: some hundred microseconds after the device has detected it.
+//! ports are down, the device has a reduced form of it: members that watch them have weight 0, so that they stay in use,
+//! and the first backup that is up is in the place of a copy. A copy without a port that is up is left unchanged. A port
+//! that does not exist is down. Ports are checked when the device reports the change of a link, some hundred
+//! microseconds after the device has detected it, and when ports are added or removed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use super::proto::p4::v1 as p4;
 use super::translate::{Result, action, replication};
+use crate::config::is_port;
 use crate::control::ControlError;
 use crate::ports::PortNumber;
 use p4::action_profile_group::member::WatchKind;
@@ -28,11 +31,23 @@ pub enum Name {
     Session(u32),
 }
 
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Name::Group(profile, group) => write!(f, "group {group} of profile {profile:#010x}"),
+            Name::Multicast(group) => write!(f, "multicast group {group}"),
+            Name::Session(session) => write!(f, "clone session {session}"),
+        }
+    }
+}
+
 /// Groups and sessions that the device may have in a reduced form, and the ports that are down.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     wanted: BTreeMap<Name, Message>,
     down: BTreeSet<PortNumber>,
+    /// The ports that exist; `None` until they are known: then none counts as absent.
+    ports: Option<BTreeSet<PortNumber>>,
 }
 
 /// The identity of a group or session; `None` for other messages.
@@ -135,6 +150,11 @@ fn distinct(replicas: &[p4::Replica]) -> Result<()> {
         for backup in &replica.backup_replicas {
             let port =
                 replication::port_of(&backup.port, || "the port of a backup replica".into())?;
+            if backup.instance > u16::MAX.into() {
+                let text =
+                    format!("instance {} of a backup replica is above 65535", backup.instance);
+                return Err(ControlError::InvalidArgument(text));
+            }
             if !ports.insert(port) {
                 let text = format!("port {port} is in a replica and in its backups");
                 return Err(ControlError::InvalidArgument(text));
@@ -150,9 +170,11 @@ fn distinct(replicas: &[p4::Replica]) -> Result<()> {
 }
 
 impl Watch {
-    /// True if the port is down.
+    /// True if the port is down, or does not exist.
     pub fn is_down(&self, port: PortNumber) -> bool {
-        self.down.contains(&port)
+        // The CPU port has no link.
+        let is_absent = |ports: &BTreeSet<PortNumber>| is_port(port) && !ports.contains(&port);
+        self.down.contains(&port) || self.ports.as_ref().is_some_and(is_absent)
     }
 
     /// The current form of a group or session for the device; and the form to store, if they can differ.
@@ -171,8 +193,13 @@ impl Watch {
             port.is_none_or(|port| !self.is_down(port))
         };
         if let Message::ActionProfileGroup(group) = &mut left {
-            group.members.retain(|member| is_up(&member.watch_kind));
-            group.members.iter_mut().for_each(|member| member.watch_kind = None);
+            for member in &mut group.members {
+                // It stays in use: it cannot be deleted, and it is there when the link returns.
+                if !is_up(&member.watch_kind) {
+                    member.weight = 0;
+                }
+                member.watch_kind = None;
+            }
         }
         for replica in replicas(&mut left).into_iter().flatten() {
             let backups = std::mem::take(&mut replica.backup_replicas);
@@ -227,15 +254,16 @@ impl Watch {
         dependent.map(|wanted| self.left_of(wanted)).collect()
     }
 
-    /// Records the state of all links; returns the new forms for the device of all that depends on links.
-    pub fn links(&mut self, down: BTreeSet<PortNumber>) -> Vec<Message> {
+    /// Records the state of all ports; returns the new forms for the device of all that depends on links.
+    pub fn links(&mut self, up: BTreeSet<PortNumber>, down: BTreeSet<PortNumber>) -> Vec<Message> {
+        self.ports = Some(up.union(&down).copied().collect());
         self.down = down;
         self.left()
     }
 
-    /// Removes all groups and sessions.
-    pub fn clear(&mut self) {
-        self.wanted.clear();
+    /// Removes all groups and sessions but these; returns the names of those removed.
+    pub fn retain(&mut self, stays: impl Fn(Name) -> bool) -> Vec<Name> {
+        self.wanted.extract_if(.., |name, _| !stays(*name)).map(|(name, _)| name).collect()
     }
 }
 

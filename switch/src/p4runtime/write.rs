@@ -299,4 +299,6 @@ pub(super) fn profile(schema: &Schema, id: u32) -> Result<Option<TableId>> {
 }
 
 #[cfg(test)]
+mod link_tests;
+#[cfg(test)]
 mod tests;

@@ -125,6 +125,24 @@ fn a_wrong_word_is_refused_with_a_way_out_and_changes_nothing() {
         ("port faults 1 mtu=9000", "mtu"),
         ("table list --switch nobody", "no switch nobody"),
         ("table list --watch=0", "--watch"),
+        ("table add fdb ethernet.dst=1 ethernet.dst=2 forward 1", "`ethernet.dst` is given twice"),
+        ("table add fdb ethernet.dst forward 1", "`ethernet.dst` is a key without its value"),
+        ("register set pair 3 low=1 low=2", "`low` is given twice"),
+        ("mirror set 4 port=2 port=1", "`port` is given twice"),
+        ("queue set 1 3 kmin=10KB kmin=20KB", "kmin is given twice"),
+        ("multicast set 7 1 1", "a copy to port 1 with instance 0 already exists"),
+        ("group add ways 7 1 1", "`1` is given twice"),
+        (
+            "member add ways 4294967295 forward 1",
+            "numbers of members and groups are below 2147483648",
+        ),
+        ("group add ways 2147483648 1", "numbers of members and groups are below 2147483648"),
+        ("port faults 2 ''", "`none` to end them"),
+        ("capture start 1 all.pcapng --filter ''", "leave it out to record everything"),
+        (
+            "table add short_lived ethernet.ether_type=1 drop --idle-timeout-ms 18446744074",
+            "18446744074 is more than 18446744073",
+        ),
     ] {
         rig.refuses(words, reason);
     }
@@ -227,6 +245,42 @@ fn groups_cells_and_sets_are_read_back_as_they_were_written() {
     {
         assert_eq!(rig.switch.objects(&super::split(words)), [] as [Value; 0], "{words}");
     }
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn a_change_keeps_the_timeout_of_an_entry_and_lists_have_what_is_in_force() {
+    let Some(_network) = private_network("commands that change entries") else { return };
+    let rig = rig(PROGRAM, &[]);
+    let listed = |table: &str| {
+        let tables = rig.switch.objects(&["table", "list"]);
+        let found = tables.into_iter().find(|one| one["name"] == table).unwrap();
+        (found["default"].clone(), found["entries"].clone())
+    };
+    assert_eq!(listed("fdb"), (json!("drop"), json!(0)));
+    rig.does("table default fdb forward 2");
+    rig.does("table add fdb ethernet.dst=1 forward 2");
+    assert_eq!(listed("fdb"), (json!("forward(2)"), json!(1)));
+    let key = "short_lived ethernet.ether_type=1";
+    let timeout = || {
+        let found = rig.switch.objects(&["table", "dump", "short_lived"]).remove(0);
+        (found["action"].clone(), found["idle_timeout_ms"].clone())
+    };
+    rig.does(&format!("table add {key} drop --idle-timeout-ms 90000"));
+    rig.does(&format!("table modify {key} nop"));
+    assert_eq!(timeout(), (json!("nop"), json!(90_000)));
+    rig.does(&format!("table set {key} drop"));
+    assert_eq!(timeout(), (json!("drop"), json!(90_000)));
+    rig.does(&format!("table modify {key} drop --idle-timeout-ms 80000"));
+    assert_eq!(timeout(), (json!("drop"), json!(80_000)));
+    rig.does("table add acl ethernet.ether_type=1..2 drop --priority 7");
+    rig.does("table add acl ethernet.ether_type=3..4 drop --priority 8");
+    let of_seven = rig.switch.objects(&["table", "dump", "acl", "--priority", "7"]);
+    assert_eq!(of_seven.iter().map(|one| one["priority"].clone()).collect::<Vec<_>>(), [7]);
+    // The same program keeps everything, its constant entries too.
+    let swapped = rig.switch.objects(&["swap", PROGRAM, "--keep-all"]).remove(0);
+    let fates = swapped["objects"].as_array().unwrap().iter();
+    assert!(fates.clone().all(|one| one["fate"] == "kept"), "{swapped}");
     rig.switch.end("TERM").expect(0, &[]);
 }
 

@@ -111,17 +111,28 @@ impl Resolver<'_> {
             }
             let replicas = match &decl.replicas {
                 None => None,
-                Some(list) => {
-                    let all: Vec<_> = list.iter().map(|replica| self.replica(replica)).collect();
-                    match all.into_iter().collect::<Option<Vec<Replica>>>() {
-                        Some(all) => Some(all),
-                        None => continue,
-                    }
-                }
+                Some(list) => match self.replicas(list) {
+                    Some(all) => Some(all),
+                    None => continue,
+                },
             };
             let group = MulticastGroup { replicas, prune_ingress: decl.prune_ingress };
             self.found.groups.push((id as u16, group));
         }
+    }
+
+    /// Copies, each with another port or instance.
+    fn replicas(&mut self, list: &[ReplicaDecl]) -> Option<Vec<Replica>> {
+        let found: Vec<_> = list.iter().map(|replica| self.replica(replica)).collect();
+        let all = found.into_iter().collect::<Option<Vec<Replica>>>()?;
+        let mut seen = BTreeSet::new();
+        let twice = |one: &Replica| !seen.insert((one.port, one.instance));
+        let Some(at) = all.iter().position(twice) else { return Some(all) };
+        let Replica { port, instance } = all[at];
+        let text = format!("a copy to port {port} with instance {instance} already exists");
+        let help = "leave it out, or give it another instance";
+        self.cx.report.error(codes::TWICE, list[at].port.span, text).help(help);
+        None
     }
 
     fn replica(&mut self, decl: &ReplicaDecl) -> Option<Replica> {
@@ -138,8 +149,7 @@ impl Resolver<'_> {
                 self.twice(number, "session");
                 continue;
             }
-            let replicas: Vec<_> = decl.replicas.iter().map(|one| self.replica(one)).collect();
-            let replicas = replicas.into_iter().collect::<Option<Vec<Replica>>>();
+            let replicas = self.replicas(&decl.replicas);
             if decl.replicas.is_empty() {
                 let text = "a session makes one copy at least";
                 self.cx.report.error(codes::ENTRY, number.span, text).help("name its port");

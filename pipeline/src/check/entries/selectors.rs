@@ -7,7 +7,8 @@ use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::Table;
 use std::collections::BTreeSet;
-use wireyard_tables::{GroupMember as Member, ProfileId, Update};
+use wireyard_tables::selector::FIRST_OWNED_ID;
+use wireyard_tables::{Entry, GroupMember as Member, ProfileId, Target, Update};
 
 impl Resolver<'_> {
     pub(super) fn selectors(&mut self, file: &EntriesFile) {
@@ -22,6 +23,7 @@ impl Resolver<'_> {
                     self.twice(number, "member");
                     continue;
                 }
+                self.note_owned(id, number, false);
                 let Some(call) = self.call(table, call) else { continue };
                 self.found.updates.push(Update::InsertMember(profile, number32, call));
             }
@@ -37,6 +39,7 @@ impl Resolver<'_> {
                     self.twice(number, "group");
                     continue;
                 }
+                self.note_owned(id, number, true);
                 if members.is_empty() && self.purpose == Purpose::Fill {
                     let text =
                         format!("group {} of table `{}` has no members", number.value, name.value);
@@ -45,6 +48,43 @@ impl Resolver<'_> {
                 }
                 let Some(members) = self.group_members(id, members) else { continue };
                 self.found.updates.push(Update::InsertGroup(profile, number32, members));
+            }
+        }
+    }
+
+    fn note_owned(&mut self, id: TableId, number: &Sp<u64>, is_group: bool) {
+        if number.value >= FIRST_OWNED_ID.into() && self.purpose != Purpose::Remove {
+            self.owned.push((id, number.clone(), is_group));
+        }
+    }
+
+    /// Refuses numbers that belong to entries with action sets, except in what an entry with such a set needs: its
+    /// group, and the members behind it. Nobody could reach them, and the profile would take no others.
+    pub(super) fn owned(&mut self) {
+        let owned = std::mem::take(&mut self.owned);
+        if owned.is_empty() {
+            return;
+        }
+        let mut groups = BTreeSet::new();
+        for update in &self.found.updates {
+            if let Update::Insert(table, Entry { target: Target::Group(group), .. }) = update
+                && *group >= FIRST_OWNED_ID
+            {
+                groups.insert((table.0, u64::from(*group)));
+            }
+        }
+        for (table, number, is_group) in owned {
+            let (first, here) = ((table.0, 0), (table.0, number.value));
+            let is_needed = match is_group {
+                true => groups.contains(&here),
+                false => groups.range(first..here).next().is_some(),
+            };
+            if !is_needed {
+                let text = format!(
+                    "{}: numbers of members and groups are below {FIRST_OWNED_ID}; those above belong to entries with action sets",
+                    number.value
+                );
+                self.cx.report.error(codes::ENTRY, number.span, text);
             }
         }
     }

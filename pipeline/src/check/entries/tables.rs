@@ -184,6 +184,12 @@ impl<'a> Resolver<'a> {
             return;
         }
         let idle_timeout = (timeout != 0).then(|| Span::from_ms(timeout));
+        if self.purpose == Purpose::Change
+            && idle_timeout.is_some()
+            && entry.idle_timeout_ms.is_none()
+        {
+            self.found.of_table.push(self.found.updates.len());
+        }
         let entry = Entry { matches, priority, target, idle_timeout, meter };
         self.found.entry_counts.extend(count.map(|count| (self.found.updates.len(), count)));
         self.found.updates.push(Update::Insert(wireyard_tables::TableId(id.0), entry));

@@ -87,7 +87,7 @@ pub struct KeyArgs {
 /// A command of `table`.
 #[derive(Debug, Subcommand)]
 pub enum TableCommand {
-    /// The tables with their keys, actions and how full they are.
+    /// The tables with their keys, actions, default actions in force and numbers of entries.
     List,
     /// Entries of a table, or of all; of one key, where keys are given.
     Dump {
@@ -97,7 +97,7 @@ pub enum TableCommand {
         /// KEY=VALUE of one entry.
         #[arg(value_name = "KEY=VALUE", requires = "table", add = ArgValueCompleter::new(complete::keys))]
         keys: Vec<String>,
-        /// Its priority, where it has one.
+        /// Its priority, where it has one; without a key all entries of this priority.
         #[arg(long, value_name = "N")]
         priority: Option<u64>,
     },

@@ -163,10 +163,13 @@ impl RunArgs {
         let open = |address: &Option<SocketAddr>| {
             address.filter(|address| !address.ip().is_loopback() && !self.insecure)
         };
-        for (option, address) in [("--metrics", &self.metrics), ("--http", &self.http)] {
+        for (option, address, what) in [
+            ("--metrics", &self.metrics, "the counters have"),
+            ("--http", &self.http, "the page has"),
+        ] {
             if let Some(address) = open(address) {
                 return Err(format!(
-                    "{option} {address}: {} is no loopback address, and the page has no password: use 127.0.0.1:{} and a proxy, or --insecure",
+                    "{option} {address}: {} is no loopback address, and {what} no password: use 127.0.0.1:{} and a proxy, or --insecure",
                     address.ip(),
                     address.port()
                 ));

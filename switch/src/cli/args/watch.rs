@@ -158,8 +158,8 @@ pub enum CaptureCommand {
         /// The file, which must not be there.
         file: PathBuf,
         /// Only what meets this, as in 'ipv4.dst == 10.1.0.2 && udp.valid': the headers that the program's parser finds in a record.
-        #[arg(long, value_name = "EXPR", default_value = "", hide_default_value = true)]
-        filter: String,
+        #[arg(long, value_name = "EXPR")]
+        filter: Option<String>,
     },
     /// Ends the capture of a port.
     Stop {

@@ -98,20 +98,11 @@ pub(super) fn mirror(args: &MirrorArgs) -> Outcome {
     of_device(&args.on, part, &args.command, value, json!({ "port": 1 }))
 }
 
-/// `VALUE`, or `KEY=VALUE,KEY=VALUE` of a set with several keys.
-fn set_member(text: &str) -> Value {
-    let pair = |pair: &str| {
-        let (key, value) = pair.split_once('=')?;
-        Some((key.to_owned(), Value::from(value)))
-    };
-    let keys: Option<Map<String, Value>> = text.split(',').map(pair).collect();
-    keys.map_or_else(|| text.into(), Value::Object)
-}
-
 pub(super) fn value_set(args: &ValueSetArgs) -> Outcome {
     let on = &args.on;
     let write = |kind, name: &str, values: &[String]| {
-        let members: Vec<Value> = values.iter().map(|value| set_member(value)).collect();
+        let members = values.iter().map(|value| words::set_member(value));
+        let members: Vec<Value> = members.collect::<Result<_, _>>()?;
         change(on, of_entries(kind, &json!({ "value_sets": { name: members } })))
     };
     match &args.command {

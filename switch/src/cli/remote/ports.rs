@@ -17,6 +17,11 @@ pub(super) fn run(args: &PortArgs) -> Outcome {
         PortCommand::Up { port } => change(on, Kind::Up, *port, ""),
         PortCommand::Down { port } => change(on, Kind::Down, *port, ""),
         PortCommand::Faults { port, spec: None } => faults(on, *port),
+        // As of a variable of the shell that is not set.
+        PortCommand::Faults { spec: Some(spec), .. } if spec.trim().is_empty() => {
+            Err("the faults are an empty word: write them as in loss=1%, or `none` to end them"
+                .into())
+        }
         PortCommand::Faults { port, spec: Some(spec) } => {
             change(on, Kind::Faults, *port, if spec == "none" { "" } else { spec })
         }

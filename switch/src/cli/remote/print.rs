@@ -12,6 +12,8 @@ use crate::terminal;
 /// Rows of a table that are kept for the width of its columns; later rows have those widths, as long as their columns
 /// are the same.
 const ROWS_KEPT: usize = 1000;
+/// Widest column, in characters: what is longer moves the rest of its own row only.
+const WIDTH_MAX: usize = 200;
 
 /// One object as a line of JSON.
 pub(super) fn line(value: &Value) {
@@ -127,7 +129,7 @@ impl Rows {
         let widths = self.widths.get_or_insert_with(|| {
             let width = |n: usize| rows.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
             let names = self.columns.iter().enumerate();
-            names.map(|(n, name)| width(n).max(name.chars().count())).collect()
+            names.map(|(n, name)| width(n).max(name.chars().count()).min(WIDTH_MAX)).collect()
         });
         let mut out = String::new();
         if is_first {
@@ -149,4 +151,21 @@ fn row(out: &mut String, widths: &[usize], cells: &[String]) {
     }
     out.push_str(text.trim_end());
     out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_that_is_longer_than_any_line_is_printed_whole() {
+        let ports: Vec<Value> = (0..20_000).map(Value::from).collect();
+        let mut rows = Rows::new(false);
+        rows.add(serde_json::json!({ "group": 6, "ports": ports, "prune_ingress": false }));
+        rows.finish();
+        assert_eq!(rows.widths, Some(vec![5, WIDTH_MAX, 13]));
+        let mut out = String::new();
+        row(&mut out, &[5, WIDTH_MAX], &["6".to_owned(), "x".repeat(70_000)]);
+        assert_eq!(out.len(), 7 + 70_000 + 1);
+    }
 }

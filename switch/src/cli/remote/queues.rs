@@ -53,11 +53,18 @@ pub(super) fn capture(args: &CaptureArgs) -> Outcome {
         CaptureCommand::Start { file, .. } if file == Path::new("-") => {
             return Err("the switch writes the capture, so it has no standard output of this command: name a file".into());
         }
+        CaptureCommand::Start { filter: Some(filter), .. } if filter.trim().is_empty() => {
+            return Err("--filter is an empty word: leave it out to record everything".into());
+        }
         CaptureCommand::Start { port: of, file, filter } => {
             // The switch writes it, and its working directory may differ.
             let file = std::path::absolute(file)?;
             let file = file.to_str().ok_or("the name of the file is no UTF-8")?.to_owned();
-            Some(wire::CaptureRequest { port: port(of)?, file, filter: filter.clone() })
+            Some(wire::CaptureRequest {
+                port: port(of)?,
+                file,
+                filter: filter.clone().unwrap_or_default(),
+            })
         }
         CaptureCommand::Stop { port: of } => {
             Some(wire::CaptureRequest { port: port(of)?, ..Default::default() })

@@ -49,6 +49,15 @@ fn write(on: &SwitchArgs, kind: Kind, entry: &EntryArgs) -> Outcome {
     if let Some(value) = action.first().filter(|word| !words::may_be_action(word)) {
         return Err(without_key(on, &entry.table, value)?.into());
     }
+    if let [word, _, ..] = action
+        && word.contains('.')
+        && !word.contains('(')
+        && keys_of(on, &entry.table)?.contains(word)
+    {
+        let text =
+            "is a key without its value: write KEY=VALUE for a key, and the action behind all keys";
+        return Err(format!("`{word}` {text}").into());
+    }
     let mut one = Map::new();
     one.insert("match".into(), words::pairs(keys)?.into());
     one.insert("action".into(), words::call(action)?.into());
@@ -62,11 +71,7 @@ fn write(on: &SwitchArgs, kind: Kind, entry: &EntryArgs) -> Outcome {
 
 /// The error for a value in place of a KEY=VALUE.
 fn without_key(on: &SwitchArgs, table: &str, value: &str) -> Result<String, Failure> {
-    let all = describe(&connect(on)?)?;
-    let mut tables = all["program"]["tables"].as_array().into_iter().flatten();
-    let found = tables.find(|one| one["name"] == table);
-    let keys = found.and_then(|one| one["keys"].as_array()).into_iter().flatten();
-    let keys: Vec<&str> = keys.filter_map(|key| key["name"].as_str()).collect();
+    let keys = keys_of(on, table)?;
     Ok(match keys.as_slice() {
         [key] => format!("write `{key}={value}`: the key of table `{table}` is `{key}`"),
         [] => format!("`{value}` is no KEY=VALUE and no action"),
@@ -75,6 +80,15 @@ fn without_key(on: &SwitchArgs, table: &str, value: &str) -> Result<String, Fail
             keys.join(", ")
         ),
     })
+}
+
+/// The names of the keys of a table.
+fn keys_of(on: &SwitchArgs, table: &str) -> Result<Vec<String>, Failure> {
+    let all = describe(&connect(on)?)?;
+    let mut tables = all["program"]["tables"].as_array().into_iter().flatten();
+    let found = tables.find(|one| one["name"] == table);
+    let keys = found.and_then(|one| one["keys"].as_array()).into_iter().flatten();
+    Ok(keys.filter_map(|key| key["name"].as_str().map(str::to_owned)).collect())
 }
 
 /// The key of one entry.
@@ -94,9 +108,13 @@ fn read(on: &SwitchArgs, table: Option<&str>, keys: &[String], priority: Option<
         [] => String::new(),
         keys => words::yaml(&of_key(&name, keys, priority)?),
     };
-    let nothing = match table {
-        Some(table) => format!("table {table} has no entries"),
-        None => "no table has entries".to_owned(),
+    let of_all = priority.filter(|_| keys.is_empty());
+    let nothing = match (table, of_all) {
+        (_, Some(priority)) => format!("no entry has priority {priority}"),
+        (Some(table), None) => format!("table {table} has no entries"),
+        (None, None) => "no table has entries".to_owned(),
     };
-    dump_or(on, &wire::ReadRequest { kind, name, entries, ..Default::default() }, Some(&nothing))
+    let is_it = |entry: &Value| of_all.is_none_or(|priority| entry["priority"] == priority);
+    let request = wire::ReadRequest { kind, name, entries, ..Default::default() };
+    dump_or(on, &request, Some(&nothing), &is_it)
 }

@@ -44,7 +44,21 @@ pub(super) fn pairs(words: &[String]) -> Result<Map<String, Value>, String> {
         }
         _ => Err(format!("`{word}`: write KEY=VALUE")),
     };
-    words.iter().map(pair).collect()
+    once(words.iter().map(pair))
+}
+
+/// The pairs as a map, in which each key is once.
+fn once(
+    pairs: impl Iterator<Item = Result<(String, Value), String>>,
+) -> Result<Map<String, Value>, String> {
+    let mut all = Map::new();
+    for pair in pairs {
+        let (key, value) = pair?;
+        if let Some(first) = all.insert(key.clone(), value) {
+            return Err(format!("`{key}` is given twice, first as {first}: give it once"));
+        }
+    }
+    Ok(all)
 }
 
 /// An action with its arguments, of which the first word is the name: `forward 2`, `forward(2)`.
@@ -91,7 +105,16 @@ pub(super) fn members(words: &[String]) -> Result<Value, String> {
         let wrong = |_| format!("`{word}`: write a member as in 3, or 3*2 with its weight");
         parsed.map(|(member, weight)| (member.to_string(), weight.into())).map_err(wrong)
     };
-    words.iter().map(member).collect::<Result<Map<_, _>, _>>().map(Value::from)
+    once(words.iter().map(member)).map(Value::from)
+}
+
+/// A member of a value set: `VALUE`, or `KEY=VALUE,KEY=VALUE` of a set with several keys.
+pub(super) fn set_member(text: &str) -> Result<Value, String> {
+    let parts: Vec<String> = text.split(',').map(str::to_owned).collect();
+    match parts.iter().all(|part| part.contains('=')) {
+        true => pairs(&parts).map(Value::Object),
+        false => Ok(text.into()),
+    }
 }
 
 /// A copy of a multicast packet: `3`, or `3:5` with its instance.
@@ -130,5 +153,19 @@ mod tests {
         );
         assert_eq!(members(&words("1|3*2")).unwrap(), json!({ "1": 1, "3": 2 }));
         assert!(members(&words("x")).is_err() && replica("1:x").is_err());
+    }
+
+    #[test]
+    fn what_is_given_twice_is_refused() {
+        for wrong in [
+            pairs(&words("dst=1|dst=2")).map(Value::from),
+            members(&words("1|2|1")),
+            rates(&words("cir=1,cir=2")),
+            set_member("port=1,port=2"),
+        ] {
+            assert!(wrong.unwrap_err().contains("is given twice"));
+        }
+        assert_eq!(set_member("port=1,src=2").unwrap(), json!({ "port": "1", "src": "2" }));
+        assert_eq!(set_member("8000..8999").unwrap(), json!("8000..8999"));
     }
 }

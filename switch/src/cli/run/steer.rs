@@ -156,7 +156,7 @@ pub(super) fn make_settings(
 }
 
 /// Ports that another reading of `--ports` removed lose their settings; those that were added again, as another port of
-/// the same number or on another cable, have them again.
+/// the same number or on another cable, have them again. Groups that depend on links follow.
 pub(super) fn follow_ports(file: &mut PortFile, device: &Arc<Device>) {
     let device = Arc::clone(device);
     file.on_change(move |changed| {
@@ -174,6 +174,8 @@ pub(super) fn follow_ports(file: &mut PortFile, device: &Arc<Device>) {
             settings.note_made(&one.settings, false);
             failed(one);
         }
+        drop(settings);
+        device.look_at_links();
     });
 }
 

@@ -92,7 +92,7 @@ pub enum RemoteError {
     Interrupts(#[source] io::Error),
     /// The switch refused the request, with a code for the kind of error; or the connection failed, and the status has
     /// the error as its source.
-    #[error("{}{hint}", reason(.status))]
+    #[error("{}{hint}", reason(.status, .hint))]
     Refused {
         /// The status.
         #[source]
@@ -110,9 +110,26 @@ pub enum RemoteError {
     },
 }
 
+/// What the causes of a connection that a switch no longer serves have in their texts.
+const OF_END: [&str; 5] = [
+    "broken pipe",
+    "connection reset",
+    "connection refused",
+    "no such file or directory",
+    "connection closed",
+];
+
 /// The text of a status; for a connection that failed, with the cause.
-fn reason(status: &Status) -> String {
+fn reason(status: &Status, hint: &str) -> String {
     let why = std::error::Error::source(status).map(cause);
+    let is_of_end = |why: &String| {
+        let all = format!("{} {why}", status.message()).to_ascii_lowercase();
+        OF_END.iter().any(|text| all.contains(text))
+    };
+    // One with TLS ends a connection without TLS in the same way.
+    if hint.is_empty() && why.as_ref().is_some_and(is_of_end) {
+        return "the switch has ended".to_owned();
+    }
     match (status.message(), why) {
         ("", _) => format!("the switch answers {:?}", status.code()),
         (text, Some(why)) => format!("{text}: {why}"),

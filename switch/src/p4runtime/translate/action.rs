@@ -72,7 +72,7 @@ pub fn member(schema: &Schema, member: &p4::ActionProfileMember, deleted: bool) 
 }
 
 /// A group of an action profile, regardless of links ([`watch`](crate::p4runtime::watch)). For a deletion only its ids
-/// are read.
+/// are read. Weight 0 keeps a member out of the choice; [`group_size`] refuses it in what a controller writes.
 pub fn group(schema: &Schema, group: &p4::ActionProfileGroup, deleted: bool) -> Result<Entity> {
     let table = schema.profile(group.action_profile_id)?;
     named(group.group_id, "group")?;
@@ -85,7 +85,8 @@ pub fn group(schema: &Schema, group: &p4::ActionProfileGroup, deleted: bool) -> 
                 group.group_id, member.member_id
             ));
         }
-        members.push(GroupMember { member: member.member_id, weight: weight(member.weight)? });
+        let weight = if member.weight == 0 { 0 } else { weight(member.weight)? };
+        members.push(GroupMember { member: member.member_id, weight });
     }
     Ok(Entity::Group { table, id: group.group_id, members })
 }

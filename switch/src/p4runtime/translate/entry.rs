@@ -230,6 +230,11 @@ pub fn resources(declared: &Table, entry: &p4::TableEntry, found: &mut TableEntr
             "idle_timeout_ns must be set to 0 for tables which do not support idle timeout",
         );
     }
+    if timeout > Span::MAX.as_ns() {
+        let most = Span::MAX.as_ns();
+        let text = format!("idle_timeout_ns is {timeout}, and {most} at most");
+        return Err(ControlError::OutOfRange(text));
+    }
     found.idle_timeout = (timeout != 0).then(|| Span::from_ns(timeout));
     if let Some(config) = &entry.meter_config {
         let Some(kind) = declared.meter else {

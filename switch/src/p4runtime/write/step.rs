@@ -49,6 +49,9 @@ pub(super) fn step(
     };
     let context = Context { control, schema, kind };
     match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
+        Some(Message::TableEntry(message)) if message.is_const => {
+            invalid("is_const is of entries that are read: a write leaves it out")
+        }
         Some(Message::TableEntry(message)) if keeps_action(update) => {
             with_its_action(control, schema, message)
         }

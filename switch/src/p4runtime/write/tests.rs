@@ -1,4 +1,5 @@
-//! Action sets in batches: the objects of an entry are deleted with it, whichever update of the batch created it.
+//! Action sets in batches: the objects of an entry are deleted with it, whichever update of the batch created it. Groups
+//! while links are down.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::ports::PortNumber;
 use crate::program::{DeviceOptions, from_text};
 use crate::replicate::{Group, Member, Members};
 
-const PROGRAM: &str = "
+pub(super) const PROGRAM: &str = "
 pipeline: sets
 include: [ethernet]
 parser:
@@ -26,15 +27,22 @@ tables:
     default: nop
     size: 4
     selector: { hash: crc16, members: 8, groups: 4 }
+  aging:
+    key: { ethernet.dst: exact }
+    actions: [nop]
+    default: nop
+    size: 4
+    idle_timeout_ms: 1000
 actions:
   out: { params: { to: port }, do: [ std.egress_port = to ] }
 ingress:
   - apply: spread
+  - apply: aging
 deparser: { emit: [ethernet] }
 ";
 
 /// The core is returned so that the device stays alive.
-fn device() -> (Core, Device) {
+pub(super) fn device() -> (Core, Device) {
     let loaded = from_text("sets.yaml", PROGRAM).unwrap_or_else(|rejected| panic!("{rejected}"));
     let core = loaded.device(DeviceOptions::small()).unwrap();
     let control = core.control().unwrap().clone();
@@ -76,7 +84,7 @@ fn made(device: &Device) -> (usize, usize) {
     (members, count(Query::Groups { table: None, id: None }))
 }
 
-fn write_all(device: &Device, updates: &[p4::Update], mode: Mode) -> Vec<Result<()>> {
+pub(super) fn write_all(device: &Device, updates: &[p4::Update], mode: Mode) -> Vec<Result<()>> {
     let schema = Arc::clone(&device.pipeline().schema);
     let (ticket, done) = write(device, &schema, updates, mode);
     ticket.wait().unwrap();
