@@ -277,16 +277,7 @@ fn one(
         "all_to_all" => pairs.into_iter().filter(|(a, b)| a != b).collect(),
         _ => pairs,
     };
-    if let Some((host, _)) = pairs.iter().find(|(a, b)| a == b) {
-        let message = format!("`{}` would send to itself", context.fabric.nodes[*host].name);
-        decoder.diagnostics.error(codes::SCENARIO, fields.span, message);
-        return None;
-    }
-    if pairs.is_empty() {
-        let message = "nothing to send to: senders and receivers are one host";
-        decoder.diagnostics.error(codes::SCENARIO, fields.span, message);
-        return None;
-    }
+    to_others(decoder, fields.span, &pairs, context)?;
     let stagger = match fields.get("stagger") {
         Some(node) => span(decoder, node)?,
         None => Span::ZERO,
@@ -301,6 +292,26 @@ fn one(
         "permutation" => Source::Permutation(Permutation { hosts, flows, index }),
         _ => Source::Listed(flows),
     })
+}
+
+/// Checks that somebody sends, and nobody to itself.
+fn to_others(
+    decoder: &mut Decoder<'_>,
+    span: SourceSpan,
+    pairs: &[(usize, usize)],
+    context: &Context<'_>,
+) -> Option<()> {
+    let message = match pairs.iter().find(|(a, b)| a == b) {
+        Some((host, _)) => {
+            format!("`{}` would send to itself", context.fabric.nodes[*host].name)
+        }
+        None if pairs.is_empty() => {
+            "nothing to send to: senders and receivers are one host".to_owned()
+        }
+        None => return Some(()),
+    };
+    decoder.diagnostics.error(codes::SCENARIO, span, message);
+    None
 }
 
 /// Refuses keys that have no effect with other patterns.

@@ -18,6 +18,7 @@ use super::{
 use crate::lab::fabric::Fabric;
 use crate::lab::host::rate_control as rate_control_of;
 use crate::roce::qp::{AckTimer, PathMtu, Retransmission, SELECTIVE_MAX};
+use crate::roce::rp::dcqcn::Setting;
 use crate::roce::telemetry::{RATES_BPS, rate_code};
 use crate::units::{BitsPerSec, Bytes, Dilation};
 
@@ -160,12 +161,7 @@ fn fill(
         setup.parameters.clear();
     }
     if let Some(node) = fields.get("parameters") {
-        let (name, program) = (setup.rate_control.clone(), setup.rate_program.clone());
-        // In `hosts`, those of `host` are there already.
-        let parameters = std::mem::take(&mut setup.parameters);
-        let mut control = RateSetup { name, program, parameters };
-        control.read_parameters(decoder, node);
-        setup.parameters = control.parameters;
+        setup.parameters = parameters(decoder, node, &setup);
     }
     let written = fields.place("parameters").or(fields.place("rate_control"));
     setup.rate_span = written.or(setup.rate_span);
@@ -202,6 +198,14 @@ fn fill(
         setup.ecn = decoder.flag(node)?;
     }
     Some(setup)
+}
+
+/// Reads `parameters` of a host: in `hosts`, those of `host` are there already.
+fn parameters(decoder: &mut Decoder<'_>, node: &Node, setup: &HostSetup) -> Vec<(String, Setting)> {
+    let (name, program) = (setup.rate_control.clone(), setup.rate_program.clone());
+    let mut control = RateSetup { name, program, parameters: setup.parameters.clone() };
+    control.read_parameters(decoder, node);
+    control.parameters
 }
 
 /// Reads the timeouts for acknowledgements.
