@@ -304,7 +304,7 @@ fn members_and_copies_follow_the_links_that_they_watch() {
         assert_eq!(read(), [group.clone(), multicast.clone()], "as it was written, whatever is up");
     }
     // A port that is removed, and one that is added again after it was down.
-    let command = |words: &[&str]| rig.switch.command(words).expect(0, &[]);
+    let command = |words: &[&str]| _ = rig.switch.command(words).expect(0, &[]);
     command(&["port", "remove", "2"]);
     assert_eq!(spread(&mut wires, 0x1234), [0, 8]);
     assert_eq!(spread(&mut wires, 0x1111), [0, 8]);

@@ -201,7 +201,8 @@ impl Device {
     }
 
     /// Checks which ports exist and which links are up.
-    pub fn look_at_links(&self) {
+    pub fn look_at_links(self: &Arc<Device>) {
+        let _long = self.begin_long();
         // Asked in the unit: a change that is reported meanwhile is followed after this.
         self.follow(|watch| match self.control.links() {
             Ok(links) => {

@@ -132,7 +132,10 @@ fn a_wrong_word_is_refused_with_a_way_out_and_changes_nothing() {
         ("queue set 1 3 kmin=10KB kmin=20KB", "kmin is given twice"),
         ("multicast set 7 1 1", "a copy to port 1 with instance 0 already exists"),
         ("group add ways 7 1 1", "`1` is given twice"),
-        ("member add ways 4294967295 forward 1", "numbers of members and groups are below 2147483648"),
+        (
+            "member add ways 4294967295 forward 1",
+            "numbers of members and groups are below 2147483648",
+        ),
         ("group add ways 2147483648 1", "numbers of members and groups are below 2147483648"),
         ("port faults 2 ''", "`none` to end them"),
         ("capture start 1 all.pcapng --filter ''", "leave it out to record everything"),

@@ -144,3 +144,20 @@ fn all(running: &[String]) -> String {
 fn near(similar: &Option<String>) -> String {
     similar.as_ref().map_or(String::new(), |near| format!("; did you mean `{near}`?"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_breaks_is_the_end_of_the_switch() {
+        let broken = |hint| {
+            let source = Box::new(io::Error::from(io::ErrorKind::BrokenPipe));
+            let status = Box::new(Status::from_error(source));
+            RemoteError::Refused { status, hint }.to_string()
+        };
+        assert_eq!(broken(""), "the switch has ended");
+        // It may have TLS instead.
+        assert!(broken("; give --tls-ca").ends_with("broken pipe; give --tls-ca"));
+    }
+}
