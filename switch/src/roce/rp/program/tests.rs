@@ -143,7 +143,10 @@ fn what_cannot_be_run_is_refused_at_its_place() {
     let deaf = refusal(
         "rate_control: t\nnotification: { marks: ack }\non: { cnp: [ std.rate = 1 ], ack: [ std.rate = 2 ] }\n",
     );
-    assert!(deaf.contains("t:3:") && deaf.contains("with `marks: ack` no CNP comes"), "{deaf}");
+    assert!(
+        deaf.contains("test.yaml:3:7") && deaf.contains("with `marks: ack` no CNP comes"),
+        "{deaf}"
+    );
     let full = refusal(&with("{ x: { bits: 4, start: 99 } }", "x = 1"));
     assert!(full.contains("this state holds 0 to 15"), "{full}");
     let wrong = refusal("rate_control: t\non: { cnp: [ std.rate = y ] }\n");
