@@ -188,12 +188,15 @@ deny() {
 all() {
   local out part failed=0
   out=$(mktemp -d)
-  local -A beside
+  declare -gA beside
+  # Each has a process group, so that its compilers end with it when something else fails.
+  set -m
   for part in tools models counters; do
     "$part" > "$out/$part" 2>&1 &
     beside[$part]=$!
   done
-  trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+  set +m
+  trap 'for part in "${beside[@]}"; do kill -- "-$part" 2> /dev/null || true; done' EXIT
   lint
   sbom
   cargo test --workspace --locked --no-run

@@ -68,10 +68,6 @@ fn scenario_run(args: &LabArgs, wanted: &Path) -> Status {
         }
     };
     scenario.max_state = args.limits.max_state();
-    if args.output.is_none() {
-        // They are kept in memory until the run has ended, and only `-o` writes them.
-        scenario.captures.clear();
-    }
     ended(start(args, Arc::new(scenario).with_seed(args.seed), &files))
 }
 
@@ -88,7 +84,8 @@ fn engine(choice: EngineChoice) -> (EngineKind, About) {
 fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Status, Failure> {
     let (engine, about) = engine(args.engine);
     let workers = workers(args, &scenario);
-    let options = Options { engine, seed: args.seed, workers };
+    let captures = args.output.is_some();
+    let options = Options { engine, seed: args.seed, workers, captures };
     if let Err(error) = sweep::check(&scenario, options, &about) {
         return refuse(error, &scenario, files);
     }

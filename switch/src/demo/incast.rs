@@ -52,7 +52,12 @@ pub(super) fn run(
     let warm_up = scenario.warm_up;
     let (run, live) = live::run(
         &scenario,
-        build::Options { engine: options.engine, seed: Some(options.seed), workers: 1 },
+        build::Options {
+            engine: options.engine,
+            seed: Some(options.seed),
+            workers: 1,
+            captures: false,
+        },
         Plan { dilation: DILATION, most: Some(most) },
         &about,
         &mut |pulse, lab| {

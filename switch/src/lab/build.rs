@@ -40,6 +40,8 @@ pub struct Options {
     pub seed: Option<u64>,
     /// Threads that run it together, if it can be partitioned; 0 counts as 1. Results are the same.
     pub workers: usize,
+    /// Take the captures of the scenario: their frames are in memory until [`Lab::captures`](super::Lab::captures).
+    pub captures: bool,
 }
 
 /// The devices of a lab.
@@ -93,7 +95,7 @@ pub(super) fn devices(
         base,
         entries: Vec::new(),
     };
-    let mut ports = link_ports(scenario, (seed, cabling), layout, &mut devices)?;
+    let mut ports = link_ports(scenario, (seed, cabling), layout, options, &mut devices)?;
     for (node, description) in scenario.fabric.nodes.iter().enumerate() {
         let own = std::mem::take(&mut ports[node]);
         let device = DeviceOptions {
@@ -190,6 +192,7 @@ fn link_ports(
     scenario: &Scenario,
     (seed, cabling): (u64, Option<&Cabling>),
     layout: &Layout,
+    options: Options,
     devices: &mut Devices,
 ) -> Result<Vec<Vec<Box<dyn Port>>>, LabError> {
     let fabric = &scenario.fabric;
@@ -206,7 +209,8 @@ fn link_ports(
         });
         let (ends, directions) =
             link::join(names.clone(), kind, link.setup, (seed, number as u64), ends);
-        if let Some(capture) = scenario.captures.iter().find(|capture| capture.link == number) {
+        let mut captures = scenario.captures.iter().filter(|_| options.captures);
+        if let Some(capture) = captures.find(|capture| capture.link == number) {
             for (direction, tap) in directions.iter().zip(Tap::pair(names, kind, capture.frames)?) {
                 direction.capture(tap);
             }

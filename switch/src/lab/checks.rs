@@ -10,8 +10,11 @@
 //! * marking: no packet without ECT is marked;
 //! * liveness: as long as there is something to send, something arrives; a deadlock is shown as its cycle.
 
+mod links;
+
 use wireyard_tables::time::{Deadline, Span, Time};
 
+use self::links::Line;
 use super::engine::Lab;
 use super::fabric::{Fabric, NodeKind};
 use super::host;
@@ -19,15 +22,12 @@ use super::scenario::{Fault, FaultKind, FlowSpec, HostSetup, Scenario};
 use crate::ports::PortNumber;
 use crate::roce::qp::Retransmission;
 use crate::tm::{CLASSES, DropReason, PortStatus};
-use crate::units::{BitsPerSec, Bytes};
+use crate::units::BitsPerSec;
 
 /// Samples between two full audits of the buffers.
 const AUDIT_EVERY: u64 = 256;
 /// No delivery for this long, while flows have data to send, is a standstill.
 const STANDSTILL: Span = Span::from_ms(2);
-
-/// Check sequence, preamble and gap of a frame, bytes (IEEE 802.3 3.1.1, 4.4.2).
-const ETHERNET_OVERHEAD: u64 = 24;
 
 /// Full frames in front of one that arrives in time, on the slowest link.
 const FRAMES_ON_THE_WAY: u64 = 16;
@@ -67,29 +67,6 @@ pub struct Checks {
     pub(super) held: Time,
     /// Checks that were made, for the report.
     pub made: u64,
-}
-
-/// The frames of a direction of a link.
-#[derive(Clone, Copy, Debug, Default)]
-struct Line {
-    /// At the last check: frames and bytes since the beginning.
-    sent: (u64, u64),
-    /// The check since which the direction has been in use without a break, and the bytes since then.
-    since: Time,
-    bytes: u64,
-}
-
-impl Line {
-    /// Takes the counters of a check; returns when the last bit can have left at this rate, at the earliest. `before`
-    /// is the check before; each frame has `overhead` bytes beside its own.
-    fn add(&mut self, sent: (u64, u64), before: Time, overhead: u64, rate: BitsPerSec) -> Time {
-        if self.since + rate.time_for(Bytes::new(self.bytes)) <= before {
-            (self.since, self.bytes) = (before, 0);
-        }
-        self.bytes += overhead * (sent.0 - self.sent.0) + (sent.1 - self.sent.1);
-        self.sent = sent;
-        self.since + rate.time_for(Bytes::new(self.bytes))
-    }
 }
 
 impl Lab {
@@ -189,42 +166,6 @@ impl Lab {
             ports.iter().find_map(|(name, lossless, status)| of_queue(name, *lossless, status))
         });
         lost.map_or(Ok(()), |what| Err(self.violation("lossless", what)))
-    }
-
-    /// Checks that frames add up, and that no direction carried more than its rate.
-    fn check_links(&mut self) -> Result<(), Violation> {
-        let now = self.now();
-        let before = std::mem::replace(&mut self.checks.looked, now);
-        self.checks.links.resize(self.links.len(), Default::default());
-        // Least cost on the wire: check sequence, preamble, gap.
-        let overhead = if self.scenario.host.is_infiniband() { 0 } else { ETHERNET_OVERHEAD };
-        for (link, directions) in self.links.iter().enumerate() {
-            let setup = &self.scenario.fabric.links[link].setup;
-            // A frame passed to the link now may still be in transmission, and one that it waits for.
-            let slack = Bytes::new(2 * (setup.mtu.get() + ETHERNET_OVERHEAD));
-            let slack = setup.rate.time_for(slack) + self.checks.late_max;
-            for (side, direction) in directions.iter().enumerate() {
-                let counters = direction.counters();
-                if counters.under_way().is_none() {
-                    let what = format!("{}: {counters:?}", self.scenario.fabric.link_name(link));
-                    return Err(self.violation("conservation", what));
-                }
-                let line = &mut self.checks.links[link][side];
-                let sent = (counters.sent, counters.sent_bytes);
-                let over = line.add(sent, before, overhead, setup.rate);
-                if over > now + slack {
-                    let what = format!(
-                        "{}: {} bytes in {} are more than {}",
-                        self.scenario.fabric.link_name(link),
-                        line.bytes,
-                        now.since(line.since),
-                        setup.rate
-                    );
-                    return Err(Violation::new("rates", now, what));
-                }
-            }
-        }
-        Ok(())
     }
 
     /// All flows, or those of one node.

@@ -230,7 +230,7 @@ impl Lab {
         &self.entries
     }
 
-    /// The captured frames, by name of the link. Ends the captures.
+    /// The captured frames, by name of the link; none without [`Options::captures`]. Ends the captures.
     pub fn captures(&mut self) -> Vec<(String, Vec<u8>)> {
         let fabric = &self.scenario.fabric;
         let captured = self.scenario.captures.iter().filter_map(|capture| {

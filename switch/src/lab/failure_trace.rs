@@ -116,7 +116,7 @@ fn again(
     pulse: &mut dyn FnMut(Pulse) -> bool,
 ) -> Option<Watch> {
     // A watch of every event needs them one after the other.
-    let options = Options { workers: 1, ..options };
+    let options = Options { workers: 1, captures: false, ..options };
     let mut second = Lab::new(Arc::clone(&lab.scenario), options).ok()?;
     second.cores.iter_mut().for_each(|core| core.listen_to_drops());
     second.watch = Some(Box::new(Watch { look, found: None }));

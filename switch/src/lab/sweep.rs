@@ -30,7 +30,7 @@ pub struct Run {
     pub packet_trace: Option<String>,
     /// Its report, with verdicts.
     pub report: Report,
-    /// Captures by name of the link.
+    /// Captures by name of the link, if they were asked for.
     pub captures: Vec<(String, Vec<u8>)>,
     /// Entries files of the switches.
     pub entries: Vec<(String, String)>,

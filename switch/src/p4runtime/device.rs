@@ -255,6 +255,12 @@ impl Device {
 
     /// An object as it was written, where the device may have a reduced form because links are down.
     pub fn as_written(&self, entity: Entity) -> Entity {
+        if !matches!(
+            entity,
+            Entity::Group { .. } | Entity::Multicast { .. } | Entity::Mirror { .. }
+        ) {
+            return entity;
+        }
         let pipeline = self.pipeline();
         let name = name_of(&pipeline.schema, &entity);
         let watch = self.watch();

@@ -40,6 +40,17 @@ fn so_many_workers_run_so_many_partitions() {
     }
 }
 
+#[test]
+fn captures_are_taken_where_they_are_asked_for() {
+    let text = format!("{BUSY}captures: {{ a1-s1: 5 }}\n");
+    for captures in [false, true] {
+        let options = Options { captures, ..Options::default() };
+        let mut lab = Lab::new(scenario(&text), options).expect("the lab builds");
+        lab.run(&mut |_| true);
+        assert_eq!(lab.captures().len(), usize::from(captures));
+    }
+}
+
 /// Flows that have not begun are not read, and a run does not end before they have.
 #[test]
 fn a_run_waits_for_flows_that_begin_later() {

@@ -47,7 +47,7 @@ impl Runner<'_> {
 
     fn known_figures(&self, point: &Point) -> Option<Vec<String>> {
         let scenario = Arc::new(self.scenario(point).ok()?);
-        let options = Options { engine: self.engine, seed: None, workers: 1 };
+        let options = Options { engine: self.engine, workers: 1, ..Options::default() };
         sweep::figure_names(&scenario, options, &self.about).ok()
     }
 
@@ -86,7 +86,8 @@ impl Runner<'_> {
         stop: &AtomicBool,
     ) -> Result<Option<(bool, BTreeMap<String, f64>, BTreeMap<String, String>)>, String> {
         let scenario = Arc::new(self.scenario(point)?);
-        let options = Options { engine: self.engine, seed: Some(seed), workers: 1 };
+        let options =
+            Options { engine: self.engine, seed: Some(seed), workers: 1, captures: false };
         let run =
             sweep::run(&scenario, options, &self.about, &mut |_| !stop.load(Ordering::Relaxed));
         let run = run.map_err(|error| error.to_string())?;

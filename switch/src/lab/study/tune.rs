@@ -139,8 +139,8 @@ impl Search<'_> {
         let conditions = self.conditions.len() as u32;
         let runs = self.runner.study.seeds.len() as u32 * conditions;
         shares(budget, runs, conditions).ok_or_else(|| {
-            let mut enough = (budget..=u32::MAX).filter(|n| shares(*n, runs, conditions).is_some());
-            TuneError::Budget { budget, runs, least: enough.next().unwrap_or(u32::MAX) }
+            let enough = (budget..=u32::MAX).find(|n| shares(*n, runs, conditions).is_some());
+            TuneError::Budget { budget, runs, least: enough.unwrap_or(u32::MAX) }
         })
     }
 
