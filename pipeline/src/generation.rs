@@ -12,9 +12,17 @@ use crate::packet::PacketMemory;
 use crate::state::{Kept, LoadError, State, StateOptions, Worker};
 use crate::trace::TraceSink;
 use arc_swap::ArcSwap;
+use passing::Passing;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wireyard_tables::time::Time;
+
+mod passing;
+
+/// The atomics of the counts, which `tests/models` replaces.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+}
 
 /// Makes an engine for a program.
 pub type MakeEngine = dyn Fn(&Arc<Program>, &State) -> Box<dyn Engine> + Send + Sync;
@@ -38,7 +46,7 @@ pub struct Generation {
     /// True if egress of this program does nothing to any packet.
     skips_egress: bool,
     /// Packets that did ingress here and have neither done egress nor been dropped or sent without it.
-    queued: AtomicU64,
+    passing: Passing,
     /// Workers whose new packets use this program.
     workers: AtomicU64,
 }
@@ -46,36 +54,12 @@ pub struct Generation {
 impl Generation {
     /// Packets between ingress and egress.
     pub fn queued(&self) -> u64 {
-        self.queued.load(Ordering::Acquire)
+        self.passing.inside()
     }
 
     /// True if it has no packet in flight and no worker's new packets use it.
     fn is_done(&self) -> bool {
         self.workers.load(Ordering::SeqCst) == 0 && self.queued() == 0
-    }
-
-    /// Counts `packets` more copies that will do egress.
-    #[inline]
-    pub fn copied(&self, packets: u64) {
-        if self.state.several_workers() {
-            self.queued.fetch_add(packets, Ordering::Relaxed);
-        } else {
-            // The one worker is the only writer: no locked instruction per packet.
-            self.queued.store(self.queued.load(Ordering::Relaxed) + packets, Ordering::Relaxed);
-        }
-    }
-
-    /// Uncounts `packets` that passed ingress and will not do egress: dropped in the queue, or sent without it.
-    #[inline]
-    pub fn gone(&self, packets: u64) {
-        if !self.state.several_workers() {
-            let left = self.queued.load(Ordering::Relaxed).saturating_sub(packets);
-            return self.queued.store(left, Ordering::Release);
-        }
-        // Release: a thread that reads a count of zero and frees the program does so after this thread's last use.
-        let _ = self.queued.fetch_update(Ordering::Release, Ordering::Relaxed, |queued| {
-            Some(queued.saturating_sub(packets))
-        });
     }
 }
 
@@ -158,7 +142,7 @@ impl Loader {
     ) -> Result<Loader, LoadError> {
         let state = State::new(&program, options)?;
         let engine = make_engine(&program, &state);
-        let first = Arc::new(Generation::new(0, program, state, engine));
+        let first = Arc::new(Generation::new(0, program, state, engine, options.workers));
         let alive = Mutex::new(vec![first.clone()]);
         let latest = AtomicU16::new(first.id);
         let loaded = Arc::new(Loaded { current: ArcSwap::new(first), latest, alive });
@@ -217,7 +201,8 @@ impl Loader {
             state.adopt(&old.state);
         }
         let id = old.id.wrapping_add(1);
-        let next = Arc::new(Generation::new(id, program, state, engine));
+        let workers = self.options.workers;
+        let next = Arc::new(Generation::new(id, program, state, engine, workers));
         self.loaded.alive().push(next.clone());
         self.loaded.current.store(next.clone());
         self.loaded.latest.store(id, Ordering::Release);
@@ -234,10 +219,16 @@ impl Loader {
 }
 
 impl Generation {
-    fn new(id: u16, program: Arc<Program>, state: State, engine: Box<dyn Engine>) -> Generation {
+    fn new(
+        id: u16,
+        program: Arc<Program>,
+        state: State,
+        engine: Box<dyn Engine>,
+        workers: usize,
+    ) -> Generation {
         let skips_egress = program.egress_is_empty();
-        let (queued, workers) = (AtomicU64::new(0), AtomicU64::new(0));
-        Generation { id, program, engine, state, skips_egress, queued, workers }
+        let (passing, workers) = (Passing::new(workers.max(1)), AtomicU64::new(0));
+        Generation { id, program, engine, state, skips_egress, passing, workers }
     }
 }
 
@@ -392,7 +383,7 @@ impl Executor {
             ([_], [meta]) => waits(meta).into(),
             _ => meta.iter().take(packets.len()).filter(|meta| waits(meta)).count(),
         };
-        live.generation.copied(waiting as u64);
+        live.generation.passing.enter(self.lane, waiting as u64);
     }
 
     /// True if egress of the current program does nothing, and this is its number.
@@ -402,11 +393,20 @@ impl Executor {
         current.is_some_and(|generation| generation.id == id && generation.skips_egress)
     }
 
-    /// A packet of the current program has left without egress.
+    /// Counts `packets` more packets of the program with this number that will do egress.
     #[inline]
-    pub fn has_left(&self) {
-        if let Some(live) = self.live.last() {
-            live.generation.gone(1);
+    pub fn count_in(&self, id: u16, packets: u64) {
+        if let Some(generation) = self.generation(id) {
+            generation.passing.enter(self.lane, packets);
+        }
+    }
+
+    /// Uncounts a packet that passed ingress of the program with this number and will not do egress: dropped in the
+    /// queue, or sent without it.
+    #[inline]
+    pub fn count_out(&self, id: u16) {
+        if let Some(generation) = self.generation(id) {
+            generation.passing.leave(self.lane, 1);
         }
     }
 
@@ -414,9 +414,10 @@ impl Executor {
     /// it is. False: the caller must call [`Executor::egress`].
     #[inline]
     pub fn skips_egress(&mut self, id: u16) -> bool {
+        let lane = self.lane;
         let Some(live) = self.find(id) else { return false };
         if live.generation.skips_egress {
-            live.generation.gone(1);
+            live.generation.passing.leave(lane, 1);
         }
         live.generation.skips_egress
     }
@@ -462,6 +463,7 @@ impl Executor {
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
     ) {
+        let lane = self.lane;
         let Some(live) = self.find(id) else {
             for meta in meta {
                 meta.forward_plain();
@@ -474,12 +476,12 @@ impl Executor {
             for meta in meta {
                 meta.forward_plain();
             }
-            return live.generation.gone(packets.len() as u64);
+            return live.generation.passing.leave(lane, packets.len() as u64);
         }
         let trace = trace.map(|sink| sink as &mut dyn TraceSink);
         let (engine, mut cx) = live.context(memory, device, trace);
         engine.egress(&mut cx, packets, meta);
-        live.generation.gone(packets.len() as u64);
+        live.generation.passing.leave(lane, packets.len() as u64);
     }
 
     /// Releases the tables; to be called before the worker sleeps, otherwise control-plane writes wait for it.

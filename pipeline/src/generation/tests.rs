@@ -118,7 +118,7 @@ fn a_drop_in_the_queue_lets_the_program_go() {
     worker.executor.refresh();
     assert_eq!(loader.alive(), 2);
     worker.memory.free(packet.buf.take().unwrap());
-    worker.executor.generation(packet.generation).unwrap().gone(1);
+    worker.executor.count_out(packet.generation);
     assert_eq!(loader.alive(), 1);
 }
 

@@ -300,18 +300,13 @@ impl Core {
 
     /// Counts `packets` more packets of this generation that wait for egress than ingress let through.
     pub(super) fn will_leave(&self, packet: &Descriptor, packets: u64) {
-        if let Some(generation) = self.executor.generation(packet.generation) {
-            generation.copied(packets);
-        }
+        self.executor.count_in(packet.generation, packets);
     }
 
     /// Counts a packet that ingress let through and that will not enter egress.
     pub(super) fn will_not_leave(&self, packet: &Descriptor) {
-        if packet.flags & DEVICE_ORIGINATED != 0 {
-            return;
-        }
-        if let Some(generation) = self.executor.generation(packet.generation) {
-            generation.gone(1);
+        if packet.flags & DEVICE_ORIGINATED == 0 {
+            self.executor.count_out(packet.generation);
         }
     }
 

@@ -178,8 +178,6 @@ impl Core {
         self.manager.classify(from, &mut packet, &intrinsic);
         // It is not the last packet of its instant, so it does not depart here.
         self.after_ingress(&mut packet, &mut intrinsic, Terms::default());
-        if let Some(generation) = self.executor.generation(generation) {
-            generation.gone(1);
-        }
+        self.executor.count_out(generation);
     }
 }
