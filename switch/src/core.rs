@@ -409,7 +409,8 @@ impl Core {
 
     /// Looks for idle entries, at a bounded number of slots of each table, and removes those of tables with `on_idle:
     /// remove`. Returns the idle entries, for the control plane: an entry that stays is returned once in each
-    /// timeout. The first one of a table that stays is also a message.
+    /// timeout. The first one of a table that stays is also a message. It waits for no writer of a table:
+    /// [`Core::ageing_is_put_off`].
     pub fn age(&mut self, now: Time) -> Vec<IdleEntry> {
         self.refresh_program();
         let Some(generation) = self.executor.current().map(Arc::clone) else { return Vec::new() };
@@ -417,6 +418,11 @@ impl Core {
         let found = self.idle.age(&generation, now, &mut self.ports.messages);
         self.notify_idle(&generation, &found);
         found
+    }
+
+    /// True if the last [`Core::age`] ended at a table that another thread was writing: call it again soon.
+    pub fn ageing_is_put_off(&self) -> bool {
+        self.idle.is_put_off()
     }
 
     /// Records a port into `file` from now on; ports may share a file.

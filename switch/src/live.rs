@@ -249,6 +249,8 @@ fn poll_until(
             if shared.finished(0, core.is_finished(now)) {
                 break;
             }
+        } else if core.ageing_is_put_off() {
+            core.age(now);
         }
         for message in core.take_messages().into_iter().chain(shared.take_messages()) {
             on_event(Event::Message(message), workers);

@@ -240,6 +240,7 @@ pub enum Learned {
     Moved(Slot),
     /// The table is full, the cells near this key are crowded, or its entry cannot be changed; nothing changed.
     Full,
-    /// Another writer holds the lock; nothing changed. The next packet of the key may learn it.
+    /// Another writer holds the lock, or a reader the copy that would be changed (for 50 ms at most); nothing changed.
+    /// The next packet of the key may learn it.
     Busy,
 }

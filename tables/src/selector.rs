@@ -221,7 +221,7 @@ pub(crate) struct ProfileWriter {
 
 impl ProfileWriter {
     /// What remains when the profile moves to another program: the view, closed for writes.
-    pub(crate) fn frozen(&self) -> ProfileWriter {
+    pub(crate) fn frozen(&mut self) -> ProfileWriter {
         ProfileWriter {
             spec: self.spec.clone(),
             replica: self.replica.frozen(),

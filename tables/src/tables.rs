@@ -163,14 +163,21 @@ impl Tables {
         self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same for a caller that forwards packets and must not wait for a batch, nor for a writer that the system has
-    /// preempted: `None` after some microseconds, the longest time that another learner takes.
+    /// The same for a caller that forwards packets: `None` while another writer has the lock.
+    fn writer_now(&self) -> Option<MutexGuard<'_, Writer>> {
+        match self.shared.writer.try_lock() {
+            Ok(writer) => Some(writer),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The same, where it is worth some microseconds, the longest time that another learner takes.
     fn writer_soon(&self) -> Option<MutexGuard<'_, Writer>> {
         for _ in 0..LOOKS_MAX {
-            match self.shared.writer.try_lock() {
-                Ok(writer) => return Some(writer),
-                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            match self.writer_now() {
+                None => std::hint::spin_loop(),
+                writer => return writer,
             }
         }
         None
@@ -200,7 +207,7 @@ impl Tables {
     /// # Errors
     /// The first update that cannot be done; nothing has changed.
     pub fn batch(&self, updates: &[Update], now: Time) -> Result<BatchOutcome, BatchError> {
-        self.write(&mut self.writer(), updates, now)
+        self.write(&mut self.writer(), updates, now, Publish::Beside)
     }
 
     /// Like [`Tables::batch`], for tables that are being filled and that are not read yet: where no reader has pinned a
@@ -223,8 +230,9 @@ impl Tables {
         writer: &mut Writer,
         updates: &[Update],
         now: Time,
+        publish: Publish,
     ) -> Result<BatchOutcome, BatchError> {
-        let outcome = writer.batch(updates, now, Publish::Beside)?;
+        let outcome = writer.batch(updates, now, publish)?;
         if !updates.is_empty() {
             self.shared.current.store(writer.snapshot());
         }
@@ -242,7 +250,13 @@ impl Tables {
         if writer.is_crowded(table, &entry.matches)? {
             return Ok(Learned::Full);
         }
-        let mut write = |update| self.write(&mut writer, &[update], now).map_err(|e| e.error);
+        if !writer.is_ready(table, now)? {
+            return Ok(Learned::Busy);
+        }
+        let mut write = |update| {
+            let written = self.write(&mut writer, &[update], now, Publish::AtOnce);
+            written.map_err(|error| error.error)
+        };
         match write(Update::Insert(table, entry.clone())) {
             Ok(outcome) => outcome
                 .inserted
@@ -345,36 +359,44 @@ impl Tables {
     }
 
     /// Like [`Tables::idle`], but an entry that was returned is not returned again until its timeout has run out once
-    /// more, since then or since a hit (P4Runtime specification 1.5, section 15.4).
+    /// more, since then or since a hit (P4Runtime specification 1.5, section 15.4). For a caller that forwards packets:
+    /// `None` while another writer has the lock; nothing was examined.
     pub fn newly_idle(
         &self,
         table: TableId,
         now: Time,
         slots: usize,
-    ) -> Result<Vec<(Slot, Entry)>, EntryError> {
-        self.writer().newly_idle(table, now, slots)
+    ) -> Result<Option<Vec<(Slot, Entry)>>, EntryError> {
+        let Some(mut writer) = self.writer_now() else { return Ok(None) };
+        writer.newly_idle(table, now, slots).map(Some)
     }
 
-    /// Like [`Tables::idle`], and removes the entries it returns in one batch.
+    /// Like [`Tables::idle`], and removes the entries it returns in one batch. For a caller that forwards packets:
+    /// `None` while another writer has the lock, or a reader has the copy that would be changed (for 50 ms at most);
+    /// nothing was examined.
     pub fn age_out(
         &self,
         table: TableId,
         now: Time,
         slots: usize,
-    ) -> Result<Vec<(Slot, Entry)>, EntryError> {
-        let mut writer = self.writer();
+    ) -> Result<Option<Vec<(Slot, Entry)>>, EntryError> {
+        let Some(mut writer) = self.writer_now() else { return Ok(None) };
+        if !writer.is_ready(table, now)? {
+            return Ok(None);
+        }
         let idle = writer.idle(table, now, slots)?;
         let delete = |(_, entry): &(Slot, Entry)| {
             Update::Delete(table, entry.matches.clone(), entry.priority)
         };
         if !idle.is_empty() {
             let updates: Vec<Update> = idle.iter().map(delete).collect();
-            self.write(&mut writer, &updates, now).map_err(|error| error.error)?;
+            let removed = self.write(&mut writer, &updates, now, Publish::AtOnce);
+            removed.map_err(|error| error.error)?;
         }
-        Ok(idle)
+        Ok(Some(idle))
     }
 
-    /// Times the writer stopped waiting for a reader and cloned a table instead.
+    /// Times a writer did not wait, or no longer, for a reader and cloned a table instead.
     pub fn impatient_clones(&self) -> u64 {
         self.writer().impatient_clones()
     }

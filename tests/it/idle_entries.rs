@@ -1,12 +1,14 @@
 //! Idle table entries: a notice of those that stay, removal where the table asks for it, on each engine.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use wireyard_switch::core::IdleEntry;
 use wireyard_switch::ports::{LinkType, PortNumber};
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_switch::sandbox::Sandbox;
-use wireyard_tables::Match;
 use wireyard_tables::time::{Span, Time};
+use wireyard_tables::{Entry, Match, TableId, TableView, Update};
 
 const PROGRAM: &str = "
 pipeline: idle
@@ -88,4 +90,31 @@ fn idle_entries_stay_unless_the_table_removes_them() {
         let entries: Vec<u32> = program.tables.iter().map(|table| table.entries).collect();
         assert_eq!(entries, [2, 0]);
     }
+}
+
+/// What another thread reads or writes stops no packet: ageing goes on later, where it ended.
+#[test]
+fn ageing_is_put_off_while_a_reader_has_the_old_version() {
+    let mut sandbox = device(EngineKind::Interpreter);
+    let generation = Arc::clone(sandbox.core.generation().expect("a program"));
+    let (tables, goes) = (generation.state.tables(), TableId(1));
+    let entry = |key: u128| {
+        let entry = Entry::new(vec![Match::Exact(key)], 0, vec![2]);
+        Update::Insert(goes, entry)
+    };
+    tables.batch(&(100..500).map(entry).collect::<Vec<_>>(), Time::ZERO).expect("entries");
+    let held = tables.snapshot();
+    tables.batch(&[entry(500)], Time::ZERO).expect("one more");
+    let removed = |found: &[IdleEntry]| found.iter().map(|idle| idle.removed).collect::<Vec<_>>();
+
+    assert_eq!(removed(&sandbox.core.age(at(1000))), [false], "only of the first table");
+    assert!(sandbox.core.ageing_is_put_off());
+    assert_eq!(
+        removed(&sandbox.core.age(at(2500))),
+        [true],
+        "from the second on, and not for ever"
+    );
+    assert!(!sandbox.core.ageing_is_put_off());
+    assert_eq!(held.table(goes).map(TableView::len), Some(401));
+    assert_eq!(removed(&sandbox.core.age(at(2500))), [false], "all tables again");
 }

@@ -28,12 +28,15 @@ pub struct IdleEntry {
 pub(super) struct IdleWatch {
     /// Tables, with their generation, for which a message was already written.
     reported: Vec<(u16, TableId)>,
+    /// The table, with its generation, at which the last call ended, as another thread was writing.
+    put_off: Option<(u16, TableId)>,
 }
 
 impl IdleWatch {
     /// Finds idle entries, at a bounded number of slots of each table, and removes those of tables with `on_idle:
     /// remove`. Returns them for the control plane: an entry that stays is returned once in each timeout. The first one
-    /// of a table that stays is also a message.
+    /// of a table that stays is also a message. It ends at a table that another thread is writing, with which the next
+    /// call begins.
     pub(super) fn age(
         &mut self,
         generation: &Generation,
@@ -42,8 +45,10 @@ impl IdleWatch {
     ) -> Vec<IdleEntry> {
         // Generation numbers are reused.
         self.reported.retain(|(id, _)| *id == generation.id);
+        let put_off = self.put_off.take().filter(|(id, _)| *id == generation.id);
+        let first = put_off.map_or(0, |(_, table)| table.index());
         let mut all = Vec::new();
-        for (table, declared) in generation.program.tables.entries() {
+        for (table, declared) in generation.program.tables.entries().skip(first) {
             if declared.idle_timeout_ms.is_none() {
                 continue;
             }
@@ -54,11 +59,19 @@ impl IdleWatch {
                 false => tables.newly_idle(id, now, SLOTS_MAX),
             };
             // A table that moved to the next program is checked there.
-            let found = found.unwrap_or_default();
+            let Some(found) = found.unwrap_or_else(|_| Some(Vec::new())) else {
+                self.put_off = Some((generation.id, table));
+                break;
+            };
             self.count(generation, table, found.len(), messages);
             all.extend(found.into_iter().map(|(_, entry)| IdleEntry { table, entry, removed }));
         }
         all
+    }
+
+    /// The last call did not check all tables.
+    pub(super) fn is_put_off(&self) -> bool {
+        self.put_off.is_some()
     }
 
     fn count(

@@ -53,7 +53,7 @@ impl Reader {
     /// Data-plane insert into an exact table: a new entry for `key`, or a new action, data and timeout for the one that
     /// exists. The next [`Reader::pin`] of this reader sees it; other readers with their next burst. Nothing is
     /// published, and no lock is taken, if the entry exists with this action and data (its idle time starts again), or
-    /// if the table is full. While a batch is applied, nothing is learned.
+    /// if the table is full. It waits for nobody ([`Learned::Busy`]): while a batch is applied, nothing is learned.
     ///
     /// # Errors
     /// [`EntryError::NotLearnable`], [`EntryError::Const`], a wrong action or amount of data.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::time::Span;
 use crate::{ActionSpec, FieldSpec, MatchKind};
 
 fn spec(kinds: &[(u32, MatchKind)], capacity: u32) -> TableSpec {
@@ -87,4 +88,84 @@ fn a_full_table_needs_no_writer_to_refuse() {
     tables.batch(&[Update::Delete(T0, vec![Match::Exact(1)], 0)], Time::ZERO).unwrap();
     let send = ActionCall { action: 1, data: vec![7] };
     assert!(matches!(reader.learn(T0, &[2], &send, None, Time::ZERO), Ok(Learned::New(_))));
+}
+
+fn ms(ms: u64) -> Time {
+    Time::ZERO + Span::from_ms(ms)
+}
+
+/// A table that keeps times of hits, with 1000 entries of which none has a timeout.
+fn filled() -> Tables {
+    let spec = TableSpec { idle_timeout: true, ..spec(&[(48, MatchKind::Exact)], 4096) };
+    let tables = tables(&[spec]);
+    let entry = |key| Update::Insert(T0, Entry::new(vec![Match::Exact(key)], 1, vec![1]));
+    tables.batch(&(0..1000).map(entry).collect::<Vec<_>>(), Time::ZERO).unwrap();
+    tables
+}
+
+#[test]
+fn ageing_does_not_wait_for_a_batch() {
+    let tables = filled();
+    let send = ActionCall { action: 1, data: vec![7] };
+    let timeout = Some(Span::from_ms(10));
+    tables.reader().learn(T0, &[5000], &send, timeout, Time::ZERO).unwrap();
+    let (answer, answers) = std::sync::mpsc::channel();
+    let writer = tables.writer();
+    let other = tables.clone();
+    std::thread::spawn(move || {
+        answer.send((other.newly_idle(T0, ms(10), 2000), other.age_out(T0, ms(10), 2000)))
+    });
+    let answered = answers.recv_timeout(std::time::Duration::from_secs(20));
+    drop(writer);
+    assert_eq!(answered, Ok((Ok(None), Ok(None))), "both are put off");
+    let found = |found: Result<Option<Vec<_>>, _>| found.unwrap().map(|found| found.len());
+    assert_eq!(found(tables.newly_idle(T0, ms(10), 2000)), Some(1));
+    assert_eq!(found(tables.age_out(T0, ms(10), 2000)), Some(1));
+}
+
+/// Who has an old version holds up no packet: what would change its copy is put off, for 50 ms of the caller's clock.
+#[test]
+fn workers_do_not_wait_for_a_reader_of_an_old_version() {
+    let tables = filled();
+    let mut reader = tables.reader();
+    let send = ActionCall { action: 1, data: vec![7] };
+    let held = tables.snapshot();
+    let mut learn = |key, at| reader.learn(T0, &[key], &send, Some(Span::from_ms(1)), at).unwrap();
+    assert!(matches!(learn(5000, ms(7)), Learned::New(_)), "the other copy is free");
+    let begun = std::time::Instant::now();
+    assert_eq!(learn(5001, ms(7)), Learned::Busy);
+    assert_eq!(tables.age_out(T0, ms(30), 2000), Ok(None));
+    assert_eq!(learn(5001, ms(56)), Learned::Busy);
+    // Slept, it was 50 ms each time.
+    assert!(begun.elapsed() < std::time::Duration::from_millis(50), "{:?}", begun.elapsed());
+    assert_eq!(tables.impatient_clones(), 0);
+    assert!(matches!(learn(5001, ms(57)), Learned::New(_)));
+    assert_eq!(tables.impatient_clones(), 1, "one copy is left to the reader, two are in use");
+    assert_eq!(held.table(T0).map(TableView::len), Some(1000));
+    assert_eq!(tables.age_out(T0, ms(58), 2000).unwrap().map(|aged| aged.len()), Some(2));
+
+    // A reader that leaves in time costs no copy.
+    let held = tables.snapshot();
+    assert!(matches!(learn(5002, ms(60)), Learned::New(_)));
+    assert_eq!(learn(5003, ms(60)), Learned::Busy);
+    drop(held);
+    assert!(matches!(learn(5003, ms(61)), Learned::New(_)));
+    assert_eq!(tables.impatient_clones(), 1);
+}
+
+/// A set that was replaced has its version until its last packet has left: nothing is put off for that.
+#[test]
+fn a_replaced_set_holds_up_nothing() {
+    let old = filled();
+    let spec = TableSpec { idle_timeout: true, ..spec(&[(48, MatchKind::Exact)], 4096) };
+    let (new, kept) = old.replace(&[spec], &[], Options::default()).unwrap();
+    assert_eq!(kept, [T0]);
+    let mut reader = new.reader();
+    let send = ActionCall { action: 1, data: vec![7] };
+    for key in 5000..5005 {
+        let learned = reader.learn(T0, &[key], &send, None, Time::ZERO);
+        assert!(matches!(learned, Ok(Learned::New(_))), "{key}: {learned:?}");
+    }
+    assert_eq!(old.snapshot().table(T0).map(TableView::len), Some(1000));
+    assert_eq!(new.snapshot().table(T0).map(TableView::len), Some(1005));
 }

@@ -17,7 +17,7 @@ use crate::idle::LastHits;
 use crate::key::Match;
 use crate::log::{Log, Op, OpKind};
 use crate::meter::{Meter, MeterArray, MeterConfig};
-use crate::replica::{Length, Replay, Replica};
+use crate::replica::{Length, Patience, Replay, Replica};
 use crate::selector::{ProfileUndo, ProfileWriter};
 use crate::shape::TableShape;
 use crate::store::{Inserted, Removed, Store};
@@ -54,6 +54,8 @@ pub(crate) struct Writer {
 pub(crate) enum Publish {
     /// To the copy that is not published.
     Beside,
+    /// The same by a thread that forwards, which waits for no reader: [`Writer::is_ready`] was true.
+    AtOnce,
     /// To the published copy, if no reader has it pinned.
     Alone,
 }
@@ -269,22 +271,34 @@ impl Writer {
     }
 
     fn publish(&mut self, publish: Publish) {
+        let patience = match publish {
+            Publish::AtOnce => Patience::Never,
+            Publish::Beside | Publish::Alone => Patience::Waits,
+        };
         for table in &mut self.tables {
             if table.log.len() > 0 {
                 let empty = empty_log(&table.store.shape);
                 let log = std::mem::replace(&mut table.log, empty);
                 match publish {
-                    Publish::Beside => table.replica.publish(log),
                     Publish::Alone => table.replica.publish_alone(log),
+                    Publish::Beside | Publish::AtOnce => table.replica.publish(log, patience),
                 }
             }
         }
         for profile in &mut self.profiles {
             if !profile.log.is_empty() {
-                profile.replica.publish(std::mem::take(&mut profile.log));
+                profile.replica.publish(std::mem::take(&mut profile.log), patience);
             }
         }
         self.version += 1;
+    }
+
+    /// Whether a thread that forwards may change entries of this table now: see [`Replica::is_ready`].
+    pub(crate) fn is_ready(&mut self, id: TableId, now: Time) -> Result<bool, EntryError> {
+        let profile = self.table(id)?.shape().spec.profile;
+        let is_ready = self.tables[id.0 as usize].replica.is_ready(now);
+        let profile = profile.and_then(|id| self.profiles.get_mut(id.0 as usize));
+        Ok(profile.is_none_or(|profile| profile.replica.is_ready(now)) && is_ready)
     }
 
     /// Adds a follower of the changes.

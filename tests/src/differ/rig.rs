@@ -256,7 +256,7 @@ impl Rig {
         let tables = 0..self.state.program().tables.len();
         let ids = tables.filter(|n| self.state.program().tables.iter().nth(*n).is_some_and(ages));
         let old = ids.map(|n| self.state.tables().age_out(TableId(n as u32), now, usize::MAX));
-        let none = |old: &Result<Vec<_>, _>| old.as_ref().is_ok_and(Vec::is_empty);
+        let none = |old: &Result<Option<Vec<_>>, _>| matches!(old, Ok(Some(old)) if old.is_empty());
         old.filter(|old| !none(old)).map(|old| format!("{old:?}")).collect()
     }
 

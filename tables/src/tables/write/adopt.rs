@@ -2,7 +2,7 @@
 
 use super::{TableWriter, Writer, empty_log};
 use crate::entry::{Entry, ProfileId, TableId, TableSpec};
-use crate::replica::Length;
+use crate::replica::{Length, Patience};
 use crate::selector::ProfileWriter;
 use crate::store::Store;
 
@@ -117,7 +117,7 @@ impl TableWriter {
         }
         if self.log.len() > 0 {
             let log = std::mem::replace(&mut self.log, empty_log(&self.store.shape));
-            self.replica.publish(log);
+            self.replica.publish(log, Patience::Waits);
         }
     }
 }
