@@ -7,10 +7,15 @@
 //! A full bucket keeps no remainder.
 //!
 //! A meter is shared by all workers, and its state is more than one machine word, so one worker at a
-//! time may be inside: the others spin for the few nanoseconds it takes. They never sleep. With one
-//! worker it never spins.
+//! time may be inside: the others look again for some microseconds, a thousand times as long as it
+//! takes, and then leave the colour as it is. The control plane is never inside: it publishes a
+//! configuration beside the meter, and the next packet puts it in place. So no worker waits for a
+//! thread that the system has preempted. With one worker there is nothing to wait for.
 
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+use arc_swap::ArcSwapOption;
 
 use crate::time::Time;
 
@@ -143,7 +148,10 @@ impl Bucket {
 /// One meter.
 #[derive(Clone, Copy, Debug)]
 pub struct Meter {
-    config: MeterConfig,
+    kind: Kind,
+    cir: u64,
+    /// Of a two rate meter.
+    pir: u64,
     committed: Bucket,
     /// Excess bucket of a single rate meter, peak bucket of a two rate meter.
     second: Bucket,
@@ -152,27 +160,35 @@ pub struct Meter {
     updated: Time,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    SingleRate,
+    TwoRate,
+}
+
 impl Meter {
     /// A meter with full buckets.
     ///
     /// # Errors
     /// [`MeterError::NoBurst`], [`MeterError::PeakBelowCommitted`].
     pub fn new(config: MeterConfig, now: Time) -> Result<Meter, MeterError> {
-        let (cbs, second) = match config {
+        let (kind, cir, pir, cbs, second) = match config {
             MeterConfig::SingleRate { cbs, ebs, .. } if cbs == 0 && ebs == 0 => {
                 return Err(MeterError::NoBurst);
             }
-            MeterConfig::SingleRate { cbs, ebs, .. } => (cbs, ebs),
+            MeterConfig::SingleRate { cir, cbs, ebs } => (Kind::SingleRate, cir, 0, cbs, ebs),
             MeterConfig::TwoRate { cbs, pbs, .. } if cbs == 0 || pbs == 0 => {
                 return Err(MeterError::NoBurst);
             }
             MeterConfig::TwoRate { cir, pir, .. } if pir < cir => {
                 return Err(MeterError::PeakBelowCommitted { cir, pir });
             }
-            MeterConfig::TwoRate { cbs, pbs, .. } => (cbs, pbs),
+            MeterConfig::TwoRate { cir, cbs, pir, pbs } => (Kind::TwoRate, cir, pir, cbs, pbs),
         };
         Ok(Meter {
-            config,
+            kind,
+            cir,
+            pir,
             committed: Bucket { tokens: cbs, size: cbs },
             second: Bucket { tokens: second, size: second },
             committed_rest: 0,
@@ -187,9 +203,9 @@ impl Meter {
     pub fn color(&mut self, tokens: u64, before: Color, now: Time) -> Color {
         let dt_ps = now.since(self.updated).as_ps();
         self.updated = self.updated.max(now);
-        match self.config {
-            MeterConfig::SingleRate { cir, .. } => {
-                let new = arrived(cir, dt_ps, &mut self.committed_rest);
+        match self.kind {
+            Kind::SingleRate => {
+                let new = arrived(self.cir, dt_ps, &mut self.committed_rest);
                 let over = self.committed.fill(new);
                 self.second.fill(over);
                 if self.committed.is_full() && self.second.is_full() {
@@ -203,9 +219,9 @@ impl Meter {
                     Color::Red
                 }
             }
-            MeterConfig::TwoRate { cir, pir, .. } => {
-                self.committed.fill(arrived(cir, dt_ps, &mut self.committed_rest));
-                self.second.fill(arrived(pir, dt_ps, &mut self.peak_rest));
+            Kind::TwoRate => {
+                self.committed.fill(arrived(self.cir, dt_ps, &mut self.committed_rest));
+                self.second.fill(arrived(self.pir, dt_ps, &mut self.peak_rest));
                 if self.committed.is_full() {
                     self.committed_rest = 0;
                 }
@@ -222,24 +238,84 @@ impl Meter {
             }
         }
     }
+}
 
-    /// The configuration.
-    pub fn config(&self) -> MeterConfig {
-        self.config
+/// Attempts of a packet to get into a meter.
+const LOOKS_MAX: u32 = 1024;
+
+/// A meter of an array.
+#[derive(Debug, Default)]
+struct SharedMeter {
+    /// What the control plane configured last.
+    set: ArcSwapOption<Change>,
+    /// No packet has put it in place yet.
+    is_changed: AtomicBool,
+    /// Only threads that forward packets take this lock.
+    running: Mutex<Running>,
+}
+
+/// A configuration, and when it was made.
+#[derive(Debug)]
+struct Change {
+    /// Tells apart the changes of an array.
+    number: u64,
+    config: MeterConfig,
+    at: Time,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    /// The change that it is of.
+    number: u64,
+    meter: Option<Meter>,
+}
+
+impl SharedMeter {
+    /// Exclusive access; `None` if another worker has it for too long.
+    fn enter(&self) -> Option<MutexGuard<'_, Running>> {
+        for _ in 0..LOOKS_MAX {
+            match self.running.try_lock() {
+                Ok(running) => return Some(running),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        None
+    }
+
+    /// Puts the configuration in place. A change that is published meanwhile may be seen already now, and once more by
+    /// the next packet: so it has a number.
+    #[cold]
+    fn take_change(&self, running: &mut Running) {
+        self.is_changed.swap(false, Ordering::Acquire);
+        match &*self.set.load() {
+            Some(change) if change.number == running.number => {}
+            Some(change) => {
+                let Change { number, config, at } = **change;
+                *running = Running { number, meter: Meter::new(config, at).ok() };
+            }
+            None => *running = Running::default(),
+        }
     }
 }
+
+/// Bytes of a meter of an array.
+pub(crate) const METER_BYTES: usize = size_of::<SharedMeter>() + size_of::<Change>();
 
 /// An array of meters, direct (one per entry) or indirect. A meter without configuration leaves the colour as it is.
 #[derive(Debug)]
 pub struct MeterArray {
     unit: MeterUnit,
-    meters: Box<[Mutex<Option<Meter>>]>,
+    meters: Box<[SharedMeter]>,
+    /// Configurations so far.
+    changes: AtomicU64,
 }
 
 impl MeterArray {
     /// `size` meters without configuration.
     pub fn new(size: usize, unit: MeterUnit) -> MeterArray {
-        MeterArray { unit, meters: (0..size).map(|_| Mutex::new(None)).collect() }
+        let meters = (0..size).map(|_| SharedMeter::default()).collect();
+        MeterArray { unit, meters, changes: AtomicU64::new(0) }
     }
 
     /// What a token stands for.
@@ -252,31 +328,24 @@ impl MeterArray {
         self.meters.len()
     }
 
-    /// Exclusive access without ever sleeping.
-    fn get(&self, index: usize) -> Option<MutexGuard<'_, Option<Meter>>> {
-        let meter = self.meters.get(index)?;
-        loop {
-            match meter.try_lock() {
-                Ok(guard) => return Some(guard),
-                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
-            }
-        }
-    }
-
     /// Colours a packet. An index that does not exist leaves the colour as it was.
     pub fn execute(&self, index: usize, bytes: u64, before: Color, now: Time) -> Color {
         let tokens = match self.unit {
             MeterUnit::Bytes => bytes,
             MeterUnit::Packets => 1,
         };
-        match self.get(index).as_deref_mut() {
-            Some(Some(meter)) => meter.color(tokens, before, now),
-            _ => before,
+        let Some(shared) = self.meters.get(index) else { return before };
+        let Some(mut running) = shared.enter() else { return before };
+        if shared.is_changed.load(Ordering::Relaxed) {
+            shared.take_change(&mut running);
+        }
+        match &mut running.meter {
+            Some(meter) => meter.color(tokens, before, now),
+            None => before,
         }
     }
 
-    /// Sets or removes a configuration; the buckets start full.
+    /// Sets or removes a configuration, for the next packet; the buckets start full. Waits for no packet.
     ///
     /// # Errors
     /// See [`Meter::new`], and [`MeterError::NoSuchMeter`].
@@ -286,15 +355,24 @@ impl MeterArray {
         config: Option<MeterConfig>,
         now: Time,
     ) -> Result<(), MeterError> {
-        let meter = config.map(|config| Meter::new(config, now)).transpose()?;
+        config.map(|config| Meter::new(config, now)).transpose()?;
         let error = MeterError::NoSuchMeter { index, size: self.size() };
-        *self.get(index).ok_or(error)? = meter;
+        let shared = self.meters.get(index).ok_or(error)?;
+        let change = config.map(|config| {
+            let number = self.changes.fetch_add(1, Ordering::Relaxed) + 1;
+            Arc::new(Change { number, config, at: now })
+        });
+        // Most entries of a table have no rates before and after.
+        if change.is_some() || shared.set.load().is_some() {
+            shared.set.store(change);
+            shared.is_changed.store(true, Ordering::Release);
+        }
         Ok(())
     }
 
     /// The configuration of a meter.
     pub fn config(&self, index: usize) -> Option<MeterConfig> {
-        self.get(index)?.as_ref().map(Meter::config)
+        self.meters.get(index)?.set.load().as_ref().map(|change| change.config)
     }
 }
 

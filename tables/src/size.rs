@@ -7,7 +7,7 @@
 use crate::direct::Direct;
 use crate::entry::{ProfileSpec, TableId, TableSpec};
 use crate::flat::cell_stride;
-use crate::meter::Meter;
+use crate::meter::METER_BYTES;
 use crate::shape::{EngineKind, TableShape};
 
 /// Bytes of a word.
@@ -58,9 +58,9 @@ pub fn counter_bytes(size: u32, lanes: usize) -> u64 {
     u64::from(size) * 2 * WORD * lanes.max(1) as u64
 }
 
-/// Bytes of an array of meters.
+/// Bytes of an array of meters that are all configured.
 pub fn meter_bytes(size: u32) -> u64 {
-    u64::from(size) * std::mem::size_of::<std::sync::Mutex<Option<Meter>>>() as u64
+    u64::from(size) * METER_BYTES as u64
 }
 
 #[cfg(test)]

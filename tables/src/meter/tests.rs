@@ -133,3 +133,49 @@ fn arrays_count_packets_or_bytes_and_pass_without_configuration() {
         assert!(meters.configure(2, None, Time::ZERO).is_err());
     }
 }
+
+/// A worker that the system has preempted inside a meter stops neither the others nor the control plane.
+#[test]
+fn nobody_waits_for_a_worker_inside() {
+    let config = MeterConfig::SingleRate { cir: 1, cbs: 1, ebs: 0 };
+    let meters = Arc::new(MeterArray::new(1, MeterUnit::Packets));
+    meters.configure(0, Some(config), Time::ZERO).unwrap();
+    assert_eq!(meters.execute(0, 100, Green, Time::ZERO), Green);
+    assert_eq!(meters.execute(0, 100, Green, Time::ZERO), Red);
+    let (answer, answers) = std::sync::mpsc::channel();
+    let inside = meters.meters[0].running.lock().unwrap();
+    let theirs = Arc::clone(&meters);
+    std::thread::spawn(move || {
+        let color = theirs.execute(0, 100, Green, Time::ZERO);
+        let larger = MeterConfig::SingleRate { cir: 1, cbs: 2, ebs: 0 };
+        theirs.configure(0, Some(larger), Time::ZERO).unwrap();
+        answer.send((color, theirs.config(0) == Some(larger)))
+    });
+    let answered = answers.recv_timeout(std::time::Duration::from_secs(20));
+    drop(inside);
+    assert_eq!(
+        answered,
+        Ok((Green, true)),
+        "the colour stays, and the control plane reads its own"
+    );
+    let colors = [(); 3].map(|()| meters.execute(0, 100, Green, Time::ZERO));
+    assert_eq!(colors, [Green, Green, Red], "with the next packet");
+}
+
+/// A packet that comes while a change is being published puts it in place once.
+#[test]
+fn a_change_fills_the_buckets_once() {
+    let config = MeterConfig::SingleRate { cir: 1, cbs: 2, ebs: 0 };
+    let meters = MeterArray::new(1, MeterUnit::Packets);
+    meters.configure(0, Some(config), Time::ZERO).unwrap();
+    let one = || meters.execute(0, 100, Green, Time::ZERO);
+    assert_eq!([one(), one()], [Green; 2]);
+    // It has seen the change before it was marked.
+    meters.meters[0].is_changed.store(true, Ordering::Relaxed);
+    assert_eq!(one(), Red);
+    // The same rates once more are a change, and none are.
+    meters.configure(0, Some(config), Time::ZERO).unwrap();
+    assert_eq!([one(), one(), one()], [Green, Green, Red]);
+    meters.configure(0, None, Time::ZERO).unwrap();
+    assert_eq!((one(), meters.config(0)), (Green, None));
+}
