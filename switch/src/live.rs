@@ -15,9 +15,15 @@ pub mod private;
 pub mod progress;
 mod ready;
 mod scheduling;
+mod sleep;
 #[cfg(test)]
 mod tests;
 mod workers;
+
+/// Synchronisation types of `sleep`; `tests/models` substitutes others.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, Ordering, fence};
+}
 
 use std::io;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! taken while all stand still, so that they add up.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use wireyard_tables::time::{Span, Time};
 
 use super::ready::Ready;
+use super::sleep::Sleeper;
 use super::{LiveError, Pace, Scheduling, next_wait};
 use crate::core::{Core, Message, Progress, Statistics};
 use crate::ports::sys::event_fd::EventFd;
@@ -22,8 +23,8 @@ use crate::sync::{self, lock};
 #[derive(Debug)]
 struct WorkerSlot {
     wake_fd: EventFd,
-    /// It sleeps, or is about to: other workers signal when they have frames for it.
-    asleep: AtomicBool,
+    /// Other workers signal when it sleeps and they have frames for it.
+    sleeper: Sleeper,
     /// All its input has ended and no packet waits.
     finished: AtomicBool,
     /// Its counters at the last request.
@@ -68,11 +69,10 @@ impl Workers {
     /// No thread or open file is left, or the system refuses the scheduling.
     pub fn start(others: Vec<Core>, scheduling: Option<Scheduling>) -> io::Result<Workers> {
         let slot = || -> io::Result<WorkerSlot> {
-            let (asleep, finished) = (AtomicBool::new(false), AtomicBool::new(false));
             Ok(WorkerSlot {
                 wake_fd: EventFd::new()?,
-                asleep,
-                finished,
+                sleeper: Sleeper::default(),
+                finished: AtomicBool::new(false),
                 statistics: Mutex::default(),
             })
         };
@@ -208,10 +208,8 @@ impl Shared {
         if workers == 0 {
             return;
         }
-        // Pairs with the fence in `sleep`: either this thread reads that it sleeps, or it reads the new frames.
-        fence(Ordering::SeqCst);
         for (index, slot) in self.slots.iter().enumerate() {
-            if workers >> index & 1 == 1 && slot.asleep.swap(false, Ordering::Relaxed) {
+            if workers >> index & 1 == 1 && slot.sleeper.must_wake() {
                 slot.wake_fd.signal();
             }
         }
@@ -253,17 +251,15 @@ impl Shared {
     ) -> io::Result<()> {
         let Some(slot) = self.slots.get(me) else { return Ok(()) };
         core.before_sleep();
-        slot.asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        if !core.has_pending()
-            && !core.has_commands()
-            && !self.asked.load(Ordering::Relaxed)
-            && !self.is_stopped()
-        {
-            ready.sleep(&slot.wake_fd, Duration::from_nanos(most.as_ns()))?;
-        }
-        slot.asleep.store(false, Ordering::Relaxed);
-        Ok(())
+        let has_work = || {
+            core.has_pending()
+                || core.has_commands()
+                || self.asked.load(Ordering::Relaxed)
+                || self.is_stopped()
+        };
+        let most = Duration::from_nanos(most.as_ns());
+        let slept = slot.sleeper.sleep_unless(has_work, || ready.sleep(&slot.wake_fd, most));
+        slept.unwrap_or(Ok(()))
     }
 
     /// Records whether a worker has finished; true when all have.
