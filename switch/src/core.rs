@@ -48,7 +48,7 @@ pub(crate) mod worker_link;
 /// Synchronisation types of `signal`; `tests/models` substitutes others.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, Ordering, fence};
-    pub(super) use std::sync::{Mutex, MutexGuard, PoisonError};
+    pub(super) use std::sync::{Mutex, PoisonError, TryLockError};
 }
 
 use std::path::Path;

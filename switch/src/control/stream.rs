@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use rtrb::Consumer;
@@ -17,7 +18,6 @@ use super::{Control, ControlError, TableEntry, plan};
 use crate::core::notice::{IdleNotice, Interest, Notice};
 use crate::core::signal::Signal;
 use crate::core::worker_link::Subscriber;
-use crate::sync::lock;
 
 /// The notices of a device from the subscription on, of all its workers. Read it with [`Stream::next`] in a thread, or
 /// with [`Stream::poll_next`] in a task.
@@ -35,27 +35,28 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// Wakes a thread that waits here.
-#[derive(Default)]
-struct WakeFlag {
-    is_set: Mutex<bool>,
-    changed: Condvar,
+/// Wakes a thread that waits here, without a lock: the worker that wakes it does not wait for it.
+struct Parked {
+    thread: Thread,
+    is_woken: AtomicBool,
 }
 
-impl Wake for WakeFlag {
+impl Wake for Parked {
     fn wake(self: Arc<Self>) {
-        *lock(&self.is_set) = true;
-        self.changed.notify_all();
+        self.is_woken.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }
 
-impl WakeFlag {
-    /// Waits until the flag is set, and clears it; false if it was not set within `timeout`.
+impl Parked {
+    fn current() -> Arc<Parked> {
+        Arc::new(Parked { thread: thread::current(), is_woken: AtomicBool::new(false) })
+    }
+
+    /// Waits until the thread is woken; false if it was not within `timeout`.
     fn wait(&self, timeout: Duration) -> bool {
-        let is_set = lock(&self.is_set);
-        let waited = self.changed.wait_timeout_while(is_set, timeout, |is_set| !*is_set);
-        let (mut is_set, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *is_set)
+        thread::park_timeout(timeout);
+        self.is_woken.swap(false, Ordering::Acquire)
     }
 }
 
@@ -78,8 +79,8 @@ impl Stream {
 
     /// The next notice; `None` if none arrives within `timeout`, or the device has ended.
     pub fn next(&mut self, timeout: Duration) -> Option<Notice> {
-        let flag = Arc::<WakeFlag>::default();
-        let waker = Waker::from(Arc::clone(&flag));
+        let parked = Parked::current();
+        let waker = Waker::from(Arc::clone(&parked));
         let mut left = timeout;
         loop {
             self.signal.wait_by(&waker);
@@ -90,7 +91,7 @@ impl Stream {
                 return None;
             }
             let wait = left.min(LOOK_EVERY);
-            if !flag.wait(wait) {
+            if !parked.wait(wait) {
                 left -= wait;
             }
         }
