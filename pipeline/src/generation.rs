@@ -13,8 +13,8 @@ use crate::state::{Kept, LoadError, State, StateOptions, Worker};
 use crate::trace::TraceSink;
 use arc_swap::ArcSwap;
 use passing::Passing;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wireyard_tables::time::Time;
 
 mod passing;
@@ -69,8 +69,9 @@ struct Loaded {
     current: ArcSwap<Generation>,
     /// The number of the current one, stored after it: a worker reads it before every burst.
     latest: AtomicU16,
-    /// All programs that may still have packets; read when a worker gets a packet of one that it does not have.
-    alive: Mutex<Vec<Arc<Generation>>>,
+    /// All programs that may still have packets; read when a worker gets a packet of one that it does not have. Replaced
+    /// as a whole, so that the worker waits for no thread that changes it.
+    alive: ArcSwap<Vec<Arc<Generation>>>,
 }
 
 impl Loaded {
@@ -88,10 +89,6 @@ impl Loaded {
             }
             current.workers.fetch_sub(1, Ordering::SeqCst);
         }
-    }
-
-    fn alive(&self) -> MutexGuard<'_, Vec<Arc<Generation>>> {
-        self.alive.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -143,7 +140,7 @@ impl Loader {
         let state = State::new(&program, options)?;
         let engine = make_engine(&program, &state);
         let first = Arc::new(Generation::new(0, program, state, engine, options.workers));
-        let alive = Mutex::new(vec![first.clone()]);
+        let alive = ArcSwap::from_pointee(vec![first.clone()]);
         let latest = AtomicU16::new(first.id);
         let loaded = Arc::new(Loaded { current: ArcSwap::new(first), latest, alive });
         Ok(Loader { loaded, make_engine, options })
@@ -157,9 +154,11 @@ impl Loader {
     /// How many programs are loaded, the current one and those with packets in flight.
     pub fn alive(&self) -> usize {
         let current = self.current().id;
-        let mut alive = self.loaded.alive();
-        alive.retain(|generation| generation.id == current || !generation.is_done());
-        alive.len()
+        let is_alive = |one: &&Arc<Generation>| one.id == current || !one.is_done();
+        let alive = |all: &Arc<Vec<_>>| all.iter().filter(is_alive).cloned().collect::<Vec<_>>();
+        // What is over is freed here, not by a worker.
+        let _before = self.loaded.alive.rcu(alive);
+        self.loaded.alive.load().len()
     }
 
     /// Loads another program: [`Loader::prepare`], then [`Loader::commit`].
@@ -203,7 +202,7 @@ impl Loader {
         let id = old.id.wrapping_add(1);
         let workers = self.options.workers;
         let next = Arc::new(Generation::new(id, program, state, engine, workers));
-        self.loaded.alive().push(next.clone());
+        self.loaded.alive.rcu(|all| all.iter().chain([&next]).cloned().collect::<Vec<_>>());
         self.loaded.current.store(next.clone());
         self.loaded.latest.store(id, Ordering::Release);
         self.alive();
@@ -302,7 +301,8 @@ impl Executor {
     #[inline(never)]
     fn find_older(&mut self, id: u16) -> Option<&mut Live> {
         if !self.live.iter().any(|live| live.generation.id == id) {
-            let alive = self.loaded.alive().iter().find(|alive| alive.id == id).cloned()?;
+            let alive = self.loaded.alive.load();
+            let alive = alive.iter().find(|alive| alive.id == id).cloned()?;
             // In front: the last one is that of new packets.
             self.live.insert(0, Live::new(alive, self.lane));
         }
