@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use wireyard_tables::time::{Span, Time};
 
-use super::sys::claim::{Refused, claim};
+use super::sys::claim::{Refused, claim, claim_once};
 use super::sys::interface::{self, Control, HARDWARE_ETHERNET, HARDWARE_LOOPBACK, Interface};
 use super::sys::tap::{self, TapState};
 use super::{LinkState, PortError, PortStats};
@@ -178,7 +178,7 @@ impl Watch {
         if found.index != self.claimed && !self.is_beside {
             let control = Control::open().ok()?;
             // An interface that another switch has claimed is not used while that lasts.
-            claim(&control, usage(self.tap.as_ref()), found.index).ok()?;
+            claim_once(&control, usage(self.tap.as_ref()), found.index).ok()?;
             (self.control, self.claimed) = (control, found.index);
         }
         Some(found)

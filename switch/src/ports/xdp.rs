@@ -138,7 +138,8 @@ impl XdpPort {
         let unsupported = |why| PortError::Unsupported { port: spec.to_string(), why };
         let shape = Shape::of(mem).map_err(unsupported)?;
         let rings = Rings::on(mem, spec)?;
-        let (live, notices) = start::start(&watch, found, &queue, mem, &shape, rings.entries)?;
+        let how = (rings.entries, start::BUSY_TRIES);
+        let (live, notices) = start::start(&watch, found, &queue, mem, &shape, how)?;
         let link = spec.link.unwrap_or(LinkType::Ethernet);
         let mut port = XdpPort {
             watch,
@@ -196,8 +197,9 @@ impl XdpPort {
 
     fn reopen(&mut self, mem: &mut PacketMemory, now: Time) {
         let Some(found) = self.watch.look_again(now) else { return };
-        let entries = self.rings.entries;
-        let live = start::start(&self.watch, &found, &self.queue, mem, &self.shape, entries);
+        // Once: this is the thread that forwards, and it tries again soon.
+        let how = (self.rings.entries, 1);
+        let live = start::start(&self.watch, &found, &self.queue, mem, &self.shape, how);
         let Ok((live, _)) = live else { return };
         self.live = Some(live);
         self.index = found.index;

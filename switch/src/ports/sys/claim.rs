@@ -47,7 +47,11 @@ pub fn claim(control: &Control, usage: &str, index: u32) -> Result<(), Refused> 
     claim_once(control, usage, index)
 }
 
-fn claim_once(control: &Control, usage: &str, index: u32) -> Result<(), Refused> {
+/// The same without waiting: for a thread that forwards packets, which tries again later.
+///
+/// # Errors
+/// See [`Refused`].
+pub fn claim_once(control: &Control, usage: &str, index: u32) -> Result<(), Refused> {
     let failed = |error: Errno| Refused::Failed(error.into());
     let address = address(usage, index).map_err(failed)?;
     match bind(&control.0, &address) {
@@ -75,4 +79,23 @@ fn holder(address: &SocketAddrUnix) -> io::Result<u32> {
 
 fn address(usage: &str, index: u32) -> Result<SocketAddrUnix, Errno> {
     SocketAddrUnix::new_abstract_name(format!("wireyard/{usage}/{index}").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_forwards_does_not_wait_for_a_name() {
+        let (one, other) = (Control::open().unwrap(), Control::open().unwrap());
+        // Other runs of this test may be in this network namespace.
+        let name = |control| claim_once(control, "test of claims", std::process::id());
+        name(&one).unwrap();
+        let begun = std::time::Instant::now();
+        let refused = name(&other);
+        assert!(matches!(refused, Err(Refused::Taken(Some(own))) if own == std::process::id()));
+        assert!(begun.elapsed() < OWN_PAUSE * OWN_TRIES);
+        drop(one);
+        name(&other).unwrap();
+    }
 }

@@ -98,11 +98,13 @@ const MODES: [(XdpMode, bool); 4] = [
     (XdpMode::Generic, true),
 ];
 
-/// A closed socket occupies its queue for a moment longer: number of tries, and time between them.
-const BUSY_TRIES: u32 = 50;
+/// A closed socket occupies its queue for a moment longer: number of tries where the thread may sleep, and time between
+/// them.
+pub(super) const BUSY_TRIES: u32 = 50;
 const BUSY_WAIT: Duration = Duration::from_millis(2);
 
-/// Starts AF_XDP on a queue, and attaches the program if it is the first one of its port.
+/// Starts AF_XDP on a queue, and attaches the program if it is the first one of its port. A queue that is busy is tried
+/// `tries` times; a thread that forwards packets, which must not sleep, tries once.
 ///
 /// # Errors
 /// The error in the last mode, with the remedy; a queue other than the first fails until that one has started.
@@ -112,10 +114,10 @@ pub(super) fn start(
     queue: &Queue,
     mem: &PacketMemory,
     shape: &Shape,
-    entries: Entries,
+    (entries, tries): (Entries, u32),
 ) -> Result<(Live, Vec<String>), PortError> {
     if queue.number == queue.first {
-        let (live, notices) = start_first(watch, found, queue, mem, shape, entries)?;
+        let (live, notices) = start_first(watch, found, queue, mem, shape, (entries, tries))?;
         queue.share(Some(Arc::clone(&live.program)));
         return Ok((live, notices));
     }
@@ -124,7 +126,7 @@ pub(super) fn start(
     let program = program.map_err(at("find the XDP program of the first queue"))?;
     let multi_buffer = program.multi_buffer;
     let config = config_of(found, queue, shape, entries, multi_buffer);
-    let xsk = open_patiently(mem, &config).map_err(|(step, error)| at(step)(error))?;
+    let xsk = open_patiently(mem, &config, tries).map_err(|(step, error)| at(step)(error))?;
     program.map.set(queue.number, xsk.fd()).map_err(at("register the AF_XDP socket"))?;
     Ok((Live { program, xsk, multi_buffer }, Vec::new()))
 }
@@ -154,7 +156,7 @@ fn start_first(
     queue: &Queue,
     mem: &PacketMemory,
     shape: &Shape,
-    entries: Entries,
+    (entries, tries): (Entries, u32),
 ) -> Result<(Live, Vec<String>), PortError> {
     let longest = found.mtu_bytes.saturating_add(HEADER_BYTES);
     if longest > shape.frame_bytes_max() {
@@ -166,7 +168,7 @@ fn start_first(
             continue;
         }
         let config = config_of(found, queue, shape, entries, frags);
-        match try_mode(mem, &config, queue, mode) {
+        match try_mode(mem, &config, queue, mode, tries) {
             Ok(live) if !live.stores_tags() && strips_tags(watch.interface()) => {
                 return Err(tags_are_lost(watch, last.as_ref()));
             }
@@ -203,10 +205,11 @@ fn try_mode(
     config: &XskConfig,
     queue: &Queue,
     mode: XdpMode,
+    tries: u32,
 ) -> Result<Live, Failure> {
     let at = |step| move |error| (step, error);
     let XskConfig { index, multi_buffer, .. } = *config;
-    let xsk = open_patiently(mem, config)?;
+    let xsk = open_patiently(mem, config, tries)?;
     let map =
         SocketMap::new(queue.first + queue.count).map_err(at("make the map of AF_XDP sockets"))?;
     map.set(queue.number, xsk.fd()).map_err(at("register the AF_XDP socket"))?;
@@ -217,8 +220,8 @@ fn try_mode(
     Ok(Live { program, xsk, multi_buffer })
 }
 
-fn open_patiently(mem: &PacketMemory, config: &XskConfig) -> Result<Xsk, Failure> {
-    for _ in 1..BUSY_TRIES {
+fn open_patiently(mem: &PacketMemory, config: &XskConfig, tries: u32) -> Result<Xsk, Failure> {
+    for _ in 1..tries {
         match Xsk::open(mem, config) {
             Err((_, error)) if error.raw_os_error() == Some(libc::EBUSY) => sleep(BUSY_WAIT),
             other => return other,
