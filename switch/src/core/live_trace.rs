@@ -81,16 +81,17 @@ pub(crate) struct TraceTask {
 pub struct TraceShared {
     /// Tracing is over: the reader was dropped.
     pub over: AtomicBool,
-    /// Packets that were not examined, because the rate was reached.
+    /// Packets that were not examined, because the rate was reached or another worker used the list.
     pub skipped: AtomicU64,
-    /// Passes for which the reader had no room.
+    /// Passes for which the reader had no room, or at whose end another worker used the list.
     pub lost: AtomicU64,
     followed: Mutex<Followed>,
 }
 
 impl TraceShared {
-    fn followed(&self) -> MutexGuard<'_, Followed> {
-        sync::lock(&self.followed)
+    /// The list of packets that met the filter; `None` while another worker uses it.
+    fn followed(&self) -> Option<MutexGuard<'_, Followed>> {
+        sync::lock_soon(&self.followed)
     }
 }
 
@@ -209,10 +210,14 @@ impl LiveTrace {
     /// True if a packet that was not traced before is to be examined.
     fn looks_at(&mut self, bytes: &[u8]) -> bool {
         let shared = &self.task.shared;
-        if !self.has_needles(bytes) || shared.followed().count >= self.task.request.count {
+        if !self.has_needles(bytes) {
             return false;
         }
-        if self.looks == 0 {
+        let count = shared.followed().map(|followed| followed.count);
+        if count.is_some_and(|count| count >= self.task.request.count) {
+            return false;
+        }
+        if count.is_none() || self.looks == 0 {
             shared.skipped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
@@ -220,9 +225,18 @@ impl LiveTrace {
         true
     }
 
+    /// The number of a packet that met the filter in an earlier pass.
+    fn followed_number(&self, packet: &Descriptor) -> Option<u32> {
+        let mut followed = self.task.shared.followed()?;
+        followed.find(packet).map(|known| known.number)
+    }
+
     /// The number of the packet whose pass ended, if it is traced.
     fn number(&self, packet: &Descriptor) -> Option<u32> {
-        let mut followed = self.task.shared.followed();
+        let Some(mut followed) = self.task.shared.followed() else {
+            self.task.shared.lost.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
         let chunks = || self.pass.chunk.into_iter().chain(chunk(packet));
         if let Some(number) = self.pass.number {
             let known = followed.packets.iter_mut().find(|one| one.number == number);
@@ -247,7 +261,7 @@ impl TraceSink for LiveTrace {
             return false;
         }
         let number = match half == Half::Egress || AGAIN.contains(&packet.path) {
-            true => self.task.shared.followed().find(packet).map(|known| known.number),
+            true => self.followed_number(packet),
             false => None,
         };
         let is_wanted = number.is_some() || (half == Half::Ingress && self.looks_at(bytes));

@@ -17,7 +17,7 @@ use super::sleep::Sleeper;
 use super::{LiveError, Pace, Scheduling, next_wait};
 use crate::core::{Core, Message, Progress, Statistics};
 use crate::ports::sys::event_fd::EventFd;
-use crate::sync::{self, lock};
+use crate::sync::{self, lock, lock_soon};
 
 /// The state of one worker that the others read.
 #[derive(Debug)]
@@ -272,9 +272,22 @@ impl Shared {
 
     /// Messages of the other workers.
     pub(super) fn take_messages(&self) -> Vec<Message> {
-        match self.has_messages.swap(false, Ordering::Relaxed) {
-            true => std::mem::take(&mut *lock(&self.messages)),
-            false => Vec::new(),
+        if !self.has_messages.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        // Otherwise with the next poll.
+        let Some(mut messages) = lock_soon(&self.messages) else { return Vec::new() };
+        self.has_messages.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *messages)
+    }
+
+    /// Leaves messages for the first worker, if no other worker is doing so: then they stay.
+    fn give_messages(&self, messages: &mut Vec<Message>) {
+        if !messages.is_empty()
+            && let Some(mut all) = lock_soon(&self.messages)
+        {
+            all.append(messages);
+            self.has_messages.store(true, Ordering::Relaxed);
         }
     }
 
@@ -316,6 +329,7 @@ fn work(
 
 fn poll_until_stopped(core: &mut Core, shared: &Shared, me: usize) -> io::Result<()> {
     let (mut pace, mut ready) = (Pace::default(), shared.ready(me)?);
+    let mut messages = Vec::new();
     while !shared.is_stopped() {
         let now = shared.now();
         let progress = shared.poll(me, core, now, &mut ready)?;
@@ -325,11 +339,8 @@ fn poll_until_stopped(core: &mut Core, shared: &Shared, me: usize) -> io::Result
             ready.watch(core, true)?;
             shared.finished(me, core.is_finished(now));
         }
-        let messages = core.take_messages();
-        if !messages.is_empty() {
-            lock(&shared.messages).extend(messages);
-            shared.has_messages.store(true, Ordering::Relaxed);
-        }
+        messages.extend(core.take_messages());
+        shared.give_messages(&mut messages);
         if let Some(sleep) = pace.sleep_after(now, &progress, || next_wait(core, now)) {
             shared.sleep(me, core, sleep, &mut ready)?;
         }
@@ -376,5 +387,28 @@ impl Barrier {
     fn abandon(&self) {
         lock(&self.state).is_abandoned = true;
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::Topic;
+
+    #[test]
+    fn messages_wait_for_the_lock_and_their_worker_does_not() {
+        let workers = Workers::one().unwrap();
+        let shared = workers.shared();
+        let mut messages = vec![Message { topic: Topic::IdleEntries, text: "one".to_owned() }];
+        let held = lock(&shared.messages);
+        shared.give_messages(&mut messages);
+        assert_eq!(messages.len(), 1, "for the next poll");
+        drop(held);
+        shared.give_messages(&mut messages);
+        assert!(messages.is_empty());
+        let held = lock(&shared.messages);
+        assert!(shared.take_messages().is_empty());
+        drop(held);
+        assert_eq!(shared.take_messages().len(), 1);
     }
 }
