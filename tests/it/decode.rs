@@ -78,6 +78,62 @@ fn the_sums_of_crcs() {
     assert_eq!(last["sums"]["crcs"], crc);
 }
 
+/// A RoCEv2 SEND from its IP header on, with a right ICRC.
+const SEND_V2: &str = concat!(
+    "456a003000004000401126510a0000010a000002c00012b7001c00000440ffff00fc04070000000d",
+    "61626364ab5b1878",
+);
+/// A RoCEv1 WRITE from its GRH on, with a right ICRC.
+const WRITE_V1: &str = concat!(
+    "6020000000301b4000000000000000000000ffff0a00000100000000000000000000ffff0a000002",
+    "0a40ffff000000110000000700007f00000010000000222200000010",
+    "000102030405060708090a0b0c0d0e0f9651ba4f",
+);
+
+/// A frame in a tunnel behind IPv4 and UDP.
+fn in_tunnel(port: u16, header: &str, inner: &str) -> Vec<u8> {
+    let inner = format!("020000000002020000000001{inner}");
+    let udp = 16 + inner.len() / 2;
+    let ip = format!("4500{:04x}000040004011", udp + 20);
+    let addresses = "0000c0000201c0000202";
+    let head = format!("0200000003020200000003010800{ip}{addresses}c48f{port:04x}{udp:04x}0000");
+    bytes(&format!("{head}{header}{inner}").replace(' ', ""))
+}
+
+/// An ICRC behind a VLAN tag inside a tunnel is checked; behind two of them the packet counts as not checkable.
+#[test]
+fn tags_inside_a_tunnel_hide_no_crc() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tunnels.pcap");
+    let v2 = ("icrc_inner_rocev2", " 1 ok, 1 bad", 1);
+    let v1 = ("icrc_rocev1", " 1 ok, 1 bad", 1);
+    let too_many = ("any", " 2 not checkable: tags_in_tunnel", 0);
+    for (between, packet, (crc, counts, status)) in [
+        ("0800", SEND_V2, v2),
+        ("8100 0064 0800", SEND_V2, v2),
+        ("88a8 0064 0800", SEND_V2, v2),
+        ("9100 0064 0800", SEND_V2, v2),
+        ("8915", WRITE_V1, v1),
+        ("8100 0064 8915", WRITE_V1, v1),
+        ("88a8 0005 8100 0064 0800", SEND_V2, too_many),
+    ] {
+        let between = between.replace(' ', "");
+        for (port, header) in [(4789, "0800000000138800"), (6081, "0000655800000100")] {
+            let right = in_tunnel(port, header, &format!("{between}{packet}"));
+            let mut wrong = right.clone();
+            let last = wrong.len() - 6;
+            wrong[last] ^= 1;
+            let all = [(1, right.as_slice()), (2, wrong.as_slice())];
+            scripts::write_pcap(&path, LinkType::Ethernet, all);
+            let ended = decode(&path, &["--verify-crc"]);
+            ended.expect(status, &[]);
+            let width = crc.len().max("packets".len());
+            let sums = format!("{:width$}  2\n{crc:width$} {counts}\n", "packets");
+            assert!(ended.out.ends_with(&sums), "{between} behind {port}: {}", ended.out);
+        }
+    }
+}
+
 #[test]
 fn one_packet_in_full() {
     let folder = tempfile::tempdir().unwrap();
