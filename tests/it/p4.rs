@@ -201,6 +201,27 @@ fn packet_tests_of_the_collection_pass() {
     });
 }
 
+/// The figures of the pages are those of the lists.
+#[test]
+fn pages_state_how_much_of_the_collection_passes() {
+    let lines = |path: &Path| fs::read_to_string(path).expect("a list").lines().count();
+    let passed = lines("data/p4/passed.txt".as_ref());
+    let mut sentence = format!("{passed} of p4c's 141 packet tests pass");
+    if let Some(folder) = shared().map(|shared| shared.join("p4/stf.txt")).filter(|p4| p4.is_file())
+    {
+        sentence = format!("{passed} of p4c's {} packet tests pass", lines(&folder));
+    }
+    for page in ["../README.md", "../programs/p4.md"] {
+        let text = fs::read_to_string(page).expect("a page");
+        let found = text.matches("packet tests pass").count();
+        assert_eq!((found, text.matches(&sentence).count()), (1, 1), "{page}: {sentence}");
+    }
+    let page = fs::read_to_string("../programs/p4.md").expect("a page");
+    let equal = lines("data/p4/p4info.txt".as_ref());
+    let sentence = format!("It is equal for all {equal} programs of p4c's collection");
+    assert!(page.contains(&sentence), "{sentence}");
+}
+
 /// Every engine and level, through the binary.
 #[test]
 fn p4_programs_pass_their_packet_tests() {
