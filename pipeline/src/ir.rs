@@ -9,7 +9,9 @@
 //! read the packet, metadata and locals, and everything with an effect is an operation.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
+use crate::diag::safe::shown;
 use crate::ids::*;
 
 pub mod code;
@@ -198,8 +200,22 @@ impl Program {
 /// A source file as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Path or `<embedded>/name.yaml`.
+    /// Path or `<embedded>/name.yaml`, for messages.
     pub name: String,
+    /// The path that it was read from: the name, except where that is not UTF-8.
+    pub path: PathBuf,
     /// Whole text.
     pub text: String,
+}
+
+impl SourceFile {
+    /// The text of a file that was read.
+    pub fn read_from(path: &Path, text: String) -> SourceFile {
+        SourceFile { name: shown(path).into_owned(), path: path.to_owned(), text }
+    }
+
+    /// A text that has this name in messages.
+    pub fn named(name: &str, text: String) -> SourceFile {
+        SourceFile::read_from(name.as_ref(), text)
+    }
 }

@@ -124,9 +124,12 @@ pub fn is_p4(path: &Path) -> bool {
     p4::is_p4(path)
 }
 
-/// The P4Info of a P4-16 program; `None` for one without a `main` of v1model or PSA.
-pub fn p4_info(path: &Path, loader: &Loader) -> Result<Option<crate::p4::info::Info>, Rejected> {
-    p4::check(path, loader).map(|(checked, ..)| crate::p4::info(&checked))
+/// The P4Info of a P4-16 program, `None` for one without a `main` of v1model or PSA; and its files.
+pub fn p4_info(
+    path: &Path,
+    loader: &Loader,
+) -> Result<(Option<crate::p4::info::Info>, Files), Rejected> {
+    p4::check(path, loader).map(|(checked, files, _)| (crate::p4::info(&checked), files))
 }
 
 /// A P4-16 program that is right.
@@ -183,9 +186,8 @@ fn read_data(
     diagnostics: &mut Diagnostics,
 ) -> Option<Node> {
     let bytes = loader.read(path, most);
-    let name = path.display().to_string();
-    let text = include::text(&name, bytes, None, files, diagnostics)?;
-    decode::from_text(&name, &text, files, diagnostics)
+    let text = include::text(path, bytes, None, files, diagnostics)?;
+    decode::from_file(path, &text, files, diagnostics)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes};
 use wireyard_pipeline::source::{CONFIG_BYTES_MAX, Loader};
 
@@ -91,7 +92,7 @@ pub(crate) fn or_kind(
     else {
         return errors;
     };
-    let path = path.display().to_string();
+    let path = shown(path).into_owned();
     let message = format!("{path} is {}, not {}", kind.what(), wanted.what());
     let mut other = Diagnostic::new(codes::MISSING_KEY, None, message);
     other.help(kind.use_of(&path));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wireyard_pipeline::check::{compile, compile_within};
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes, suggest};
 use wireyard_pipeline::engine::Engine;
 use wireyard_pipeline::entries::{self, Resolved};
@@ -139,7 +140,7 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
 
 /// The error for a missing program, with those inside the binary.
 fn not_there(path: &Path) -> Rejected {
-    let message = format!("cannot read {}: there is no such file", path.display());
+    let message = format!("cannot read {}: there is no such file", shown(path));
     let mut missing = Diagnostic::new(codes::FILE_NOT_READ, None, message);
     let programs = library::programs();
     let near = path.to_str().and_then(|name| suggest(name, programs.iter().copied()));
@@ -337,9 +338,9 @@ fn warn_interpreted(program: &str, refused: &jit::CompileError) {
 }
 
 impl Loaded {
-    /// The names of all files that were read.
+    /// The paths of all files that were read.
     pub fn sources(&self) -> Vec<PathBuf> {
-        self.files.iter().map(|file| PathBuf::from(&file.name)).collect()
+        self.files.iter().map(|file| file.path.clone()).collect()
     }
 
     /// The program with this switch configuration instead, as the text of a `switch.yaml` of this name, for

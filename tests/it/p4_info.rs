@@ -144,8 +144,8 @@ fn p4info_is_that_of_p4c() {
         let stored = folder.join("p4info").join(format!("{name}.p4info.txtpb"));
         let want = normal(&fs::read_to_string(stored).expect("a P4Info"));
         let found = match p4_info(&path, &Loader::new(Vec::new(), &[])) {
-            Ok(Some(info)) => normal(&proto::p4info_text(&p4_source::p4info(&info))),
-            Ok(None) => vec!["no P4Info".into()],
+            Ok((Some(info), _)) => normal(&proto::p4info_text(&p4_source::p4info(&info))),
+            Ok((None, _)) => vec!["no P4Info".into()],
             Err(why) => vec![why.to_string()],
         };
         if want == found {
@@ -191,7 +191,7 @@ fn p4info_of_what_the_collection_does_not_have() {
     for name in ["listed", "listed_twice", "listed_empty"] {
         let path = PathBuf::from(format!("data/p4/{name}.p4"));
         let info = p4_info(&path, &Loader::new(Vec::new(), &[])).map_err(|why| why.to_string());
-        let info = info.expect("the program is right").expect("it has a P4Info");
+        let info = info.expect("the program is right").0.expect("it has a P4Info");
         let text = proto::p4info_text(&p4_source::p4info(&info));
         let golden = format!("data/p4/{name}.p4info.txt");
         if std::env::var_os("BLESS").is_some() {

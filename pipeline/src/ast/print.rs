@@ -14,6 +14,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::*;
+use crate::diag::safe::shown;
 use crate::diag::{Files, line_columns};
 use crate::ids::FileId;
 use code::statements;
@@ -38,7 +39,7 @@ pub fn units_with_places(units: &[Unit], files: &Files) -> String {
     let spans: Vec<SourceSpan> = names.map(|name| name.span).collect();
     let lines = line_columns(files, &spans);
     let places = spans.iter().zip(lines).filter_map(|(span, (line, _))| {
-        let file = Path::new(&files.get(span.file)?.name).file_name()?.to_string_lossy();
+        let file = shown(Path::new(files.get(span.file)?.path.file_name()?));
         Some(((span.file, span.start), format!("{file}:{line}")))
     });
     let places: Rc<Places> = Rc::new(places.collect());

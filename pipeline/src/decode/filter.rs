@@ -21,7 +21,7 @@ pub const FILE_NAME: &str = "--filter";
 /// # Errors
 /// The text is not an expression. Wrong names and widths are found when the result is compiled.
 pub fn apply(mut parsed: Parsed, text: &str) -> Result<Parsed, Rejected> {
-    let source = SourceFile { name: FILE_NAME.into(), text: text.into() };
+    let source = SourceFile::named(FILE_NAME, text.into());
     let file = parsed.files.push(source);
     let whole = SourceSpan { file, start: 0, end: text.len() as u32 };
     let mut wanted = match syntax::expression(Text { text, whole, start: Some(0) }) {

@@ -4,6 +4,8 @@
 //! title, and a character that reorders text would show a program other than the one that is loaded.
 
 use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// True for a character that has another effect than to print itself: the controls of C0 and C1 but line feed and tab,
 /// and the characters that reorder or break lines of text.
@@ -30,6 +32,19 @@ pub fn escape(text: &str) -> Cow<'_, str> {
         } else {
             out.push(c);
         }
+    }
+    Cow::Owned(out)
+}
+
+/// The name of a file for messages: bytes that are not UTF-8 as `\xff`, so that two names never look alike.
+pub fn shown(path: &Path) -> Cow<'_, str> {
+    if let Some(text) = path.to_str() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::new();
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        out.push_str(chunk.valid());
+        chunk.invalid().iter().for_each(|byte| out.push_str(&format!("\\x{byte:02x}")));
     }
     Cow::Owned(out)
 }
@@ -70,6 +85,14 @@ pub(super) fn masked(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_of_a_name_that_are_no_text_are_shown() {
+        use std::ffi::OsStr;
+        let name = |bytes| shown(Path::new(OsStr::from_bytes(bytes))).into_owned();
+        assert_eq!(name(b"gr\xc3\xbcn.p4"), "gr\u{fc}n.p4");
+        assert_eq!(name(b"a\xff\xfe/b\xc3.p4"), "a\\xff\\xfe/b\\xc3.p4");
+    }
 
     #[test]
     fn controls_are_shown_and_text_is_left_alone() {

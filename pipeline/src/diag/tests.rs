@@ -6,7 +6,7 @@ fn span(start: u32, end: u32) -> SourceSpan {
 }
 
 fn files(text: &str) -> Files {
-    [SourceFile { name: "a.yaml".into(), text: text.into() }].into_iter().collect()
+    [SourceFile::named("a.yaml", text.into())].into_iter().collect()
 }
 
 #[test]

@@ -12,7 +12,7 @@
 
 use std::io::BufRead;
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 use super::decode::{self, Decoder};
@@ -57,7 +57,7 @@ pub(crate) struct Chunk {
 
 /// The entries of a file, part by part.
 pub(crate) struct Chunks {
-    name: String,
+    path: PathBuf,
     input: Box<dyn BufRead>,
     outline: Outline,
     sizes: Sizes,
@@ -92,14 +92,14 @@ pub(crate) fn open(
     files: &mut Files,
     diagnostics: &mut Diagnostics,
 ) -> Option<(EntriesFile, Option<Chunks>)> {
-    let (name, before) = (path.display().to_string(), diagnostics.counts().0);
+    let before = diagnostics.counts().0;
     let is_large = loader.size(path).is_some_and(|bytes| bytes > sizes.whole_bytes_max);
     let bytes = match is_large {
         false => loader.read(path, DATA_BYTES_MAX),
         true => loader.open(path).and_then(rest_of),
     };
-    let text = include::text(&name, bytes, None, files, diagnostics)?;
-    let node = decode::from_text(&name, &text, files, diagnostics)?;
+    let text = include::text(path, bytes, None, files, diagnostics)?;
+    let node = decode::from_file(path, &text, files, diagnostics)?;
     drop(text);
     let file = match node.kind {
         super::node::NodeKind::Null => EntriesFile::default(),
@@ -113,9 +113,9 @@ pub(crate) fn open(
         true => loader.open(path),
     };
     match input {
-        Ok(input) => Some((file, Some(Chunks::new(name, input, sizes)))),
+        Ok(input) => Some((file, Some(Chunks::new(path, input, sizes)))),
         Err(error) => {
-            include::text(&name, Err(error), None, files, diagnostics);
+            include::text(path, Err(error), None, files, diagnostics);
             None
         }
     }
@@ -209,9 +209,9 @@ fn key_of(body: &[u8]) -> Option<&str> {
 }
 
 impl Chunks {
-    fn new(name: String, input: Box<dyn BufRead>, sizes: Sizes) -> Chunks {
+    fn new(path: &Path, input: Box<dyn BufRead>, sizes: Sizes) -> Chunks {
         Chunks {
-            name,
+            path: path.to_owned(),
             input,
             outline: Outline::default(),
             sizes,
@@ -266,7 +266,7 @@ impl Chunks {
         }
         if let Some(error) = self.failed.take() {
             // A file with a read error counts as one that ends there.
-            include::text(&self.name, error, None, files, diagnostics);
+            include::text(&self.path, error, None, files, diagnostics);
         } else {
             self.start(files);
         }
@@ -291,9 +291,9 @@ impl Chunks {
                     break;
                 }
             };
-            let file = files.push(SourceFile { name: self.name.clone(), text: String::new() });
-            let name = self.name.clone();
-            let thread = std::thread::spawn(move || entries_in(file, name, text));
+            let file = files.push(SourceFile::read_from(&self.path, String::new()));
+            let path = self.path.clone();
+            let thread = std::thread::spawn(move || entries_in(file, &path, text));
             self.under_way.push(UnderWay { table, file, thread });
         }
     }
@@ -331,13 +331,13 @@ impl Chunks {
 }
 
 /// The entries of a part, which is a list, with its text.
-fn entries_in(file: FileId, name: String, text: String) -> (String, Vec<EntryDecl>, Diagnostics) {
+fn entries_in(file: FileId, path: &Path, text: String) -> (String, Vec<EntryDecl>, Diagnostics) {
     // The file has its number here too, so that spans are those of the caller's files.
     let mut files = Files::new();
     for _ in 0..file.index() {
-        files.push(SourceFile { name: String::new(), text: String::new() });
+        files.push(SourceFile::named("", String::new()));
     }
-    let file = files.push(SourceFile { name, text });
+    let file = files.push(SourceFile::read_from(path, text));
     let mut found = Diagnostics::new();
     let text = files[file].text.as_str();
     let node = plain_list::read(file, text).or_else(|| yaml::parse(file, text, &mut found));

@@ -23,6 +23,8 @@
 //! assert_eq!(found.counts(), (1, 0)); // unknown key `mtv`, did you mean `mtu`?
 //! ```
 
+use std::path::Path;
+
 use super::node::{Key, Node, NodeKind};
 use super::shape::MapShape;
 use super::yaml;
@@ -39,7 +41,17 @@ pub fn from_text(
     diagnostics: &mut Diagnostics,
 ) -> Option<Node> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let file = files.push(SourceFile { name: name.to_owned(), text: text.to_owned() });
+    from_file(name.as_ref(), text, files, diagnostics)
+}
+
+/// The same for the text of this file.
+pub(super) fn from_file(
+    path: &Path,
+    text: &str,
+    files: &mut Files,
+    diagnostics: &mut Diagnostics,
+) -> Option<Node> {
+    let file = files.push(SourceFile::read_from(path, text.to_owned()));
     yaml::parse(file, text, diagnostics)
 }
 

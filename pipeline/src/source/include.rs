@@ -6,6 +6,7 @@ use super::decode::Decoder;
 use super::load::{Loader, ReadError};
 use super::{FILES_MAX, INCLUDE_LEVELS_MAX, Parsed, Searched, program, yaml};
 use crate::ast::{Name, Unit};
+use crate::diag::safe::shown;
 use crate::diag::{Diagnostic, Diagnostics, Files, Rejected, codes};
 use crate::ids::{FileId, Id};
 use crate::ir::{SourceFile, SourceSpan};
@@ -19,7 +20,7 @@ pub(super) struct Reading<'l> {
     diagnostics: Diagnostics,
     units: Vec<Unit>,
     /// Files that are being read, with the include that led to each.
-    chain: Vec<(String, Option<SourceSpan>)>,
+    chain: Vec<(PathBuf, Option<SourceSpan>)>,
 }
 
 impl<'l> Reading<'l> {
@@ -44,26 +45,26 @@ impl<'l> Reading<'l> {
     }
 
     pub(super) fn program(&mut self, path: &Path, bytes: Result<Vec<u8>, ReadError>) {
-        self.file(path.display().to_string(), bytes, None, None);
+        self.file(path, bytes, None, None);
     }
 
     /// Reads one file, then those it includes.
     fn file(
         &mut self,
-        name: String,
+        path: &Path,
         bytes: Result<Vec<u8>, ReadError>,
         library: Option<&str>,
         by: Option<SourceSpan>,
     ) {
-        let Some(text) = text(&name, bytes, by, &mut self.files, &mut self.diagnostics) else {
+        let Some(text) = text(path, bytes, by, &mut self.files, &mut self.diagnostics) else {
             return;
         };
-        let file = self.files.push(SourceFile { name: name.clone(), text: text.clone() });
+        let file = self.files.push(SourceFile::read_from(path, text.clone()));
         let Some(node) = yaml::parse(file, &text, &mut self.diagnostics) else { return };
         let mut decoder = Decoder::new(&self.files, &mut self.diagnostics);
         let Some(found) = program::file(&mut decoder, &node, library) else { return };
         self.units.push(found.unit);
-        self.chain.push((name, by));
+        self.chain.push((path.to_owned(), by));
         if let Some(surplus) = found.include.get(FILES_MAX) {
             self.too_many(surplus);
         }
@@ -78,18 +79,18 @@ impl<'l> Reading<'l> {
             self.not_found(include);
             return;
         };
-        if let Some(at) = self.chain.iter().position(|(name, _)| *name == found.name) {
+        if let Some(at) = self.chain.iter().position(|(path, _)| *path == found.path) {
             self.circle(include, at);
             return;
         }
-        if self.files.iter().any(|file| file.name == found.name) {
+        if self.files.iter().any(|file| file.path == found.path) {
             return;
         }
         if self.files.len() >= FILES_MAX || self.chain.len() > INCLUDE_LEVELS_MAX {
             self.too_many(include);
             return;
         }
-        self.file(found.name, found.bytes, Some(&include.value), Some(include.span));
+        self.file(&found.path, found.bytes, Some(&include.value), Some(include.span));
     }
 
     fn too_many(&mut self, include: &Name) {
@@ -115,8 +116,8 @@ impl<'l> Reading<'l> {
 
     /// The chain of includes from the file at `at` back to itself.
     fn circle(&mut self, include: &Name, at: usize) {
-        let names: Vec<&str> = self.chain[at..].iter().map(|(name, _)| name.as_str()).collect();
-        let first = names.first().copied().unwrap_or_default();
+        let names: Vec<_> = self.chain[at..].iter().map(|(path, _)| shown(path)).collect();
+        let first = names.first().map(|name| &**name).unwrap_or_default();
         let message = format!("`{}` includes itself", include.value);
         let note = format!("the circle is {} -> {first}", names.join(" -> "));
         let error = self.diagnostics.error(codes::INCLUDE_CIRCLE, include.span, message);
@@ -132,7 +133,7 @@ impl<'l> Reading<'l> {
 /// The bytes of a file as text without a byte order mark; errors are reported at the include of the file, or in the
 /// file.
 pub(super) fn text(
-    name: &str,
+    path: &Path,
     bytes: Result<Vec<u8>, ReadError>,
     by: Option<SourceSpan>,
     files: &mut Files,
@@ -142,13 +143,14 @@ pub(super) fn text(
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => return Some(without_mark(text)),
             Err(error) => {
-                not_utf8(name, error, files, diagnostics);
+                not_utf8(path, error, files, diagnostics);
                 return None;
             }
         },
         Err(why @ ReadError::TooLarge(_)) => (codes::LIMIT, why.to_string()),
         Err(why) => (codes::FILE_NOT_READ, why.to_string()),
     };
+    let name = shown(path);
     diagnostics.push(Diagnostic::new(code, by, format!("cannot read {name}: {why}")));
     None
 }
@@ -162,7 +164,7 @@ fn without_mark(text: String) -> String {
 
 /// Points to the end of the last valid character.
 fn not_utf8(
-    name: &str,
+    path: &Path,
     error: std::string::FromUtf8Error,
     files: &mut Files,
     diagnostics: &mut Diagnostics,
@@ -170,9 +172,9 @@ fn not_utf8(
     let good = error.utf8_error().valid_up_to();
     let bytes = error.into_bytes();
     let utf16 = matches!(bytes.get(..2), Some([0xff, 0xfe] | [0xfe, 0xff]));
-    let message = format!("{name} is not UTF-8: byte {} cannot be read", good + 1);
+    let message = format!("{} is not UTF-8: byte {} cannot be read", shown(path), good + 1);
     let text: String = String::from_utf8_lossy(&bytes[..good]).into_owned();
-    let file: FileId = files.push(SourceFile { name: name.to_owned(), text });
+    let file: FileId = files.push(SourceFile::read_from(path, text));
     debug_assert!(file.index() < files.len());
     let span = SourceSpan { file, start: good as u32, end: good as u32 };
     let found = diagnostics.error(codes::NOT_UTF8, span, message);

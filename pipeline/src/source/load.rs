@@ -8,6 +8,8 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+use crate::diag::safe::shown;
+
 /// Most bytes of a program or library.
 pub const PROGRAM_BYTES_MAX: u64 = 1 << 20;
 /// Most bytes of a configuration or scenario.
@@ -44,10 +46,10 @@ pub enum ReadError {
     Other(String),
 }
 
-/// A file that was found: its name for messages, and its bytes.
+/// A file that was found: its path, and its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    pub(super) name: String,
+    pub(super) path: PathBuf,
     pub(super) bytes: Result<Vec<u8>, ReadError>,
 }
 
@@ -152,12 +154,12 @@ impl Loader {
         for path in places {
             let bytes = self.read(&path, PROGRAM_BYTES_MAX);
             if bytes != Err(ReadError::NotFound) {
-                return Some(Found { name: path.display().to_string(), bytes });
+                return Some(Found { path, bytes });
             }
         }
         let (_, text) = self.embedded.iter().find(|(known, _)| *known == name)?;
         let bytes = Ok(text.as_bytes().to_vec());
-        Some(Found { name: format!("<embedded>/{file}"), bytes })
+        Some(Found { path: Path::new(EMBEDDED).join(file), bytes })
     }
 
     /// Names of the libraries that can be included, for suggestions.
@@ -178,8 +180,8 @@ impl Loader {
     /// The folders that are searched, for messages.
     pub(super) fn searched(&self, beside: &Path) -> String {
         let mut places =
-            vec![beside.display().to_string(), beside.join("headers").display().to_string()];
-        places.extend(self.folders.iter().map(|folder| folder.display().to_string()));
+            vec![shown(beside).into_owned(), shown(&beside.join("headers")).into_owned()];
+        places.extend(self.folders.iter().map(|folder| shown(folder).into_owned()));
         let places: Vec<String> = places
             .into_iter()
             .map(|place| if place.is_empty() { ".".to_owned() } else { place })

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::include::text;
 use super::load::{Loader, PROGRAM_BYTES_MAX, ReadError};
 use super::{Parsed, Searched};
+use crate::diag::safe::shown;
 use crate::diag::{Diagnostics, Files, Rejected, codes, suggest};
 use crate::ids::FileId;
 use crate::ir::{SourceFile, SourceSpan};
@@ -57,7 +58,7 @@ impl p4::Sources for Reader<'_> {
         at: SourceSpan,
         report: &mut Diagnostics,
     ) -> Option<(FileId, String)> {
-        let beside = self.files.get(at.file).map(|file| PathBuf::from(&file.name));
+        let beside = self.files.get(at.file).map(|file| file.path.clone());
         let beside = beside.and_then(|path| path.parent().map(Path::to_path_buf));
         let mut places: Vec<PathBuf> = Vec::new();
         if !system {
@@ -80,17 +81,16 @@ impl p4::Sources for Reader<'_> {
             if bytes == Err(ReadError::NotFound) {
                 continue;
             }
-            let name = path.display().to_string();
-            let text = text(&name, bytes, Some(at), &mut self.files, report)?;
-            let file = self.files.push(SourceFile { name, text: text.clone() });
+            let text = text(path, bytes, Some(at), &mut self.files, report)?;
+            let file = self.files.push(SourceFile::read_from(path, text.clone()));
             return Some((file, text));
         }
         if let Some((known, text)) = DECLARATIONS.iter().find(|(known, _)| *known == last) {
             let name = format!("<embedded>/{known}");
-            let file = self.files.push(SourceFile { name, text: (*text).to_owned() });
+            let file = self.files.push(SourceFile::named(&name, (*text).to_owned()));
             return Some((file, (*text).to_owned()));
         }
-        let searched: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+        let searched: Vec<String> = places.iter().map(|path| shown(path).into_owned()).collect();
         let error =
             report.error(codes::INCLUDE_NOT_FOUND, at, format!("there is no file `{name}`"));
         if !searched.is_empty() {
@@ -120,10 +120,9 @@ pub(super) fn check(
 ) -> Result<(p4::Checked, Files, Diagnostics), Rejected> {
     let mut report = Diagnostics::new();
     let mut reader = Reader { loader, files: Files::new() };
-    let name = path.display().to_string();
     let bytes = loader.read(path, PROGRAM_BYTES_MAX);
-    let checked = text(&name, bytes, None, &mut reader.files, &mut report).and_then(|text| {
-        let file = reader.files.push(SourceFile { name, text: text.clone() });
+    let checked = text(path, bytes, None, &mut reader.files, &mut report).and_then(|text| {
+        let file = reader.files.push(SourceFile::read_from(path, text.clone()));
         p4::check(file, &text, loader.defines(), &mut reader, &mut report)
     });
     match checked {
@@ -146,11 +145,10 @@ pub(super) fn bmv2(
 ) -> Result<Parsed, Rejected> {
     let mut report = Diagnostics::new();
     let mut reader = Reader { loader, files: Files::new() };
-    let name = path.display().to_string();
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let stem = stem.unwrap_or_default();
-    let unit = text(&name, bytes, None, &mut reader.files, &mut report).and_then(|text| {
-        let file = reader.files.push(SourceFile { name, text: text.clone() });
+    let unit = text(path, bytes, None, &mut reader.files, &mut report).and_then(|text| {
+        let file = reader.files.push(SourceFile::read_from(path, text.clone()));
         let named = crate::bmv2::Named { file, text: &text, name: &stem };
         crate::bmv2::program(named, described, &mut reader, &mut report)
     });

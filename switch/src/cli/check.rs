@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, Severity, codes, counted, json};
 use wireyard_pipeline::source::{CheckedP4, Loader, PROGRAM_BYTES_MAX, check_p4, is_p4};
 
@@ -71,7 +72,7 @@ fn check_rate_control(path: &Path) -> Option<Result<Checked, Refusal>> {
     if FileKind::of(&text) != Some(FileKind::RateControl) {
         return None;
     }
-    let parsed = Program::parse(&path.display().to_string(), &text);
+    let parsed = Program::parse(&shown(path).into_owned(), &text);
     Some(match parsed {
         Ok(program) => {
             let (name, parameters) = (program.name(), program.parameters().len());
@@ -93,7 +94,7 @@ fn check_p4_alone(path: &Path, args: &CheckArgs, rejected: &Rejected) -> Option<
     let loader = Loader::new(args.sources.include.clone(), LIBRARIES);
     // Its errors were already reported on loading.
     let checked = check_p4(path, &loader.with_defines(args.sources.defines.clone())).ok()?;
-    let checked_as = |why: &str| format!("{}: checked; {why}", path.display());
+    let checked_as = |why: &str| format!("{}: checked; {why}", shown(path));
     let CheckedP4 { warnings, files, not_run, .. } = checked;
     let (warnings, files, why) = match not_run {
         Some(why) => (warnings, files, why),
@@ -193,7 +194,7 @@ fn check_config(path: &Path) -> Result<Checked, Refusal> {
     check_ports(&config)?;
     let queues = queues_of(&config);
     let with = if queues.is_some() { "with queues" } else { "without queues" };
-    let summary = format!("{}: {} ports, {with}", path.display(), config.ports.len());
+    let summary = format!("{}: {} ports, {with}", shown(path), config.ports.len());
     Ok(Checked { summary, warnings: found, files, queues, room: config.room(&[], None) })
 }
 

@@ -8,11 +8,11 @@ use std::path::Path;
 
 use serde_json::json;
 use wireyard_pipeline::diag::Rejected;
-use wireyard_pipeline::diag::safe::{escape, escape_json};
+use wireyard_pipeline::diag::safe::{escape, escape_json, shown};
 
 use super::args::DecodeArgs;
 use super::load::show;
-use super::{Status, complain, note_written};
+use super::{Status, complain, note_written, say};
 use crate::decode::{Decoded, Dissector, Frame, Place, Sums};
 use crate::pcap::seen::Seen;
 use crate::pcap::{PcapReader, Record};
@@ -47,7 +47,7 @@ pub(super) fn run(args: &DecodeArgs) -> Status {
     let written = job.finish(read.is_ok());
     match (read, written) {
         (Err(End::Wrong(message)), _) => {
-            complain(&format!("{}: {message}", args.file.display()));
+            complain(&format!("{}: {message}", shown(&args.file)));
             Status::Wrong
         }
         (Err(End::Written(error)), _) | (_, Err(error)) => {
@@ -60,7 +60,7 @@ pub(super) fn run(args: &DecodeArgs) -> Status {
 }
 
 /// The capture, and its size in bytes if it is a file.
-fn open(path: &Path) -> io::Result<(Box<dyn Read>, Option<u64>)> {
+pub(super) fn open(path: &Path) -> io::Result<(Box<dyn Read>, Option<u64>)> {
     if path.as_os_str() == "-" {
         return Ok((Box::new(io::stdin().lock()), None));
     }
@@ -153,8 +153,8 @@ impl Job<'_> {
             return Err(End::Wrong(format!("{}: {why}", place(skipped))));
         }
         for (why, skipped) in &self.skipped {
-            let (path, first) = (path.display(), place(skipped));
-            complain(&format!("{path}: {} skipped, the first is {first}: {why}", skipped.count));
+            let (path, first) = (shown(path), place(skipped));
+            say(&format!("{path}: {} skipped, the first is {first}: {why}", skipped.count));
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Job<'_> {
             let name = record.interface_name;
             let seen = name.and_then(|name| Seen::read(name, record.comment));
             let text = text(self.args, &decoded, place, seen.as_ref());
-            self.out.write_all(shown(self.args, &text).as_bytes())?;
+            self.out.write_all(plain(self.args, &text).as_bytes())?;
         }
         Ok(())
     }
@@ -207,14 +207,14 @@ impl Job<'_> {
                 true => json!({ "whole_file": whole, "sums": self.sums.json() }).to_string() + "\n",
                 false => self.sums.text(),
             };
-            self.out.write_all(shown(self.args, &text).as_bytes())?;
+            self.out.write_all(plain(self.args, &text).as_bytes())?;
         }
         self.out.flush()
     }
 }
 
 /// Text without characters that a terminal interprets.
-fn shown<'t>(args: &DecodeArgs, text: &'t str) -> Cow<'t, str> {
+fn plain<'t>(args: &DecodeArgs, text: &'t str) -> Cow<'t, str> {
     if args.json { escape_json(text) } else { escape(text) }
 }
 

@@ -14,6 +14,7 @@ use crate::ports::files;
 use crate::program::EngineKind;
 use crate::report::{Unit, html, json, text};
 use crate::terminal::styled;
+use wireyard_pipeline::diag::safe::shown;
 
 /// Width of the bar.
 const BAR: usize = 24;
@@ -108,7 +109,7 @@ fn start(args: &DemoArgs) -> Result<Status, Failure> {
     if let Some(percent) = args.judge_pmax {
         options.law.pmax = percent / 100.0;
     }
-    let unwritten = |error| format!("{}: {error}", args.output.display());
+    let unwritten = |error| format!("{}: {error}", shown(&args.output));
     files::can_write(&args.output).map_err(unwritten)?;
     let signals = Signals::catch(false).map_err(|error| format!("signals: {error}"))?;
     let mut progress = ProgressLine {
@@ -127,7 +128,7 @@ fn start(args: &DemoArgs) -> Result<Status, Failure> {
     } else {
         print(&text::summary(&report));
     }
-    say(&format!("{}; {} has the pictures", report.headline(), args.output.display()));
+    say(&format!("{}; {} has the pictures", report.headline(), shown(&args.output)));
     if progress.is_stopped() {
         say("stopped before its end: what was measured until then was judged");
     }

@@ -5,6 +5,7 @@ mod study;
 use std::path::Path;
 use std::sync::Arc;
 
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostics, Files, codes};
 use wireyard_pipeline::source::Loader;
 
@@ -57,7 +58,7 @@ fn scenario_run(args: &LabArgs, wanted: &Path) -> Status {
         Ok(read) => read,
         Err(rejected) => {
             show(&rejected.diagnostics, &rejected.files);
-            complain(&format!("{}: nothing was run", wanted.display()));
+            complain(&format!("{}: nothing was run", shown(wanted)));
             if path == wanted && !path.exists() {
                 say(&format!(
                     "inside wireyard are the scenarios {}",
@@ -93,7 +94,7 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
         live::check(&scenario)?;
     }
     if args.check {
-        say(&format!("{}: nothing is wrong with it", scenario.path.display()));
+        say(&format!("{}: nothing is wrong with it", shown(&scenario.path)));
         return Ok(Status::Success);
     }
     if let Some(folder) = &args.output {
@@ -260,7 +261,7 @@ fn write(args: &LabArgs, runs: &[Run]) -> Result<(), Failure> {
             _ => format!("seed-{}/", run.seed),
         };
         let written = output::write(&open, &below, run)?;
-        say(&format!("{} files in {}", written.len(), folder.join(&below).display()));
+        say(&format!("{} files in {}", written.len(), shown(&folder.join(&below))));
         all.extend(written);
     }
     if args.seeds > 1 {

@@ -1,16 +1,21 @@
 //! `replay`: capture files in, capture files out, in virtual time.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use wireyard_pipeline::diag::safe::shown;
+use wireyard_pipeline::packet::MemoryConfig;
 
 use super::args::ReplayArgs;
 use super::load::{device, load_from, place};
 use super::{Failure, Status, counters, ended, say};
+use crate::config::PORT_MAX;
 use crate::live::Signals;
 use crate::ports::{PortKind, PortNumber, PortSpec, files};
 use crate::program::{DeviceOptions, Place};
 use crate::replay;
-use wireyard_pipeline::packet::MemoryConfig;
 
 /// Records of captures may be as long as 256 KiB; a replay has few packets in flight.
 const REPLAY_MEMORY: MemoryConfig =
@@ -26,7 +31,7 @@ fn start(args: &ReplayArgs) -> Result<Status, Failure> {
     let Some(loaded) = load_from(&place) else { return Ok(Status::Wrong) };
     files::check(&specs, &loaded.sources())?;
     let config = loaded.config.as_ref();
-    for (number, spec) in specs.iter_mut().filter(|(_, spec)| spec.target.is_empty()) {
+    for (number, spec) in specs.iter_mut().filter(|(_, spec)| spec.input.is_none()) {
         spec.link = config.and_then(|config| config.ports.get(number)).and_then(|port| port.link);
     }
     let options = DeviceOptions { memory: REPLAY_MEMORY, ..DeviceOptions::default() };
@@ -43,36 +48,43 @@ fn start(args: &ReplayArgs) -> Result<Status, Failure> {
 }
 
 /// `--in N=FILE` and `--out N=FILE` as ports.
-fn specs(inputs: &[String], outputs: &[String]) -> Result<Vec<(PortNumber, PortSpec)>, String> {
-    let mut ports: BTreeMap<PortNumber, (Option<String>, Option<PathBuf>)> = BTreeMap::new();
+fn specs(inputs: &[OsString], outputs: &[OsString]) -> Result<Vec<(PortNumber, PortSpec)>, String> {
+    let mut ports: BTreeMap<PortNumber, PortSpec> = BTreeMap::new();
+    let none = || PortSpec::new(PortKind::Pcap, "");
     for input in inputs {
         let (port, file) = split(input, "--in")?;
-        let place = &mut ports.entry(port).or_default().0;
-        if place.replace(file.to_owned()).is_some() {
+        let spec = ports.entry(port).or_insert_with(none);
+        if spec.input.replace(file.to_owned()).is_some() {
+            let input = shown(input.as_ref());
             return Err(format!("--in {input}: port {port} has an input already"));
         }
     }
     for output in outputs {
         let (port, file) = split(output, "--out")?;
-        if file == "-" {
+        let output = shown(output.as_ref());
+        if file.as_os_str() == "-" {
             return Err(format!("--out {output}: standard output has the counters: name a file"));
         }
-        let place = &mut ports.entry(port).or_default().1;
-        if place.replace(file.into()).is_some() {
+        let spec = ports.entry(port).or_insert_with(none);
+        if spec.out.replace(file.to_owned()).is_some() {
             return Err(format!("--out {output}: port {port} has an output already"));
         }
     }
-    let spec = |(port, (input, out)): (PortNumber, (Option<String>, Option<PathBuf>))| {
-        let mut spec = PortSpec::new(PortKind::Pcap, &input.unwrap_or_default());
-        spec.out = out;
-        (port, spec)
-    };
-    Ok(ports.into_iter().map(spec).collect())
+    Ok(ports.into_iter().collect())
 }
 
-fn split<'a>(text: &'a str, option: &str) -> Result<(PortNumber, &'a str), String> {
-    let wrong = || format!("{option} {text}: write NUMBER=FILE, as in {option} 1=a.pcap");
-    let (port, file) = text.split_once('=').ok_or_else(wrong)?;
-    let port = port.parse().map(PortNumber).map_err(|_| wrong())?;
-    if file.is_empty() { Err(wrong()) } else { Ok((port, file)) }
+fn split<'a>(text: &'a OsStr, option: &str) -> Result<(PortNumber, &'a Path), String> {
+    let wrong = || {
+        let text = shown(text.as_ref());
+        format!("{option} {text}: write NUMBER=FILE, as in {option} 1=a.pcap")
+    };
+    let at = text.as_bytes().iter().position(|byte| *byte == b'=').ok_or_else(wrong)?;
+    let (port, file) = (&text.as_bytes()[..at], &text.as_bytes()[at + 1..]);
+    let port: u32 =
+        std::str::from_utf8(port).ok().and_then(|port| port.parse().ok()).ok_or_else(wrong)?;
+    let port = u16::try_from(port).ok().map(PortNumber).filter(|port| *port <= PORT_MAX);
+    let port = port.ok_or_else(|| {
+        format!("{option} {}: port numbers are 0 to {PORT_MAX}", shown(text.as_ref()))
+    })?;
+    if file.is_empty() { Err(wrong()) } else { Ok((port, Path::new(OsStr::from_bytes(file)))) }
 }

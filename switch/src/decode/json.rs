@@ -23,7 +23,7 @@ impl Decoded<'_> {
         let body = self.parsed.body_range();
         json!({
             "number": place.number,
-            "time_ns": place.time_ns as i64,
+            "time_ns": place.time_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
             "link": self.frame.link.name(),
             "length": self.frame.wire_len,
             "captured": self.frame.bytes.len(),

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::folder::{FileError, Folder};
 use crate::report::student::{self, Difference};
 use crate::report::{Axis, Column, Layer, Plot, Report, Table, Unit, stats};
+use wireyard_pipeline::diag::safe::shown;
 
 /// Most bytes of a file of results.
 const BYTES_MAX: u64 = 256 << 20;
@@ -21,16 +22,16 @@ const BYTES_MAX: u64 = 256 << 20;
 #[non_exhaustive]
 pub enum CompareError {
     /// There is no such folder.
-    #[error("{}: no folder of results (`wireyard lab ... -o DIR` writes one)", .0.display())]
+    #[error("{}: no folder of results (`wireyard lab ... -o DIR` writes one)", shown(.0))]
     NoFolder(PathBuf),
     /// It has no file of results.
-    #[error("{}: neither seeds.csv nor report.json is there", .0.display())]
+    #[error("{}: neither seeds.csv nor report.json is there", shown(.0))]
     NoResults(PathBuf),
     /// Its `seeds.csv` is something else.
-    #[error("{}/seeds.csv: not a table of seeds", .0.display())]
+    #[error("{}/seeds.csv: not a table of seeds", shown(.0))]
     NotSeeds(PathBuf),
     /// Its `report.json` has another format.
-    #[error("{}/report.json: not a report", .0.display())]
+    #[error("{}/report.json: not a report", shown(.0))]
     NotReport(PathBuf),
     /// The operating system's error.
     #[error(transparent)]
@@ -175,7 +176,7 @@ fn read(path: &Path) -> Result<Results, CompareError> {
         return Err(CompareError::NoFolder(path.to_owned()));
     }
     let folder = Folder::make(path)?;
-    let name = path.display().to_string();
+    let name = shown(path).into_owned();
     let (seeds, figures, first) = match folder.read("seeds.csv", BYTES_MAX) {
         Some(text) => {
             let not_seeds = || CompareError::NotSeeds(path.to_owned());

@@ -20,6 +20,7 @@ mod theory;
 mod topology;
 mod utilisation;
 
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::source::EMBEDDED;
 
 use super::engine::{Lab, Outcome};
@@ -173,7 +174,7 @@ pub fn judge(report: &mut Report, lab: &Lab) -> Result<(), Vec<BadExpectation>> 
 fn facts(report: &mut Report, lab: &Lab, about: &About) {
     let scenario = lab.scenario();
     let fabric = &scenario.fabric;
-    let path = scenario.path.display().to_string();
+    let path = shown(&scenario.path).into_owned();
     let (name, place) = match scenario.path.strip_prefix(EMBEDDED) {
         Ok(inside) => {
             let name = inside.file_stem().unwrap_or_default().to_string_lossy().into_owned();

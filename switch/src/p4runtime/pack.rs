@@ -11,6 +11,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::diag::Rejected;
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::source::{
     FILES_MAX, Loader, Parsed, Searched, is_p4, parse_bmv2, parse_program,
 };
@@ -125,7 +126,7 @@ fn pack_or_bmv2(parsed: &Parsed) -> Result<PackedProgram, String> {
             program,
             libraries: included.map(|file| (file.name.clone(), file.text.clone())).collect(),
             path: file.name.clone(),
-            folders: folders.iter().map(|folder| folder.to_string_lossy().into()).collect(),
+            folders: folders.iter().map(|folder| shown(folder).into_owned()).collect(),
             defines: defines.iter().map(|(name, text)| format!("{name}={text}")).collect(),
         });
     }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
 
@@ -134,10 +135,10 @@ impl CapturePort {
     /// As [`CapturePort::open`].
     pub fn open_as(spec: &PortSpec, as_port: Option<PortNumber>) -> Result<CapturePort, PortError> {
         let name = spec.to_string();
-        let input = match spec.target.as_str() {
-            "" => None,
-            "-" => Some(Box::new(std::io::stdin()) as Source),
-            path => Some(Box::new(open_file(&name, Path::new(path))?) as Source),
+        let input = match &spec.input {
+            None => None,
+            Some(path) if path.as_os_str() == "-" => Some(Box::new(std::io::stdin()) as Source),
+            Some(path) => Some(Box::new(open_file(&name, path)?) as Source),
         };
         let input = input
             .map(PcapReader::new)
@@ -197,7 +198,7 @@ impl CapturePort {
             port: self.name.clone(),
             doing: "create the output file",
             source,
-            help: path.display().to_string(),
+            help: shown(&path).into_owned(),
         })?;
         let sink: Sink = Box::new(BufWriter::new(file));
         let unwrapped = self.number == LINK_ERF && !self.erf_as_is;
@@ -315,7 +316,7 @@ impl CapturePort {
 
     fn device_time(&mut self, time: Timestamp) -> Time {
         let origin = *self.origin.get_or_insert(time);
-        Time::from_ns(time.as_ns().saturating_sub(origin.as_ns()))
+        time.since(origin)
     }
 
     fn deliver(

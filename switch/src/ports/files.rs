@@ -1,32 +1,30 @@
 //! Checks of the files that ports write: none may be a file that is also read, or that is written elsewhere.
 //!
-//! All are checked before anything is opened, so that a mistake empties no file. A file is identified by device and
-//! inode; one that does not exist yet by folder and name. A file that is not regular (`/dev/null`, a FIFO) loses no
-//! data and may be named several times. This module opens no port and keeps no file open.
+//! All are checked before anything is opened, so that a mistake empties no file. A file that is not regular
+//! (`/dev/null`, a FIFO) loses no data and may be named several times. This module opens no port and keeps no file
+//! open.
 
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{PortKind, PortNumber, PortSpec};
+use super::{PortNumber, PortSpec};
+use crate::file_identity::Identity;
 use crate::folder::FileError;
-
-/// Symbolic links that are followed, as in Linux.
-const LINKS_MAX: usize = 40;
+use wireyard_pipeline::diag::safe::shown;
 
 /// A file that a port cannot write.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
     /// A port reads it.
-    #[error("{}: the output is an input too: write another file", .0.display())]
+    #[error("{}: the output is an input too: write another file", shown(.0))]
     Input(PathBuf),
     /// The program is read from it.
-    #[error("{}: the program is read from this file: write another one", .0.display())]
+    #[error("{}: the program is read from this file: write another one", shown(.0))]
     Source(PathBuf),
     /// Two ports are recorded into it under two different paths.
-    #[error("{}: ports {one} and {two} are recorded in this one file: name it alike", .file.display())]
+    #[error("{}: ports {one} and {two} are recorded in this one file: name it alike", shown(.file))]
     TwoNames {
         /// The path of the second port.
         file: PathBuf,
@@ -36,10 +34,10 @@ pub enum OutputError {
         two: PortNumber,
     },
     /// It is the output of two ports.
-    #[error("{}: two ports cannot write one file", .0.display())]
+    #[error("{}: two ports cannot write one file", shown(.0))]
     TwoOutputs(PathBuf),
     /// It is the output of a port, and a capture.
-    #[error("{}: an output and a capture cannot be one file", .0.display())]
+    #[error("{}: an output and a capture cannot be one file", shown(.0))]
     OutputAndCapture(PathBuf),
     /// The operating system refuses to write it.
     #[error("port {port}: {source}")]
@@ -59,15 +57,6 @@ impl OutputError {
             _ => None,
         }
     }
-}
-
-/// The identity of a file, independent of its path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Identity {
-    /// Device and inode of an existing file.
-    There(u64, u64),
-    /// Path of a file that does not exist yet.
-    NotYet(PathBuf),
 }
 
 /// A file that a port writes.
@@ -99,14 +88,13 @@ pub fn check(ports: &[(PortNumber, PortSpec)], sources: &[PathBuf]) -> Result<()
         for (file, is_capture) in [(&spec.out, false), (&spec.capture, true)] {
             let Some(path) = file else { continue };
             let failed = |error| refused(*port, path, error);
-            let Some(identity) = identity(path).map_err(failed)? else { continue };
+            let Some(identity) = Identity::of(path).map_err(failed)? else { continue };
             outputs.push(Output { port: *port, path, is_capture, identity });
         }
     }
-    let inputs = ports.iter().filter(|(_, spec)| spec.kind == PortKind::Pcap);
-    let inputs = inputs.map(|(_, spec)| Path::new(&spec.target));
-    let inputs: Vec<Identity> = inputs.filter_map(known).collect();
-    let sources: Vec<Identity> = sources.iter().filter_map(|path| known(path)).collect();
+    let inputs = ports.iter().filter_map(|(_, spec)| spec.input.as_deref());
+    let inputs: Vec<Identity> = inputs.filter_map(Identity::known).collect();
+    let sources: Vec<Identity> = sources.iter().filter_map(|path| Identity::known(path)).collect();
     for (place, output) in outputs.iter().enumerate() {
         if inputs.contains(&output.identity) {
             return Err(OutputError::Input(output.path.to_owned()));
@@ -135,42 +123,6 @@ fn clash(one: &Output<'_>, two: &Output<'_>) -> Result<(), OutputError> {
         (true, true) => Err(OutputError::TwoNames { file, one: one.port, two: two.port }),
         (false, false) => Err(OutputError::TwoOutputs(file)),
         _ => Err(OutputError::OutputAndCapture(file)),
-    }
-}
-
-/// The identity of a file; `None` if it is not regular, so that no data can be lost.
-fn identity(path: &Path) -> io::Result<Option<Identity>> {
-    match fs::metadata(path) {
-        Ok(meta) if meta.is_file() || meta.is_dir() => {
-            Ok(Some(Identity::There(meta.dev(), meta.ino())))
-        }
-        Ok(_) => Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let target = followed(path);
-            let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
-            let name = target.file_name().ok_or(error)?;
-            Ok(Some(Identity::NotYet(folder.join(name))))
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// The target of a symbolic link whose end does not exist.
-fn followed(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        let Ok(next) = path.read_link() else { break };
-        path = path.parent().unwrap_or(Path::new("")).join(next);
-    }
-    path
-}
-
-/// The identity of an input file, if it exists.
-fn known(path: &Path) -> Option<Identity> {
-    match fs::metadata(path) {
-        Ok(meta) if meta.is_file() => Some(Identity::There(meta.dev(), meta.ino())),
-        _ => None,
     }
 }
 

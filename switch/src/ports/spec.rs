@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_tables::time::Span;
 
@@ -96,8 +97,10 @@ pub struct PortSpec {
     pub number: Option<u32>,
     /// How it reaches its medium.
     pub kind: PortKind,
-    /// Interface name, or the file that is read; empty for a capture port that only writes.
+    /// Interface name; empty for a capture port.
     pub target: String,
+    /// The file that is read, `-` for standard input; `None` for an interface, and for a capture port that only writes.
+    pub input: Option<PathBuf>,
     /// The link type of the frames, if it was given (`link=`).
     pub link: Option<LinkType>,
     /// Receive queue of the interface (`queue=`): AF_XDP receives the frames of one queue only.
@@ -131,12 +134,14 @@ const FAULT_DELAY_MAX: Span = Span::from_ms(10_000);
 const NAME_BYTES_MAX: usize = 15;
 
 impl PortSpec {
-    /// A port of a kind on an interface or file, with default options.
+    /// A port of a kind on an interface, or on a file (none when empty), with default options.
     pub fn new(kind: PortKind, target: &str) -> PortSpec {
+        let is_file = kind == PortKind::Pcap;
         PortSpec {
             number: None,
             kind,
-            target: target.to_owned(),
+            target: if is_file { String::new() } else { target.to_owned() },
+            input: Some(PathBuf::from(target)).filter(|_| is_file && !target.is_empty()),
             link: None,
             queue: 0,
             queues: None,
@@ -219,10 +224,7 @@ impl PortSpec {
 
     /// Checks that a capture does not overwrite the port's own files.
     fn check_capture(&self) -> Result<(), SpecError> {
-        let is_own = |file: &PathBuf| {
-            self.kind == PortKind::Pcap && file.as_os_str() == self.target.as_str()
-                || self.out.as_ref() == Some(file)
-        };
+        let is_own = |file: &PathBuf| [&self.input, &self.out].contains(&&Some(file.clone()));
         match &self.capture {
             Some(file) if file.as_os_str() == "-" => Err(SpecError::CaptureToOutput),
             Some(file) if is_own(file) => Err(SpecError::Capture(file.clone())),
@@ -234,12 +236,11 @@ impl PortSpec {
 impl fmt::Display for PortSpec {
     /// Kind and target, which identify the port in messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.kind, &self.out) {
+        let file = self.input.as_ref().or(self.out.as_ref());
+        match (self.kind, file) {
             (PortKind::Auto, _) => f.write_str(&self.target),
-            (PortKind::Pcap, Some(out)) if self.target.is_empty() => {
-                write!(f, "pcap:{}", out.display())
-            }
-            _ => write!(f, "{}:{}", self.kind.name(), self.target),
+            (PortKind::Pcap, Some(file)) => write!(f, "pcap:{}", shown(file)),
+            (kind, _) => write!(f, "{}:{}", kind.name(), self.target),
         }
     }
 }
@@ -373,7 +374,7 @@ fn check(spec: &PortSpec) -> Result<(), String> {
         return Err("queues= is for xdp:, raw: and tap: ports".to_owned());
     }
     if spec.kind == PortKind::Pcap {
-        if target.is_empty() && spec.out.is_none() {
+        if spec.input.is_none() && spec.out.is_none() {
             return Err("names no file: write pcap:in.pcap, pcap:in.pcap,out=out.pcap or \
                         pcap:,out=out.pcap"
                 .to_owned());
@@ -459,9 +460,9 @@ mod tests {
         assert_eq!((spec.number, spec.mtu_bytes), (Some(2), Some(9000)));
         assert_eq!(spec.link, Some(LinkType::Infiniband));
         let spec = PortSpec::parse("3=pcap:a=b.pcap,out=dir/c.pcapng,pace=recorded").unwrap();
-        assert_eq!((spec.target.as_str(), spec.pace), ("a=b.pcap", Pace::Recorded));
+        assert_eq!((spec.input, spec.pace), (Some(PathBuf::from("a=b.pcap")), Pace::Recorded));
         assert_eq!(spec.out, Some(PathBuf::from("dir/c.pcapng")));
-        assert_eq!(PortSpec::parse("pcap:a=b.pcap").unwrap().target, "a=b.pcap");
+        assert_eq!(PortSpec::parse("pcap:a=b.pcap").unwrap().to_string(), "pcap:a=b.pcap");
         assert_eq!(PortSpec::parse("pcap:,out=c.pcap").unwrap().to_string(), "pcap:c.pcap");
         assert_eq!(PortSpec::parse("raw:x").unwrap().to_string(), "raw:x");
     }

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use wireyard_pipeline::bmv2::is_bmv2;
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ir::{Program, SourceFile};
-use wireyard_pipeline::source::{Loader, is_p4, read_text};
+use wireyard_pipeline::source::{CONFIG_BYTES_MAX, Loader, is_p4, read_text};
 use wireyard_pipeline::trace::{Recorder, TraceSink, text};
 use wireyard_tables::time::Time;
 
@@ -79,7 +80,7 @@ pub fn run_file(path: &Path, engine: EngineKind, level: u8, include: &[PathBuf])
 
 /// The same with the folders, macros and limits of a place; the script names the program.
 pub fn run_file_at(path: &Path, engine: EngineKind, level: u8, place: &Place) -> Outcome {
-    let shown = path.display();
+    let shown = shown(path);
     let inside = crate::library::text_at(path).map(str::to_owned);
     let text = match inside.map_or_else(|| read_text(path, SCRIPT_BYTES_MAX), Ok) {
         Ok(text) => text,
@@ -89,7 +90,7 @@ pub fn run_file_at(path: &Path, engine: EngineKind, level: u8, place: &Place) ->
         Ok(lines) => lines,
         Err(error) => return Outcome::Malformed(format!("{shown}:{error}")),
     };
-    let source = &Arc::new(SourceFile { name: shown.to_string(), text });
+    let source = &Arc::new(SourceFile::read_from(path, text));
     let how = How { engine, level, place, source, traced: false };
     match run_lines(path, &lines, how) {
         Ok(packets) => Outcome::Passed { packets },
@@ -169,7 +170,7 @@ struct Script {
 
 /// Whether priorities are those of P4: in a source, and in p4c's JSON for bmv2.
 fn has_p4_priorities(program: &Path) -> bool {
-    is_p4(program) || std::fs::read_to_string(program).is_ok_and(|text| is_bmv2(&text))
+    is_p4(program) || read_text(program, CONFIG_BYTES_MAX).is_ok_and(|text| is_bmv2(&text))
 }
 
 impl Script {

@@ -1,5 +1,6 @@
 //! Arguments of the commands that run or show packets of files: `replay`, `trace`, `test` and `decode`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{ArgPredicate, TypedValueParser};
@@ -25,10 +26,10 @@ pub struct ReplayArgs {
     pub config: Option<PathBuf>,
     /// Frames into a port: NUMBER=FILE (pcap or pcapng); again for each port.
     #[arg(long = "in", value_name = "N=FILE", required = true)]
-    pub inputs: Vec<String>,
+    pub inputs: Vec<OsString>,
     /// Frames out of a port: NUMBER=FILE; frames of other ports are counted and not kept.
     #[arg(long = "out", value_name = "N=FILE")]
-    pub outputs: Vec<String>,
+    pub outputs: Vec<OsString>,
     /// What becomes of PAUSE and PFC frames.
     #[arg(long, value_enum, default_value_t = MacControl::Port)]
     pub mac_control: MacControl,
@@ -60,7 +61,7 @@ pub struct TraceArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub engine: EngineArgs,
-    /// The capture file with the frame.
+    /// The capture file with the frame; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
     /// Which frame, from 1; the frames before it run first, without a trace.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostics, codes};
 use wireyard_pipeline::source::Loader;
 
@@ -22,7 +23,7 @@ use crate::report::{Report, text};
 fn study(path: &Path) -> Result<Study, Failure> {
     read::read(path, &Loader::new(Vec::new(), LIBRARIES)).map_err(|rejected| {
         show(&rejected.diagnostics, &rejected.files);
-        format!("{}: nothing was run", path.display()).into()
+        format!("{}: nothing was run", shown(path)).into()
     })
 }
 
@@ -44,7 +45,7 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, Failure> {
         let (tasks, merge) = array(parts).submit(&program)?;
         say(&format!(
             "job {tasks}: {parts} tasks; job {merge} merges them into {} after the last",
-            folder.display()
+            shown(&folder)
         ));
         return Ok(Status::Success);
     }
@@ -70,7 +71,7 @@ fn check_figures(runner: &Runner<'_>) -> Result<(), Failure> {
         error.help(format!("did you mean `{near}`?"));
     }
     show(&found, &study.files);
-    Err(format!("{}: nothing was run", study.path.display()).into())
+    Err(format!("{}: nothing was run", shown(&study.path)).into())
 }
 
 /// The runs of a part that are not done, and the report if the part is the whole study.
@@ -123,7 +124,7 @@ fn runs(
             "part {} of {} in {}; `wireyard lab merge` puts the parts together",
             part.0,
             part.1,
-            folder.display()
+            shown(&folder)
         ));
         return Ok(if done == count { Status::Success } else { Status::Failed });
     }
@@ -163,10 +164,10 @@ fn only(
 fn written(results: &Results, folder: &Path) -> Result<Status, Failure> {
     let (report, runs) = summary::report(results);
     output::replace(folder, &report, &[("runs.csv", runs)])?;
-    shown(&report)
+    printed(&report)
 }
 
-fn shown(report: &Report) -> Result<Status, Failure> {
+fn printed(report: &Report) -> Result<Status, Failure> {
     print(&text::summary(report));
     Ok(if report.passed() { Status::Success } else { Status::Failed })
 }
@@ -186,5 +187,5 @@ pub(super) fn tune(args: &TuneArgs) -> Result<Status, Failure> {
     if let Some(folder) = &args.output {
         output::replace(folder, &report, &[])?;
     }
-    shown(&report)
+    printed(&report)
 }

@@ -8,7 +8,7 @@ use crate::confine::{Confinement, Refusals};
 use crate::linux;
 use crate::management::socket::Socket;
 use crate::p4runtime::persist::make_folder;
-use crate::ports::{PortKind, PortNumber, PortSpec};
+use crate::ports::{PortNumber, PortSpec};
 use crate::program::Loaded;
 
 /// The confinement of this switch; `None` with `--no-sandbox`.
@@ -28,9 +28,7 @@ pub(super) fn confinement(
         confinement.read_beside(file);
     }
     for (_, spec) in specs {
-        if spec.kind == PortKind::Pcap {
-            confinement.read_beside(Path::new(&spec.target));
-        }
+        spec.input.iter().for_each(|file| confinement.read_beside(file));
         spec.out.iter().chain(&spec.capture).for_each(|file| confinement.write_beside(file));
     }
     args.capture.iter().for_each(|file| confinement.write_beside(file));

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostics, Files, codes};
 use wireyard_pipeline::source::decode::Decoder;
 use wireyard_pipeline::source::node::{Node, NodeKind};
@@ -108,7 +109,7 @@ fn program(
     files: &mut Files,
     found: &mut Diagnostics,
 ) -> Result<Arc<Program>, NoProgram> {
-    let name = path.display().to_string();
+    let name = shown(path).into_owned();
     let text =
         loader.read(path, PROGRAM_BYTES_MAX).map_err(|error| Some(format!("{name}: {error}")))?;
     let text =

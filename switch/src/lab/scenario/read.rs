@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::ast::Sp;
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::{Node, NodeKind as YamlKind};
@@ -228,7 +229,7 @@ impl Reader<'_> {
         if inside.contains(&word.as_str()) {
             return Some(library::program_path(Path::new(&word)));
         }
-        let message = format!("there is no program {}", program.display());
+        let message = format!("there is no program {}", shown(&program));
         let note = "the path is relative to the scenario; programs inside the binary are known by their names";
         decoder
             .diagnostics

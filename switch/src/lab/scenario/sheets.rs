@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use wireyard_pipeline::ast::Sp;
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Files, codes};
 use wireyard_pipeline::ids::FileId;
 use wireyard_pipeline::ir::{SourceFile, SourceSpan};
@@ -73,10 +74,9 @@ fn sheet(
     let text = text.and_then(|bytes| {
         String::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())
     });
-    let name = path.display().to_string();
     Some(match text {
-        Ok(text) => Ok(files.push(SourceFile { name, text })),
-        Err(why) => Err(format!("{name}: {why}")),
+        Ok(text) => Ok(files.push(SourceFile::read_from(&path, text))),
+        Err(why) => Err(format!("{}: {why}", shown(&path))),
     })
 }
 

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::Study;
 use crate::folder::{FileError, Folder};
 use crate::report::Unit;
+use wireyard_pipeline::diag::safe::shown;
 
 /// The first line of a part: the study, so that a merge needs no other file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,7 +69,7 @@ pub enum RecordsError {
     #[error(transparent)]
     File(#[from] FileError),
     /// A line that is no record.
-    #[error("{}:{line}: no result of a study: {source}", .path.display())]
+    #[error("{}:{line}: no result of a study: {source}", shown(.path))]
     Line {
         /// The file.
         path: PathBuf,
@@ -78,12 +79,12 @@ pub enum RecordsError {
         source: serde_json::Error,
     },
     /// A file without a first line, which identifies its study.
-    #[error("{}: an empty file", .0.display())]
+    #[error("{}: an empty file", shown(.0))]
     Empty(PathBuf),
     /// A point with more or fewer values than the study has keys.
     #[error(
         "{}:1: a damaged part: point {point} has {values} values, and the study varies {keys} keys: remove this file, \
-         and run its part again", .path.display()
+         and run its part again", shown(.path)
     )]
     Values {
         /// The file.
@@ -96,7 +97,7 @@ pub enum RecordsError {
         keys: usize,
     },
     /// A run of a point or a seed that the study does not have.
-    #[error("{}:{line}: a run that the study of its first line has not", .path.display())]
+    #[error("{}:{line}: a run that the study of its first line has not", shown(.path))]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -106,7 +107,7 @@ pub enum RecordsError {
     /// A folder has a part of another study.
     #[error(
         "{}: this is a part of another study, `{}` with fingerprint {}, and not of `{}` with {}: choose another folder \
-         (`-o`), or remove it", .path.display(), .found.study, .found.fingerprint, .wanted.study, .wanted.fingerprint
+         (`-o`), or remove it", shown(.path), .found.study, .found.fingerprint, .wanted.study, .wanted.fingerprint
     )]
     OfAnother {
         /// The file.
@@ -119,7 +120,7 @@ pub enum RecordsError {
     /// Parts that do not belong together.
     #[error(
         "parts of different studies: {} is of `{}` with fingerprint {}, and {} of `{}` with {}",
-        .paths[0].display(), .heads[0].study, .heads[0].fingerprint, .paths[1].display(), .heads[1].study,
+        shown(&.paths[0]), .heads[0].study, .heads[0].fingerprint, shown(&.paths[1]), .heads[1].study,
         .heads[1].fingerprint
     )]
     Different {
@@ -130,7 +131,7 @@ pub enum RecordsError {
     },
     /// A run gave two results.
     #[error(
-        "{}: point {point} with seed {seed} has two results that differ: not the same build", .path.display()
+        "{}: point {point} with seed {seed} has two results that differ: not the same build", shown(.path)
     )]
     TwoResults {
         /// The file with the second.
@@ -157,7 +158,7 @@ impl Head {
             study: study.name.clone(),
             about: study.about.clone(),
             fingerprint: study.fingerprint.clone(),
-            path: study.path.display().to_string(),
+            path: shown(&study.path).into_owned(),
             keys: study.axes.iter().map(|axis| axis.key.clone()).collect(),
             points: study.points.iter().map(|point| point.labels.clone()).collect(),
             is_grid: study.sample == super::Sample::Grid,
@@ -330,7 +331,7 @@ pub fn merge(folders: &[PathBuf]) -> Result<Results, RecordsError> {
             }
         }
     }
-    let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    let folders: Vec<String> = folders.iter().map(|folder| shown(folder).into_owned()).collect();
     results.map(|(_, results)| results).ok_or_else(|| RecordsError::None(folders.join(", ")))
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::{PORT_MAX, PortNumber};
+use wireyard_pipeline::diag::safe::shown;
 
 /// An error in a port specification, or in a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +37,7 @@ pub enum SpecError {
         port: PortNumber,
     },
     /// The port would be recorded over its own input or output.
-    #[error("capture={}: the port uses this file", .0.display())]
+    #[error("capture={}: the port uses this file", shown(.0))]
     Capture(PathBuf),
     /// The port would be recorded to standard output.
     #[error(

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ir::SourceFile;
 use wireyard_pipeline::source::{ReadError, read_text};
@@ -27,7 +28,7 @@ pub enum LeftError {
     #[error(transparent)]
     Script(#[from] ScriptError),
     /// An expectation failed.
-    #[error("{}:{line}: {report}", .script.display())]
+    #[error("{}:{line}: {report}", shown(.script))]
     Failed {
         /// The script.
         script: PathBuf,
@@ -37,7 +38,7 @@ pub enum LeftError {
         report: String,
     },
     /// The script or its program cannot be used.
-    #[error("{}:{line}: {why}", .script.display())]
+    #[error("{}:{line}: {why}", shown(.script))]
     Malformed {
         /// The script.
         script: PathBuf,
@@ -60,7 +61,7 @@ pub fn left_by(
 ) -> Result<Left, LeftError> {
     let text = read_text(path, SCRIPT_BYTES_MAX)?;
     let lines = parse(&text)?;
-    let source = &Arc::new(SourceFile { name: path.display().to_string(), text });
+    let source = &Arc::new(SourceFile::read_from(path, text));
     let how = How { engine, level, place, source, traced: false };
     let script = script_ended(path, &lines, how).map_err(|(line, stop)| {
         let script = path.to_owned();
