@@ -21,6 +21,7 @@ mod load;
 mod log;
 mod man;
 mod new;
+mod output;
 mod p4info;
 mod remote;
 mod replay;

@@ -1,12 +1,24 @@
 //! `graph`: the parser and control graphs as a picture.
 
+use std::path::Path;
+
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::graph::{Graph, control_graph, dot, parser_graph, svg};
 
-use super::args::{GraphArgs, GraphKind};
+use super::args::{GraphArgs, GraphFormat, GraphKind};
 use super::load::load;
-use super::{Status, complain, say};
+use super::output::{is_standard, write};
+use super::{Status, complain};
 
 pub(super) fn run(args: &GraphArgs) -> Status {
+    let output = args.output.as_path();
+    let Some(format) = args.format.or_else(|| GraphFormat::of(output)) else {
+        complain(&match is_standard(output) {
+            true => "-o -: name the format too: --format svg or --format dot".to_owned(),
+            false => format!("{}: name the file .svg or .dot, or add --format", shown(output)),
+        });
+        return Status::Wrong;
+    };
     let Some(loaded) = load(&args.program) else { return Status::Wrong };
     let program = &loaded.program;
     let wanted = |kind| args.only.is_none_or(|only| only == kind);
@@ -20,18 +32,20 @@ pub(super) fn run(args: &GraphArgs) -> Status {
     if wanted(GraphKind::Egress) {
         graphs.push(control_graph(program, "egress", &program.egress));
     }
-    let text = match args.output.extension().and_then(|e| e.to_str()) {
-        Some("svg") => svg::write(&graphs),
-        Some("dot") => dot::write(&graphs),
-        _ => {
-            complain(&format!("{}: name the file .svg or .dot", args.output.display()));
-            return Status::Wrong;
-        }
+    let text = match format {
+        GraphFormat::Svg => svg::write(&graphs),
+        GraphFormat::Dot => dot::write(&graphs),
     };
-    if let Err(error) = std::fs::write(&args.output, text) {
-        complain(&format!("{}: {error}", args.output.display()));
-        return Status::Wrong;
+    write(Some(output), text.as_bytes(), true, &loaded.sources())
+}
+
+impl GraphFormat {
+    /// The format that the name of a file has.
+    fn of(file: &Path) -> Option<GraphFormat> {
+        match file.extension()?.to_str()? {
+            "svg" => Some(GraphFormat::Svg),
+            "dot" => Some(GraphFormat::Dot),
+            _ => None,
+        }
     }
-    say(&format!("wrote {}", args.output.display()));
-    Status::Success
 }

@@ -1,45 +1,49 @@
 //! `p4info`, `pack` and `convert`: a program in the formats of other tools.
 
-use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::PathBuf;
 
 use prost::Message;
 use wireyard_pipeline::ast::print::units_with_places;
 use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::diag::Rejected;
-use wireyard_pipeline::source::{Loader, Parsed, is_p4, p4_info};
+use wireyard_pipeline::diag::safe::shown;
+use wireyard_pipeline::source::{CONFIG_BYTES_MAX, Loader, Parsed, is_p4, p4_info, read_text};
 
 use super::args::{ConvertArgs, P4InfoArgs, P4InfoFormat, PackArgs, ProgramArgs};
 use super::load::{load, load_from, show};
-use super::{Status, complain, note_written, print, say};
-use crate::library::LIBRARIES;
+use super::output::write;
+use super::{Status, complain};
+use crate::library::{LIBRARIES, program_path};
 use crate::p4runtime::{info, p4_source, pack as packed, proto};
 use crate::program::Place;
 
 pub(super) fn run(args: &P4InfoArgs) -> Status {
-    let info = if is_p4(&args.program.program) {
+    let made = if is_p4(&args.program.program) {
         of_source(&args.program)
     } else {
-        load(&args.program).map(|loaded| info::p4info(&loaded.program))
+        load(&args.program).map(|loaded| (info::p4info(&loaded.program), loaded.sources()))
     };
-    let Some(info) = info else { return Status::Wrong };
+    let Some((info, sources)) = made else { return Status::Wrong };
     let bytes = match args.format {
         P4InfoFormat::Text => proto::p4info_text(&info).into_bytes(),
         P4InfoFormat::Json => proto::p4info_json(&info).into_bytes(),
         P4InfoFormat::Binary => info.encode_to_vec(),
     };
     let is_text = args.format != P4InfoFormat::Binary;
-    write(args.output.as_deref(), &bytes, is_text)
+    write(args.output.as_deref(), &bytes, is_text, &sources)
 }
 
-/// The P4Info of a source in P4, as p4c makes it. `None`: the errors were shown.
-fn of_source(args: &ProgramArgs) -> Option<proto::p4::config::v1::P4Info> {
+/// The P4Info of a source in P4, as p4c makes it, and the files that were read. `None`: the errors were shown.
+fn of_source(args: &ProgramArgs) -> Option<(proto::p4::config::v1::P4Info, Vec<PathBuf>)> {
     let loader = Loader::new(args.sources.include.clone(), LIBRARIES);
     let loader = loader.with_defines(args.sources.defines.clone());
     match p4_info(&args.program, &loader) {
-        Ok(Some(info)) => Some(p4_source::p4info(&info)),
-        Ok(None) => {
-            let path = args.program.display();
+        Ok((Some(info), files)) => {
+            let sources = files.iter().map(|file| file.path.clone());
+            Some((p4_source::p4info(&info), sources.chain(args.entries.clone()).collect()))
+        }
+        Ok((None, _)) => {
+            let path = shown(&args.program);
             complain(&format!("{path} has no P4Info: `main` is no V1Switch and no PSA_Switch"));
             None
         }
@@ -53,19 +57,23 @@ fn of_source(args: &ProgramArgs) -> Option<proto::p4::config::v1::P4Info> {
 
 pub(super) fn pack(args: &PackArgs) -> Status {
     let Some(loaded) = load(&args.program) else { return Status::Wrong };
+    let sources = loaded.sources();
     match args.output.extension() {
         Some(end) if end == "json" => {
-            write(Some(&args.output), packed::pack_json(&loaded.parsed).as_bytes(), true)
+            let text = packed::pack_json(&loaded.parsed);
+            write(Some(&args.output), text.as_bytes(), true, &sources)
         }
-        _ => write(Some(&args.output), &packed::pack(&loaded.parsed), false),
+        _ => write(Some(&args.output), &packed::pack(&loaded.parsed), false, &sources),
     }
 }
 
 /// A program in P4 as YAML. It is checked first, so that the output can be run.
 pub(super) fn convert(args: &ConvertArgs) -> Status {
-    let is_json = || std::fs::read_to_string(&args.program).is_ok_and(|text| is_bmv2(&text));
-    if !is_p4(&args.program) && !is_json() {
-        let path = args.program.display();
+    let is_json = || read_text(&args.program, CONFIG_BYTES_MAX).is_ok_and(|text| is_bmv2(&text));
+    // What cannot be read is reported below.
+    let is_there = || program_path(&args.program) != args.program || args.program.exists();
+    if !is_p4(&args.program) && !is_json() && is_there() {
+        let path = shown(&args.program);
         complain(&format!(
             "{path} is not a program in P4: convert reads NAME.p4, or the JSON that p4c makes of it for bmv2, and writes YAML"
         ));
@@ -80,28 +88,6 @@ pub(super) fn convert(args: &ConvertArgs) -> Status {
     };
     let Some(loaded) = load_from(&place) else { return Status::Wrong };
     let Parsed { units, files, .. } = &loaded.parsed;
-    write(args.output.as_deref(), units_with_places(units, files).as_bytes(), true)
-}
-
-/// Writes to a file, or to standard output.
-fn write(output: Option<&Path>, bytes: &[u8], is_text: bool) -> Status {
-    match output.filter(|path| *path != Path::new("-")) {
-        Some(path) => match std::fs::write(path, bytes) {
-            Ok(()) => say(&format!("wrote {}", path.display())),
-            Err(error) => {
-                complain(&format!("{}: {error}", path.display()));
-                return Status::Wrong;
-            }
-        },
-        None if is_text => print(&String::from_utf8_lossy(bytes)),
-        None if io::stdout().is_terminal() => {
-            complain("binary output does not go to a terminal: name a file with -o FILE");
-            return Status::Wrong;
-        }
-        None => {
-            let mut out = io::stdout().lock();
-            note_written(out.write_all(bytes).and_then(|()| out.flush()));
-        }
-    }
-    Status::Success
+    let text = units_with_places(units, files);
+    write(args.output.as_deref(), text.as_bytes(), true, &loaded.sources())
 }

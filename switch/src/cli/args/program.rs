@@ -167,12 +167,24 @@ pub struct GraphArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,
-    /// Where to write: .svg or .dot.
+    /// Where to write: NAME.svg or NAME.dot; `-` is standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+    /// The format, where the name of the file does not say it.
+    #[arg(long, value_enum)]
+    pub format: Option<GraphFormat>,
     /// Only this graph.
     #[arg(long, value_enum)]
     pub only: Option<GraphKind>,
+}
+
+/// A format of graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GraphFormat {
+    /// A picture.
+    Svg,
+    /// The language of Graphviz.
+    Dot,
 }
 
 /// A graph of a program.
