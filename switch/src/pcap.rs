@@ -17,6 +17,8 @@ mod writer;
 use std::fmt;
 use std::io;
 
+use wireyard_tables::time::Time;
+
 pub use linktypes::link_type_name;
 pub(crate) use ng::ENHANCED_PACKET;
 pub use reader::PcapReader;
@@ -42,9 +44,18 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
+    /// The latest record of a capture in the device's time, 212 days: the device's clock ends a day later, and what
+    /// waits then still has to leave.
+    pub const SPAN_MAX: Time = Time::from_ns(212 * 86_400 * 1_000_000_000);
+
     /// Nanoseconds since 1970; saturates.
     pub fn as_ns(self) -> u64 {
         self.seconds.saturating_mul(1_000_000_000).saturating_add(self.nanos)
+    }
+
+    /// The device's time of a record, when `origin` is [`Time::ZERO`]: at most [`Timestamp::SPAN_MAX`].
+    pub fn since(self, origin: Timestamp) -> Time {
+        Time::from_ns(self.as_ns().saturating_sub(origin.as_ns())).min(Timestamp::SPAN_MAX)
     }
 
     /// From nanoseconds since 1970.
@@ -153,19 +164,33 @@ pub enum PcapError {
     },
 }
 
+/// The format of a compressed file, and the tool that unpacks it.
+fn packed_by(magic: &[u8]) -> Option<(&'static str, &'static str)> {
+    match magic {
+        [0x1f, 0x8b, ..] => Some(("gzip", "gunzip")),
+        [0x28, 0xb5, 0x2f, 0xfd] => Some(("zstd", "unzstd")),
+        [0xfd, b'7', b'z', b'X'] => Some(("xz", "unxz")),
+        [b'B', b'Z', b'h', ..] => Some(("bzip2", "bunzip2")),
+        [0x04, 0x22, 0x4d, 0x18] => Some(("lz4", "unlz4")),
+        _ => None,
+    }
+}
+
 impl fmt::Display for PcapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PcapError::Io(error) => write!(f, "{error}"),
-            PcapError::NotACapture { magic } if magic.starts_with(&[0x1f, 0x8b]) => {
-                f.write_str("the file is compressed with gzip: unpack it with gunzip first")
+            PcapError::NotACapture { magic } if packed_by(magic).is_some() => {
+                let (format, tool) = packed_by(magic).unwrap_or_default();
+                write!(f, "the file is compressed with {format}: unpack it with {tool} first")
             }
             PcapError::NotACapture { magic } if magic.is_empty() => {
                 f.write_str("the file is empty: a capture has at least a file header of 24 bytes")
             }
             PcapError::NotACapture { magic } => {
                 write!(f, "not a pcap or pcapng file: it starts with")?;
-                magic.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
+                magic.iter().try_for_each(|byte| write!(f, " {byte:02x}"))?;
+                f.write_str("; `editcap -F pcapng` converts the other formats that Wireshark reads")
             }
             PcapError::Variant(what) => write!(f, "{what}"),
             PcapError::Truncated { offset, need, have, records } => write!(

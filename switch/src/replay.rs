@@ -7,12 +7,17 @@
 use wireyard_tables::time::{Span, Time};
 
 use crate::core::{Core, DeviceError};
+use crate::pcap::Timestamp;
 use crate::ports::capture::CapturePort;
 use crate::ports::spec::Pace;
 use crate::ports::{Port, PortError, PortNumber, PortSpec};
 
 /// Interval of checking idle entries, as in a live switch.
-const AGE_EVERY: Span = Span::from_ms(200);
+pub(crate) const AGE_EVERY: Span = Span::from_ms(200);
+
+/// Records that the device's time does not reach.
+pub(crate) const SPAN_NOTE: &str = "records that are more than 212 days after the first one have the time of day 212, and so do \
+    their copies: a device's time goes no further; `editcap -A` and `-B` divide a capture by time";
 
 /// Why a replay stopped.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +87,7 @@ fn open_ports(
     specs: Vec<(PortNumber, PortSpec)>,
 ) -> Result<Vec<(PortNumber, CapturePort)>, ReplayError> {
     let (inputs, outputs): (Vec<_>, Vec<_>) =
-        specs.into_iter().partition(|(_, spec)| !spec.target.is_empty());
+        specs.into_iter().partition(|(_, spec)| spec.input.is_some());
     let mut ports = Vec::new();
     for (number, spec) in inputs {
         ports.push((number, open_port(number, spec)?));
@@ -164,7 +169,12 @@ fn run_to_the_end(
                 return Some(failure.unwrap_or(ReplayError::MemoryFull(core.queued())));
             }
             // Timestamps of a capture may decrease; the device's time does not.
-            Some(next) => now = now.max(next),
+            Some(next) => {
+                if arrival == Some(Timestamp::SPAN_MAX) && now < Timestamp::SPAN_MAX {
+                    report(SPAN_NOTE.to_owned());
+                }
+                now = now.max(next);
+            }
             None if end_was_reported => return failure,
             // Damage at the end of an input is reported by one more poll.
             None => end_was_reported = true,

@@ -1,30 +1,30 @@
 //! `trace`: the trace of one packet.
 
-use std::fs::File;
-use std::io::BufReader;
-
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_pipeline::trace::{Recorder, json, text};
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Span, Time};
 
 use super::args::{MacControl, TraceArgs};
+use super::decode::open;
 use super::load::{device, load_from, place};
-use super::{Failure, Status, complain, ended, print, print_json, remote};
+use super::{Failure, Status, complain, ended, print, print_json, remote, say};
 use crate::decode::Frame;
-use crate::pcap::PcapReader;
+use crate::pcap::{PcapReader, Timestamp};
 use crate::ports::{LinkType, PortNumber};
 use crate::program::{DeviceOptions, Loaded, Place};
+use crate::replay::{AGE_EVERY, SPAN_NOTE};
 use crate::sandbox::Sandbox;
 
 /// Ports that exist when the configuration names none.
 const PORTS: u16 = 8;
 /// Longest wait for a packet that its program delays or holds.
-const LONGEST: Time = Time::from_ns(60_000_000_000);
+const LONGEST: Span = Span::from_ms(60_000);
 
-/// A frame to trace, and the frames before it.
+/// A frame to trace, and the frames before it, with the device's time of each.
 struct Frames {
     link: LinkType,
-    frames: Vec<Vec<u8>>,
+    frames: Vec<(Time, Vec<u8>)>,
 }
 
 pub(super) fn run(args: &TraceArgs) -> Status {
@@ -60,30 +60,32 @@ fn frames(args: &TraceArgs) -> Result<Frames, String> {
             format!("--link {}: there are ethernet, infiniband, opa and erf", args.link)
         })?;
         let digits: String = args.hex.iter().flat_map(|h| h.chars()).collect();
-        return Ok(Frames { link, frames: vec![bytes(&digits)?] });
+        return Ok(Frames { link, frames: vec![(Time::ZERO, bytes(&digits)?)] });
     };
-    let shown = path.display();
-    let file = File::open(path).map_err(|e| format!("{shown}: {e}"))?;
-    let failed = |error| format!("{shown}: {error}");
-    let mut reader = PcapReader::new(BufReader::new(file)).map_err(failed)?;
+    let name = shown(path);
     if args.frame == 0 {
         return Err("--frame 0: frames are counted from 1".into());
     }
-    let mut all = Vec::new();
+    let (file, _) = open(path).map_err(|e| format!("{name}: {e}"))?;
+    let failed = |error| format!("{name}: {error}");
+    let mut reader = PcapReader::new(file).map_err(failed)?;
+    let mut all: Vec<(LinkType, Timestamp, Vec<u8>)> = Vec::new();
     for number in 1..=args.frame {
         let Some(record) = reader.next_record().map_err(failed)? else {
             let have = number - 1;
-            return Err(format!("{shown} has {have} frames, not {}", args.frame));
+            return Err(format!("{name} has {have} frames, not {}", args.frame));
         };
         match Frame::of(&record) {
-            Ok(frame) => all.push((frame.link, frame.bytes.to_vec())),
-            Err(why) if number == args.frame => return Err(format!("{shown}: {why}")),
+            Ok(frame) => all.push((frame.link, record.time, frame.bytes.to_vec())),
+            Err(why) if number == args.frame => return Err(format!("{name}: {why}")),
             Err(_) => {}
         }
     }
     // A port has one link type: that of the requested frame.
-    let link = all.last().map_or(LinkType::Ethernet, |(link, _)| *link);
-    let frames = all.into_iter().filter(|(of, _)| *of == link).map(|(_, bytes)| bytes).collect();
+    let link = all.last().map_or(LinkType::Ethernet, |(link, ..)| *link);
+    all.retain(|(of, ..)| *of == link);
+    let origin = all.first().map(|(_, time, _)| *time).unwrap_or_default();
+    let frames = all.into_iter().map(|(_, time, bytes)| (time.since(origin), bytes)).collect();
     Ok(Frames { link, frames })
 }
 
@@ -102,7 +104,7 @@ pub(super) fn bytes(digits: &str) -> Result<Vec<u8>, String> {
 }
 
 fn show(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), Failure> {
-    let longest = frames.frames.iter().map(Vec::len).max().unwrap_or(0) as u32;
+    let longest = frames.frames.iter().map(|(_, frame)| frame.len()).max().unwrap_or(0) as u32;
     let memory = MemoryConfig::for_frames(256, longest.max(9216), 256);
     // Without passes the trace has every statement of the program.
     let options = DeviceOptions { memory, opt_level: 0, ..DeviceOptions::default() };
@@ -127,16 +129,22 @@ fn show(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), Failur
     // The trace is only of the given frames.
     core.end_generators(false);
     let mut sandbox = Sandbox::new(core, &ports)?;
-    let Some((last, before)) = frames.frames.split_last() else {
+    let Some(((time, last), before)) = frames.frames.split_last() else {
         return Err("no frame to trace".into());
     };
-    for frame in before {
-        sandbox.send(args.port, frame, Time::ZERO, None);
+    let mut clock = Clock::default();
+    for (time, frame) in before {
+        clock.advance(&mut sandbox, *time);
+        sandbox.send(args.port, frame, clock.now, None);
         sandbox.received();
     }
+    clock.advance(&mut sandbox, *time);
+    if clock.now == Timestamp::SPAN_MAX {
+        say(SPAN_NOTE);
+    }
     let mut recorder = Recorder::default();
-    sandbox.send(args.port, last, Time::ZERO, Some(&mut recorder));
-    sandbox.run_to_the_end(LONGEST, Some(&mut recorder));
+    sandbox.send(args.port, last, clock.now, Some(&mut recorder));
+    sandbox.run_to_the_end(clock.now + LONGEST, Some(&mut recorder));
     if args.json {
         print_json(&json::packet_trace(&loaded.program, &recorder.events));
         return Ok(());
@@ -150,6 +158,27 @@ fn show(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), Failur
         print(&format!("dropped: {reason} ({count})\n"));
     }
     Ok(())
+}
+
+/// The time of a device, as in a replay of the same capture: what is due between two frames is done, and idle entries
+/// are found.
+#[derive(Default)]
+struct Clock {
+    now: Time,
+    age_at: Time,
+}
+
+impl Clock {
+    fn advance(&mut self, sandbox: &mut Sandbox, to: Time) {
+        // Timestamps of a capture may decrease; the device's time does not.
+        self.now = self.now.max(to);
+        sandbox.run_until(self.now, None);
+        sandbox.received();
+        if self.now >= self.age_at {
+            sandbox.core.age(self.now);
+            self.age_at = self.now + AGE_EVERY;
+        }
+    }
 }
 
 /// Bytes in rows of sixteen.
