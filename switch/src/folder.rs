@@ -13,6 +13,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+use wireyard_pipeline::diag::safe::shown;
 
 /// An open folder.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub struct Folder {
 
 /// An error of the operating system, with the path.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", .path.display())]
+#[error("{}: {source}", shown(.path))]
 pub struct FileError {
     /// The file or folder.
     pub path: PathBuf,
@@ -52,6 +53,22 @@ pub fn create_output(file: &Path) -> io::Result<File> {
     Ok(pipe)
 }
 
+/// Creates a folder and those above it, if they do not exist.
+///
+/// # Errors
+/// The operating system's error, with the path; something else stands there.
+pub fn make_folder(path: &Path) -> Result<(), FileError> {
+    std::fs::create_dir_all(path).map_err(|source| FileError {
+        path: path.to_owned(),
+        source: match source.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                io::Error::new(source.kind(), "a file stands there: name a folder")
+            }
+            _ => source,
+        },
+    })
+}
+
 /// Flags for opening intermediate folders.
 const ON_THE_WAY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
@@ -63,7 +80,7 @@ impl Folder {
     /// The operating system's error, with the path.
     pub fn make(path: &Path) -> Result<Folder, FileError> {
         let failed = |source: io::Error| FileError { path: path.to_owned(), source };
-        std::fs::create_dir_all(path).map_err(failed)?;
+        make_folder(path)?;
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
         Ok(Folder { root, path: path.to_owned() })

@@ -1,6 +1,7 @@
 //! Integration tests of the whole product.
 mod bmv2;
 mod budget;
+mod capture_times;
 mod captures;
 mod changeover;
 mod claims;
@@ -22,6 +23,7 @@ mod entry_counters;
 mod errors;
 mod exercises;
 mod faults;
+mod file_names;
 mod first_hour;
 mod forms;
 mod frames;
@@ -60,9 +62,11 @@ mod links_on_pages;
 mod linux;
 mod lossless_live;
 mod many_ports;
+mod messages;
 mod metrics;
 mod mutations;
 mod notification;
+mod outputs;
 mod p4;
 mod p4_commands;
 mod p4_controlled;

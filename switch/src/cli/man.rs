@@ -1,6 +1,5 @@
 //! `man`: the manual pages, generated from the command line's definition.
 
-use std::io;
 use std::path::Path;
 
 use clap::CommandFactory as _;
@@ -8,7 +7,9 @@ use clap_mangen::{Man, generate_to};
 
 use super::args::{Cli, ManArgs};
 use super::{Status, complain, note_written, say};
+use crate::folder::{FileError, make_folder};
 use crate::terminal;
+use wireyard_pipeline::diag::safe::shown;
 
 pub(super) fn run(args: &ManArgs) -> Status {
     let command = Cli::command();
@@ -20,17 +21,17 @@ pub(super) fn run(args: &ManArgs) -> Status {
     };
     match write(folder, command) {
         Ok(()) => {
-            say(&format!("the manual pages are in {}", folder.display()));
+            say(&format!("the manual pages are in {}", shown(folder)));
             Status::Success
         }
         Err(error) => {
-            complain(&format!("{}: {error}", folder.display()));
+            complain(&error.to_string());
             Status::Wrong
         }
     }
 }
 
-fn write(folder: &Path, command: clap::Command) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    generate_to(command, folder)
+fn write(folder: &Path, command: clap::Command) -> Result<(), FileError> {
+    make_folder(folder)?;
+    generate_to(command, folder).map_err(|source| FileError { path: folder.to_owned(), source })
 }

@@ -7,11 +7,12 @@ use std::path::Path;
 use super::args::{NewArgs, Template};
 use super::{Status, complain, print};
 use crate::library;
+use wireyard_pipeline::diag::safe::shown;
 
 pub(super) fn run(args: &NewArgs) -> Status {
     match write(&args.name, args.template) {
         Ok(files) => {
-            let name = args.name.display();
+            let name = shown(&args.name);
             print(&format!(
                 "{name}/: {}\n\nNext:\n  wireyard check {name}\n  wireyard test {name}\n  wireyard run {name} --port 1=INTERFACE --port 2=INTERFACE\n",
                 files.join(", ")
@@ -27,17 +28,22 @@ pub(super) fn run(args: &NewArgs) -> Status {
 
 /// Writes the files of the template into a new folder; an error, and nothing written, if the folder exists.
 fn write(folder: &Path, template: Template) -> Result<Vec<String>, String> {
-    let name =
-        folder.file_name().and_then(|name| name.to_str()).ok_or("give the program a name")?;
-    if !is_name(name) {
-        return Err(format!(
-            "`{name}` is no name for a program: letters, digits and _, and no digit first"
-        ));
-    }
-    let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    let name = folder.file_name().ok_or_else(|| {
+        let folder = shown(folder);
+        format!("{folder}: the name of the new folder is missing, as in `wireyard new my_switch`")
+    })?;
+    let name = name.to_str().filter(|name| is_name(name)).ok_or_else(|| {
+        let name = shown(name.as_ref());
+        format!("`{name}` is no name for a program: letters, digits and _, and no digit first")
+    })?;
+    let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", shown(path));
     fs::create_dir(folder).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            format!("{} is already there: choose another name", folder.display())
+            format!("{} is already there: choose another name", shown(folder))
+        }
+        std::io::ErrorKind::NotFound => {
+            let above = shown(folder.parent().unwrap_or(folder));
+            format!("{}: there is no folder {above}: make it first", shown(folder))
         }
         _ => failed(folder, error),
     })?;

@@ -1,5 +1,6 @@
 //! `test`: packet tests on every engine, at one level or all.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::args::TestArgs;
@@ -7,6 +8,8 @@ use super::{Status, complain, print, print_json};
 use crate::library;
 use crate::program::{EngineKind, Place};
 use crate::stf::run::{Outcome, run_file_at};
+use wireyard_pipeline::diag::safe::shown;
+use wireyard_pipeline::diag::suggest;
 use wireyard_pipeline::passes::LEVEL_MAX;
 
 pub(super) fn run(args: &TestArgs) -> Status {
@@ -18,7 +21,11 @@ pub(super) fn run(args: &TestArgs) -> Status {
         }
     }
     if scripts.is_empty() {
-        complain("no .stf file there: a test is a script beside a program (programs/STF.md)");
+        let paths: Vec<_> = args.paths.iter().map(|path| shown(path)).collect();
+        let paths = paths.join(", ");
+        complain(&format!(
+            "{paths}: no .stf file there: a test is a script beside a program (programs/STF.md)"
+        ));
         return Status::Wrong;
     }
     let ways = ways(args);
@@ -34,7 +41,7 @@ pub(super) fn run(args: &TestArgs) -> Status {
     for script in &scripts {
         for (engine, level) in &ways {
             let outcome = run_file_at(script, *engine, *level, &place);
-            let name = format!("{} [{} at level {level}]", script.display(), engine.name());
+            let name = format!("{} [{} at level {level}]", shown(script), engine.name());
             let text = match &outcome {
                 Outcome::Passed { packets } => {
                     passed += 1;
@@ -53,7 +60,7 @@ pub(super) fn run(args: &TestArgs) -> Status {
             };
             if args.json {
                 rows.push(serde_json::json!({
-                    "script": script, "engine": engine.name(), "opt_level": level,
+                    "script": shown(script), "engine": engine.name(), "opt_level": level,
                     "passed": matches!(outcome, Outcome::Passed { .. }), "report": text,
                 }));
             } else {
@@ -79,6 +86,16 @@ fn ways(args: &TestArgs) -> Vec<(EngineKind, u8)> {
         .collect()
 }
 
+/// The message for a path where nothing is.
+fn not_there(path: &Path) -> String {
+    let programs = library::programs();
+    let near = path.to_str().and_then(|name| suggest(name, programs.iter().copied()));
+    let near = near.map_or(String::new(), |near| {
+        format!(": did you mean `{near}`, which is inside wireyard?")
+    });
+    format!("{}: there is no such script or folder{near}", shown(path))
+}
+
 /// A script, or every script below a folder, in the order of their names, or those of a program inside the binary.
 fn collect(path: &Path, scripts: &mut Vec<PathBuf>) -> Result<(), String> {
     let inside = library::program_path(path);
@@ -89,10 +106,17 @@ fn collect(path: &Path, scripts: &mut Vec<PathBuf>) -> Result<(), String> {
         scripts.extend(tests.map(|name| inside.join(name)));
         return Ok(());
     }
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    if path.is_file() {
+    let failed = |error: std::io::Error| format!("{}: {error}", shown(path));
+    let kind = std::fs::metadata(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => not_there(path),
+        _ => failed(error),
+    })?;
+    if kind.is_file() {
         scripts.push(path.to_owned());
         return Ok(());
+    }
+    if !kind.is_dir() {
+        return Err(format!("{}: neither a script nor a folder of scripts", shown(path)));
     }
     let mut entries = std::fs::read_dir(path)
         .map_err(failed)?
