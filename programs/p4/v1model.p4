@@ -49,6 +49,9 @@ struct standard_metadata_t {
     bit<1> checksum_error;
     error parser_error;
     bit<3> priority;
+    // Not in p4c's v1model.p4: programs for bmv2 with several queues add it.
+    @alias("queueing_metadata.qid")
+    bit<5> qid;
 }
 
 enum CounterType { packets, bytes, packets_and_bytes }

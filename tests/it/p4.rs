@@ -260,6 +260,7 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/matched.stf",
         "data/p4/crossed.stf",
         "data/p4/exits.stf",
+        "data/p4/research.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])

@@ -12,7 +12,7 @@ use crate::p4info::Info;
 /// Widest number.
 const WIDTH_MAX: u32 = 1 << 16;
 /// The fields of v1model's standard metadata, with their widths there.
-const STANDARD: [(&str, u32); 15] = [
+const STANDARD: [(&str, u32); 16] = [
     ("ingress_port", 9),
     ("egress_spec", 9),
     ("egress_port", 9),
@@ -28,6 +28,7 @@ const STANDARD: [(&str, u32); 15] = [
     ("egress_rid", 16),
     ("checksum_error", 1),
     ("priority", 3),
+    ("qid", 5),
 ];
 /// The instances in which `simple_switch` keeps them.
 const STANDARD_INSTANCES: [&str; 3] =

@@ -211,12 +211,14 @@ impl Cx<'_> {
             );
             let list: Vec<String> =
                 sizes.iter().map(|(name, bytes)| format!("{} {bytes}", name.value)).collect();
+            let help = self.in_words_of(
+                "each field takes whole bytes; join flags into one field, or do not carry it",
+                "egress reads these fields of ingress: join flags into one field, or put some into a header that leaves",
+            );
             self.report
                 .error(codes::CARRIED, last.span, text)
                 .note(format!("bytes of each field: {}", list.join(", ")))
-                .help(
-                    "each field takes whole bytes; join flags into one field, or do not carry it",
-                );
+                .help(help);
         }
     }
 

@@ -117,10 +117,14 @@ impl Cx<'_> {
             let names: Vec<&str> = states.iter().map(|state| state.name.as_str()).collect();
             let Some(span) = states.first().and_then(|state| state.span) else { continue };
             let text = format!("this loop may not move the cursor: {}", names.join(", "));
+            let help = self.in_words_of(
+                "extract into a stack, or `advance(8)`",
+                "`extract` the `next` of a stack, or `advance(8)`",
+            );
             self.report
                 .error(codes::NO_PROGRESS, span, text)
                 .note("every turn of a loop must extract a header or advance by a constant")
-                .help("extract into a stack, or `advance(8)`");
+                .help(help);
         }
     }
 

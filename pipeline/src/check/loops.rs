@@ -24,19 +24,29 @@ fn is_of_the_packet(kind: &ExprKind) -> bool {
 impl Cx<'_> {
     /// Warns of egress that may reach its own statements endlessly.
     pub(crate) fn check_loops(&mut self) {
+        let (copies, again) = self.in_words_of(
+            (
+                "make it depend on `std.packet_path != path.clone_egress`",
+                "make it depend on `std.packet_path != path.recirculate`, or on what the pass changes",
+            ),
+            (
+                "make it depend on the `instance_type` of v1model, the `packet_path` of PSA",
+                "make it depend on the `instance_type` of v1model, the `packet_path` of PSA, or on what the pass changes",
+            ),
+        );
         let clones = unguarded(&self.ir, tells_copies_apart, |op| matches!(op, Op::Clone(_)));
         for span in clones {
             self.report
                 .warning(codes::COPIES_ITSELF, span, "the copy made here may be copied here again")
                 .note("a mirror copy made by egress goes through egress: copies of copies end as `too_many_copies`")
-                .help("make it depend on `std.packet_path != path.clone_egress`");
+                .help(copies);
         }
         let passes = unguarded(&self.ir, is_of_the_packet, |op| matches!(op, Op::Recirculate));
         for span in passes {
             self.report
                 .warning(codes::COPIES_ITSELF, span, "every packet comes here again")
                 .note("a packet that recirculates has 8 passes at most, and ends as `too_many_passes`")
-                .help("make it depend on `std.packet_path != path.recirculate`, or on what the pass changes");
+                .help(again);
         }
     }
 }

@@ -53,9 +53,13 @@ impl Cx<'_> {
         for statement in statements {
             if flow.ended() {
                 if !flow.dead {
+                    let ends = self.in_words_of(
+                        "`drop`, `punt`, `exit` and `return` end what stands before it",
+                        "`exit` and `return` end what stands before it",
+                    );
                     self.report
                         .warning(codes::UNREACHABLE_CODE, statement.span, "this is never reached")
-                        .note("`drop`, `punt`, `exit` and `return` end what stands before it");
+                        .note(ends);
                 }
                 flow.dead = true;
                 let block = flow.block();
@@ -134,7 +138,32 @@ impl Cx<'_> {
         Some(self.ir.reasons.push(text.to_string()))
     }
 
+    /// An `if`, and those that are the whole `else` of the one before: a chain of them is one level deep, however long it is.
     fn if_statement(&mut self, flow: &mut Flow, cond: &AstExpr, then: &[Stmt], other: &[Stmt]) {
+        let (mut cond, mut then, mut other) = (cond, then, other);
+        let mut joins = Vec::new();
+        loop {
+            joins.push(self.then_branch(flow, cond, then));
+            match other {
+                [Stmt { kind: StmtKind::If(next, body, rest), .. }] if !flow.is_full() => {
+                    (cond, then, other) = (next, body, rest);
+                }
+                _ => break,
+            }
+        }
+        self.statements(flow, other);
+        for (join, reached) in joins.into_iter().rev() {
+            let reached = reached || !flow.ended();
+            flow.end(Term::Jump(join), None);
+            if reached {
+                flow.enter(join);
+            }
+        }
+    }
+
+    /// A condition and what is done where it holds; the flow goes on where it does not. The block behind both, and
+    /// whether the first one gets there.
+    fn then_branch(&mut self, flow: &mut Flow, cond: &AstExpr, then: &[Stmt]) -> (BlockId, bool) {
         let guards = self.guards.len();
         self.guard(cond);
         let condition = self.condition(cond);
@@ -146,16 +175,11 @@ impl Cx<'_> {
         }
         flow.enter(yes);
         self.statements(flow, then);
-        let mut reached = !flow.ended();
+        let reached = !flow.ended();
         flow.end(Term::Jump(join), None);
         self.guards.truncate(guards);
         flow.enter(no);
-        self.statements(flow, other);
-        reached |= !flow.ended();
-        flow.end(Term::Jump(join), None);
-        if reached {
-            flow.enter(join);
-        }
+        (join, reached)
     }
 
     /// Records the headers that a condition tests: code under it may refer to them.

@@ -52,8 +52,11 @@ impl Cx<'_> {
             let field = fields.and_then(|fields| fields.get(field)).map_or("", |f| f.name.as_str());
             let name = &known.name;
             let text = format!("`{name}.{field}` changes, and no checksum follows");
-            let help = format!(
-                "declare it: checksums: [ {{ field: {name}.checksum, over: {name}, when: {name}.valid }} ]"
+            let help = self.in_words_of(
+                format!(
+                    "declare it: checksums: [ {{ field: {name}.checksum, over: {name}, when: {name}.valid }} ]"
+                ),
+                "`update_checksum` of v1model, or `InternetChecksum` of PSA, computes it".to_owned(),
             );
             self.report
                 .warning(codes::STALE_CHECKSUM, span, text)

@@ -153,6 +153,8 @@ codes! {
     NUMBER_CUT = "W0112", "a number that its type cannot hold";
     NO_TRANSITION = "W0113", "a parser state without a transition";
     NO_ORDER = "W0114", "headers that are extracted in more than one order";
+    ALWAYS_ZERO = "W0115", "standard metadata that is always 0 here";
+    SKIPPED_LINE = "W0116", "a line that begins with `#` and is no directive";
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ mod unwritten;
 mod v1model;
 mod value_sets;
 mod walk;
+mod zero;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -157,6 +158,9 @@ struct Lower<'a> {
     found: BTreeSet<Need>,
     /// Standard metadata that the device sets: what to know if it is written, and what it is when it is read.
     device_set: Vec<(Need, ast::AstExpr)>,
+    /// The standard metadata of the parser, of ingress and of egress, and where fields that are 0 are read (W0115).
+    standards: Vec<(standard::Half, env::Members)>,
+    noted_zero: BTreeSet<(standard::Half, String)>,
     /// Fields of it that the parser writes, and where they are,
     standard_parsed: HashMap<String, ast::AstExpr>,
     /// and those that ingress writes.
@@ -251,6 +255,8 @@ fn round(
         known,
         found: BTreeSet::new(),
         device_set: Vec::new(),
+        standards: Vec::new(),
+        noted_zero: BTreeSet::new(),
         standard_parsed: HashMap::new(),
         standard_kept: HashMap::new(),
         egress_spec: None,

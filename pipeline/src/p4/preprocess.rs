@@ -1,7 +1,7 @@
 //! The preprocessor: `#include`, `#define` with and without arguments, `#undef`, `#if` and its relatives, over tokens.
 //!
-//! A token that comes from a macro has the place where the macro is used. `#pragma`, `#line` and what stands in lines that are
-//! not read are skipped.
+//! A token that comes from a macro has the place where the macro is used. `#pragma`, `#line`, lines
+//! that begin with another word (W0116) and what stands in lines that are not read are skipped.
 
 mod condition;
 mod expand;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use super::Sources;
 use super::lex::{self, Tok, Token};
-use crate::diag::{Diagnostics, codes};
+use crate::diag::{Diagnostics, codes, suggest};
 use crate::ids::FileId;
 use crate::ir::SourceSpan;
 
@@ -21,6 +21,12 @@ use crate::ir::SourceSpan;
 const TOKENS_MAX: usize = 1 << 20;
 /// Most steps of replacing macros: those that double each other and leave nothing never reach the bound on tokens.
 const STEPS_MAX: usize = 1 << 23;
+
+/// What a line may begin with behind `#`; the last three have no effect.
+const DIRECTIVES: &[&str] = &[
+    "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "pragma",
+    "line", "warning",
+];
 
 /// The name of the argument `...`.
 const REST: &str = "__VA_ARGS__";
@@ -172,6 +178,12 @@ impl<'s> Preprocessor<'s> {
         if matches!(word.tok, Tok::Number(_)) {
             return;
         }
+        if !DIRECTIVES.contains(&&*name) {
+            if active {
+                self.skipped(word, &name);
+            }
+            return;
+        }
         let rest = if active { sound(rest, self.report) } else { rest.to_vec() };
         let rest = rest.as_slice();
         match &*name {
@@ -189,17 +201,24 @@ impl<'s> Preprocessor<'s> {
                     self.macros.remove(name);
                 }
             }
-            "pragma" | "line" | "warning" => {}
             "error" => {
                 let text = "the program refuses itself here, by `#error`";
                 self.report.error(codes::P4_PREPROCESSOR, word.span, text);
             }
-            other => {
-                let text = format!("there is no directive `#{other}`");
-                let known = ["include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else"];
-                self.report
-                    .error(codes::P4_PREPROCESSOR, word.span, text)
-                    .did_you_mean(other, known.into_iter().chain(["endif", "pragma", "error"]));
+            _ => {}
+        }
+    }
+
+    /// A line that is no directive: p4c skips it too.
+    fn skipped(&mut self, word: &Token, name: &str) {
+        let text = "this line is skipped: no directive begins like this";
+        let warning = self.report.warning(codes::SKIPPED_LINE, word.span, text);
+        match suggest(name, DIRECTIVES.iter().copied()) {
+            Some(near) => {
+                warning.fix(format!("did you mean `#{near}`?"), word.span, near);
+            }
+            None => {
+                warning.help("a comment begins with `//`");
             }
         }
     }

@@ -29,7 +29,10 @@ impl<'a> Cx<'a> {
             && let Some(first) = cases.get(CASES_MAX)
         {
             let text = format!("a state has at most {CASES_MAX} cases, not {}", cases.len());
-            let help = "one field with many values is a table, or a value set: `@known`";
+            let help = self.in_words_of(
+                "one field with many values is a table, or a value set: `@known`",
+                "one field with many values is a table, or a `value_set`",
+            );
             self.report.error(codes::LIMITS, first.span, text).help(help);
             return Transition::To(default);
         }

@@ -24,6 +24,8 @@ pub(super) struct Lists {
     again: Vec<Option<u128>>,
     clone_mark: Option<AstExpr>,
     again_mark: Option<AstExpr>,
+    /// The mark of a packet that ingress recirculates, which happens when egress ends.
+    later_mark: Option<AstExpr>,
     /// Where ingress and egress keep the session of their last clone, and how many places of the program clone.
     clone_sessions: Option<[AstExpr; 2]>,
     clone_calls: u32,
@@ -55,6 +57,9 @@ impl Lower<'_> {
         }
         if self.is_needed(&Need::EntersAgain) {
             self.lists.again_mark = Some(self.new_meta("again", 8, span));
+        }
+        if self.is_needed(&Need::RecirculatesLater) {
+            self.lists.later_mark = Some(self.new_meta("recirculate_list", 8, span));
         }
         if self.is_needed(&Need::LastClone) {
             let names = ["clone_session", "egress_clone_session"];
@@ -127,20 +132,38 @@ impl Lower<'_> {
         }
     }
 
-    /// The packet enters ingress again with this list.
-    pub(super) fn again_with(&mut self, list: Option<u128>, span: SourceSpan) {
+    /// The packet enters ingress again with this list; `later`: not when ingress ends, but when egress does.
+    pub(super) fn again_with(&mut self, list: Option<u128>, later: bool, span: SourceSpan) {
         let mark = position(&mut self.lists.again, list);
-        match self.lists.again_mark.clone() {
+        if self.lists.again_mark.is_none() {
+            self.need(Need::EntersAgain);
+        }
+        let place = match later {
+            true => self.lists.later_mark.clone(),
+            false => self.lists.again_mark.clone(),
+        };
+        match place {
             Some(place) => self.set(&place, number(mark, 8, span), span),
-            None => self.need(Need::EntersAgain),
+            None if later => self.need(Need::RecirculatesLater),
+            None => {}
         }
     }
 
     /// At the beginning of ingress: no other pass was requested.
     pub(super) fn not_again(&mut self, span: SourceSpan) {
-        if let Some(place) = self.lists.again_mark.clone() {
-            self.set(&place, number(0, 8, span), span);
+        for place in [self.lists.again_mark.clone(), self.lists.later_mark.clone()] {
+            if let Some(place) = place {
+                self.set(&place, number(0, 8, span), span);
+            }
         }
+    }
+
+    /// At the beginning of egress: what ingress requested for its end.
+    pub(super) fn again_later(&mut self, span: SourceSpan) -> Vec<Stmt> {
+        let (Some(later), Some(again)) = (self.lists.later_mark.clone(), self.lists.again_mark.clone()) else {
+            return Vec::new();
+        };
+        self.apart(|lower| lower.set(&again, later, span)).1
     }
 
     /// `procedure()` if another pass was requested, and `other` if not.

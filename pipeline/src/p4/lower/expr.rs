@@ -213,6 +213,7 @@ impl Lower<'_> {
     }
 
     fn member_of(&mut self, value: &Val, expr: &Expr, name: &Ident) -> Val {
+        self.note_zero(value, &name.value, name.span);
         match value {
             Val::Choice(choice) => of_each(choice, |one| self.member_of(one, expr, name)),
             Val::Struct(fields) | Val::Union(fields) | Val::Literal(Some(fields)) => {

@@ -14,8 +14,10 @@ pub(super) enum Need {
     Argument(String, u32),
     /// Packets enter ingress again,
     EntersAgain,
-    /// and some of them by recirculation.
+    /// and some of them by recirculation,
     Recirculates,
+    /// which ingress requests.
+    RecirculatesLater,
     /// Clones keep different lists.
     CloneLists,
     /// Several places clone.

@@ -53,7 +53,9 @@ impl Lower<'_> {
             };
             fields.push((name.clone(), Val::Scalar(value)));
         }
-        (Val::Struct(Rc::new(fields)), begin)
+        let fields = Rc::new(fields);
+        self.standards.push((half, fields.clone()));
+        (Val::Struct(fields), begin)
     }
 
     fn standard_field(
@@ -157,6 +159,7 @@ fn of_device(name: &str, bits: u32, egress: bool, span: SourceSpan) -> AstExpr {
         "egress_rid" if egress => std("instance"),
         "parser_error" => std("parser_error"),
         "priority" => std("traffic_class"),
+        "qid" if egress => cast(5, std("traffic_class")),
         _ => number(0, bits.max(1), span),
     }
 }

@@ -139,6 +139,8 @@ impl Lower<'_> {
         }
         body.append(&mut end);
         body.splice(0..0, begin);
+        let later = self.again_later(span);
+        body.splice(0..0, later);
         if !body.is_empty() {
             self.unit.egress = Some(Sp::new(body, blocks[3].decl.name.span));
         }
@@ -273,10 +275,12 @@ impl Lower<'_> {
 
     /// The packet enters ingress again, from the control that has this function.
     fn enters_again(&mut self, function: &str, list: Option<u128>, span: SourceSpan) {
-        if entry(function) == Some(Entry::Recirculate) {
+        let recirculates = entry(function) == Some(Entry::Recirculate);
+        if recirculates {
             self.need(Need::Recirculates);
         }
-        self.again_with(list, span);
+        let in_ingress = self.unit.ingress.is_none();
+        self.again_with(list, recirculates && in_ingress, span);
     }
 
     /// The name of a digest of `ty` in the program, and its name for control: those of its

@@ -98,8 +98,17 @@ impl Checker<'_> {
 
     fn no_member(&mut self, of: &Type, name: &Ident, known: &[String]) -> Type {
         let text = format!("{of} has no `{}`", name.value);
-        self.error(codes::NO_MEMBER, name.span, text)
-            .did_you_mean(&name.value, known.iter().map(String::as_str));
+        let error = self.error(codes::NO_MEMBER, name.span, text);
+        match of {
+            Type::Struct(of) if &*of.decl.name.value == "standard_metadata_t" => {
+                if let Some(help) = retired(&name.value) {
+                    error.help(help);
+                    return Type::Any;
+                }
+            }
+            _ => {}
+        }
+        error.did_you_mean(&name.value, known.iter().map(String::as_str));
         Type::Any
     }
 
@@ -144,6 +153,28 @@ impl Checker<'_> {
             other => self.no_member(&Type::Name(Rc::new(other.clone())), name, &[]),
         }
     }
+}
+
+/// What to write for a field that the v1model.p4 of years ago had, or that other targets have.
+fn retired(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "drop" | "drop_flag" => "call `mark_to_drop(standard_metadata)`",
+        "clone_spec" => "call `clone(CloneType.I2E, session)`; a copy has the `instance_type` 1 or 2",
+        "resubmit_flag" => {
+            "call `resubmit_preserving_field_list(index)`; the packet then has the `instance_type` 6"
+        }
+        "recirculate_flag" | "recirculate_port" => {
+            "call `recirculate_preserving_field_list(index)`; the packet then has the `instance_type` 4"
+        }
+        "lf_field_list" | "learn" => "call `digest(receiver, data)`",
+        "intrinsic_metadata" | "queueing_metadata" => {
+            "its fields are those of `standard_metadata`, as in `standard_metadata.mcast_grp`"
+        }
+        "ingress_timestamp" => "it is `ingress_global_timestamp`",
+        "egress_timestamp" => "it is `egress_global_timestamp`",
+        "egress_instance" => "it is `egress_rid`",
+        _ => return None,
+    })
 }
 
 /// `minSizeInBits` and its relatives.

@@ -1,0 +1,23 @@
+# Made by "hand: don't
+#include <v1model.p4>
+#defin SIZE 5
+#ifdef NO_SUCH
+# not read
+#endif
+#!
+header h_t { bit<8> a; }
+struct H { h_t h; }
+struct M { }
+parser P(packet_in p, out H h, inout M m, inout standard_metadata_t s) {
+    state start { p.extract(h.h); transition accept; }
+}
+control C(inout H h, inout M m) { apply { } }
+control I(inout H h, inout M m, inout standard_metadata_t s) {
+    apply {
+        # the port of the server
+        s.egress_spec = 2;
+    }
+}
+control E(inout H h, inout M m, inout standard_metadata_t s) { apply { } }
+control D(packet_out p, in H h) { apply { p.emit(h.h); } }
+V1Switch(P(), C(), I(), E(), C(), D()) main;
