@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
-use super::super::types::{Type, substitute};
+use super::super::types::{Const, Type, substitute};
 use super::build::{binary, call, cast, mux, named, number, slice};
 use super::env::{BlockVal, Members, Val};
 use super::need::Need;
@@ -55,6 +55,11 @@ impl Lower<'_> {
         let span = ingress.parser.decl.name.span;
         self.span = span;
         self.returns = vec![Return::Native];
+        // The port may be one that an entry of a table has.
+        let names_path = |value: &Const| matches!(value, Const::Enum(_, name) if &**name == "RECIRCULATE");
+        if self.checked.consts.values().any(names_path) {
+            self.need(Need::Recirculates);
+        }
         let flag =
             self.is_needed(&Need::Recirculates).then(|| self.new_meta("recirculates", 1, span));
         let types = self.param_types(&ingress.parser);
