@@ -150,3 +150,20 @@ fn programs_that_double_are_refused_in_time() {
         assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{start}");
     }
 }
+
+/// Comments are in many encodings; outside of them such a character is an error at its place.
+#[test]
+fn comments_in_latin_1_are_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("program.p4");
+    let refused = |text: &str| {
+        fs::write(&path, text.chars().map(|c| c as u8).collect::<Vec<u8>>()).expect("writes");
+        match parse_program(&path, &Loader::new(Vec::new(), &[])) {
+            Err(rejected) => lines_of(&rejected.diagnostics, &rejected.files),
+            Ok(_) => Vec::new(),
+        }
+    };
+    let program = program(&BTreeMap::new());
+    assert_eq!(refused(&format!("// Acc\u{e8}s r\u{e9}seau\n{program}")), Vec::<usize>::new());
+    assert_eq!(refused(&format!("const bit<8> \u{e9} = 1;\n{program}")), [1]);
+}

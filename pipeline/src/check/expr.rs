@@ -65,7 +65,8 @@ impl Cx<'_> {
     pub(crate) fn value(&mut self, ast: &AstExpr) -> Val {
         if self.depth >= DEPTH_MAX {
             let text = format!("this expression is nested deeper than {DEPTH_MAX} levels");
-            let help = self.in_words_of("name parts of it with `let`", "keep parts of it in variables");
+            let help =
+                self.in_words_of("name parts of it with `let`", "keep parts of it in variables");
             self.report.error(codes::TOO_DEEP, ast.span, text).help(help);
             return Val::Poison;
         }

@@ -39,12 +39,12 @@ fn objects(program: &Program) -> Vec<(String, u64)> {
 }
 
 impl Cx<'_> {
-    /// The origin of the program, if another front end made it.
     /// One of two texts: for a program in YAML, and for one in P4 (or in JSON for bmv2).
     pub(crate) fn in_words_of<T>(&self, yaml: T, p4: T) -> T {
         if self.units.first().is_some_and(|root| root.origin.is_some()) { p4 } else { yaml }
     }
 
+    /// The origin of the program, if another front end made it.
     pub(crate) fn take_origin(&mut self) {
         let origin = self.units.first().and_then(|root| root.origin.as_deref());
         self.ir.origin = origin.map(|origin| Arc::new(origin.clone()));

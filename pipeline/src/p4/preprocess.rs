@@ -24,8 +24,8 @@ const STEPS_MAX: usize = 1 << 23;
 
 /// What a line may begin with behind `#`; the last three have no effect.
 const DIRECTIVES: &[&str] = &[
-    "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "pragma",
-    "line", "warning",
+    "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error",
+    "pragma", "line", "warning",
 ];
 
 /// The name of the argument `...`.

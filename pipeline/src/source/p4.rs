@@ -81,7 +81,7 @@ impl p4::Sources for Reader<'_> {
             if bytes == Err(ReadError::NotFound) {
                 continue;
             }
-            let text = text(path, bytes, Some(at), &mut self.files, report)?;
+            let text = text(path, as_utf8(bytes), Some(at), &mut self.files, report)?;
             let file = self.files.push(SourceFile::read_from(path, text.clone()));
             return Some((file, text));
         }
@@ -113,6 +113,15 @@ impl p4::Sources for Reader<'_> {
     }
 }
 
+/// P4 text as UTF-8. A byte that is not is taken as Latin-1: comments are in many encodings, and p4c reads bytes.
+fn as_utf8(bytes: Result<Vec<u8>, ReadError>) -> Result<Vec<u8>, ReadError> {
+    let bytes = bytes?;
+    if std::str::from_utf8(&bytes).is_ok() || bytes.contains(&0) {
+        return Ok(bytes);
+    }
+    Ok(bytes.into_iter().map(char::from).collect::<String>().into_bytes())
+}
+
 /// Reads and checks a program, without lowering it: of any architecture.
 pub(super) fn check(
     path: &Path,
@@ -121,6 +130,7 @@ pub(super) fn check(
     let mut report = Diagnostics::new();
     let mut reader = Reader { loader, files: Files::new() };
     let bytes = loader.read(path, PROGRAM_BYTES_MAX);
+    let bytes = as_utf8(bytes);
     let checked = text(path, bytes, None, &mut reader.files, &mut report).and_then(|text| {
         let file = reader.files.push(SourceFile::read_from(path, text.clone()));
         p4::check(file, &text, loader.defines(), &mut reader, &mut report)

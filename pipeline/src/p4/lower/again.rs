@@ -151,16 +151,17 @@ impl Lower<'_> {
 
     /// At the beginning of ingress: no other pass was requested.
     pub(super) fn not_again(&mut self, span: SourceSpan) {
-        for place in [self.lists.again_mark.clone(), self.lists.later_mark.clone()] {
-            if let Some(place) = place {
-                self.set(&place, number(0, 8, span), span);
-            }
+        let marks = [self.lists.again_mark.clone(), self.lists.later_mark.clone()];
+        for place in marks.into_iter().flatten() {
+            self.set(&place, number(0, 8, span), span);
         }
     }
 
     /// At the beginning of egress: what ingress requested for its end.
     pub(super) fn again_later(&mut self, span: SourceSpan) -> Vec<Stmt> {
-        let (Some(later), Some(again)) = (self.lists.later_mark.clone(), self.lists.again_mark.clone()) else {
+        let (Some(later), Some(again)) =
+            (self.lists.later_mark.clone(), self.lists.again_mark.clone())
+        else {
             return Vec::new();
         };
         self.apart(|lower| lower.set(&again, later, span)).1

@@ -56,7 +56,8 @@ impl Lower<'_> {
         self.span = span;
         self.returns = vec![Return::Native];
         // The port may be one that an entry of a table has.
-        let names_path = |value: &Const| matches!(value, Const::Enum(_, name) if &**name == "RECIRCULATE");
+        let names_path =
+            |value: &Const| matches!(value, Const::Enum(_, name) if &**name == "RECIRCULATE");
         if self.checked.consts.values().any(names_path) {
             self.need(Need::Recirculates);
         }

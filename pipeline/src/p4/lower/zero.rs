@@ -13,7 +13,10 @@ use crate::ir::SourceSpan;
 fn reason(name: &str, half: Half) -> Option<&'static str> {
     let queue = "the queue, which is behind ingress, sets it: read it in egress";
     match name {
-        "ingress_port" | "instance_type" | "packet_length" | "ingress_global_timestamp"
+        "ingress_port"
+        | "instance_type"
+        | "packet_length"
+        | "ingress_global_timestamp"
         | "parser_error" => None,
         "mcast_grp" | "priority" | "checksum_error" => {
             (half == Half::Parser).then_some("what follows the parser sets it")
@@ -24,7 +27,12 @@ fn reason(name: &str, half: Half) -> Option<&'static str> {
         "egress_port" => {
             (half != Half::Egress).then_some("`egress_spec` is the port that ingress decides for")
         }
-        "enq_timestamp" | "enq_qdepth" | "deq_timedelta" | "deq_qdepth" | "egress_rid" | "qid"
+        "enq_timestamp"
+        | "enq_qdepth"
+        | "deq_timedelta"
+        | "deq_qdepth"
+        | "egress_rid"
+        | "qid"
         | "egress_global_timestamp" => (half != Half::Egress).then_some(queue),
         _ => Some("v1model.p4 has no such field, and nothing sets it"),
     }

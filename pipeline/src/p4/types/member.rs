@@ -159,7 +159,9 @@ impl Checker<'_> {
 fn retired(field: &str) -> Option<&'static str> {
     Some(match field {
         "drop" | "drop_flag" => "call `mark_to_drop(standard_metadata)`",
-        "clone_spec" => "call `clone(CloneType.I2E, session)`; a copy has the `instance_type` 1 or 2",
+        "clone_spec" => {
+            "call `clone(CloneType.I2E, session)`; a copy has the `instance_type` 1 or 2"
+        }
         "resubmit_flag" => {
             "call `resubmit_preserving_field_list(index)`; the packet then has the `instance_type` 6"
         }

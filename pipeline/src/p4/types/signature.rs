@@ -77,7 +77,9 @@ impl Checker<'_> {
             Type::Extern(..) | Type::Parser(..) | Type::Control(..) | Type::Package(..)
                 if has_direction =>
             {
-                format!("{ty} is passed without a direction")
+                let text = format!("{ty} is passed without a direction");
+                self.type_error(param.ty.span, text).help("leave out `in`, `out` or `inout`");
+                return;
             }
             Type::Text | Type::MatchKind if has_direction => format!("a parameter cannot be {ty}"),
             Type::Void => "a parameter cannot be void".to_owned(),
