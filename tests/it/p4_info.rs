@@ -188,7 +188,7 @@ fn p4info_is_that_of_p4c() {
 /// A program with what no stored P4Info shows.
 #[test]
 fn p4info_of_what_the_collection_does_not_have() {
-    for name in ["listed", "listed_twice", "listed_empty"] {
+    for name in ["listed", "listed_twice", "listed_empty", "listed_in_place"] {
         let path = PathBuf::from(format!("data/p4/{name}.p4"));
         let info = p4_info(&path, &Loader::new(Vec::new(), &[])).map_err(|why| why.to_string());
         let info = info.expect("the program is right").0.expect("it has a P4Info");

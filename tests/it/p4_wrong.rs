@@ -167,3 +167,30 @@ fn comments_in_latin_1_are_taken() {
     assert_eq!(refused(&format!("// Acc\u{e8}s r\u{e9}seau\n{program}")), Vec::<usize>::new());
     assert_eq!(refused(&format!("const bit<8> \u{e9} = 1;\n{program}")), [1]);
 }
+
+/// The codes of warnings of a program that is taken.
+fn warned(text: String) -> Vec<String> {
+    let loader = Loader::in_memory([("warned.p4", text)], &[]);
+    let parsed = parse_program("warned.p4".as_ref(), &loader).expect("a program");
+    let compiled = compile(&parsed, &ExternRegistry::new()).expect("a pipeline");
+    let all = parsed.warnings.iter().chain(compiled.warnings.iter());
+    all.map(|warning| warning.code.to_string()).collect()
+}
+
+#[test]
+fn right_p4_programs_have_no_warnings() {
+    let egress = "inout standard_metadata_t std) { apply { } }\ncontrol C";
+    let clones = "inout standard_metadata_t std) { apply {
+if (std.instance_type != 2) { if (hdr.h.a == 1) { clone(CloneType.E2E, 5); } else { clone(CloneType.E2E, 6); } }
+} }
+control C";
+    let text = program(&BTreeMap::new());
+    assert!(text.contains(egress), "{text}");
+    assert_eq!(warned(text.replace(egress, clones)), Vec::<String>::new(), "guarded clones");
+    let variables: String = (0..70)
+        .map(|n| format!("k_t v{n}; v{n}.setValid(); v{n}.a = hdr.h.a + {n}; hdr.h.a = v{n}.a;\n"))
+        .collect();
+    let top = "header k_t { bit<8> a; }".to_owned();
+    let parts = BTreeMap::from([("top", top), ("applies", variables)]);
+    assert_eq!(warned(program(&parts)), Vec::<String>::new(), "a type of variables only");
+}

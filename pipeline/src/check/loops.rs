@@ -34,14 +34,22 @@ impl Cx<'_> {
                 "make it depend on the `instance_type` of v1model, the `packet_path` of PSA, or on what the pass changes",
             ),
         );
-        let clones = unguarded(&self.ir, tells_copies_apart, |op| matches!(op, Op::Clone(_)));
+        // Of several clones of a P4 program the last one is made, where it is known that one was asked for: its own
+        // conditions are not seen there.
+        let is_asked = |kind: &ExprKind| {
+            let ExprKind::Meta(id) = kind else { return false };
+            let name = self.ir.metadata.get(*id).map_or("", |meta| meta.name.as_str());
+            self.in_words_of(false, name.starts_with("egress_clone_session"))
+        };
+        let distinguishes = |kind: &ExprKind| tells_copies_apart(kind) || is_asked(kind);
+        let clones = unguarded(&self.ir, &distinguishes, |op| matches!(op, Op::Clone(_)));
         for span in clones {
             self.report
                 .warning(codes::COPIES_ITSELF, span, "the copy made here may be copied here again")
                 .note("a mirror copy made by egress goes through egress: copies of copies end as `too_many_copies`")
                 .help(copies);
         }
-        let passes = unguarded(&self.ir, is_of_the_packet, |op| matches!(op, Op::Recirculate));
+        let passes = unguarded(&self.ir, &is_of_the_packet, |op| matches!(op, Op::Recirculate));
         for span in passes {
             self.report
                 .warning(codes::COPIES_ITSELF, span, "every packet comes here again")
@@ -54,11 +62,11 @@ impl Cx<'_> {
 /// Places of an operation in egress that no condition guards against the next copy.
 fn unguarded(
     program: &Program,
-    distinguishes: fn(&ExprKind) -> bool,
+    distinguishes: &dyn Fn(&ExprKind) -> bool,
     wanted: fn(&Op) -> bool,
 ) -> Vec<SourceSpan> {
     let decides = |term: &Term| {
-        deciders(program, term).into_iter().any(|expr| reads(program, expr, &distinguishes))
+        deciders(program, term).into_iter().any(|expr| reads(program, expr, distinguishes))
     };
     let places = |body: &Body| {
         let depends = dependent(body, &decides);

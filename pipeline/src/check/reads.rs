@@ -97,6 +97,8 @@ impl Cx<'_> {
             return;
         }
         let mut unused: Vec<(SourceSpan, String)> = Vec::new();
+        // A header type of P4 is used where a variable or metadata has it, of which nothing is left here.
+        let is_p4 = self.in_words_of(false, true);
         for (name, (symbol, span)) in &self.scope.symbols {
             let Some(span) = span.filter(|span| span.file == FileId(0)) else { continue };
             let implied = matches!(symbol, Symbol::Instance(at)
@@ -109,6 +111,7 @@ impl Cx<'_> {
             let mentioned = self.uses.mentioned.contains(symbol);
             // A constant may be there for the entries file.
             let constant = matches!(symbol, Symbol::Const(_));
+            let by_type = by_type || implied && is_p4;
             if !self.uses.reached.contains(symbol) && !mentioned && !by_type && !constant {
                 let kind = symbol.kind().trim_start_matches("an ").trim_start_matches("a ");
                 unused.push((span, format!("{kind} `{name}` is never used")));

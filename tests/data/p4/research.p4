@@ -1,17 +1,35 @@
-# What programs of research have: a comment like this, the queue's number, `recirculate` in ingress.
+# What programs of research have: a comment like this, the queue's number, `recirculate` in ingress, a header that is a struct to them,
+# counters that are made where a table names them.
 #include <core.p4>
 #include <v1model.p4>
 
 header note_t { bit<8> kind; bit<8> class; bit<8> queue; bit<8> passes; bit<8> kept; }
 struct headers { note_t note; }
-struct metadata { @field_list(1) bit<8> kept; bit<8> lost; }
+header scratch_t { bit<8> x; bit<8> y; }
+struct metadata { @field_list(1) bit<8> kept; bit<8> lost; scratch_t scratch; }
 
 parser P(packet_in packet, out headers hdr, inout metadata meta, inout standard_metadata_t standard_metadata) {
     state start { packet.extract(hdr.note); transition accept; }
 }
 control V(inout headers hdr, inout metadata meta) { apply { } }
 control I(inout headers hdr, inout metadata meta, inout standard_metadata_t standard_metadata) {
+    action count_up() { meta.scratch.y = meta.scratch.y + 1; }
+    table one {
+        key = { hdr.note.kind: exact; }
+        actions = { count_up; NoAction; }
+        const default_action = NoAction();
+        counters = direct_counter(CounterType.packets);
+    }
+    table two {
+        key = { hdr.note.class: exact; }
+        actions = { count_up; NoAction; }
+        const default_action = NoAction();
+        counters = direct_counter(CounterType.packets_and_bytes);
+    }
     apply {
+        meta.scratch.x = hdr.note.kind + 1;
+        one.apply();
+        two.apply();
         standard_metadata.egress_spec = 2;
         standard_metadata.priority = hdr.note.class[2:0];
         # the second pass
@@ -35,6 +53,7 @@ control E(inout headers hdr, inout metadata meta, inout standard_metadata_t stan
     apply {
         hdr.note.queue = (bit<8>) standard_metadata.qid;
         hdr.note.passes = hdr.note.passes + 1;
+        if (hdr.note.kind == 6) { hdr.note.kept = meta.scratch.x ++ meta.scratch.y == 0x702 ? 8w9 : 8w0; }
         if (hdr.note.kind == 5 && standard_metadata.instance_type == 0) { recirculate_preserving_field_list(1); }
     }
 }

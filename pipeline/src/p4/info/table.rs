@@ -184,10 +184,11 @@ impl Walk<'_> {
         let names = ["implementation", "psa_implementation"];
         made.implementation = object(self.property(table, &names));
         if made.implementation.is_none() {
-            made.implementation = self.unnamed_profile(table, &names);
+            made.implementation = self.in_place(table, &names);
         }
         for names in [["counters", "psa_direct_counter"], ["meters", "psa_direct_meter"]] {
-            made.direct.extend(object(self.property(table, &names)));
+            let declared = object(self.property(table, &names));
+            made.direct.extend(declared.or_else(|| self.in_place(table, &names)));
         }
         let timeout = self.property(table, &["support_timeout", "psa_idle_timeout"]);
         made.has_timeouts = match timeout {
@@ -203,8 +204,8 @@ impl Walk<'_> {
         self.bound(value)
     }
 
-    /// `@name("x") implementation = action_selector(..)`.
-    fn unnamed_profile(&mut self, table: &TableDecl, names: &[&str]) -> Option<usize> {
+    /// `@name("x") implementation = action_selector(..)`, `@name("x") counters = direct_counter(..)`.
+    fn in_place(&mut self, table: &TableDecl, names: &[&str]) -> Option<usize> {
         let is_it = |name: &Ident| names.contains(&&*name.value);
         let (property, value, _) = table.properties.iter().find(|(name, ..)| is_it(name))?;
         let given = table.property_annotations.iter().find(|(name, _)| *name == property.value);

@@ -81,6 +81,7 @@ impl Lower<'_> {
             Arch::V1model => self.v1model(&main)?,
             Arch::Psa => self.psa(&main)?,
         }
+        self.headers_as_structs();
         self.finish();
         self.refuse_unfilled();
         self.headers_inside();

@@ -1,5 +1,6 @@
-//! Headers that never are in the packet: where a program has more headers than there are bits of validity, those that no parser extracts
-//! and no deparser emits become metadata, a field for each of theirs and one for whether they are valid.
+//! Headers that never are in the packet, because no parser extracts them and no deparser emits them, become metadata, a field for each of
+//! theirs and one for whether they are valid: those that nothing makes valid, and all where a program has more headers than there are
+//! bits of validity.
 //!
 //! What a field of an invalid header reads as is open (P4-16 1.2.5, section 8.17): these read what was written last.
 
@@ -51,6 +52,32 @@ impl Lower<'_> {
             return;
         }
         let found = self.only_inside();
+        self.make_inside(&found);
+        self.refuse_many();
+    }
+
+    /// Makes metadata of headers that are written and that nothing makes valid: programs use them as structs, and bmv2 keeps what is written.
+    pub(super) fn headers_as_structs(&mut self) {
+        let (mut written, mut made_valid) = (HashSet::new(), HashSet::new());
+        rewrite::lists(&mut self.unit, &mut |list| {
+            for statement in list.iter() {
+                let whole = whole_headers(statement).into_iter().map(|path| first(path).to_owned());
+                made_valid.extend(whole);
+                if let StmtKind::Assign(to, ..) = &statement.kind
+                    && let Some((header, _)) = rewrite::two_names(&to.value)
+                {
+                    written.insert(header.to_owned());
+                }
+            }
+        });
+        let mut found = self.only_inside();
+        found.retain(|name| written.contains(name) && !made_valid.contains(name));
+        if !found.is_empty() {
+            self.make_inside(&found);
+        }
+    }
+
+    fn make_inside(&mut self, found: &HashSet<String>) {
         let mut made = HashMap::new();
         for (name, decl) in self.unit.instances.clone() {
             if found.contains(&name.value)
@@ -86,7 +113,6 @@ impl Lower<'_> {
                 *path = super::build::path(&["meta", meta], span);
             }
         });
-        self.refuse_many();
     }
 
     /// The parser and the deparser have too many headers.
@@ -122,7 +148,7 @@ impl Lower<'_> {
             state.extract.iter().map(|name| name.value.as_str()).chain(later)
         });
         let emitted = self.unit.deparser.iter().flat_map(|deparser| &deparser.emit).flatten();
-        let emitted = emitted.map(|name| name.value.as_str());
+        let emitted = emitted.chain(&self.emits).map(|name| name.value.as_str());
         extracted.chain(emitted).map(|name| element(name).0.to_owned())
     }
 

@@ -283,7 +283,9 @@ impl Lower<'_> {
                 return None;
             }
         };
-        if !self.attached.insert(object.full.clone()) {
+        // One that is made in the property has no other table.
+        let in_place = matches!(&*value.kind, ExprKind::Call { .. });
+        if !in_place && !self.attached.insert(object.full.clone()) {
             let text = format!("`{}` belongs to another table already", object.full);
             self.unsupported(value.span, text).help("give each table one of its own");
         }

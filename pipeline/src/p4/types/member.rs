@@ -99,14 +99,21 @@ impl Checker<'_> {
     fn no_member(&mut self, of: &Type, name: &Ident, known: &[String]) -> Type {
         let text = format!("{of} has no `{}`", name.value);
         let error = self.error(codes::NO_MEMBER, name.span, text);
-        match of {
-            Type::Struct(of) if &*of.decl.name.value == "standard_metadata_t" => {
-                if let Some(help) = retired(&name.value) {
-                    error.help(help);
-                    return Type::Any;
-                }
+        let help = match (of, &*name.value) {
+            (Type::Struct(of), field) if &*of.decl.name.value == "standard_metadata_t" => {
+                retired(field)
             }
-            _ => {}
+            (Type::Struct(of), "valid" | "is_valid") if of.kind != StructKind::Struct => {
+                Some("whether it is valid is `isValid()`")
+            }
+            (Type::Table(_), "hit" | "miss" | "action_run") => {
+                Some("it is known when the table is applied: `t.apply().hit`")
+            }
+            _ => None,
+        };
+        if let Some(help) = help {
+            error.help(help);
+            return Type::Any;
         }
         error.did_you_mean(&name.value, known.iter().map(String::as_str));
         Type::Any
