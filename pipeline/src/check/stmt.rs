@@ -146,7 +146,9 @@ impl Cx<'_> {
             joins.push(self.then_branch(flow, cond, then));
             match other {
                 [Stmt { kind: StmtKind::If(next, body, rest), .. }] if !flow.is_full() => {
-                    (cond, then, other) = (next, body, rest);
+                    cond = next;
+                    then = body;
+                    other = rest;
                 }
                 _ => break,
             }
