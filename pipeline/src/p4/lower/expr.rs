@@ -48,6 +48,12 @@ impl Lower<'_> {
             ExprKind::Member(of, name) => self.member(expr, of, name),
             ExprKind::Index(of, index) => self.index(of, index),
             ExprKind::Slice(of, high, low) => {
+                let whole = self.type_of(of);
+                if super::hash::is_bytes(&whole) {
+                    self.unsupported(expr.span, format!("a slice of {whole}: at most 128 bits"))
+                        .help("declare it in parts of up to 128 bits");
+                    return Val::Nothing;
+                }
                 let value = self.place_of(of);
                 let (high, low) = (self.known_number(high), self.known_number(low));
                 self.slice_of(&value, (high as u32, low as u32), expr.span)
