@@ -74,6 +74,7 @@ mod p4_doors;
 mod p4_info;
 mod p4_large;
 mod p4_queues;
+mod p4_random;
 mod p4_wrong;
 mod p4runtime;
 mod p4runtime_entries;

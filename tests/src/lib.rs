@@ -6,6 +6,7 @@ pub mod capture;
 pub mod differ;
 pub mod fuzz;
 pub mod live;
+pub mod p4;
 pub mod p4client;
 pub mod scripts;
 pub mod simulation;
