@@ -21,9 +21,9 @@ fn number(name: &str, default: u64) -> u64 {
 fn fails(folder: &Path, program: &str, script: &str) -> Option<String> {
     let path = folder.join("random.stf");
     fs::write(&path, format!("program {program}\n{script}")).expect("writes");
-    let ways = (0..=LEVEL_MAX)
+    let mut ways = (0..=LEVEL_MAX)
         .flat_map(|level| [(EngineKind::Interpreter, level), (EngineKind::Jit, level)]);
-    ways.into_iter().find_map(|(engine, level)| match run_file(&path, engine, level, &[]) {
+    ways.find_map(|(engine, level)| match run_file(&path, engine, level, &[]) {
         Outcome::Passed { .. } => None,
         Outcome::Failed(why) | Outcome::Malformed(why) => {
             Some(format!("{program}, {} at level {level}: {why}", engine.name()))

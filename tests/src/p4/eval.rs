@@ -29,7 +29,7 @@ struct State<'p> {
 const SECOND: &str = "hdr.g.";
 
 /// The bytes that leave for those that come in.
-pub fn packet(program: &Program, bytes: &[u8]) -> Vec<u8> {
+pub(super) fn packet(program: &Program, bytes: &[u8]) -> Vec<u8> {
     let mut state =
         State { program, values: BTreeMap::new(), stack: [0; ELEMENTS], is_valid: false };
     let mut bits = bytes.iter().flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1));

@@ -20,7 +20,7 @@ const TYPES: [Type; 9] = [
 ];
 
 /// How much a program does at most, about: an expression counts one, a loop as often as it turns.
-const WEIGHT_MAX: usize = 500;
+const WEIGHT_MAX: usize = 700;
 
 /// Where a statement or expression is.
 pub(super) struct Maker<'r> {
@@ -42,7 +42,7 @@ pub(super) struct Maker<'r> {
 }
 
 /// A program.
-pub fn program(random: &mut Random) -> Program {
+pub(super) fn program(random: &mut Random) -> Program {
     let first = header(random, "hdr.h", 5);
     let second = header(random, "hdr.g", 3);
     let metadata: Vec<Variable> =
@@ -86,7 +86,7 @@ pub fn program(random: &mut Random) -> Program {
     let tables: Vec<Table> = (0..2).map(|_| maker.table()).collect();
     maker.tables = vec![0, 1];
     (maker.sort, maker.weight) = (Some(Sort::Control), 0);
-    let ingress = maker.statements(6, 3);
+    let ingress = maker.statements(14, 3);
     maker.scope = all;
     // Actions and tables are those of ingress.
     (maker.tables, maker.weight) = (Vec::new(), 0);
@@ -95,7 +95,7 @@ pub fn program(random: &mut Random) -> Program {
             *weight = usize::MAX;
         }
     });
-    let egress = maker.statements(3, 2);
+    let egress = maker.statements(6, 2);
     let callables = maker.callables;
     Program { first, second, metadata, select, cases, callables, tables, locals, ingress, egress }
 }
@@ -255,7 +255,7 @@ impl Maker<'_> {
 
     pub(super) fn expr(&mut self, ty: Type, depth: usize) -> Expr {
         self.weight += 1;
-        let leaf = depth == 0 || self.random.chance(20);
+        let leaf = depth == 0 || self.random.chance(12);
         if leaf {
             return match self.variable(ty, false) {
                 Some(one) if self.random.chance(85) => Expr { ty, kind: Kind::Variable(one.name) },

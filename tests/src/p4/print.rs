@@ -9,7 +9,7 @@ use super::tree::{
 use super::value::Type;
 
 /// The source; packets leave by this port.
-pub fn program(program: &Program, port: u16) -> String {
+pub(super) fn program(program: &Program, port: u16) -> String {
     let fields = |fields: &[Variable]| {
         let field = |one: &Variable| {
             let name = one.name.rsplit('.').next().unwrap_or_default();

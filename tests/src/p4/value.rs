@@ -54,7 +54,7 @@ impl Type {
 
 /// Operators of two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is named as its operator")]
+#[allow(missing_docs, reason = "each is named like its operator")]
 pub enum Op {
     Add,
     Sub,
