@@ -158,7 +158,23 @@ fn programs_of_any_architecture_are_checked() {
     );
     write("part.p4", own);
     write("wrong.p4", &format!("{own}Own(sub()) main;\n"));
+    let unknown = |declared: &str, call: &str| {
+        let limit = fs::read_to_string(folder.path().join("limit.p4")).expect("the program");
+        let text =
+            limit.replace("bit<3>", "bit<8>").replace("{ apply { } }", &format!("{{ {call} }}"));
+        text.replace("header h_t", &format!("{declared}\nheader h_t"))
+    };
+    write(
+        "method.p4",
+        &unknown("extern mine_t { mine_t(); void go(); }", "mine_t() m; apply { m.go(); }"),
+    );
+    write("function.p4", &unknown("extern void go();", "apply { go(); }"));
     let run = |args: &[&str]| run(folder.path(), args);
+    for (file, says) in [("method.p4", "register, counter"), ("function.p4", "hash, random")] {
+        let (code, text) = run(&["check", file]);
+        assert!(code == Some(0) && text.contains("W0111") && text.contains("`go`"), "{text}");
+        assert!(text.contains("what runs: ") && text.contains(says), "{text}");
+    }
     let (code, text) = run(&["check", "own.p4"]);
     assert!(code == Some(0) && text.contains("checked; it is for the architecture"), "{text}");
     assert!(text.contains("`Own`") && text.contains("0 warnings"), "{text}");

@@ -29,6 +29,9 @@ fn metered(object: &Object, args: Vec<AstExpr>, span: SourceSpan) -> AstExpr {
     super::build::call("execute", all, span)
 }
 
+/// The externs that run.
+const OBJECTS_HELP: &str = "what runs: register, counter, meter, action_profile, action_selector and Checksum16 of v1model.p4, and the externs of psa.p4";
+
 impl Lower<'_> {
     /// An instance of an extern, with what the tree declares for it.
     pub(super) fn new_object(
@@ -138,7 +141,7 @@ impl Lower<'_> {
             _ => {
                 let text =
                     format!("`{}` of `{}` is not supported", method.name.value, decl.name.value);
-                self.unsupported(span, text);
+                self.unsupported(span, text).help(OBJECTS_HELP);
                 Val::Nothing
             }
         }
@@ -247,7 +250,7 @@ impl Lower<'_> {
             ("Hash", "get_hash") => self.psa_hash(expr, object, args),
             _ => {
                 let text = format!("`{name}` of the extern `{kind}` is not supported");
-                self.unsupported(span, text);
+                self.unsupported(span, text).help(OBJECTS_HELP);
                 Val::Nothing
             }
         }

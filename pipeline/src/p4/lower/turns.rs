@@ -118,10 +118,15 @@ impl Lower<'_> {
                 update.iter().for_each(|one| lower.statement(one));
             });
         }
+        let mut always = false;
         self.unless_broken(&marks, span, |lower| {
             let holds = lower.scalar(condition);
+            always = known(&holds).is_some_and(|holds| holds != 0);
             lower.drop_if_more(holds, span);
         });
+        if always && !may_leave(body) {
+            self.unsupported(condition.span, "this loop never ends");
+        }
     }
 
     /// A loop over a range whose limits are not known.
@@ -182,5 +187,15 @@ impl Lower<'_> {
 fn has_loop(statement: &Stmt) -> bool {
     walk::in_statement(statement, &mut |met| {
         matches!(met, Met::Statement(Stmt { kind: StmtKind::For { .. } | StmtKind::ForIn(..), .. }))
+    })
+}
+
+/// Whether a statement may end the loop around it; a call may, since an action may have `exit`.
+fn may_leave(statement: &Stmt) -> bool {
+    walk::in_statement(statement, &mut |met| match met {
+        Met::Statement(one) => {
+            matches!(one.kind, StmtKind::Break | StmtKind::Return(_) | StmtKind::Exit)
+        }
+        Met::Expr(expr) => matches!(&*expr.kind, ExprKind::Call { .. }),
     })
 }

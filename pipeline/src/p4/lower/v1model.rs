@@ -19,6 +19,8 @@ use crate::ir::SourceSpan;
 
 /// The port that means drop.
 const DROP_PORT: u128 = 511;
+/// The extern functions that run.
+const FUNCTIONS_HELP: &str = "what runs: hash, random, digest, clone, resubmit, recirculate, truncate, mark_to_drop, checksums, log_msg, assert and assume of v1model.p4, and the functions of psa.p4";
 
 /// A way in which a packet enters ingress again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,7 +251,7 @@ impl Lower<'_> {
                     return value;
                 }
                 let text = format!("the extern function `{name}` is not supported");
-                self.unsupported(span, text);
+                self.unsupported(span, text).help(FUNCTIONS_HELP);
             }
         }
         Val::Nothing

@@ -68,9 +68,35 @@ impl Checker<'_> {
                     "`@name` needs a string: `@name(\"x\")`",
                 );
             }
+            let has_name =
+                ["name", "hidden"].iter().any(|one| annotation(&key.annotations, one).is_some());
+            if fits && !has_name && !self.names_itself(&key.value) {
+                let text = "a key that is computed needs a name for control";
+                self.error(codes::MISSING_KEY, key.value.span, text)
+                    .help("as in `h.a + h.b: exact @name(\"sum\");`");
+            }
             keys.push(if fits { ty } else { Type::Any });
         }
         keys
+    }
+
+    /// Whether a key has a name without `@name`: that of a field, part or constant.
+    fn names_itself(&self, expr: &Expr) -> bool {
+        let is_named = |one: &Expr| self.names_itself(one);
+        self.consts.contains_key(&expr.id)
+            || match &*expr.kind {
+                ExprKind::Unary(..) | ExprKind::Mux(..) => false,
+                ExprKind::Call { callee, .. } => {
+                    matches!(&*callee.kind, ExprKind::Member(_, name) if &*name.value == "isValid")
+                }
+                ExprKind::Binary(Binary::And, a, b) => is_named(a) && is_named(b),
+                ExprKind::Binary(..) => false,
+                ExprKind::Member(of, _) | ExprKind::Slice(of, ..) | ExprKind::Cast(_, of) => {
+                    is_named(of)
+                }
+                ExprKind::Index(of, at) => is_named(of) && is_named(at),
+                _ => true,
+            }
     }
 
     /// An action in the list, with the arguments for its parameters with directions.
