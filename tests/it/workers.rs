@@ -2,6 +2,8 @@
 //!
 //! First polled in turns, in virtual time; then with threads, on veth pairs (which needs root).
 
+mod handed;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::thread;
@@ -31,9 +33,12 @@ pub(crate) fn loaded(config: &str) -> Loaded {
     load(&place).unwrap_or_else(|rejected| panic!("{rejected}"))
 }
 
-/// A switch of `workers` with ports 1 to `ports`; port n belongs to worker (n - 1) % workers.
 fn switch(config: &str, workers: usize, ports: u16) -> (Fabric, Vec<Far>) {
-    let loaded = loaded(config);
+    switch_of(&loaded(config), workers, ports)
+}
+
+/// A switch of `workers` with ports 1 to `ports`; port n belongs to worker (n - 1) % workers.
+fn switch_of(loaded: &Loaded, workers: usize, ports: u16) -> (Fabric, Vec<Far>) {
     let memory = MemoryConfig { chunks: 8192, chunk_bytes: 2048, headroom_bytes: 256 };
     let options = DeviceOptions { engine: EngineKind::Auto, memory, ..DeviceOptions::default() };
     let mut cores = loaded.workers(options, workers).expect("a device");

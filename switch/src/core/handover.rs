@@ -23,7 +23,7 @@ use super::{Core, DeviceError};
 use crate::ports::PortNumber;
 use crate::ports::absent::AbsentPort;
 use crate::stats::DeviceReason;
-use crate::tm::{Charge, DropReason, PortId, SharedCharge, Terms};
+use crate::tm::{Charge, DropReason, PortId, Release, SharedCharge, Terms};
 
 /// Maximum number of workers of a device.
 pub const WORKERS_MAX: usize = 64;
@@ -222,7 +222,7 @@ impl Core {
 
     /// Sends a packet to the worker that owns its egress port.
     pub(super) fn hand_to(&mut self, worker: u8, packet: Descriptor, terms: Terms) {
-        let charge = match self.charge_remote(&packet, terms.charge) {
+        let charge = match self.charge_remote(worker, &packet, terms) {
             Ok(charge) => charge,
             Err(reason) => {
                 self.count_refused(&packet, terms, reason);
@@ -248,26 +248,31 @@ impl Core {
     }
 
     /// Charges the priority group of a packet that will wait at another worker; copies that are charged together have
-    /// one charge.
+    /// one charge, but held copies have charges of their own. `None`: nothing is charged here, as `worker` owns the
+    /// ingress port too and charges it.
     fn charge_remote(
         &mut self,
+        worker: u8,
         packet: &Descriptor,
-        charge: Charge,
+        terms: Terms,
     ) -> Result<Option<SharedCharge>, DropReason> {
         if !self.manager.configured {
             return Ok(None);
         }
-        match charge {
-            Charge::Refused(reason) => Err(reason),
-            Charge::Shared(memory) => Ok(self.manager.tm.retain_shared(memory).then_some(memory)),
-            Charge::Own | Charge::Control => {
-                let ingress =
-                    self.ports.charged_slot(ingress_of(packet)).map_or(PortId(0), port_id);
-                let (group, bytes) =
-                    (packet.priority_group % 8, self.ingress.cuts.frame_bytes(packet));
-                self.manager.tm.charge_shared(self.now, ingress, group, bytes).map(Some)
+        match terms.charge {
+            Charge::Refused(reason) => return Err(reason),
+            Charge::Shared(memory) if terms.release == Release::Immediate => {
+                return Ok(self.manager.tm.retain_shared(memory).then_some(memory));
             }
+            Charge::Shared(_) | Charge::Own | Charge::Control => {}
         }
+        let from = self.ports.find(ingress_of(packet));
+        if from.is_some_and(|slot| self.ports[slot].worker == Some(worker)) {
+            return Ok(None);
+        }
+        let ingress = from.filter(|slot| self.ports.is_here(*slot)).map_or(PortId(0), port_id);
+        let (group, bytes) = (packet.priority_group % 8, self.ingress.cuts.frame_bytes(packet));
+        self.manager.tm.charge_shared(self.now, ingress, group, bytes).map(Some)
     }
 
     /// Counts a packet that its priority group refused at the egress queue it was for, in this worker: a queue's

@@ -185,7 +185,8 @@ impl<P: Default> Tm<P> {
     }
 
     /// Keeps a packet outside its queue until it is released. Its ingress group is charged now, for each copy
-    /// separately; it enters its queue later (a refusal then is an [`Event::Drop`]).
+    /// separately, unless its worker has charged it ([`Tm::borrow_shared`]); it enters its queue later (a refusal then
+    /// is an [`Event::Drop`]).
     fn admit_held(
         &mut self,
         now: Time,
@@ -194,7 +195,8 @@ impl<P: Default> Tm<P> {
     ) -> Result<Offered, DropReason> {
         let (until, after) = match release {
             Release::Immediate => (now, None),
-            Release::At(at) => (at, None),
+            // It may have passed on the way from another worker: the packet does not enter its queue before it is here.
+            Release::At(at) => (at.max(now), None),
             Release::AfterPackets { packets, timeout } => {
                 (now + timeout, Some((hold_group(arrival), packets)))
             }
@@ -206,13 +208,20 @@ impl<P: Default> Tm<P> {
             return Err(DropReason::NoSlot);
         }
         let charged = self.charge_of(arrival.bytes);
-        self.charge_group(now, arrival.ingress, arrival.group, charged, arrival.bytes)?;
+        let memory = match self.retain_borrowed(arrival.terms.charge) {
+            Some(memory) => memory,
+            None => {
+                let (ingress, group) = (arrival.ingress, arrival.group);
+                self.charge_group(now, ingress, group, charged, arrival.bytes)?;
+                Memory::Own { charged }
+            }
+        };
         let Some(index) = self.slots.take_empty() else {
-            self.release_group(now, arrival.ingress, arrival.group, charged, arrival.bytes);
+            self.release_memory(now, memory, arrival.ingress, arrival.group, arrival.bytes);
             return Err(DropReason::NoSlot);
         };
         if let Some(slot) = self.slots.get_mut(index) {
-            slot.fill(arrival, Memory::Own { charged });
+            slot.fill(arrival, memory);
         }
         self.holds.insert(index, until, after);
         Ok(Offered::Queued(PacketSlot(index)))

@@ -6,6 +6,7 @@
 //! last bit has left. So each group is counted at one worker, which decides its pauses.
 
 use super::id::PortId;
+use super::queue::{Charge, Memory};
 use super::{SharedCharge, SharedMemory, Tm};
 
 /// The ingress port of borrowed memory: no port has this number.
@@ -24,6 +25,15 @@ impl<P: Default> Tm<P> {
     pub fn retain_shared(&mut self, memory: SharedCharge) -> bool {
         let holder = self.shared.get_mut(memory.0 as usize).filter(|entry| entry.references > 0);
         holder.map(|entry| entry.references += 1).is_some()
+    }
+
+    /// Adds a reference to a memory of another worker. `None`: the charge is of this traffic manager.
+    pub(super) fn retain_borrowed(&mut self, charge: Charge) -> Option<Memory> {
+        let Charge::Shared(SharedCharge(index)) = charge else { return None };
+        let holder = self.shared.get_mut(index as usize)?;
+        holder.owner().filter(|_| holder.references > 0)?;
+        holder.references += 1;
+        Some(Memory::Shared(index))
     }
 
     /// Takes over a reference to the buffer of `worker`. The caller has one reference here, to be returned with

@@ -60,3 +60,28 @@ fn a_refused_packet_returns_its_charge_at_once() {
     assert_eq!(returned(&mut borrower), [(0, charge)]);
     borrower.seen().audit().unwrap();
 }
+
+/// The lender has charged a packet that waits outside of its queue; the borrower charges no group for it.
+#[test]
+fn a_held_packet_stays_charged_at_its_lender() {
+    let (mut lender, mut borrower) = (plain(), plain());
+    let now = Time::from_ns(1_000);
+    for (packet, until) in [(1, Time::from_ns(5_000)), (2, Time::from_ns(10))] {
+        let charge = lender.charge_shared(now, PortId(0), GROUP, 1500).unwrap();
+        let memory = borrower.borrow_shared(5, charge).unwrap();
+        let (charge, release) = (Charge::Shared(memory), Release::At(until));
+        let terms = Terms { charge, release, ..Terms::default() };
+        borrower.offer_packet(now, packet, &Arrival { terms, ..to(GROUP, 1500) }).unwrap();
+        borrower.release_shared(now, memory);
+    }
+    assert_eq!((lent(&mut borrower), lent(&mut lender)), ((0, 0, 0), (3000, 2, 0)));
+    assert_eq!(returned(&mut borrower), []);
+    borrower.seen().audit().unwrap();
+    let sent = drain(&mut borrower, now, Time::from_ns(1_000_000));
+    // The second one's time had passed when it came: it did not wait here before.
+    let entered: Vec<(u32, Time)> =
+        sent.iter().map(|(departed, _)| (departed.packet, departed.enqueued_at)).collect();
+    assert_eq!(entered, [(2, now), (1, Time::from_ns(5_000))]);
+    assert_eq!(returned(&mut borrower).len(), 2);
+    borrower.seen().audit().unwrap();
+}
