@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use rtrb::{Consumer, Producer, RingBuffer};
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor};
 
-use super::manager::port_id;
+use super::manager::{DEVICE_ORIGINATED, port_id};
 use super::ports::{egress_of, ingress_of};
 use super::served::{self, Served};
 use super::{Core, DeviceError};
@@ -322,6 +322,10 @@ impl Core {
 
     fn take_over(&mut self, worker: u8, handed: Handed) {
         let Handed { mut packet, missing, terms, charge: remote } = handed;
+        // It may be trimmed or refused before its egress, which both need its program.
+        if packet.flags & DEVICE_ORIGINATED == 0 {
+            self.executor.join(packet.generation);
+        }
         packet.cut = self.ingress.cuts.number(missing);
         let charge = match remote.map(|remote| self.manager.tm.borrow_shared(worker, remote)) {
             None => Charge::Own,
