@@ -91,13 +91,13 @@ impl Holds {
         self.timed.peek().map(|Reverse((at, _, _))| *at).into()
     }
 
-    /// Takes a packet that is due by `now`, with the instant it was due.
-    pub(crate) fn due(&mut self, now: Time) -> Option<(Time, u32)> {
-        while self.first().is_by(now) {
-            let Reverse((at, sequence, slot)) = self.timed.pop()?;
+    /// Takes a packet that is due by `at`, the earliest instant here; `None` where only stale entries are due then.
+    pub(crate) fn due(&mut self, at: Time) -> Option<u32> {
+        while self.first().is_by(at) {
+            let Reverse((_, sequence, slot)) = self.timed.pop()?;
             if self.release(slot, sequence) {
                 self.counted.retain(|counted| counted.sequence != sequence);
-                return Some((at, slot));
+                return Some(slot);
             }
         }
         None

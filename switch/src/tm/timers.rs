@@ -26,7 +26,7 @@ impl<P: Default> Tm<P> {
                 self.frame_ended();
             } else if timer <= hold {
                 self.run_timers(at, PortId(port as u16));
-            } else if let Some((at, slot)) = self.holds.due(now) {
+            } else if let Some(slot) = self.holds.due(at) {
                 self.queue_held(at, slot);
             }
         }

@@ -201,3 +201,22 @@ fn the_counters_of_a_removed_port_go_on() {
     assert_eq!(entry.watchdog.as_ref().unwrap().counters[3].detected, 1);
     tm.seen().audit().unwrap();
 }
+
+/// The entry of a packet that was released by count stays in the store until its time. What is due behind it comes in
+/// order of time: the frame on the wire leaves, and then there is room.
+#[test]
+fn a_stale_hold_does_not_bring_a_later_one_forward() {
+    let mut tm = manager([(100_000, 0), (1_200, 0)], &[port(1), port(1)]);
+    let us = |us: u64| Time::from_ns(us * 1_000);
+    let behind = Release::AfterPackets { packets: 1, timeout: Span::from_us(4) };
+    tm.hold(Time::ZERO, 1, &to(1, 101), behind).unwrap();
+    tm.hold(Time::ZERO, 2, &to(1, 200), Release::At(us(9))).unwrap();
+    // 8.192 us on the wire; it releases the first one.
+    tm.enqueue(Time::ZERO, 1_000, &to(1, 1_000)).unwrap();
+    tm.take(Time::ZERO, PortId(1)).unwrap();
+    tm.commit(Time::ZERO, PortId(1), 1_000).unwrap();
+    tm.advance(us(10));
+    assert_eq!(tm.next_event(), None, "a packet was refused");
+    assert_eq!(tm.seen().port(PortId(1)).unwrap().queues[1].packets, 2);
+    tm.seen().audit().unwrap();
+}
