@@ -411,7 +411,11 @@ impl<P: Default> Tm<P> {
         if group.lossless.is_some() && !was_xoff && (few_slots || group.account.wants_xoff(pool)) {
             group.xoff = true;
             group.counters.xoff += 1;
-            group.honoured_by = Deadline::at(now + port.config.flow_control.honoured_within);
+            // `send_flow_control` sets it where the peer hears of this only now.
+            let is_announced = port.priorities_of_group(number) & port.pause_tx.stopped != 0;
+            let by = Deadline::at(now + port.config.flow_control.honoured_within);
+            port.groups[usize::from(number)].honoured_by =
+                if is_announced { by } else { Deadline::NEVER };
             self.send_flow_control(now, ingress);
             self.stops = true;
         }

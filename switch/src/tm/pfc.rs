@@ -210,6 +210,15 @@ impl PauseReceiver {
         }
     }
 
+    /// Ends the pauses of these priorities, also those whose response time has not passed: they have no PFC any more.
+    pub(crate) fn disable(&mut self, now: Time, gone: u8, counters: &mut PauseCounters) {
+        for p in bits(self.priorities & gone) {
+            self.resume(p, now, counters);
+        }
+        self.pending.iter_mut().for_each(|pause| pause.frame.vector &= !gone);
+        self.pending.retain(|pause| pause.frame.vector != 0);
+    }
+
     /// Clears all pauses, as when the link goes down.
     pub(crate) fn clear(&mut self, now: Time, counters: &mut PauseCounters) {
         self.pending.clear();

@@ -325,6 +325,33 @@ impl Port {
         }
     }
 
+    /// The priorities that a group in XOFF stops at the peer; PAUSE has one, the link.
+    pub(crate) fn priorities_of_group(&self, group: u8) -> u8 {
+        let flow = &self.config.flow_control;
+        match flow.mode {
+            FlowControl::Off => 0,
+            FlowControl::Pause => 1,
+            FlowControl::Pfc => (0..CLASSES)
+                .filter(|p| flow.priority_to_group[*p] % CLASSES as u8 == group)
+                .fold(0, |mask, p| mask | flow.enabled & 1 << p),
+        }
+    }
+
+    /// After the priorities in XOFF at the peer changed: a group in XOFF that the peer hears of now has its time to be
+    /// honoured from now on, and one that the peer does not hear of any more has none.
+    pub(crate) fn await_honouring(&mut self, now: Time, before: u8, wanted: u8) {
+        let by = Deadline::at(now + self.config.flow_control.honoured_within);
+        for g in 0..CLASSES as u8 {
+            let of_group = self.priorities_of_group(g);
+            let group = &mut self.groups[usize::from(g)];
+            match (before & of_group != 0, wanted & of_group != 0) {
+                (false, true) if group.xoff => group.honoured_by = by,
+                (_, false) => group.honoured_by = Deadline::NEVER,
+                _ => {}
+            }
+        }
+    }
+
     /// The next instant at which a pause, a refresh or the watchdog is due.
     pub(crate) fn next_other_timer(&self) -> Deadline {
         let poll = self.watchdog.as_ref().map_or(Deadline::NEVER, |watchdog| watchdog.poll_at);

@@ -1,6 +1,6 @@
 //! Timers and outside events: pauses received and sent, watchdog, delayed packets, link state.
 
-use wireyard_tables::time::{Deadline, Span, Time};
+use wireyard_tables::time::{Deadline, Time};
 
 use crate::units::Quanta;
 
@@ -135,9 +135,8 @@ impl<P: Default> Tm<P> {
         let gone = port.config.flow_control.enabled & !enabled;
         port.config.flow_control.enabled = enabled;
         if let Some(rate) = port.quantum_rate().filter(|_| gone != 0) {
-            let frame = PfcFrame { vector: gone, quanta: [Quanta::ZERO; CLASSES] };
             port.pause_rx.advance(now, rate, &mut port.pauses);
-            port.pause_rx.receive(now, frame, Span::ZERO, rate, &mut port.pauses);
+            port.pause_rx.disable(now, gone, &mut port.pauses);
             self.pauses_changed(now, id);
         }
         self.send_flow_control(now, id);
@@ -184,6 +183,7 @@ impl<P: Default> Tm<P> {
         };
         let before = port.pause_tx.stopped;
         let frame = port.pause_tx.announce(now, wanted, &flow, rate, &mut port.pauses);
+        port.await_honouring(now, before, wanted);
         if self.pause_log.is_some() {
             self.note_pause(now, id, (before, wanted));
         }
