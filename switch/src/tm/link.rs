@@ -24,6 +24,11 @@ impl WireTime {
         Time::from_ps(self.ps.saturating_add(u64::from(self.remainder != 0)))
     }
 
+    /// Rounds up to a whole picosecond: before another rate, as the fraction is in units of the present one.
+    pub fn round_up(&mut self) {
+        *self = WireTime { ps: self.ceil().as_ps(), remainder: 0 };
+    }
+
     /// Moves to `earliest` unless it is there or later.
     #[inline]
     pub fn not_before(&mut self, earliest: Time) {

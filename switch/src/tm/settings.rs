@@ -91,13 +91,16 @@ impl<P: Default> Tm<P> {
         config.rate.into_iter().chain(shaped).min()
     }
 
-    /// Changes the rate of a port that has one, from its next frame on. False if it has none.
+    /// Changes the rate of a port that has one, from its next frame on. False if it has none. A pause quantum keeps its
+    /// length, which both ends of the link must agree on.
     pub fn set_rate(&mut self, now: Time, port: PortId, rate: BitsPerSec) -> bool {
         self.flush(now);
         self.deferred.invalidate();
         let Some(entry) = self.ports.get_mut(port.index()) else { return false };
         let has_one = entry.config.rate.is_some();
         if has_one {
+            entry.link.round_up();
+            entry.config.flow_control.quantum_rate = entry.quantum_rate();
             entry.config.rate = Some(rate);
         }
         has_one

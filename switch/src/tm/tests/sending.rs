@@ -209,3 +209,22 @@ fn dwrr_and_strict_share_a_link() {
     let third = queues[100..].iter().filter(|q| **q == 3).count();
     assert_eq!((queues.len(), third), (3_000, 1_500));
 }
+
+/// The fraction of a picosecond that a frame leaves is in units of its rate: at another rate it would be far more.
+#[test]
+fn a_frame_at_another_rate_takes_its_time_at_that_rate() {
+    let rate = |bits| BitsPerSec::new(bits).unwrap();
+    let (fast, slow) = (rate(99_999_999_977), rate(1_000_000));
+    let config = PortConfig { rate: Some(fast), ..port(100) };
+    let mut tm = manager([(100_000, 0), (100_000, 0)], &[port(100), config]);
+    for _ in 0..2 {
+        tm.enqueue(Time::ZERO, 1_000, &to(1, 1_000)).unwrap();
+    }
+    tm.take(Time::ZERO, PortId(1)).unwrap();
+    let first = tm.commit(Time::ZERO, PortId(1), 1_000).unwrap();
+    assert!(tm.set_rate(Time::ZERO, PortId(1), slow));
+    tm.advance(first.end);
+    tm.take(first.end, PortId(1)).unwrap();
+    let second = tm.commit(first.end, PortId(1), 1_000).unwrap();
+    assert_eq!(second.end, first.end + slow.time_for(crate::units::Bytes::new(1_024)));
+}
