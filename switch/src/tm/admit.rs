@@ -498,9 +498,26 @@ impl<P: Default> Tm<P> {
         let few_slots = self.slots.used() >= resume_at_slots(&self.config);
         if resume_group(group, pool, few_slots) {
             self.send_flow_control(now, ingress);
-            let stops = |port: &Port| port.groups.iter().any(|group| group.xoff);
-            self.stops = self.ports.iter().any(stops);
+            self.note_stops();
         }
+    }
+
+    /// Lets the peer of a group resume if its level allows it, after a change of the group's settings.
+    pub(super) fn resume(&mut self, now: Time, id: PortId, number: u8) {
+        let few_slots = self.slots.used() >= resume_at_slots(&self.config);
+        let Some(port) = self.ports.get_mut(id.index()) else { return };
+        let Some(group) = port.groups.get_mut(usize::from(number)) else { return };
+        let Some(pool) = self.pools.get(usize::from(group.account.config.pool.0)) else { return };
+        if resume_group(group, pool, few_slots) {
+            self.send_flow_control(now, id);
+            self.note_stops();
+        }
+    }
+
+    /// Notes whether a group is in XOFF, after one has resumed.
+    pub(super) fn note_stops(&mut self) {
+        let stops = |port: &Port| port.groups.iter().any(|group| group.xoff);
+        self.stops = self.ports.iter().any(stops);
     }
 }
 

@@ -4,7 +4,6 @@
 use wireyard_tables::time::Time;
 
 use super::Tm;
-use super::admit::resume_group;
 use super::buffer::{AccountConfig, Limit, LosslessConfig, PoolConfig, Xon};
 use super::id::PortId;
 use super::pfc::FlowControlConfig;
@@ -113,17 +112,14 @@ impl<P: Default> Tm<P> {
     }
 
     /// Changes the threshold of a priority group. A group over its new threshold sends XOFF with the next packet; one
-    /// that is under it again resumes at once.
+    /// that is under it again resumes at once, unless slots are few.
     pub fn set_group_limit(&mut self, now: Time, port: PortId, group: u8, limit: Limit) {
         self.flush(now);
         self.deferred.invalidate();
         let Some(entry) = self.ports.get_mut(port.index()) else { return };
-        let Some(group) = entry.groups.get_mut(usize::from(group)) else { return };
-        group.account.config.limit = limit;
-        let Some(pool) = self.pools.get(usize::from(group.account.config.pool.0)) else { return };
-        if resume_group(group, pool, false) {
-            self.send_flow_control(now, port);
-        }
+        let Some(changed) = entry.groups.get_mut(usize::from(group)) else { return };
+        changed.account.config.limit = limit;
+        self.resume(now, port, group);
     }
 
     /// Headroom and XON of a lossless priority group; `None` if it is lossy.
@@ -138,18 +134,15 @@ impl<P: Default> Tm<P> {
         Some((account, self.pools.get(usize::from(account.pool.0))?.config))
     }
 
-    /// Changes the XON of a lossless priority group; a group at or below it resumes at once.
+    /// Changes the XON of a lossless priority group; a group at or below it resumes at once, unless slots are few.
     pub fn set_group_xon(&mut self, now: Time, port: PortId, group: u8, xon: Xon) {
         self.flush(now);
         self.deferred.invalidate();
         let Some(entry) = self.ports.get_mut(port.index()) else { return };
-        let Some(group) = entry.groups.get_mut(usize::from(group)) else { return };
-        let Some(lossless) = &mut group.lossless else { return };
+        let changed = entry.groups.get_mut(usize::from(group));
+        let Some(lossless) = changed.and_then(|group| group.lossless.as_mut()) else { return };
         lossless.xon = xon;
-        let Some(pool) = self.pools.get(usize::from(group.account.config.pool.0)) else { return };
-        if resume_group(group, pool, false) {
-            self.send_flow_control(now, port);
-        }
+        self.resume(now, port, group);
     }
 
     /// The flow control of a port.

@@ -170,6 +170,7 @@ impl<P: Default> Tm<P> {
                 resume_group(group, pool, few_slots);
             }
         }
+        self.note_stops();
         self.emit_flow_control(at, id);
     }
 

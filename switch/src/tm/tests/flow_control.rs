@@ -469,3 +469,102 @@ fn a_port_that_is_added_again_pauses_its_peer_at_once() {
     assert_eq!(drain(&mut tm, Time::ZERO, Time::MAX).len(), 10);
     assert_eq!(pauses(&mut tm).last(), Some(&Quanta::ZERO));
 }
+
+/// A pause whose response time has not passed belongs to the priority that has no PFC any more.
+#[test]
+fn pauses_under_way_end_with_pfc() {
+    let mut config = pfc_port(100);
+    config.flow_control.enabled = 0b11_1000;
+    config.flow_control.response = Span::from_ns(300);
+    let mut tm = manager([(100_000, 0), (100_000, 0)], &[port(100), config]);
+    let at = Time::from_ns;
+    let stop = |vector| PfcFrame { vector, quanta: [Quanta::MAX; CLASSES] };
+    tm.pfc_received(at(0), PortId(1), &stop(0b1_0000));
+    tm.pfc_received(at(350), PortId(1), &stop(0b10_1000));
+    tm.set_pfc_enabled(at(400), PortId(1), 0b10_0000);
+    tm.advance(at(2_000));
+    let paused = tm.seen().port(PortId(1)).unwrap().queues.map(|queue| queue.paused);
+    let expected: [bool; CLASSES] = std::array::from_fn(|queue| queue == 5);
+    assert_eq!(paused, expected, "only the priority that still has PFC is paused");
+    assert_eq!(tm.seen().port(PortId(1)).unwrap().pauses.paused[4], Span::from_ns(100));
+}
+
+/// A peer that hears of an XOFF later has its time from then on, and one that hears of none breaks no promise.
+#[test]
+fn a_pause_is_honoured_from_when_the_peer_hears_of_it() {
+    let mut config = lossless_port(100, 4_000, 100_000, Xon::AtBytes(2_000));
+    config.flow_control.honoured_within = Span::from_us(1);
+    let mut tm = manager([(1_000_000, 100_000), (1_000_000, 0)], &[config, port(100)]);
+    tm.set_blocked(Time::ZERO, PortId(1), true);
+    let us = |us: u64| Time::from_ns(us * 1_000);
+    let not_honoured = |tm: &mut Tm<u32>, at: Time| {
+        tm.enqueue(at, 1_000, &to(CLASS, 1_000)).unwrap();
+        tm.seen().port(PortId(0)).unwrap().groups[usize::from(CLASS)].counters.not_honoured
+    };
+    tm.set_pfc_enabled(Time::ZERO, PortId(0), 0);
+    for _ in 0..8 {
+        assert_eq!(not_honoured(&mut tm, us(10)), 0);
+    }
+    assert_eq!(not_honoured(&mut tm, us(20)), 0, "it had no PFC");
+    tm.set_pfc_enabled(us(30), PortId(0), 1 << CLASS);
+    assert_eq!(pauses(&mut tm), [Quanta::MAX]);
+    assert_eq!(not_honoured(&mut tm, us(31)), 0, "the pause was sent 1 us before");
+    assert_eq!(not_honoured(&mut tm, us(32)), 1);
+    tm.set_pfc_enabled(us(33), PortId(0), 0);
+    assert_eq!(pauses(&mut tm), [Quanta::ZERO]);
+    assert_eq!(not_honoured(&mut tm, us(40)), 1, "the pause was ended");
+    tm.port_down(us(50), PortId(0));
+    tm.set_pfc_enabled(us(50), PortId(0), 1 << CLASS);
+    tm.port_up(us(60), PortId(0));
+    assert_eq!(not_honoured(&mut tm, us(61)), 1, "the link is up again");
+    tm.seen().audit().unwrap();
+}
+
+/// The peer does not hear of another rate: it counts quanta as before.
+#[test]
+fn a_quantum_keeps_its_length_at_another_rate() {
+    let config = || lossless_port(100, 4_000, 20_000, Xon::AtBytes(2_000));
+    let mut tm = manager([(1_000_000, 40_000), (1_000_000, 0)], &[config(), config()]);
+    let quanta = Quanta::new(100);
+    let pause = PfcFrame { vector: 8, quanta: [quanta; CLASSES] };
+    let lasts = quanta.span(BitsPerSec::gbit(100));
+    for port in [0, 1] {
+        assert!(tm.set_rate(Time::ZERO, PortId(port), BitsPerSec::gbit(1)));
+    }
+    tm.pfc_received(Time::ZERO, PortId(1), &pause);
+    for _ in 0..10 {
+        tm.enqueue(Time::ZERO, 1_000, &to(CLASS, 1_000)).unwrap();
+    }
+    assert_eq!(tm.next_deadline(), Deadline::at(Time::ZERO + lasts));
+    tm.set_blocked(Time::ZERO, PortId(1), true);
+    tm.advance(Time::ZERO + lasts);
+    let half = Span::from_ps(Quanta::MAX.span(BitsPerSec::gbit(100)).as_ps() / 2);
+    assert_eq!(tm.next_deadline(), Deadline::at(Time::ZERO + half), "the pause is repeated");
+}
+
+/// Slots that are few stop the peer too: other thresholds do not let it go on.
+#[test]
+fn thresholds_resume_no_peer_while_slots_are_few() {
+    let config = lossless_port(100, 1_000_000, 20_000, Xon::AtBytes(2_000));
+    let pool = |headroom_bytes| PoolConfig { shared_bytes: 2_000_000, headroom_bytes };
+    let mut tm: Tm<u32> = Tm::new(Config {
+        seed: 1,
+        packet_slots: 32,
+        stop_at_slots: 16,
+        hold_slots: 0,
+        cell_bytes: 0,
+        pools: vec![pool(20_000), pool(0)],
+    });
+    tm.add_port(config).unwrap();
+    tm.add_port(port(100)).unwrap();
+    for _ in 0..20 {
+        tm.enqueue(Time::ZERO, 100, &to(CLASS, 100)).unwrap();
+    }
+    assert_eq!(pauses(&mut tm), [Quanta::MAX]);
+    tm.set_group_xon(Time::ZERO, PortId(0), CLASS, Xon::AtBytes(900_000));
+    tm.set_group_limit(Time::ZERO, PortId(0), CLASS, Limit::Static(2_000_000));
+    assert_eq!(pauses(&mut tm), [], "20 packets are inside");
+    drain(&mut tm, Time::ZERO, Time::MAX);
+    assert_eq!(pauses(&mut tm), [Quanta::ZERO]);
+    assert!(!tm.stops);
+}
