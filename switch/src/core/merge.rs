@@ -1,7 +1,7 @@
 //! The statistics of several workers as those of one switch.
 //!
 //! A queue and a group are at one worker only, but packets that a queue refused are counted at the worker that received
-//! them; ledgers, a port's own counters, pools and notices are sums. The counts of the program are the same for all
+//! them too; queues, ledgers, a port's own counters, pools and notices are sums. The counts of the program are the same for all
 //! workers, which share its state. Peaks of pools are sums of the peaks of their parts, which may have been at
 //! different times.
 
@@ -93,13 +93,46 @@ impl PortQueues {
 }
 
 impl QueueReport {
-    /// At most one of the two workers has packets of the queue; the other has only refused some.
+    /// One of the two workers has the packets of the queue; the other has only refused some.
     fn merge(&mut self, other: &QueueReport) {
-        let refused = self.refused + other.refused;
-        if other.admitted + other.passed > 0 || other.paused {
-            *self = other.clone();
-        }
-        self.refused = refused;
+        // Without `..`: a new figure is not forgotten.
+        let QueueReport {
+            queue: _,
+            paused,
+            waiting,
+            waiting_bytes,
+            peak_bytes,
+            admitted,
+            sent,
+            sent_bytes,
+            passed,
+            dropped,
+            refused,
+            eligible,
+            marked,
+            mark_decisions,
+            wred_dropped,
+            trimmed,
+            trim_dropped,
+            storms,
+        } = *other;
+        self.waiting += waiting;
+        self.waiting_bytes += waiting_bytes;
+        self.peak_bytes += peak_bytes;
+        self.admitted += admitted;
+        self.sent += sent;
+        self.sent_bytes += sent_bytes;
+        self.passed += passed;
+        self.dropped += dropped;
+        self.refused += refused;
+        self.eligible += eligible;
+        self.marked += marked;
+        self.mark_decisions += mark_decisions;
+        self.wred_dropped += wred_dropped;
+        self.trimmed += trimmed;
+        self.trim_dropped += trim_dropped;
+        self.storms += storms;
+        self.paused |= paused;
     }
 }
 
@@ -113,5 +146,44 @@ impl NotificationReport {
         self.evicted += other.evicted;
         self.not_transport += other.not_transport;
         self.unbuildable += other.unbuildable;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(refused: u64) -> QueueReport {
+        QueueReport {
+            queue: 3,
+            waiting: 0,
+            waiting_bytes: 0,
+            peak_bytes: 0,
+            admitted: 0,
+            sent: 0,
+            sent_bytes: 0,
+            passed: 0,
+            dropped: 0,
+            refused,
+            eligible: 0,
+            marked: 0,
+            mark_decisions: 0,
+            wred_dropped: 0,
+            trimmed: 0,
+            trim_dropped: 0,
+            paused: false,
+            storms: 0,
+        }
+    }
+
+    /// The owner's queue let nothing in: it trimmed everything, and had a storm.
+    #[test]
+    fn trims_and_storms_are_those_of_the_owner() {
+        let owner = QueueReport { trimmed: 5, trim_dropped: 2, storms: 1, ..queue(7) };
+        for (mut one, other) in [(queue(4), owner.clone()), (owner, queue(4))] {
+            one.merge(&other);
+            let counts = (one.refused, one.trimmed, one.trim_dropped, one.storms, one.paused);
+            assert_eq!(counts, (11, 5, 2, 1, false));
+        }
     }
 }
