@@ -113,7 +113,7 @@ use wireyard_tables::time::Time;
 pub use entity::{Entity, EntryKey, Mode, Query, TableEntry, Target, Update};
 pub use error::{ControlError, WriteError};
 pub use journal::{Change, Changes, Journal, Kept as KeptUnits, Record, Ticket, Unit, Written};
-pub(crate) use ports::{NewPort, PortSource};
+pub(crate) use ports::{NewPort, PortSource, close};
 pub use query::EntriesPart;
 pub use queues::{QueueSettings, Wait};
 pub use stream::Stream;
@@ -240,6 +240,20 @@ impl Control {
     ) -> Result<R, ControlError> {
         let no_worker = || ControlError::NotFound(format!("there is no worker {worker}"));
         self.shared.workers.get(worker).ok_or_else(no_worker)?.ask(worker, work)
+    }
+
+    /// Like [`Control::ask`], however late the worker begins it: for the steps of a change that has begun. All workers
+    /// have answered just before.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`]: the device has ended.
+    fn insist<R: Send + 'static>(
+        &self,
+        worker: usize,
+        work: impl FnOnce(&mut Core, Time) -> R + Send + 'static,
+    ) -> Result<R, ControlError> {
+        let no_worker = || ControlError::NotFound(format!("there is no worker {worker}"));
+        self.shared.workers.get(worker).ok_or_else(no_worker)?.insist(work)
     }
 
     /// Runs `work` in a worker between two bursts, without waiting for it.

@@ -2,11 +2,12 @@
 //! executes them between two bursts.
 //!
 //! A command has exactly one outcome: either the worker begins it in time, or the caller withdraws it and it is not
-//! done.
+//! done. Steps of a change that has begun are not withdrawn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 use rtrb::PushError;
@@ -20,20 +21,23 @@ use crate::sync::lock;
 /// Time within which a worker must begin a command.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Control's end of the ring to a worker.
-pub(super) struct WorkerEnd(pub(super) Sender);
+/// Time after which a full ring is tried again.
+const FULL_RING_LOOK: Duration = Duration::from_millis(1);
 
-impl WorkerEnd {
-    pub(super) fn now(&self) -> Time {
-        self.0.now()
-    }
+fn ended() -> ControlError {
+    ControlError::Unavailable("the device has ended".to_owned())
+}
 
-    pub(super) fn ask<R: Send + 'static>(
-        &self,
-        worker: usize,
-        work: impl FnOnce(&mut Core, Time) -> R + Send + 'static,
-    ) -> Result<R, ControlError> {
-        let ended = || ControlError::Unavailable("the device has ended".to_owned());
+/// A command whose result the caller waits for.
+struct Asked<R> {
+    command: Command,
+    outcome: Receiver<R>,
+    /// Set by the worker that begins it, or by the caller that withdraws it.
+    claimed: Arc<AtomicBool>,
+}
+
+impl<R: Send + 'static> Asked<R> {
+    fn new(work: impl FnOnce(&mut Core, Time) -> R + Send + 'static) -> Asked<R> {
         let (answer, outcome) = sync_channel(1);
         let claimed = Arc::new(AtomicBool::new(false));
         let claim = Arc::clone(&claimed);
@@ -43,32 +47,76 @@ impl WorkerEnd {
                 let _ = answer.send(work(core, now));
             }
         });
-        self.push(worker, command)?;
-        match outcome.recv_timeout(BEGIN_TIMEOUT) {
+        Asked { command, outcome, claimed }
+    }
+}
+
+/// Control's end of the ring to a worker.
+pub(super) struct WorkerEnd(pub(super) Sender);
+
+impl WorkerEnd {
+    pub(super) fn now(&self) -> Time {
+        self.0.now()
+    }
+
+    /// Runs `work` in the worker. A worker that does not begin it in time leaves it undone.
+    pub(super) fn ask<R: Send + 'static>(
+        &self,
+        worker: usize,
+        work: impl FnOnce(&mut Core, Time) -> R + Send + 'static,
+    ) -> Result<R, ControlError> {
+        let asked = Asked::new(work);
+        self.push(worker, asked.command)?;
+        match asked.outcome.recv_timeout(BEGIN_TIMEOUT) {
             Ok(result) => Ok(result),
-            Err(RecvTimeoutError::Timeout) if !claimed.swap(true, Ordering::AcqRel) => {
+            Err(RecvTimeoutError::Timeout) if !asked.claimed.swap(true, Ordering::AcqRel) => {
                 Err(ControlError::Unavailable(format!(
                     "worker {worker} was not polled for {} s; nothing was done",
                     BEGIN_TIMEOUT.as_secs()
                 )))
             }
             // The worker has begun it.
-            Err(RecvTimeoutError::Timeout) => outcome.recv().map_err(|_| ended()),
+            Err(RecvTimeoutError::Timeout) => asked.outcome.recv().map_err(|_| ended()),
             Err(RecvTimeoutError::Disconnected) => Err(ended()),
         }
     }
 
-    pub(super) fn push(&self, worker: usize, command: Command) -> Result<(), ControlError> {
-        let mut commands = lock(&self.0.commands);
-        if commands.is_abandoned() {
-            return Err(ControlError::Unavailable("the device has ended".to_owned()));
+    /// Runs `work` in the worker, however late that begins it: for a change that other workers have made already. Only
+    /// the end of the device leaves it undone.
+    pub(super) fn insist<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Core, Time) -> R + Send + 'static,
+    ) -> Result<R, ControlError> {
+        let asked = Asked::new(work);
+        let mut command = asked.command;
+        while let Err(PushError::Full(back)) = self.try_push(command)? {
+            command = back;
+            thread::sleep(FULL_RING_LOOK);
         }
-        commands.push(command).map_err(|PushError::Full(_)| {
+        loop {
+            match asked.outcome.recv_timeout(BEGIN_TIMEOUT) {
+                Ok(result) => return Ok(result),
+                Err(RecvTimeoutError::Timeout) if !lock(&self.0.commands).is_abandoned() => {}
+                Err(_) => return Err(ended()),
+            }
+        }
+    }
+
+    pub(super) fn push(&self, worker: usize, command: Command) -> Result<(), ControlError> {
+        self.try_push(command)?.map_err(|PushError::Full(_)| {
             let text = format!("{RING} commands wait for worker {worker} already");
             ControlError::Unavailable(text)
-        })?;
+        })
+    }
+
+    fn try_push(&self, command: Command) -> Result<Result<(), PushError<Command>>, ControlError> {
+        let mut commands = lock(&self.0.commands);
+        if commands.is_abandoned() {
+            return Err(ended());
+        }
+        let pushed = commands.push(command);
         drop(commands);
         self.0.wake();
-        Ok(())
+        Ok(pushed)
     }
 }

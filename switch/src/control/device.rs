@@ -163,8 +163,12 @@ impl Control {
             let (make, number) = (make.clone(), queue as u64);
             let made = move |inner: Box<dyn Port>| make(inner, number);
             let worker = (owner + queue) % self.workers();
-            let is_there =
-                self.ask(worker, move |core, now| core.exchange_port(now, port, made))?;
+            let exchange = move |core: &mut Core, now| core.exchange_port(now, port, made);
+            // From the second queue on the change has begun.
+            let is_there = match queue {
+                0 => self.ask(worker, exchange)?,
+                _ => self.insist(worker, exchange)?,
+            };
             if !is_there && queue == 0 {
                 return Err(no_port(port));
             }
@@ -180,7 +184,8 @@ impl Control {
         self.owner(port)?;
         // Without `qos:` each worker sends by a transmit queue of its own.
         let block = move |core: &mut Core, now| core.block(now, port, is_blocked);
-        (0..self.workers()).try_for_each(|worker| self.ask(worker, block))
+        self.ask(0, block)?;
+        (1..self.workers()).try_for_each(|worker| self.insist(worker, block))
     }
 
     /// Changes the marking of a queue at run time.

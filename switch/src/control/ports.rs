@@ -3,7 +3,8 @@
 //! All changes are one exchange: some ports are removed, others added in their place. Workers that do not own a port
 //! first remove their entry of it, so that they send its owner no more packets for it; each owner then removes and adds
 //! all of its ports between two bursts; then the other workers add the new ones. The caller opens and closes ports, not
-//! the workers, which would wait for the kernel.
+//! the workers, which would wait for the kernel. An exchange begins when all workers have answered; from then on it
+//! waits for a late worker, so that all have the same ports in the end.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use crate::core::{Core, DeviceError};
 use crate::ports::absent::AbsentPort;
 use crate::ports::{self, Opened, Port, PortNumber, PortSpec, Spread, files};
 use crate::sync::lock;
+use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -110,7 +112,7 @@ impl Control {
     /// [`ControlError::AlreadyExists`]: the number is taken; [`ControlError::FailedPrecondition`]: it cannot be opened,
     /// or a file of its own cannot be written.
     pub fn add_port(&self, number: PortNumber, spec: &PortSpec) -> Result<Vec<String>> {
-        let memory = self.ask(0, move |core, _| match core.worker_of(number) {
+        let mut memory = self.ask(0, move |core, _| match core.worker_of(number) {
             Some(_) => Err(ControlError::AlreadyExists(format!("port {number} exists already"))),
             None => Ok(core.memory().worker()),
         })??;
@@ -122,8 +124,8 @@ impl Control {
         let failed = |error: ports::PortError| ControlError::FailedPrecondition(error.to_string());
         let opened = ports::open_spread(spec, &memory, self.spread()).map_err(failed)?;
         let new = NewPort { number, spec: spec.clone(), source: PortSource::Opened(opened) };
-        let mut changes = self.exchange_ports(&[], vec![new])?;
-        self.close(changes.closing)?;
+        let mut changes = self.exchange_ports(&mut memory, &[], vec![new])?;
+        close(changes.closing, &mut memory);
         let added = changes.added.remove(&number).unwrap_or(Ok(Vec::new()));
         added.map_err(|error| ControlError::InvalidArgument(error.to_string()))
     }
@@ -134,13 +136,19 @@ impl Control {
     /// # Errors
     /// As [`Control::add_port`].
     pub fn add_open_port(&self, number: PortNumber, port: Box<dyn Port + Send>) -> Result<()> {
+        let _one_at_a_time = lock(&self.shared.exchanging);
+        let refused = |error: DeviceError| ControlError::InvalidArgument(error.to_string());
         let place = AbsentPort::like(port.as_ref());
-        let added = self.ask(0, move |core, _| core.add_port(number, port))?;
-        added.map_err(|error| ControlError::InvalidArgument(error.to_string()))?;
+        let mut memory = self.ask(0, |core, _| core.memory().worker())?;
+        if let Err(why) = self.owned() {
+            close([port as Box<dyn Port>], &mut memory);
+            return Err(why);
+        }
+        self.insist(0, move |core, _| core.add_port(number, port))?.map_err(refused)?;
         for worker in 1..self.workers() {
             let place = place.clone();
-            let added = self.ask(worker, move |core, _| core.add_elsewhere(number, 0, place))?;
-            added.map_err(|error| ControlError::InvalidArgument(error.to_string()))?;
+            let added = self.insist(worker, move |core, _| core.add_elsewhere(number, 0, place))?;
+            added.map_err(refused)?;
         }
         Ok(())
     }
@@ -151,41 +159,34 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn remove_port(&self, number: PortNumber) -> Result<Vec<String>> {
-        let changes = self.exchange_ports(&[number], Vec::new())?;
-        self.close(changes.closing)?;
+        let mut memory = self.ask(0, |core, _| core.memory().worker())?;
+        let changes = self.exchange_ports(&mut memory, &[number], Vec::new())?;
+        close(changes.closing, &mut memory);
         Ok(changes.errors.into_values().collect())
     }
 
-    /// Closes ports that no worker has any more.
-    pub(crate) fn close(&self, ports: Vec<Box<dyn Port>>) -> Result<()> {
-        if ports.is_empty() {
-            return Ok(());
-        }
-        let mut memory = self.ask(0, |core, _| core.memory().worker())?;
-        ports.into_iter().for_each(|mut port| port.close(&mut memory));
-        Ok(())
-    }
-
-    /// Removes ports and adds others. On failure, all ports without a place are closed.
+    /// Removes ports and adds others. On failure nothing is changed, unless the device has ended, and all ports without
+    /// a place are closed, in `memory`.
     ///
     /// # Errors
     /// [`ControlError::NotFound`]: an old port; [`ControlError::AlreadyExists`]: a new one;
     /// [`ControlError::Unavailable`].
     pub(crate) fn exchange_ports(
         &self,
+        memory: &mut PacketMemory,
         old: &[PortNumber],
         new: Vec<NewPort>,
     ) -> Result<PortChanges> {
         let _one_at_a_time = lock(&self.shared.exchanging);
         let taken = |one: &&NewPort| !old.contains(&one.number) && self.owner(one.number).is_ok();
         if let Some(number) = new.iter().find(taken).map(|one| one.number) {
-            self.close_opened(new)?;
+            close(opened(new), memory);
             return Err(ControlError::AlreadyExists(format!("port {number} exists already")));
         }
         let (owners, places) = match self.owners(old, &new) {
             Ok(found) => found,
             Err(error) => {
-                self.close_opened(new)?;
+                close(opened(new), memory);
                 return Err(error);
             }
         };
@@ -196,7 +197,7 @@ impl Control {
         match self.make(taken, own, beside, &mut all) {
             Ok(()) => Ok(all),
             Err(why) => {
-                self.close(all.closing)?;
+                close(all.closing, memory);
                 Err(why)
             }
         }
@@ -272,7 +273,7 @@ impl Control {
                 all.closing.extend(opened(change.new));
                 continue;
             }
-            match self.ask(worker, move |core, now| change.make(core, now)) {
+            match self.insist(worker, move |core, now| change.make(core, now)) {
                 Ok(changes) => {
                     all.closing.extend(changes.closing);
                     all.errors.extend(changes.errors);
@@ -289,11 +290,6 @@ impl Control {
             }
         }
         done
-    }
-
-    /// Closes opened ports that are not added.
-    fn close_opened(&self, new: Vec<NewPort>) -> Result<()> {
-        self.close(opened(new).collect())
     }
 
     /// Removes these ports from the workers that do not own them; their queues are added to `queues`.
@@ -313,7 +309,7 @@ impl Control {
                     |number| Some(Queue { number, worker, port: core.detach_queue(now, number)? });
                 numbers.into_iter().filter_map(queue).collect::<Vec<_>>()
             };
-            queues.extend(self.ask(worker, take)?);
+            queues.extend(self.insist(worker, take)?);
         }
         Ok(())
     }
@@ -330,7 +326,7 @@ impl Control {
             let queue = queues.extract_if(.., |queue| queue.worker == worker).next();
             let (place, spec) = (place.clone(), spec.clone());
             let queue_number = ((worker + self.workers() - owner) % self.workers()) as u64;
-            let added = self.ask(worker, move |core, _| match queue {
+            let added = self.insist(worker, move |core, _| match queue {
                 Some(Queue { mut port, .. }) => {
                     if let Some(spec) = spec {
                         port = ports::decorate_again(&spec, port, queue_number, core.memory());
@@ -362,6 +358,11 @@ impl Control {
         owned[owner] += 1;
         Ok(owner)
     }
+}
+
+/// Closes ports that no worker has any more.
+pub(crate) fn close(ports: impl IntoIterator<Item = Box<dyn Port>>, memory: &mut PacketMemory) {
+    ports.into_iter().for_each(|mut port| port.close(memory));
 }
 
 /// All queues of the ports that were opened.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
@@ -336,10 +337,61 @@ fn ports_that_cannot_come_are_closed() {
     let new = |number, source| NewPort { number, spec: PortSpec::parse("raw:x").unwrap(), source };
     // There is no port 3 to be kept as port 4.
     let new = vec![new(four, PortSource::Kept(three)), new(two, PortSource::Opened(opened))];
+    let mut memory = core.memory().worker();
     while_polled(core, || {
-        let refused = control.exchange_ports(&[one], new).map(drop);
+        let refused = control.exchange_ports(&mut memory, &[one], new).map(drop);
         assert!(matches!(refused, Err(ControlError::NotFound(_))), "{refused:?}");
         assert!(is_closed.load(Ordering::Relaxed));
         assert!(control.owner(one).is_ok(), "nothing was taken out");
     });
+}
+
+/// A change of ports that has begun is made at all workers, however late one of them is.
+#[test]
+fn a_late_worker_has_the_same_ports_in_the_end() {
+    let loaded = from_text("everything.yaml", PROGRAM).unwrap_or_else(|why| panic!("{why}"));
+    let mut cores = loaded.workers(DeviceOptions::small(), 2).unwrap();
+    let control = cores[0].control().unwrap().clone();
+    let mut memory = cores[0].memory().worker();
+    let opened = || Opened {
+        port: Box::new(ScriptedPort::default()),
+        queues: vec![Box::new(ScriptedPort::default())],
+        notices: Vec::new(),
+    };
+    let new = |number, opened| NewPort {
+        number: PortNumber(number),
+        spec: PortSpec::parse("raw:x").unwrap(),
+        source: PortSource::Opened(opened),
+    };
+    let is_over = AtomicBool::new(false);
+    // The second worker answers one command, and the next one later than a command waits.
+    let poll = |core: &mut Core, mut is_late: bool| {
+        let mut now = Time::from_ns(1000);
+        while !is_over.load(Ordering::Relaxed) {
+            let is_asked = core.has_commands();
+            core.poll(now, None);
+            now += Span::from_us(1);
+            if is_asked && std::mem::take(&mut is_late) {
+                thread::sleep(Duration::from_millis(2_200));
+            }
+        }
+    };
+    let (one, two) = cores.split_at_mut(1);
+    let port = ScriptedPort::default();
+    let is_closed = Arc::clone(&port.is_closed);
+    let first = Opened { port: Box::new(port), ..opened() };
+    let changes = thread::scope(|scope| {
+        scope.spawn(|| poll(&mut one[0], false));
+        scope.spawn(|| poll(&mut two[0], true));
+        let changes = control.exchange_ports(&mut memory, &[], vec![new(1, first)]);
+        is_over.store(true, Ordering::Relaxed);
+        changes
+    });
+    let added = changes.map(|changes| changes.added.values().all(std::result::Result::is_ok));
+    assert!(matches!(added, Ok(true)), "{added:?}");
+    assert!(!is_closed.load(Ordering::Relaxed));
+    for core in &mut cores {
+        assert_eq!(core.worker_of(PortNumber(1)), Some(0));
+    }
+    assert_eq!(cores[1].served(), [PortNumber(1)]);
 }

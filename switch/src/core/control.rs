@@ -72,6 +72,13 @@ impl Core {
         }
     }
 
+    /// Executes no more commands of control: callers that wait for one get an error.
+    pub(super) fn abandon_control(&mut self) {
+        if let Some(link) = &mut self.control {
+            link.abandon();
+        }
+    }
+
     /// Changes to a new program now, if there is one.
     pub(crate) fn refresh_program(&mut self) {
         let known = self.executor.current().map(|generation| generation.id);

@@ -193,9 +193,11 @@ impl Core {
         self.close()
     }
 
-    /// Flushes and closes the ports and capture files, and returns their chunks.
+    /// Flushes and closes the ports and capture files, and returns their chunks. Commands of control are not executed
+    /// from then on.
     pub fn close(&mut self) -> Vec<PortError> {
         let mut errors = Vec::new();
+        self.abandon_control();
         for slot in self.ports.iter_mut() {
             if let Err(error) = slot.port.flush(&mut self.mem) {
                 errors.push(error);

@@ -166,6 +166,12 @@ impl WorkerLink {
         self.ring.commands.pop().ok()
     }
 
+    /// Ends the ring: commands that wait are dropped, and no more are accepted.
+    pub(super) fn abandon(&mut self) {
+        while self.next().is_some() {}
+        (_, self.ring.commands) = RingBuffer::new(0);
+    }
+
     /// Adds a subscription.
     pub(super) fn subscribe(&mut self, subscriber: Subscriber) {
         self.subscribers.push(subscriber);

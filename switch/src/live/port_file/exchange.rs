@@ -14,7 +14,7 @@ use std::thread;
 use wireyard_pipeline::packet::PacketMemory;
 
 use super::{PortFileError, PortText, read};
-use crate::control::{Control, ControlError, NewPort, PortSource};
+use crate::control::{Control, ControlError, NewPort, PortSource, close};
 use crate::ports::{self, Opened, Port, PortNumber, PortSpec};
 
 /// Work in another thread, whose end can be polled.
@@ -109,7 +109,7 @@ impl Prepared {
     fn give_up(self, mem: &mut PacketMemory) {
         for change in self.changes {
             if let Source::Opened(opened) = change.source {
-                close(opened, mem);
+                close(queues(opened), mem);
             }
         }
     }
@@ -163,7 +163,7 @@ impl Device<'_> {
                 return Err(self.restore(in_the_way, why, known));
             }
         }
-        self.finish(prepared, &in_the_way, lines)
+        self.finish(prepared, in_the_way, lines, known)
     }
 
     fn open(&self, port: PortNumber, spec: &PortSpec) -> Result<Opened, PortFileError> {
@@ -226,9 +226,9 @@ impl Device<'_> {
         lines: &mut Vec<String>,
     ) -> Result<(), ControlError> {
         let numbers: Vec<PortNumber> = ports.iter().map(|(number, _)| *number).collect();
-        let taken = self.control.exchange_ports(&numbers, Vec::new())?;
+        let taken = self.control.exchange_ports(&mut self.mem, &numbers, Vec::new())?;
         lines.extend(taken.errors.into_values());
-        taken.closing.into_iter().for_each(|mut port| port.close(&mut self.mem));
+        close(taken.closing, &mut self.mem);
         Ok(())
     }
 
@@ -263,21 +263,23 @@ impl Device<'_> {
         }
     }
 
-    fn put_back(&self, number: PortNumber, spec: PortSpec) -> Result<(), Box<dyn Error>> {
+    fn put_back(&mut self, number: PortNumber, spec: PortSpec) -> Result<(), Box<dyn Error>> {
         let source = ports::open_spread(&spec, &self.mem, self.control.spread())?;
         let new = vec![NewPort { number, spec, source: PortSource::Opened(source) }];
-        let mut changes = self.control.exchange_ports(&[], new)?;
-        self.control.close(changes.closing)?;
+        let mut changes = self.control.exchange_ports(&mut self.mem, &[], new)?;
+        close(changes.closing, &mut self.mem);
         changes.added.remove(&number).transpose()?;
         Ok(())
     }
 
-    /// With all ports open, makes the device's ports those of the file. `gone` are already removed.
+    /// With all ports open, makes the device's ports those of the file. `gone` are already removed, and are restored if
+    /// this fails.
     fn finish(
         &mut self,
         prepared: Prepared,
-        gone: &[(PortNumber, PortSpec)],
+        gone: Vec<(PortNumber, PortSpec)>,
         mut lines: Vec<String>,
+        known: &mut Vec<(PortNumber, PortSpec)>,
     ) -> Result<Vec<String>, PortFileError> {
         let Prepared { old, changes } = prepared;
         let still = old.iter().filter(|port| !gone.contains(port));
@@ -292,8 +294,10 @@ impl Device<'_> {
             };
             new.push(NewPort { number, spec, source });
         }
-        let made = self.control.exchange_ports(&still, new);
-        let mut made = made.map_err(PortFileError::Exchange)?;
+        let mut made = match self.control.exchange_ports(&mut self.mem, &still, new) {
+            Ok(made) => made,
+            Err(why) => return Err(self.restore(gone, PortFileError::Exchange(why), known)),
+        };
         for (number, spec) in &old {
             lines.extend(made.errors.remove(number));
             lines.push(format!("port {number} ({spec}) was removed"));
@@ -302,7 +306,7 @@ impl Device<'_> {
             let added = made.added.remove(&number).unwrap_or(Ok(Vec::new()));
             lines.extend(lines_of(number, &name, added));
         }
-        made.closing.into_iter().for_each(|mut port| port.close(&mut self.mem));
+        close(made.closing, &mut self.mem);
         Ok(lines)
     }
 }
@@ -322,9 +326,9 @@ fn lines_of(
     }
 }
 
-fn close(opened: Opened, mem: &mut PacketMemory) {
-    let ports: Vec<Box<dyn Port>> = std::iter::once(opened.port).chain(opened.queues).collect();
-    ports.into_iter().for_each(|mut port| port.close(mem));
+/// All queues of a port.
+fn queues(opened: Opened) -> impl Iterator<Item = Box<dyn Port>> {
+    std::iter::once(opened.port).chain(opened.queues)
 }
 
 #[cfg(test)]
