@@ -158,13 +158,14 @@ const POOL: [(&str, &str); 4] = [
     ("peak_bytes", "pool_peak_bytes{L}"),
 ];
 
-const FAULTS: [(&str, &str); 7] = [
+const FAULTS: [(&str, &str); 8] = [
     ("lost", "port_fault_frames_total{L,reason=\"lost\"}"),
     ("corrupted", "port_fault_frames_total{L,reason=\"corrupted\"}"),
     ("duplicated", "port_fault_frames_total{L,reason=\"duplicated\"}"),
     ("reordered", "port_fault_frames_total{L,reason=\"reordered\"}"),
     ("delayed", "port_fault_frames_total{L,reason=\"delayed\"}"),
     ("overflowed", "port_fault_frames_total{L,reason=\"overflowed\"}"),
+    ("cut", "port_fault_frames_total{L,reason=\"cut\"}"),
     ("under_way", "port_fault_under_way_frames{L}"),
 ];
 

@@ -34,13 +34,15 @@ pub struct FaultCounters {
     pub delayed: u64,
     /// Frames lost because too many were in transit.
     pub overflowed: u64,
+    /// Frames in transit that were lost with the cable: the port was closed, or was down by command when they arrived.
+    pub cut: u64,
     /// Frames in transit now.
     pub under_way: u64,
 }
 
 impl FaultCounters {
     /// All counters that never decrease, with their names.
-    pub fn named(&self) -> [(&'static str, u64); 6] {
+    pub fn named(&self) -> [(&'static str, u64); 7] {
         [
             ("lost", self.lost),
             ("corrupted", self.corrupted),
@@ -48,6 +50,7 @@ impl FaultCounters {
             ("reordered", self.reordered),
             ("delayed", self.delayed),
             ("overflowed", self.overflowed),
+            ("cut", self.cut),
         ]
     }
 }
@@ -61,6 +64,7 @@ impl FaultCounters {
             reordered: self.reordered + other.reordered,
             delayed: self.delayed + other.delayed,
             overflowed: self.overflowed + other.overflowed,
+            cut: self.cut + other.cut,
             under_way: self.under_way + other.under_way,
         }
     }
@@ -184,6 +188,7 @@ impl<F: Frame> Direction<F> {
     }
 
     fn clear(&mut self, mem: &mut PacketMemory) {
+        self.counters.cut += self.under_way.len() as u64;
         self.under_way.drain(..).for_each(|(_, frame)| mem.free(frame.into_buf()));
     }
 }
@@ -198,6 +203,8 @@ pub struct FaultyPort {
     fresh: Vec<RxFrame>,
     /// An error of sending that occurred during reception.
     late: Option<PortError>,
+    /// Time of the last call.
+    now: Time,
 }
 
 impl FaultyPort {
@@ -210,19 +217,26 @@ impl FaultyPort {
             ready: Vec::new(),
             fresh: Vec::new(),
             late: None,
+            now: Time::ZERO,
         }
     }
 
     fn drop_all(&mut self, mem: &mut PacketMemory) {
         self.inward.clear(mem);
         self.outward.clear(mem);
+        self.outward.counters.cut += self.ready.len() as u64;
         self.ready.drain(..).for_each(|frame| mem.free(frame.buf));
     }
 
-    /// Sends the frames that are due by `now`.
-    fn push(&mut self, mem: &mut PacketMemory, now: Time) -> Result<(), PortError> {
+    /// Frames that are still to be sent.
+    fn on_the_way_out(&self) -> usize {
+        self.outward.under_way.len() + self.ready.len()
+    }
+
+    /// Sends the frames that are due by `due_by`.
+    fn push(&mut self, mem: &mut PacketMemory, due_by: Time) -> Result<(), PortError> {
         while self.ready.len() < UNDER_WAY_MAX
-            && let Some((due, frame)) = self.outward.leave(now)
+            && let Some((due, frame)) = self.outward.leave(due_by)
         {
             let later = due.since(frame.end);
             self.ready.push(TxFrame { start: frame.start + later, end: due, ..frame });
@@ -232,7 +246,7 @@ impl FaultyPort {
         }
         // A burst ends at a frame that the port gives up.
         loop {
-            let done = self.inner.tx_burst(mem, now, &mut self.ready)?;
+            let done = self.inner.tx_burst(mem, self.now, &mut self.ready)?;
             if done.dropped == 0 || self.ready.is_empty() {
                 return Ok(());
             }
@@ -264,15 +278,21 @@ impl Port for FaultyPort {
         out: &mut Vec<RxFrame>,
         max: usize,
     ) -> Result<usize, PortError> {
+        self.now = now;
         let sent = self.push(mem, now);
         let received = self.inner.rx_burst(mem, now, &mut self.fresh, max);
         for frame in self.fresh.drain(..) {
             self.inward.enter(mem, frame.timestamp, frame);
         }
-        let mut count = 0;
+        let (is_shut, mut count) = (self.inner.is_shut(), 0);
         while count < max
             && let Some((due, frame)) = self.inward.leave(now)
         {
+            if is_shut {
+                self.inward.counters.cut += 1;
+                mem.free(frame.buf);
+                continue;
+            }
             out.push(RxFrame { timestamp: due, ..frame });
             count += 1;
         }
@@ -292,6 +312,7 @@ impl Port for FaultyPort {
         now: Time,
         frames: &mut Vec<TxFrame>,
     ) -> Result<TxDone, PortError> {
+        self.now = now;
         self.push(mem, now)?;
         // While the port has no room for due frames, the cable takes no more.
         if !self.ready.is_empty() {
@@ -305,6 +326,19 @@ impl Port for FaultyPort {
         let failure = self.push(mem, now).err();
         self.late = self.late.take().or(failure);
         Ok(TxDone { sent, dropped: 0 })
+    }
+
+    /// Frames in transit leave early: nothing polls the cable any more.
+    fn flush(&mut self, mem: &mut PacketMemory) -> Result<(), PortError> {
+        let mut result = Ok(());
+        loop {
+            let before = self.on_the_way_out();
+            result = result.and(self.push(mem, Time::MAX));
+            if self.on_the_way_out() == before {
+                break;
+            }
+        }
+        result.and(self.inner.flush(mem))
     }
 
     fn next_arrival(&mut self) -> Option<Time> {
@@ -358,3 +392,6 @@ impl Port for FaultyPort {
         self.inner.close(mem);
     }
 }
+
+#[cfg(test)]
+mod tests;

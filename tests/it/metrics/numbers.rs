@@ -69,6 +69,7 @@ fn numbered(next: &mut dyn FnMut() -> u64) -> Statistics {
         reordered: next(),
         delayed: next(),
         overflowed: next(),
+        cut: next(),
         under_way: next(),
     };
     let faults = Some(FaultReport { received: way(), sent: way() });
