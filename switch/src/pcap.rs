@@ -22,6 +22,7 @@ use wireyard_tables::time::Time;
 pub use linktypes::link_type_name;
 pub(crate) use ng::ENHANCED_PACKET;
 pub use reader::PcapReader;
+pub(crate) use writer::write_most;
 pub use writer::{Interface, PcapWriter, RecordToWrite};
 
 /// The longest record that is read, in bytes: libpcap's MAXIMUM_SNAPLEN.

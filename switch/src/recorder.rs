@@ -6,7 +6,7 @@
 //! selection of records is elsewhere.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ use serde::Serialize;
 use wireyard_tables::time::Time;
 
 use crate::folder::{FileError, create_output};
-use crate::pcap::{ENHANCED_PACKET, Interface, PcapWriter, RecordToWrite, Timestamp};
+use crate::pcap::{ENHANCED_PACKET, Interface, PcapWriter, RecordToWrite, Timestamp, write_most};
 use crate::ports::PortNumber;
 
 /// Bytes of a buffer.
@@ -334,20 +334,6 @@ fn write_all(
     }
 }
 
-/// Writes as much as the file accepts; returns the amount, and the error if it was not all.
-fn write_most(file: &mut impl Write, bytes: &[u8]) -> (usize, std::io::Result<()>) {
-    let mut taken = 0;
-    while taken < bytes.len() {
-        match file.write(&bytes[taken..]) {
-            Ok(0) => return (taken, Err(ErrorKind::WriteZero.into())),
-            Ok(count) => taken += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return (taken, Err(error)),
-        }
-    }
-    (taken, Ok(()))
-}
-
 /// A word of a block.
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes)
@@ -400,6 +386,8 @@ fn whole_blocks(bytes: &[u8]) -> (usize, u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{ErrorKind, Write};
+
     use super::*;
 
     /// A disk with room for this many bytes.

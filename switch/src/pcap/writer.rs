@@ -1,6 +1,6 @@
 //! The writer: pcap with any given header, or pcapng with nanoseconds, interface names and comments.
 
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 
 use super::ng::{
     BYTE_ORDER_MAGIC, ENHANCED_PACKET, INTERFACE, OPT_COMMENT, OPT_IF_NAME, OPT_IF_TSRESOL,
@@ -30,6 +30,20 @@ pub struct RecordToWrite<'a> {
     pub interface: u32,
     /// A comment; ignored in pcap.
     pub comment: Option<&'a str>,
+}
+
+/// Writes as much as the file accepts; returns the amount, and the error if it was not all.
+pub(crate) fn write_most(file: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
+    let mut taken = 0;
+    while taken < bytes.len() {
+        match file.write(&bytes[taken..]) {
+            Ok(0) => return (taken, Err(ErrorKind::WriteZero.into())),
+            Ok(count) => taken += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return (taken, Err(error)),
+        }
+    }
+    (taken, Ok(()))
 }
 
 /// Writes a capture file record by record. Use a buffered sink.

@@ -1,7 +1,7 @@
 //! `pcap:` ports: a capture file as input, another as output.
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::diag::safe::shown;
@@ -11,15 +11,16 @@ use wireyard_tables::time::Time;
 use super::spec::Pace;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortNumber, PortSpec};
 use super::{PortStats, RxFrame, TxDone, TxFrame};
-use crate::folder::create_output;
 use crate::pcap::seen::{Seen, Way};
 use crate::pcap::{
-    Interface, LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, PcapError, PcapHeader, PcapReader,
-    PcapWriter, Record, RecordToWrite, Timestamp, erf, link_type_name,
+    Interface, LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, PcapError, PcapHeader, PcapReader, Record,
+    Timestamp, erf, link_type_name,
 };
+use output::Output;
+
+mod output;
 
 type Source = Box<dyn Read + Send>;
-type Sink = Box<dyn Write + Send>;
 
 /// The private link type used for Omni-Path in capture files, for which there is no registered number: LINKTYPE_USER0.
 pub const LINK_OPA: u16 = 147;
@@ -42,7 +43,9 @@ pub struct CapturePort {
     pending: bool,
     /// Path of the output file, until it is begun.
     out: Option<PathBuf>,
-    output: Option<PcapWriter<Sink>>,
+    output: Option<Output>,
+    /// Why nothing more can be written to the output.
+    ended_by: Option<String>,
     pace: Pace,
     /// The port's number; from a capture of a switch it takes only the records of that port.
     as_port: Option<PortNumber>,
@@ -156,6 +159,7 @@ impl CapturePort {
             pending: false,
             out: spec.out.clone(),
             output: None,
+            ended_by: None,
             pace: spec.pace,
             as_port,
             origin: None,
@@ -194,25 +198,51 @@ impl CapturePort {
     /// Creates the output: pcapng if the name ends so, else pcap with the header of the input, if that is pcap.
     fn begin_output(&mut self) -> Result<(), PortError> {
         let Some(path) = self.out.take() else { return Ok(()) };
-        let file = create_output(&path).map_err(|source| PortError::Io {
-            port: self.name.clone(),
-            doing: "create the output file",
-            source,
-            help: shown(&path).into_owned(),
-        })?;
-        let sink: Sink = Box::new(BufWriter::new(file));
         let unwrapped = self.number == LINK_ERF && !self.erf_as_is;
         let link = if self.reads && !unwrapped { self.number } else { number_of(self.link) };
-        let writer = if path.extension().is_some_and(|e| e == "pcapng") {
-            PcapWriter::pcapng(sink).and_then(|mut writer| {
-                writer.add_interface(&Interface { link, name: self.name.clone() })?;
-                Ok(writer)
-            })
-        } else {
-            PcapWriter::pcap(sink, self.header.unwrap_or_else(|| PcapHeader::new(link)))
-        };
-        self.output = Some(writer.map_err(|source| self.failed(source))?);
+        let header = self.header.unwrap_or_else(|| PcapHeader::new(link));
+        match Output::create(&path, header, &Interface { link, name: self.name.clone() }) {
+            Ok(output) => self.output = Some(output),
+            Err(error) => {
+                self.ended_by = Some(error.to_string());
+                return Err(match error {
+                    PcapError::Io(source) => PortError::Io {
+                        port: self.name.clone(),
+                        doing: "create the output file",
+                        source,
+                        help: shown(&path).into_owned(),
+                    },
+                    other => self.failed(other),
+                });
+            }
+        }
         Ok(())
+    }
+
+    /// Writes frames to the output. Returns how many are in it, and the error if they are not all. Without an output
+    /// they go nowhere, and count as sent.
+    fn write(
+        &mut self,
+        mem: &PacketMemory,
+        now: Time,
+        frames: &[TxFrame],
+    ) -> (usize, Result<(), PcapError>) {
+        let origin = self.origin.unwrap_or_default();
+        let time = Timestamp::from_ns(origin.as_ns().saturating_add(now.as_ns()));
+        let Some(output) = &mut self.output else {
+            let sent = if self.ended_by.is_some() { 0 } else { frames.len() };
+            return (sent, Ok(()));
+        };
+        let mut added = Ok(());
+        for frame in frames {
+            let data = mem.frame(&frame.buf, frame.data_off, frame.len);
+            added = output.add(time, data, frame.wire_len);
+            if added.is_err() {
+                break;
+            }
+        }
+        let (sent, written) = output.write();
+        (sent, written.and(added))
     }
 
     fn failed(&self, source: PcapError) -> PortError {
@@ -418,57 +448,24 @@ impl Port for CapturePort {
         now: Time,
         frames: &mut Vec<TxFrame>,
     ) -> Result<TxDone, PortError> {
-        if let Err(error) = self.begin_output() {
-            self.stats.tx_errors += frames.len() as u64;
-            frames.drain(..).for_each(|frame| mem.free(frame.buf));
-            return Err(error);
-        }
-        let origin = self.origin.unwrap_or_default();
-        let time = Timestamp::from_ns(origin.as_ns().saturating_add(now.as_ns()));
-        let mut done = TxDone::default();
-        let mut failure = None;
-        for frame in frames.drain(..) {
-            let data = mem.frame(&frame.buf, frame.data_off, frame.len);
-            let written = match &mut self.output {
-                Some(writer) if failure.is_none() => {
-                    let wire_len = frame.wire_len;
-                    writer.write(&RecordToWrite {
-                        time,
-                        data,
-                        wire_len,
-                        interface: 0,
-                        comment: None,
-                    })
-                }
-                _ => Ok(()),
-            };
-            match written {
-                Ok(()) if failure.is_none() => {
-                    done.sent += 1;
-                    self.stats.tx_frames += 1;
-                    self.stats.tx_bytes += u64::from(frame.len);
-                }
-                Ok(()) => done.dropped += 1,
-                Err(error) => {
-                    done.dropped += 1;
-                    failure = Some(error);
-                }
+        let begun = self.begin_output();
+        let (sent, written) = self.write(mem, now, frames);
+        let dropped = frames.len() - sent;
+        self.stats.tx_frames += sent as u64;
+        self.stats.tx_bytes += frames[..sent].iter().map(|frame| u64::from(frame.len)).sum::<u64>();
+        self.stats.tx_errors += dropped as u64;
+        frames.drain(..).for_each(|frame| mem.free(frame.buf));
+        begun?;
+        if let Err(source) = written {
+            self.output = None;
+            self.ended_by = Some(source.to_string());
+            let error = self.failed(source);
+            if sent == 0 {
+                return Err(error);
             }
-            mem.free(frame.buf);
+            self.late = Some(error);
         }
-        self.stats.tx_errors += done.dropped as u64;
-        match failure {
-            Some(source) => {
-                self.output = None;
-                let error = PortError::Capture { port: self.name.clone(), source };
-                if done.sent == 0 {
-                    return Err(error);
-                }
-                self.late = Some(error);
-                Ok(done)
-            }
-            None => Ok(done),
-        }
+        Ok(TxDone { sent, dropped })
     }
 
     fn next_arrival(&mut self) -> Option<Time> {
@@ -481,10 +478,12 @@ impl Port for CapturePort {
         }
     }
 
+    /// Writes the header of a file without records, and reports again that the file is not complete.
     fn flush(&mut self, _mem: &mut PacketMemory) -> Result<(), PortError> {
         self.begin_output()?;
-        let Some(writer) = &mut self.output else { return Ok(()) };
-        writer.flush().map_err(|source| PortError::Capture { port: self.name.clone(), source })
+        let written = self.output.as_mut().map_or(Ok(()), |output| output.write().1);
+        let failed = self.ended_by.clone().map(|why| PcapError::Io(std::io::Error::other(why)));
+        written.and(failed.map_or(Ok(()), Err)).map_err(|source| self.failed(source))
     }
 
     fn stats(&mut self) -> PortStats {

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use wireyard_pipeline::packet::MemoryConfig;
 
 use super::*;
+use crate::pcap::{PcapWriter, RecordToWrite};
 
 fn memory() -> PacketMemory {
     PacketMemory::new(MemoryConfig { chunks: 4, chunk_bytes: 2048, headroom_bytes: 256 }).unwrap()
@@ -126,4 +127,34 @@ fn link_types_are_known_or_refused_by_name() {
     assert!(error.contains("LINUX_SLL"), "{error}");
     let missing = CapturePort::open(&spec(&dir.path().join("no"), None)).err().unwrap().to_string();
     assert!(missing.contains("open the capture file"), "{missing}");
+}
+
+/// Frames for an output that takes nothing more are not sent, and the port reports that its file is not complete.
+#[test]
+fn what_cannot_be_written_is_not_sent() {
+    let mut mem = memory();
+    let burst = |port: &mut CapturePort, mem: &mut PacketMemory| {
+        let frame = |mem: &mut PacketMemory| {
+            let buf = mem.alloc_frame(&[5; 60]).unwrap();
+            TxFrame::at_once(buf, mem.config().headroom_bytes as u16, 60, Time::ZERO)
+        };
+        let mut frames = vec![frame(mem), frame(mem)];
+        let done = port.tx_burst(mem, Time::ZERO, &mut frames);
+        assert_eq!((frames.len(), mem.free_chunks()), (0, 4));
+        done.map(|done| (done.sent, done.dropped)).map_err(|error| error.to_string())
+    };
+    // The disk is full; the folder does not exist.
+    for out in ["/dev/full", "/nowhere/out.pcap"] {
+        let spec =
+            PortSpec { out: Some(out.into()), ..PortSpec::new(super::super::PortKind::Pcap, "") };
+        let mut port = CapturePort::open(&spec).unwrap();
+        let error = burst(&mut port, &mut mem).unwrap_err();
+        assert!(error.contains(out), "{error}");
+        for _ in 0..2 {
+            assert_eq!(burst(&mut port, &mut mem), Ok((0, 2)), "{out}");
+        }
+        let stats = port.stats();
+        assert_eq!((stats.tx_frames, stats.tx_bytes, stats.tx_errors), (0, 0, 6), "{out}");
+        assert!(port.flush(&mut mem).is_err(), "{out}");
+    }
 }
