@@ -21,6 +21,7 @@ mod dispatch;
 mod egress;
 mod entry_counters;
 mod error;
+mod full_tables;
 mod generate;
 mod handover;
 mod idle;
@@ -73,6 +74,7 @@ use egress::Egress;
 pub use entry_counters::{EntriesShown, EntryReport, NoEntriesShown, TableEntries};
 pub(crate) use entry_counters::{entries_of, match_text};
 pub use error::DeviceError;
+use full_tables::FullTables;
 pub use generate::Generator;
 pub use handover::{Mesh, WORKERS_MAX};
 pub use idle::IdleEntry;
@@ -167,6 +169,7 @@ pub struct Core {
     /// A live trace or packet sampling that control requested.
     live_trace: Option<Box<Look>>,
     idle: IdleWatch,
+    full_tables: FullTables,
 }
 
 impl Core {
@@ -195,6 +198,7 @@ impl Core {
             recording: Recording::default(),
             live_trace: None,
             idle: IdleWatch::default(),
+            full_tables: FullTables::default(),
         }
     }
 

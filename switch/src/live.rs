@@ -252,6 +252,7 @@ fn poll_until(
             core.check_links(now);
             ready.watch(core, true)?;
             core.age(now);
+            core.check_tables();
             if shared.finished(0, core.is_finished(now)) {
                 break;
             }

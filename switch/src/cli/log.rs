@@ -104,6 +104,12 @@ fn device_event(event: &DeviceEvent, text: &str) {
             let port = port.map(|port| port.0);
             tracing::info!(event = "pause_storm", port, queue, over = true, "{text}");
         }
+        DeviceEvent::TableFull { table, over: false } => {
+            tracing::warn!(event = "table_full", table, over = false, "{text}");
+        }
+        DeviceEvent::TableFull { table, over: true } => {
+            tracing::info!(event = "table_full", table, over = true, "{text}");
+        }
         DeviceEvent::Program { name } => {
             tracing::info!(event = "program", program = name, "{text}")
         }

@@ -11,6 +11,7 @@ use wireyard_tables::time::{Span, Time};
 use wireyard_tables::{GroupMember, Match};
 
 use super::*;
+use crate::core::Topic;
 use crate::ports::scripted::ScriptedPort;
 use crate::ports::{Opened, PortNumber, PortSpec};
 use crate::program::{DeviceOptions, from_text};
@@ -299,6 +300,42 @@ fn arrays_and_sets_are_written_and_read() {
     let error = control.write(&[cell, insert], Mode::Atomic).unwrap_err();
     assert!(matches!(error.results[..], [Err(ControlError::Unavailable(_)), Ok(())]), "{error}");
     assert_eq!(entries(&control, "ways").len(), 1);
+}
+
+/// One event for a table that fills and one for its first free entry, whatever is refused in between; none for a table of
+/// constant entries, nor for one that goes with its program.
+#[test]
+fn a_table_that_becomes_full_is_an_event() {
+    let (mut core, control) = device();
+    let events = |core: &mut Core| {
+        core.check_tables();
+        let found = core.take_messages().into_iter().map(|message| match message.topic {
+            Topic::Event(DeviceEvent::TableFull { table, over }) => (table, over),
+            other => panic!("{other:?}"),
+        });
+        found.collect::<Vec<_>>()
+    };
+    let (nothing, full) = (Vec::<(String, bool)>::new(), |over| vec![("ways".to_owned(), over)]);
+    let insert = |port| {
+        let entry = Entity::TableEntry(entry(&control, port, 2));
+        control.write_one(Update::Insert(entry))
+    };
+    assert_eq!(events(&mut core), nothing);
+    (0..3).for_each(|port| insert(port).unwrap());
+    assert_eq!(events(&mut core), nothing);
+    insert(3).unwrap();
+    assert_eq!(events(&mut core), full(false));
+    assert!(matches!(insert(4), Err(ControlError::ResourceExhausted(_))));
+    assert_eq!(events(&mut core), nothing);
+    control.write_one(Update::Delete(Entity::TableEntry(entry(&control, 0, 2)))).unwrap();
+    assert_eq!(events(&mut core), full(true));
+    insert(4).unwrap();
+    assert_eq!(events(&mut core), full(false));
+    let loaded = from_text("everything.yaml", PROGRAM).unwrap_or_else(|why| panic!("{why}"));
+    control.swap(&loaded, Keep::WhatFits).unwrap();
+    assert_eq!(events(&mut core), nothing);
+    control.swap(&loaded, Keep::Nothing).unwrap();
+    assert_eq!(events(&mut core), full(true));
 }
 
 /// Ids of a program that was replaced are refused: in the new one they may refer to another table.

@@ -19,7 +19,7 @@ pub struct Interest {
     pub packets: bool,
     /// Entries that no packet hit for their idle timeout.
     pub idle: bool,
-    /// Links, pause storms, programs.
+    /// Links, pause storms, full tables, programs.
     pub events: bool,
 }
 
@@ -74,6 +74,13 @@ pub enum DeviceEvent {
         /// The queue.
         queue: u8,
         /// The storm has ended.
+        over: bool,
+    },
+    /// A table became full, or has room again.
+    TableFull {
+        /// Its name.
+        table: String,
+        /// It has room again.
         over: bool,
     },
     /// New packets of this worker run another program from now on.

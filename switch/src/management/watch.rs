@@ -74,6 +74,10 @@ fn event(shown: &mut Value, event: &DeviceEvent) {
             (shown["port"], shown["queue"]) = (port.map(|port| port.0).into(), (*queue).into());
             shown["over"] = (*over).into();
         }
+        DeviceEvent::TableFull { table, over } => {
+            shown["event"] = "table full".into();
+            (shown["table"], shown["over"]) = (table.clone().into(), (*over).into());
+        }
         DeviceEvent::Program { name } => {
             shown["event"] = "program".into();
             shown["program"] = name.clone().into();

@@ -64,6 +64,29 @@ fn digests_packets_and_events_are_heard_and_packets_are_sent() {
     });
     assert_eq!((&events[0]["event"], &events[0]["port"]), (&"link".into(), &2.into()));
     rig.does("port up 2");
+    // A table takes its last entry, and has room again. The command may begin to listen behind any of them.
+    let child = listen(&rig, &["events", "--count", "4"]);
+    let mut is_full = false;
+    let events = heard(child, || {
+        is_full = !is_full;
+        match is_full {
+            true => (1..=16).for_each(|n| {
+                rig.does(&format!("table add short_lived ethernet.ether_type={n} drop"));
+            }),
+            false => rig.does("table clear short_lived"),
+        }
+        // The device looks at its tables five times a second.
+        std::thread::sleep(Duration::from_millis(500));
+    });
+    let over = |event: &Value| event["over"].as_bool().expect("true or false");
+    for (at, event) in events.iter().enumerate() {
+        assert_eq!(
+            (&event["event"], &event["table"]),
+            (&"table full".into(), &"short_lived".into())
+        );
+        assert_eq!(over(event), over(&events[0]) ^ (at % 2 == 1), "{events:?}");
+    }
+    rig.does("table clear short_lived");
     // Out of a port as it is; into ingress, where the program drops it; nothing.
     while rig.wires[1].next().is_some() {}
     rig.does(&format!("packet send --out 2 {hex}"));
