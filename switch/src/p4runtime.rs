@@ -22,6 +22,7 @@ pub mod persist;
 pub mod pipeline;
 pub mod proto;
 pub mod read;
+pub mod room;
 pub mod saved;
 pub mod schema;
 pub mod server;

@@ -79,6 +79,7 @@ mod p4_wrong;
 mod p4runtime;
 mod p4runtime_entries;
 mod p4runtime_fuzz;
+mod p4runtime_hostile;
 mod p4runtime_more;
 mod p4runtime_standard;
 mod p4runtime_tls;

@@ -17,6 +17,7 @@ use crate::control::{Control, ControlError, Entity, Mode, Query, Unit};
 use crate::p4runtime::device::Device;
 use crate::p4runtime::persist::settings::SHUT;
 use crate::p4runtime::proto::wireyard::v1 as wire;
+use crate::p4runtime::room::{Bounded, REQUESTS_BYTES_MAX, Room};
 use crate::p4runtime::status::status_within;
 use crate::ports::PortNumber;
 use wire::device_server::{Device as DeviceService, DeviceServer};
@@ -64,8 +65,8 @@ impl Management {
 
     /// The service as routes of a server.
     pub fn routes(self) -> Routes {
-        let service = DeviceServer::new(self).max_decoding_message_size(REQUEST_BYTES_MAX);
-        Routes::new(service)
+        let calls = DeviceServer::new(self).max_decoding_message_size(REQUEST_BYTES_MAX);
+        Routes::new(Bounded { calls, streams: None, room: Room::new(REQUESTS_BYTES_MAX) })
     }
 
     /// Executes work that may wait for a worker of the device.

@@ -9,6 +9,7 @@ use wireyard_tables::selector::FIRST_OWNED_ID;
 
 use super::device::Device;
 use super::proto::p4::v1 as p4;
+use super::room::Share;
 use super::schema::{Schema, optional};
 use super::translate::entry::{self, Parts};
 use super::translate::replication::{self as replicated, port_bytes};
@@ -28,14 +29,18 @@ const ALL_BYTES_MAX: usize = 256 << 20;
 
 /// Messages of an answer, filled one entity after the other.
 #[derive(Debug, Default)]
-pub struct Answers {
+pub struct Answers<'a> {
+    /// The room of all answers, if they share one.
+    share: Option<&'a Share>,
+    /// There is no room left.
+    has_no_room: bool,
     full: Vec<p4::ReadResponse>,
     last: p4::ReadResponse,
     bytes: usize,
     all_bytes: usize,
 }
 
-impl Answers {
+impl Answers<'_> {
     fn push(&mut self, message: Message) {
         if is_unnamed(&message) {
             return;
@@ -43,7 +48,8 @@ impl Answers {
         let entity = p4::Entity { entity: Some(message) };
         let bytes = entity.encoded_len() + 5;
         self.all_bytes += bytes;
-        if self.is_too_long() {
+        self.has_no_room |= self.share.is_some_and(|share| !share.take(bytes));
+        if self.is_too_long() || self.has_no_room {
             return;
         }
         if self.bytes + bytes > ANSWER_BYTES && self.bytes > 0 {
@@ -87,9 +93,9 @@ fn is_unnamed(message: &Message) -> bool {
 /// The entities found, and a result for each entity of the request, if one failed.
 pub type Read = (Vec<p4::ReadResponse>, std::result::Result<(), Vec<Result<()>>>);
 
-/// Reads the entities of a request; an error of one does not prevent the others from being read.
-pub fn read(device: &Device, schema: &Schema, entities: &[p4::Entity]) -> Read {
-    let mut answers = Answers::default();
+/// Reads the entities of a request, into this share of the room for answers; an error of one does not prevent the others from being read.
+pub fn read(device: &Device, schema: &Schema, entities: &[p4::Entity], share: &Share) -> Read {
+    let mut answers = Answers { share: Some(share), ..Answers::default() };
     let results: Vec<Result<()>> = entities
         .iter()
         .map(|entity| match &entity.entity {
@@ -114,6 +120,10 @@ pub fn read(device: &Device, schema: &Schema, entities: &[p4::Entity]) -> Read {
         );
         return (Vec::new(), Err(vec![Err(ControlError::ResourceExhausted(text))]));
     }
+    if answers.has_no_room {
+        let text = "the answers that wait for their controllers take all memory there is for them: read again when they have gone";
+        return (Vec::new(), Err(vec![Err(ControlError::ResourceExhausted(text.into()))]));
+    }
     match results.iter().all(Result::is_ok) {
         true => (answers.finish(), Ok(())),
         false if answers.all_bytes == 0 => (Vec::new(), Err(results)),
@@ -121,7 +131,12 @@ pub fn read(device: &Device, schema: &Schema, entities: &[p4::Entity]) -> Read {
     }
 }
 
-fn one(control: &Control, schema: &Schema, wanted: &Message, answers: &mut Answers) -> Result<()> {
+fn one(
+    control: &Control,
+    schema: &Schema,
+    wanted: &Message,
+    answers: &mut Answers<'_>,
+) -> Result<()> {
     let mut visit = |query: &Query, each: &mut dyn FnMut(Entity) -> Option<Message>| {
         control.visit_of(&schema.program, query, &mut |entity| answers.extend(each(entity)))
     };
@@ -162,7 +177,7 @@ fn groups(
     device: &Device,
     schema: &Schema,
     wanted: &p4::ActionProfileGroup,
-    answers: &mut Answers,
+    answers: &mut Answers<'_>,
 ) -> Result<()> {
     let table = profile(schema, wanted.action_profile_id)?;
     let id = (wanted.group_id != 0).then_some(wanted.group_id);
@@ -185,7 +200,7 @@ fn arrays(
     control: &Control,
     schema: &Schema,
     wanted: &Message,
-    answers: &mut Answers,
+    answers: &mut Answers<'_>,
 ) -> Result<()> {
     let mut visit = |query: &Query, each: &mut dyn FnMut(Entity) -> Option<Message>| {
         control.visit_of(&schema.program, query, &mut |entity| answers.extend(each(entity)))
@@ -251,7 +266,7 @@ fn digests(
     device: &Device,
     schema: &Schema,
     wanted: &p4::DigestEntry,
-    answers: &mut Answers,
+    answers: &mut Answers<'_>,
 ) -> Result<()> {
     let only = optional(wanted.digest_id, |id| Ok(schema.digests(id)?[0]))?;
     // Digests of a program that was loaded meanwhile have no id here.
@@ -274,7 +289,7 @@ fn digests(
     Ok(())
 }
 
-impl Extend<Message> for Answers {
+impl Extend<Message> for Answers<'_> {
     fn extend<T: IntoIterator<Item = Message>>(&mut self, messages: T) {
         messages.into_iter().for_each(|message| self.push(message));
     }
@@ -291,7 +306,7 @@ fn numbered(id: u32) -> Result<Option<u16>> {
 fn replication(
     device: &Device,
     wanted: &p4::PacketReplicationEngineEntry,
-    answers: &mut Answers,
+    answers: &mut Answers<'_>,
 ) -> Result<()> {
     let query = match &wanted.r#type {
         None => {
@@ -311,7 +326,7 @@ fn replication(
     replicas(device, answers, &[query])
 }
 
-fn replicas(device: &Device, answers: &mut Answers, queries: &[Query]) -> Result<()> {
+fn replicas(device: &Device, answers: &mut Answers<'_>, queries: &[Query]) -> Result<()> {
     let (kept, watch) = (device.kept().clone(), device.watch().clone());
     for query in queries {
         device.control.visit(query, &mut |entity| {
@@ -337,7 +352,7 @@ fn entries(
     schema: &Schema,
     wanted: &p4::TableEntry,
     each: &mut dyn FnMut(TableEntry) -> Option<Message>,
-    answers: &mut Answers,
+    answers: &mut Answers<'_>,
 ) -> Result<bool> {
     let table = optional(wanted.table_id, |id| schema.table(id))?;
     let key = match table {
@@ -391,7 +406,7 @@ fn direct(
     schema: &Schema,
     wanted: Option<&p4::TableEntry>,
     each: &mut dyn FnMut(TableEntry) -> Option<Message>,
-    answers: &mut Answers,
+    answers: &mut Answers<'_>,
 ) -> Result<()> {
     let wanted = wanted.cloned().unwrap_or_default();
     if wanted.is_default_action {
@@ -408,7 +423,7 @@ fn table_entries(
     device: &Device,
     schema: &Schema,
     wanted: &p4::TableEntry,
-    answers: &mut Answers,
+    answers: &mut Answers<'_>,
 ) -> Result<()> {
     let control = &device.control;
     if wanted.is_default_action {
@@ -511,7 +526,7 @@ fn default_actions(
     device: &Device,
     schema: &Schema,
     wanted: &p4::TableEntry,
-    answers: &mut Answers,
+    answers: &mut Answers<'_>,
 ) -> Result<()> {
     let table = optional(wanted.table_id, |id| schema.table(id))?;
     let (query, kept) = (Query::DefaultActions { table }, device.kept().clone());

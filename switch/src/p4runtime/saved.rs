@@ -13,6 +13,7 @@ use super::device::{Device, Pipeline};
 use super::persist::Begun;
 use super::proto::p4::v1 as p4;
 use super::read::{self, Read};
+use super::room::Share;
 use super::translate::Result;
 use super::write;
 use crate::control::{ControlError, Mode};
@@ -102,8 +103,8 @@ impl Saved {
     }
 
     /// Reads the state that COMMIT will put in force.
-    pub fn read(&self, entities: &[p4::Entity]) -> Read {
-        self.answered(|| read::read(&self.device, &self.checked.pipeline.schema, entities))
+    pub fn read(&self, entities: &[p4::Entity], share: &Share) -> Read {
+        self.answered(|| read::read(&self.device, &self.checked.pipeline.schema, entities, share))
     }
 
     /// The writes since VERIFY_AND_SAVE; further ones are refused.

@@ -14,6 +14,7 @@ use super::counts::{Kind, add};
 use super::device::{API_VERSION, Device, election};
 use super::proto::p4::v1 as p4;
 use super::proto::p4::v1::p4_runtime_server::P4Runtime;
+use super::room::{ANSWERS_BYTES_MAX, Room};
 use super::status::{of_each, status};
 use super::stream::{Message, Streams, WAITING_MAX};
 use super::{packets, pipeline, read, write};
@@ -29,6 +30,8 @@ const INLINE_MAX: usize = 64;
 pub struct Service {
     pub(super) device: Arc<Device>,
     pub(super) streams: Arc<Streams>,
+    /// For answers to reads.
+    answers: Arc<Room>,
     /// Notices of the device are subscribed: from the first stream on, packets and digests are collected for
     /// controllers.
     listens: Arc<Once>,
@@ -40,7 +43,8 @@ type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 impl Service {
     /// The service of a device.
     pub fn new(device: Arc<Device>) -> Service {
-        Service { device, streams: Arc::default(), listens: Arc::new(Once::new()) }
+        let answers = Room::new(ANSWERS_BYTES_MAX);
+        Service { device, streams: Arc::default(), answers, listens: Arc::new(Once::new()) }
     }
 
     fn counted<T>(&self, kind: Kind, answer: Answer<T>) -> Answer<T> {
@@ -241,17 +245,18 @@ impl Service {
     ) -> Answer<Messages<p4::ReadResponse>> {
         let request = request.into_inner();
         self.device.check_id(request.device_id).or_else(refuse)?;
+        let share = self.answers.share();
         let answers = self.blocking(move |device| {
             if let Some(saved) = device.saved() {
-                return saved.read(&request.entities);
+                return (saved.read(&request.entities, &share), share);
             }
             let pipeline = device.pipeline();
             if let Err(error) = pipeline.check() {
-                return (Vec::new(), Err(vec![Err(error)]));
+                return ((Vec::new(), Err(vec![Err(error)])), share);
             }
-            read::read(device, &pipeline.schema, &request.entities)
+            (read::read(device, &pipeline.schema, &request.entities, &share), share)
         });
-        let (answers, done) = answers.await?;
+        let ((answers, done), share) = answers.await?;
         let refused = done.err().map(|results| match results.as_slice() {
             [Err(error)] => status(error),
             results => of_each("reads", results),
@@ -260,6 +265,8 @@ impl Service {
             Some(status) if answers.is_empty() => Err(status),
             refused => {
                 let answers = answers.into_iter().map(Ok).chain(refused.map(Err));
+                // The room is taken for as long as the stream exists.
+                let answers = answers.inspect(move |_| _ = &share);
                 Ok(Response::new(Box::pin(tokio_stream::iter(answers))))
             }
         }

@@ -9,6 +9,7 @@ use super::*;
 use crate::control::{Control, Journal, Keep, KeptUnits, Query};
 use crate::p4runtime::device::Pipeline;
 use crate::p4runtime::pipeline::exchange;
+use crate::p4runtime::room::Room;
 use crate::ports::PortNumber;
 use crate::program::from_text;
 use std::sync::Arc;
@@ -213,6 +214,7 @@ fn entries_are_written_without_is_const_and_with_timeouts_that_can_be_kept() {
     assert!(matches!(results[0], Err(ControlError::OutOfRange(_))), "{results:?}");
     let negative = p4::TableEntry { priority: -1, ..p4::TableEntry::default() };
     let wanted = [p4::Entity { entity: Some(Message::TableEntry(negative)) }];
-    let (_, read) = crate::p4runtime::read::read(&device, schema, &wanted);
+    let (_, read) =
+        crate::p4runtime::read::read(&device, schema, &wanted, &Room::new(usize::MAX).share());
     assert!(matches!(read.unwrap_err()[0], Err(ControlError::InvalidArgument(_))));
 }

@@ -1,0 +1,175 @@
+//! Controllers that open thousands of streams, send a gigabyte or read nothing: packets pass meanwhile, others are served, and the memory
+//! of the switch stays within bounds.
+//!
+//! On veth pairs in a private namespace; needs root and skips loudly otherwise.
+
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+use wireyard_switch::p4runtime::proto::p4::v1 as p4;
+use wireyard_tests::p4client::{Controller, insert};
+
+use crate::p4runtime::{PROGRAM, Rig, forward, frame, rig};
+use crate::rig::private_network;
+use p4::entity::Entity as Message;
+use p4::p4_runtime_client::P4RuntimeClient;
+
+const A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
+const B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
+const MIB: u64 = 1 << 20;
+
+/// A switch that forwards A to port 2, and its primary.
+fn start() -> (Rig, Controller) {
+    let rig = rig(PROGRAM, &[]);
+    let mut controller = rig.primary();
+    controller.write(vec![insert(Message::TableEntry(forward(&controller, A, 2)))]).unwrap();
+    (rig, controller)
+}
+
+/// A packet passes, and the primary is answered.
+#[track_caller]
+fn all_is_well(rig: &mut Rig, primary: &mut Controller) {
+    let packet = frame(A, B, 0x1234);
+    let started = Instant::now();
+    assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet));
+    let passed = started.elapsed();
+    let entry = forward(primary, A, 2);
+    primary
+        .write(vec![wireyard_tests::p4client::update(
+            p4::update::Type::Modify,
+            Message::TableEntry(entry),
+        )])
+        .unwrap();
+    println!("a packet after {passed:?}, an answer after {:?}", started.elapsed() - passed);
+}
+
+/// The most memory that the switch had so far, in bytes.
+fn peak_bytes(rig: &Rig) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", rig.switch.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+async fn connect(address: &str) -> P4RuntimeClient<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+    let channel = endpoint.connect().await.expect("somebody listens");
+    P4RuntimeClient::new(channel).max_encoding_message_size(256 << 20)
+}
+
+#[test]
+fn thousands_of_streams_leave_the_switch_to_others() {
+    let Some(_network) = private_network("P4Runtime: thousands of streams") else { return };
+    let (mut rig, mut primary) = start();
+    let (runtime, before) = (runtime(), peak_bytes(&rig));
+    let address = rig.address.clone();
+    let (streams, refused): (Vec<_>, Vec<_>) = runtime.block_on(async {
+        let mut opening = JoinSet::new();
+        for _ in 0..50 {
+            let client = connect(&address).await;
+            for _ in 0..200 {
+                let mut client = client.clone();
+                opening.spawn(async move {
+                    let stream = client.stream_channel(tokio_stream::pending()).await;
+                    stream.map_err(|status| status.code())
+                });
+            }
+        }
+        opening.join_all().await.into_iter().partition(Result::is_ok)
+    });
+    // The primary has one of 64.
+    assert_eq!((streams.len(), refused.len()), (63, 10_000 - 63));
+    assert!(refused.iter().all(|code| matches!(code, Err(Code::ResourceExhausted))));
+    all_is_well(&mut rig, &mut primary);
+    let more = peak_bytes(&rig) - before;
+    assert!(more < 256 * MIB, "10,000 streams took {} MiB", more / MIB);
+    drop((streams, runtime));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while let Err(full) = Controller::connect(&rig.address, 9) {
+        assert!(Instant::now() < deadline, "{full:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// Requests of 120 MiB each, `count` at once; how they ended.
+async fn large(address: &str, count: usize) -> Vec<Result<(), Status>> {
+    let mut sending = JoinSet::new();
+    for _ in 0..count {
+        let mut client = connect(address).await;
+        sending.spawn(async move {
+            let entry = p4::TableEntry { metadata: vec![0; 120 << 20], ..Default::default() };
+            let updates = vec![insert(Message::TableEntry(entry))];
+            let election_id = Some(p4::Uint128 { high: 0, low: 1 });
+            let request =
+                p4::WriteRequest { device_id: 1, election_id, updates, ..Default::default() };
+            client.write(request).await.map(|_| ())
+        });
+    }
+    sending.join_all().await
+}
+
+#[test]
+fn a_gigabyte_of_requests_delays_nobody() {
+    let Some(_network) = private_network("P4Runtime: a gigabyte") else { return };
+    let (mut rig, mut primary) = start();
+    let (before, address) = (peak_bytes(&rig), rig.address.clone());
+    let sending = std::thread::spawn(move || runtime().block_on(large(&address, 9)));
+    while !sending.is_finished() {
+        all_is_well(&mut rig, &mut primary);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let ended = sending.join().expect("the clients end");
+    assert!(ended.iter().all(Result::is_err), "{ended:?}");
+    println!("{:?}", ended.iter().map(|e| e.as_ref().unwrap_err().to_string()).collect::<Vec<_>>());
+    let more = peak_bytes(&rig) - before;
+    assert!(more < 768 * MIB, "a gigabyte took {} MiB", more / MIB);
+    all_is_well(&mut rig, &mut primary);
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn answers_that_nobody_reads_are_bounded() {
+    let Some(_network) = private_network("P4Runtime: answers that nobody reads") else { return };
+    let (mut rig, mut primary) = start();
+    // An answer of 32 MB, most of which is metadata.
+    for batch in 0..40 {
+        let entry = |n| {
+            let entry = forward(&primary, [4, 0, 0, 0, batch, n], 2);
+            Message::TableEntry(p4::TableEntry { metadata: vec![n; 16 << 10], ..entry })
+        };
+        let updates = (0..50).map(|n| insert(entry(n))).collect();
+        primary.write(updates).unwrap();
+    }
+    let (runtime, before) = (runtime(), peak_bytes(&rig));
+    let address = rig.address.clone();
+    let answers = runtime.block_on(async {
+        let mut reading = JoinSet::new();
+        let client = connect(&address).await;
+        for _ in 0..60 {
+            let mut client = client.clone();
+            reading.spawn(async move {
+                let entity = Some(Message::TableEntry(p4::TableEntry::default()));
+                let entities = vec![p4::Entity { entity }];
+                let request = p4::ReadRequest { device_id: 1, entities, ..Default::default() };
+                client.read(request).await
+            });
+        }
+        reading.join_all().await
+    });
+    let refused = answers.iter().filter_map(|answer| answer.as_ref().err());
+    let refused: Vec<Code> = refused.map(Status::code).collect();
+    assert!(refused.contains(&Code::ResourceExhausted), "{refused:?}");
+    let more = peak_bytes(&rig) - before;
+    println!("{} of {} reads refused, {} MiB more", refused.len(), answers.len(), more / MIB);
+    assert!(more < 1024 * MIB, "answers that nobody reads took {} MiB", more / MIB);
+    all_is_well(&mut rig, &mut primary);
+    drop((answers, runtime));
+    rig.switch.end("TERM").expect(0, &[]);
+}
