@@ -39,7 +39,7 @@ test_() { cargo test --workspace --locked; }
 
 tools() {
   export DEBIAN_FRONTEND=noninteractive
-  local packages=(iproute2 openssl iputils-ping traceroute frr ethtool mininet podman crun tcpdump tshark python3-scapy python3-jsonschema python3-yaml python3-venv qemu-system-x86 chromium util-linux procps debian-archive-keyring valgrind)
+  local packages=(iproute2 openssl iputils-ping traceroute frr ethtool mininet podman crun tcpdump tshark python3-scapy python3-jsonschema python3-yaml python3-venv qemu-system-x86 chromium prometheus util-linux procps debian-archive-keyring valgrind)
   if ! dpkg -s "${packages[@]}" > /dev/null 2>&1; then
     apt-get update -qq
     # Nothing that is installed is started.

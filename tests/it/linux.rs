@@ -1,5 +1,6 @@
 //! The kernel on top of a router (`run --linux`): hosts, a router of the kernel's in a namespace, and FRR, as users have them.
 
+mod fabric;
 mod frr;
 mod rig;
 mod swap;

@@ -11,13 +11,22 @@ use super::{PROGRAM, Router, network};
 const DAEMONS: &str = "/usr/lib/frr";
 
 /// FRR's processes of one router; they end with it.
-struct Frr {
+pub(super) struct Frr {
     daemons: Vec<Child>,
     folder: tempfile::TempDir,
 }
 
 impl Frr {
-    fn start(kernel: &Namespace, name: &str, config: &str) -> Frr {
+    /// True where it is installed; a test that needs it is skipped otherwise.
+    pub(super) fn is_there(test: &str) -> bool {
+        let is_there = std::path::Path::new(DAEMONS).join("bgpd").exists();
+        if !is_there {
+            wireyard_tests::skip(test, "there is no FRR (Debian package frr)");
+        }
+        is_there
+    }
+
+    pub(super) fn start(kernel: &Namespace, name: &str, config: &str) -> Frr {
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path().display().to_string();
         // FRR's daemons change to their own user.
@@ -41,7 +50,7 @@ impl Frr {
         Frr { daemons, folder }
     }
 
-    fn logs(&self) -> String {
+    pub(super) fn logs(&self) -> String {
         let read = |name: &str| std::fs::read_to_string(self.folder.path().join(name));
         let logs =
             ["zebra.log", "ospfd.log", "bgpd.log"].map(|name| read(name).unwrap_or_default());
@@ -116,8 +125,8 @@ fn router(n: u32, program: &str) -> (Router, Namespace) {
 #[test]
 fn frr_speaks_ospf_and_bgp_over_two_routers() {
     let Some(_network) = network("linux_frr") else { return };
-    if !std::path::Path::new(DAEMONS).join("bgpd").exists() {
-        return wireyard_tests::skip("linux_frr", "there is no FRR (Debian package frr)");
+    if !Frr::is_there("linux_frr") {
+        return;
     }
     for link in ["a", "b"] {
         crate::rig::veth(&format!("{link}1"), &format!("{link}2"));
