@@ -65,6 +65,7 @@ root() {
   # Tests that need the processors for themselves: a switch that is not run for milliseconds overruns the rings of its ports, and the
   # daemons of two routers and two emulated machines want to be heard within their timers.
   local alone=(nothing_is_lost_at_fifty_thousand a_lossless_class_between_live_switches frr_speaks_ospf_and_bgp
+    bgp_over_a_fabric_of_three_switches
     two_soft_roce_hosts_talk_through_it two_linux_hosts_are_marked_and_nothing_is_lost)
   cargo test --workspace --locked -- "${alone[@]/#/--skip=}"
   cargo test -p wireyard-tests --locked -- --test-threads 1 "${alone[@]}"

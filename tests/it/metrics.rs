@@ -4,6 +4,7 @@
 
 mod dashboard;
 mod numbers;
+mod prometheus;
 mod requests;
 mod steered;
 

@@ -36,14 +36,14 @@ fn series(page: &str) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// The words of an expression that are names.
-fn words(expression: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words(expression: &str) -> impl Iterator<Item = &str> {
     expression
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty())
 }
 
 /// What stands between these.
-fn between<'t>(text: &'t str, open: &'static str, close: &'static str) -> Vec<&'t str> {
+pub(super) fn between<'t>(text: &'t str, open: &'static str, close: &'static str) -> Vec<&'t str> {
     text.split(open).skip(1).filter_map(|rest| rest.split(close).next()).collect()
 }
 
