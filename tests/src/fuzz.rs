@@ -12,6 +12,7 @@ pub mod control;
 pub mod devices;
 pub mod endpoints;
 pub mod engines;
+pub mod fields;
 pub mod packets;
 pub mod tables;
 pub mod text;

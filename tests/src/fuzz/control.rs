@@ -1,6 +1,8 @@
-//! Target `control`: requests of P4Runtime with random bytes in them; what is refused has changed nothing.
+//! Target `control`: requests of P4Runtime with random fields and bytes in them; what is refused has changed nothing, nor has what only
+//! reads.
 //!
-//! In this process, without a network: messages are decoded as gRPC does and go to the service's own functions.
+//! In this process, without a network: messages are decoded as gRPC does and go to the service's own functions. Writes of every
+//! atomicity, and beside them reads and pushed programs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +15,12 @@ use wireyard_switch::library::LIBRARIES;
 use wireyard_switch::p4runtime::device::Device;
 use wireyard_switch::p4runtime::persist::Begun;
 use wireyard_switch::p4runtime::proto::p4::v1 as p4;
-use wireyard_switch::p4runtime::{read, write};
+use wireyard_switch::p4runtime::room::{Room, Share};
+use wireyard_switch::p4runtime::{pipeline, read, write};
 use wireyard_switch::program::{DeviceOptions, without_entries};
 use wireyard_tables::time::Time;
 
+use super::fields;
 use crate::differ::random::Random;
 use p4::entity::Entity;
 use p4::packet_replication_engine_entry::Type as Replication;
@@ -24,6 +28,10 @@ use p4::table_action::Type as Does;
 
 /// Requests of an input.
 const REQUESTS: usize = 40;
+/// One in so many requests pushes a program, which is compiled.
+const PUSH_EVERY: usize = 1000;
+/// The election id of the controller.
+const ELECTION: u64 = 1;
 
 /// A value set beside that of the program, with masks and ranges.
 const SET: &str =
@@ -36,6 +44,12 @@ pub struct Ended {
     pub done: usize,
     /// They were refused, and changed nothing.
     pub refused: usize,
+}
+
+impl Ended {
+    fn count(&mut self, done: bool) {
+        *(if done { &mut self.done } else { &mut self.refused }) += 1;
+    }
 }
 
 fn bytes(random: &mut Random) -> Vec<u8> {
@@ -151,26 +165,66 @@ fn entity(device: &Device, random: &mut Random) -> Entity {
     }
 }
 
-/// A request, with random bytes in it half of the time; `None` where it is no message any more.
-fn request(device: &Device, random: &mut Random) -> Option<p4::WriteRequest> {
+/// The message as it is half of the time, otherwise with fields or bytes changed; `None` where it is none any more.
+fn mutated<M: prost::Message + Default>(random: &mut Random, message: M) -> Option<M> {
+    let mut bytes = message.encode_to_vec();
+    match random.below(4) {
+        0 | 1 => return Some(message),
+        2 => (0..=random.below(3)).for_each(|_| bytes = fields::change(random, &bytes)),
+        _ => {
+            for _ in 0..=random.below(3) {
+                let at = random.below(bytes.len());
+                match random.below(3) {
+                    _ if bytes.is_empty() => bytes.push(random.bits() as u8),
+                    0 => bytes[at] = random.bits() as u8,
+                    1 => bytes.insert(at, random.bits() as u8),
+                    _ => drop(bytes.remove(at)),
+                }
+            }
+        }
+    }
+    M::decode(bytes.as_slice()).ok()
+}
+
+/// A request to write.
+fn write_request(device: &Device, random: &mut Random) -> Option<p4::WriteRequest> {
     let updates = (0..=random.below(8) / 6).map(|_| p4::Update {
         r#type: 1 + random.below(3) as i32,
         entity: Some(p4::Entity { entity: Some(entity(device, random)) }),
     });
-    let request = p4::WriteRequest { updates: updates.collect(), ..Default::default() };
-    if random.below(2) == 0 {
-        return Some(request);
-    }
-    let mut bytes = request.encode_to_vec();
-    for _ in 0..=random.below(3) {
-        let at = random.below(bytes.len());
-        match random.below(3) {
-            0 => bytes[at] = random.bits() as u8,
-            1 => bytes.insert(at, random.bits() as u8),
-            _ => drop(bytes.remove(at)),
-        }
-    }
-    p4::WriteRequest::decode(bytes.as_slice()).ok()
+    let updates = updates.collect();
+    mutated(random, p4::WriteRequest { updates, ..Default::default() })
+}
+
+/// A request to read what could be there.
+fn read_request(device: &Device, random: &mut Random) -> Option<p4::ReadRequest> {
+    let entities =
+        (0..=random.below(3)).map(|_| p4::Entity { entity: Some(entity(device, random)) });
+    let entities = entities.collect();
+    mutated(random, p4::ReadRequest { entities, ..Default::default() })
+}
+
+/// A request to replace the program.
+fn push_request(
+    config: &p4::ForwardingPipelineConfig,
+    random: &mut Random,
+) -> Option<p4::SetForwardingPipelineConfigRequest> {
+    let config = (random.below(8) > 0).then(|| config.clone());
+    let action = random.below(7) as i32;
+    mutated(random, push(action, config))
+}
+
+fn push(
+    action: i32,
+    config: Option<p4::ForwardingPipelineConfig>,
+) -> p4::SetForwardingPipelineConfigRequest {
+    let election_id = Some(p4::Uint128 { high: 0, low: ELECTION });
+    p4::SetForwardingPipelineConfigRequest { action, config, election_id, ..Default::default() }
+}
+
+/// Room for an answer of any size.
+fn room() -> Share {
+    Room::new(usize::MAX).share()
 }
 
 /// Everything that can be read, as bytes.
@@ -191,7 +245,7 @@ fn snapshot(device: &Device) -> Vec<u8> {
     let wanted: Vec<p4::Entity> =
         everything.into_iter().map(|entity| p4::Entity { entity: Some(entity) }).collect();
     let pipeline = device.pipeline();
-    let (answers, done) = read::read(device, &pipeline.schema, &wanted);
+    let (answers, done) = read::read(device, &pipeline.schema, &wanted, &room());
     done.expect("everything can be read");
     answers.iter().flat_map(|answer| answer.encode_to_vec()).collect()
 }
@@ -228,24 +282,81 @@ pub fn requests(mut random: Random, count: usize) -> Ended {
             std::thread::yield_now();
         }
     });
-    let mut ended = Ended::default();
-    let mut before = snapshot(&device);
-    for number in 0..count {
-        let Some(request) = request(&device, &mut random) else { continue };
-        let schema = device.pipeline().schema.clone();
-        match write::write(&device, &schema, &request.updates, Mode::Atomic).1 {
-            Ok(()) => {
-                ended.done += 1;
-                before = snapshot(&device);
-            }
-            Err(results) => {
-                ended.refused += 1;
-                assert!(results.iter().all(Result::is_err), "request {number}: {request:?}");
-                assert!(before == snapshot(&device), "request {number} changed: {request:?}");
-            }
-        }
-    }
+    let mut all = Requests::new(device);
+    (0..count).for_each(|number| all.one(&mut random, number));
     ends.store(true, Ordering::Relaxed);
     worker.join().expect("the worker lives");
-    ended
+    all.ended
+}
+
+/// A device and what is known of it.
+struct Requests {
+    device: Device,
+    /// The program that it began with.
+    config: p4::ForwardingPipelineConfig,
+    before: Vec<u8>,
+    ended: Ended,
+}
+
+impl Requests {
+    fn new(device: Device) -> Requests {
+        let mut arbitration = device.arbitrate();
+        let stream = arbitration.open().expect("a stream");
+        arbitration.update(stream, "", Some(ELECTION.into())).expect("it is primary");
+        drop(arbitration);
+        let config = pipeline::get(&device, 0).expect("a program");
+        let before = snapshot(&device);
+        Requests { device, config, before, ended: Ended::default() }
+    }
+
+    fn one(&mut self, random: &mut Random, number: usize) {
+        match random.below(PUSH_EVERY) {
+            0 => self.push(random, number),
+            n if n % 8 == 0 => self.read(random, number),
+            _ => self.write(random, number),
+        }
+    }
+
+    fn unchanged(&self, number: usize, request: &impl std::fmt::Debug) {
+        assert!(self.before == snapshot(&self.device), "request {number} changed: {request:?}");
+    }
+
+    fn write(&mut self, random: &mut Random, number: usize) {
+        let Some(request) = write_request(&self.device, random) else { return };
+        let mode = if random.below(3) == 0 { Mode::Continue } else { Mode::Atomic };
+        let schema = self.device.pipeline().schema.clone();
+        let done = write::write(&self.device, &schema, &request.updates, mode).1;
+        self.ended.count(done.is_ok());
+        match done {
+            Err(results) if mode == Mode::Atomic || results.iter().all(Result::is_err) => {
+                assert!(results.iter().all(Result::is_err), "request {number}: {request:?}");
+                self.unchanged(number, &request);
+            }
+            _ => self.before = snapshot(&self.device),
+        }
+    }
+
+    fn read(&mut self, random: &mut Random, number: usize) {
+        let Some(request) = read_request(&self.device, random) else { return };
+        let schema = self.device.pipeline().schema.clone();
+        let (_, done) = read::read(&self.device, &schema, &request.entities, &room());
+        self.ended.count(done.is_ok());
+        self.unchanged(number, &request);
+    }
+
+    fn push(&mut self, random: &mut Random, number: usize) {
+        use p4::set_forwarding_pipeline_config_request::Action;
+        let Some(request) = push_request(&self.config, random) else { return };
+        let done = pipeline::set(&self.device, request.clone());
+        self.ended.count(done.is_ok());
+        let saves = [Action::Verify as i32, Action::VerifyAndSave as i32];
+        if done.is_err() || saves.contains(&request.action) {
+            self.unchanged(number, &request);
+        }
+        if done.is_ok() && request.action != Action::Verify as i32 {
+            let first = push(Action::VerifyAndCommit as i32, Some(self.config.clone()));
+            pipeline::set(&self.device, first).expect("the first program is right");
+            self.before = snapshot(&self.device);
+        }
+    }
 }
