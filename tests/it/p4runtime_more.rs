@@ -117,6 +117,56 @@ fn a_clone_session_makes_a_copy_for_each_replica() {
     rig.switch.end("TERM").expect(0, &[]);
 }
 
+const TO_CPU: &str = "
+pipeline: to_cpu
+include: [ethernet]
+headers: { packet_in: { controller: packet_in, fields: { ingress_port: 16, instance: 16 } } }
+parser: { start: { extract: ethernet } }
+ingress:
+  - if: ethernet.ether_type == 0x1111
+    then: [ std.multicast_group = 6 ]
+  - if: ethernet.ether_type == 0x2222
+    then: [ clone(5), std.egress_port = 2 ]
+  - if: ethernet.ether_type == 0x3333
+    then: [ std.egress_port = CPU_PORT ]
+egress:
+  - if: std.egress_port == CPU_PORT
+    then: [ set_valid(packet_in), packet_in.ingress_port = std.ingress_port, packet_in.instance = std.instance ]
+deparser: { emit: [packet_in, ethernet] }
+";
+
+/// Originals, clones and copies of a group come to the controller by the CPU port, each with the program's header.
+#[test]
+fn packets_and_copies_of_them_come_to_the_controller() {
+    let Some(_network) = private_network("P4Runtime: copies to the CPU port") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("to_cpu.yaml");
+    std::fs::write(&program, TO_CPU).unwrap();
+    let mut rig = rig(program.to_str().unwrap(), &[]);
+    let mut controller = rig.primary();
+    let to_cpu = |instance| {
+        let port_kind = Some(p4::replica::PortKind::Port(vec![0xff, 0xff, 0xff, 0xfd]));
+        p4::Replica { port_kind, instance, ..Default::default() }
+    };
+    let replicas = vec![replica(2, 3), to_cpu(4)];
+    let group = p4::MulticastGroupEntry { multicast_group_id: 6, replicas, ..Default::default() };
+    let replicas = vec![to_cpu(9)];
+    let session = p4::CloneSessionEntry { session_id: 5, replicas, ..Default::default() };
+    let both = [Replication::MulticastGroupEntry(group), Replication::CloneSessionEntry(session)];
+    controller.write(both.map(replication).map(insert).to_vec()).unwrap();
+    for (ether_type, instance, leaves) in [(0x3333, 0, 0), (0x1111, 4, 1), (0x2222, 9, 1)] {
+        let packet = frame(A, B, ether_type);
+        rig.wires[0].send(std::slice::from_ref(&packet));
+        let found = controller.next_message().unwrap();
+        let FromDevice::Packet(found) = found else { panic!("{found:?}") };
+        let metadata: Vec<u8> = found.metadata.iter().map(|one| one.value[0]).collect();
+        assert_eq!((&found.payload, metadata), (&packet, vec![1, instance]), "{ether_type:x}");
+        assert_eq!(rig.wires[1].receive(leaves), vec![packet; leaves], "{ether_type:x}");
+    }
+    assert!(controller.message_within(Duration::from_millis(200)).is_none());
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
 /// Addresses of one controller: its number, and the number of the entry.
 fn address(controller: u8, entry: u32) -> [u8; 6] {
     let [_, b, c, d] = entry.to_be_bytes();
