@@ -32,6 +32,8 @@ export function make(ask, go) {
   const more = el('p', { class: 'note' });
   const others = el('section', { class: 'panel' }, el('div', { class: 'bar' }, el('h2', {}, 'Other objects'), el('label', { class: 'hidden', for: 'kind' }, 'Kind'), kind), found, more);
   const none = el('p', { class: 'none' }, 'The program has no table.');
+  // Until the program is known.
+  none.hidden = true;
   const made = el('div', {}, el('h1', { class: 'hidden' }, 'Tables'), none, el('div', { class: 'beside' }, list, el('div', {}, entries, others)));
 
   let timer = 0;
