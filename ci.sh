@@ -39,18 +39,19 @@ test_() { cargo test --workspace --locked; }
 
 tools() {
   export DEBIAN_FRONTEND=noninteractive
-  local packages=(iproute2 openssl iputils-ping traceroute frr ethtool mininet podman crun tcpdump tshark python3-scapy python3-jsonschema python3-yaml python3-venv qemu-system-x86 chromium prometheus util-linux procps debian-archive-keyring valgrind)
+  local packages=(iproute2 openssl iputils-ping traceroute frr ethtool mininet podman crun tcpdump tshark python3-scapy python3-jsonschema python3-yaml python3-venv slurmctld slurmd slurm-client munge qemu-system-x86 chromium prometheus util-linux procps debian-archive-keyring valgrind)
   if ! dpkg -s "${packages[@]}" > /dev/null 2>&1; then
     apt-get update -qq
     # Nothing that is installed is started.
     RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "${packages[@]}" > /dev/null
   fi
-  # P4Runtime controllers, each in an environment of its own: they want different versions of protobuf.
-  controller finsy finsy==0.30.0
-  controller shell p4runtime-shell==0.0.6
+  # P4Runtime controllers, each in an environment of its own: they want different versions of protobuf. Kubernetes' schemas.
+  environment finsy finsy==0.30.0
+  environment shell p4runtime-shell==0.0.6
+  environment kubernetes kubernetes-validate==1.37.0
 }
 
-controller() {
+environment() {
   local folder=target/tools/$1
   "$folder/bin/python" -c '' 2> /dev/null && [ -e "$folder/installed" ] && return
   python3 -m venv --clear "$folder"

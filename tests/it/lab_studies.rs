@@ -1,12 +1,13 @@
 //! Studies: a scenario with many settings; killed and taken up again, in parts, on a cluster, and what fails in them.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 use wireyard_tests::binary::{Ended, run, wireyard};
+
+mod clusters;
 
 const SCENARIO: &str = "
 lab: marks
@@ -237,82 +238,6 @@ fn points_are_drawn_as_the_study_says() {
         assert_eq!(ended.status, Some(0), "{}", ended.err);
         assert_eq!(figure(&folder.path().join("out"), "study.points"), points);
     }
-}
-
-/// Programs that stand for a cluster's: `sbatch` runs what it gets at once, task by task.
-const SBATCH: &str = "#!/bin/sh
-log=\"$(dirname \"$0\")/log\"
-echo \"$*\" >> \"$log\"
-shift
-case \"$1\" in
-  --dependency=*) sh -c \"$5\" >/dev/null 2>&1 ;;
-  *) for task in 3 1 2; do SLURM_ARRAY_TASK_ID=$task sh \"$1\" >/dev/null 2>&1 || exit 1; done ;;
-esac
-echo \"$(wc -l < \"$log\");cluster\"
-";
-
-#[test]
-fn a_job_array_runs_the_parts_and_merges_them() {
-    let folder = place(STUDY);
-    let bin = folder.path().join("bin");
-    fs::create_dir(&bin).expect("a folder");
-    let fake: PathBuf = bin.join("sbatch");
-    fs::write(&fake, SBATCH).expect("writes");
-    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).expect("may run");
-    let (study, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
-    let slurm = |path: &str| {
-        let done = Command::new(wireyard())
-            .args(["lab", "sweep", name(&study), "-o", name(&out), "--slurm", "3"])
-            .env("PATH", path)
-            .output()
-            .expect("runs");
-        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
-    };
-    let (status, said) = slurm("/nonexistent");
-    assert_eq!(status, Some(2));
-    assert!(said.contains("there is no Slurm here"), "{said}");
-    let path = std::env::var("PATH").unwrap_or_default();
-    let (status, said) = slurm(&format!("{}:{path}", bin.display()));
-    assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("job 1: 3 tasks") && said.contains("job 2 merges"), "{said}");
-    let log = fs::read_to_string(bin.join("log")).expect("a log");
-    assert!(log.contains("--dependency=afterany:1"), "{log}");
-    assert_eq!(figure(&out, "study.missing"), 0.0);
-    let script = fs::read_to_string(out.join("sweep.slurm")).expect("a script");
-    assert!(
-        script.contains("#SBATCH --array=1-3") && script.contains("#SBATCH --requeue"),
-        "{script}"
-    );
-    // The same results as in one go.
-    assert_eq!(sweep(folder.path(), "whole", &[]).status, Some(0));
-    assert_eq!(results(&folder.path().join("whole")).2, results(&out).2);
-}
-
-#[test]
-fn an_indexed_job_is_a_manifest() {
-    let folder = place(STUDY);
-    let more =
-        ["--kubernetes", "4", "--image", "registry.example/wireyard:1", "--claim", "studies"];
-    let ended = sweep(folder.path(), "out", &more);
-    assert_eq!(ended.status, Some(0), "{}", ended.err);
-    for line in [
-        "apiVersion: batch/v1",
-        "kind: Job",
-        "  completionMode: Indexed",
-        "  completions: 4",
-        "  backoffLimitPerIndex: 3",
-        "      restartPolicy: Never",
-        "          image: \"registry.example/wireyard:1\"",
-        "            claimName: \"studies\"",
-    ] {
-        assert!(ended.out.lines().any(|known| known == line), "{line}: {}", ended.out);
-    }
-    assert!(ended.out.contains("$((JOB_COMPLETION_INDEX + 1))/4"));
-    // Nothing merges by itself: the manifest says how.
-    let (merge, out) =
-        ("# When all tasks are done, in the same volume: wireyard lab merge '", "/out'");
-    let first = ended.out.lines().next().unwrap_or_default();
-    assert!(first.starts_with(merge) && first.ends_with(out), "{first}");
 }
 
 /// A study of an incast: marks are many, and only marking is by chance.

@@ -145,6 +145,28 @@ def descriptors_out(rig, random):
         resource.prlimit(switch.process.pid, resource.RLIMIT_NOFILE, before)
 
 
+def memory_out(rig, random):
+    """Switch b gets no more memory, and another table and program need some. It refuses, or ends like one that was killed;
+    what was acknowledged is there behind it."""
+    with rig.churn_stopped():
+        process = rig.b.process
+        before = resource.prlimit(process.pid, resource.RLIMIT_AS)
+        size = rig.b.address_space() + random.randrange(4 << 20)
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (size, before[1]))
+        rig.b.command("swap", PROGRAM, check=False)
+        for n in range(20):
+            rig.b.command("table", "set", "routes4", f"ipv4.dst=10.202.{n}.0/24", "via", "1", check=False)
+        if process.poll() is None:
+            rig.flows("without memory")
+            resource.prlimit(process.pid, resource.RLIMIT_AS, before)
+        else:
+            rig.b.start()
+        kept = {line["match"]["ipv4.dst"] for line in rig.entries(rig.b, "routes4")}
+        missing = rig.acknowledged - kept
+        assert not missing, f"acknowledged, and lost: {sorted(missing)[:5]} of {len(rig.acknowledged)}"
+        rig.b.command("swap", PROGRAM, timeout=60)
+
+
 def stopped(rig, random):
     """SIGSTOP and SIGCONT, as of a machine that is suspended: of one switch or both."""
     chosen = random.choice([[rig.a], [rig.b], [rig.a, rig.b]])
@@ -219,5 +241,5 @@ def overloaded(rig, _random):
 
 ALL = [
     killed, ended_and_started, interface_down, interface_renamed, interface_moved, interface_deleted, port_removed, disk_full,
-    descriptors_out, stopped, swapped, paused, loop, slow_clients, overloaded,
+    descriptors_out, memory_out, stopped, swapped, paused, loop, slow_clients, overloaded,
 ]  # fmt: skip

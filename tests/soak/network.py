@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -122,6 +123,11 @@ class Switch:
         assert report["total"]["balanced"] is True, f"{self.name}: {report['total']}"
         left = [name for name in os.listdir(self.environment["WIREYARD_RUN_DIR"]) if name.endswith(".sock")]
         assert not left, f"{self.name}: left {left}"
+
+    def address_space(self):
+        """Virtual memory of the process in bytes."""
+        with open(f"/proc/{self.process.pid}/statm") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
 
     def usage(self):
         """Resident memory in KiB, open descriptors and threads of the process."""

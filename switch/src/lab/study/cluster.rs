@@ -30,13 +30,17 @@ impl Array<'_> {
         [self.study, self.output].map(|path| quoted(&path.display().to_string()))
     }
 
-    /// The script of a task; `sbatch` reads the lines that begin with `#SBATCH`.
+    /// The script of a task; `sbatch` reads the lines that begin with `#SBATCH`. A killed process is started again, because Slurm
+    /// requeues the tasks of a node that failed, not those whose process was killed.
     pub fn slurm_script(&self, program: &Path) -> String {
         let [study, output] = self.words();
         let program = quoted(&program.display().to_string());
         format!(
-            "#!/bin/sh\n#SBATCH --job-name=wireyard-{}\n#SBATCH --array=1-{parts}\n#SBATCH --requeue\nexec {program} lab sweep {study} \
-             --shard \"$SLURM_ARRAY_TASK_ID/{parts}\" -o {output} --jobs \"${{SLURM_CPUS_PER_TASK:-1}}\" --quiet\n",
+            "#!/bin/sh\n#SBATCH --job-name=wireyard-{}\n#SBATCH --array=1-{parts}\n#SBATCH --requeue\n\
+             # A part that is killed (SIGKILL, as by the kernel when memory is short) continues where it was.\n\
+             for attempt in 1 2 3 4; do\n  {program} lab sweep {study} \
+             --shard \"$SLURM_ARRAY_TASK_ID/{parts}\" -o {output} --jobs \"${{SLURM_CPUS_PER_TASK:-1}}\" --quiet\n  \
+             status=$?\n  [ \"$status\" -eq 137 ] || break\ndone\nexit \"$status\"\n",
             self.name,
             parts = self.parts
         )
