@@ -122,7 +122,7 @@ until sinfo --noheader --format %t 2> /dev/null | grep -q idle; do sleep 0.1; do
 "$WIREYARD" lab sweep study.yaml -o "$PWD/out" --slurm 3
 # One task is killed behind its first result.
 until [ -s out/part-2-of-3.jsonl ]; do sleep 0.02; done
-pkill -KILL -f 'lab sweep .* --shard 2/3' && echo killed
+pkill -KILL -f 'lab sweep .* --shard [2]/3' && echo killed
 until [ -z "$(squeue --noheader)" ]; do sleep 0.2; done
 "#;
 
