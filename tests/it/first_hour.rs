@@ -16,6 +16,7 @@ fn what_is_inside_is_known_by_name() {
     run_in(folder.path(), &["check", "no_such"])
         .expect(2, &["E0002", "inside wireyard are", "l2_switch"]);
     run_in(folder.path(), &["lab", "no_such"]).expect(2, &["inside wireyard are", "incast"]);
+    run_in(folder.path(), &["lab", "incst"]).expect(2, &["did you mean `incast`"]);
     fs::write(folder.path().join("l2_switch"), "pipeline: [").unwrap();
     run_in(folder.path(), &["check", "l2_switch"]).expect(1, &["l2_switch:1"]);
 }

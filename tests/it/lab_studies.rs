@@ -107,6 +107,45 @@ fn a_study_is_the_same_in_one_go_in_parts_and_after_a_kill() {
     assert_eq!(results(&at("killed")), whole);
 }
 
+/// Results are data for programs too, and who waits at a terminal sees how long.
+#[test]
+fn studies_print_json_and_their_progress() {
+    let folder = place(STUDY);
+    let report = |ended: &Ended| {
+        assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+        serde_json::from_str::<Value>(&ended.out).expect("JSON")
+    };
+    let swept = report(&sweep(folder.path(), "out", &["--json"]));
+    assert_eq!(swept["figures"]["study.runs"]["value"], 12.0);
+    let (out, merged) = (folder.path().join("out"), folder.path().join("merged"));
+    let again = report(&run(&["lab", "merge", name(&out), "-o", name(&merged), "--json"]));
+    assert_eq!(swept, again);
+    let one = report(&sweep(folder.path(), "out", &["--json", "--only", "2:1"]));
+    assert_eq!((&one["point"], &one["seed"]), (&Value::from(2), &Value::from(1)));
+    assert!(one["figures"]["flows.cnps"].is_number(), "{one}");
+
+    let study = folder.path().join("study.yaml");
+    let command = format!(
+        "{} lab sweep {} -o {}",
+        wireyard().display(),
+        name(&study),
+        name(&folder.path().join("shown"))
+    );
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);
+    let Ok(ended) = script.output() else {
+        return wireyard_tests::skip(
+            "studies_print_json_and_their_progress",
+            "script(1) is not there",
+        );
+    };
+    let shown = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(
+        shown.contains("0 of 12 runs, 0 %") && shown.contains("6 of 12 runs, 50 % | "),
+        "{shown}"
+    );
+}
+
 #[test]
 fn a_kill_loses_no_finished_run() {
     let folder = place(&STUDY.replace("seeds: 2", "seeds: 40"));

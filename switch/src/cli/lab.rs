@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wireyard_pipeline::diag::safe::shown;
-use wireyard_pipeline::diag::{Diagnostics, Files, codes};
+use wireyard_pipeline::diag::{Diagnostics, Files, codes, suggest};
 use wireyard_pipeline::source::Loader;
 
 use super::args::{CompareArgs, EngineChoice, LabArgs, LabCommand, VERSION};
@@ -60,10 +60,12 @@ fn scenario_run(args: &LabArgs, wanted: &Path) -> Status {
             show(&rejected.diagnostics, &rejected.files);
             complain(&format!("{}: nothing was run", shown(wanted)));
             if path == wanted && !path.exists() {
-                say(&format!(
-                    "inside wireyard are the scenarios {}",
-                    library::scenarios().join(", ")
-                ));
+                let known = library::scenarios();
+                let near = wanted.to_str().and_then(|name| suggest(name, known.iter().copied()));
+                say(&match near {
+                    Some(near) => format!("did you mean `{near}`, which is inside wireyard?"),
+                    None => format!("inside wireyard are the scenarios {}", known.join(", ")),
+                });
             }
             return Status::Wrong;
         }

@@ -37,6 +37,15 @@ fn two_digits(ratio: f64) -> String {
     if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
 }
 
+fn runs_text((before, done, count): (usize, usize, usize), seconds: f64) -> String {
+    let share = done as f64 / count.max(1) as f64 * 100.0;
+    let left = match done.saturating_sub(before) {
+        0 => String::new(),
+        ran => format!(" | {:.0} s left", seconds / ran as f64 * count.saturating_sub(done) as f64),
+    };
+    format!("{done} of {count} runs, {share:.0} %{left}")
+}
+
 impl Progress {
     /// Begins now. Lines are shown only on a terminal, unless `quiet` is set.
     ///
@@ -88,6 +97,14 @@ impl Progress {
         !self.is_stopped()
     }
 
+    /// `done` of `count` runs are over, `before` of them when this began.
+    pub fn runs(&mut self, (before, done, count): (usize, usize, usize)) {
+        if self.is_shown {
+            let text = runs_text((before, done, count), self.seconds());
+            self.say(&format!("\r\x1b[K{text}"));
+        }
+    }
+
     /// Another run begins: time counts from here.
     pub fn again(&mut self) {
         self.began = Instant::now();
@@ -110,6 +127,14 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Runs that were done before took none of the time.
+    #[test]
+    fn the_time_left_is_that_of_the_runs_that_are_left() {
+        assert_eq!(runs_text((4, 4, 14), 9.0), "4 of 14 runs, 29 %");
+        assert_eq!(runs_text((4, 6, 14), 10.0), "6 of 14 runs, 43 % | 40 s left");
+        assert_eq!(runs_text((0, 14, 14), 10.0), "14 of 14 runs, 100 % | 0 s left");
+    }
 
     #[test]
     fn slow_is_said_to_be_slow_and_fast_to_be_fast() {

@@ -113,6 +113,9 @@ pub struct SweepArgs {
     /// The engine.
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub engine: EngineChoice,
+    /// The report as JSON.
+    #[arg(long, conflicts_with_all = ["shard", "slurm", "kubernetes"])]
+    pub json: bool,
     /// No progress line.
     #[arg(long, short)]
     pub quiet: bool,
@@ -127,6 +130,9 @@ pub struct MergeArgs {
     /// The report goes here.
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
+    /// The report as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `lab tune`.
@@ -146,6 +152,12 @@ pub struct TuneArgs {
     /// The engine.
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub engine: EngineChoice,
+    /// The report as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress line.
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// `3/16`.

@@ -1,15 +1,17 @@
 //! `lab sweep`, `lab merge`, `lab tune`: studies.
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
+use serde_json::json;
 use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostics, codes};
 use wireyard_pipeline::source::Loader;
 
 use super::super::args::{MergeArgs, SweepArgs, TuneArgs};
 use super::super::load::show;
-use super::super::{Failure, Status, complain, print, say};
+use super::super::{Failure, Status, complain, print, print_json, say};
 use super::engine;
 use crate::lab::output;
 use crate::lab::study::cluster::Array;
@@ -18,7 +20,8 @@ use crate::lab::study::runner::Runner;
 use crate::lab::study::{Point, Study, read, summary, tune as search};
 use crate::library::LIBRARIES;
 use crate::live::progress::Progress;
-use crate::report::{Report, text};
+use crate::report::{self, Report, text};
+use crate::sync;
 
 fn study(path: &Path) -> Result<Study, Failure> {
     read::read(path, &Loader::new(Vec::new(), LIBRARIES)).map_err(|rejected| {
@@ -52,12 +55,12 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, Failure> {
     let (engine, about) = engine(args.engine);
     let runner = Runner { study: &study, engine, about };
     check_figures(&runner)?;
-    let progress = Progress::start(true)?;
+    let mut progress = Progress::start(args.quiet)?;
     let stop = progress.stop_flag();
     if let Some((point, seed)) = args.only {
-        return only(&runner, (point, seed), &stop);
+        return only(&runner, (point, seed), &stop, args.json);
     }
-    runs(args, &runner, &folder, &stop, &progress)
+    runs(args, &runner, &folder, &stop, &mut progress)
 }
 
 /// Checks that the runs will have the figures that the study refers to, before hours of runs.
@@ -80,7 +83,7 @@ fn runs(
     runner: &Runner<'_>,
     folder: &Path,
     stop: &AtomicBool,
-    progress: &Progress,
+    progress: &mut Progress,
 ) -> Result<Status, Failure> {
     let study = runner.study;
     let part = args.shard.unwrap_or((1, 1));
@@ -100,13 +103,16 @@ fn runs(
         .filter(|run| !known.contains(run))
         .map(|(point, seed)| (*point, &study.points[*point], *seed))
         .collect();
-    let (count, mut done) = (mine.len(), mine.len() - left.len());
+    let (count, before) = (mine.len(), mine.len() - left.len());
+    let mut done = before;
     if done > 0 && !args.quiet {
         say(&format!("{done} of {count} runs were done before"));
     }
+    progress.runs((before, done, count));
     runner.all(&left, jobs(args.jobs), stop, &mut |record| {
         done += 1;
         if let Some(why) = &record.failed {
+            progress.clear();
             let first = why.lines().next().unwrap_or_default();
             complain(&format!(
                 "point {} with seed {} failed: {first}",
@@ -114,8 +120,10 @@ fn runs(
                 record.seed
             ));
         }
+        progress.runs((before, done, count));
         file.add(&record)
     })?;
+    progress.clear();
     if !args.quiet {
         say(&format!("{done} of {count} runs in {:.1} s", progress.seconds()));
     }
@@ -129,7 +137,7 @@ fn runs(
         return Ok(if done == count { Status::Success } else { Status::Failed });
     }
     let results = merged(&[folder.to_owned()])?;
-    written(&results, folder)
+    written(&results, folder, args.json)
 }
 
 /// One run alone.
@@ -137,6 +145,7 @@ fn only(
     runner: &Runner<'_>,
     (point, seed): (usize, u64),
     stop: &AtomicBool,
+    is_json: bool,
 ) -> Result<Status, Failure> {
     let count = runner.study.points.len();
     let found = runner
@@ -147,45 +156,66 @@ fn only(
     let Some(record) = runner.one((point - 1, found), seed, stop) else {
         return Ok(Status::Failed);
     };
-    for (axis, label) in runner.study.axes.iter().zip(&found.labels) {
-        print(&format!("{}: {label}\n", axis.key));
+    let keys = runner.study.axes.iter().zip(&found.labels);
+    if !is_json {
+        keys.clone().for_each(|(axis, label)| print(&format!("{}: {label}\n", axis.key)));
     }
     if let Some(why) = record.failed {
         complain(why.trim_end());
         return Ok(Status::Failed);
     }
-    for (name, value) in &record.figures {
-        print(&format!("{name} {value}\n"));
+    if is_json {
+        let setting: serde_json::Map<_, _> =
+            keys.map(|(axis, label)| (axis.key.clone(), label.clone().into())).collect();
+        let (passed, figures) = (record.passed, record.figures);
+        print_json(
+            &json!({ "point": point, "seed": seed, "setting": setting, "passed": passed, "figures": figures }),
+        );
+        return Ok(if passed { Status::Success } else { Status::Failed });
     }
+    record.figures.iter().for_each(|(name, value)| print(&format!("{name} {value}\n")));
     Ok(if record.passed { Status::Success } else { Status::Failed })
 }
 
 /// Writes the report of results into a folder.
-fn written(results: &Results, folder: &Path) -> Result<Status, Failure> {
+fn written(results: &Results, folder: &Path, is_json: bool) -> Result<Status, Failure> {
     let (report, runs) = summary::report(results);
     output::replace(folder, &report, &[("runs.csv", runs)])?;
-    printed(&report)
+    printed(&report, is_json)
 }
 
-fn printed(report: &Report) -> Result<Status, Failure> {
-    print(&text::summary(report));
+fn printed(report: &Report, is_json: bool) -> Result<Status, Failure> {
+    match is_json {
+        true => print_json(&report::json::value(report)),
+        false => print(&text::summary(report)),
+    }
     Ok(if report.passed() { Status::Success } else { Status::Failed })
 }
 
 pub(super) fn merge(args: &MergeArgs) -> Result<Status, Failure> {
-    written(&merged(&args.folders)?, &args.output)
+    written(&merged(&args.folders)?, &args.output, args.json)
 }
 
 pub(super) fn tune(args: &TuneArgs) -> Result<Status, Failure> {
     let study = study(&args.study)?;
     let (engine, about) = engine(args.engine);
-    let progress = Progress::start(true)?;
+    let progress = Progress::start(args.quiet)?;
     let stop = progress.stop_flag();
     let runner = Runner { study: &study, engine, about };
     check_figures(&runner)?;
-    let report = search::tune(&runner, args.budget, jobs(args.jobs), &stop)?;
+    // Runs that are over, of the budget; a search may need fewer.
+    let shown_runs = Mutex::new((progress, 0));
+    let ran = || {
+        let mut shown_runs = sync::lock(&shown_runs);
+        let (progress, done) = &mut *shown_runs;
+        *done += 1;
+        progress.runs((0, *done, args.budget as usize));
+    };
+    let report = search::tune(&runner, args.budget, jobs(args.jobs), &stop, &ran);
+    sync::lock(&shown_runs).0.clear();
+    let report = report?;
     if let Some(folder) = &args.output {
         output::replace(folder, &report, &[])?;
     }
-    printed(&report)
+    printed(&report, args.json)
 }

@@ -82,6 +82,8 @@ struct Search<'r> {
     conditions: Vec<Point>,
     jobs: usize,
     stop: &'r AtomicBool,
+    /// Called after each run.
+    ran: &'r (dyn Fn() + Sync),
 }
 
 /// The division of the budget.
@@ -96,7 +98,7 @@ struct Shares {
     runs: u32,
 }
 
-/// Searches; returns the report.
+/// Searches; returns the report. Calls `ran` after each run.
 ///
 /// # Errors
 /// A study that cannot be searched, or a budget that is too small.
@@ -105,6 +107,7 @@ pub fn tune(
     budget: u32,
     jobs: usize,
     stop: &AtomicBool,
+    ran: &(dyn Fn() + Sync),
 ) -> Result<Report, TuneError> {
     let goal = runner.study.goal.as_ref().ok_or(TuneError::NoGoal)?;
     let is_list = |axis: &Key| matches!(axis.values, Values::List(_));
@@ -117,7 +120,7 @@ pub fn tune(
     let runner = &Runner { study, ..runner.clone() };
     let (lists, keys) = study.axes.split_at(lists.len());
     let conditions = points::all(lists, Sample::Grid, study.seed);
-    let search = Search { runner, goal, lists, keys, conditions, jobs, stop };
+    let search = Search { runner, goal, lists, keys, conditions, jobs, stop, ran };
     let shares = search.shares(budget)?;
     let (tried, mut spent) = search.rounds(&shares)?;
     let winner = best(&tried, goal).cloned().ok_or(TuneError::NothingMeasured)?;
@@ -227,6 +230,7 @@ impl Search<'_> {
         let mut found = vec![Measured::new(); points.len() / conditions];
         let mut failed = None;
         runner.all(&runs, self.jobs, self.stop, &mut |record: Record| {
+            (self.ran)();
             match (record.figures.get(&self.goal.figure), record.failed) {
                 (Some(value), None) => {
                     let key = (record.point % conditions, record.seed);
