@@ -47,6 +47,57 @@ fn a_link_is_used_as_much_as_its_flow_says_and_shares_are_followed() {
     assert!(!page.contains("<figcaption></figcaption>"));
 }
 
+/// The last value of each flow's series.
+fn last_values(out: &Path, what: &str) -> Vec<f64> {
+    let series = fs::read_to_string(out.join("series.csv")).expect("series.csv");
+    let mut lines = series.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().expect("a heading");
+    let last = lines.next_back().expect("a sample");
+    let named = names.iter().zip(last).filter(|(name, _)| name.ends_with(what));
+    named.map(|(_, value)| value.parse().expect("a number")).collect()
+}
+
+#[test]
+fn flows_have_windows_round_trips_and_marks_over_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |control: &str| {
+        let text = format!(
+            "lab: paths\nduration: 4 ms\nlink: {{ rate: 10 Gbit/s, delay: 1 us, mtu: 1500 B }}\n\
+             topology: {{ incast: {{ senders: 2 }} }}\nhost: {{ rate_control: {control} }}\n\
+             switch: {{ qos: {{ preset: onyx_roce, wred_profiles: {{ ROCE: {{ green: {{ kmin: 30 KB, kmax: 30 KB, pmax: 100 % }} }} }} }} }}\n\
+             flows: {{ from: senders, to: sink }}\n"
+        );
+        let out = folder.path().join(control);
+        let report = ran(&scenario(folder.path(), &text), &out, &[]);
+        let page = fs::read_to_string(out.join("report.html")).expect("a page");
+        (report, out, page)
+    };
+    let (report, out, page) = run("dctcp");
+    for id in ["windows", "round-trips", "marks"] {
+        assert!(page.contains(&format!("<figure id=\"{id}\"")), "{id}");
+    }
+    let (windows, trips) =
+        (last_values(&out, " window (bytes)"), last_values(&out, " round trip (seconds)"));
+    assert!(
+        windows.len() == 2 && windows.iter().all(|bytes| (1e3..1e6).contains(bytes)),
+        "{windows:?}"
+    );
+    // Two links and a packet on each in both directions, and not much more than the marked depth of the queue.
+    assert!(trips.len() == 2 && trips.iter().all(|s| (5.5e-6..60e-6).contains(s)), "{trips:?}");
+    // Every mark comes back, but for those that are still under way.
+    let marks: f64 = last_values(&out, " marks (count)").iter().sum();
+    let marked = figure(&report, "bottleneck.marked");
+    assert!(marked > 50.0 && (marked - 60.0..=marked).contains(&marks), "{marks} of {marked}");
+
+    let (report, out, page) = run("dcqcn");
+    assert!(
+        last_values(&out, " window (bytes)").is_empty() && !page.contains("<figure id=\"windows\"")
+    );
+    let marks: f64 = last_values(&out, " marks (count)").iter().sum();
+    assert_eq!(marks, figure(&report, "flows.cnps"));
+    assert!(marks > 0.0);
+}
+
 #[test]
 fn slowdown_is_told_by_size_with_incasts_apart() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -110,6 +110,8 @@ pub struct FlowReport {
     pub stats: FlowStats,
     /// Rate, target and alpha of the queue pair, as of its last event.
     pub rate: RateState,
+    /// Most payload that its rate control leaves without an acknowledgement.
+    pub window_bytes: Option<u64>,
     /// Counters of the queue pair, CNPs received among them.
     pub qp: QpCounters,
 }
@@ -318,7 +320,8 @@ impl EndPointPort {
         let flow = self.flows.flows.get(id.0 as usize)?;
         let qp = self.end.qp(flow.spec.qp)?;
         let (spec, stats) = (flow.spec, flow.stats);
-        Some(FlowReport { spec, stats, rate: qp.rate_state(), qp: *qp.counters() })
+        let (rate, window_bytes) = (qp.rate_state(), qp.window_bytes());
+        Some(FlowReport { spec, stats, rate, window_bytes, qp: *qp.counters() })
     }
 
     /// All flows, in the order in which they were added.

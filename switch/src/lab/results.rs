@@ -7,6 +7,7 @@ mod crossing;
 mod depths;
 mod estimates;
 mod figures;
+mod flow_paths;
 mod flow_plots;
 mod flows;
 mod headline;

@@ -63,6 +63,36 @@ pub struct FlowTrack {
     pub rate: Vec<f64>,
     /// Its estimate of congestion: alpha of DCQCN, or the state that its program shows.
     pub estimate: Vec<f64>,
+    /// Window of its rate control in bytes.
+    pub window: Vec<f64>,
+    /// The newest round-trip time that its sender measured, in seconds.
+    pub round_trip: Vec<f64>,
+    /// CNPs, and packets acknowledged as marked, up to each sample.
+    pub marks: Vec<f64>,
+}
+
+/// Series of a flow.
+const FLOW_TRACKS: usize = 6;
+
+impl FlowTrack {
+    fn push(&mut self, status: &FlowStatus) {
+        let or_nan = |value: Option<f64>| value.unwrap_or(f64::NAN);
+        let round_trip = status.round_trip.map(|span| span.as_ps() as f64 / 1e12);
+        let values = [
+            status.delivered_bytes as f64,
+            or_nan(status.rate.map(|rate| rate.rate_bps)),
+            or_nan(status.rate.map(|rate| rate.estimate)),
+            or_nan(status.window_bytes.map(|bytes| bytes as f64)),
+            or_nan(round_trip),
+            (status.cnps + status.marked_packets) as f64,
+        ];
+        self.all_mut().into_iter().zip(values).for_each(|(track, value)| track.push(value));
+    }
+
+    fn all_mut(&mut self) -> [&mut Vec<f64>; FLOW_TRACKS] {
+        let FlowTrack { delivered, rate, estimate, window, round_trip, marks } = self;
+        [delivered, rate, estimate, window, round_trip, marks]
+    }
 }
 
 /// Everything measured.
@@ -191,18 +221,15 @@ impl Sampler {
             self.sample_port(index, (node, port), &mut cores[node], now);
         }
         for (track, flow) in self.flows.iter_mut().zip(flows) {
-            let status = flow.status_at(cores, now);
-            track.delivered.push(status.delivered_bytes as f64);
-            track.rate.push(status.rate.map_or(f64::NAN, |rate| rate.rate_bps));
-            track.estimate.push(status.rate.map_or(f64::NAN, |rate| rate.estimate));
+            track.push(&flow.status_at(cores, now));
         }
         true
     }
 
     /// Values kept.
     fn values(&self) -> usize {
-        let series =
-            1 + 2 * self.queues.len() + self.pauses.len() + 3 * self.flows.len() + self.links.len();
+        let queues = 2 * self.queues.len() + self.pauses.len();
+        let series = 1 + queues + FLOW_TRACKS * self.flows.len() + self.links.len();
         series * self.times.len()
     }
 
@@ -217,7 +244,7 @@ impl Sampler {
         self.pauses.values_mut().for_each(|track| thin(&mut track.paused));
         self.links.iter_mut().for_each(thin);
         for track in &mut self.flows {
-            [&mut track.delivered, &mut track.rate, &mut track.estimate].into_iter().for_each(thin);
+            track.all_mut().into_iter().for_each(thin);
         }
     }
 
@@ -298,11 +325,9 @@ mod tests {
             sampler.sample(Time::from_ns(1_000 * n), &mut [], &[]);
             if sampler.flows[0].rate.len() < sampler.times.len() {
                 let track = &mut sampler.flows[0];
-                [&mut track.delivered, &mut track.rate, &mut track.estimate]
-                    .into_iter()
-                    .for_each(|values| values.push(n as f64));
+                track.all_mut().into_iter().for_each(|values| values.push(n as f64));
             }
-            assert!(sampler.values() <= 400 + 4, "{n}: {} values", sampler.values());
+            assert!(sampler.values() <= 400 + 1 + FLOW_TRACKS, "{n}: {} values", sampler.values());
         }
         assert!(sampler.stride >= 64 && sampler.stride.is_power_of_two());
         let step = sampler.stride as f64 * 1e-6;

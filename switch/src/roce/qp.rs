@@ -27,7 +27,7 @@ use super::requester::{Failed, Limits, MAX_OUTSTANDING, Requester};
 use super::responder::Responder;
 use super::rp::pacer::Pacer;
 use super::rp::program::Marks;
-use super::rp::{RateAlgorithm, RateControl, RateState};
+use super::rp::{AckSample, RateAlgorithm, RateControl, RateState};
 use super::telemetry::{ECHO_PAD_BYTES, TELEMETRY_BYTES, TelemetryBytes};
 use super::verbs::{Completion, Status};
 
@@ -59,6 +59,18 @@ pub(super) struct Ctx<'a> {
     pub(super) becn: bool,
     /// Telemetry that the current acknowledgement brings back.
     pub(super) telemetry: Option<&'a TelemetryBytes>,
+}
+
+impl Ctx<'_> {
+    /// Packets are newly acknowledged.
+    pub(super) fn acknowledge(&mut self, now: Time, sample: &AckSample<'_>) {
+        self.counters.round_trip = sample.round_trip.or(self.counters.round_trip);
+        // Without marks in acknowledgements a BECN counts as a CNP.
+        if sample.becn && self.link.echo {
+            self.counters.marked_packets += u64::from(sample.packets);
+        }
+        self.rate.on_ack(now, sample);
+    }
 }
 
 /// A queue pair.
@@ -179,6 +191,11 @@ impl QueuePair {
     /// The reaction point's state, as of its last event.
     pub fn rate_state(&self) -> RateState {
         self.rate.state()
+    }
+
+    /// Most payload without an acknowledgement, by rate control.
+    pub fn window_bytes(&self) -> Option<u64> {
+        self.rate.window_bytes()
     }
 
     /// In SQD: everything that had been started is finished.

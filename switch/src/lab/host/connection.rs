@@ -44,6 +44,12 @@ pub struct FlowStatus {
     pub retransmitted: u64,
     /// CNPs that its sender received.
     pub cnps: u64,
+    /// Packets that acknowledgements reported as marked.
+    pub marked_packets: u64,
+    /// The newest round-trip time that its sender measured.
+    pub round_trip: Option<Span>,
+    /// Most payload that its rate control leaves without an acknowledgement.
+    pub window_bytes: Option<u64>,
     /// Payload that its receiver accepted, once and in order.
     pub delivered_bytes: u64,
     /// Packets that its receiver took in.
@@ -111,6 +117,9 @@ impl Connection {
             sent_packets: report.qp.sent_packets,
             retransmitted: report.qp.retransmitted_packets,
             cnps: report.qp.cnps_received,
+            marked_packets: report.qp.marked_packets,
+            round_trip: report.qp.round_trip,
+            window_bytes: report.window_bytes,
             delivered_bytes: received.accepted_payload_bytes,
             received_packets: received.received_packets,
             out_of_order: received.out_of_sequence,

@@ -13,7 +13,7 @@ use crate::report::{Axis, Layer, Plot, Report, Series, Unit, stats};
 /// Flows that have a line each.
 const LINES_MAX: usize = 8;
 /// Points of a picture.
-const POINTS: usize = 400;
+pub(super) const POINTS: usize = 400;
 
 pub(super) fn fill(
     report: &mut Report,
@@ -27,6 +27,7 @@ pub(super) fn fill(
     let fair = rate.filter(|_| crossing.is_of_all()).map(|rate| rate / flows.len() as f64);
     throughput(report, window, flows, fair);
     reaction_point(report, window, (flows, estimates), fair);
+    super::flow_paths::fill(report, window, flows);
     distributions(report, flows);
 }
 

@@ -140,6 +140,10 @@ pub struct QpCounters {
     pub trim_naks_received: u64,
     /// Packets considered lost because later ones arrived.
     pub overtaken_packets: u64,
+    /// Packets that acknowledgements reported as marked.
+    pub marked_packets: u64,
+    /// Round-trip time of the newest acknowledged packet that was measured.
+    pub round_trip: Option<Span>,
     /// Payload bytes executed by the responder, once; in order except with selective retransmission.
     pub accepted_payload_bytes: u64,
 }

@@ -245,7 +245,7 @@ impl Requester {
         let sent = self.acked + self.sent_end.ahead_of(self.una).max(0) as u64;
         let (becn, telemetry, acked) = (ctx.becn, ctx.telemetry, self.acked);
         let sample = AckSample { packets, round_trip, becn, acked, sent, telemetry };
-        ctx.rate.on_ack(now, &sample);
+        ctx.acknowledge(now, &sample);
     }
 
     /// Completes and pops requests that are wholly before `una`; keeps the send position.

@@ -294,7 +294,7 @@ impl Requester {
                 sent,
                 telemetry: ctx.telemetry,
             };
-            ctx.rate.on_ack(now, &sample);
+            ctx.acknowledge(now, &sample);
         }
         if change.lost > 0 {
             ctx.counters.overtaken_packets += u64::from(change.lost);
