@@ -165,7 +165,7 @@ fn only(
         return Ok(Status::Failed);
     }
     if is_json {
-        let setting: serde_json::Map<_, _> =
+        let setting: serde_json::Map<String, serde_json::Value> =
             keys.map(|(axis, label)| (axis.key.clone(), label.clone().into())).collect();
         let (passed, figures) = (record.passed, record.figures);
         print_json(
