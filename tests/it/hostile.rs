@@ -95,6 +95,7 @@ fn a_pipe_or_a_device_is_refused_and_waited_for_by_nobody() {
             vec!["check", "--config", file],
             vec!["lab", file, "--check"],
             vec!["run", "program.yaml", "--ports", file],
+            vec!["convert", file],
         ] {
             let ended = run(place, &arguments);
             assert_eq!(ended.status, Some(2), "{arguments:?}: {} {}", ended.out, ended.err);
@@ -103,6 +104,11 @@ fn a_pipe_or_a_device_is_refused_and_waited_for_by_nobody() {
     run(place, &["check", "pipe"]).expect(2, &["it is a pipe", "into a file first"]);
     run(place, &["check", "/dev/zero"]).expect(2, &["a device"]);
     run(place, &["check", "includes.yaml"]).expect(2, &["library.yaml", "it is a pipe"]);
+    for program in ["pipe", "/dev/zero"] {
+        fs::write(place.join("a.stf"), format!("program {program}\npacket 1 00\n")).unwrap();
+        let ended = run(place, &["test", "a.stf"]);
+        assert_eq!(ended.status, Some(2), "{program}: {} {}", ended.out, ended.err);
+    }
     let ended = run(place, &["test", "pipe"]);
     assert_eq!(ended.status, Some(2), "{} {}", ended.out, ended.err);
 }
