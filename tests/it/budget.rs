@@ -276,6 +276,13 @@ fn no_other_file_takes_long_or_much() {
     }
     let script = file("a.stf", full("no such statement\n"));
     within("script", &[Path::new("test"), &script]);
+    // One line, and one packet, as long as a script may be.
+    let lines = ["x".repeat(FULL), format!("link {}", "x".repeat(FULL - 5))];
+    let pattern = format!("packet 1 00000000\nexpect 1 {}\n", "*".repeat(FULL - 64));
+    for (number, text) in lines.into_iter().chain([pattern]).enumerate() {
+        let script = file("a.stf", format!("program program.yaml\n{text}\n"));
+        within(&format!("line of a script {number}"), &[Path::new("test"), &script]);
+    }
     let ports = file("ports.yaml", format!("ports: {{ {} }}\n", full("1: { interface: zz }, ")));
     within("ports", &[Path::new("run"), &program, Path::new("--ports"), &ports]);
 }

@@ -9,10 +9,13 @@ use super::script::PatternBytes;
 
 /// Fields that a byte may belong to, at most as many in a message.
 const NAMES_MAX: usize = 4;
+/// Most rows of 16 bytes that are shown.
+const ROWS_MAX: usize = 64;
 
-/// Both rows, the differing bytes marked, and the field of the first of them.
+/// The rows that differ from the expected ones, the differing bytes marked, and the field of the first byte of each.
 pub(super) fn difference(program: &Program, pattern: &PatternBytes, frame: &[u8]) -> String {
     let mut out = String::new();
+    let mut differing = 0;
     let rows = pattern.bytes.len().max(frame.len()).div_ceil(16);
     for row in 0..rows {
         let places = row * 16..row * 16 + 16;
@@ -23,6 +26,10 @@ pub(super) fn difference(program: &Program, pattern: &PatternBytes, frame: &[u8]
             (None, None) => false,
         };
         if !places.clone().any(differs) {
+            continue;
+        }
+        differing += 1;
+        if differing > ROWS_MAX {
             continue;
         }
         let expected: Vec<String> = places.clone().map(|at| expected_byte(pattern, at)).collect();
@@ -38,6 +45,9 @@ pub(super) fn difference(program: &Program, pattern: &PatternBytes, frame: &[u8]
         for at in places.filter(|at| differs(*at)).take(1) {
             let _ = writeln!(out, "       byte {at} is {}", field_at(program, at));
         }
+    }
+    if differing > ROWS_MAX {
+        let _ = writeln!(out, "  and {} more rows of 16 bytes", differing - ROWS_MAX);
     }
     if frame.len() != pattern.bytes.len() {
         let _ = writeln!(out, "  expected {} bytes, found {}", pattern.bytes.len(), frame.len());

@@ -227,6 +227,21 @@ impl PatternBytes {
     }
 }
 
+/// Most characters of a message; it may quote a line, which may be as long as the file.
+const MESSAGE_CHARS_MAX: usize = 400;
+
+/// The message, without its middle where it is too long: what was expected stands at its ends.
+fn shortened(message: String) -> String {
+    let chars = message.chars().count();
+    if chars <= MESSAGE_CHARS_MAX {
+        return message;
+    }
+    let half = MESSAGE_CHARS_MAX / 2;
+    let first: String = message.chars().take(half).collect();
+    let last: String = message.chars().skip(chars - half).collect();
+    format!("{first} ... {last}")
+}
+
 /// Reads a whole script.
 ///
 /// # Errors
@@ -250,7 +265,7 @@ pub fn parse(text: &str) -> Result<Vec<Line>, ScriptError> {
         .into_iter()
         .map(|(number, code)| {
             let statement = super::parse::statement(&code)
-                .map_err(|message| ScriptError { line: number, message })?;
+                .map_err(|message| ScriptError { line: number, message: shortened(message) })?;
             Ok(Line { number, statement })
         })
         .collect()
