@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tonic::Status;
 use tonic::body::Body;
-use tonic::codegen::{Body as _, BoxFuture, Bytes, Context, Pin, Poll, Service, http};
+use tonic::codegen::{BoxFuture, Bytes, Context, Pin, Poll, Service, http};
 use tonic::server::NamedService;
 
 /// Bytes of requests that are received or executed at the same time; in memory they take some times as many.
