@@ -15,11 +15,25 @@ pub mod suggest;
 pub use codes::Code;
 pub use suggest::suggest;
 
+use std::path::Path;
+
 use crate::ids::{FileId, IdVec};
 use crate::ir::{SourceFile, SourceSpan};
 
 /// The files that spans refer to.
 pub type Files = IdVec<FileId, SourceFile>;
+
+impl SourceFile {
+    /// The text of a file that was read.
+    pub fn read_from(path: &Path, text: String) -> SourceFile {
+        SourceFile { name: safe::shown(path).into_owned(), path: path.to_owned(), text }
+    }
+
+    /// A text that has this name in messages.
+    pub fn named(name: &str, text: String) -> SourceFile {
+        SourceFile::read_from(name.as_ref(), text)
+    }
+}
 
 /// Most diagnostics that are shown; the others are counted.
 pub const SHOWN_MAX: usize = 100;

@@ -9,9 +9,8 @@
 //! read the packet, metadata and locals, and everything with an effect is an operation.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::diag::safe::shown;
 use crate::ids::*;
 
 pub mod code;
@@ -206,16 +205,4 @@ pub struct SourceFile {
     pub path: PathBuf,
     /// Whole text.
     pub text: String,
-}
-
-impl SourceFile {
-    /// The text of a file that was read.
-    pub fn read_from(path: &Path, text: String) -> SourceFile {
-        SourceFile { name: shown(path).into_owned(), path: path.to_owned(), text }
-    }
-
-    /// A text that has this name in messages.
-    pub fn named(name: &str, text: String) -> SourceFile {
-        SourceFile::read_from(name.as_ref(), text)
-    }
 }

@@ -170,10 +170,11 @@ fn run_to_the_end(
             }
             // Timestamps of a capture may decrease; the device's time does not.
             Some(next) => {
-                if arrival == Some(Timestamp::SPAN_MAX) && now < Timestamp::SPAN_MAX {
+                let is_past = now >= Timestamp::SPAN_MAX;
+                now = now.max(next);
+                if arrival == Some(Timestamp::SPAN_MAX) && now >= Timestamp::SPAN_MAX && !is_past {
                     report(SPAN_NOTE.to_owned());
                 }
-                now = now.max(next);
             }
             None if end_was_reported => return failure,
             // Damage at the end of an input is reported by one more poll.

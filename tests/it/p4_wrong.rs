@@ -165,7 +165,8 @@ fn comments_in_latin_1_are_taken() {
     };
     let program = program(&BTreeMap::new());
     assert_eq!(refused(&format!("// Acc\u{e8}s r\u{e9}seau\n{program}")), Vec::<usize>::new());
-    assert_eq!(refused(&format!("const bit<8> \u{e9} = 1;\n{program}")), [1]);
+    let lines = refused(&format!("const bit<8> \u{e9} = 1;\n{program}"));
+    assert!(!lines.is_empty() && lines.iter().all(|line| *line == 1), "{lines:?}");
 }
 
 /// The codes of warnings of a program that is taken.

@@ -30,8 +30,8 @@ impl Cx<'_> {
                 "make it depend on `std.packet_path != path.recirculate`, or on what the pass changes",
             ),
             (
-                "make it depend on the `instance_type` of v1model, the `packet_path` of PSA",
-                "make it depend on the `instance_type` of v1model, the `packet_path` of PSA, or on what the pass changes",
+                "make it depend on `instance_type` (v1model) or `packet_path` (PSA)",
+                "make it depend on `instance_type` (v1model) or `packet_path` (PSA), or on what the pass changes",
             ),
         );
         // Of several clones of a P4 program the last one is made, where it is known that one was asked for: its own

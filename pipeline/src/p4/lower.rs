@@ -208,9 +208,22 @@ fn round(
     known: &BTreeSet<Need>,
     report: &mut Diagnostics,
 ) -> (Option<Unit>, BTreeSet<Need>) {
+    let mut lower = begin(checked, name, known, report);
+    let is_whole = lower.main().is_some();
+    lower.shared_profiles();
+    (is_whole.then_some(lower.unit), lower.found)
+}
+
+/// The state of a round that has found nothing yet.
+fn begin<'a>(
+    checked: &'a Checked,
+    name: &str,
+    known: &'a BTreeSet<Need>,
+    report: &'a mut Diagnostics,
+) -> Lower<'a> {
     let root = env::root();
     let span = checked.decls.first().map_or(NOWHERE, |decl| decl.name.span);
-    let mut lower = Lower {
+    Lower {
         checked,
         report,
         unit: Unit { name: Some(ast::Sp::new(names::plain(name), span)), ..Unit::default() },
@@ -269,10 +282,7 @@ fn round(
         depth: 0,
         statements: 0,
         span,
-    };
-    let is_whole = lower.main().is_some();
-    lower.shared_profiles();
-    (is_whole.then_some(lower.unit), lower.found)
+    }
 }
 
 impl Lower<'_> {

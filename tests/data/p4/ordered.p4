@@ -129,7 +129,7 @@ control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std
     }
     action seen(bit<8> what) { hdr.h.d = what; }
     table keyed {
-        key = { hdr.h.a: exact; bump(hdr.h.a): exact; hdr.h.a: exact @name("then"); }
+        key = { hdr.h.a: exact; bump(hdr.h.a): exact @name("bumped"); hdr.h.a: exact @name("then"); }
         actions = { seen; NoAction; }
         const default_action = NoAction();
         const entries = { (1, 1, 2): seen(1); (2, 1, 2): seen(2); }

@@ -356,12 +356,12 @@ fn priorities_get_and_lose_pfc_at_run_time() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("switch.yaml");
     let watchdog = "pfcwd: { detection_time: 60 s, action: alert }";
-    let text = format!("{QUEUES}  port_defaults: {{ default_tc: 4, {watchdog} }}\n");
+    // A pause of 8 s at the rate of port 2.
+    let queues = QUEUES.replace("2: { rate: 1Gbps }", "2: { rate: 4Mbps }");
+    let text = format!("{queues}  port_defaults: {{ default_tc: 4, {watchdog} }}\n");
     std::fs::write(&config, text).unwrap();
     let mut rig = rig(PROGRAM, &["--config", config.to_str().unwrap()]);
     rig.does("table default fdb forward 2");
-    // A pause of 8 s at this rate.
-    rig.does("queue set 2 port rate=4Mbit/s");
     let pause = queues::pfc(4, 65_535).to_vec();
     let ignored = |rig: &Rig| {
         let stats = rig.switch.objects(&["stats"]).remove(0);

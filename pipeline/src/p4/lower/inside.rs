@@ -61,8 +61,11 @@ impl Lower<'_> {
         let (mut written, mut made_valid) = (HashSet::new(), HashSet::new());
         rewrite::lists(&mut self.unit, &mut |list| {
             for statement in list.iter() {
-                let whole = whole_headers(statement).into_iter().map(|path| first(path).to_owned());
-                made_valid.extend(whole);
+                let is_end = matches!(&statement.kind, StmtKind::Call(name, _) if &*name.value == "set_invalid");
+                if !is_end {
+                    let whole = whole_headers(statement).into_iter();
+                    made_valid.extend(whole.map(|path| first(path).to_owned()));
+                }
                 if let StmtKind::Assign(to, ..) = &statement.kind
                     && let Some((header, _)) = rewrite::two_names(&to.value)
                 {

@@ -89,7 +89,9 @@ mod tests {
     fn a_thread_that_forwards_does_not_wait_for_a_name() {
         let (one, other) = (Control::open().unwrap(), Control::open().unwrap());
         // Other runs of this test may be in this network namespace.
-        let name = |control| claim_once(control, "test of claims", std::process::id());
+        fn name(control: &Control) -> Result<(), Refused> {
+            claim_once(control, "test of claims", std::process::id())
+        }
         name(&one).unwrap();
         let begun = std::time::Instant::now();
         let refused = name(&other);
