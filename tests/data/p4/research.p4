@@ -30,6 +30,7 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t stan
         meta.scratch.x = hdr.note.kind + 1;
         one.apply();
         two.apply();
+        if (hdr.note.kind == 6) { hdr.note.kept = meta.scratch.x ++ meta.scratch.y == 0x702 ? 8w9 : 8w0; }
         standard_metadata.egress_spec = 2;
         standard_metadata.priority = hdr.note.class[2:0];
         # the second pass
@@ -53,7 +54,6 @@ control E(inout headers hdr, inout metadata meta, inout standard_metadata_t stan
     apply {
         hdr.note.queue = (bit<8>) standard_metadata.qid;
         hdr.note.passes = hdr.note.passes + 1;
-        if (hdr.note.kind == 6) { hdr.note.kept = meta.scratch.x ++ meta.scratch.y == 0x702 ? 8w9 : 8w0; }
         if (hdr.note.kind == 5 && standard_metadata.instance_type == 0) { recirculate_preserving_field_list(1); }
     }
 }

@@ -56,7 +56,8 @@ impl Lower<'_> {
         self.refuse_many();
     }
 
-    /// Makes metadata of headers that are written and that nothing makes valid: programs use them as structs, and bmv2 keeps what is written.
+    /// Makes metadata of headers that are written and that nothing makes valid: programs use them as structs, and bmv2 keeps what is
+    /// written. One that ingress writes and egress reads crosses the queue as a header, and stays one.
     pub(super) fn headers_as_structs(&mut self) {
         let (mut written, mut made_valid) = (HashSet::new(), HashSet::new());
         rewrite::lists(&mut self.unit, &mut |list| {
