@@ -72,7 +72,7 @@ fn check_rate_control(path: &Path) -> Option<Result<Checked, Refusal>> {
     if FileKind::of(&text) != Some(FileKind::RateControl) {
         return None;
     }
-    let parsed = Program::parse(&shown(path).into_owned(), &text);
+    let parsed = Program::parse(&shown(path), &text);
     Some(match parsed {
         Ok(program) => {
             let (name, parameters) = (program.name(), program.parameters().len());

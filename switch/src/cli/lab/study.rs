@@ -132,7 +132,7 @@ fn runs(
             "part {} of {} in {}; `wireyard lab merge` puts the parts together",
             part.0,
             part.1,
-            shown(&folder)
+            shown(folder)
         ));
         return Ok(if done == count { Status::Success } else { Status::Failed });
     }
