@@ -111,7 +111,7 @@ fn entries_age_between_traced_frames() {
     assert_eq!(sent.len(), 2, "the first and the third are flooded");
 }
 
-/// A device counts picoseconds in 64 bits. What is later is told, and leaves all the same.
+/// A device counts picoseconds in 64 bits. Later records are reported, and leave all the same.
 #[test]
 fn records_beyond_the_clock_are_reported() {
     let frames = [0, 211, 400, 400].map(|days| (1_000_000 + days * DAY_MS, HEAD));
