@@ -20,7 +20,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use load::{
-    CONFIG_BYTES_MAX, DATA_BYTES_MAX, EMBEDDED, Loader, PROGRAM_BYTES_MAX, ReadError, read_text,
+    CONFIG_BYTES_MAX, DATA_BYTES_MAX, EMBEDDED, Loader, PROGRAM_BYTES_MAX, ReadError, read_bytes,
+    read_text,
 };
 pub use yaml::{ALIAS_NODES_MAX, NESTING_MAX};
 

@@ -7,13 +7,16 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, fchown};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::diag::safe::shown;
 
 use crate::file_identity::Identity;
 use crate::folder::{FileError, create_output};
+
+/// Names that are tried for the new file.
+const NAMES_MAX: u32 = 64;
 
 /// A file that a result cannot be written into; it is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +32,7 @@ pub(crate) enum OutputError {
     NoFolder(PathBuf),
     /// It is there, and nothing can take its place.
     #[error(
-        "{file}: no other file can be put in its place: {source}; `-o - > {file}` writes into it",
+        "{file}: no other file can be put in its place: {source}; name a new file",
         file = shown(.file)
     )]
     Stays {
@@ -87,18 +90,61 @@ fn into(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Writes a file beside `target`, with the mode and owner of the old one, and gives it that name.
 fn put(target: &Path, bytes: &[u8], old: Option<&File>) -> io::Result<()> {
-    let beside = target.with_file_name(format!(".wireyard-{}.new", std::process::id()));
-    let mut file = File::create_new(&beside)?;
-    let written = file.write_all(bytes).and_then(|()| {
+    let (mut file, beside) = create_beside(target, old.is_some())?;
+    let written = (|| {
         if let Some(old) = old.map(File::metadata).transpose()? {
             // Only root gives files away; those of others in a shared folder become the user's.
             let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
             file.set_permissions(old.permissions())?;
         }
+        file.write_all(bytes)?;
+        // A disk of the network reports here that it is full.
+        file.sync_all()?;
         fs::rename(&beside, target)
-    });
+    })();
     if written.is_err() {
         let _ = fs::remove_file(&beside);
     }
     written
+}
+
+/// A new file beside `target`, for its owner alone where it replaces another, whose mode may be as narrow. A process that was killed may
+/// have left one of the same name, and processes of two containers may have the same number.
+fn create_beside(target: &Path, replaces: bool) -> io::Result<(File, PathBuf)> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(if replaces { 0o600 } else { 0o666 });
+    let mut last = io::ErrorKind::AlreadyExists.into();
+    for n in 0..NAMES_MAX {
+        let beside = target.with_file_name(format!(".wireyard-{}-{n}.new", std::process::id()));
+        match options.open(&beside) {
+            Ok(file) => return Ok((file, beside)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                last = io::Error::new(error.kind(), format!("{} is there already", shown(&beside)));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// What a process of the same number has left beside it keeps nobody from writing.
+    #[test]
+    fn a_file_that_was_left_by_a_kill_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("result.yaml");
+        let left = folder.path().join(format!(".wireyard-{}-0.new", std::process::id()));
+        fs::write(&left, "half").unwrap();
+        write(&target, b"whole", &[]).unwrap();
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
+        write(&target, b"again", &[]).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"again");
+        assert_eq!(fs::metadata(&target).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::read(&left).unwrap(), b"half");
+    }
 }

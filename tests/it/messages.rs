@@ -32,9 +32,15 @@ fn place() -> tempfile::TempDir {
 #[test]
 fn messages_say_what_is_wrong_and_what_to_do() {
     let place = place();
-    let cases: [(&[&str], &[&str]); 32] = [
+    let cases: [(&[&str], &[&str]); 35] = [
         (&["test", "folder"], &["folder: no .stf file there"]),
         (&["test", "pipe"], &["pipe: neither a script nor a folder of scripts"]),
+        (&["restore", "pipe"], &["pipe: it is a pipe, and only files are read"]),
+        (
+            &["restore", "/dev/zero"],
+            &["/dev/zero: it is a device or a socket, and only files are read"],
+        ),
+        (&["table", "load", "pipe"], &["pipe: it is a pipe"]),
         (&["test", "nowhere"], &["nowhere: there is no such script or folder"]),
         (&["test", "l2_swich"], &["did you mean `l2_switch`, which is inside wireyard?"]),
         (&["convert", "nowhere"], &["cannot read nowhere: there is no such file"]),

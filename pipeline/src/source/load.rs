@@ -250,11 +250,19 @@ fn refused(kind: std::fs::FileType) -> Option<&'static str> {
     }
 }
 
-/// Reads a text file of at most `most` bytes from the disk.
+/// Reads a file of at most `most` bytes from the disk.
+///
+/// # Errors
+/// [`ReadError`]; pipes and devices, which may never end, are refused.
+pub fn read_bytes(path: &Path, most: u64) -> Result<Vec<u8>, ReadError> {
+    Loader::new(Vec::new(), &[]).read(path, most)
+}
+
+/// As [`read_bytes`], a text.
 ///
 /// # Errors
 /// [`ReadError`].
 pub fn read_text(path: &Path, most: u64) -> Result<String, ReadError> {
-    let bytes = Loader::new(Vec::new(), &[]).read(path, most)?;
-    String::from_utf8(bytes).map_err(|_| ReadError::Other("it is not UTF-8 text".into()))
+    String::from_utf8(read_bytes(path, most)?)
+        .map_err(|_| ReadError::Other("it is not UTF-8 text".into()))
 }

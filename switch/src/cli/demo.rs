@@ -10,6 +10,7 @@ use crate::demo::judge::RAMP_BUCKETS;
 use crate::demo::{self, Options, Progress};
 use crate::lab::snapshot::Snapshot;
 use crate::live::Signals;
+use crate::output_file;
 use crate::ports::files;
 use crate::program::EngineKind;
 use crate::report::{Unit, html, json, text};
@@ -122,7 +123,8 @@ fn start(args: &DemoArgs) -> Result<Status, Failure> {
     let result = demo::run(&options, &mut progress);
     progress.close();
     let report = result?;
-    std::fs::write(&args.output, html::page(&report)).map_err(unwritten)?;
+    output_file::write(&args.output, html::page(&report).as_bytes(), &[])
+        .map_err(|error| error.to_string())?;
     if args.json {
         print_json(&json::value(&report));
     } else {

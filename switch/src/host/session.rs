@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use wireyard_pipeline::source::read_bytes;
 use wireyard_tables::time::{Span, Time};
 
 use crate::frames::envelope::{Address, Encap, mapped, udp_src_port, unmapped};
+use crate::output_file;
 use crate::roce::memory::{Access, Bytes};
 use crate::roce::opcode::Service;
 use crate::roce::qp::{PathMtu, QpConfig, QpCounters};
@@ -225,7 +227,8 @@ impl Session {
             return Err(format!("{bytes} bytes of memory: at most {MEMORY_BYTES_MAX}"));
         }
         let mut content = match file {
-            Some(path) => std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?,
+            Some(path) => read_bytes(path, MEMORY_BYTES_MAX)
+                .map_err(|error| format!("{}: {error}", path.display()))?,
             None => Vec::new(),
         };
         content.resize(bytes as usize, 0);
@@ -274,7 +277,7 @@ fn save(end: &EndPointPort, key: u32, file: &Path) -> Result<Value, String> {
     let backing = end.roce().memory().backing(key).ok_or_else(|| format!("no memory {key}"))?;
     let mut bytes = vec![0; backing.len_bytes() as usize];
     backing.read(0, &mut bytes);
-    std::fs::write(file, bytes).map_err(|e| format!("{}: {e}", file.display()))?;
+    output_file::write(file, &bytes, &[]).map_err(|error| error.to_string())?;
     Ok(json!({}))
 }
 

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{Outcome, connect, print, words};
 use crate::cli::args::{RestoreArgs, SaveArgs};
 use crate::management::client::Calls;
+use crate::output_file;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 
 pub(super) fn save(args: &SaveArgs) -> Outcome {
@@ -17,7 +18,7 @@ pub(super) fn save(args: &SaveArgs) -> Outcome {
     remote.list(call, &mut |line| writeln!(text, "{}", print::cell(&line)).is_ok())?;
     let path = args.output.as_deref().filter(|path| *path != Path::new("-"));
     if let Some(path) = path {
-        std::fs::write(path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
+        output_file::write(path, text.as_bytes(), &[]).map_err(|error| error.to_string())?;
     }
     match (path, args.on.json) {
         (Some(path), true) => print::line(&json!({ "file": path, "bytes": text.len() })),

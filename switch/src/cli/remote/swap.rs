@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use wireyard_pipeline::source::{DATA_BYTES_MAX, read_text};
 
 use super::{Outcome, connect, print};
 use crate::cli::args::SwapArgs;
@@ -20,7 +21,7 @@ fn entries(loaded: &Loaded) -> Result<String, String> {
     if let Some(inside) = library::text_at(path) {
         return Ok(inside.to_owned());
     }
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+    read_text(path, DATA_BYTES_MAX).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Notes a named file of which a part is not loaded, because the switch keeps its own state there.

@@ -1,8 +1,12 @@
 //! Words of the command line as documents of entries.yaml.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+use wireyard_pipeline::source::{ReadError, read_text};
+
+use crate::management::service::REQUEST_BYTES_MAX;
 
 /// A document as YAML: numbers stay plain where they are keys, all other texts are quoted.
 pub(super) fn yaml(value: &Value) -> String {
@@ -24,13 +28,20 @@ pub(super) fn yaml(value: &Value) -> String {
     }
 }
 
-/// The name and the text of a file; `-` is standard input.
+/// The name and the text of a file, no longer than a request may be; `-` is standard input.
 pub(super) fn file(path: &Path) -> Result<(String, String), String> {
     let is_input = path == Path::new("-");
     let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
-    let text = match is_input {
-        true => std::io::read_to_string(std::io::stdin()),
-        false => std::fs::read_to_string(path),
+    let most = REQUEST_BYTES_MAX as u64;
+    let text = if is_input {
+        let mut text = String::new();
+        let read = std::io::stdin().lock().take(most + 1).read_to_string(&mut text);
+        match read {
+            Ok(bytes) if bytes as u64 > most => Err(ReadError::TooLarge(most).to_string()),
+            other => other.map(|_| text).map_err(|error| error.to_string()),
+        }
+    } else {
+        read_text(path, most).map_err(|error| error.to_string())
     };
     let text = text.map_err(|error| format!("{name}: {error}"))?;
     Ok((name, text))

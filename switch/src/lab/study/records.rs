@@ -15,6 +15,10 @@ use super::Study;
 use crate::folder::{FileError, Folder};
 use crate::report::Unit;
 use wireyard_pipeline::diag::safe::shown;
+use wireyard_pipeline::source::read_bytes;
+
+/// Most bytes of a file of results of one part.
+const PART_BYTES_MAX: u64 = 1 << 30;
 
 /// The first line of a part: the study, so that a merge needs no other file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -305,7 +309,8 @@ pub fn merge(folders: &[PathBuf]) -> Result<Results, RecordsError> {
     paths.sort();
     let mut results: Option<(PathBuf, Results)> = None;
     for path in paths {
-        let bytes = std::fs::read(&path).map_err(of_file(&path))?;
+        let bytes = read_bytes(&path, PART_BYTES_MAX);
+        let bytes = bytes.map_err(|error| of_file(&path)(io::Error::other(error)))?;
         let text = whole_lines(&path, bytes)?;
         if text.is_empty() {
             continue;
