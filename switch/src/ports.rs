@@ -12,6 +12,7 @@ pub mod capture;
 pub mod discipline;
 pub mod faults;
 pub mod files;
+mod kind;
 mod layers;
 pub mod memory;
 pub(crate) mod netlink;
@@ -40,6 +41,7 @@ use std::os::fd::RawFd;
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
+pub(crate) use kind::Medium;
 pub use open::{Opened, Spread, decorate_again, open, open_spread};
 pub use spec::{PortKind, PortNumber, PortSpec, SpecError};
 pub use stats::PortStats;

@@ -20,7 +20,7 @@ use wireyard_tables::time::Span;
 use super::SwitchConfig;
 use crate::config::qos::{CATCH_UP_FRAMES, PACKET_SLOTS_MAX, PoolReport, Qos, QosPort};
 use crate::ports::xdp::rings::{CHUNKS_MIN, RECEIVE_DEFAULT, RECEIVE_MAX, chunks_for, entries_of};
-use crate::ports::{PortKind, PortNumber, PortSpec, Spread};
+use crate::ports::{PortNumber, PortSpec, Spread};
 use crate::units::Bytes;
 
 /// Bytes of a chunk: a frame of an MTU of 1,500 with its headroom, and room to grow.
@@ -74,12 +74,11 @@ impl Holders {
 
     /// The same where several workers serve a port: each queue has rings of its own.
     pub fn spread(specs: &[(PortNumber, PortSpec)], more: bool, spread: Spread) -> Holders {
-        let has_rings = |spec: &PortSpec| matches!(spec.kind, PortKind::Xdp | PortKind::Auto);
         let rings = |(number, spec): &(PortNumber, PortSpec)| {
             let queues = spread.queues(spec, spec.kind).min(spread.workers);
             std::iter::repeat_n((*number, spec.ring), queues as usize)
         };
-        let ring_ports = specs.iter().filter(|(_, spec)| has_rings(spec));
+        let ring_ports = specs.iter().filter(|(_, spec)| spec.kind.takes("ring"));
         let ring_ports: Vec<_> = ring_ports.flat_map(rings).collect();
         let now = ring_ports.len() as u32;
         let later = if more { RING_PORTS_LATER.max(2 * now) - now } else { 0 };

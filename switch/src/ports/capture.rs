@@ -8,6 +8,8 @@ use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
 
+use super::kind::{Kind, Medium, QueueCount};
+use super::open::joined;
 use super::spec::Pace;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortNumber, PortSpec};
 use super::{PortStats, RxFrame, TxDone, TxFrame};
@@ -120,6 +122,14 @@ pub fn number_of(link: LinkType) -> u16 {
         LinkType::Opa => LINK_OPA,
     }
 }
+
+pub(crate) const KIND: Kind = Kind {
+    name: "pcap",
+    medium: Medium::Files,
+    queues: QueueCount::One,
+    options: &[],
+    open: |spec, _, _| Ok(joined(vec![CapturePort::open(spec)?])),
+};
 
 impl CapturePort {
     /// Opens the input of a `pcap:` specification. The output is created, and truncated, only when the port is first
@@ -243,6 +253,13 @@ impl CapturePort {
         }
         let (sent, written) = output.write();
         (sent, written.and(added))
+    }
+
+    /// The output ends with an error: what comes later is not written behind it.
+    fn ended(&mut self, source: PcapError) -> PortError {
+        self.output = None;
+        self.ended_by = Some(source.to_string());
+        self.failed(source)
     }
 
     fn failed(&self, source: PcapError) -> PortError {
@@ -457,9 +474,7 @@ impl Port for CapturePort {
         frames.drain(..).for_each(|frame| mem.free(frame.buf));
         begun?;
         if let Err(source) = written {
-            self.output = None;
-            self.ended_by = Some(source.to_string());
-            let error = self.failed(source);
+            let error = self.ended(source);
             if sent == 0 {
                 return Err(error);
             }
@@ -481,9 +496,11 @@ impl Port for CapturePort {
     /// Writes the header of a file without records, and reports again that the file is not complete.
     fn flush(&mut self, _mem: &mut PacketMemory) -> Result<(), PortError> {
         self.begin_output()?;
-        let written = self.output.as_mut().map_or(Ok(()), |output| output.write().1);
+        if let Some(Err(source)) = self.output.as_mut().map(|output| output.write().1) {
+            return Err(self.ended(source));
+        }
         let failed = self.ended_by.clone().map(|why| PcapError::Io(std::io::Error::other(why)));
-        written.and(failed.map_or(Ok(()), Err)).map_err(|source| self.failed(source))
+        failed.map_or(Ok(()), Err).map_err(|source| self.failed(source))
     }
 
     fn stats(&mut self) -> PortStats {

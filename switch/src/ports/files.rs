@@ -92,7 +92,9 @@ pub fn check(ports: &[(PortNumber, PortSpec)], sources: &[PathBuf]) -> Result<()
             outputs.push(Output { port: *port, path, is_capture, identity });
         }
     }
+    // `-` is standard input.
     let inputs = ports.iter().filter_map(|(_, spec)| spec.input.as_deref());
+    let inputs = inputs.filter(|path| *path != Path::new("-"));
     let inputs: Vec<Identity> = inputs.filter_map(Identity::known).collect();
     let sources: Vec<Identity> = sources.iter().filter_map(|path| Identity::known(path)).collect();
     for (place, output) in outputs.iter().enumerate() {

@@ -3,14 +3,11 @@
 
 use wireyard_pipeline::packet::PacketMemory;
 
-use super::capture::CapturePort;
 use super::faults::FaultyPort;
 use super::faults::chance::FaultSetup;
-use super::pnet::PnetPort;
-use super::raw::RawPort;
+use super::kind::QueueCount;
 use super::sys::interface::receive_queues;
-use super::tap::TapPort;
-use super::xdp::XdpPort;
+use super::xdp::without_socket;
 use super::{Port, PortError, PortKind, PortSpec};
 
 /// An open port, with messages for the user about it.
@@ -54,11 +51,11 @@ impl Spread {
             // Only one worker can write a capture file.
             return 1;
         }
-        match kind {
-            PortKind::Xdp => spec.queues.unwrap_or_else(of_interface),
-            PortKind::Raw | PortKind::Tap => spec.queues.unwrap_or(self.each),
-            PortKind::Auto => self.queues(spec, PortKind::Xdp).max(self.each),
-            PortKind::Pnet | PortKind::Pcap => 1,
+        match kind.kind().map(|kind| kind.queues) {
+            Some(QueueCount::OfInterface) => spec.queues.unwrap_or_else(of_interface),
+            Some(QueueCount::Any) => spec.queues.unwrap_or(self.each),
+            Some(QueueCount::One) => 1,
+            None => self.queues(spec, PortKind::Xdp).max(self.each),
         }
     }
 }
@@ -120,54 +117,21 @@ pub fn decorate_again(
     decorate(spec, port, queue)
 }
 
-/// A port with these queues.
-fn joined<P: Port + 'static>(mut queues: Vec<P>) -> Option<Opened> {
-    let mut port = queues.drain(..1).next()?;
+/// A port with these queues, of which it has at least one.
+pub(super) fn joined<P: Port + 'static>(queues: Vec<P>) -> Opened {
+    let mut queues = queues.into_iter();
+    let mut port = queues.next().unwrap_or_else(|| unreachable!("a port has a queue"));
     let notices = port.notices();
     let boxed = |queue: P| -> Box<dyn Port> { Box::new(queue) };
-    let queues = queues.into_iter().map(boxed).collect();
-    Some(Opened { port: Box::new(port), queues, notices })
+    Opened { port: Box::new(port), queues: queues.map(boxed).collect(), notices }
 }
 
+/// A kind that is named is opened, or returns an error.
 fn open_kind(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Opened, PortError> {
-    let queues = spread.queues(spec, spec.kind);
-    let opened = match spec.kind {
-        PortKind::Auto => return open_fastest(spec, mem, spread),
-        // A kind that is named is opened, or returns an error.
-        PortKind::Xdp => {
-            let mut opened = joined(match queues {
-                2.. => XdpPort::open_queues(spec, mem, queues)?,
-                _ => vec![XdpPort::open(spec, mem)?],
-            });
-            if let Some(opened) = &mut opened {
-                opened
-                    .notices
-                    .extend(without_socket(spec, queues).map(|why| format!("{spec}: {why}")));
-            }
-            opened
-        }
-        PortKind::Raw if queues > 1 => joined(RawPort::open_queues(spec, queues)?),
-        PortKind::Raw => joined(vec![RawPort::open(spec)?]),
-        PortKind::Tap if queues > 1 => joined(TapPort::open_queues(spec, queues)?),
-        PortKind::Tap => joined(vec![TapPort::open(spec)?]),
-        PortKind::Pnet => joined(vec![PnetPort::open(spec)?]),
-        PortKind::Pcap => joined(vec![CapturePort::open(spec)?]),
-    };
-    Ok(opened.unwrap_or_else(|| unreachable!("a port has a queue")))
-}
-
-/// The message for an interface with more receive queues than the port has sockets, with the remedy: a network card
-/// spreads flows over all queues, and frames of one without a socket go to the kernel
-/// (Documentation/networking/af_xdp.rst, "Usage").
-fn without_socket(spec: &PortSpec, queues: u32) -> Option<String> {
-    let has = receive_queues(&spec.target)?;
-    (has > queues).then(|| {
-        let name = &spec.target;
-        format!(
-            "{name} has {has} receive queues and the port has sockets for {queues}, so frames of the others are lost: --workers {has}, or ethtool -L \
-             {name} combined {queues} (veth: ethtool -L {name} rx {queues}), or raw:{name}"
-        )
-    })
+    match spec.kind.kind() {
+        Some(kind) => (kind.open)(spec, mem, spread.queues(spec, spec.kind)),
+        None => open_fastest(spec, mem, spread),
+    }
 }
 
 /// For a bare name: AF_XDP, or else AF_PACKET with the reason in the messages.

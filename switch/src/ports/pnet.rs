@@ -18,7 +18,9 @@ use pnet_datalink::{
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
+use super::kind::{Kind, Medium, QueueCount};
 use super::offload::TAG_BYTES;
+use super::open::joined;
 use super::raw::{Burst, RawRx, begin_cutting, finish, give, gso_notice, segment};
 use super::segments::Cutting;
 use super::sys::packet::{self, Received, RxOptions, VNET_HEADER_BYTES};
@@ -88,6 +90,14 @@ impl Channels {
         Ok(Channels { index, receiver, sender, tagged, rx_fd, tx_fd, waiter })
     }
 }
+
+pub(crate) const KIND: Kind = Kind {
+    name: "pnet",
+    medium: Medium::Interface,
+    queues: QueueCount::One,
+    options: &[],
+    open: |spec, _, _| Ok(joined(vec![PnetPort::open(spec)?])),
+};
 
 type Halves = (Box<dyn DataLinkSender>, Box<dyn DataLinkReceiver>);
 

@@ -8,6 +8,8 @@
 //! A port with several queues has a socket of both kinds for each; the kernel spreads what arrives by its hash of the
 //! flow ([`packet::fanout_socket`]), so that the frames of a flow are received on one queue, in order.
 
+mod group;
+
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
@@ -15,7 +17,11 @@ use std::sync::{Arc, Mutex};
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
+use group::Group;
+
+use super::kind::{Kind, Medium, QueueCount};
 use super::offload::{TAG_BYTES, finish_checksum, insert_tag};
+use super::open::joined;
 use super::segments::{Cutting, Gso};
 use super::sys::interface::Interface;
 use super::sys::packet::{self, BATCH_MAX, Batch, LARGE_BYTES, Received, RxOptions};
@@ -23,7 +29,17 @@ use super::transmit::{TxVerdict, drop_all, tx_verdict};
 use super::watch::Watch;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
 use super::{RxFrame, TxDone, TxFrame};
-use crate::sync;
+
+pub(crate) const KIND: Kind = Kind {
+    name: "raw",
+    medium: Medium::Interface,
+    queues: QueueCount::Any,
+    options: &["queues"],
+    open: |spec, _, queues| match queues {
+        2.. => Ok(joined(RawPort::open_queues(spec, queues)?)),
+        _ => Ok(joined(vec![RawPort::open(spec)?])),
+    },
+};
 
 /// An AF_PACKET port.
 pub struct RawPort {
@@ -101,41 +117,6 @@ impl RawPort {
         self.caps.mtu_bytes = Some(found.mtu_bytes);
         self.watch.works();
         true
-    }
-}
-
-/// The fanout group of a port with several queues, whose sockets share the received frames.
-struct Group {
-    /// The first queue creates the group, the others join it.
-    is_first: bool,
-    /// The group that this queue joined.
-    joined: Option<u16>,
-    /// Interface and number of the group.
-    shared: Arc<Mutex<Option<(u32, u16)>>>,
-}
-
-impl Group {
-    /// A socket of the group on this interface. A queue other than the first fails until the first has created the
-    /// group.
-    fn socket(&mut self, index: u32, options: RxOptions) -> io::Result<OwnedFd> {
-        let shared = Arc::clone(&self.shared);
-        let mut known = sync::lock(&shared);
-        let there = known.filter(|(interface, _)| *interface == index && !self.is_first);
-        if !self.is_first && there.is_none() {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        let (fd, group) = packet::fanout_socket(index, options, there.map(|(_, group)| group))?;
-        *known = Some((index, group));
-        self.joined = Some(group);
-        Ok(fd)
-    }
-
-    /// Leaves the group, which ended with its interface: the first queue creates another, unless it has already, in
-    /// which case that stays.
-    fn leave(&mut self) {
-        let joined = self.joined.take();
-        let mut known = sync::lock(&self.shared);
-        known.take_if(|(_, group)| Some(*group) == joined);
     }
 }
 

@@ -14,6 +14,8 @@ use wireyard_tables::time::Span;
 
 use super::LinkType;
 use super::faults::chance::FaultSetup;
+pub use super::kind::PortKind;
+use super::kind::kinds_with;
 use super::xdp::rings::{RECEIVE_MAX, RING_MIN};
 use crate::units::{Interval, Probability};
 pub use error::SpecError;
@@ -39,45 +41,6 @@ impl fmt::Display for PortNumber {
 /// True for a number that a port may have.
 pub(crate) fn is_port(number: PortNumber) -> bool {
     number <= PORT_MAX
-}
-
-/// How a port reaches its medium.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PortKind {
-    /// A bare interface name: the fastest kind that works.
-    Auto,
-    /// AF_XDP.
-    Xdp,
-    /// AF_PACKET.
-    Raw,
-    /// pnet's data link channel.
-    Pnet,
-    /// A TAP device.
-    Tap,
-    /// Capture files.
-    Pcap,
-}
-
-impl PortKind {
-    const NAMED: [PortKind; 5] =
-        [PortKind::Xdp, PortKind::Raw, PortKind::Pnet, PortKind::Tap, PortKind::Pcap];
-
-    /// Its name before the colon.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PortKind::Auto => "auto",
-            PortKind::Xdp => "xdp",
-            PortKind::Raw => "raw",
-            PortKind::Pnet => "pnet",
-            PortKind::Tap => "tap",
-            PortKind::Pcap => "pcap",
-        }
-    }
-
-    /// True if several workers can serve a port of this kind.
-    pub const fn takes_queues(self) -> bool {
-        matches!(self, PortKind::Auto | PortKind::Xdp | PortKind::Raw | PortKind::Tap)
-    }
 }
 
 /// When the records of an input file are delivered.
@@ -136,7 +99,7 @@ const NAME_BYTES_MAX: usize = 15;
 impl PortSpec {
     /// A port of a kind on an interface, or on a file (none when empty), with default options.
     pub fn new(kind: PortKind, target: &str) -> PortSpec {
-        let is_file = kind == PortKind::Pcap;
+        let is_file = kind.is_file();
         PortSpec {
             number: None,
             kind,
@@ -201,7 +164,7 @@ impl PortSpec {
 
     /// True if both use one interface: each of two sockets there would receive every frame.
     pub(crate) fn shares_interface(&self, other: &PortSpec) -> bool {
-        let is_live = |spec: &PortSpec| spec.kind != PortKind::Pcap;
+        let is_live = |spec: &PortSpec| !spec.kind.is_file();
         is_live(self) && is_live(other) && self.target == other.target
     }
 
@@ -239,7 +202,7 @@ impl fmt::Display for PortSpec {
         let file = self.input.as_ref().or(self.out.as_ref());
         match (self.kind, file) {
             (PortKind::Auto, _) => f.write_str(&self.target),
-            (PortKind::Pcap, Some(file)) => write!(f, "pcap:{}", shown(file)),
+            (kind, Some(file)) if kind.is_file() => write!(f, "{}:{}", kind.name(), shown(file)),
             (kind, _) => write!(f, "{}:{}", kind.name(), self.target),
         }
     }
@@ -284,8 +247,8 @@ fn split_number(head: &str) -> Result<(Option<u32>, &str), String> {
 }
 
 fn parse_kind(word: &str) -> Result<PortKind, String> {
-    PortKind::NAMED.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
-        let names = PortKind::NAMED.map(PortKind::name);
+    PortKind::NAMED.iter().copied().find(|kind| kind.name() == word).ok_or_else(|| {
+        let names: Vec<&str> = PortKind::NAMED.iter().map(|kind| kind.name()).collect();
         format!("unknown kind `{word}`{}; known are {}", suggest(word, &names), names.join(", "))
     })
 }
@@ -370,10 +333,11 @@ fn set_fault(faults: &mut FaultSetup, key: &str, value: &str) -> Result<bool, St
 fn check(spec: &PortSpec) -> Result<(), String> {
     let target = spec.target.as_str();
     spec.check_capture().map_err(|error| error.to_string())?;
-    if spec.queues.is_some() && !spec.kind.takes_queues() {
-        return Err("queues= is for xdp:, raw: and tap: ports".to_owned());
+    let foreign = |option: &str, given: bool| given && !spec.kind.takes(option);
+    if foreign("queues", spec.queues.is_some()) {
+        return Err(format!("queues= is for {} ports", kinds_with("queues")));
     }
-    if spec.kind == PortKind::Pcap {
+    if spec.kind.is_file() {
         if spec.input.is_none() && spec.out.is_none() {
             return Err("names no file: write pcap:in.pcap, pcap:in.pcap,out=out.pcap or \
                         pcap:,out=out.pcap"
@@ -393,14 +357,14 @@ fn check(spec: &PortSpec) -> Result<(), String> {
     if spec.out.is_some() {
         return Err("out= is for pcap: ports".to_owned());
     }
-    if spec.mtu_bytes.is_some() && spec.kind != PortKind::Tap {
-        return Err(format!("mtu= is for tap: ports; here: ip link set {target} mtu BYTES"));
+    if foreign("mtu", spec.mtu_bytes.is_some()) {
+        let kinds = kinds_with("mtu");
+        return Err(format!("mtu= is for {kinds} ports; here: ip link set {target} mtu BYTES"));
     }
-    if spec.queue != 0 && spec.kind != PortKind::Xdp {
-        return Err("queue= is for xdp: ports".to_owned());
-    }
-    if spec.ring.is_some() && !matches!(spec.kind, PortKind::Xdp | PortKind::Auto) {
-        return Err("ring= is for xdp: ports".to_owned());
+    for (option, given) in [("queue", spec.queue != 0), ("ring", spec.ring.is_some())] {
+        if foreign(option, given) {
+            return Err(format!("{option}= is for {} ports", kinds_with(option)));
+        }
     }
     Ok(())
 }

@@ -16,6 +16,8 @@ use std::sync::Arc;
 use wireyard_pipeline::packet::{Buf, LARGE_CHUNK_BYTES, PacketMemory};
 use wireyard_tables::time::Time;
 
+use super::kind::{Kind, Medium, QueueCount};
+use super::open::joined;
 use super::raw::Burst;
 use super::sys::bpf::steer;
 use super::sys::{interface, tap};
@@ -23,6 +25,17 @@ use super::transmit::{Sending, drop_all};
 use super::watch::{Watch, failed};
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
 use super::{RxFrame, TxDone, TxFrame};
+
+pub(crate) const KIND: Kind = Kind {
+    name: "tap",
+    medium: Medium::OwnInterface,
+    queues: QueueCount::Any,
+    options: &["queues", "mtu"],
+    open: |spec, _, queues| match queues {
+        2.. => Ok(joined(TapPort::open_queues(spec, queues)?)),
+        _ => Ok(joined(vec![TapPort::open(spec)?])),
+    },
+};
 
 /// A port on a TAP device.
 pub struct TapPort {

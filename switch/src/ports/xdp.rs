@@ -13,6 +13,7 @@
 //! each; frames are spread over them by the network card (its receive side scaling) or, on a veth pair, by the peer's
 //! kernel (its choice of a transmit queue).
 
+mod kind;
 mod parts;
 pub(crate) mod rings;
 mod shape;
@@ -23,6 +24,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::{Span, Time};
 
+pub(crate) use kind::KIND;
+use kind::too_few_queues;
+pub(super) use kind::without_socket;
 use parts::{Lost, Partial, copy_into_umem};
 use rings::Rings;
 use shape::{HEADER_BYTES, Shape};
@@ -70,17 +74,6 @@ fn gso_notice(watch: &Watch) -> String {
          on the sending side of {interface}: ethtool -K INTERFACE tx off gso off tso off",
         watch.port(),
     )
-}
-
-fn too_few_queues(spec: &PortSpec, queues: u32, has: u32) -> PortError {
-    let (first, name) = (spec.queue, &spec.target);
-    let (last, all) = (first + queues - 1, first + queues);
-    let fits = has.saturating_sub(first).max(1);
-    let why = format!(
-        "queues {first} to {last} are asked for, {name} has {has} (from 0 on): queues={fits}, or ethtool -L {name} combined {all} (a veth pair \
-         is made with them: ip link add ... numrxqueues {all} numtxqueues {all})",
-    );
-    PortError::Unsupported { port: spec.to_string(), why }
 }
 
 impl XdpPort {

@@ -9,7 +9,7 @@ use super::super::Failure;
 use super::Numbered;
 use crate::cli::args::RunArgs;
 use crate::ports::discipline::{self, Discipline};
-use crate::ports::{PortKind, PortNumber};
+use crate::ports::{Medium, PortNumber};
 use crate::program::Loaded;
 use crate::units::BitsPerSec;
 
@@ -57,8 +57,7 @@ qos:
 
 /// The discipline that frames of a port bypass. What cannot be read is not reported: the port itself reports what is wrong with it.
 fn discipline_of((number, spec): &Numbered) -> Option<(PortNumber, &str, Discipline)> {
-    let is_interface =
-        matches!(spec.kind, PortKind::Auto | PortKind::Xdp | PortKind::Raw | PortKind::Pnet);
+    let is_interface = spec.kind.medium() == Medium::Interface;
     let found = is_interface.then(|| discipline::of(&spec.target).ok().flatten())??;
     Some((*number, &spec.target, found))
 }
