@@ -7,7 +7,8 @@
 //!
 //! The writer waits for the slowest reader, within a bound. A reader that holds an old snapshot for longer does not
 //! block the writer: it clones the current copy and leaves the old one to the reader. It also clones where that is
-//! cheaper: for a value with few entries, and after a batch that changed a large part of a value.
+//! cheaper: for a value with few entries, and after a batch that changed a large part of a value. There is one copy until
+//! the first change, and again after a set was frozen: that change clones, also where a thread that forwards makes it.
 //!
 //! A thread that forwards packets does not wait ([`Replica::is_ready`]): it puts its change off while a reader has the
 //! old copy, and clones after the same time on its own clock.

@@ -5,9 +5,30 @@
 //! workers, which share its state. Peaks of pools are sums of the peaks of their parts, which may have been at
 //! different times.
 
-use super::{
-    NotificationReport, PoolReport, PortQueues, PortReport, QueueReport, QueueingReport, Statistics,
-};
+use super::{NotificationReport, PoolReport, PortQueues, PortReport, QueueingReport, Statistics};
+
+/// Figures of two workers, as one: counts are added, a condition holds where it holds at one of them.
+pub(super) trait Merge {
+    fn merge(&mut self, other: &Self);
+}
+
+impl Merge for u32 {
+    fn merge(&mut self, other: &u32) {
+        *self += other;
+    }
+}
+
+impl Merge for u64 {
+    fn merge(&mut self, other: &u64) {
+        *self += other;
+    }
+}
+
+impl Merge for bool {
+    fn merge(&mut self, other: &bool) {
+        *self |= other;
+    }
+}
 
 impl Statistics {
     /// Adds the counts of another worker of the same switch.
@@ -92,50 +113,6 @@ impl PortQueues {
     }
 }
 
-impl QueueReport {
-    /// One of the two workers has the packets of the queue; the other has only refused some.
-    fn merge(&mut self, other: &QueueReport) {
-        // Without `..`: a new figure is not forgotten.
-        let QueueReport {
-            queue: _,
-            paused,
-            waiting,
-            waiting_bytes,
-            peak_bytes,
-            admitted,
-            sent,
-            sent_bytes,
-            passed,
-            dropped,
-            refused,
-            eligible,
-            marked,
-            mark_decisions,
-            wred_dropped,
-            trimmed,
-            trim_dropped,
-            storms,
-        } = *other;
-        self.waiting += waiting;
-        self.waiting_bytes += waiting_bytes;
-        self.peak_bytes += peak_bytes;
-        self.admitted += admitted;
-        self.sent += sent;
-        self.sent_bytes += sent_bytes;
-        self.passed += passed;
-        self.dropped += dropped;
-        self.refused += refused;
-        self.eligible += eligible;
-        self.marked += marked;
-        self.mark_decisions += mark_decisions;
-        self.wred_dropped += wred_dropped;
-        self.trimmed += trimmed;
-        self.trim_dropped += trim_dropped;
-        self.storms += storms;
-        self.paused |= paused;
-    }
-}
-
 impl NotificationReport {
     fn merge(&mut self, other: &NotificationReport) {
         self.reported += other.reported;
@@ -152,28 +129,10 @@ impl NotificationReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::QueueReport;
 
     fn queue(refused: u64) -> QueueReport {
-        QueueReport {
-            queue: 3,
-            waiting: 0,
-            waiting_bytes: 0,
-            peak_bytes: 0,
-            admitted: 0,
-            sent: 0,
-            sent_bytes: 0,
-            passed: 0,
-            dropped: 0,
-            refused,
-            eligible: 0,
-            marked: 0,
-            mark_decisions: 0,
-            wred_dropped: 0,
-            trimmed: 0,
-            trim_dropped: 0,
-            paused: false,
-            storms: 0,
-        }
+        QueueReport { queue: 3, refused, ..QueueReport::default() }
     }
 
     /// The owner's queue let nothing in: it trimmed everything, and had a storm.

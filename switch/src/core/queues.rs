@@ -4,6 +4,7 @@ use serde::Serialize;
 use wireyard_tables::time::Time;
 
 use super::manager::{Manager, port_id};
+use super::merge::Merge;
 use super::ports::Ports;
 use crate::device::notify::Notifier;
 use crate::ports::PortNumber;
@@ -57,7 +58,7 @@ pub(super) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Defines a report, with each figure and its source in one line.
+/// Defines a report, with each figure and its source in one line; of two workers it is summed figure by figure.
 macro_rules! report {
     (
         $(#[$meta:meta])* $report:ident: $number:ident of $status:ident: $source:ty {
@@ -65,7 +66,7 @@ macro_rules! report {
         }
     ) => {
         $(#[$meta])*
-        #[derive(Clone, Debug, Serialize)]
+        #[derive(Clone, Debug, Default, Serialize)]
         #[allow(missing_docs)]
         pub struct $report {
             pub $number: u8,
@@ -75,6 +76,12 @@ macro_rules! report {
         impl $report {
             fn of($number: u8, $status: &$source) -> $report {
                 $report { $number, $($field: $read,)* }
+            }
+        }
+
+        impl Merge for $report {
+            fn merge(&mut self, other: &$report) {
+                $(self.$field.merge(&other.$field);)*
             }
         }
     };
