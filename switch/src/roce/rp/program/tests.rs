@@ -1,9 +1,8 @@
+mod dcqcn;
 mod hpcc;
 
 use super::*;
-use crate::roce::rp::dcqcn::{Dcqcn, preset};
 use crate::roce::rp::{AckSample, RateControl};
-use proptest::prelude::*;
 use wireyard_tables::time::{Deadline, Time};
 
 fn us(n: u64) -> Time {
@@ -200,57 +199,6 @@ on: { cnp: [ std.rate = step ] }
     assert!(shown(&slow, &given).is_err(), "50 ms is beyond its bound");
 }
 
-/// Program and Rust side by side, with the largest difference of rate and target as a part of the line rate, and of
-/// alpha.
-fn dcqcn_beside_rust(events: &[(u8, u64, u64)], line: u64) -> (f64, f64) {
-    let mut program = machine(library("dcqcn"), line);
-    let mut rust =
-        Dcqcn::new(&preset::by_name("dcqcn", line as f64).unwrap().rp.profile().unwrap());
-    let (mut rates, mut alphas) = (0.0_f64, 0.0_f64);
-    let mut now = us(1);
-    for (kind, gap_ns, bytes) in events {
-        now += Span::from_ns(*gap_ns);
-        match kind {
-            0 => (program.on_cnp(now), rust.on_cnp(now)),
-            1 => (program.on_bytes_sent(now, *bytes), rust.on_bytes_sent(now, *bytes)),
-            _ => (program.poll(now), rust.poll(now)),
-        };
-        // Each updates itself when it is read.
-        program.poll(now);
-        rust.poll(now);
-        let (a, b) = (program.state(), rust.state());
-        let part = |a: f64, b: f64| (a - b).abs() / line as f64;
-        rates = rates.max(part(a.rate_bps, b.rate_bps)).max(part(a.target_bps, b.target_bps));
-        alphas = alphas.max((a.estimate - b.estimate).abs());
-    }
-    (rates, alphas)
-}
-
-/// The documented rounding: rates to a part in 10^8 of the line rate, alpha to 10^-7.
-#[test]
-fn dcqcn_as_a_program_is_dcqcn_in_rust() {
-    // The CNPs of the golden traces, with timers and the byte counter between them.
-    let golden = [(0, 9_000, 0), (0, 50_000, 0), (0, 50_000, 0), (0, 50_000, 0)];
-    let later = (0..40).map(|n| if n % 3 == 0 { (1, 20_000, 4_000_000) } else { (2, 20_000, 0) });
-    let events: Vec<_> = golden.into_iter().chain(later).collect();
-    let (rates, alphas) = dcqcn_beside_rust(&events, 40_000_000_000);
-    assert!(rates < 1e-8 && alphas < 1e-7, "{rates} {alphas}");
-    let event = (0_u8..3, 1_u64..100_000, 1_u64..4_000_000);
-    let line = prop::sample::select(vec![10_000_000_000_u64, 100_000_000_000, 400_000_000_000]);
-    proptest!(ProptestConfig::with_cases(200), |(events in prop::collection::vec(event, 1..200), line in line)| {
-        // A CNP at least every 600 us: near the line rate one rounds up, the other waits for the last bit of a float.
-        let mut with_cnps = Vec::new();
-        for (n, event) in events.iter().enumerate() {
-            with_cnps.push(*event);
-            if n % 6 == 0 {
-                with_cnps.push((0, 1000, 0));
-            }
-        }
-        let (rates, alphas) = dcqcn_beside_rust(&with_cnps, line);
-        prop_assert!(rates < 1e-8 && alphas < 1e-7, "{rates} {alphas}");
-    });
-}
-
 #[test]
 fn dctcp_cuts_by_the_share_of_marks_once_a_window() {
     let mut rp = machine(library("dctcp"), 10_000_000_000);
@@ -315,6 +263,8 @@ fn how_many_are_lost_is_known_where_packets_are_lost() {
 const CONTRADICTIONS: &[(&str, &str, &str, &str)] = &[
     ("dcqcn", "min_rate", "200 Gbit/s", "min_rate <= std.line_rate"),
     ("dcqcn", "g", "0", "g > 0"),
+    ("dcqcn_sampled", "min_rate", "200 Gbit/s", "min_rate <= std.line_rate"),
+    ("dcqcn_sampled", "g", "0", "g > 0"),
     ("dctcp", "g", "0", "g > 0"),
     ("dctcp", "initial_window", "999 B", "initial_window >= std.packet_bytes"),
     ("hpcc", "w_ai", "200 KB", "w_ai <= initial_window"),
