@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use wireyard_pipeline::source::{DATA_BYTES_MAX, read_bytes};
 
 use super::args::{Cli, Command, RunArgs, SimpleSwitchArgs, Start, TargetArgs, TargetCli};
 use super::run::run as run_switch;
@@ -52,21 +53,19 @@ fn text_of(error: &clap::Error) -> String {
 /// The arguments of `run`, and messages about those without a counterpart.
 fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> {
     let behind = TargetCli::try_parse_from(&args.behind).map_err(|error| text_of(&error))?.target;
-    let target = TargetArgs {
-        grpc_server_addr: behind.grpc_server_addr.or(args.target.grpc_server_addr),
-        cpu_port: behind.cpu_port.or(args.target.cpu_port),
-        drop_port: behind.drop_port.or(args.target.drop_port),
-        priority_queues: behind.priority_queues.or(args.target.priority_queues),
-        ..behind
-    };
+    let target = joined(behind, &args.target);
     if let Some(other) = target.drop_port.filter(|port| *port != DROP_PORT) {
         return Err(format!(
             "--drop-port {other}: programs of v1model drop at {DROP_PORT}, no other number can be had"
         ));
     }
+    if args.restore_state.is_some() {
+        return Err("--restore-state: states of bmv2 are not read; `wireyard save` writes the state of a running switch, `wireyard restore` reads it".into());
+    }
     let (pcap, program) = program(args)?;
     let mut notes = Vec::new();
-    let address = address(&target, &mut notes);
+    let tls = tls(&target)?;
+    let address = address(&target, args.insecure, &mut notes);
     let mut words: Vec<OsString> = vec!["wireyard".into(), "run".into()];
     let start = start(args, program.as_deref())?;
     words.push(program.map_or_else(|| "no_program".into(), PathBuf::into_os_string));
@@ -79,6 +78,13 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
         add("--port", format!("{number}={interface}{capture}"));
     }
     add("--p4runtime", address);
+    for (name, file) in tls {
+        words.extend([name.into(), file.into_os_string()]);
+    }
+    if args.insecure {
+        words.push("--insecure".into());
+    }
+    let mut add = |name: &str, value: String| words.extend([name.into(), value.into()]);
     add("--device-id", args.device_id.to_string());
     if let Some(cpu) = target.cpu_port.filter(|cpu| *cpu != 0) {
         add("--cpu-port", cpu.to_string());
@@ -95,6 +101,9 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
     }
     if args.thrift_port.is_some() {
         notes.push("--thrift-port: there is no Thrift server; `wireyard table`, `counter`, `mirror` and the others do what simple_switch_CLI does".into());
+    }
+    if args.debugger || args.debugger_addr.is_some() || args.trace_dir.is_some() {
+        notes.push("--debugger, --trace-dir: `wireyard trace --live` follows the packets of a running switch".into());
     }
     if args.log_file.is_some() {
         notes.push("--log-file: messages go to standard error".into());
@@ -137,7 +146,7 @@ fn start(args: &SimpleSwitchArgs, program: Option<&Path>) -> Result<Start, Strin
     if is_source || !path.is_file() {
         return Ok(Start::Program);
     }
-    let blob = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
+    let blob = read_bytes(path, DATA_BYTES_MAX).map_err(|error| format!("{name}: {error}"))?;
     if pack::is_json(&blob) {
         return Ok(Start::Program);
     }
@@ -150,13 +159,54 @@ fn start(args: &SimpleSwitchArgs, program: Option<&Path>) -> Result<Start, Strin
     }
 }
 
+/// The options of the target behind `--`, and those in front of it, which scripts of other builds give.
+fn joined(behind: TargetArgs, front: &TargetArgs) -> TargetArgs {
+    let file = |one: Option<PathBuf>, other: &Option<PathBuf>| one.or_else(|| other.clone());
+    TargetArgs {
+        grpc_server_addr: behind.grpc_server_addr.or(front.grpc_server_addr),
+        grpc_server_ssl: behind.grpc_server_ssl || front.grpc_server_ssl,
+        grpc_server_cert: file(behind.grpc_server_cert, &front.grpc_server_cert),
+        grpc_server_key: file(behind.grpc_server_key, &front.grpc_server_key),
+        grpc_server_cacert: file(behind.grpc_server_cacert, &front.grpc_server_cacert),
+        grpc_server_with_client_auth: behind.grpc_server_with_client_auth
+            || front.grpc_server_with_client_auth,
+        cpu_port: behind.cpu_port.or(front.cpu_port),
+        drop_port: behind.drop_port.or(front.drop_port),
+        priority_queues: behind.priority_queues.or(front.priority_queues),
+        enable_swap: behind.enable_swap || front.enable_swap,
+        disable_swap: behind.disable_swap || front.disable_swap,
+    }
+}
+
+/// The files of TLS, with the options of `run` for them; none without `--grpc-server-ssl`, as in bmv2.
+fn tls(target: &TargetArgs) -> Result<Vec<(&'static str, PathBuf)>, String> {
+    if !target.grpc_server_ssl {
+        return Ok(Vec::new());
+    }
+    let (Some(cert), Some(key)) = (&target.grpc_server_cert, &target.grpc_server_key) else {
+        return Err(
+            "--grpc-server-ssl needs --grpc-server-cert FILE and --grpc-server-key FILE".into()
+        );
+    };
+    let mut files = vec![("--tls-cert", cert.clone()), ("--tls-key", key.clone())];
+    match (&target.grpc_server_cacert, target.grpc_server_with_client_auth) {
+        (Some(authority), true) => files.push(("--tls-client-ca", authority.clone())),
+        (None, true) => {
+            return Err("--grpc-server-with-client-auth needs --grpc-server-cacert FILE, the authority of the clients' certificates".into());
+        }
+        // bmv2 asks clients for no certificate then.
+        (_, false) => {}
+    }
+    Ok(files)
+}
+
 /// The address of P4Runtime: all addresses only where `run` would permit it.
-fn address(target: &TargetArgs, notes: &mut Vec<String>) -> String {
+fn address(target: &TargetArgs, insecure: bool, notes: &mut Vec<String>) -> String {
     match target.grpc_server_addr {
         None => format!("127.0.0.1:{PORT}"),
-        Some(address) if address.ip().is_unspecified() => {
+        Some(address) if address.ip().is_unspecified() && !target.grpc_server_ssl && !insecure => {
             notes.push(format!(
-                "--grpc-server-addr {address}: served on this machine only, 127.0.0.1:{}",
+                "--grpc-server-addr {address}: served on this machine only, 127.0.0.1:{}; --grpc-server-ssl or --insecure serves others",
                 address.port()
             ));
             format!("127.0.0.1:{}", address.port())
@@ -211,9 +261,37 @@ mod tests {
         assert_eq!((run.p4runtime.unwrap().port(), run.device_id, notes.len()), (PORT, 0, 0));
     }
 
+    /// As finsy and scripts of Kubernetes start it.
+    #[test]
+    fn tls_is_that_of_run() {
+        let files = "--grpc-server-ssl --grpc-server-cacert ca.crt --grpc-server-cert s.crt --grpc-server-key s.key";
+        let (run, notes) = translated(&format!(
+            "--no-p4 --max-port-count 512 -i 1@veth0 -- --grpc-server-addr 0.0.0.0:9559 {files} --grpc-server-with-client-auth",
+        ))
+        .unwrap();
+        assert_eq!(run.p4runtime.unwrap().to_string(), "0.0.0.0:9559", "{notes:?}");
+        let file = |file: &Option<PathBuf>| file.as_ref().map(|file| file.display().to_string());
+        let of = [&run.tls_cert, &run.tls_key, &run.tls_client_ca].map(file);
+        assert_eq!(of, ["s.crt", "s.key", "ca.crt"].map(|name| Some(name.to_owned())));
+        let (run, _) = translated(&format!("--no-p4 -- {files}")).unwrap();
+        assert_eq!(run.tls_client_ca, None, "clients need none");
+        let (run, _) =
+            translated(&format!("--no-p4 {}", files.replace("--grpc-server-ssl", ""))).unwrap();
+        assert_eq!(run.tls_cert, None, "without --grpc-server-ssl");
+        let (run, _) = translated("--no-p4 --insecure -- --grpc-server-addr 0.0.0.0:9559").unwrap();
+        assert_eq!(run.p4runtime.unwrap().to_string(), "0.0.0.0:9559");
+        assert!(run.insecure);
+    }
+
     #[test]
     fn what_cannot_be_is_refused() {
         for (line, why) in [
+            ("--no-p4 --restore-state bmv2.dump", "wireyard restore"),
+            ("--no-p4 -- --grpc-server-ssl --grpc-server-cert a", "--grpc-server-key"),
+            (
+                "--no-p4 -- --grpc-server-ssl --grpc-server-cert a --grpc-server-key b --grpc-server-with-client-auth",
+                "--grpc-server-cacert",
+            ),
             ("-i 1@veth0", "--no-p4"),
             ("-i veth0 --no-p4", "PORT@INTERFACE"),
             ("-i 1@veth0 --no-p4 -- --drop-port 7", "511"),

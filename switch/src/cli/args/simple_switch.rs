@@ -38,6 +38,27 @@ pub struct SimpleSwitchArgs {
     /// Taken for the sake of scripts.
     #[arg(long)]
     pub log_flush: bool,
+    /// Taken for the sake of scripts.
+    #[arg(long, value_name = "BYTES")]
+    pub log_file_max_size: Option<u64>,
+    /// Taken for the sake of scripts.
+    #[arg(long, value_name = "N")]
+    pub log_file_max_files: Option<u64>,
+    /// Taken for the sake of scripts: the number of ports has no limit of its own.
+    #[arg(long, value_name = "N")]
+    pub max_port_count: Option<u32>,
+    /// Taken for the sake of scripts: `wireyard trace --live` follows packets.
+    #[arg(long)]
+    pub debugger: bool,
+    /// Taken for the sake of scripts, as --debugger.
+    #[arg(long, value_name = "ADDRESS")]
+    pub debugger_addr: Option<String>,
+    /// Taken for the sake of scripts: `wireyard trace --live` follows packets.
+    #[arg(long, value_name = "DIR")]
+    pub trace_dir: Option<PathBuf>,
+    /// Refused: states of bmv2 are not read; `wireyard restore` reads what `wireyard save` wrote.
+    #[arg(long, value_name = "FILE")]
+    pub restore_state: Option<PathBuf>,
     /// Taken for the sake of scripts: there is no Thrift server.
     #[arg(long, value_name = "PORT")]
     pub thrift_port: Option<u16>,
@@ -53,6 +74,9 @@ pub struct SimpleSwitchArgs {
     /// A switch configuration, with queues for the ports; without one a port has the rate that tc(8) set for its interface. Not of bmv2.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Serve --grpc-server-addr to other machines without TLS: who reaches it steers the switch. Not of bmv2.
+    #[arg(long)]
+    pub insecure: bool,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub target: TargetArgs,
@@ -64,9 +88,24 @@ pub struct SimpleSwitchArgs {
 /// The options of bmv2 after `--`.
 #[derive(Debug, Args)]
 pub struct TargetArgs {
-    /// Where P4Runtime is served; 0.0.0.0 is 127.0.0.1 here [default: 127.0.0.1:9559].
+    /// Where P4Runtime is served; without TLS and --insecure 0.0.0.0 is 127.0.0.1 here [default: 127.0.0.1:9559].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub grpc_server_addr: Option<SocketAddr>,
+    /// Serve with TLS: with --grpc-server-cert and --grpc-server-key.
+    #[arg(long)]
+    pub grpc_server_ssl: bool,
+    /// The certificate of the switch, in PEM.
+    #[arg(long, value_name = "FILE")]
+    pub grpc_server_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE")]
+    pub grpc_server_key: Option<PathBuf>,
+    /// The authority of clients' certificates, in PEM: for --grpc-server-with-client-auth.
+    #[arg(long, value_name = "FILE")]
+    pub grpc_server_cacert: Option<PathBuf>,
+    /// Serve only clients with a certificate of --grpc-server-cacert.
+    #[arg(long)]
+    pub grpc_server_with_client_auth: bool,
     /// The number that the program has for the CPU port.
     #[arg(long, value_name = "N")]
     pub cpu_port: Option<u16>,
