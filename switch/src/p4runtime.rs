@@ -18,6 +18,7 @@ pub mod p4_ids;
 pub mod p4_source;
 pub mod pack;
 pub mod packets;
+pub mod patient;
 pub mod persist;
 pub mod pipeline;
 pub mod proto;

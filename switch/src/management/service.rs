@@ -15,9 +15,10 @@ use wireyard_pipeline::entries::{Purpose, Setting};
 use super::{change, describe, ports, queues, restore, save, show, statistics, swap, trace, watch};
 use crate::control::{Control, ControlError, Entity, Mode, Query, Unit};
 use crate::p4runtime::device::Device;
+use crate::p4runtime::patient::{PATIENCE, Patient};
 use crate::p4runtime::persist::settings::SHUT;
 use crate::p4runtime::proto::wireyard::v1 as wire;
-use crate::p4runtime::room::{Bounded, REQUESTS_BYTES_MAX, Room};
+use crate::p4runtime::room::{Bounded, Room};
 use crate::p4runtime::status::status_within;
 use crate::ports::PortNumber;
 use wire::device_server::{Device as DeviceService, DeviceServer};
@@ -30,8 +31,6 @@ const MESSAGE_BYTES_MAX: usize = 5 << 10;
 const TOGETHER: usize = 256;
 /// Maximum number of messages that wait for a client.
 const WAITING_MAX: usize = 4;
-/// Time after which a client that reads nothing of a list or of notices is disconnected.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Maximum number of lists that are read at a time: each uses memory for all of its objects.
 const READS_MAX: usize = 8;
 /// Maximum number of clients that watch digests, packets or events.
@@ -63,10 +62,10 @@ impl Management {
         Management { device, name: name.into(), reads, statistics, swaps, watches }
     }
 
-    /// The service as routes of a server.
-    pub fn routes(self) -> Routes {
+    /// The service as routes of a server, with the room for requests of all its services.
+    pub fn routes(self, room: &Arc<Room>) -> Routes {
         let calls = DeviceServer::new(self).max_decoding_message_size(REQUEST_BYTES_MAX);
-        Routes::new(Bounded { calls, streams: None, room: Room::new(REQUESTS_BYTES_MAX) })
+        Routes::new(Bounded { calls, streams: None, room: Arc::clone(room) })
     }
 
     /// Executes work that may wait for a worker of the device.
@@ -103,12 +102,13 @@ impl Management {
         let permit = Arc::clone(&self.reads).acquire_owned().await;
         let permit = permit.map_err(|error| Status::internal(error.to_string()))?;
         let all = self.do_it(work).await?;
-        let (sender, list) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(async move {
-            send(all, sender).await;
-            drop(permit);
-        });
-        Ok(Response::new(Box::pin(ReceiverStream::new(list))))
+        let mut all = all.into_iter().peekable();
+        let piece = move || {
+            all.peek()?;
+            Some(Ok(wire::Documents { json: all.by_ref().take(TOGETHER).collect() }))
+        };
+        let pieces = std::iter::from_fn(piece);
+        Ok(Response::new(Box::pin(Patient::new(pieces, permit, PATIENCE))))
     }
 
     fn write_all(&self, request: &wire::WriteRequest) -> Result<Value> {
@@ -300,18 +300,6 @@ impl Management {
             _ => None,
         });
         Ok(keys.collect())
-    }
-}
-
-/// Sends a list in pieces, as fast as the client reads; gives up if it reads nothing for [`PATIENCE`].
-async fn send(all: Vec<String>, to: mpsc::Sender<std::result::Result<wire::Documents, Status>>) {
-    let mut all = all.into_iter().peekable();
-    while all.peek().is_some() {
-        let json = all.by_ref().take(TOGETHER).collect();
-        let sent = tokio::time::timeout(PATIENCE, to.send(Ok(wire::Documents { json }))).await;
-        if !matches!(sent, Ok(Ok(()))) {
-            return;
-        }
     }
 }
 

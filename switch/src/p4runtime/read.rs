@@ -47,8 +47,12 @@ impl Answers<'_> {
         }
         let entity = p4::Entity { entity: Some(message) };
         let bytes = entity.encoded_len() + 5;
+        // What is refused takes no room from other answers.
+        if self.is_too_long() || self.has_no_room {
+            return;
+        }
         self.all_bytes += bytes;
-        self.has_no_room |= self.share.is_some_and(|share| !share.take(bytes));
+        self.has_no_room = self.share.is_some_and(|share| !share.take(bytes));
         if self.is_too_long() || self.has_no_room {
             return;
         }

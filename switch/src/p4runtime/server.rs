@@ -17,7 +17,7 @@ use tonic::transport::{Server, ServerTlsConfig};
 
 use super::device::Device;
 use super::proto::p4::v1::p4_runtime_server::P4RuntimeServer;
-use super::room::{Bounded, REQUESTS_BYTES_MAX, Room};
+use super::room::{Bounded, Room};
 use super::service::Service;
 use crate::live::http::{ServeError, listen};
 use crate::ports::sys::schedule::give_way;
@@ -84,17 +84,21 @@ pub struct Listeners {
     pub socket: Option<UnixListener>,
 }
 
-/// Serves a device with P4Runtime, and the services in `more`, from a thread of its own until the process ends.
+/// Serves a device with P4Runtime, whose requests take this room, and the services in `more`, from a thread of its own until the process ends.
 ///
 /// # Errors
 /// The thread or its runtime cannot be created.
-pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<(), ServerError> {
+pub fn serve(
+    listeners: Listeners,
+    device: Arc<Device>,
+    more: Routes,
+    room: Arc<Room>,
+) -> Result<(), ServerError> {
     let failed = ServerError::Thread;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let calls = P4RuntimeServer::new(Service::new(device));
     let streams = Some(("/StreamChannel", calls.clone()));
     let calls = calls.max_decoding_message_size(REQUEST_BYTES_MAX);
-    let room = Room::new(REQUESTS_BYTES_MAX);
     let routes = more.add_service(Bounded { calls, streams, room });
     let served = async move {
         let socket = listeners.socket.map(tokio::net::UnixListener::from_std).transpose()?;

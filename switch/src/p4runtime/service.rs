@@ -12,6 +12,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use super::arbitration::{Arbitration, StreamId};
 use super::counts::{Kind, add};
 use super::device::{API_VERSION, Device, election};
+use super::patient::{PATIENCE, Patient};
 use super::proto::p4::v1 as p4;
 use super::proto::p4::v1::p4_runtime_server::P4Runtime;
 use super::room::{ANSWERS_BYTES_MAX, Room};
@@ -148,7 +149,15 @@ impl Service {
                 () = outgoing.closed() => break,
                 message = incoming.message() => message,
             };
-            let Ok(Some(message)) = message else { break };
+            let message = match message {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                Err(error) => {
+                    // As of a message that is too long: the controller learns why.
+                    let _ = outgoing.try_send(Err(error));
+                    break;
+                }
+            };
             let Some(update) = message.update else { continue };
             let service = self.clone();
             let done = self.blocking(move |_| service.message(id, update)).await;
@@ -265,9 +274,7 @@ impl Service {
             Some(status) if answers.is_empty() => Err(status),
             refused => {
                 let answers = answers.into_iter().map(Ok).chain(refused.map(Err));
-                // The room is taken for as long as the stream exists.
-                let answers = answers.inspect(move |_| _ = &share);
-                Ok(Response::new(Box::pin(tokio_stream::iter(answers))))
+                Ok(Response::new(Box::pin(Patient::new(answers, share, PATIENCE))))
             }
         }
     }

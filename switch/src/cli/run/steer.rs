@@ -24,6 +24,7 @@ use crate::management::socket::{self, Choice, Socket, SocketFile};
 use crate::p4runtime::device::Device;
 use crate::p4runtime::persist::{self, Begun};
 use crate::p4runtime::proto::gnmi::g_nmi_server::GNmiServer;
+use crate::p4runtime::room::{Bounded, REQUESTS_BYTES_MAX, Room};
 use crate::p4runtime::server::{self, Bound, Listeners};
 use crate::p4runtime::tls;
 use crate::ports::PortNumber;
@@ -88,9 +89,12 @@ pub(super) fn serve(
     let device = Arc::new(device);
     device.follow_writes();
     let management = Management::new(Arc::clone(&device), &name);
-    let mut services = management.clone().routes();
+    let room = Room::new(REQUESTS_BYTES_MAX);
+    let mut services = management.clone().routes(&room);
     if args.gnmi {
-        services = services.add_service(GNmiServer::new(gnmi::Service::new(management)));
+        let calls = GNmiServer::new(gnmi::Service::new(management));
+        let streams = Some(("/Subscribe", calls.clone()));
+        services = services.add_service(Bounded { calls, streams, room: Arc::clone(&room) });
     }
     let place = address.as_ref().map(Bound::address);
     let (listener, file) = socket.map(Socket::split).unzip();
@@ -98,6 +102,7 @@ pub(super) fn serve(
         Listeners { address, socket: listener.flatten() },
         Arc::clone(&device),
         services,
+        room,
     )?;
     if let Some(place) = place {
         let gnmi = if args.gnmi { ", with gNMI" } else { "" };
