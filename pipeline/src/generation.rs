@@ -401,8 +401,8 @@ impl Executor {
         }
     }
 
-    /// Uncounts a packet that passed ingress of the program with this number and will not do egress: dropped in the
-    /// queue, or sent without it.
+    /// Uncounts a packet that passed ingress of the program with this number: it did egress, or will not, because it
+    /// was dropped in the queue or is sent without it.
     #[inline]
     pub fn count_out(&self, id: u16) {
         if let Some(generation) = self.generation(id) {
@@ -423,7 +423,8 @@ impl Executor {
     }
 
     /// Egress of a burst, each packet on the program that did its ingress; where that has none and packets are not
-    /// traced, they stay as they are, and of the intrinsics only what is deferred is set. A packet that belongs to no
+    /// traced, they stay as they are, and of the intrinsics only what is deferred is set. The caller counts each packet
+    /// out ([`Executor::count_out`]) after what its egress decided, so that a copy is counted in before. A packet that belongs to no
     /// program that is loaded (its number is wrong) drops with reason `no_decision`.
     #[inline]
     pub fn egress(
@@ -463,7 +464,6 @@ impl Executor {
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
     ) {
-        let lane = self.lane;
         let Some(live) = self.find(id) else {
             for meta in meta {
                 meta.forward_plain();
@@ -476,12 +476,11 @@ impl Executor {
             for meta in meta {
                 meta.forward_plain();
             }
-            return live.generation.passing.leave(lane, packets.len() as u64);
+            return;
         }
         let trace = trace.map(|sink| sink as &mut dyn TraceSink);
         let (engine, mut cx) = live.context(memory, device, trace);
         engine.egress(&mut cx, packets, meta);
-        live.generation.passing.leave(lane, packets.len() as u64);
     }
 
     /// Releases the tables; to be called before the worker sleeps, otherwise control-plane writes wait for it.

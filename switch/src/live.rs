@@ -218,6 +218,9 @@ pub fn run_until(
 ) -> Result<(), LiveError> {
     let ended = poll_until(core, workers, duration, signals, on_event);
     let finished = workers.finish(core);
+    for message in core.take_messages().into_iter().chain(workers.shared().take_messages()) {
+        on_event(Event::Message(message), workers);
+    }
     ended.and(finished)
 }
 

@@ -17,7 +17,7 @@ pub(crate) const AGE_EVERY: Span = Span::from_ms(200);
 
 /// Records that the device's time does not reach.
 pub(crate) const SPAN_NOTE: &str = "records that are more than 212 days after the first one have the time of day 212, and so do \
-    their copies: a device's time goes no further; `editcap -A` and `-B` divide a capture by time";
+    the frames sent for them: a device's time goes no further; `editcap -A` and `-B` divide a capture by time";
 
 /// Why a replay stopped.
 #[derive(Debug, thiserror::Error)]

@@ -44,6 +44,7 @@ impl Passing {
         // First those that left: each of them was counted in before, which the second sum then includes.
         let left: u64 = self.0.iter().map(|lane| lane.left.load(Ordering::Acquire)).sum();
         let entered: u64 = self.0.iter().map(|lane| lane.entered.load(Ordering::Acquire)).sum();
-        entered - left
+        debug_assert!(entered >= left, "{left} left, {entered} entered");
+        entered.saturating_sub(left)
     }
 }

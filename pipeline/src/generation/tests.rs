@@ -50,6 +50,7 @@ impl Worker {
         let mut meta: Vec<Intrinsic> = packets.iter().map(|_| Intrinsic::default()).collect();
         let (memory, device) = (&mut self.memory, &mut NoDevice);
         self.executor.egress(memory, device, None, &mut packets, &mut meta);
+        packets.iter().for_each(|packet| self.executor.count_out(packet.generation));
         let mut marks = Vec::new();
         for packet in &mut packets {
             let buf = packet.buf.take().unwrap();

@@ -12,6 +12,7 @@ use crate::ports::faults::FaultyPort;
 use crate::ports::faults::chance::FaultSetup;
 use crate::ports::shut::ShutPort;
 use crate::ports::{LinkState, Port, PortNumber};
+use crate::sync::lock;
 use crate::tm::{FlowControl, Limit, PortId, WredConfig, Xon};
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -158,6 +159,7 @@ impl Control {
         port: PortNumber,
         make: impl Fn(Box<dyn Port>, u64) -> Box<dyn Port> + Clone + Send + 'static,
     ) -> Result<()> {
+        let _one_at_a_time = lock(&self.shared.exchanging);
         let owner = self.owner(port)?;
         for queue in 0..self.workers() {
             let (make, number) = (make.clone(), queue as u64);
@@ -181,6 +183,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn block_port(&self, port: PortNumber, is_blocked: bool) -> Result<()> {
+        let _one_at_a_time = lock(&self.shared.exchanging);
         self.owner(port)?;
         // Without `qos:` each worker sends by a transmit queue of its own.
         let block = move |core: &mut Core, now| core.block(now, port, is_blocked);
@@ -294,7 +297,8 @@ impl Control {
     /// [`ControlError::Unavailable`].
     pub fn clear_watermarks(&self) -> Result<()> {
         let clear = |core: &mut Core, _| core.traffic_mut().clear_watermarks();
-        (0..self.workers()).try_for_each(|worker| self.ask(worker, clear))
+        self.ask(0, clear)?;
+        (1..self.workers()).try_for_each(|worker| self.insist(worker, clear))
     }
 }
 

@@ -137,8 +137,12 @@ impl Control {
     /// As [`Control::add_port`].
     pub fn add_open_port(&self, number: PortNumber, port: Box<dyn Port + Send>) -> Result<()> {
         let _one_at_a_time = lock(&self.shared.exchanging);
-        let refused = |error: DeviceError| ControlError::InvalidArgument(error.to_string());
+        let refused = |error: DeviceError| match &error {
+            DeviceError::PortTaken(_) => ControlError::AlreadyExists(error.to_string()),
+            _ => ControlError::InvalidArgument(error.to_string()),
+        };
         let place = AbsentPort::like(port.as_ref());
+        // A device that does not answer has ended, and its packet memory with it.
         let mut memory = self.ask(0, |core, _| core.memory().worker())?;
         if let Err(why) = self.owned() {
             close([port as Box<dyn Port>], &mut memory);

@@ -177,9 +177,9 @@ impl Control {
         if let Some(port) = port {
             return self.ask_owner(port, move |core, _| core.stop_recording(Some(port)));
         }
-        let mut stopped = 0;
-        for worker in 0..self.workers() {
-            stopped += self.ask(worker, |core, _| core.stop_recording(None))?;
+        let mut stopped = self.ask(0, |core, _| core.stop_recording(None))?;
+        for worker in 1..self.workers() {
+            stopped += self.insist(worker, |core, _| core.stop_recording(None))?;
         }
         Ok(stopped)
     }

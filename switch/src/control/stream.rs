@@ -7,10 +7,10 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rtrb::Consumer;
 
@@ -35,28 +35,12 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// Wakes a thread that waits here, without a lock: the worker that wakes it does not wait for it.
-struct Parked {
-    thread: Thread,
-    is_woken: AtomicBool,
-}
+/// Wakes a thread that is parked here, without a lock: the worker that wakes it does not wait for it.
+struct Parked(Thread);
 
 impl Wake for Parked {
     fn wake(self: Arc<Self>) {
-        self.is_woken.store(true, Ordering::Release);
-        self.thread.unpark();
-    }
-}
-
-impl Parked {
-    fn current() -> Arc<Parked> {
-        Arc::new(Parked { thread: thread::current(), is_woken: AtomicBool::new(false) })
-    }
-
-    /// Waits until the thread is woken; false if it was not within `timeout`.
-    fn wait(&self, timeout: Duration) -> bool {
-        thread::park_timeout(timeout);
-        self.is_woken.swap(false, Ordering::Acquire)
+        self.0.unpark();
     }
 }
 
@@ -79,21 +63,20 @@ impl Stream {
 
     /// The next notice; `None` if none arrives within `timeout`, or the device has ended.
     pub fn next(&mut self, timeout: Duration) -> Option<Notice> {
-        let parked = Parked::current();
-        let waker = Waker::from(Arc::clone(&parked));
-        let mut left = timeout;
+        let waker = Waker::from(Arc::new(Parked(thread::current())));
+        let deadline = Instant::now().checked_add(timeout);
         loop {
             self.signal.wait_by(&waker);
             if let Some(notice) = self.try_next() {
                 return Some(notice);
             }
+            let left =
+                deadline.map_or(LOOK_EVERY, |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() || self.has_ended() {
                 return None;
             }
-            let wait = left.min(LOOK_EVERY);
-            if !parked.wait(wait) {
-                left -= wait;
-            }
+            // A wake for an earlier wait may end this one early.
+            thread::park_timeout(left.min(LOOK_EVERY));
         }
     }
 

@@ -88,7 +88,10 @@ impl Core {
             let sink = reborrow(&mut trace);
             self.executor.egress(&mut self.mem, &mut self.device, sink, &mut burst, &mut meta);
             for (mut packet, intrinsic) in burst.drain(..).zip(&meta) {
-                if !self.after_egress(&mut packet, intrinsic) {
+                let program = packet.generation;
+                let leaves = self.after_egress(&mut packet, intrinsic);
+                self.executor.count_out(program);
+                if !leaves {
                     continue;
                 }
                 match self.ports.find(egress_of(&packet)) {
@@ -204,7 +207,9 @@ impl Core {
         self.device.half = Half::Egress;
         let (burst, meta) = (slice::from_mut(packet), slice::from_mut(&mut intrinsic));
         self.executor.egress(&mut self.mem, &mut self.device, trace, burst, meta);
+        let program = packet.generation;
         let leaves = self.after_egress(packet, &intrinsic);
+        self.executor.count_out(program);
         self.after_pass();
         leaves
     }

@@ -1,13 +1,16 @@
 //! Tables that are full: reported when the last free entry is taken, and when there is room again.
 //!
 //! A full table refuses entries of controllers and learns none. Whoever writes them gets an error each; an operator gets
-//! one event.
+//! one event, also where entries come and go all the time: there is room again when a part of the table is free.
 
 use wireyard_pipeline::generation::Generation;
 
 use super::Core;
 use super::message::{Message, Topic};
 use super::notice::DeviceEvent;
+
+/// A full table has room again when one entry in so many is free.
+const FREE_PART: u32 = 20;
 
 /// The tables at the last check.
 #[derive(Debug, Default)]
@@ -36,10 +39,13 @@ impl FullTables {
             // The same place, but after a swap.
             let same = self.known.get(at).filter(|(known, _)| known == name);
             let before = same.or_else(|| self.known.iter().find(|(known, _)| known == name));
-            if before.is_some_and(|(_, was_full)| *was_full != is_full) {
-                changes.push(Change { table: name.clone(), entries, over: !is_full });
+            let was_full = before.is_some_and(|(_, was_full)| *was_full);
+            let has_room = entries <= capacity - capacity.div_ceil(FREE_PART).min(capacity);
+            let stays_full = is_full || was_full && !has_room;
+            if before.is_some() && was_full != stays_full {
+                changes.push(Change { table: name.clone(), entries, over: !stays_full });
             }
-            known.push((name.clone(), is_full));
+            known.push((name.clone(), stays_full));
         }
         self.known = known;
         changes

@@ -327,9 +327,23 @@ fn work(
     (core, result)
 }
 
+/// The loop; what it has to report at its end is left for the first worker.
 fn poll_until_stopped(core: &mut Core, shared: &Shared, me: usize) -> io::Result<()> {
-    let (mut pace, mut ready) = (Pace::default(), shared.ready(me)?);
     let mut messages = Vec::new();
+    let ended = poll_and_report(core, shared, me, &mut messages);
+    messages.extend(core.take_messages());
+    lock(&shared.messages).append(&mut messages);
+    shared.has_messages.store(true, Ordering::Relaxed);
+    ended
+}
+
+fn poll_and_report(
+    core: &mut Core,
+    shared: &Shared,
+    me: usize,
+    messages: &mut Vec<Message>,
+) -> io::Result<()> {
+    let (mut pace, mut ready) = (Pace::default(), shared.ready(me)?);
     while !shared.is_stopped() {
         let now = shared.now();
         let progress = shared.poll(me, core, now, &mut ready)?;
@@ -340,7 +354,7 @@ fn poll_until_stopped(core: &mut Core, shared: &Shared, me: usize) -> io::Result
             shared.finished(me, core.is_finished(now));
         }
         messages.extend(core.take_messages());
-        shared.give_messages(&mut messages);
+        shared.give_messages(messages);
         if let Some(sleep) = pace.sleep_after(now, &progress, || next_wait(core, now)) {
             shared.sleep(me, core, sleep, &mut ready)?;
         }
