@@ -25,6 +25,8 @@ pub struct Origin {
     /// Instances that are elements of stacks of unions: a counter selects the one to extract, so none is
     /// extracted twice.
     pub union_elements: BTreeSet<String>,
+    /// Metadata with the mark that a packet enters ingress again.
+    pub again_mark: Option<String>,
 }
 
 /// Everything that P4Info lists.

@@ -8,7 +8,7 @@ use super::cx::Cx;
 use super::depend::{actions_of, deciders, dependent, reads};
 use crate::diag::codes;
 use crate::ir::std_meta::StdField;
-use crate::ir::{Body, ExprKind, Op, Program, SourceSpan, Term};
+use crate::ir::{Body, ExprKind, LValue, Op, Program, SourceSpan, Term};
 
 /// True for an input that differs between a copy and its original.
 fn tells_copies_apart(kind: &ExprKind) -> bool {
@@ -42,14 +42,28 @@ impl Cx<'_> {
             self.in_words_of(false, name.starts_with("egress_clone_session"))
         };
         let distinguishes = |kind: &ExprKind| tells_copies_apart(kind) || is_asked(kind);
-        let clones = unguarded(&self.ir, &distinguishes, |op| matches!(op, Op::Clone(_)));
+        let clones = unguarded(&self.ir, &distinguishes, &|op| matches!(op, Op::Clone(_)));
         for span in clones {
             self.report
                 .warning(codes::COPIES_ITSELF, span, "the copy made here may be copied here again")
                 .note("a mirror copy made by egress goes through egress: copies of copies end as `too_many_copies`")
                 .help(copies);
         }
-        let passes = unguarded(&self.ir, &is_of_the_packet, |op| matches!(op, Op::Recirculate));
+        // A program of v1model asks for it by a mark, and recirculates the marked packets when egress ends.
+        let origin = self.units.first().and_then(|root| root.origin.as_ref());
+        let mark = origin.and_then(|origin| origin.again_mark.clone());
+        let marks = |op: &Op| {
+            let Op::Set(LValue::Meta(id), value) = op else { return false };
+            let name = self.ir.metadata.get(*id).map(|meta| &meta.name);
+            let value = self.ir.exprs.get(*value).map(|expr| &expr.kind);
+            name.is_some_and(|name| Some(name) == mark.as_ref())
+                && matches!(value, Some(ExprKind::Const(list)) if *list != 0)
+        };
+        let asks = |op: &Op| match &mark {
+            Some(_) => marks(op),
+            None => matches!(op, Op::Recirculate),
+        };
+        let passes = unguarded(&self.ir, &is_of_the_packet, &asks);
         for span in passes {
             self.report
                 .warning(codes::COPIES_ITSELF, span, "every packet comes here again")
@@ -63,7 +77,7 @@ impl Cx<'_> {
 fn unguarded(
     program: &Program,
     distinguishes: &dyn Fn(&ExprKind) -> bool,
-    wanted: fn(&Op) -> bool,
+    wanted: &dyn Fn(&Op) -> bool,
 ) -> Vec<SourceSpan> {
     let decides = |term: &Term| {
         deciders(program, term).into_iter().any(|expr| reads(program, expr, distinguishes))

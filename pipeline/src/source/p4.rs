@@ -113,13 +113,18 @@ impl p4::Sources for Reader<'_> {
     }
 }
 
-/// P4 text as UTF-8. A byte that is not is taken as Latin-1: comments are in many encodings, and p4c reads bytes.
+/// P4 text as UTF-8. A byte that is none is taken as Latin-1: comments are in many encodings, and p4c reads bytes.
 fn as_utf8(bytes: Result<Vec<u8>, ReadError>) -> Result<Vec<u8>, ReadError> {
     let bytes = bytes?;
     if std::str::from_utf8(&bytes).is_ok() || bytes.contains(&0) {
         return Ok(bytes);
     }
-    Ok(bytes.into_iter().map(char::from).collect::<String>().into_bytes())
+    let text = bytes.utf8_chunks().fold(String::new(), |mut text, chunk| {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().copied().map(char::from));
+        text
+    });
+    Ok(text.into_bytes())
 }
 
 /// Reads and checks a program, without lowering it: of any architecture.

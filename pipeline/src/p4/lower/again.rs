@@ -56,7 +56,9 @@ impl Lower<'_> {
             self.lists.clone_mark = Some(self.new_meta("clone_list", 8, span));
         }
         if self.is_needed(&Need::EntersAgain) {
-            self.lists.again_mark = Some(self.new_meta("again", 8, span));
+            let mark = self.new_meta("again", 8, span);
+            self.origin().again_mark = super::v1model::plain_meta(&mark);
+            self.lists.again_mark = Some(mark);
         }
         if self.is_needed(&Need::RecirculatesLater) {
             self.lists.later_mark = Some(self.new_meta("recirculate_list", 8, span));

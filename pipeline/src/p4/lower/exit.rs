@@ -10,6 +10,7 @@ use super::build::number;
 use super::env::{BlockVal, Val};
 use super::need::Need;
 use crate::ast::{AstExpr, Stmt, StmtKind as Made};
+use crate::diag::codes;
 use crate::ir::SourceSpan;
 
 /// The control that is being made, where `exit` ends it alone.
@@ -70,6 +71,15 @@ impl Lower<'_> {
         }
     }
 
+    /// Warns of a statement behind `exit` or `return`, once, however often its block is made.
+    pub(super) fn note_dead(&mut self, span: SourceSpan) {
+        if self.noted_dead.insert(span) {
+            self.report
+                .warning(codes::UNREACHABLE_CODE, span, "this is never reached")
+                .note("`exit` and `return` end what stands before it");
+        }
+    }
+
     /// Behind what may have exited: the block around ends too.
     pub(super) fn leave_if_exited(&mut self, span: SourceSpan) {
         let leaves = self.exit_check(span);
@@ -97,5 +107,14 @@ impl Lower<'_> {
         let value = makes(self);
         std::mem::swap(&mut self.leaving, &mut outer);
         value
+    }
+}
+
+/// True if these statements, do not go on to what stands behind them.
+pub(super) fn always_exits(statements: &[Stmt]) -> bool {
+    match statements.last().map(|last| &last.kind) {
+        Some(Made::Exit) => true,
+        Some(Made::If(_, then, other)) => always_exits(then) && always_exits(other),
+        _ => false,
     }
 }

@@ -42,6 +42,7 @@ impl Lower<'_> {
                 return;
             }
             if ends_block(statement) {
+                self.note_dead(rest[0].span);
                 return;
             }
             let mut flags = Vec::new();

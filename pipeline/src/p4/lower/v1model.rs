@@ -9,6 +9,7 @@ use super::super::tree::*;
 use super::super::types::{CallInfo, Callee, Type};
 use super::build::{binary, call, cast, known, named, number};
 use super::env::{BlockVal, Val};
+use super::exit::always_exits;
 use super::need::Need;
 use super::operate::both;
 use super::standard::{Half, INGRESS_ONLY};
@@ -70,8 +71,13 @@ impl Lower<'_> {
         statements.extend(begin);
         statements.extend(kept);
         statements.extend(verify);
+        let mut end = std::mem::take(&mut self.epilogue);
+        // An `exit` has it in front of it.
+        if always_exits(&body) {
+            end.clear();
+        }
         statements.append(&mut body);
-        statements.append(&mut self.epilogue);
+        statements.append(&mut end);
         self.unit.ingress = Some(Sp::new(statements, blocks[2].decl.name.span));
         self.v1_egress(&blocks, (&hdr, &meta), &egress_spec, egress, span);
         self.note_brought();
@@ -138,6 +144,9 @@ impl Lower<'_> {
         let mut end = std::mem::take(&mut self.epilogue);
         if seen.written.contains(&name) {
             self.need(drops);
+        }
+        if always_exits(&body) {
+            end.clear();
         }
         body.append(&mut end);
         body.splice(0..0, begin);

@@ -34,7 +34,9 @@ fn reason(name: &str, half: Half) -> Option<&'static str> {
         | "egress_rid"
         | "qid"
         | "egress_global_timestamp" => (half != Half::Egress).then_some(queue),
-        _ => Some("v1model.p4 has no such field, and nothing sets it"),
+        _ => Some(
+            "v1model.p4 has no such field: nothing sets it here, and what another part of the program writes to it does not arrive",
+        ),
     }
 }
 
