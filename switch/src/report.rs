@@ -9,7 +9,7 @@ pub mod csv;
 pub mod expect;
 pub mod html;
 pub mod json;
-#[cfg(feature = "lab")]
+#[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod plot;
 pub mod stats;

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::sweep::Run;
 use crate::folder::{FileError, Folder};
-use crate::report::{Report, Table, csv, html, json, parquet, text};
+#[cfg(feature = "parquet")]
+use crate::report::parquet;
+use crate::report::{Report, Table, csv, html, json, text};
 
 /// Results that cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +20,7 @@ pub enum OutputError {
     #[error(transparent)]
     File(#[from] FileError),
     /// Data that the format of the series cannot have.
+    #[cfg(feature = "parquet")]
     #[error("series as Parquet: {0}")]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
@@ -51,6 +54,7 @@ pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, Ou
     put("report.txt".to_owned(), text::summary(report).as_bytes())?;
     put("report.json".to_owned(), pretty(&json::value(report)).as_bytes())?;
     put("series.csv".to_owned(), csv::series(report).as_bytes())?;
+    #[cfg(feature = "parquet")]
     put("series.parquet".to_owned(), &parquet::series(report)?)?;
     for (name, text) in &run.foreign {
         put((*name).to_owned(), text.as_bytes())?;
