@@ -220,6 +220,11 @@ impl RateControl for Machine {
     }
 
     fn on_bytes_sent(&mut self, now: Time, bytes: u64) {
+        if self.counters.is_empty() {
+            return;
+        }
+        // A timer that has ended may restart a counter, which begins with these bytes then.
+        self.advance(now, true);
         for index in 0..self.counters.len() {
             let mut bytes = bytes;
             while self.counters[index] != OFF {
@@ -227,8 +232,7 @@ impl RateControl for Machine {
                     self.counters[index] -= bytes;
                     break;
                 }
-                self.advance(now, true);
-                bytes -= std::mem::replace(&mut self.counters[index], OFF).min(bytes);
+                bytes -= std::mem::replace(&mut self.counters[index], OFF);
                 self.event(now, Some(self.of.program.counters[index]));
             }
         }
