@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use tokio_stream::Stream;
 use tonic::Status;
 
@@ -27,7 +28,16 @@ struct Left<T> {
 }
 
 /// The answer.
-pub struct Patient<T>(Arc<Mutex<Left<T>>>);
+pub struct Patient<T> {
+    left: Arc<Mutex<Left<T>>>,
+    watch: Option<AbortHandle>,
+}
+
+impl<T> Drop for Patient<T> {
+    fn drop(&mut self) {
+        self.watch.iter().for_each(AbortHandle::abort);
+    }
+}
 
 impl<T> fmt::Debug for Patient<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,16 +46,18 @@ impl<T> fmt::Debug for Patient<T> {
 }
 
 impl<T: Send + 'static> Patient<T> {
-    /// These messages, and `held` for as long as they are there. Needs a runtime of tokio.
+    /// These messages, and `held` for as long as they are there. A single message is taken at once. Needs a runtime of tokio.
     pub fn new(
         messages: impl Iterator<Item = Result<T, Status>> + Send + 'static,
         held: impl Send + 'static,
         patience: Duration,
     ) -> Patient<T> {
+        let is_long = messages.size_hint().1.is_none_or(|most| most > 1);
         let messages = Box::new(messages.inspect(move |_| _ = &held));
         let left = Arc::new(Mutex::new(Left { messages, taken: 0, gave_up: false }));
-        tokio::spawn(watch(Arc::downgrade(&left), patience));
-        Patient(left)
+        let spawn = || tokio::spawn(watch(Arc::downgrade(&left), patience)).abort_handle();
+        let watch = is_long.then(spawn);
+        Patient { left, watch }
     }
 }
 
@@ -68,7 +80,7 @@ impl<T> Stream for Patient<T> {
     type Item = Result<T, Status>;
 
     fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut left = lock(&self.0);
+        let mut left = lock(&self.left);
         if std::mem::take(&mut left.gave_up) {
             let text = "the rest of the answer was dropped: none of it was read for some time, and its memory is that of all clients";
             return Poll::Ready(Some(Err(Status::aborted(text))));

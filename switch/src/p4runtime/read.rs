@@ -21,8 +21,8 @@ use p4::entity::Entity as Message;
 use p4::packet_replication_engine_entry::Type as Replication;
 use p4::table_action::Type as Does;
 
-/// Maximum number of bytes of one message of an answer.
-const ANSWER_BYTES: usize = 3 << 20;
+/// Maximum number of bytes of one message of an answer, of which a slow client takes at least one in its time.
+const ANSWER_BYTES: usize = 256 << 10;
 /// Maximum number of bytes of the whole answer: two million entries. A request for more is refused, so that it does not
 /// use up the memory of the switch.
 const ALL_BYTES_MAX: usize = 256 << 20;
@@ -556,20 +556,20 @@ mod tests {
 
     #[test]
     fn answers_are_cut_into_messages_and_never_grow_beyond_their_bound() {
-        let message = || {
-            let payload = vec![0xff; 1 << 20];
+        let message = |bytes: usize| {
+            let payload = vec![0xff; bytes];
             Message::ExternEntry(p4::ExternEntry {
                 entry: Some(prost_types::Any { type_url: String::new(), value: payload }),
                 ..Default::default()
             })
         };
         let mut answers = Answers::default();
-        (0..7).for_each(|_| answers.push(message()));
+        (0..7).for_each(|_| answers.push(message(ANSWER_BYTES * 2 / 5)));
         let messages: Vec<usize> =
             answers.finish().iter().map(|answer| answer.entities.len()).collect();
         assert_eq!(messages, [2, 2, 2, 1]);
         let mut answers = Answers::default();
-        (0..300).for_each(|_| answers.push(message()));
+        (0..300).for_each(|_| answers.push(message(1 << 20)));
         assert!(answers.is_too_long());
         let kept: usize = answers.finish().iter().map(|answer| answer.encoded_len()).sum();
         assert!(kept <= ALL_BYTES_MAX, "{kept}");

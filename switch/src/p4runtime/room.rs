@@ -18,7 +18,7 @@ pub const REQUESTS_BYTES_MAX: usize = 256 << 20;
 /// Bytes of answers of P4Runtime that are made or wait for their controllers.
 pub const ANSWERS_BYTES_MAX: usize = 512 << 20;
 
-/// Requests and answers up to this length have a reserve,
+/// So many bytes of a request or an answer may be in a reserve,
 const SHORT_BYTES: usize = 64 << 10;
 /// which is this part of the room.
 const RESERVE_PART: usize = 16;
@@ -50,12 +50,13 @@ pub struct Share {
 }
 
 impl Share {
-    /// Takes more bytes; false if there is no room for them. What is short has a reserve, which long ones leave free.
+    /// Takes more bytes; false if there is no room for them. What is short has a reserve, which long ones
+    /// use for no more than that.
     pub fn take(&self, bytes: usize) -> bool {
         let own = self.bytes.load(Relaxed) + bytes;
         let reserve = if own <= SHORT_BYTES { self.room.bytes_max / RESERVE_PART } else { 0 };
-        let has_room =
-            self.room.used.fetch_add(bytes, Relaxed) + bytes <= self.room.bytes_max + reserve;
+        let most = self.room.bytes_max.saturating_add(reserve);
+        let has_room = self.room.used.fetch_add(bytes, Relaxed) + bytes <= most;
         match has_room {
             true => self.bytes.store(own, Relaxed),
             false => _ = self.room.used.fetch_sub(bytes, Relaxed),
