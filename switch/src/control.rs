@@ -256,6 +256,14 @@ impl Control {
         self.shared.workers.get(worker).ok_or_else(no_worker)?.insist(work)
     }
 
+    /// Checks that all workers answer, before a change of several of them begins.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`].
+    fn all_answer(&self) -> Result<(), ControlError> {
+        (0..self.workers()).try_for_each(|worker| self.ask(worker, |_, _| ()))
+    }
+
     /// Runs `work` in a worker between two bursts, without waiting for it.
     fn post(
         &self,

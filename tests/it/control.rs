@@ -184,7 +184,7 @@ fn ports_come_and_stop_under_traffic() {
     control.add_open_port(PortNumber(5), Box::new(near)).unwrap();
     let (again, _far) = memory::pair(&rig.memory, ("5", "far5"), LinkType::Ethernet, 64);
     let taken = control.add_open_port(PortNumber(5), Box::new(again)).unwrap_err();
-    assert!(matches!(taken, ControlError::InvalidArgument(_)), "{taken}");
+    assert!(matches!(taken, ControlError::AlreadyExists(_)), "{taken}");
     // It belongs to worker 0; worker 1 hands its packets over.
     let ways = control.table("ways").unwrap();
     let to = |port| control.call("out", &[port]).unwrap();

@@ -179,6 +179,8 @@ fn an_empty_egress_is_entered_only_for_who_listens() {
         let (memory, device) = (&mut worker.memory, &mut NoDevice);
         worker.executor.egress(memory, device, sink, &mut packets, &mut meta);
         assert_eq!((meta[0].verdict(), meta[0].clone_count), (Verdict::Forward, 0));
+        assert_eq!(loader.current().queued(), 1, "until its copies are counted in");
+        worker.executor.count_out(packets[0].generation);
         assert_eq!(loader.current().queued(), 0);
         let buf = packets[0].buf.take().unwrap();
         let frame = worker.memory.frame(&buf, packets[0].data_off, packets[0].len).to_vec();

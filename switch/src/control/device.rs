@@ -161,6 +161,7 @@ impl Control {
     ) -> Result<()> {
         let _one_at_a_time = lock(&self.shared.exchanging);
         let owner = self.owner(port)?;
+        self.all_answer()?;
         for queue in 0..self.workers() {
             let (make, number) = (make.clone(), queue as u64);
             let made = move |inner: Box<dyn Port>| make(inner, number);
@@ -185,6 +186,7 @@ impl Control {
     pub fn block_port(&self, port: PortNumber, is_blocked: bool) -> Result<()> {
         let _one_at_a_time = lock(&self.shared.exchanging);
         self.owner(port)?;
+        self.all_answer()?;
         // Without `qos:` each worker sends by a transmit queue of its own.
         let block = move |core: &mut Core, now| core.block(now, port, is_blocked);
         self.ask(0, block)?;
@@ -297,6 +299,7 @@ impl Control {
     /// [`ControlError::Unavailable`].
     pub fn clear_watermarks(&self) -> Result<()> {
         let clear = |core: &mut Core, _| core.traffic_mut().clear_watermarks();
+        self.all_answer()?;
         self.ask(0, clear)?;
         (1..self.workers()).try_for_each(|worker| self.insist(worker, clear))
     }

@@ -327,9 +327,18 @@ fn a_table_that_becomes_full_is_an_event() {
     assert_eq!(events(&mut core), full(false));
     assert!(matches!(insert(4), Err(ControlError::ResourceExhausted(_))));
     assert_eq!(events(&mut core), nothing);
-    control.write_one(Update::Delete(Entity::TableEntry(entry(&control, 0, 2)))).unwrap();
+    let delete = |port| {
+        let entry = Entity::TableEntry(entry(&control, port, 2));
+        control.write_one(Update::Delete(entry)).unwrap();
+    };
+    // Entries that come and go are no news.
+    delete(0);
+    assert_eq!(events(&mut core), nothing);
+    insert(0).unwrap();
+    assert_eq!(events(&mut core), nothing);
+    (0..2).for_each(delete);
     assert_eq!(events(&mut core), full(true));
-    insert(4).unwrap();
+    (0..2).for_each(|port| insert(port).unwrap());
     assert_eq!(events(&mut core), full(false));
     let loaded = from_text("everything.yaml", PROGRAM).unwrap_or_else(|why| panic!("{why}"));
     control.swap(&loaded, Keep::WhatFits).unwrap();

@@ -92,6 +92,7 @@ impl Control {
         let (source, program) = self.program_forms();
         let known = known.filter(|known| Arc::ptr_eq(known.source(), &source));
         let samples = known.unwrap_or_else(|| Arc::new(Samples::new(source, program)));
+        self.all_answer()?;
         for worker in 0..self.workers() {
             let samples = Arc::clone(&samples);
             let sample = move |core: &mut Core, now| core.sample(&samples, now);

@@ -11,6 +11,8 @@ use super::notice::DeviceEvent;
 
 /// A full table has room again when one entry in so many is free.
 const FREE_PART: u32 = 20;
+/// Of a small one, so many.
+const FREE_LEAST: u32 = 2;
 
 /// The tables at the last check.
 #[derive(Debug, Default)]
@@ -40,7 +42,8 @@ impl FullTables {
             let same = self.known.get(at).filter(|(known, _)| known == name);
             let before = same.or_else(|| self.known.iter().find(|(known, _)| known == name));
             let was_full = before.is_some_and(|(_, was_full)| *was_full);
-            let has_room = entries <= capacity - capacity.div_ceil(FREE_PART).min(capacity);
+            let free = capacity.div_ceil(FREE_PART).max(FREE_LEAST).min(capacity);
+            let has_room = entries <= capacity - free;
             let stays_full = is_full || was_full && !has_room;
             if before.is_some() && was_full != stays_full {
                 changes.push(Change { table: name.clone(), entries, over: !stays_full });

@@ -83,7 +83,7 @@ pub struct TraceShared {
     pub over: AtomicBool,
     /// Packets that were not examined, because the rate was reached or another worker used the list.
     pub skipped: AtomicU64,
-    /// Passes for which the reader had no room, or that may be of a followed packet while another worker used the list.
+    /// Passes for which the reader had no room, or at whose end another worker used the list.
     pub lost: AtomicU64,
     followed: Mutex<Followed>,
 }
@@ -228,7 +228,7 @@ impl LiveTrace {
     /// The number of a packet that met the filter in an earlier pass.
     fn followed_number(&self, packet: &Descriptor) -> Option<u32> {
         let Some(mut followed) = self.task.shared.followed() else {
-            self.task.shared.lost.fetch_add(1, Ordering::Relaxed);
+            self.task.shared.skipped.fetch_add(1, Ordering::Relaxed);
             return None;
         };
         followed.find(packet).map(|known| known.number)
@@ -238,7 +238,9 @@ impl LiveTrace {
     fn number(&self, packet: &Descriptor) -> Option<u32> {
         // The filter runs before the list is taken, which other workers use too.
         let is_known = self.pass.number.is_some();
-        let is_wanted = is_known || (self.task.request.filter)(&self.pass.events);
+        if !is_known && !(self.task.request.filter)(&self.pass.events) {
+            return None;
+        }
         let Some(mut followed) = self.task.shared.followed() else {
             self.task.shared.lost.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -251,7 +253,7 @@ impl LiveTrace {
             return Some(number);
         }
         let has_room = followed.count < self.task.request.count;
-        (is_wanted && has_room).then(|| followed.add(packet, chunks().collect()))
+        has_room.then(|| followed.add(packet, chunks().collect()))
     }
 }
 

@@ -131,6 +131,9 @@ impl Workers {
     pub(super) fn finish(&mut self, first: &mut Core) -> Result<(), LiveError> {
         let (mut others, failure) = self.stop();
         let lost = super::drain(first, &mut others, || self.shared.now());
+        let last = others.iter_mut().flat_map(Core::take_messages);
+        lock(&self.shared.messages).extend(last);
+        self.shared.has_messages.store(true, Ordering::Relaxed);
         self.last = others.iter_mut().map(Core::own_statistics).collect();
         failure.or(lost.map(LiveError::Output)).map_or(Ok(()), Err)
     }

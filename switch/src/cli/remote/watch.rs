@@ -171,12 +171,14 @@ fn awaited(count: u32, is_filtered: bool, seconds: f64) -> String {
 fn say_missing(rate: u32, skipped: u64, lost: u64) {
     if skipped > 0 {
         note(&format!(
-            "{skipped} packets that might have met it were not looked at: more than --rate {rate} came in a second; compare more fields by \
-             ==, or raise the rate"
+            "{skipped} packets that might have met it were not looked at: more than --rate {rate} came in a second, or several workers met \
+             some at once; compare more fields by ==, or raise the rate"
         ));
     }
     if lost > 0 {
-        note(&format!("{lost} passes were lost: this reader was too slow"));
+        note(&format!(
+            "{lost} passes were lost: this reader was too slow, or several workers met some at once"
+        ));
     }
 }
 

@@ -34,14 +34,14 @@ pub(super) fn file(path: &Path) -> Result<(String, String), String> {
     let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
     let most = REQUEST_BYTES_MAX as u64;
     let text = if is_input {
-        let mut text = String::new();
-        let read = std::io::stdin().lock().take(most + 1).read_to_string(&mut text);
-        match read {
-            Ok(bytes) if bytes as u64 > most => Err(ReadError::TooLarge(most).to_string()),
-            other => other.map(|_| text).map_err(|error| error.to_string()),
+        let mut bytes = Vec::new();
+        match std::io::stdin().lock().take(most + 1).read_to_end(&mut bytes) {
+            Ok(count) if count as u64 > most => Err(ReadError::TooLarge(most).to_string()),
+            Ok(_) => String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned()),
+            Err(error) => Err(error.to_string()),
         }
     } else {
-        read_text(path, most).map_err(|error| error.to_string())
+        read_text(path, most).map_err(|error| format!("{error} (`-` reads standard input)"))
     };
     let text = text.map_err(|error| format!("{name}: {error}"))?;
     Ok((name, text))
