@@ -71,6 +71,15 @@ impl Lower<'_> {
         }
     }
 
+    /// A body of the architecture with what stands behind it, where it goes on to that: an `exit` has it in front of it.
+    pub(super) fn ended(&mut self, mut body: Vec<Stmt>) -> Vec<Stmt> {
+        let end = std::mem::take(&mut self.epilogue);
+        if !always_exits(&body) {
+            body.extend(end);
+        }
+        body
+    }
+
     /// Warns of a statement behind `exit` or `return`, once, however often its block is made.
     pub(super) fn note_dead(&mut self, span: SourceSpan) {
         if self.noted_dead.insert(span) {
@@ -110,8 +119,8 @@ impl Lower<'_> {
     }
 }
 
-/// True if these statements, do not go on to what stands behind them.
-pub(super) fn always_exits(statements: &[Stmt]) -> bool {
+/// True if these statements do not go on to what stands behind them.
+fn always_exits(statements: &[Stmt]) -> bool {
     match statements.last().map(|last| &last.kind) {
         Some(Made::Exit) => true,
         Some(Made::If(_, then, other)) => always_exits(then) && always_exits(other),

@@ -173,8 +173,7 @@ impl Lower<'_> {
                 lower.set(flag, number(0, 1, span), span);
             }
         });
-        statements.extend(body);
-        statements.append(&mut self.epilogue);
+        statements.extend(self.ended(body));
         self.unit.ingress = Some(Sp::new(statements, span));
         Some(())
     }
@@ -294,9 +293,9 @@ impl Lower<'_> {
         end.extend(decided);
         self.epilogue = end;
         let values = [hdr.clone(), meta.clone(), input, output.clone()];
-        let ((), mut body) = self.apart(|lower| lower.pass_block(&pipe.control, &values));
+        let ((), body) = self.apart(|lower| lower.pass_block(&pipe.control, &values));
         self.note_written(Half::Egress, &output, &body);
-        body.append(&mut self.epilogue);
+        let body = self.ended(body);
         let mut seen = Mentions::default();
         seen.statements(&self.unit, &body);
         if seen.read.contains("std.parser_error") {

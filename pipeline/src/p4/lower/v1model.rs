@@ -9,7 +9,6 @@ use super::super::tree::*;
 use super::super::types::{CallInfo, Callee, Type};
 use super::build::{binary, call, cast, known, named, number};
 use super::env::{BlockVal, Val};
-use super::exit::always_exits;
 use super::need::Need;
 use super::operate::both;
 use super::standard::{Half, INGRESS_ONLY};
@@ -65,19 +64,13 @@ impl Lower<'_> {
         let (egress_spec, egress) = (self.new_meta("egress_spec", 9, span), Half::Egress);
         let egress = self.standard(standard, &egress_spec, &error, egress, span);
         self.epilogue = self.ingress_end(&spec, span);
-        let ((), mut body) =
+        let ((), body) =
             self.apart(|lower| lower.pass_block(&blocks[2], &[hdr.clone(), meta.clone(), ingress]));
         let ((), mut statements) = self.apart(|lower| lower.not_again(span));
         statements.extend(begin);
         statements.extend(kept);
         statements.extend(verify);
-        let mut end = std::mem::take(&mut self.epilogue);
-        // An `exit` has it in front of it.
-        if always_exits(&body) {
-            end.clear();
-        }
-        statements.append(&mut body);
-        statements.append(&mut end);
+        statements.extend(self.ended(body));
         self.unit.ingress = Some(Sp::new(statements, blocks[2].decl.name.span));
         self.v1_egress(&blocks, (&hdr, &meta), &egress_spec, egress, span);
         self.note_brought();
@@ -127,7 +120,7 @@ impl Lower<'_> {
             self.epilogue.extend(again);
         }
         self.spec_here = Some(spec.clone());
-        let ((), mut body) =
+        let ((), body) =
             self.apart(|lower| lower.pass_block(&blocks[3], &[hdr.clone(), meta.clone(), egress]));
         let mut seen = super::scan::Mentions::default();
         seen.statements(&self.unit, &body);
@@ -141,14 +134,10 @@ impl Lower<'_> {
             self.need(Need::InstanceType);
         }
         let Some(name) = plain_meta(spec) else { return };
-        let mut end = std::mem::take(&mut self.epilogue);
         if seen.written.contains(&name) {
             self.need(drops);
         }
-        if always_exits(&body) {
-            end.clear();
-        }
-        body.append(&mut end);
+        let mut body = self.ended(body);
         body.splice(0..0, begin);
         let later = self.again_later(span);
         body.splice(0..0, later);
