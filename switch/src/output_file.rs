@@ -32,7 +32,7 @@ pub(crate) enum OutputError {
     NoFolder(PathBuf),
     /// It is there, and nothing can take its place.
     #[error(
-        "{file}: no other file can be put in its place: {source}; name a new file",
+        "{file}: no other file can be put in its place: {source}; name a file in another folder",
         file = shown(.file)
     )]
     Stays {

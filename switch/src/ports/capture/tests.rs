@@ -60,6 +60,20 @@ fn a_reflected_file_is_equal_byte_for_byte() {
     assert_eq!((port.stats().rx_frames, port.stats().tx_bytes), (5, 60 + 64 + 1700 + 7));
 }
 
+/// The header of the file found no room: no record is written behind what is missing, and none counts as sent.
+#[test]
+fn an_output_that_failed_when_it_was_flushed_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in.pcap");
+    write(&input, PcapHeader::new(1), &[(&[1; 60], 60, 0)]);
+    let mut mem = memory();
+    let mut port = CapturePort::open(&spec(&input, Some("/dev/full".into()))).unwrap();
+    assert!(port.flush(&mut mem).is_err() && port.output.is_none());
+    let sent = reflect(&mut port, &mut mem).map_err(|error| error.to_string());
+    assert!(sent.unwrap_err().contains("No space left"));
+    assert_eq!((port.stats().tx_frames, port.stats().tx_errors), (0, 1));
+}
+
 #[test]
 fn records_before_the_damage_are_delivered_and_the_damage_is_told_once() {
     let dir = tempfile::tempdir().unwrap();
