@@ -3,6 +3,8 @@
 //!
 //! On veth pairs in a private namespace; needs root and skips loudly otherwise.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
@@ -172,4 +174,70 @@ fn answers_that_nobody_reads_are_bounded() {
     all_is_well(&mut rig, &mut primary);
     drop((answers, runtime));
     rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// A frame of HTTP/2 (RFC 9113, section 4.1).
+fn http2(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// Takes a whole frame from the front: its kind, flags, stream and payload.
+fn next_frame(bytes: &mut Vec<u8>) -> Option<(u8, u8, u32, Vec<u8>)> {
+    let head: [u8; 9] = *bytes.first_chunk()?;
+    let [a, b, c, kind, flags, stream @ ..] = head;
+    let end = 9 + u32::from_be_bytes([0, a, b, c]) as usize;
+    let payload = bytes.get(9..end)?.to_vec();
+    bytes.drain(..end);
+    Some((kind, flags, u32::from_be_bytes(stream), payload))
+}
+
+/// A field of a header, literal and not indexed (RFC 7541, section 6.2.2).
+fn field(name: &str, value: &str) -> Vec<u8> {
+    let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+    [vec![0], text(name), text(value)].concat()
+}
+
+/// Its client sends a part of a write and then nothing, so that no library ends the call.
+#[test]
+fn a_request_that_stands_still_ends() {
+    let Some(_network) = private_network("p4runtime stalled") else { return };
+    let (mut rig, mut primary) = start();
+    let mut client = TcpStream::connect(&rig.address).expect("the switch listens");
+    let fields = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/p4.v1.P4Runtime/Write"),
+        (":authority", "switch"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ];
+    let fields: Vec<u8> = fields.iter().flat_map(|(name, value)| field(name, value)).collect();
+    let begun = [&[0][..], &(100_u32 << 20).to_be_bytes(), &[7; 1000]].concat();
+    let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    sent.extend([http2(4, 0, 0, &[]), http2(1, 4, 1, &fields), http2(0, 0, 1, &begun)].concat());
+    client.write_all(&sent).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let (started, mut received, mut has_ended) = (Instant::now(), Vec::new(), false);
+    while !has_ended {
+        assert!(started.elapsed() < Duration::from_secs(60), "it stays");
+        let mut some = [0; 4096];
+        match client.read(&mut some) {
+            Ok(0) => panic!("the connection ended"),
+            Ok(count) => received.extend(&some[..count]),
+            Err(_) => all_is_well(&mut rig, &mut primary),
+        }
+        while let Some((kind, flags, stream, payload)) = next_frame(&mut received) {
+            // A connection that answers pings is alive.
+            if (kind, flags & 1) == (6, 0) {
+                client.write_all(&http2(6, 1, 0, &payload)).unwrap();
+            }
+            // HEADERS that end the stream of the call: the status.
+            has_ended |= (kind, flags & 1, stream) == (1, 1, 1);
+        }
+    }
+    assert!(started.elapsed() > Duration::from_secs(25), "{:?}", started.elapsed());
 }
