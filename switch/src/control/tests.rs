@@ -441,3 +441,15 @@ fn a_late_worker_has_the_same_ports_in_the_end() {
     }
     assert_eq!(cores[1].served(), [PortNumber(1)]);
 }
+
+/// A wake that nobody waits for any more does not shorten the next wait.
+#[test]
+fn a_reader_waits_as_long_as_it_asks_for() {
+    let (mut core, control) = device();
+    let mut stream = control.subscribe(Interest::default(), 4).unwrap();
+    core.poll(Time::ZERO, None);
+    std::thread::current().unpark();
+    let (begun, timeout) = (std::time::Instant::now(), Duration::from_millis(30));
+    assert!(stream.next(timeout).is_none());
+    assert!(begun.elapsed() >= timeout, "{:?}", begun.elapsed());
+}
