@@ -264,6 +264,20 @@ impl Control {
         (0..self.workers()).try_for_each(|worker| self.ask(worker, |_, _| ()))
     }
 
+    /// A change that all workers make: either it is not begun, or each makes it.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`]: it was not begun, or the device has ended.
+    fn ask_all<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Core, Time) -> R + Clone + Send + 'static,
+    ) -> Result<Vec<R>, ControlError> {
+        self.all_answer()?;
+        let first = self.ask(0, work.clone())?;
+        let others = (1..self.workers()).map(|worker| self.insist(worker, work.clone()));
+        std::iter::once(Ok(first)).chain(others).collect()
+    }
+
     /// Runs `work` in a worker between two bursts, without waiting for it.
     fn post(
         &self,

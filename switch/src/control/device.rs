@@ -186,11 +186,8 @@ impl Control {
     pub fn block_port(&self, port: PortNumber, is_blocked: bool) -> Result<()> {
         let _one_at_a_time = lock(&self.shared.exchanging);
         self.owner(port)?;
-        self.all_answer()?;
         // Without `qos:` each worker sends by a transmit queue of its own.
-        let block = move |core: &mut Core, now| core.block(now, port, is_blocked);
-        self.ask(0, block)?;
-        (1..self.workers()).try_for_each(|worker| self.insist(worker, block))
+        self.ask_all(move |core, now| core.block(now, port, is_blocked)).map(drop)
     }
 
     /// Changes the marking of a queue at run time.
@@ -298,10 +295,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::Unavailable`].
     pub fn clear_watermarks(&self) -> Result<()> {
-        let clear = |core: &mut Core, _| core.traffic_mut().clear_watermarks();
-        self.all_answer()?;
-        self.ask(0, clear)?;
-        (1..self.workers()).try_for_each(|worker| self.insist(worker, clear))
+        self.ask_all(|core, _| core.traffic_mut().clear_watermarks()).map(drop)
     }
 }
 

@@ -177,12 +177,7 @@ impl Control {
         if let Some(port) = port {
             return self.ask_owner(port, move |core, _| core.stop_recording(Some(port)));
         }
-        self.all_answer()?;
-        let mut stopped = self.ask(0, |core, _| core.stop_recording(None))?;
-        for worker in 1..self.workers() {
-            stopped += self.insist(worker, |core, _| core.stop_recording(None))?;
-        }
-        Ok(stopped)
+        Ok(self.ask_all(|core, _| core.stop_recording(None))?.into_iter().sum())
     }
 
     /// The ports that a capture of a port, or of all, contains, in their order.

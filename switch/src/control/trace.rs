@@ -9,7 +9,7 @@ use wireyard_tables::time::Span;
 
 use super::{Control, ControlError};
 use crate::core::live_trace::TraceTask;
-use crate::core::{Core, DeviceError, PassTrace, Samples, TraceRequest, TraceShared};
+use crate::core::{DeviceError, PassTrace, Samples, TraceRequest, TraceShared};
 
 /// Passes that wait for the reader; more are lost.
 const WAITING_MAX: usize = 256;
@@ -92,14 +92,8 @@ impl Control {
         let (source, program) = self.program_forms();
         let known = known.filter(|known| Arc::ptr_eq(known.source(), &source));
         let samples = known.unwrap_or_else(|| Arc::new(Samples::new(source, program)));
-        self.all_answer()?;
-        for worker in 0..self.workers() {
-            let samples = Arc::clone(&samples);
-            let sample = move |core: &mut Core, now| core.sample(&samples, now);
-            let begun = match worker {
-                0 => self.ask(worker, sample)?,
-                _ => self.insist(worker, sample)?,
-            };
+        let shared = Arc::clone(&samples);
+        for begun in self.ask_all(move |core, now| core.sample(&shared, now))? {
             begun.map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
         }
         Ok(samples)

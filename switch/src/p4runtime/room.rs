@@ -1,5 +1,5 @@
 //! Memory for requests and answers, bounded for all controllers together: a request takes room from its first byte until it is answered,
-//! an answer until its controller has read it. Without a bound a few clients could use up the memory of the switch, whose packets
+//! an answer until its controller has read it, and both until they have stood still for [`PATIENCE`]. Without a bound a few clients could use up the memory of the switch, whose packets
 //! would stop with its process.
 
 use std::sync::Arc;
