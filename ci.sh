@@ -17,9 +17,10 @@
 #   ./ci.sh numbers [PART...]  target/numbers.md: the figures of programs/performance.md, measured on this machine (an hour)
 #   ./ci.sh sbom     target/sbom.json: the crates of the binary, with versions, licences and sums (CycloneDX)
 #   ./ci.sh count    instructions per packet of the compiled programs and of the laboratory, against their limits (valgrind)
+#   ./ci.sh counters  builds what count counts
 #   ./ci.sh miri     unit tests of tables under Miri (needs a nightly toolchain with it: rustup toolchain install nightly --component miri)
 #   ./ci.sh deny     licences, advisories and sources of all dependencies (installs cargo-deny: some minutes; needs the advisory database)
-#   ./ci.sh all      lint, sbom, tools, models, root (the test command once, with nothing skipped), count; builds beside each other
+#   ./ci.sh all      lint, sbom, tools, models, root (the test command once, with nothing skipped), count; what can goes on beside each other
 set -euo pipefail
 cd "$(dirname "$0")"
 # One seed for all property tests: a run that fails can be run again. Fuzzing by hand sets another.
@@ -60,16 +61,23 @@ environment() {
 }
 
 root() {
-  # The README's test command, where nothing is missing and so nothing may skip. CI: tests that have a
-  # long form take it (a million packets through a lossless pair).
-  export WIREYARD_SKIP=never CI=1
-  # Tests that need the processors for themselves: a switch that is not run for milliseconds overruns the rings of its ports, and the
-  # daemons of two routers and two emulated machines want to be heard within their timers.
-  local alone=(nothing_is_lost_at_fifty_thousand a_lossless_class_between_live_switches frr_speaks_ospf_and_bgp
-    bgp_over_a_fabric_of_three_switches
-    two_soft_roce_hosts_talk_through_it two_linux_hosts_are_marked_and_nothing_is_lost)
-  cargo test --workspace --locked -- "${alone[@]/#/--skip=}"
-  cargo test -p wireyard-tests --locked -- --test-threads 1 "${alone[@]}"
+  together
+  alone
+}
+
+# The README's test command, where nothing is missing and so nothing may skip. CI: tests that have a
+# long form take it (a million packets through a lossless pair).
+together() {
+  WIREYARD_SKIP=never CI=1 cargo test --workspace --locked -- "${alone[@]/#/--skip=}"
+}
+
+# Tests that need the processors for themselves: a switch that is not run for milliseconds overruns the rings of its ports, and the
+# daemons of two routers and two emulated machines want to be heard within their timers.
+alone=(nothing_is_lost_at_fifty_thousand a_lossless_class_between_live_switches frr_speaks_ospf_and_bgp
+  bgp_over_a_fabric_of_three_switches
+  two_soft_roce_hosts_talk_through_it two_linux_hosts_are_marked_and_nothing_is_lost)
+alone() {
+  WIREYARD_SKIP=never CI=1 cargo test -p wireyard-tests --locked -- --test-threads 1 "${alone[@]}"
 }
 
 bench() { cargo bench --workspace --locked -- --warm-up-time 0.5 --measurement-time 1 --sample-size 10; }
@@ -185,31 +193,46 @@ deny() {
   cargo deny --workspace check
 }
 
-# A build that waits for one large crate leaves a processor free. The parts with a target folder of their own use it, and have ended
-# before the tests begin.
+# A build that waits for one large crate leaves a processor free, and many tests wait for time. The parts with a target folder of their
+# own use that; the build for the counts, the longest of them, only what nobody else wants (sched(7), SCHED_IDLE).
 all() {
-  local out part failed=0
+  local out failed=0
   out=$(mktemp -d)
   declare -gA beside
-  # Each has a process group, so that its compilers end with it when something else fails.
-  set -m
-  for part in tools models counters; do
-    "$part" > "$out/$part" 2>&1 &
-    beside[$part]=$!
-  done
-  set +m
+  start tools tools
+  start models models
+  start counters idle ./ci.sh counters
   trap 'for part in "${beside[@]}"; do kill -- "-$part" 2> /dev/null || true; done' EXIT
   lint
   sbom
   cargo test --workspace --locked --no-run
-  for part in tools models counters; do
-    wait "${beside[$part]}" || { echo "ci.sh: $part failed" >&2; failed=1; }
-    cat "$out/$part"
-  done
-  rm -rf "$out"
+  ended tools
+  ended models
   [ "$failed" = 0 ]
-  root
+  together
+  ended counters
+  [ "$failed" = 0 ]
+  rm -rf "$out"
+  alone
   WIREYARD_SKIP=never count
+}
+
+# The part that a command is, in the background. It has a process group, so that its compilers end with it when something else fails.
+start() { # part command...
+  set -m
+  "${@:2}" > "$out/$1" 2>&1 &
+  beside[$1]=$!
+  set +m
+}
+
+# Waits for a part, and shows what it said.
+ended() { # part
+  wait "${beside[$1]}" || { echo "ci.sh: $1 failed" >&2; failed=1; }
+  cat "$out/$1"
+}
+
+idle() {
+  if command -v chrt > /dev/null; then chrt --idle 0 "$@"; else nice -n 19 "$@"; fi
 }
 
 case ${1:-} in
@@ -229,8 +252,9 @@ case ${1:-} in
   numbers) numbers "${@:2}" ;;
   sbom) sbom ;;
   count) count ;;
+  counters) counters ;;
   miri) miri ;;
   deny) deny ;;
   all) all ;;
-  *) sed -n '4,24s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '4,25s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
