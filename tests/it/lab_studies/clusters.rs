@@ -1,6 +1,8 @@
 //! Studies on a cluster: a Slurm job array, with a stand-in and with Slurm itself, and the manifest of an Indexed Job.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -84,6 +86,26 @@ fn an_indexed_job_is_a_manifest() {
         ("# When all tasks are done, in the same volume: wireyard lab merge '", "/out'");
     let first = ended.out.lines().next().unwrap_or_default();
     assert!(first.starts_with(merge) && first.ends_with(out), "{first}");
+}
+
+/// A script and a manifest are text: a path that is not UTF-8 would name another file there.
+#[test]
+fn a_folder_that_is_not_utf8_is_refused() {
+    let folder = place(STUDY);
+    let out = folder.path().join(OsStr::from_bytes(b"out-\xff"));
+    let kubernetes = ["--kubernetes", "4", "--image", "wireyard", "--claim", "studies"];
+    for more in [&kubernetes[..], &["--slurm", "3"]] {
+        let done = Command::new(wireyard())
+            .args(["lab", "sweep", name(&folder.path().join("study.yaml")), "-o"])
+            .arg(&out)
+            .args(more)
+            .output()
+            .expect("runs");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{said}");
+        assert!(said.contains("not UTF-8") && done.stdout.is_empty(), "{said}");
+        assert!(!out.exists(), "{more:?} wrote something");
+    }
 }
 
 /// A cluster of one machine: Slurm's controller and a node, which end with this shell. An address beside 127.0.0.1, as Slurm's

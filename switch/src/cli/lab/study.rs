@@ -40,7 +40,7 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, Failure> {
     let folder = args.output.clone().unwrap_or_else(|| PathBuf::from(&study.name));
     let array = |parts| Array { name: &study.name, study: &args.study, output: &folder, parts };
     if let (Some(parts), Some(image), Some(claim)) = (args.kubernetes, &args.image, &args.claim) {
-        print(&array(parts).kubernetes(image, claim));
+        print(&array(parts).kubernetes(image, claim)?);
         return Ok(Status::Success);
     }
     if let Some(parts) = args.slurm {

@@ -2,7 +2,7 @@
 //! killed is restarted and continues its part.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::folder::{FileError, Folder};
@@ -25,17 +25,25 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
+/// A path as a word of a shell. The script and the manifest are UTF-8, so that the path has to be.
+fn word_of(path: &Path) -> Result<String, ClusterError> {
+    path.to_str().map(quoted).ok_or_else(|| ClusterError::NotUtf8(path.to_path_buf()))
+}
+
 impl Array<'_> {
-    fn words(&self) -> [String; 2] {
-        [self.study, self.output].map(|path| quoted(&path.display().to_string()))
+    fn words(&self) -> Result<[String; 2], ClusterError> {
+        Ok([word_of(self.study)?, word_of(self.output)?])
     }
 
     /// The script of a task; `sbatch` reads the lines that begin with `#SBATCH`. A killed process is started again, because Slurm
     /// requeues the tasks of a node that failed, not those whose process was killed.
-    pub fn slurm_script(&self, program: &Path) -> String {
-        let [study, output] = self.words();
-        let program = quoted(&program.display().to_string());
-        format!(
+    ///
+    /// # Errors
+    /// A path is not UTF-8.
+    pub fn slurm_script(&self, program: &Path) -> Result<String, ClusterError> {
+        let [study, output] = self.words()?;
+        let program = word_of(program)?;
+        Ok(format!(
             "#!/bin/sh\n#SBATCH --job-name=wireyard-{}\n#SBATCH --array=1-{parts}\n#SBATCH --requeue\n\
              # A part that is killed (SIGKILL, as by the kernel when memory is short) continues where it was.\n\
              for attempt in 1 2 3 4; do\n  {program} lab sweep {study} \
@@ -43,20 +51,19 @@ impl Array<'_> {
              status=$?\n  [ \"$status\" -eq 137 ] || break\ndone\nexit \"$status\"\n",
             self.name,
             parts = self.parts
-        )
+        ))
     }
 
     /// Submits the array, and the merge after its last task.
     ///
     /// # Errors
-    /// There is no Slurm, or its error.
+    /// There is no Slurm, or its error; a path is not UTF-8.
     pub fn submit(&self, program: &Path) -> Result<(String, String), ClusterError> {
-        let script = self.slurm_script(program);
+        let script = self.slurm_script(program)?;
         let script = Folder::make(self.output)?.write("sweep.slurm", script.as_bytes())?;
         let array = sbatch(&[&script.display().to_string()])?;
-        let [_, output] = self.words();
-        let merge =
-            format!("{} lab merge {output} -o {output}", quoted(&program.display().to_string()));
+        let [_, output] = self.words()?;
+        let merge = format!("{} lab merge {output} -o {output}", word_of(program)?);
         // After all tasks, whether they succeeded or not: the report lists the missing points.
         let after = format!("--dependency=afterany:{array}");
         let merge = sbatch(&[&after, "--job-name", "wireyard-merge", "--wrap", &merge])?;
@@ -65,9 +72,12 @@ impl Array<'_> {
 
     /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later). Its name is one of DNS (RFC 1123), with
     /// room for the index.
-    pub fn kubernetes(&self, image: &str, claim: &str) -> String {
+    ///
+    /// # Errors
+    /// A path is not UTF-8.
+    pub fn kubernetes(&self, image: &str, claim: &str) -> Result<String, ClusterError> {
         let json = |text: &str| serde_json::Value::from(text).to_string();
-        let [study, output] = self.words();
+        let [study, output] = self.words()?;
         let parts = self.parts;
         let command = format!(
             "exec wireyard lab sweep {study} --shard \"$((JOB_COMPLETION_INDEX + 1))/{parts}\" -o {output} --quiet"
@@ -78,19 +88,19 @@ impl Array<'_> {
             .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
             .take(40)
             .collect();
-        let name = name.trim_end_matches('-');
-        format!(
+        let name = format!("wireyard-{name}");
+        Ok(format!(
             "# When all tasks are done, in the same volume: wireyard lab merge {output} -o {output}\n\
              apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\nspec:\n  completionMode: Indexed\n  completions: {parts}\n  parallelism: \
              {parts}\n  backoffLimitPerIndex: 3\n  template:\n    spec:\n      restartPolicy: Never\n      containers:\n        - name: sweep\n          \
              image: {image}\n          workingDir: /study\n          command: [\"/bin/sh\", \"-c\", {command}]\n          volumeMounts:\n            \
              - name: study\n              mountPath: /study\n      volumes:\n        - name: study\n          persistentVolumeClaim:\n            \
              claimName: {claim}\n",
-            name = json(&format!("wireyard-{name}")),
+            name = json(name.trim_end_matches('-')),
             image = json(image),
             command = json(&command),
             claim = json(claim),
-        )
+        ))
     }
 }
 
@@ -106,6 +116,9 @@ pub enum ClusterError {
     /// Slurm's error.
     #[error("sbatch: {0}")]
     Refused(String),
+    /// The script or the manifest cannot name a path.
+    #[error("{}: not UTF-8, as the job's script must be: rename it", .0.display())]
+    NotUtf8(PathBuf),
     /// The script cannot be written.
     #[error(transparent)]
     File(#[from] FileError),
