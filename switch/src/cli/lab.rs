@@ -3,7 +3,8 @@
 mod study;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostics, Files, codes, suggest};
@@ -17,12 +18,13 @@ use crate::lab::build::Options;
 use crate::lab::results::About;
 use crate::lab::scenario::{self, Scenario};
 use crate::lab::sweep::{self, CheckError, Run};
-use crate::lab::{LabError, Outcome, compare, live, output, partition};
+use crate::lab::{Lab, LabError, Outcome, Pulse, compare, live, output, partition};
 use crate::library::{self, LIBRARIES};
 use crate::live::progress::{Progress, pace};
 use crate::program::EngineKind;
 use crate::report::expect::ExpectError;
 use crate::report::{json, text};
+use crate::sync;
 
 /// Figures in a list of choices.
 const FIGURES_SHOWN: usize = 16;
@@ -109,12 +111,17 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
         vec![run_live(args, &scenario, options, &about, &mut progress)?]
     } else if args.seeds > 1 {
         let seeds: Vec<u64> = (0..args.seeds).map(|n| first.wrapping_add(n)).collect();
-        let stop = progress.stop_flag();
-        let sweep = sweep::run_all(&scenario, options, &seeds, args.jobs.into(), &about, &stop)?;
+        let shown = Mutex::new((&mut progress, vec![0.0; seeds.len()]));
+        let pulse = |index: usize, pulse: Pulse| {
+            let (progress, shares) = &mut *sync::lock(&shown);
+            shares[index] = pulse.now.as_ps() as f64 / pulse.end.as_ps().max(1) as f64;
+            progress.pulse_all(shares)
+        };
+        let sweep = sweep::run_all(&scenario, options, &seeds, args.jobs.into(), &about, &pulse)?;
         left = sweep.left;
         sweep.runs
     } else {
-        let pulse = &mut |pulse: crate::lab::Pulse| progress.pulse(pulse.now, pulse.end);
+        let pulse = &mut |pulse: Pulse| progress.pulse(pulse.now, pulse.end);
         vec![sweep::run(&scenario, options, &about, pulse)?]
     };
     progress.clear();
@@ -168,9 +175,19 @@ fn run_live(
     say(&format!(
         "live: {dilation} times slower, {lasts_s:.1} s where the machine keeps up; time in which it does not run this is added"
     ));
-    let pulse = &mut |p: crate::lab::Pulse, _: &mut crate::lab::Lab| progress.pulse(p.now, p.end);
-    let plan = live::Plan { dilation, most: None };
+    let pulse = &mut |p: Pulse, _: &mut Lab| progress.pulse(p.now, p.end);
+    let plan = live::Plan { dilation, most: args.seconds.map(Duration::from_secs) };
     let (mut run, found) = live::run(scenario, options, plan, about, pulse)?;
+    let ran_s = run.report.find("run.time").map_or(f64::NAN, |figure| figure.value);
+    let asked_s = scenario.duration.as_ps() as f64 / 1e12;
+    if run.outcome == Outcome::Complete && ran_s < asked_s {
+        progress.clear();
+        say(&format!(
+            "ended after --seconds: the report is of {:.3} ms of {:.3} ms",
+            ran_s * 1e3,
+            asked_s * 1e3
+        ));
+    }
     if let (Some(report), Some(percent)) = (in_virtual, args.compare) {
         live::against::fill(&mut run.report, &report, &found, percent);
     }
@@ -239,16 +256,24 @@ fn tell_speed(runs: &[Run], seconds: f64) {
         let values = runs.iter().filter_map(|run| run.report.find(name));
         values.fold(0.0, |sum, figure| sum + figure.value)
     };
-    let (virtual_s, events) = (sum("run.time"), sum("run.events"));
-    let packets = sum("run.delivered");
+    let virtual_s = sum("run.time");
+    let per_second = |name: &str| short_count(sum(name) / seconds);
     say(&format!(
-        "{:.3} ms in {seconds:.2} s: {}; {:.3} million data packets delivered per second, \
-         {:.2} million events per second",
+        "{:.3} ms in {seconds:.2} s: {}; {} data packets delivered per second, {} events per second",
         virtual_s * 1e3,
         pace(virtual_s, seconds),
-        packets / seconds / 1e6,
-        events / seconds / 1e6,
+        per_second("run.delivered"),
+        per_second("run.events"),
     ));
+}
+
+/// Three digits of a count, with the word behind them that it needs.
+fn short_count(count: f64) -> String {
+    match count {
+        999_500.0.. => format!("{:.2} million", count / 1e6),
+        9_999.5.. => format!("{:.0} thousand", count / 1e3),
+        _ => format!("{count:.0}"),
+    }
 }
 
 /// Writes all results into the requested folder, in place of the previous ones.

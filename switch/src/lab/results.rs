@@ -136,7 +136,11 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
             report.verdict(format!("check {} {words}", violation.check), is_meant, found);
         }
         Outcome::Interrupted => {
-            report.verdict("run", false, format!("stopped at {}", lab.now()));
+            report.verdict(
+                "run",
+                false,
+                format!("stopped at {:.3} ms", lab.now().as_ps() as f64 / 1e9),
+            );
         }
         Outcome::Complete | Outcome::Drained if scenario.fails.is_some() => {
             let check = scenario.fails.as_deref().unwrap_or_default();

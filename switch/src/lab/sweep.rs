@@ -140,7 +140,8 @@ pub struct Sweep {
     pub left: Vec<u64>,
 }
 
-/// Runs a scenario with each seed, `jobs` at a time.
+/// Runs a scenario with each seed, `jobs` at a time. `pulse` gets the place of a seed among `seeds` and how far its run is; all runs end
+/// when it returns false.
 ///
 /// # Errors
 /// A part that cannot be built.
@@ -150,19 +151,24 @@ pub fn run_all(
     seeds: &[u64],
     jobs: usize,
     about: &About,
-    stop: &AtomicBool,
+    pulse: &(dyn Fn(usize, Pulse) -> bool + Sync),
 ) -> Result<Sweep, LabError> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<Option<Result<Run, LabError>>>> =
         Mutex::new(seeds.iter().map(|_| None).collect());
+    let stopped = AtomicBool::new(false);
     let work = || {
-        let stopped = || stop.load(Ordering::Relaxed);
-        while let Some(&seed) =
-            seeds.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !stopped())
-        {
+        while !stopped.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&seed) = seeds.get(index) else { return };
             let options = Options { seed: Some(seed), ..options };
-            let result = run(scenario, options, about, &mut |_| !stopped());
-            let index = seeds.iter().position(|known| *known == seed).unwrap_or(0);
+            let mut pulse = |now| {
+                if !pulse(index, now) {
+                    stopped.store(true, Ordering::Relaxed);
+                }
+                !stopped.load(Ordering::Relaxed)
+            };
+            let result = run(scenario, options, about, &mut pulse);
             sync::lock(&done)[index] = Some(result);
         }
     };

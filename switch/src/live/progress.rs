@@ -11,15 +11,26 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use wireyard_tables::time::Time;
 
-/// Time between two lines.
+/// Time between two lines on a terminal, where each replaces the one before.
 const EVERY: Duration = Duration::from_millis(500);
+/// The same where lines stay: in a file, a pipe, the log of a service.
+const EVERY_STAYING: Duration = Duration::from_secs(30);
+
+/// Where lines go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Nowhere,
+    Terminal,
+    /// Standard error is no terminal.
+    Staying,
+}
 
 /// Watches a run.
 #[derive(Debug)]
 pub struct Progress {
     began: Instant,
     shown_at: Instant,
-    is_shown: bool,
+    shown: Shown,
     stop: Arc<AtomicBool>,
 }
 
@@ -37,6 +48,36 @@ fn two_digits(ratio: f64) -> String {
     if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
 }
 
+fn ms(time: Time) -> f64 {
+    time.as_ps() as f64 / 1e9
+}
+
+/// A run after `real_s` seconds: nothing is said of its speed before virtual time has passed.
+fn run_text(now: Time, end: Time, real_s: f64) -> String {
+    let (now_ms, end_ms) = (ms(now), ms(end));
+    if now_ms == 0.0 {
+        return format!("0.0 ms of {end_ms:.1} ms");
+    }
+    let share = now_ms / end_ms.max(f64::MIN_POSITIVE);
+    format!(
+        "{now_ms:.1} ms of {end_ms:.1} ms, {:.1} % | {} | {:.0} s left",
+        share * 100.0,
+        pace(now_ms / 1e3, real_s),
+        (real_s / share - real_s).max(0.0),
+    )
+}
+
+/// Runs beside each other after `seconds`, of which each has this share of its time behind it.
+fn shares_text(shares: &[f64], seconds: f64) -> String {
+    let done = shares.iter().filter(|share| **share >= 1.0).count();
+    let (passed, count) = (shares.iter().sum::<f64>(), shares.len());
+    let left = match passed > 0.0 {
+        true => format!(" | {:.0} s left", seconds / passed * (count as f64 - passed)),
+        false => String::new(),
+    };
+    format!("{done} of {count} runs, {:.1} %{left}", passed / count.max(1) as f64 * 100.0)
+}
+
 fn runs_text((before, done, count): (usize, usize, usize), seconds: f64) -> String {
     let share = done as f64 / count.max(1) as f64 * 100.0;
     let left = match done.saturating_sub(before) {
@@ -47,7 +88,7 @@ fn runs_text((before, done, count): (usize, usize, usize), seconds: f64) -> Stri
 }
 
 impl Progress {
-    /// Begins now. Lines are shown only on a terminal, unless `quiet` is set.
+    /// Begins now. Lines are shown unless `quiet` is set: on a terminal one that changes, elsewhere one after another, seldom.
     ///
     /// # Errors
     /// Signals cannot be caught.
@@ -59,8 +100,12 @@ impl Progress {
             flag::register(signal, Arc::clone(&stop))?;
         }
         let now = Instant::now();
-        let is_shown = !quiet && std::io::stderr().is_terminal();
-        Ok(Progress { began: now, shown_at: now, is_shown, stop })
+        let shown = match (quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Shown::Nowhere,
+            (false, true) => Shown::Terminal,
+            (false, false) => Shown::Staying,
+        };
+        Ok(Progress { began: now, shown_at: now, shown, stop })
     }
 
     /// True when the user requested the end.
@@ -80,28 +125,39 @@ impl Progress {
 
     /// Virtual time is `now` of `end`; shows it at intervals. False when the user requested the end.
     pub fn pulse(&mut self, now: Time, end: Time) -> bool {
-        if self.is_shown && self.shown_at.elapsed() >= EVERY {
-            self.shown_at = Instant::now();
-            let (virtual_s, real_s) = (now.as_ps() as f64 / 1e12, self.seconds());
-            let share = virtual_s / (end.as_ps() as f64 / 1e12).max(f64::MIN_POSITIVE);
-            let left = if share > 0.0 { real_s / share - real_s } else { f64::NAN };
-            let text = format!(
-                "\r\x1b[K{:.1} ms of {:.1} ms, {:.1} % | {} | {left:.0} s left",
-                virtual_s * 1e3,
-                end.as_ps() as f64 / 1e9,
-                share * 100.0,
-                pace(virtual_s, real_s),
-            );
-            self.say(&text);
+        if self.is_due() {
+            self.say(&run_text(now, end, self.seconds()));
         }
         !self.is_stopped()
     }
 
+    /// Runs beside each other, each with the share of its time that has passed; shows them at intervals. False when the user
+    /// requested the end.
+    pub fn pulse_all(&mut self, shares: &[f64]) -> bool {
+        if self.is_due() {
+            self.say(&shares_text(shares, self.seconds()));
+        }
+        !self.is_stopped()
+    }
+
+    /// True if a line is to be shown now.
+    fn is_due(&mut self) -> bool {
+        let every = match self.shown {
+            Shown::Nowhere => return false,
+            Shown::Terminal => EVERY,
+            Shown::Staying => EVERY_STAYING,
+        };
+        let is_due = self.shown_at.elapsed() >= every;
+        if is_due {
+            self.shown_at = Instant::now();
+        }
+        is_due
+    }
+
     /// `done` of `count` runs are over, `before` of them when this began.
     pub fn runs(&mut self, (before, done, count): (usize, usize, usize)) {
-        if self.is_shown {
-            let text = runs_text((before, done, count), self.seconds());
-            self.say(&format!("\r\x1b[K{text}"));
+        if self.shown == Shown::Terminal || self.is_due() {
+            self.say(&runs_text((before, done, count), self.seconds()));
         }
     }
 
@@ -112,12 +168,20 @@ impl Progress {
 
     /// Removes the line.
     pub fn clear(&self) {
-        if self.is_shown {
-            self.say("\r\x1b[K");
+        if self.shown == Shown::Terminal {
+            self.write("\r\x1b[K");
         }
     }
 
-    fn say(&self, text: &str) {
+    fn say(&self, line: &str) {
+        match self.shown {
+            Shown::Nowhere => (),
+            Shown::Terminal => self.write(&format!("\r\x1b[K{line}")),
+            Shown::Staying => self.write(&format!("{line}\n")),
+        }
+    }
+
+    fn write(&self, text: &str) {
         let mut out = std::io::stderr().lock();
         // A terminal that disappeared needs no progress.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -134,6 +198,22 @@ mod tests {
         assert_eq!(runs_text((4, 4, 14), 9.0), "4 of 14 runs, 29 %");
         assert_eq!(runs_text((4, 6, 14), 10.0), "6 of 14 runs, 43 % | 40 s left");
         assert_eq!(runs_text((0, 14, 14), 10.0), "14 of 14 runs, 100 % | 0 s left");
+    }
+
+    #[test]
+    fn a_run_that_has_not_begun_has_no_speed() {
+        let end = Time::from_us(10_000);
+        assert_eq!(run_text(Time::ZERO, end, 2.0), "0.0 ms of 10.0 ms");
+        assert_eq!(
+            run_text(Time::from_us(2500), end, 2.0),
+            "2.5 ms of 10.0 ms, 25.0 % | 800 times slower than real | 6 s left"
+        );
+    }
+
+    #[test]
+    fn runs_beside_each_other_count_by_their_parts() {
+        assert_eq!(shares_text(&[0.0, 0.0], 3.0), "0 of 2 runs, 0.0 %");
+        assert_eq!(shares_text(&[1.0, 0.5, 0.0], 3.0), "1 of 3 runs, 50.0 % | 3 s left");
     }
 
     #[test]

@@ -44,6 +44,9 @@ pub struct LabArgs {
     /// Slow a live run down by this factor.
     #[arg(long, value_name = "N", requires = "live", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub dilate: Option<u64>,
+    /// End a live run after so many seconds of real time, wherever it is then; the report is of the part that ran.
+    #[arg(long, value_name = "N", requires = "live", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub seconds: Option<u64>,
     /// Run it in virtual time first; marking probability, queue and throughput of both must agree within so many percent
     /// [default: 15].
     #[arg(long, value_name = "PERCENT", requires = "live", num_args = 0..=1, default_missing_value = "15")]
