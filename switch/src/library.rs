@@ -45,6 +45,19 @@ pub fn programs() -> Vec<&'static str> {
     names("", "/program.yaml")
 }
 
+/// Name and text of the header libraries inside the binary.
+pub fn header_libraries() -> impl Iterator<Item = (&'static str, &'static str)> {
+    LIBRARIES.iter().copied().filter(|(name, _)| !name.contains('/'))
+}
+
+/// True if a library with this text declares the type of a header itself.
+pub fn declares_header(text: &str, header: &str) -> bool {
+    let lines = text.lines().skip_while(|line| *line != "headers:").skip(1);
+    let of_headers = lines.take_while(|line| line.is_empty() || line.starts_with([' ', '#']));
+    let mut names = of_headers.filter_map(|line| line.strip_prefix("  ")?.split(':').next());
+    names.any(|name| name == header)
+}
+
 /// Names of the scenarios inside the binary.
 pub fn scenarios() -> Vec<&'static str> {
     names("lab/", ".yaml")

@@ -2,14 +2,16 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
 use clap_complete::CompleteEnv;
-use wireyard_switch::cli::{self, args::Cli};
+use wireyard_switch::cli::{self, args};
 
 fn main() -> ExitCode {
     // The shell requests completions: `source <(COMPLETE=bash wireyard)`.
-    CompleteEnv::with_factory(Cli::command).complete();
-    match Cli::try_parse_from(cli::arguments(std::env::args_os())) {
+    CompleteEnv::with_factory(args::command_line).complete();
+    let words = cli::arguments(std::env::args_os());
+    let parsed = args::command_line().try_get_matches_from(words);
+    match parsed.and_then(|parsed| args::Cli::from_arg_matches(&parsed)) {
         Ok(cli) => cli::run(cli),
         Err(error) => cli::answer(&error),
     }

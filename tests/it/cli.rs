@@ -441,7 +441,14 @@ fn commands_tell_the_truth() {
     has(&out(&["check", router]), &["ipv4_router: ", "4 tables", "0 warnings"]);
     has(&out(&["explain", "E0003"]), &["E0003", "## Wrong"]);
     has(&out(&["explain"]), &["E0001  ", "E0133  "]);
-    run(&["explain", "E9999"]).expect(2, &["E9999", "wireyard explain"]);
+    has(
+        &out(&["explain", "bth"]),
+        &["`include: [infiniband]`, 12 bytes", "bth.opcode", "bth.dqpn                   24 bits"],
+    );
+    has(&out(&["explain", "roce"]), &["library: roce", "parsers:"]);
+    let tag: serde_json::Value = serde_json::from_str(&out(&["explain", "tag", "--json"])).unwrap();
+    assert_eq!(tag["library"], "ethernet", "{tag}");
+    run(&["explain", "E9999"]).expect(2, &["E9999", "wireyard explain", "infiniband"]);
     for kind in ["program", "entries"] {
         let schema: serde_json::Value = serde_json::from_str(&out(&["schema", kind])).unwrap();
         assert!(schema["properties"].is_object(), "{kind}");

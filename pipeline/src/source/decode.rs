@@ -116,7 +116,12 @@ impl<'d> Decoder<'d> {
         let message = format!("{} has no key `{shown}`", shape.what);
         let keys: Vec<String> = known.clone().map(|key| format!("`{key}`")).collect();
         let error = self.diagnostics.error(codes::UNKNOWN_KEY, key.span, message);
-        error.did_you_mean(&key.scalar.text, known);
+        let written = match key.scalar.text.as_str() {
+            // P4's name for it.
+            "default_action" => "default",
+            other => other,
+        };
+        error.did_you_mean(written, known);
         if error.fixes.is_empty() {
             error.note(format!("its keys are {}", keys.join(", ")));
         }

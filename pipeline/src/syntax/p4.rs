@@ -76,6 +76,27 @@ fn phrase(tokens: &[Token<'_>], at: usize) -> Option<String> {
     }
 }
 
+/// The name of this language for a field of P4's standard metadata.
+pub(crate) fn std_field(of_p4: &str) -> Option<&'static str> {
+    Some(match of_p4 {
+        "egress_spec" | "egress_port" => "egress_port",
+        "ingress_port" => "ingress_port",
+        "mcast_grp" | "multicast_group" => "multicast_group",
+        "packet_length" | "pkt_length" => "packet_length",
+        "instance_type" | "packet_path" => "packet_path",
+        "priority" | "class_of_service" | "qid" => "traffic_class",
+        "egress_rid" | "instance" => "instance",
+        "parser_error" => "parser_error",
+        "checksum_error" => "checksum_error",
+        "enq_qdepth" => "enqueue_depth_packets",
+        "deq_qdepth" => "dequeue_depth_packets",
+        "enq_timestamp" => "enqueue_ns",
+        "ingress_global_timestamp" | "ingress_timestamp" => "ingress_ns",
+        "egress_global_timestamp" | "egress_timestamp" => "now_ns",
+        _ => return None,
+    })
+}
+
 /// The spelling of this language for a name that is defined in P4; `behind` is the first name after a dot.
 pub(crate) fn name(first: &str, behind: Option<&str>) -> Option<String> {
     let std = |field: &str| Some(format!("intrinsic metadata is `std.{field}`"));
@@ -117,22 +138,11 @@ pub(crate) fn name(first: &str, behind: Option<&str>) -> Option<String> {
             | "eg_intr_md",
             field,
         ) => match field {
-            Some("egress_spec" | "egress_port") => std("egress_port"),
-            Some("ingress_port") => std("ingress_port"),
-            Some("mcast_grp" | "multicast_group") => std("multicast_group"),
-            Some("packet_length" | "pkt_length") => std("packet_length"),
-            Some("instance_type" | "packet_path") => std("packet_path"),
-            Some("priority" | "class_of_service" | "qid") => std("traffic_class"),
-            Some("egress_rid" | "instance") => std("instance"),
-            Some("parser_error") => std("parser_error"),
-            Some("checksum_error") => std("checksum_error"),
             Some("drop") => Some("write `drop`, or `drop reason`".into()),
-            Some("enq_qdepth") => std("enqueue_depth_packets"),
-            Some("deq_qdepth") => std("dequeue_depth_packets"),
-            Some("enq_timestamp") => std("enqueue_ns"),
-            Some("ingress_global_timestamp" | "ingress_timestamp") => std("ingress_ns"),
-            Some("egress_global_timestamp" | "egress_timestamp") => std("now_ns"),
-            _ => Some("intrinsic metadata is `std`, as in `std.egress_port`".into()),
+            _ => match field.and_then(std_field) {
+                Some(field) => std(field),
+                None => Some("intrinsic metadata is `std`, as in `std.egress_port`".into()),
+            },
         },
         ("_", _) => Some("`_` is a pattern, for `cases:` and entries; it is no value".into()),
         ("packet" | "pkt", Some("extract" | "lookahead" | "advance" | "emit")) => Some(

@@ -9,7 +9,7 @@ mod run;
 mod simple_switch;
 mod watch;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 #[cfg(feature = "lab")]
@@ -28,13 +28,26 @@ pub const VERSION: &str = env!("WIREYARD_VERSION");
 #[derive(Debug, Parser)]
 #[command(name = "wireyard", version = VERSION, max_term_width = 100)]
 #[command(
-    after_help = "Exit status: 0 success, 1 a check or an expectation failed, 2 wrong usage \
-    or input."
+    after_help = "Examples:\n  wireyard demo\n  wireyard new my_switch\n  wireyard run l2_switch --port 1=eth1 --port 2=eth2\n  wireyard lab \
+    incast -o out\n\nExit status: 0 success, 1 a check or an expectation failed, 2 wrong usage or input."
 )]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The whole command line. A command beneath another shows that one's examples, where it has none of its own.
+pub fn command_line() -> clap::Command {
+    Cli::command().mut_subcommands(with_examples)
+}
+
+fn with_examples(command: clap::Command) -> clap::Command {
+    let examples = command.get_after_help().cloned();
+    command.mut_subcommands(|beneath| match (&examples, beneath.get_after_help()) {
+        (Some(examples), None) => with_examples(beneath.after_help(examples.clone())),
+        _ => with_examples(beneath),
+    })
 }
 
 const HOST_HELP: &str = "\
@@ -70,8 +83,10 @@ pub enum Command {
         programs/rocev2_lossless/switch.yaml"
     )]
     Check(CheckArgs),
-    /// Explain an error code, or what an adapter of the lab's `nic` stands for.
-    #[command(after_help = "Examples:\n  wireyard explain E0001\n  wireyard explain connectx6")]
+    /// Explain an error code, the fields of a header, a header library, or what an adapter of the lab's `nic` stands for.
+    #[command(
+        after_help = "Examples:\n  wireyard explain E0001\n  wireyard explain bth\n  wireyard explain roce\n  wireyard explain connectx6"
+    )]
     Explain(ExplainArgs),
     /// Say what this machine can do for a switch: machine code, port kinds, privileges, interfaces.
     #[command(
@@ -188,7 +203,7 @@ pub enum Command {
         after_help = "Examples:\n  wireyard capture start 1 port1.pcapng\n  wireyard capture stop 1"
     )]
     Capture(CaptureArgs),
-    /// What was written into a switch while it ran, as an entries file.
+    /// Write the entries and the state that a switch has now as an entries file.
     #[command(after_help = "Example: wireyard save -o saved.yaml")]
     Save(SaveArgs),
     /// An entries file in the place of all that was written into a switch while it ran: whole, or not at all.
@@ -344,7 +359,8 @@ pub struct DemoArgs {
 /// `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// A code such as E0001, or an adapter such as connectx6; without it, all codes with a line each.
+    /// A code such as E0001, a header such as bth, a library such as roce, or an adapter such as connectx6; without it, all codes with a
+    /// line each.
     pub code: Option<String>,
     /// As JSON.
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! `explain` and `schema`: documentation of error codes, adapters and file formats.
+//! `explain` and `schema`: documentation of error codes, adapters, headers and file formats.
 
 use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::schema;
@@ -7,6 +7,12 @@ use super::args::{ExplainArgs, SchemaArgs, SchemaKind};
 use super::{Status, complain, print, print_json};
 #[cfg(feature = "lab")]
 use crate::lab::scenario::nic;
+use crate::library;
+use crate::program::embedded;
+use wireyard_pipeline::ir::{Header, Program};
+
+/// The program that has all headers of the libraries.
+const ALL_HEADERS: &str = "parse_all";
 
 pub(super) fn explain(args: &ExplainArgs) -> Status {
     let Some(wanted) = &args.code else {
@@ -16,8 +22,20 @@ pub(super) fn explain(args: &ExplainArgs) -> Status {
     if let Some(profile) = nic::find(wanted) {
         return adapter(profile, args.json);
     }
+    if let Some((_, text)) = library::header_libraries().find(|(name, _)| name == wanted) {
+        return library_text(wanted, text, args.json);
+    }
+    if let Some(Ok(all)) = embedded(ALL_HEADERS)
+        && let Some(header) = header_of(&all.program, wanted)
+    {
+        return fields(wanted, header, args.json);
+    }
     let Some(code) = codes::Code::find(wanted) else {
-        complain(&format!("no code `{wanted}`; `wireyard explain` lists all of them"));
+        complain(&format!(
+            "no code, adapter, library or header `{wanted}`; `wireyard explain` lists the codes"
+        ));
+        let libraries: Vec<_> = library::header_libraries().map(|(name, _)| name).collect();
+        complain(&format!("the libraries are {}", libraries.join(", ")));
         return Status::Wrong;
     };
     if args.json {
@@ -26,6 +44,55 @@ pub(super) fn explain(args: &ExplainArgs) -> Status {
         }));
     } else {
         print(&format!("{} {}\n\n{}", code.id, code.summary, code.page));
+    }
+    Status::Success
+}
+
+/// The type of a header, by its own name or that of an instance.
+fn header_of<'p>(program: &'p Program, wanted: &str) -> Option<&'p Header> {
+    let by_name = || program.headers.iter().find(|header| header.name == wanted);
+    let name = wanted.split('[').next().unwrap_or(wanted);
+    let instance = program
+        .instances
+        .iter()
+        .find(|one| one.name.split('[').next().is_some_and(|known| known == name));
+    instance.and_then(|one| program.headers.get(one.header)).or_else(by_name)
+}
+
+/// The fields of a header, in the order of the wire.
+fn fields(wanted: &str, header: &Header, json: bool) -> Status {
+    let library = library::header_libraries()
+        .find(|(_, text)| library::declares_header(text, &header.name))
+        .map(|(name, _)| name);
+    if json {
+        let fields = header
+            .fields
+            .iter()
+            .map(|field| serde_json::json!({ "field": field.name, "bits": field.bits }));
+        print_json(&serde_json::json!({
+            "header": header.name, "library": library, "bytes": header.fixed_bytes,
+            "fields": fields.collect::<Vec<_>>(),
+        }));
+        return Status::Success;
+    }
+    let bytes = match header.max_bytes {
+        most if most == header.fixed_bytes => most.to_string(),
+        most => format!("{} to {most}", header.fixed_bytes),
+    };
+    let of = library.map_or_else(String::new, |name| format!(", of `include: [{name}]`"));
+    let mut page = format!("{wanted}: header `{}`{of}, {bytes} bytes\n\n", header.name);
+    for field in &header.fields {
+        page.push_str(&format!("  {}.{:<20} {:>4} bits\n", wanted, field.name, field.bits));
+    }
+    print(&page);
+    Status::Success
+}
+
+/// The source of a library.
+fn library_text(name: &str, text: &str, json: bool) -> Status {
+    match json {
+        true => print_json(&serde_json::json!({ "library": name, "text": text })),
+        false => print(text),
     }
     Status::Success
 }

@@ -2,17 +2,16 @@
 
 use std::path::Path;
 
-use clap::CommandFactory as _;
 use clap_mangen::{Man, generate_to};
 
-use super::args::{Cli, ManArgs};
+use super::args::{ManArgs, command_line};
 use super::{Status, complain, note_written, say};
 use crate::folder::{FileError, make_folder};
 use crate::terminal;
 use wireyard_pipeline::diag::safe::shown;
 
 pub(super) fn run(args: &ManArgs) -> Status {
-    let command = Cli::command();
+    let command = command_line();
     let Some(folder) = &args.output else {
         let mut page = Vec::new();
         let rendered = Man::new(command).render(&mut page);

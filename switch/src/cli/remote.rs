@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::args::{Command, PlaceArgs, SwitchArgs, TraceArgs};
-use super::{Failure, Status, ended, reader_is_gone, say};
+use super::{Failure, Status, ended, reader_is_gone};
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::p4runtime::tls;
@@ -119,30 +119,28 @@ fn of_entries(kind: Kind, document: &Value) -> wire::Change {
 }
 
 /// Reads objects, and prints them as they arrive.
-fn dump(on: &SwitchArgs, request: &wire::ReadRequest) -> Outcome {
-    dump_or(on, request, None, &|_| true)
+fn dump(on: &SwitchArgs, request: &wire::ReadRequest, nothing: &str) -> Outcome {
+    dump_if(on, request, nothing, &|_| true)
 }
 
-/// The same, of those objects that `is_it` selects; the text output is `nothing` if there are none.
-fn dump_or(
+/// The same, of those objects that `is_it` selects.
+fn dump_if(
     on: &SwitchArgs,
     request: &wire::ReadRequest,
-    nothing: Option<&str>,
+    nothing: &str,
     is_it: &dyn Fn(&Value) -> bool,
 ) -> Outcome {
     show(on, |remote| {
-        let (mut rows, mut is_any) = (print::Rows::new(on.json), false);
+        let mut rows = print::Rows::new(on.json);
         let request = request.clone();
         let call = |mut calls: Calls| async move { calls.read(request).await };
         remote.list(call, &mut |object| {
             if !is_it(&object) {
                 return !reader_is_gone();
             }
-            is_any = true;
             rows.add(object)
         })?;
-        rows.finish();
-        nothing.filter(|_| !is_any && !on.json).into_iter().for_each(say);
+        rows.finish_or(nothing);
         Ok(())
     })
 }
@@ -154,7 +152,7 @@ fn list(on: &SwitchArgs, part: &'static str) -> Outcome {
         let mut rows = print::Rows::new(on.json);
         let found = all["program"][part].as_array().or(all[part].as_array());
         found.into_iter().flatten().cloned().all(|object| rows.add(object));
-        rows.finish();
+        rows.finish_or(&format!("there are no {}", part.replace('_', " ")));
         Ok(())
     })
 }

@@ -209,7 +209,11 @@ impl Cx<'_> {
         if field.is_none() {
             let text = format!("there is no `std.{}`", name.value);
             let names = StdField::ALL.iter().map(|field| field.name());
-            self.report.error(codes::NO_MEMBER, name.span, text).did_you_mean(&name.value, names);
+            let error = self.report.error(codes::NO_MEMBER, name.span, text);
+            match p4::std_field(&name.value) {
+                Some(known) => error.did_you_mean(known, names),
+                None => error.did_you_mean(&name.value, names),
+            };
         }
         field.map(Target::Std)
     }
@@ -381,8 +385,11 @@ impl Cx<'_> {
             names.extend(["valid", "length"]);
             let broken = self.ids.broken.contains(&header_id);
             if !broken {
-                let note = self.report.error(codes::NO_MEMBER, name.span, text);
-                note.did_you_mean(&name.value, names);
+                let error = self.report.error(codes::NO_MEMBER, name.span, text);
+                error.did_you_mean(&name.value, names.iter().copied());
+                if error.fixes.is_empty() {
+                    error.help(format!("it has `{}`", names.join("`, `")));
+                }
             }
             return None;
         };

@@ -11,11 +11,11 @@ use crate::cli::complete;
 pub(super) const TABLE_HELP: &str = "\
 Examples:
   wireyard table list
-  wireyard table add fdb ethernet.dst=02:00:00:00:00:01 forward 2
-  wireyard table add routes4 ipv4.dst=10.1.0.0/16 'next_hop(3)'
-  wireyard table add acl tcp.dport=1..1023 'ethernet.src=02:00:00:00:00:00 &&& ff:ff:ff:00:00:00' drop --priority 10
+  wireyard table add fdb meta.vid=10 ethernet.dst=02:00:00:00:00:01 forward 2                            (l2_switch)
   wireyard table dump fdb
-  wireyard table delete fdb ethernet.dst=02:00:00:00:00:01
+  wireyard table delete fdb meta.vid=10 ethernet.dst=02:00:00:00:00:01
+  wireyard table add routes4 ipv4.dst=10.1.0.0/16 'via(3)'                                             (ipv4_router)
+  wireyard table add acl4 meta.dst_port=1..1023 'meta.tcp_flags=0x02 &&& 0x12' deny --priority 10     (acl_firewall)
 
 Values are written as in entries.yaml. An action has its arguments behind it, or in parentheses.";
 
@@ -45,7 +45,7 @@ pub struct SwitchArgs {
     /// JSON, an object a line.
     #[arg(long, global = true)]
     pub json: bool,
-    /// Again every so many seconds, until Ctrl-C [without a value: 1].
+    /// What is shown, again every so many seconds until Ctrl-C [without a value: 1].
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1", global = true)]
     pub watch: Option<f64>,
 }
@@ -87,9 +87,9 @@ pub struct KeyArgs {
 /// A command of `table`.
 #[derive(Debug, Subcommand)]
 pub enum TableCommand {
-    /// The tables with their keys, actions, default actions in force and numbers of entries.
+    /// List the tables with their keys, actions, default actions in force and numbers of entries.
     List,
-    /// Entries of a table, or of all; of one key, where keys are given.
+    /// Show the entries of a table, or of all; one entry, where its keys are given.
     Dump {
         /// The table.
         #[arg(add = ArgValueCandidates::new(complete::tables))]
@@ -101,15 +101,15 @@ pub enum TableCommand {
         #[arg(long, value_name = "N")]
         priority: Option<u64>,
     },
-    /// A new entry.
+    /// Add an entry.
     Add(EntryArgs),
-    /// Another action for an entry that is there.
+    /// Give an existing entry another action.
     Modify(EntryArgs),
-    /// A new entry, or another action for one that is there.
+    /// Add an entry, or give an existing one another action.
     Set(EntryArgs),
-    /// An entry goes.
+    /// Remove an entry.
     Delete(KeyArgs),
-    /// All entries of a table go.
+    /// Remove all entries of a table.
     Clear {
         /// The table.
         #[arg(required_unless_present = "all", add = ArgValueCandidates::new(complete::tables))]
@@ -118,7 +118,7 @@ pub enum TableCommand {
         #[arg(long, conflicts_with = "table")]
         all: bool,
     },
-    /// What a miss does: shown, or set where an action is given.
+    /// Show the action of a miss, or set it where one is given.
     Default {
         /// The table.
         #[arg(add = ArgValueCandidates::new(complete::tables))]
@@ -127,7 +127,7 @@ pub enum TableCommand {
         #[arg(value_name = "ACTION [ARGUMENT...]", add = ArgValueCompleter::new(complete::words))]
         words: Vec<String>,
     },
-    /// Everything of an entries.yaml, as one batch: what is new is added, what is there is changed.
+    /// Write an entries.yaml as one batch: what is new is added, what exists is changed.
     Load {
         /// The file; `-` is standard input.
         file: PathBuf,
@@ -137,9 +137,9 @@ pub enum TableCommand {
 /// A command on cells of arrays.
 #[derive(Debug, Subcommand)]
 pub enum CellCommand {
-    /// The arrays with their sizes.
+    /// List the arrays with their sizes.
     List,
-    /// Cells that are not blank, of one array or all; with an index that one.
+    /// Show the cells that are not blank, of one array or of all; with an index that cell.
     Dump {
         /// The array.
         #[arg(add = ArgValueCandidates::new(complete::arrays))]
@@ -150,18 +150,18 @@ pub enum CellCommand {
         #[arg(long)]
         all: bool,
     },
-    /// Another value for a cell.
+    /// Write a cell.
     Set {
         /// The array.
         #[arg(add = ArgValueCandidates::new(complete::arrays))]
         name: String,
         /// The cell.
         index: u64,
-        /// The value; see the examples.
+        /// The value, as in the examples.
         #[arg(required = true)]
         values: Vec<String>,
     },
-    /// A cell, or all of an array, becomes blank.
+    /// Blank a cell, or all cells of an array.
     Clear {
         /// The array.
         #[arg(add = ArgValueCandidates::new(complete::arrays))]
@@ -174,23 +174,23 @@ pub enum CellCommand {
 /// A command on numbered objects of the device.
 #[derive(Debug, Subcommand)]
 pub enum NumberedCommand {
-    /// All, or one.
+    /// Show all, or the one with this number.
     Dump {
         /// Its number.
         number: Option<u64>,
     },
-    /// A new one, or another form of one that is there.
+    /// Set the one with this number, new or existing.
     Set {
         /// Its number.
         number: u64,
-        /// What it is; see the examples.
+        /// What it is, as in the examples.
         #[arg(required = true)]
         words: Vec<String>,
-        /// No copy to the port that a packet came in by (multicast).
+        /// For multicast: no copy to the port that a packet came in by.
         #[arg(long)]
         prune_ingress: bool,
     },
-    /// One goes.
+    /// Remove the one with this number.
     Delete {
         /// Its number.
         number: u64,
@@ -200,7 +200,7 @@ pub enum NumberedCommand {
 /// A command on members or groups of a table.
 #[derive(Debug, Subcommand)]
 pub enum SelectorCommand {
-    /// Of a table, or of all.
+    /// Show those of a table, or of all tables.
     Dump {
         /// The table.
         #[arg(add = ArgValueCandidates::new(complete::tables))]
@@ -208,13 +208,13 @@ pub enum SelectorCommand {
         /// Its number.
         number: Option<u64>,
     },
-    /// A new one.
+    /// Add one.
     Add(SelectorWords),
-    /// Another form of one that is there.
+    /// Change an existing one.
     Modify(SelectorWords),
-    /// A new one, or another form of one that is there.
+    /// Add one, or change the existing one.
     Set(SelectorWords),
-    /// One goes.
+    /// Remove one.
     Delete {
         /// The table.
         #[arg(add = ArgValueCandidates::new(complete::tables))]
@@ -239,15 +239,15 @@ pub struct SelectorWords {
 /// A command of `value-set`.
 #[derive(Debug, Subcommand)]
 pub enum ValueSetCommand {
-    /// The value sets with their sizes.
+    /// List the value sets with their sizes.
     List,
-    /// Members of one, or of all.
+    /// Show the members of one, or of all.
     Dump {
         /// The set.
         #[arg(add = ArgValueCandidates::new(complete::arrays))]
         name: Option<String>,
     },
-    /// These members instead of those that are in it.
+    /// Replace the members.
     Set {
         /// The set.
         #[arg(add = ArgValueCandidates::new(complete::arrays))]
@@ -255,7 +255,7 @@ pub enum ValueSetCommand {
         /// Members; none empties it. Of several keys: `a=1,b=80..443`.
         values: Vec<String>,
     },
-    /// The members that the program declares.
+    /// Go back to the members that the program declares.
     Reset {
         /// The set.
         #[arg(add = ArgValueCandidates::new(complete::arrays))]
@@ -266,9 +266,9 @@ pub enum ValueSetCommand {
 /// A command of `port`.
 #[derive(Debug, Subcommand)]
 pub enum PortCommand {
-    /// The ports with their links.
+    /// List the ports with their links.
     List,
-    /// Opens a port.
+    /// Open a port.
     Add {
         /// Its number.
         #[arg(add = ArgValueCandidates::new(complete::ports))]
@@ -276,25 +276,25 @@ pub enum PortCommand {
         /// What it is, as in `run --port`: raw:veth5, tap:tap0, pcap:in.pcap.
         spec: String,
     },
-    /// Closes a port: what waits for it is dropped.
+    /// Close a port: what waits for it is dropped.
     Remove {
         /// Its number.
         #[arg(add = ArgValueCandidates::new(complete::ports))]
         port: u32,
     },
-    /// Takes a port up again.
+    /// Take a port up again.
     Up {
         /// Its number.
         #[arg(add = ArgValueCandidates::new(complete::ports))]
         port: u32,
     },
-    /// Takes a port down: it carries no frame in either direction.
+    /// Take a port down: it carries no frame in either direction.
     Down {
         /// Its number.
         #[arg(add = ArgValueCandidates::new(complete::ports))]
         port: u32,
     },
-    /// Faults on its cable, until `none`; without any, those that are on it.
+    /// Set faults of a port's cable, until `none`; without any, show those that are set.
     Faults {
         /// Its number.
         #[arg(add = ArgValueCandidates::new(complete::ports))]

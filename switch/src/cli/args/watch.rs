@@ -23,7 +23,7 @@ pub struct QueueArgs {
 /// A command of `queue`.
 #[derive(Debug, Subcommand)]
 pub enum QueueCommand {
-    /// Rates, thresholds and marking curves in force.
+    /// Show rates, thresholds and marking curves in force.
     List {
         /// Of this port.
         #[arg(add = ArgValueCandidates::new(complete::ports))]
@@ -31,7 +31,7 @@ pub enum QueueCommand {
         /// And this queue.
         queue: Option<u32>,
     },
-    /// Others, from now on.
+    /// Change rates, thresholds and marking curves of a queue or port.
     Set {
         /// The port.
         #[arg(add = ArgValueCandidates::new(complete::ports))]
@@ -115,7 +115,7 @@ pub struct PacketArgs {
 /// A command of `packet`.
 #[derive(Debug, Subcommand)]
 pub enum PacketCommand {
-    /// A packet into the switch, as if it came in by a port, or out of a port as it is.
+    /// Send a packet into the switch, as if it came in by a port, or out of a port as it is.
     Send {
         /// The packet, as hexadecimal digits.
         hex: String,
@@ -126,7 +126,7 @@ pub enum PacketCommand {
         #[arg(long, value_name = "N", add = ArgValueCandidates::new(complete::ports))]
         out: Option<u32>,
     },
-    /// Packets to the CPU port, from now on.
+    /// Show packets to the CPU port, from now on.
     Listen {
         #[command(flatten)]
         #[expect(missing_docs, reason = "documented on the type")]
@@ -148,9 +148,9 @@ pub struct CaptureArgs {
 /// A command of `capture`.
 #[derive(Debug, Subcommand)]
 pub enum CaptureCommand {
-    /// Capture files with their records.
+    /// List capture files with their records.
     List,
-    /// Records a port, in, out and dropped, into a new pcapng file.
+    /// Record a port, in, out and dropped, into a new pcapng file.
     Start {
         /// The port, or `all`.
         #[arg(add = ArgValueCandidates::new(complete::ports_or_all))]
@@ -161,7 +161,7 @@ pub enum CaptureCommand {
         #[arg(long, value_name = "EXPR")]
         filter: Option<String>,
     },
-    /// Ends the capture of a port.
+    /// End the capture of a port.
     Stop {
         /// The port, or `all`.
         #[arg(add = ArgValueCandidates::new(complete::ports_or_all))]

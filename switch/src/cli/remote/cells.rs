@@ -28,7 +28,12 @@ pub(super) fn run(kind: &Cells, command: &CellCommand, on: &SwitchArgs) -> Outco
         CellCommand::Dump { name, index, all } => {
             let name = name.clone().unwrap_or_default();
             let (kind, index, all) = (kind.what.into(), *index, *all);
-            dump(on, &wire::ReadRequest { kind, name, index, entries: String::new(), all })
+            let nothing = match all {
+                true => "there are no cells",
+                false => "all cells are blank; `--all` shows them",
+            };
+            let request = wire::ReadRequest { kind, name, index, entries: String::new(), all };
+            dump(on, &request, nothing)
         }
         CellCommand::Set { name, index, values } => change(on, (kind.set)(name, *index, values)?),
         CellCommand::Clear { name, index } => change(on, clear(name, *index)),

@@ -14,7 +14,14 @@ use wire::read_request::Kind as What;
 
 fn read(on: &SwitchArgs, kind: What, name: Option<&String>, index: Option<u64>) -> Outcome {
     let name = name.cloned().unwrap_or_default();
-    dump(on, &wire::ReadRequest { kind: kind.into(), name, index, ..Default::default() })
+    let nothing = match kind {
+        What::Members => "there are no members",
+        What::Groups => "there are no groups",
+        What::MulticastGroups => "there are no multicast groups",
+        What::MirrorSessions => "there are no mirror sessions",
+        _ => "there are no members of value sets",
+    };
+    dump(on, &wire::ReadRequest { kind: kind.into(), name, index, ..Default::default() }, nothing)
 }
 
 /// Members or groups of a table; `value` is the document of one.

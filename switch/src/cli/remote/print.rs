@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 
 use serde_json::{Map, Value};
 
-use super::super::{note_written, print};
+use super::super::{note_written, print, say};
 use super::reader_is_gone;
 use crate::terminal;
 
@@ -87,6 +87,7 @@ fn is_action(value: &Value) -> bool {
 /// Objects that are printed as lines of JSON, or as a table whose columns are their members.
 pub(super) struct Rows {
     as_json: bool,
+    is_any: bool,
     columns: Vec<String>,
     kept: Vec<Value>,
     widths: Option<Vec<usize>>,
@@ -94,11 +95,12 @@ pub(super) struct Rows {
 
 impl Rows {
     pub(super) fn new(as_json: bool) -> Rows {
-        Rows { as_json, columns: Vec::new(), kept: Vec::new(), widths: None }
+        Rows { as_json, is_any: false, columns: Vec::new(), kept: Vec::new(), widths: None }
     }
 
     /// Adds an object; false when there is no reader any more.
     pub(super) fn add(&mut self, object: Value) -> bool {
+        self.is_any = true;
         if self.as_json {
             line(&object);
             return !reader_is_gone();
@@ -116,6 +118,14 @@ impl Rows {
             self.finish();
         }
         !reader_is_gone()
+    }
+
+    /// The rest; if no object was added, `nothing` on standard error, for people.
+    pub(super) fn finish_or(&mut self, nothing: &str) {
+        self.finish();
+        if !self.is_any && !self.as_json {
+            say(nothing);
+        }
     }
 
     /// The rest.

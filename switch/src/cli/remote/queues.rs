@@ -30,14 +30,18 @@ pub(super) fn queue(args: &QueueArgs) -> Outcome {
 
 fn ask(remote: &Remote, on: &SwitchArgs, request: wire::QueueRequest) -> Outcome {
     let call = |mut calls: Calls| async move { calls.change_queue(request).await };
-    rows(on, &remote.document(call)?);
+    rows(
+        on,
+        &remote.document(call)?,
+        "there are no queues: the switch has no `qos:` (switch.yaml)",
+    );
     Ok(())
 }
 
-fn rows(on: &SwitchArgs, list: &Value) {
+fn rows(on: &SwitchArgs, list: &Value, nothing: &str) {
     let mut rows = print::Rows::new(on.json);
     list.as_array().into_iter().flatten().cloned().all(|object| rows.add(object));
-    rows.finish();
+    rows.finish_or(nothing);
 }
 
 pub(super) fn capture(args: &CaptureArgs) -> Outcome {
@@ -75,12 +79,12 @@ pub(super) fn capture(args: &CaptureArgs) -> Outcome {
         return show(on, |remote| {
             let request = wire::StatisticsRequest::default();
             let call = |mut calls: Calls| async move { calls.statistics(request).await };
-            rows(on, &remote.document(call)?["captures"]);
+            rows(on, &remote.document(call)?["captures"], "nothing is captured");
             Ok(())
         });
     };
     let remote = connect(on)?;
     let done = remote.document(|mut calls: Calls| async move { calls.capture(request).await })?;
-    rows(on, &done);
+    rows(on, &done, "nothing is captured");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Failure, Outcome, change, connect, describe, dump, dump_or, list, of_entries, words};
+use super::{Failure, Outcome, change, connect, describe, dump, dump_if, list, of_entries, words};
 use crate::cli::args::{EntryArgs, KeyArgs, SwitchArgs, TableArgs, TableCommand};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use wire::change::Kind;
@@ -38,6 +38,7 @@ fn default(on: &SwitchArgs, table: Option<&str>, words: &[String]) -> Outcome {
         return dump(
             on,
             &wire::ReadRequest { kind: What::Defaults.into(), name, ..Default::default() },
+            "there are no tables",
         );
     };
     let kind = if first == "reset" { Kind::Delete } else { Kind::Modify };
@@ -116,5 +117,5 @@ fn read(on: &SwitchArgs, table: Option<&str>, keys: &[String], priority: Option<
     };
     let is_it = |entry: &Value| of_all.is_none_or(|priority| entry["priority"] == priority);
     let request = wire::ReadRequest { kind, name, entries, ..Default::default() };
-    dump_or(on, &request, Some(&nothing), &is_it)
+    dump_if(on, &request, &nothing, &is_it)
 }
