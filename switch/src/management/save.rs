@@ -37,7 +37,7 @@ pub fn lines(
         let program = control.program();
         let declared = Declared::of(control, &program);
         let mut file = File { control, program: &program, declared, as_written, lines: Vec::new() };
-        file.lines.push(format!("# What was written into {} while it ran.", program.name));
+        file.lines.push(format!("# What {} has beside what it declares.", program.name));
         file.all()?;
         file.settings(&settings.in_force(true));
         file.nothing();
