@@ -8,6 +8,7 @@ use serde_json::Value;
 use wireyard_tests::binary::{Ended, run, wireyard};
 
 mod clusters;
+mod honest;
 
 const SCENARIO: &str = "
 lab: marks

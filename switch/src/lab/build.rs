@@ -1,9 +1,10 @@
 //! From a scenario to devices: programs, tables, queues, links, hosts.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use wireyard_pipeline::diag::Rejected;
+use wireyard_pipeline::diag::{Files, Rejected};
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_pipeline::source::is_p4;
 use wireyard_tables::time::Span;
@@ -166,6 +167,16 @@ fn load_program(scenario: &Scenario) -> Result<Loaded, LabError> {
         return Err(LabError::Defines(program_name(scenario)));
     }
     Ok(loaded)
+}
+
+/// The files of the programs that a scenario names, of its switches and adapters; of one that cannot be loaded none.
+pub(super) fn program_files(scenario: &Scenario) -> Vec<Files> {
+    let switches = scenario.switch.program.is_some().then(|| load_program(scenario));
+    let hosts = std::iter::once(&scenario.host).chain(scenario.hosts.values());
+    let adapters: BTreeSet<&Path> = hosts.filter_map(|host| host.program.as_deref()).collect();
+    let load = |path: &Path| program(Some(path), "roce_nic", scenario.max_state, &[]);
+    let loaded = switches.into_iter().chain(adapters.into_iter().map(load));
+    loaded.filter_map(|loaded| Some(loaded.ok()?.files)).collect()
 }
 
 /// A program of a scenario, without entries: the one at `path`, or the one of this name that is inside the binary.

@@ -39,7 +39,7 @@ pub struct Range {
     pub unit: String,
     /// Even ratios instead of even steps.
     pub is_logarithmic: bool,
-    /// Whole numbers only.
+    /// Whole numbers only: the key takes no others.
     pub is_whole: bool,
     /// Points of a grid.
     pub steps: u32,
@@ -121,9 +121,12 @@ fn steps(axis: &Axis) -> Vec<(String, Node)> {
             .collect(),
         Values::Range(range) => {
             let last = f64::from((range.steps - 1).max(1));
-            (0..range.steps)
-                .map(|n| (range.at(f64::from(n) / last), range.node(f64::from(n) / last)))
-                .collect()
+            let part = |n: u32| f64::from(n) / last;
+            let mut steps: Vec<(String, Node)> =
+                (0..range.steps).map(|n| (range.at(part(n)), range.node(part(n)))).collect();
+            // A narrow range has fewer whole numbers than steps.
+            steps.dedup_by(|one, before| one.0 == before.0);
+            steps
         }
     }
 }

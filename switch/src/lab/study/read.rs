@@ -1,7 +1,9 @@
 //! From a study's file to its model, with all errors at their places.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use wireyard_pipeline::ast::Sp;
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
@@ -12,6 +14,7 @@ use wireyard_pipeline::source::{Loader, read_yaml};
 use super::points::{Range, Values, all, count};
 use super::{Axis, Goal, Sample, Study, change};
 use crate::file_kind::{self, FileKind};
+use crate::lab::build;
 use crate::tm::random::{GAMMA, mix};
 
 /// Runs of a study at most.
@@ -82,16 +85,64 @@ pub fn read(path: &Path, loader: &Loader) -> Result<Study, Rejected> {
         let errors = Rejected { diagnostics: found, files };
         return Err(file_kind::or_kind(path, loader, FileKind::Study, errors));
     };
-    // The scenario as written: its files are part of the study's identity.
     study.files = files;
-    let (_, all) =
-        crate::lab::scenario::read_changed(&study.scenario, loader, study.files.clone(), &[])?;
-    study.fingerprint = fingerprint(&all);
+    find_whole_keys(&mut study, loader);
+    study.fingerprint = fingerprint(&texts(&study, loader)?);
     Ok(study)
 }
 
-/// A hash of all files that were read, and of the version.
-fn fingerprint(files: &Files) -> String {
+/// A part of a range at which even steps between whole numbers are not whole.
+const BETWEEN: f64 = 0.618;
+
+/// Finds the ranges whose keys take whole numbers only: the scenario refuses others there.
+fn find_whole_keys(study: &mut Study, loader: &Loader) {
+    let (scenario, files) = (&study.scenario, &study.files);
+    let is_taken = |path: &[Sp<String>], value: Node| {
+        let change = [(path.to_vec(), value)];
+        crate::lab::scenario::read_changed(scenario, loader, files.clone(), &change).is_ok()
+    };
+    for axis in &mut study.axes {
+        let Values::Range(range) = &mut axis.values else { continue };
+        let whole = Range { is_whole: true, ..range.clone() };
+        range.is_whole = range.unit.is_empty()
+            && !is_taken(&axis.path, range.node(BETWEEN))
+            && is_taken(&axis.path, whole.node(BETWEEN));
+    }
+    study.points = all(&study.axes, study.sample, study.seed);
+}
+
+/// The text of every file that a run of the study reads, once: of the study, of the scenario as written, and of the scenario with each
+/// listed value that may name a file.
+fn texts(study: &Study, loader: &Loader) -> Result<Vec<String>, Rejected> {
+    let mut known = BTreeSet::new();
+    let mut texts = Vec::new();
+    let mut read = |change: &[(Vec<Sp<String>>, Node)]| -> Result<(), Rejected> {
+        let files = study.files.clone();
+        let (scenario, files) =
+            crate::lab::scenario::read_changed(&study.scenario, loader, files, change)?;
+        let programs = build::program_files(&scenario);
+        for file in files.iter().chain(programs.iter().flat_map(Files::iter)) {
+            if known.insert(file.path.clone()) {
+                texts.push(file.text.to_string());
+            }
+        }
+        Ok(())
+    };
+    read(&[])?;
+    for axis in &study.axes {
+        let Values::List(values) = &axis.values else { continue };
+        let is_number =
+            |value: &&Node| value.text().is_some_and(|text| quantity(&text.text).is_some());
+        for value in values.iter().filter(|value| !is_number(value)) {
+            // A point that cannot be read fails by itself.
+            let _ = read(&[(axis.path.clone(), value.clone())]);
+        }
+    }
+    Ok(texts)
+}
+
+/// A hash of texts, and of the version.
+fn fingerprint(texts: &[String]) -> String {
     let mut state = mix(GAMMA);
     let mut take = |bytes: &[u8]| {
         for byte in bytes.iter().chain(&[0]) {
@@ -99,9 +150,7 @@ fn fingerprint(files: &Files) -> String {
         }
     };
     take(env!("CARGO_PKG_VERSION").as_bytes());
-    for file in files.iter() {
-        take(file.text.as_bytes());
-    }
+    texts.iter().for_each(|text| take(text.as_bytes()));
     format!("{state:016x}")
 }
 
@@ -139,7 +188,7 @@ fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
         about: about.map(|about| about.value).unwrap_or_default(),
         path: path.to_owned(),
         scenario: path.parent().unwrap_or(Path::new("")).join(scenario.value),
-        points: all(&axes, sample, seed),
+        points: Vec::new(),
         axes,
         sample,
         seed,
@@ -262,7 +311,10 @@ fn axes(decoder: &mut Decoder<'_>, node: &Node, is_drawn: bool) -> Option<Vec<Ax
         }
         let values = match &value.kind {
             NodeKind::Map(_) => Values::Range(range(decoder, value, is_drawn)?),
-            NodeKind::List(items) if !items.is_empty() => Values::List(items.clone()),
+            NodeKind::List(items) if !items.is_empty() => {
+                refuse_twice(decoder, items)?;
+                Values::List(items.clone())
+            }
             NodeKind::Scalar(_) => Values::List(vec![value.clone()]),
             _ => return decoder.wrong(value, "a list of values, or a range"),
         };
@@ -279,12 +331,34 @@ fn axes(decoder: &mut Decoder<'_>, node: &Node, is_drawn: bool) -> Option<Vec<Ax
     Some(axes)
 }
 
-/// A number and the text after it.
+/// A value that is listed twice would count twice in means and maps.
+fn refuse_twice(decoder: &mut Decoder<'_>, items: &[Node]) -> Option<()> {
+    let mut known = BTreeSet::new();
+    for (item, text) in items.iter().filter_map(|item| Some((item, item.text()?))) {
+        if !known.insert(text.text.to_owned()) {
+            let message = format!("`{}` is listed twice", text.text);
+            decoder.diagnostics.error(codes::SCENARIO, item.span, message);
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// A number, with an exponent if it has one, and the text after it.
 fn quantity(text: &str) -> Option<(f64, &str)> {
-    let digits =
-        text.find(|c: char| !c.is_ascii_digit() && !".+-_".contains(c)).unwrap_or(text.len());
-    let number = text[..digits].replace('_', "").parse().ok()?;
-    Some((number, text[digits..].trim()))
+    let behind = |from: usize, signs: &str| {
+        let end = text[from..].find(|c: char| !c.is_ascii_digit() && !signs.contains(c));
+        end.map_or(text.len(), |end| from + end)
+    };
+    let digits = behind(0, ".+-_");
+    let exponent = match text.as_bytes().get(digits) {
+        Some(b'e' | b'E') => behind(digits + 1, "+-"),
+        _ => digits,
+    };
+    [exponent, digits].into_iter().find_map(|end| {
+        let number = text[..end].replace('_', "").parse().ok()?;
+        Some((number, text[end..].trim()))
+    })
 }
 
 fn range(decoder: &mut Decoder<'_>, node: &Node, is_drawn: bool) -> Option<Range> {
@@ -322,13 +396,12 @@ fn range(decoder: &mut Decoder<'_>, node: &Node, is_drawn: bool) -> Option<Range
         decoder.diagnostics.error(codes::SCENARIO, node.span, message);
         return None;
     }
-    let is_whole = unit.is_empty() && !from.value.contains('.') && !to.value.contains('.');
     let place = node.clone();
     Some(Range {
         ends: (first, last),
         unit: unit.to_owned(),
         is_logarithmic,
-        is_whole,
+        is_whole: false,
         steps,
         place,
     })

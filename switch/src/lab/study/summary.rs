@@ -155,10 +155,16 @@ fn sensitivity(report: &mut Report, study: &Measured<'_>) {
     };
     let ranked = study.ranked(goal);
     let all: Vec<f64> = ranked.iter().map(|(_, mean)| *mean).collect();
-    let variance = stats::deviation(&all).powi(2);
-    if all.len() < 4 || variance == 0.0 {
+    let deviation = stats::deviation(&all);
+    // Below that the differences are those of rounding.
+    if all.len() < 4 || deviation <= 1e-12 * stats::mean(&all).abs() {
         return;
     }
+    // Points without the figure leave keys that are not independent of each other: their shares would not be of the one key.
+    if all.len() < head.points.len() {
+        return;
+    }
+    let variance = deviation.powi(2);
     let mut table = Table {
         title: "What matters".to_owned(),
         note: format!(

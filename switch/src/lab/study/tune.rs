@@ -178,23 +178,27 @@ impl Search<'_> {
         Ok((tried, spent))
     }
 
-    /// The mean of values, or of their ratios to others.
+    /// The mean of values, or of values relative to others.
     fn mean(&self, values: &Measured, written: Option<&Measured>) -> Result<f64, TuneError> {
         let values = match written {
-            Some(written) => self.ratios(values, written)?,
-            None => values.values().copied().collect(),
+            Some(written) => self.relative(values, written)?,
+            None => values.clone(),
         };
-        Ok(stats::mean(&values))
+        Ok(stats::mean(&values.values().copied().collect::<Vec<_>>()))
     }
 
-    /// Of what both have.
-    fn ratios(&self, values: &Measured, to: &Measured) -> Result<Vec<f64>, TuneError> {
-        let both = values.iter().filter_map(|(key, value)| Some((value, to.get(key)?)));
-        both.map(|(value, to)| match *to == 0.0 {
-            true => Err(TuneError::Zero(self.goal.figure.clone())),
-            false => Ok(value / to.abs()),
-        })
-        .collect()
+    /// Values as parts of the mean of others under the same condition. One mean for all seeds: the mean of ratios to single runs is above
+    /// 1 where nothing differs but chance.
+    fn relative(&self, values: &Measured, to: &Measured) -> Result<Measured, TuneError> {
+        let means = (0..self.conditions.len()).map(|condition| {
+            let here = to.iter().filter(|((at, _), _)| *at == condition);
+            match stats::mean(&here.map(|(_, value)| *value).collect::<Vec<_>>()).abs() {
+                0.0 => Err(TuneError::Zero(self.goal.figure.clone())),
+                mean => Ok(mean),
+            }
+        });
+        let means = means.collect::<Result<Vec<f64>, TuneError>>()?;
+        Ok(values.iter().map(|(key, value)| (*key, value / means[key.0])).collect())
     }
 
     /// The unchanged scenario, under each condition.
@@ -296,11 +300,13 @@ fn report(
     let seeds = before.len() / search.conditions.len();
     let mut what = goal.figure.clone();
     if search.is_relative() {
-        after = search.ratios(tuned, written)?;
-        before = vec![1.0; after.len()];
+        let of = |values| search.relative(values, written);
+        (before, after) = both(&of(written)?, &of(tuned)?);
         let conditions = search.conditions.len();
-        what = format!("{what}, mean ratio to as written under {conditions} conditions");
+        what = format!("{what}, as a part of as written, under {conditions} conditions");
     }
+    // A run without the figure is no better one: its flows did not finish, or it broke a check.
+    let without = written.keys().filter(|key| !tuned.contains_key(key)).count();
     let difference = student::paired(&before, &after);
     let (old, new) = (stats::mean(&before), stats::mean(&after));
     report.figure("tune.written", old, Unit::Plain);
@@ -308,8 +314,8 @@ fn report(
     report.figure("tune.change", (new - old) / old.abs(), Unit::Share);
     report.figure("tune.p", difference.p, Unit::Plain);
     report.figure("tune.runs", f64::from(spent), Unit::Count);
-    let is_better = goal.cost(new) < goal.cost(old) && difference.p < 0.05;
-    let found = format!(
+    let is_better = goal.cost(new) < goal.cost(old) && difference.p < 0.05 && without == 0;
+    let mut found = format!(
         "{what}: {} as written, {} tuned: {} +- {}, p {}, over {seeds} seeds that the search did not see",
         crate::report::unit::digits(old, 4),
         crate::report::unit::digits(new, 4),
@@ -317,6 +323,9 @@ fn report(
         Unit::Share.show(difference.half_width / old.abs()),
         crate::report::unit::digits(difference.p, 3),
     );
+    if without > 0 {
+        found += &format!("; {without} runs of the tuned setting have no {}", goal.figure);
+    }
     report.verdict("better than as written", is_better, found);
     if search.is_relative() {
         report.tables.push(conditions(search, written, tuned));

@@ -1,0 +1,144 @@
+//! What studies and comparisons say is of the runs that they name: files that changed, figures that runs do not have, ranges.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use wireyard_tests::binary::run;
+use wireyard_tests::workspace_root;
+
+use super::{name, place, sweep};
+
+const BASE: &str = "
+lab: marks
+duration: 300 us
+sample: 10 us
+link: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }
+topology: { incast: { senders: 3 } }
+switch: { program: sw, qos: { preset: onyx_roce } }
+host: { rate_control: dcqcn, parameters: { g: 0.004, additive_increase_bps: 40e6 } }
+flows: { from: senders, to: sink, size: 20 KB, window: 2 }
+";
+
+fn with(vary: &str) -> String {
+    format!("study: s\nscenario: marks.yaml\nvary: {{ {vary} }}\ngoal: min flows.completion_max\n")
+}
+
+/// A folder with this scenario, a switch program and a rate control of its own beside it.
+fn folder(vary: &str) -> tempfile::TempDir {
+    let folder = place(&with(vary));
+    let programs = workspace_root().join("programs");
+    fs::write(folder.path().join("marks.yaml"), BASE).expect("writes");
+    fs::create_dir(folder.path().join("sw")).expect("a folder");
+    let copies = [
+        ("rocev2_lossless/program.yaml", "sw/program.yaml"),
+        ("rate_control/dctcp.yaml", "a.yaml"),
+    ];
+    for (from, to) in copies {
+        fs::copy(programs.join(from), folder.path().join(to)).expect("copies");
+    }
+    folder
+}
+
+/// The values of a key at the points of a study, each once.
+fn labels(folder: &Path) -> Vec<String> {
+    let runs = fs::read_to_string(folder.join("out/runs.csv")).expect("a table");
+    let mut found: Vec<String> =
+        runs.lines().skip(1).filter_map(|line| Some(line.split(',').nth(2)?.into())).collect();
+    found.dedup();
+    found
+}
+
+#[test]
+fn a_study_whose_programs_changed_is_another_study() {
+    for changed in ["a.yaml", "sw/program.yaml"] {
+        let folder = folder("host.rate_control: [dcqcn, a.yaml]");
+        let ended = sweep(folder.path(), "out", &[]);
+        assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+        let same = sweep(folder.path(), "out", &[]);
+        assert_eq!(same.status, Some(0), "nothing changed: {}", same.err);
+        let path = folder.path().join(changed);
+        let text = fs::read_to_string(&path).expect("a file");
+        fs::write(&path, format!("{text}# another version\n")).expect("writes");
+        let other = sweep(folder.path(), "out", &[]);
+        assert_eq!(other.status, Some(2), "{changed}: {}{}", other.out, other.err);
+        assert!(other.err.contains("another study"), "{changed}: {}", other.err);
+    }
+}
+
+#[test]
+fn a_range_takes_the_numbers_that_its_key_takes() {
+    let parts = folder("host.parameters.g: { from: 0, to: 1, steps: 5 }");
+    assert_eq!(sweep(parts.path(), "out", &[]).status, Some(0));
+    assert_eq!(labels(parts.path()), ["0", "0.25", "0.5", "0.75", "1"]);
+
+    let whole = folder("flows.window: { from: 1, to: 4, steps: 7 }");
+    assert_eq!(sweep(whole.path(), "out", &[]).status, Some(0));
+    assert_eq!(labels(whole.path()), ["1", "2", "3", "4"]);
+
+    let exponents = folder(
+        "host.parameters.additive_increase_bps: { from: 40e6, to: 4e+8, steps: 2, scale: log }",
+    );
+    let ended = sweep(exponents.path(), "out", &[]);
+    assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+    assert_eq!(labels(exponents.path()).len(), 2);
+
+    let twice = folder("flows.window: [2, 3, 2]");
+    let ended = sweep(twice.path(), "out", &[]);
+    assert_eq!(ended.status, Some(2), "{}", ended.err);
+    assert!(ended.err.contains("`2` is listed twice"), "{}", ended.err);
+}
+
+/// Where settings do not differ, none of them matters.
+#[test]
+fn keys_that_change_nothing_explain_nothing() {
+    let folder = folder("host.parameters.g: [0.1, 0.2], flows.window: [8, 9]");
+    let ended = sweep(folder.path(), "out", &[]);
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    assert!(!ended.out.contains("What matters"), "{}", ended.out);
+}
+
+/// Three pairs rise; the fourth has no second value and is in no number of its row.
+#[test]
+fn a_comparison_is_of_the_pairs_that_both_have() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let head = "figure,unit,seed 1,seed 2,seed 3,seed 4,least,mean,largest,deviation\n";
+    for (of, values) in [("a", "1,2,3,100"), ("b", "2,3.1,4,")] {
+        let of = folder.path().join(of);
+        fs::create_dir(&of).expect("a folder");
+        fs::write(of.join("seeds.csv"), format!("{head}f,number,{values},0,0,0,0\n"))
+            .expect("writes");
+    }
+    let [a, b] = ["a", "b"].map(|of| folder.path().join(of));
+    let ended = run(&["lab", "compare", name(&a), name(&b), "--json"]);
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    let report: Value = serde_json::from_str(&ended.out).expect("JSON");
+    let row = &report["tables"][0]["rows"][0];
+    assert_eq!((&row[0], &row[1], &row[7]), (&"f".into(), &"2".into(), &"3".into()), "{row}");
+    let difference = row[3].as_f64().expect("a number");
+    assert!((difference - 31.0 / 60.0).abs() < 1e-9, "{row}");
+}
+
+/// On a bad cable a hasty sender is fast or never done: the search finds it, and the last runs tell.
+#[test]
+fn a_setting_whose_runs_do_not_finish_is_not_better() {
+    let folder = place(
+        "study: s\nscenario: marks.yaml\nvary: { host.ack_timeout: { from: 8, to: 9 }, flows.window: { from: 1, to: 4 } }\n\
+         seeds: 1\ngoal: min flows.completion_max\n",
+    );
+    let scenario = "
+lab: lossy
+duration: 600 us
+sample: 20 us
+link: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B, loss: 0.5 % }
+topology: { incast: { senders: 1 } }
+host: { rate_control: fixed, ack_timeout: 4 }
+flows: { from: h1, to: sink, size: 100 KB, message: 4 KB, window: 1 }
+";
+    fs::write(folder.path().join("marks.yaml"), scenario).expect("writes");
+    let (study, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
+    let words = ["lab", "tune", name(&study), "--budget", "64", "-o", name(&out)];
+    let ended = run(&words);
+    assert_eq!(ended.status, Some(1), "{}{}", ended.out, ended.err);
+    assert!(ended.out.contains("runs of the tuned setting have no"), "{}", ended.out);
+}
