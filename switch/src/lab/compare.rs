@@ -68,13 +68,12 @@ pub fn compare(a: &Path, b: &Path) -> Result<Report, CompareError> {
     let mut rows = Vec::new();
     for (name, unit, first) in &a.figures {
         let Some((_, _, second)) = known.get(name.as_str()) else { continue };
-        let difference = difference(first, second, paired);
-        let finite =
-            |values: &[f64]| values.iter().copied().filter(|v| v.is_finite()).collect::<Vec<_>>();
-        let means = (stats::mean(&finite(first)), stats::mean(&finite(second)));
+        let (first, second) = measured(first, second, paired);
+        let difference = difference(&first, &second, paired);
+        let means = (stats::mean(&first), stats::mean(&second));
         if means.0.is_finite() && means.1.is_finite() && (means.0 != means.1 || difference.p < 1.0)
         {
-            rows.push((name, *unit, means, difference));
+            rows.push((name, *unit, means, difference, (first.len(), second.len())));
         }
     }
     let counts = student::holm(&rows.iter().map(|row| row.3.p).collect::<Vec<_>>());
@@ -82,7 +81,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Report, CompareError> {
     order.sort_by_key(|place| (!counts[*place], *place));
     let mut table = table();
     for place in order {
-        let (name, unit, means, difference) = &rows[place];
+        let (name, unit, means, difference, runs) = &rows[place];
         let relative = |value: f64| value / means.0.abs();
         table.rows.push(vec![
             (*name).clone().into(),
@@ -92,6 +91,11 @@ pub fn compare(a: &Path, b: &Path) -> Result<Report, CompareError> {
             relative(difference.half_width).into(),
             difference.p.into(),
             if counts[place] { "yes" } else { "no" }.into(),
+            match (paired, *runs) {
+                (true, (pairs, _)) => pairs.to_string(),
+                (false, (a, b)) => format!("{a}, {b}"),
+            }
+            .into(),
         ]);
     }
     if rows.is_empty() {
@@ -109,7 +113,8 @@ fn table() -> Table {
     Table {
         title: "Differences".to_owned(),
         note: "B against A, as a part of A; the interval is that of the difference, 95 %. Significant: Holm's procedure at 5 % over all rows, so \
-               that a chance difference among them is as rare as that. Figures that are the same in both are left out."
+               that a chance difference among them is as rare as that. Runs: those that have the figure, of pairs those in which both have it; all \
+               numbers of a row are of these. Figures that are the same in both are left out."
             .to_owned(),
         columns: vec![
             Column::words("figure"),
@@ -119,32 +124,33 @@ fn table() -> Table {
             Column::numbers("+-", Unit::Share),
             Column::numbers("p", Unit::Plain),
             Column::words("significant"),
+            Column::words("runs"),
         ],
         rows: Vec::new(),
     }
 }
 
-fn difference(a: &[f64], b: &[f64], paired: bool) -> Difference {
-    if paired {
-        let both: Vec<(f64, f64)> = a
-            .iter()
-            .copied()
-            .zip(b.iter().copied())
-            .filter(|(a, b)| a.is_finite() && b.is_finite())
-            .collect();
-        let (a, b): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
-        if a.len() >= 2 {
-            return student::paired(&a, &b);
+/// The values that are compared: of pairs those in which both are measured.
+fn measured(a: &[f64], b: &[f64], paired: bool) -> (Vec<f64>, Vec<f64>) {
+    let is_measured = |value: &f64| value.is_finite();
+    match paired {
+        true => {
+            let pairs = a.iter().copied().zip(b.iter().copied());
+            pairs.filter(|(a, b)| is_measured(a) && is_measured(b)).unzip()
         }
-    } else {
-        let finite =
-            |values: &[f64]| values.iter().copied().filter(|v| v.is_finite()).collect::<Vec<_>>();
-        let (a, b) = (finite(a), finite(b));
-        if a.len() >= 2 && b.len() >= 2 {
-            return student::independent(&a, &b);
+        false => {
+            let [a, b] = [a, b].map(|all| all.iter().copied().filter(is_measured).collect());
+            (a, b)
         }
     }
-    Difference { mean: f64::NAN, half_width: f64::NAN, p: f64::NAN }
+}
+
+fn difference(a: &[f64], b: &[f64], paired: bool) -> Difference {
+    match (a.len().min(b.len()), paired) {
+        (0 | 1, _) => Difference { mean: f64::NAN, half_width: f64::NAN, p: f64::NAN },
+        (_, true) => student::paired(a, b),
+        (_, false) => student::independent(a, b),
+    }
 }
 
 fn by_size(a: &Results, b: &Results) -> Option<Plot> {
