@@ -157,3 +157,67 @@ fn the_bottleneck_is_a_queue_that_was_used() {
     );
     assert_eq!(figure(&found, "bottleneck.packets"), 10.0);
 }
+
+/// What filled before the warm-up ended is no bottleneck of the time that is measured.
+#[test]
+fn the_bottleneck_is_of_the_time_that_is_measured() {
+    let found = report(
+        "lab: f\nduration: 1 ms\nwarm_up: 500 us\nsample: 5 us\nlink: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }\n\
+         topology: { leaf_spine: { leaves: 2, spines: 1, hosts: 6, uplink: { rate: 400 Gbit/s } } }\n\
+         switch: { qos: { preset: onyx_roce } }\nhost: { rate_control: fixed }\nflows:\n\
+         \x20 - { from: [h2, h3, h4, h5, h6], to: h1, size: 200 KB, window: 8 }\n\
+         \x20 - { from: [h7, h8], to: h9, size: 60 KB, start: 600 us }\n",
+    );
+    assert_eq!(found["facts"]["bottleneck"], "leaf2->h9 queue 3");
+    assert!(figure(&found, "bottleneck.queue_mean") > 1000.0);
+}
+
+/// Paths of the same length, one a quarter as fast: no flow is faster than on an empty network.
+#[test]
+fn no_flow_is_faster_than_the_fastest_path() {
+    let mut links = String::new();
+    for (ends, more) in [
+        ("l1, s1", ", rate: 25 Gbit/s"),
+        ("s1, l2", ", rate: 25 Gbit/s"),
+        ("l1, s2", ""),
+        ("s2, l2", ""),
+    ] {
+        links += &format!("    - {{ ends: [{ends}]{more} }}\n");
+    }
+    for n in 1..=4 {
+        links += &format!("    - {{ ends: [a{n}, l1] }}\n    - {{ ends: [b{n}, l2] }}\n");
+    }
+    let flows: String = (1..=4)
+        .map(|n| format!("  - {{ from: a{n}, to: b{n}, size: 1 MB, window: 64, start: {n} ms }}\n"))
+        .collect();
+    let found = report(&format!(
+        "lab: f\nduration: 6 ms\nsample: 50 us\nlink: {{ rate: 100 Gbit/s, delay: 1 us, mtu: 1500 B }}\n\
+         topology:\n  hosts: [a1, a2, a3, a4, b1, b2, b3, b4]\n  switches: [l1, l2, s1, s2]\n  links:\n{links}\
+         switch: {{ qos: {{ preset: onyx_roce }} }}\nhost: {{ rate_control: fixed }}\nflows:\n{flows}"
+    ));
+    // The hash sends some by each spine.
+    let [least, most] =
+        ["flows.slowdown_p50", "flows.slowdown_p99"].map(|name| figure(&found, name));
+    assert!((0.999..1.1).contains(&least) && most > 3.0, "{least} to {most}");
+}
+
+/// The time of every port is in the sum, however many ports were paused.
+#[test]
+fn time_paused_is_of_all_ports() {
+    let paused = |senders: usize| {
+        let found = report(&format!(
+            "lab: f\nduration: 200 us\nsample: 5 us\nlink: {{ rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }}\n\
+             topology: {{ incast: {{ senders: {senders} }} }}\nswitch: {{ qos: {{ preset: onyx_roce }} }}\n\
+             host: {{ rate_control: fixed }}\nflows: {{ from: senders, to: sink, size: 32 KB }}\n\
+             faults:\n  - {{ at: 100 ns, thresholds: {{ xoff_at: 4 KB }} }}\n"
+        ));
+        let tables = found["tables"].as_array().expect("tables");
+        let pauses = tables.iter().find(|table| table["title"] == "Pauses").expect("pauses");
+        let rows = pauses["rows"].as_array().expect("rows");
+        let without = rows.iter().filter(|row| row[1] != 0.0 && row[3] == 0.0).count();
+        assert_eq!(without, 0, "{senders}: ports that were paused for no time");
+        figure(&found, "pauses.time")
+    };
+    // Above 256, the number of ports whose pauses are drawn.
+    assert!(paused(300) > 1.1 * paused(200));
+}

@@ -185,12 +185,7 @@ impl QueueingReport {
         let pools: Vec<PoolUse> = (0..=u8::MAX).map_while(|id| view.pool(PoolId(id))).collect();
         let there = ports.iter().enumerate().filter(|(_, slot)| slot.present);
         let of_ports: Vec<(usize, PortNumber, PortStatus)> = there
-            .filter_map(|(slot, port)| {
-                let mut status = view.port(port_id(slot))?;
-                // A pause in progress counts up to now.
-                status.pauses.paused = view.paused_time(port_id(slot))?;
-                Some((slot, port.number, status))
-            })
+            .filter_map(|(slot, port)| Some((slot, port.number, view.port(port_id(slot))?)))
             .collect();
         let pools = manager.pool_names().zip(pools).map(|(name, used)| PoolReport {
             name: name.to_owned(),

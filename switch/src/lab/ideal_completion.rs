@@ -62,29 +62,53 @@ pub(super) fn wire_bytes(host: &HostSetup, payload: u64) -> u64 {
     Extent::of(host, payload).message
 }
 
-/// By hop, the total rate of the links at this distance from the sender on a shortest path.
-fn joint_rates(scenario: &Scenario, spec: &FlowSpec, hops: usize) -> Option<Vec<BitsPerSec>> {
+/// By hop, the links at this distance from the sender that are on a shortest path; none if there is no path.
+fn layers(scenario: &Scenario, spec: &FlowSpec) -> Option<Vec<Vec<LinkSetup>>> {
     let fabric = &scenario.fabric;
     let near = fabric.hops(spec.to);
     let mut nodes = BTreeSet::from([spec.from]);
-    let mut rates = Vec::new();
-    for _ in 0..hops {
-        let (mut next, mut rate) = (BTreeSet::new(), 0_u64);
+    let mut layers = Vec::new();
+    while !nodes.contains(&spec.to) {
+        let (mut next, mut links) = (BTreeSet::new(), Vec::new());
         for node in nodes {
             for link in fabric.leading(node, &near) {
-                rate = rate.saturating_add(fabric.links[link].setup.rate.get());
+                links.push(fabric.links[link].setup);
                 next.insert(fabric.far(link, node));
             }
         }
-        rates.push(BitsPerSec::new(rate)?);
+        if links.is_empty() {
+            return None;
+        }
+        layers.push(links);
         nodes = next;
     }
-    Some(rates)
+    Some(layers)
+}
+
+/// By hop, the total rate of the links of each layer.
+fn joint_rates(layers: &[Vec<LinkSetup>]) -> Option<Vec<BitsPerSec>> {
+    let sum = |links: &Vec<LinkSetup>| {
+        let rates = links.iter().map(|link| link.rate.get());
+        BitsPerSec::new(rates.fold(0, u64::saturating_add))
+    };
+    layers.iter().map(sum).collect()
+}
+
+/// A path as fast as any: by hop the highest rate and the least delay of its layer, because paths of the same length may differ.
+fn fastest(layers: &[Vec<LinkSetup>]) -> Option<Vec<LinkSetup>> {
+    let of = |links: &Vec<LinkSetup>| {
+        let (first, rest) = links.split_first()?;
+        Some(rest.iter().fold(*first, |best, link| LinkSetup {
+            rate: best.rate.max(link.rate),
+            delay: best.delay.min(link.delay),
+            ..best
+        }))
+    };
+    layers.iter().map(of).collect()
 }
 
 fn links_of(scenario: &Scenario, spec: &FlowSpec) -> Option<Vec<LinkSetup>> {
-    let way = scenario.fabric.way(spec.from, spec.to)?;
-    Some(way.iter().map(|&link| scenario.fabric.links[link].setup).collect())
+    fastest(&layers(scenario, spec)?)
 }
 
 /// Bytes on the wire of a message and of its packets.
@@ -124,10 +148,11 @@ pub(super) fn one_way(
     (messages, length): (u64, u64),
     balances: bool,
 ) -> Option<Span> {
-    let setups = links_of(scenario, spec)?;
+    let layers = layers(scenario, spec)?;
+    let setups = fastest(&layers)?;
     let host = scenario.sender(spec);
     let rates = match balances || host.spray > 1 {
-        true => joint_rates(scenario, spec, setups.len())?,
+        true => joint_rates(&layers)?,
         false => setups.iter().map(|setup| setup.rate).collect(),
     };
     let Extent { first, middle, last, message } = Extent::of(&host, length);

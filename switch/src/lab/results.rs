@@ -277,10 +277,7 @@ fn mixed(report: &mut Report, scenario: &Scenario) {
 fn bottleneck(window: &Window<'_>) -> Option<QueueKey> {
     let lab = window.lab;
     let fabric = &lab.scenario().fabric;
-    let mean = |key: &QueueKey| {
-        let track = lab.sampler.queues.get(key);
-        track.map_or(0.0, |track| track.bytes.iter().sum::<f64>())
-    };
+    let waiting = |key: &QueueKey| lab.sampler.waiting.get(key).copied().unwrap_or_default();
     let of_port = fabric.bottleneck.and_then(|(switch, neighbour)| {
         let link = fabric.between(switch, neighbour)?;
         Some((switch, fabric.port(switch, link)))
@@ -303,8 +300,8 @@ fn bottleneck(window: &Window<'_>) -> Option<QueueKey> {
     keys.into_iter().max_by(|a, b| {
         let marks = |key: &QueueKey| u8::from(lab.sampler.curve(*key).is_some());
         // Of equals the first: compared the other way round.
-        (mean(a), peak(a), marks(a))
-            .partial_cmp(&(mean(b), peak(b), marks(b)))
+        (waiting(a), peak(a), marks(a))
+            .partial_cmp(&(waiting(b), peak(b), marks(b)))
             .unwrap_or(std::cmp::Ordering::Equal)
             .then(b.cmp(a))
     })

@@ -22,9 +22,9 @@ use crate::tm::{CLASSES, MarkingHistogram, PortStatus};
 
 /// Flows whose rates are kept over time; the others have their sums.
 pub const FLOW_SERIES_MAX: usize = 64;
-/// Queues whose depth is kept over time.
-pub const QUEUE_SERIES_MAX: usize = 256;
-/// Pauses that are kept over time.
+/// Queues whose depth is kept over time: those that are in use first. The others have their sums.
+pub const QUEUE_SERIES_MAX: usize = 1024;
+/// Pauses that are kept over time; time paused is counted for all.
 pub const PAUSE_SERIES_MAX: usize = 256;
 /// Links whose use is kept over time.
 pub const LINK_SERIES_MAX: usize = 256;
@@ -110,6 +110,8 @@ pub struct Sampler {
     values_max: usize,
     /// Queues in use.
     pub queues: BTreeMap<QueueKey, QueueTrack>,
+    /// Bytes in each queue, summed over the samples that count, those that were not kept too.
+    pub waiting: BTreeMap<QueueKey, f64>,
     /// Priorities that were paused.
     pub pauses: BTreeMap<QueueKey, PauseTrack>,
     /// Flows, by number.
@@ -184,6 +186,7 @@ impl Sampler {
     pub fn begin(&mut self, now: Time, cores: &mut [Box<Core>], flows: &[Connection]) {
         self.began = Some(now);
         self.first = self.times.len();
+        self.waiting.clear();
         self.restart(cores);
         for &(node, port) in &self.ports {
             cores[node].traffic_mut().clear_watermarks();
@@ -259,10 +262,11 @@ impl Sampler {
         let view = core.view(now);
         for queue in 0..CLASSES as u8 {
             let (bytes, key) = (view.queue_bytes(id, queue), (node, port, queue));
+            if bytes > 0 {
+                *self.waiting.entry(key).or_default() += bytes as f64 * self.stride as f64;
+            }
             let full = self.queues.len() >= QUEUE_SERIES_MAX;
-            if bytes == 0 && !self.queues.contains_key(&key)
-                || full && !self.queues.contains_key(&key)
-            {
+            if (bytes == 0 || full) && !self.queues.contains_key(&key) {
                 continue;
             }
             let marked = view.marked(id, queue);

@@ -127,7 +127,7 @@ impl<P: Default> View<'_, P> {
         Some(PortStatus {
             queues,
             groups,
-            pauses: port.pauses,
+            pauses: PauseCounters { paused: self.paused_time(id)?, ..port.pauses },
             watchdog: port.watchdog.as_ref().map(|watchdog| watchdog.counters),
             control: port.control_counters,
             drops: port.drops,

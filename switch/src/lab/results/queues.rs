@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::Window;
 use crate::lab::checks::port_name;
-use crate::lab::sampler::{QUEUE_SERIES_MAX, QueueKey};
+use crate::lab::sampler::QueueKey;
 use crate::report::{Axis, Column, Layer, Plot, Report, Row, Series, Table, Timeline, Unit, stats};
 use crate::tm::{CLASSES, PortStatus, QueueCounters, QueueStatus};
 
@@ -104,6 +104,11 @@ fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
         ],
         rows: Vec::new(),
     };
+    let sampler = &window.lab.sampler;
+    if sampler.waiting.keys().any(|key| !sampler.queues.contains_key(key)) {
+        let followed = format!("{} of {}", sampler.queues.len(), sampler.waiting.len());
+        report.fact("queues followed over time", followed);
+    }
     let dropping = dropping(window, keys);
     for &key in keys.iter().chain(&dropping) {
         let Some((now, base)) = status(window, key) else { continue };
@@ -130,13 +135,13 @@ fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
     report.tables.push(table);
 }
 
-/// Depths of a queue after the warm-up: zeros if no sample found it in use, empty if it exceeds the number of sampled
-/// queues.
+/// Depths of a queue after the warm-up: zeros if no sample found it in use, empty if it is one of those that were not followed
+/// over time.
 fn depths_of<'w>(window: &Window<'w>, key: QueueKey) -> Cow<'w, [f64]> {
     let sampler = &window.lab.sampler;
     match sampler.queues.get(&key) {
         Some(track) => Cow::Borrowed(track.bytes.get(window.first..).unwrap_or_default()),
-        None if sampler.queues.len() < QUEUE_SERIES_MAX => {
+        None if !sampler.waiting.contains_key(&key) => {
             Cow::Owned(vec![0.0; sampler.times.len().saturating_sub(window.first)])
         }
         None => Cow::default(),
@@ -356,10 +361,9 @@ fn pauses(report: &mut Report, window: &Window<'_>) {
                 sum(&now.pauses.tx_xoff, &base.tx_xoff),
                 sum(&now.pauses.tx_xon, &base.tx_xon),
             ];
-            let spent = window.lab.sampler.pauses.range((node, port, 0)..=(node, port, 7));
-            // From zero on: an empty sum is a negative zero.
-            let spent =
-                spent.fold(0.0, |sum, (_, track)| sum + spent_in(window.part(&track.paused)));
+            let spent = now.pauses.paused.iter().zip(&base.paused);
+            let spent = spent.map(|(now, base)| now.as_ps() - base.as_ps()).sum::<u64>();
+            let spent = spent as f64 / 1e12;
             (0..4).for_each(|n| all[n] += counts[n]);
             paused_seconds += spent;
             if counts.iter().any(|count| *count > 0) || spent > 0.0 {
