@@ -26,6 +26,8 @@ use crate::report::expect::ExpectError;
 use crate::report::{json, text};
 use crate::sync;
 
+/// Reasons for which a program does not take the entries of a topology.
+const REASONS_SHOWN: usize = 8;
 /// Figures in a list of choices.
 const FIGURES_SHOWN: usize = 16;
 
@@ -202,8 +204,11 @@ fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Statu
             let Some(span) = error.place(scenario) else { return Err(error.into()) };
             let located = found.error(codes::SCENARIO, span, error.to_string());
             if let LabError::Entries { source, .. } = &error {
-                let first = source.diagnostics.iter().next().map(|of| of.message.clone());
-                located.note(format!("it says: {}", first.unwrap_or_default()));
+                for one in source.diagnostics.iter().take(REASONS_SHOWN) {
+                    located.note(format!("it says: {}", one.message));
+                }
+                located
+                    .help("what a switch program must have: programs/lab/reference.md, Switches");
             }
             show(&found, files);
             return Err("switches that cannot be built: nothing was run".into());

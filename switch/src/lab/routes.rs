@@ -23,6 +23,10 @@ use crate::units::Dilation;
 pub struct Target {
     /// The transport of the hosts.
     pub transport: Transport,
+    /// The program has the table [`INTERFACES`].
+    pub has_interfaces: bool,
+    /// The program has the table [`CLASSES`].
+    pub has_classes: bool,
     /// The program has the table [`LINKS`]; the dilation of the links.
     pub telemetry: Option<Dilation>,
 }
@@ -30,12 +34,20 @@ pub struct Target {
 impl Target {
     /// Switches of this program in a scenario.
     pub fn new(scenario: &Scenario, program: &Program) -> Target {
-        let measures = program.tables.iter().any(|table| table.name == LINKS);
-        let telemetry = measures.then_some(scenario.host.dilation);
-        Target { transport: scenario.host.transport, telemetry }
+        let has = |name: &str| program.tables.iter().any(|table| table.name == name);
+        Target {
+            transport: scenario.host.transport,
+            has_interfaces: has(INTERFACES),
+            has_classes: has(CLASSES),
+            telemetry: has(LINKS).then_some(scenario.host.dilation),
+        }
     }
 }
 
+/// The table of routed ports, as `rocev2_lossless` has it; a program that routes on every port needs none.
+pub const INTERFACES: &str = "interfaces";
+/// The table that puts acknowledgements and CNPs into classes of their own.
+pub const CLASSES: &str = "transport_class";
 /// The table of links whose telemetry goes into packets, as `hpcc_int` has it.
 pub const LINKS: &str = "links";
 /// Numbers of switches in telemetry have 12 bits; 0 would be no number.
@@ -51,6 +63,19 @@ fn measured(fabric: &Fabric, switch: usize, dilation: Dilation) -> String {
         let _ = writeln!(
             out,
             "    - {{ match: {{ std.egress_port: {port} }}, action: \"measure({number}, {code})\" }}"
+        );
+    }
+    out
+}
+
+/// Every port of a switch, as one that is routed.
+fn routed_ports(fabric: &Fabric, switch: usize) -> String {
+    let mut out = format!("  {INTERFACES}:\n");
+    for number in fabric.nodes[switch].ports() {
+        let mac = mac_text(port_mac(switch, number));
+        let _ = writeln!(
+            out,
+            "    - {{ match: {{ std.ingress_port: {number} }}, priority: 10, action: routed_port({mac}) }}"
         );
     }
     out
@@ -141,7 +166,7 @@ impl Routes {
     /// The entries file of a switch.
     pub fn entries(&self, fabric: &Fabric, switch: usize, to: &Target) -> String {
         match to.transport {
-            Transport::RoceV2 => self.routed(fabric, switch, to.telemetry),
+            Transport::RoceV2 => self.routed(fabric, switch, to),
             Transport::RoceV1 => self.bridged(switch),
             Transport::Infiniband => self.by_lid(switch),
         }
@@ -153,15 +178,11 @@ impl Routes {
     }
 
     /// Every port is an interface of a router, every host a route; programs like `rocev2_lossless`.
-    fn routed(&self, fabric: &Fabric, switch: usize, telemetry: Option<Dilation>) -> String {
+    fn routed(&self, fabric: &Fabric, switch: usize, target: &Target) -> String {
         let links = &fabric.nodes[switch].links;
-        let mut out = "entries:\n  interfaces:\n".to_owned();
-        for number in fabric.nodes[switch].ports() {
-            let mac = mac_text(port_mac(switch, number));
-            let _ = writeln!(
-                out,
-                "    - {{ match: {{ std.ingress_port: {number} }}, priority: 10, action: routed_port({mac}) }}"
-            );
+        let mut out = "entries:\n".to_owned();
+        if target.has_interfaces {
+            out += &routed_ports(fabric, switch);
         }
         let Ways { sets: hops, to } = &self.switches[switch];
         out += "  routes4:\n";
@@ -184,8 +205,10 @@ impl Routes {
                 index + 1
             );
         }
-        out += TRANSPORT_CLASSES;
-        if let Some(dilation) = telemetry {
+        if target.has_classes {
+            out += TRANSPORT_CLASSES;
+        }
+        if let Some(dilation) = target.telemetry {
             out += &measured(fabric, switch, dilation);
         }
         out += "members:\n  next_hops:\n";
