@@ -2,6 +2,7 @@
 
 mod error;
 mod swap;
+mod weak;
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes, s
 use wireyard_pipeline::engine::Engine;
 use wireyard_pipeline::entries::{self, Resolved};
 use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
-use wireyard_pipeline::ir::{Program, StdField};
+use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::jit;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 use wireyard_pipeline::source::{EMBEDDED, Loader, Parsed, parse_program};
@@ -22,7 +23,7 @@ use wireyard_pipeline::state::size::{self, STATE_BYTES_MAX};
 use wireyard_pipeline::state::{State, StateOptions};
 
 use crate::config::SwitchConfig;
-use crate::config::qos::{Part, Problem, Qos};
+use crate::config::qos::Part;
 use crate::config::room::{Holders, Room};
 use crate::control::Control;
 use crate::core::{Core, Generator, Mesh};
@@ -33,7 +34,6 @@ use crate::linux_words;
 use crate::ports::PortNumber;
 use crate::replicate::{Replication, SharedReplication};
 use crate::terminal;
-use crate::tm::NotEct;
 
 pub use error::BuildError;
 
@@ -395,46 +395,6 @@ impl Loaded {
             Some(room)
         });
         room.unwrap_or_else(|| Room::plain(holders))
-    }
-
-    /// Weaknesses of the queues of a switch with these ports.
-    pub fn queue_warnings(&self, numbers: &[PortNumber]) -> Vec<Problem> {
-        let queues = self.config.as_ref().and_then(|config| config.queues(numbers));
-        let Some(Ok(qos)) = queues else { return Vec::new() };
-        let mut warnings = qos.report.warnings.clone();
-        warnings.extend(self.mark_warning(&qos));
-        warnings.extend(self.trim_warning(&qos));
-        warnings
-    }
-
-    /// The warning for queues that trim, if the program ignores trimming.
-    pub fn trim_warning(&self, qos: &Qos) -> Option<Problem> {
-        let trims = qos.ports.iter().flat_map(|port| &port.tm.queues).any(|q| q.trim.is_some());
-        if !trims || self.program.reads(StdField::Trimmed) {
-            return None;
-        }
-        let place = format!("program {}", self.program.name);
-        let message = "never reads std.trimmed: what a queue with discard: trim cuts leaves with the DSCP of \
-                       a whole packet, and its receiver takes it for a broken one";
-        Some(Problem::new(&place, message.to_owned()))
-    }
-
-    /// The warning for a marking curve whose marks the program ignores.
-    pub fn mark_warning(&self, qos: &Qos) -> Option<Problem> {
-        let queues = qos.ports.iter().flat_map(|port| &port.tm.queues);
-        let wred: Vec<_> = queues.filter_map(|queue| queue.wred).collect();
-        let marks = self.program.assigns(StdField::Ect);
-        let message = if wred.is_empty() || marks && self.program.reads(StdField::CongestionMark) {
-            return None;
-        } else if marks {
-            "never reads std.congestion_mark: what a curve decides to mark leaves unmarked (mark_decisions counts it, marked does not)"
-        } else if wred.iter().any(|wred| wred.not_ect == NotEct::Pass) {
-            "never assigns std.ect, so no packet may be marked: a curve with not_ect: pass does nothing"
-        } else {
-            return None;
-        };
-        let place = format!("program {}", self.program.name);
-        Some(Problem::new(&place, message.to_owned()))
     }
 
     /// Gives a device the queues and generators that the configuration describes, for these ports.

@@ -165,12 +165,10 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Refusal> {
     );
     let queues = loaded.config.as_ref().and_then(|config| config.queues(&[]));
     let resolved = queues.as_ref().and_then(|qos| qos.as_ref().ok());
-    let marks = resolved.and_then(|qos| loaded.mark_warning(qos));
-    let trims = resolved.and_then(|qos| loaded.trim_warning(qos));
+    let weaknesses = resolved.map(|qos| loaded.weaknesses(qos)).unwrap_or_default();
     let mut queues = queues.map(|queues| queues.map(|qos| Box::new(qos.report)));
     if let Some(Ok(report)) = &mut queues {
-        report.warnings.extend(marks);
-        report.warnings.extend(trims);
+        report.warnings.extend(weaknesses);
     }
     let room = loaded.config.as_ref().and_then(|config| config.room(&[], None));
     Ok(Checked { summary, warnings: loaded.warnings, files: loaded.files, queues, room })
@@ -217,7 +215,15 @@ fn show_checked(checked: &Checked, args: &CheckArgs) -> Status {
         print(&report.map(|report| report.to_string()).unwrap_or_default());
         print(&room.as_ref().map(|room| format!("{room}\n")).unwrap_or_default());
         let count = warnings.counts().1 + report.map_or(0, |report| report.warnings.len());
-        print(&format!("{summary}; {}\n", counted(count, "warning")));
+        let errors = report.map_or(0, |report| report.problems.len());
+        let found = match errors {
+            0 => counted(count, "warning"),
+            _ => format!("{}, {}", counted(errors, "error"), counted(count, "warning")),
+        };
+        print(&format!("{summary}; {found}\n"));
+        if refused {
+            super::complain("queues that cannot be: the errors stand with the queues above");
+        }
     }
     if refused || args.strict && (weak || !warnings.is_empty()) {
         Status::Failed
