@@ -128,9 +128,9 @@ impl<'t> Parser<'t> {
         let token = self.peek();
         let help = match token.kind {
             Kind::End => return Ok(()),
-            Kind::Sign("/") => {
-                Some("there is no division; shift with `>>`, or take the rest with `%`")
-            }
+            Kind::Sign("/") => Some(
+                "there is no `/`; shift with `>>` (`x >> 1` is a half), or in a rate control write `div(a, b)`",
+            ),
             Kind::Sign("=") => Some("`==` compares; `=` assigns, in a statement"),
             Kind::Sign("&&&" | "..") => Some("masks and ranges belong to patterns"),
             Kind::Word("and") => Some("write `&&`"),

@@ -262,7 +262,8 @@ fn number(input: &str) -> Lexed<'_, Kind<'_>> {
             );
         }
         let message = format!("`{word}.` begins a fraction, and numbers are whole");
-        return failure(input, &input[..word.len() + 1], message, None);
+        let help = "`x >> 1` is a half of `x`; a rate control has other fractions as a parameter with `fraction`";
+        return failure(input, &input[..word.len() + 1], message, Some(help));
     }
     let (bits, digits) = match word.split_once('w') {
         Some((bits, digits)) => match bits.parse::<u32>() {

@@ -144,6 +144,7 @@ impl Compiler<'_, '_> {
                     _ => self.emit(span, (0, 1, 0), true, |to| Op::Not(to, less.at)),
                 }
             }
+            AstBin::Mod => self.no(span, "there is no `%`; `div(a, b)` divides"),
             _ => self.no(span, "there are no operations on bits"),
         }
     }
@@ -174,7 +175,10 @@ impl Compiler<'_, '_> {
     ) -> Option<Value> {
         let Some(by) = by.0.constant().filter(|n| (0..100).contains(n) && by.0.fraction == 0)
         else {
-            return self.no(by.1, "a shift is by a number from 0 to 99 that is written here");
+            return self.no(
+                by.1,
+                "a shift is by a number from 0 to 99; `+` and `-` bind stronger: write `(a >> 3) + b`",
+            );
         };
         match op {
             AstBin::Shl => self.scaled_up(span, a, by as u8),
