@@ -71,6 +71,7 @@ fn a_script_says_what_is_wrong_in_words_of_the_script() {
         ("check_counter k(99) == 0", "counter `k` counts at 0 to 3, not at 99"),
         ("mirroring_add 5 99", "mirroring_add: there is no port 99"),
         ("add out meta.at:1 send(2)\nadd out meta.at:1 send(2)", "out: exists already"),
+        ("add out meta.at=1 send(2)", "`meta.at=1`: a packet test writes a key as `meta.at:1`"),
         ("add out meta.at:1 send(prot:2)", "no parameter `prot`: `send` has `port`"),
         ("add out meta.at:1 send(port:2, port:3)", "parameter `port` has two values"),
         ("remove out meta.at:7", "out: there is no such entry"),
@@ -90,6 +91,13 @@ fn a_script_says_what_is_wrong_in_words_of_the_script() {
         "{}",
         long.out
     );
+    // A packet that does not come is missed where it is expected, not where the script waits for it.
+    let missed = script(
+        folder.path(),
+        &format!("add out meta.at:5 send(2)\npacket 1 {FRAME}\nexpect 3\n# later\nwait"),
+    );
+    let says = "t.stf:3: expected a packet on port 3, none came; packets that came: 1 on port 2";
+    assert!(missed.status == Some(1) && missed.out.contains(says), "{}", missed.out);
     for statement in ["check_drops tx_full == 0", "check_drops dropped == 0", "mirroring_add 5 2"] {
         script(folder.path(), statement).expect(0, &[]);
     }

@@ -201,6 +201,10 @@ fn entry(table: &str, rest: &str, with_action: bool) -> Parsed<EntryText> {
             found.keys.push((key, value));
         } else if found.keys.is_empty() && word.bytes().all(|b| b.is_ascii_digit()) {
             found.priority = Some(number(&word, "a priority")?);
+        } else if let Some((key, value)) =
+            word.split_once('=').filter(|(key, _)| !key.contains('('))
+        {
+            return Err(format!("`{word}`: a packet test writes a key as `{key}:{value}`"));
         } else if with_action && found.action.is_empty() {
             found.action = word;
         } else {

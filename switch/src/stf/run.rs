@@ -119,10 +119,11 @@ fn script_ended(path: &Path, lines: &[Line], how: How<'_>) -> Result<Script, (us
     let mut script = Script::start(path, lines, how).map_err(|stop| (first, stop))?;
     for line in lines {
         script.line = line.number;
-        script.step(&line.statement).map_err(|stop| (line.number, stop))?;
+        script.step(&line.statement).map_err(|stop| (script.line, stop))?;
     }
     let last = lines.last().map_or(1, |line| line.number);
-    script.compare().and_then(|()| script.check_ledger()).map_err(|stop| (last, stop))?;
+    script.line = last;
+    script.compare().and_then(|()| script.check_ledger()).map_err(|stop| (script.line, stop))?;
     Ok(script)
 }
 
@@ -343,7 +344,7 @@ impl Script {
         }
     }
 
-    /// Compares the packets that left since the last comparison with the expected ones.
+    /// Compares the packets that left since the last comparison with the expected ones. A failure is at the line that expects.
     fn compare(&mut self) -> Result<(), Stop> {
         for (port, pattern, line) in std::mem::take(&mut self.expected) {
             let next = match port {
@@ -351,11 +352,13 @@ impl Script {
                 TestPort::Cpu => self.next_punted(&pattern),
             };
             let Some((frame, cause)) = next else {
-                let report = format!("line {line}: expected a packet on {}, none came", show(port));
-                return Err(self.failed(report, None));
+                self.line = line;
+                let report = format!("expected a packet on {}, none came", show(port));
+                return Err(self.failed(report + &self.elsewhere(), None));
             };
             if !pattern.matches(&frame) {
-                let what = format!("line {line}: the packet on {} differs", show(port));
+                self.line = line;
+                let what = format!("the packet on {} differs", show(port));
                 let report = format!("{what}\n{}", difference(&self.program, &pattern, &frame));
                 return Err(self.failed(report, Some(cause)));
             }
@@ -371,6 +374,17 @@ impl Script {
         self.compare_drops()?;
         self.traces.iter_mut().for_each(Vec::clear);
         Ok(())
+    }
+
+    /// Packets that came out and that no comparison has taken.
+    fn elsewhere(&self) -> String {
+        let waiting = self.arrived.iter().filter(|(_, queue)| !queue.is_empty());
+        let ports: Vec<String> =
+            waiting.map(|(port, queue)| format!("{} on port {port}", queue.len())).collect();
+        match ports.is_empty() {
+            true => String::new(),
+            false => format!("; packets that came: {}", ports.join(", ")),
+        }
     }
 
     /// The next packet on the CPU port with these bytes, behind those that were expected by theirs; without one, the
@@ -390,9 +404,8 @@ impl Script {
             let free = |p: &&mut Punted| !p.expected_by_reason && p.reason == reason;
             let Some(found) = self.punted.iter_mut().find(free) else {
                 let reasons: Vec<&str> = self.punted.iter().map(|p| p.reason.as_str()).collect();
-                let report = format!(
-                    "line {line}: no packet was punted for `{reason}`, but for {reasons:?}"
-                );
+                let report = format!("no packet was punted for `{reason}`, but for {reasons:?}");
+                self.line = line;
                 return Err(self.failed(report, None));
             };
             found.expected_by_reason = true;
@@ -420,10 +433,10 @@ impl Script {
             let now = dropped.get(&reason).copied().unwrap_or(0);
             if now - before < count {
                 let report = format!(
-                    "line {line}: {} packets were dropped for `{reason}`, {count} expected; drops \
-                     so far: {dropped:?}",
+                    "{} packets were dropped for `{reason}`, {count} expected; drops so far: {dropped:?}",
                     now - before
                 );
+                self.line = line;
                 return Err(self.failed(report, None));
             }
         }
