@@ -136,3 +136,55 @@ fn switches_route_around_a_cut_link_where_that_is_asked() {
     let text = CUT.replace("link_down: leaf1-spine1", "slow_receiver: h5");
     lab(&[&scenario(folder.path(), &text), "--check"]).expect(2, &["`link_down`"]);
 }
+
+/// What a switch program must have, as the page says: routes and next hops.
+const ROUTER: &str = "
+pipeline: router
+include: [ethernet, ip, l4]
+parser:
+  start: { extract: ethernet, select: ethernet.ether_type, cases: { 0x0800: ipv4 }, default: accept }
+  ipv4: { extract: ipv4, select: ipv4.protocol, cases: { 17: udp }, default: accept }
+  udp: { extract: udp }
+metadata: { next_hop: 16 }
+actions:
+  send: { params: { port: port, vlan: 12, src: mac, dst: mac }, do: [ std.egress_port = port, ethernet.src = src, ethernet.dst = dst ] }
+  no_route: { do: [ drop no_route ] }
+  via: { params: { number: 16 }, do: [ meta.next_hop = number ] }
+tables:
+  routes4: { key: { ipv4.dst: lpm }, actions: [via, no_route], default: no_route, size: 1024 }
+  next_hops:
+    key: { meta.next_hop: exact, ipv4.src: selector, ipv4.dst: selector, udp.src_port: selector }
+    selector: { hash: crc16, members: 256, groups: 64 }
+    actions: [send, drop]
+    default: drop
+    size: 64
+QOS
+ingress:
+  - apply: routes4
+  - apply: next_hops
+  - std.ect = ipv4.valid && ipv4.ecn != 0
+egress:
+  - if: std.congestion_mark
+    then: [ ipv4.ecn = 3 ]
+checksums:
+  - { field: ipv4.checksum, over: ipv4, when: ipv4.valid }
+deparser: { emit: [ethernet, ipv4, udp] }
+";
+
+#[test]
+fn a_small_router_of_ones_own_marks_if_it_says_its_classes() {
+    for (qos, marks) in [("qos: { dscp: ipv4.dscp }", true), ("", false)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("router.yaml"), ROUTER.replace("QOS", qos))
+            .expect("writes");
+        let text = "lab: own\nduration: 1 ms\nlink: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }\n\
+                    topology: { incast: { senders: 3 } }\nhost: { rate_control: dcqcn }\n\
+                    switch: { program: router.yaml, qos: { preset: onyx_roce, wred_profiles: \
+                    { ROCE: { green: { kmin: 10 KB, kmax: 200 KB, pmax: 10 % } } } } }\nflows: { from: senders, to: sink }\n";
+        let ended = lab(&[&scenario(folder.path(), text), "--json"]);
+        assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+        let report: serde_json::Value = serde_json::from_str(&ended.out).expect("a report");
+        assert_eq!(figure(&report, "bottleneck.marked") > 0.0, marks, "{qos}");
+        assert_eq!(ended.err.contains("gives no packet a class"), !marks, "{}", ended.err);
+    }
+}

@@ -14,7 +14,7 @@ use super::args::{CompareArgs, EngineChoice, LabArgs, LabCommand, VERSION};
 use super::load::show;
 use super::{Failure, Status, complain, ended, print, print_json, say};
 use crate::folder::Folder;
-use crate::lab::build::Options;
+use crate::lab::build::{self, Options};
 use crate::lab::results::About;
 use crate::lab::scenario::{self, Scenario};
 use crate::lab::sweep::{self, CheckError, Run};
@@ -98,6 +98,9 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
     }
     if args.live {
         live::check(&scenario)?;
+    }
+    for weakness in build::weaknesses(&scenario) {
+        say(&format!("warning: {weakness}"));
     }
     if args.check {
         say(&format!("{}: nothing is wrong with it", shown(&scenario.path)));

@@ -23,6 +23,7 @@ use super::queues::switch_qos;
 use super::routes::{Routes, Target};
 use super::scenario::{Scenario, SwitchSetup, Transport};
 use super::tap::Tap;
+use crate::config::qos::Problem;
 use crate::core::Core;
 use crate::host::GateId;
 use crate::ports::{LinkType, Port};
@@ -167,6 +168,13 @@ fn load_program(scenario: &Scenario) -> Result<Loaded, LabError> {
         return Err(LabError::Defines(program_name(scenario)));
     }
     Ok(loaded)
+}
+
+/// What the program of the switches makes of their queues, where that is not what queues are for.
+pub fn weaknesses(scenario: &Scenario) -> Vec<Problem> {
+    let node = scenario.fabric.switches().next();
+    let (Some(node), Ok(loaded)) = (node, load_program(scenario)) else { return Vec::new() };
+    switch_qos(scenario, node).map(|qos| loaded.weaknesses(&qos)).unwrap_or_default()
 }
 
 /// The files of the programs that a scenario names, of its switches and adapters; of one that cannot be loaded none.
