@@ -353,7 +353,11 @@ pub fn line_columns(files: &Files, spans: &[SourceSpan]) -> Vec<(usize, usize)> 
 
 /// A count with its noun: `1 warning`, `2 warnings`.
 pub fn counted(count: usize, thing: &str) -> String {
-    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+    match (count, thing.ends_with("ch")) {
+        (1, _) => format!("1 {thing}"),
+        (_, true) => format!("{count} {thing}es"),
+        (_, false) => format!("{count} {thing}s"),
+    }
 }
 
 /// A refused program: its diagnostics, and the files they refer to.

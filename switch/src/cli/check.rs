@@ -154,15 +154,15 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Refusal> {
         .map_err(|error| Refusal::Device(error.to_string()))?;
     loaded.config.as_ref().map_or(Ok(()), check_ports)?;
     let program = &loaded.program;
-    let summary = format!(
-        "{}: {} states, {} tables, {} actions, {} header instances, {} carried bytes",
-        program.name,
-        program.parser.states.len(),
-        program.tables.len(),
-        program.actions.len(),
-        program.instances.len(),
-        program.carried_bytes,
-    );
+    let parts = [
+        (program.parser.states.len(), "state"),
+        (program.tables.len(), "table"),
+        (program.actions.len(), "action"),
+        (program.instances.len(), "header instance"),
+        (program.carried_bytes as usize, "carried byte"),
+    ];
+    let parts = parts.map(|(count, thing)| counted(count, thing)).join(", ");
+    let summary = format!("{}: {parts}", program.name);
     let queues = loaded.config.as_ref().and_then(|config| config.queues(&[]));
     let resolved = queues.as_ref().and_then(|qos| qos.as_ref().ok());
     let weaknesses = resolved.map(|qos| loaded.weaknesses(qos)).unwrap_or_default();

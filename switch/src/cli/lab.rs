@@ -337,7 +337,8 @@ fn finish(args: &LabArgs, runs: &[Run]) -> Result<Status, Failure> {
                     .map(|verdict| format!("{}: {}", verdict.name, verdict.found))
                     .collect();
                 let word = if failed.is_empty() { "PASS" } else { "FAIL" };
-                print(&format!("{word}  seed {} {}\n", run.seed, failed.join("; ")));
+                let line = format!("{word}  seed {} {}", run.seed, failed.join("; "));
+                print(&format!("{}\n", line.trim_end()));
             }
         }
     }

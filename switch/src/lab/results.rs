@@ -21,6 +21,7 @@ mod theory;
 mod topology;
 mod utilisation;
 
+use wireyard_pipeline::diag::counted;
 use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::source::EMBEDDED;
 
@@ -196,7 +197,9 @@ fn facts(report: &mut Report, lab: &Lab, about: &About) {
     let (hosts, switches) = (fabric.hosts().count(), fabric.switches().count());
     report.fact(
         "topology",
-        format!("{hosts} hosts, {switches} switches, {} links", fabric.links.len()),
+        [(hosts, "host"), (switches, "switch"), (fabric.links.len(), "link")]
+            .map(|(count, thing)| counted(count, thing))
+            .join(", "),
     );
     let seconds =
         |span: wireyard_tables::time::Span| Unit::Seconds.show(span.as_ps() as f64 / 1e12);

@@ -1,7 +1,7 @@
 //! The first table of a report: the most important figures, each beside the value of theory or a bound.
 
 use super::estimates::Estimates;
-use crate::report::{Column, Report, Table, Unit};
+use crate::report::{Column, Figure, Report, Table, Unit};
 
 /// The label, its figure, and the figure that it is compared with.
 const ROWS: [[&str; 3]; 13] = [
@@ -33,11 +33,18 @@ const OF_FINISHED: [&str; 2] = ["flows.completion_", "flows.slowdown_"];
 pub(super) fn fill(report: &mut Report, is_of_all: bool, estimates: &[(String, Unit)]) {
     let finite = |name: &str| report.find(name).filter(|figure| figure.value.is_finite());
     let shown = |name: &str| finite(name).map_or("-".to_owned(), |f| f.unit.show(f.value));
+    let is_theory =
+        |figure: &Figure| figure.name.starts_with("theory.") && figure.value.is_finite();
+    let note = match report.figures.iter().any(is_theory) {
+        true => {
+            "Theory is the fixed point of the DCQCN fluid model; of throughput, the payload that the bottleneck can carry. Of \
+                 throughput and CNPs there is one where all flows cross the bottleneck."
+        }
+        false => "",
+    };
     let mut table = Table {
         title: "Headline figures".to_owned(),
-        note: "Theory is the fixed point of the DCQCN fluid model; of throughput, the payload that the bottleneck can carry. Of \
-               throughput and CNPs there is one where all flows cross the bottleneck."
-            .to_owned(),
+        note: note.to_owned(),
         columns: ["figure", "measured", "theory"].map(Column::words).to_vec(),
         rows: Vec::new(),
     };
