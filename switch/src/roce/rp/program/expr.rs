@@ -144,7 +144,7 @@ impl Compiler<'_, '_> {
                     _ => self.emit(span, (0, 1, 0), true, |to| Op::Not(to, less.at)),
                 }
             }
-            AstBin::Mod => self.no(span, "there is no `%`; `div(a, b)` divides"),
+            AstBin::Rem => self.no(span, "there is no `%`; `div(a, b)` divides"),
             _ => self.no(span, "there are no operations on bits"),
         }
     }
