@@ -99,6 +99,7 @@ mod swap;
 mod tests;
 mod trace;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, RwLock, RwLockReadGuard};
 
 use wireyard_pipeline::diag::suggest;
@@ -147,6 +148,8 @@ struct Shared {
     journal: OnceLock<Journal>,
     /// Receives the updates of writers other than controllers.
     written: OnceLock<Written>,
+    /// A mirror of the kernel writes the tables of the program's `linux:`.
+    is_mirrored: AtomicBool,
 }
 
 impl std::fmt::Debug for Shared {
@@ -205,9 +208,16 @@ impl Control {
         let ends = ends.into_iter().map(WorkerEnd).collect();
         let exchanging = Mutex::default();
         let workers = ends;
-        let shared =
-            Shared { loader, replication, replicating, exchanging, workers, journal, written };
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared {
+            loader,
+            replication,
+            replicating,
+            exchanging,
+            workers,
+            journal,
+            written,
+            is_mirrored: AtomicBool::new(false),
+        });
         let control = Control { shared };
         let link = |(me, ring)| WorkerLink::new(Box::new(control.clone()), me, ring);
         let links = rings.into_iter().enumerate().map(link).collect();

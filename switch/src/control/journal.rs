@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use wireyard_pipeline::ir::Program;
 
-use super::{Control, ControlError, Mode, Update, WriteError};
+use super::{Control, ControlError, Entity, EntryKey, Mode, TableEntry, Update, WriteError};
 use crate::sync::{self, lock};
 
 /// A key and its new value; `None` deletes it.
@@ -27,8 +27,8 @@ pub struct Changes {
     pub number: u64,
     /// Keys and values to store.
     pub changes: Vec<Change>,
-    /// Keys stored before whose first byte is below this are deleted.
-    pub replaces: Option<u8>,
+    /// Keys stored before that begin with none of these are deleted first; `None`: all stay.
+    pub stays: Option<Vec<Vec<u8>>>,
 }
 
 /// Converts an update that was done into changes to store.
@@ -119,7 +119,7 @@ pub struct Unit<'a> {
     /// False: the changes are not stored.
     is_stored: bool,
     changes: Vec<Change>,
-    replaces: Option<u8>,
+    stays: Option<Vec<Vec<u8>>>,
     /// Objects removed together with changed or deleted entries.
     released: Vec<Update>,
 }
@@ -153,7 +153,7 @@ impl Control {
     fn begin(&self, is_stored: bool) -> Unit<'_> {
         let (changes, released) = (Vec::new(), Vec::new());
         let open = self.shared.journal.get().map(|journal| (journal, lock(&journal.writing)));
-        Unit { control: self, open, is_stored, changes, replaces: None, released }
+        Unit { control: self, open, is_stored, changes, stays: None, released }
     }
 
     /// Sends writes to this journal from now on; false if there is one already.
@@ -165,6 +165,23 @@ impl Control {
     /// already.
     pub fn on_write(&self, written: Written) -> bool {
         self.shared.written.set(written).is_ok()
+    }
+
+    /// From now on a mirror of the kernel writes the tables that the program maps to it, or no longer does.
+    pub(crate) fn set_mirrored(&self, is_mirrored: bool) {
+        self.shared.is_mirrored.store(is_mirrored, Ordering::Relaxed);
+    }
+
+    /// True if a mirror of the kernel determines this object of the program: such objects are neither stored nor saved.
+    pub(crate) fn is_mirrored(&self, program: &Program, object: &Entity) -> bool {
+        let (Entity::TableEntry(TableEntry { key: EntryKey { table, .. }, .. })
+        | Entity::Member { table, .. }
+        | Entity::Group { table, .. }) = object
+        else {
+            return false;
+        };
+        self.shared.is_mirrored.load(Ordering::Relaxed)
+            && program.linux.iter().any(|mapping| mapping.table == *table)
     }
 
     /// True if there is a journal.
@@ -187,13 +204,14 @@ impl Unit<'_> {
         let before = self.released.len();
         let done = self.control.apply(program, updates, mode, &mut self.released);
         if let Some((journal, _)) = self.open.as_ref().filter(|_| self.is_stored) {
+            // A later update of the batch may have made an object of the same number.
+            for update in &self.released[before..] {
+                (journal.record)(self.control, update, &mut self.changes);
+            }
             for (at, update) in updates.iter().enumerate() {
                 if done.as_ref().map_or_else(|error| error.results[at].is_ok(), |()| true) {
                     (journal.record)(self.control, update, &mut self.changes);
                 }
-            }
-            for update in &self.released[before..] {
-                (journal.record)(self.control, update, &mut self.changes);
             }
         }
         done
@@ -227,19 +245,19 @@ impl Unit<'_> {
         }
     }
 
-    /// Replaces all stored keys with a first byte below `below` by these changes.
-    pub fn replace(&mut self, changes: Vec<Change>, below: u8) {
-        (self.changes, self.replaces) = (changes, Some(below));
+    /// Replaces all stored keys that begin with none of `stays` by these changes.
+    pub fn replace(&mut self, changes: Vec<Change>, stays: Vec<Vec<u8>>) {
+        (self.changes, self.stays) = (changes, Some(stays));
     }
 
     /// Ends the unit and hands it over.
     pub fn end(self) -> Ticket {
         let Some((journal, _guard)) = self.open else { return Ticket(None) };
-        if self.changes.is_empty() && self.replaces.is_none() {
+        if self.changes.is_empty() && self.stays.is_none() {
             return Ticket(None);
         }
         let number = journal.units.fetch_add(1, Ordering::Relaxed) + 1;
-        let unit = Changes { number, changes: self.changes, replaces: self.replaces };
+        let unit = Changes { number, changes: self.changes, stays: self.stays };
         if lock(&journal.changes).send(unit).is_err() {
             journal.kept.fail("whoever keeps it has ended".to_owned());
         }

@@ -15,6 +15,8 @@ pub mod record;
 mod restore;
 pub mod settings;
 mod store;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,10 +28,10 @@ use wireyard_pipeline::source::Parsed;
 use super::device::Pipeline;
 use super::schema::Schema;
 use super::watch::Watch;
-use crate::control::{Control, Journal, KeptUnits};
+use crate::control::{Change, Control, Journal, KeptUnits};
 use crate::sync;
 pub use counts::StorageCounts;
-use record::{Record, Replaced};
+use record::Record;
 use settings::Settings;
 pub use store::make_folder;
 use store::{Store, StoreError};
@@ -96,8 +98,8 @@ pub fn begin(
     let mut begun = Begun::default();
     let opened = Store::open(folder).and_then(|store| {
         let (begun, first) = restore::restore(&store, control, parsed)?;
-        if let Some(all) = first {
-            store.replace(&all)?;
+        if !first.is_empty() {
+            store.write(first)?;
         }
         Ok((store, begun))
     });
@@ -144,16 +146,12 @@ fn recorder() -> crate::control::Record {
     })
 }
 
-/// All records, for a unit that replaces the stored ones: the program was replaced, and begins `anew` or keeps what
-/// fits.
-pub fn all(
-    control: &Control,
-    pipeline: &Pipeline,
-    anew: bool,
-) -> (Vec<crate::control::Change>, u8) {
+/// The records of a program that replaced another, but for those whose keys begin with one of `stays`, which the store
+/// has already: packets may have changed their objects since.
+pub fn all_but(stays: &[Vec<u8>], control: &Control, pipeline: &Pipeline) -> Vec<Change> {
     let record = Record { control, schema: &pipeline.schema };
-    let mut changes = record::running(pipeline).to_vec();
-    changes.extend(record.everything());
-    let replaced = if anew { Replaced::Everything } else { Replaced::AllButArrays };
-    (changes, replaced as u8)
+    let mut changes = record.everything();
+    changes.retain(|(key, _)| !stays.iter().any(|first| key.starts_with(first)));
+    changes.extend(record::running(pipeline));
+    changes
 }

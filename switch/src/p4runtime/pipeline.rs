@@ -169,7 +169,12 @@ impl KeptTables {
 pub fn exchange(device: &Device, swap: Swap, pipeline: Arc<Pipeline>, keep: Keep) -> Result<()> {
     let mut unit = device.control.unit()?;
     let old = device.control.program();
-    let kept = KeptTables::of(&swap, &device.pipeline().schema, &pipeline.schema);
+    let before = Arc::clone(&device.pipeline().schema);
+    let kept = KeptTables::of(&swap, &before, &pipeline.schema);
+    let stays = match keep {
+        Keep::Nothing => record::of_no_program(),
+        Keep::WhatFits => record::kept_by(&swap, &before, &pipeline.schema),
+    };
     swap.commit()?;
     {
         // Locked until controllers see the new program, in which the digests have their new ids.
@@ -194,10 +199,10 @@ pub fn exchange(device: &Device, swap: Swap, pipeline: Arc<Pipeline>, keep: Keep
         Name::Multicast(_) | Name::Session(_) => true,
     });
     if device.control.is_kept() {
-        let (mut changes, below) = persist::all(&device.control, &pipeline, keep == Keep::Nothing);
+        let mut changes = persist::all_but(&stays, &device.control, &pipeline);
         changes.extend(owners.into_iter().map(|owner| record::metadata(owner, None)));
         changes.extend(names.into_iter().map(|name| record::watched(name, None)));
-        unit.replace(changes, below);
+        unit.replace(changes, stays);
     }
     unit.end().wait()
 }

@@ -5,9 +5,12 @@
 //! so a change of one part (the meter of an entry) keeps the others.
 
 use prost::Message;
-use wireyard_pipeline::ids::Id;
+use wireyard_pipeline::ids::{Id, IdVec};
+use wireyard_pipeline::ir::Table;
 
-use crate::control::{Change, Control, Entity, EntryKey, Query, TableEntry, Target, Update};
+use crate::control::{
+    Change, Control, Entity, EntryKey, Fate, ObjectFate, Query, Swap, TableEntry, Target, Update,
+};
 use crate::p4runtime::device::Pipeline;
 use crate::p4runtime::pack;
 use crate::p4runtime::proto::p4::config::v1::P4Info;
@@ -44,14 +47,53 @@ const WATCH: u8 = 12;
 /// Kinds that are independent of programs: no new program replaces them.
 const SETTINGS: u8 = u8::MAX;
 
-/// The kind below which a new state replaces all records, except that of the program of the command line.
-#[derive(Clone, Copy, Debug)]
-#[repr(u8)]
-pub(super) enum Replaced {
-    /// Tables, groups and sessions.
-    AllButArrays = COUNTER,
-    /// All but settings.
-    Everything = u8::MAX,
+/// First bytes of the keys of records that are of no running program.
+pub fn of_no_program() -> Vec<Vec<u8>> {
+    vec![BASE.to_vec(), vec![SETTINGS]]
+}
+
+/// First bytes of the keys of records that a swap leaves as they are: those of objects that keep their contents, and
+/// those that depend on no program. A default action is not among them: the new program may declare another.
+pub fn kept_by(swap: &Swap, old: &Schema, new: &Schema) -> Vec<Vec<u8>> {
+    let mut stays = of_no_program();
+    stays.extend([vec![METADATA], vec![WATCH]]);
+    for one in swap.report().iter().filter(|one| one.fate == Fate::Kept) {
+        let keys = keys_of(old, one);
+        // An object that has another id in the new program is stored by that.
+        if keys == keys_of(new, one) {
+            stays.extend(keys);
+        }
+    }
+    stays
+}
+
+/// First bytes of the keys of the records of an object.
+fn keys_of(schema: &Schema, object: &ObjectFate) -> Vec<Vec<u8>> {
+    fn id<I: Id, T>(all: &IdVec<I, T>, ids: &[u32], is_it: impl Fn(&T) -> bool) -> Option<u32> {
+        ids.get(all.iter().position(is_it)?).copied()
+    }
+    let (program, ids, name) = (&schema.program, &schema.ids, &object.name);
+    let cells = |kind, id: Option<u32>| id.map(|id| key(kind, &[id])).into_iter().collect();
+    match object.kind {
+        "table" => {
+            let is_it = |table: &Table| table.name == *name && !table.const_entries;
+            let of_entries = |table_id| {
+                let message = p4::TableEntry { table_id, ..Default::default() };
+                [vec![ENTRY], message.encode_to_vec()].concat()
+            };
+            let table = id(&program.tables, &ids.tables, is_it).map(of_entries);
+            let profile = id(&program.tables, &ids.profiles, is_it).filter(|id| *id != 0);
+            let of_profile = profile.map(|id| [key(MEMBER, &[id]), key(GROUP, &[id])]);
+            table.into_iter().chain(of_profile.into_iter().flatten()).collect()
+        }
+        "counter" => cells(COUNTER, id(&program.counters, &ids.counters, |one| one.name == *name)),
+        "meter" => cells(METER, id(&program.meters, &ids.meters, |one| one.name == *name)),
+        "register" => {
+            cells(REGISTER, id(&program.registers, &ids.registers, |one| one.name == *name))
+        }
+        // Value sets have one record each, which only control changes.
+        _ => Vec::new(),
+    }
 }
 
 /// The record of the program of the command line.
@@ -67,6 +109,11 @@ pub(super) fn running(pipeline: &Pipeline) -> [Change; 2] {
         (RUNNING.to_vec(), Some([&cookie.to_be_bytes()[..], blob].concat())),
         (DESCRIBED.to_vec(), described),
     ]
+}
+
+/// Removes the records of the running program: that of the command line runs.
+pub(super) fn not_running() -> [Change; 2] {
+    [(RUNNING.to_vec(), None), (DESCRIBED.to_vec(), None)]
 }
 
 /// The record of the metadata of an entry or group.
@@ -112,6 +159,10 @@ impl Record<'_> {
     /// The change of the record for an update that was done.
     pub(super) fn update(&self, update: &Update) -> Option<Change> {
         let ids = &self.schema.ids;
+        // Not read back: a later update of the batch may have made it again, with a place of its own among the others.
+        if let Update::Delete(entity) = update {
+            return Some((self.key_of(entity)?, None));
+        }
         Some(match update.entity() {
             Entity::TableEntry(TableEntry { key, .. }) | Entity::DirectMeter { key, .. } => {
                 let found = self.read(&Query::Entry(key.clone()));
@@ -230,6 +281,7 @@ impl Record<'_> {
             let _ = self.control.visit(&query, &mut |entity| {
                 let is_const = matches!(&entity, Entity::TableEntry(found) if found.is_const);
                 if !is_const
+                    && !self.control.is_mirrored(&self.schema.program, &entity)
                     && let (Some(key), Some(value)) = (self.key_of(&entity), self.value(&entity))
                 {
                     all.push((key, Some(value)));

@@ -7,7 +7,7 @@ use wireyard_pipeline::source::Parsed;
 use super::Begun;
 use super::record::{self, Found, Record};
 use super::store::{Store, StoreError, Stored};
-use crate::control::{Change, Control, Entity, EntryKey, Keep, Mode, Query, Update};
+use crate::control::{Change, Control, ControlError, Entity, EntryKey, Keep, Mode, Query, Update};
 use crate::p4runtime::device::Pipeline;
 use crate::p4runtime::pack;
 use crate::p4runtime::proto::p4::config::v1::P4Info;
@@ -20,13 +20,13 @@ const TOGETHER: usize = 4096;
 /// Number of records whose error is shown, of those that could not be restored.
 const SHOWN_MOST: usize = 3;
 
-/// Restores the contents of the store into the device. Returns the records that the store should have instead, if they
-/// differ.
+/// Restores the contents of the store into the device. Returns the changes that the store needs: the records of a new
+/// one, those of another program, and the removal of those that were refused.
 pub(super) fn restore(
     store: &Store,
     control: &Control,
     parsed: &Parsed,
-) -> Result<(Begun, Option<Vec<Change>>), StoreError> {
+) -> Result<(Begun, Vec<Change>), StoreError> {
     let (mut begun, mut objects) = (Begun::default(), Vec::new());
     let (mut base, mut running, mut described) = (None, None, None);
     for stored in store.load()? {
@@ -69,24 +69,22 @@ pub(super) fn restore(
         begun.is_back = true;
         begun.says.push(format!("{} of {all} objects are back", all - lost.len()));
     }
-    begun
-        .complaints
-        .extend(lost.iter().take(SHOWN_MOST).map(|why| format!("--state: not kept: {why}")));
+    let shown = lost.iter().take(SHOWN_MOST);
+    begun.complaints.extend(shown.map(|(_, why)| format!("--state: not kept: {why}")));
     if lost.len() > SHOWN_MOST {
         let text = format!("--state: {} more are not kept", lost.len() - SHOWN_MOST);
         begun.complaints.push(text);
     }
-    let first = (is_new || is_changed || !lost.is_empty()).then(|| {
-        let mut changes = vec![record::base(own)];
-        if let Some(pipeline) = &begun.pipeline {
-            changes.extend(record::running(pipeline));
-        }
-        changes.extend(Record { control, schema: &schema }.everything());
-        let metadata = begun.metadata.iter().cloned();
-        changes.extend(metadata.map(|(owner, value)| record::metadata(owner, Some(value))));
-        changes.extend(begun.watch.all().map(|(name, wanted)| record::watched(name, Some(wanted))));
-        changes
-    });
+    let mut first: Vec<Change> = lost.into_iter().map(|(key, _)| (key, None)).collect();
+    if is_new {
+        first.extend(Record { control, schema: &schema }.everything());
+    }
+    if is_changed {
+        first.extend(record::not_running());
+    }
+    if is_new || is_changed {
+        first.push(record::base(own));
+    }
     Ok((begun, first))
 }
 
@@ -140,38 +138,46 @@ fn is_const(control: &Control, key: &EntryKey) -> bool {
             Ok([Entity::TableEntry(found)]) if found.is_const)
 }
 
-/// Writes the objects; returns the errors of those that were refused.
-fn fill(control: &Control, schema: &Schema, objects: Vec<Stored>) -> Vec<String> {
+/// The update that restores an object; `None` for a register, which is written at once.
+fn update_of(control: &Control, entity: Entity) -> Result<Option<Update>, ControlError> {
+    Ok(Some(match entity {
+        Entity::Register { register, index, cells } => {
+            control.set_register_at_rest(register, index, &cells)?;
+            return Ok(None);
+        }
+        // For an entry that the program declares, only the rates are stored.
+        Entity::TableEntry(entry) if is_const(control, &entry.key) => {
+            let (key, config) = (entry.key, entry.meter);
+            Update::Modify(Entity::DirectMeter { key, config })
+        }
+        Entity::TableEntry(_)
+        | Entity::Member { .. }
+        | Entity::Group { .. }
+        | Entity::Multicast { .. }
+        | Entity::Mirror { .. } => Update::Insert(entity),
+        entity => Update::Modify(entity),
+    }))
+}
+
+/// Writes the objects; returns the keys of the records that were refused, with the errors.
+fn fill(control: &Control, schema: &Schema, objects: Vec<Stored>) -> Vec<(Vec<u8>, String)> {
     let mut lost = Vec::new();
-    let mut updates = Vec::new();
+    let (mut keys, mut updates) = (Vec::new(), Vec::new());
     for (_, key, value) in objects {
-        match record::entity(schema, &key, &value) {
-            Ok(Entity::Register { register, index, cells }) => {
-                if let Err(error) = control.set_register_at_rest(register, index, &cells) {
-                    lost.push(error.to_string());
-                }
+        let entity = record::entity(schema, &key, &value);
+        match entity.and_then(|entity| update_of(control, entity)) {
+            Ok(None) => {}
+            Ok(Some(update)) => {
+                keys.push(key);
+                updates.push(update);
             }
-            // For an entry that the program declares, only the rates are stored.
-            Ok(Entity::TableEntry(entry)) if is_const(control, &entry.key) => {
-                let (key, config) = (entry.key, entry.meter);
-                updates.push(Update::Modify(Entity::DirectMeter { key, config }));
-            }
-            Ok(
-                entity @ (Entity::TableEntry(_)
-                | Entity::Member { .. }
-                | Entity::Group { .. }
-                | Entity::Multicast { .. }
-                | Entity::Mirror { .. }),
-            ) => updates.push(Update::Insert(entity)),
-            Ok(entity) => updates.push(Update::Modify(entity)),
-            Err(error) => lost.push(error.to_string()),
+            Err(error) => lost.push((key, error.to_string())),
         }
     }
-    for updates in updates.chunks(TOGETHER) {
-        if let Err(error) = control.write(updates, Mode::Continue) {
-            let refused = error.results.into_iter().filter_map(Result::err);
-            lost.extend(refused.map(|error| error.to_string()));
-        }
+    for (keys, updates) in keys.chunks(TOGETHER).zip(updates.chunks(TOGETHER)) {
+        let Err(error) = control.write(updates, Mode::Continue) else { continue };
+        let refused = keys.iter().zip(error.results);
+        lost.extend(refused.filter_map(|(key, done)| Some((key.clone(), done.err()?.to_string()))));
     }
     lost
 }

@@ -9,8 +9,7 @@ use std::{fs, io};
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::counts::StorageCounts;
-use super::record::{BASE, Replaced};
-use crate::control::{Changes, KeptUnits};
+use crate::control::{Change, Changes, KeptUnits};
 
 /// Records, each with a number that orders them by creation.
 const RECORDS: TableDefinition<'_, &[u8], (u64, &[u8])> = TableDefinition::new("records");
@@ -111,14 +110,9 @@ impl Store {
         Ok(all)
     }
 
-    /// Replaces all records by these.
-    pub(super) fn replace(&self, all: &[crate::control::Change]) -> Result<(), StoreError> {
-        let changes = Changes {
-            number: 0,
-            changes: all.to_vec(),
-            replaces: Some(Replaced::Everything as u8),
-        };
-        self.commit(&[changes])
+    /// Makes these changes.
+    pub(super) fn write(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        self.commit(&[Changes { number: 0, changes, stays: None }])
     }
 
     /// Writes units, all of them or none.
@@ -130,8 +124,8 @@ impl Store {
             let next = meta.get("next").map_err(failed)?.map_or(0, |next| next.value());
             let mut number = next;
             for unit in units {
-                if let Some(kind) = unit.replaces {
-                    let stays = |key: &[u8]| key == BASE || key.first().is_some_and(|k| *k >= kind);
+                if let Some(stays) = &unit.stays {
+                    let stays = |key: &[u8]| stays.iter().any(|first| key.starts_with(first));
                     records.retain(|key, _| stays(key)).map_err(failed)?;
                 }
                 for (key, value) in &unit.changes {
