@@ -1,7 +1,8 @@
 //! Writing: a batch is checked completely, then tables are published, then other objects are written.
 
-use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+mod entries;
+
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use wireyard_pipeline::generation::Generation;
@@ -13,7 +14,9 @@ use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
 use wireyard_tables::time::Time;
 
-use super::error::of_batch;
+use entries::Entries;
+
+use super::error::{of_batch, of_entry};
 use super::plan::{self, Result};
 use super::{Control, ControlError, Entity, EntryKey, Mode, Update, WriteError};
 use crate::replicate::{Replication, ReplicationError};
@@ -38,32 +41,6 @@ struct Plan {
     /// The place in the batch of each of these.
     places: Vec<usize>,
     later: Vec<Later>,
-}
-
-/// The entries that a batch inserts, found by their keys: a batch may write the counter of each.
-struct Inserted<'a> {
-    updates: &'a [Update],
-    /// For each key, the place in the batch of the first update that inserts it.
-    first: OnceCell<HashMap<&'a EntryKey, usize>>,
-}
-
-impl<'a> Inserted<'a> {
-    fn by(updates: &'a [Update]) -> Inserted<'a> {
-        Inserted { updates, first: OnceCell::new() }
-    }
-
-    /// True if an update before place `at` inserts an entry with this key.
-    fn before(&self, at: usize, key: &EntryKey) -> bool {
-        let first = self.first.get_or_init(|| {
-            let inserts = self.updates.iter().enumerate().rev();
-            let keys = inserts.filter_map(|(at, update)| match update {
-                Update::Insert(Entity::TableEntry(entry)) => Some((&entry.key, at)),
-                _ => None,
-            });
-            keys.collect()
-        });
-        first.get(key).is_some_and(|first| *first < at)
-    }
 }
 
 fn invalid<T>(text: impl ToString) -> Result<T> {
@@ -122,6 +99,20 @@ impl Control {
         mode: Mode,
     ) -> std::result::Result<(), WriteError> {
         self.write_in_unit(Some(program), updates, mode)
+    }
+
+    /// Like [`Control::write_of`], for objects that follow from the state of the host: they are not stored, and need no
+    /// store that works.
+    pub(crate) fn write_unstored(
+        &self,
+        program: &Arc<Program>,
+        updates: &[Update],
+        mode: Mode,
+    ) -> std::result::Result<(), WriteError> {
+        let mut unit = self.unstored();
+        let done = unit.write_of(Some(program), updates, mode);
+        unit.follow(updates, &done);
+        done
     }
 
     fn write_in_unit(
@@ -270,11 +261,11 @@ impl<'a> Batch<'a> {
             places: Vec::with_capacity(of_each),
             later: Vec::new(),
         };
-        let inserted = Inserted::by(updates);
+        let entries = Entries::of(updates);
         for (at, update) in updates.iter().enumerate() {
             let planned = match &mut replication {
                 Some(replication) if is_replication(update) => replicate(replication, update),
-                _ => self.plan(&mut plan, at, &inserted, update),
+                _ => self.plan(&mut plan, at, &entries, update),
             };
             planned.map_err(|error| (at, error))?;
         }
@@ -294,7 +285,7 @@ impl<'a> Batch<'a> {
         &self,
         plan: &mut Plan,
         at: usize,
-        inserted: &Inserted<'_>,
+        entries: &Entries<'_>,
         update: &Update,
     ) -> Result<()> {
         if let Some(change) = self.table_update(update)? {
@@ -303,7 +294,7 @@ impl<'a> Batch<'a> {
             plan.later.extend(counted(update));
             return Ok(());
         }
-        plan.later.push(self.later(at, inserted, update)?);
+        plan.later.push(self.later(at, entries, update)?);
         Ok(())
     }
 
@@ -352,7 +343,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Checks an update that is written after the tables.
-    fn later(&self, at: usize, inserted: &Inserted<'_>, update: &Update) -> Result<Later> {
+    fn later(&self, at: usize, entries: &Entries<'_>, update: &Update) -> Result<Later> {
         let (program, state) = (&self.generation.program, &self.generation.state);
         let Update::Modify(entity) = update else {
             return only_modify(update, "what is there always");
@@ -360,11 +351,11 @@ impl<'a> Batch<'a> {
         let no = |kind: &str, id: u32| ControlError::NotFound(format!("there is no {kind} {id}"));
         Ok(match entity {
             Entity::DirectCounter { key, count } => {
-                self.check_entry(at, inserted, key, "counters", |table| table.counters)?;
+                self.check_entry(at, entries, key, "counters", |table| table.counters)?;
                 Later::DirectCounter(key.clone(), *count)
             }
             Entity::DirectMeter { key, config } => {
-                self.check_entry(at, inserted, key, "meters", |table| table.meter.is_some())?;
+                self.check_entry(at, entries, key, "meters", |table| table.meter.is_some())?;
                 plan::rates("meter", *config)?;
                 Later::DirectMeter(key.clone(), *config)
             }
@@ -396,11 +387,11 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Checks that the entry exists or is inserted by the same batch, and that its table has what is to be written.
+    /// Checks that the entry exists at this place of the batch, and that its table has what is to be written.
     fn check_entry(
         &self,
         at: usize,
-        inserted: &Inserted<'_>,
+        entries: &Entries<'_>,
         key: &EntryKey,
         what: &str,
         has: impl Fn(&wireyard_pipeline::ir::Table) -> bool,
@@ -409,9 +400,10 @@ impl<'a> Batch<'a> {
         if !has(declared) {
             return invalid(format!("table {} has no {what}", declared.name));
         }
-        match inserted.before(at, key) {
-            true => Ok(()),
-            false => plan::slot(self.generation, key).map(|_| ()),
+        match entries.before(at, key) {
+            Some(true) => Ok(()),
+            Some(false) => Err(of_entry(&declared.name, &tables::EntryError::NotFound)),
+            None => plan::slot(self.generation, key).map(|_| ()),
         }
     }
 

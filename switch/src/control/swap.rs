@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use wireyard_pipeline::entries::Resolved;
-use wireyard_pipeline::generation::Prepared;
+use wireyard_pipeline::generation::{Generation, Prepared};
 use wireyard_pipeline::ids::{Id, IdVec};
 use wireyard_pipeline::ir::{Program, Table, TableEntry};
 use wireyard_tables::TableId;
@@ -40,7 +40,7 @@ pub enum Fate {
 /// An object and what happens to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectFate {
-    /// `table`, `register`, `counter`, `meter`, `value set`.
+    /// `table`, `default action`, `register`, `counter`, `meter`, `value set`.
     pub kind: &'static str,
     /// Its name.
     pub name: String,
@@ -108,6 +108,7 @@ impl Control {
                 fate.fate = Fate::Kept;
             }
         }
+        lost_defaults(&old, &prepared, &kept.tables, &mut report);
         fates(
             "register",
             &new.registers,
@@ -215,6 +216,35 @@ fn is_same_constant(was: &Program, before: &Table, new: &Program, after: &Table)
         && !counts(before)
         && keys(before) == keys(after)
         && shown(was, before) == shown(new, after)
+}
+
+/// The default actions set at run time that a kept table does not keep, because the new program declares another.
+fn lost_defaults(
+    old: &Generation,
+    prepared: &Prepared,
+    kept: &[wireyard_pipeline::ids::TableId],
+    report: &mut Vec<ObjectFate>,
+) {
+    let (before, after) = (old.state.tables().snapshot(), prepared.state().tables().snapshot());
+    for id in kept {
+        let name = &prepared.program().tables[*id].name;
+        let Some((was, _)) = old.program.tables.entries().find(|(_, table)| table.name == *name)
+        else {
+            continue;
+        };
+        let was = TableId(was.0);
+        let (Some(old_view), Some(new_view)) = (before.table(was), after.table(TableId(id.0)))
+        else {
+            continue;
+        };
+        let (declared, next) = (&old_view.shape().spec().default, &new_view.shape().spec().default);
+        let current = old.state.tables().default_action(was);
+        if declared != next && current.is_ok_and(|current| current != *declared && current != *next)
+        {
+            let (kind, fate) = ("default action", Fate::Changed);
+            report.push(ObjectFate { kind, name: name.clone(), fate, entries: None });
+        }
+    }
 }
 
 /// What happens to the objects of one kind: those of the new program in its order, then those that only the old one

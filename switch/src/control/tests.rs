@@ -209,6 +209,43 @@ fn an_atomic_batch_is_done_whole_or_not_at_all() {
 }
 
 #[test]
+fn the_counter_of_an_entry_is_written_where_the_batch_has_the_entry() {
+    let (_core, control) = device();
+    let one = || Entity::TableEntry(entry(&control, 1, 2));
+    let count = Count { packets: 7, bytes: 700 };
+    let counted = Update::Modify(Entity::DirectCounter { key: entry(&control, 1, 2).key, count });
+    control.write(&[Update::Insert(one()), counted.clone()], Mode::Atomic).unwrap();
+    let error = control.write(&[Update::Delete(one()), counted.clone()], Mode::Atomic).unwrap_err();
+    assert!(matches!(error.results[1], Err(ControlError::NoEntry(_))), "{error:?}");
+    assert_eq!(entries(&control, "ways").len(), 1, "nothing was done");
+    let again = [Update::Delete(one()), Update::Insert(one()), counted];
+    control.write(&again, Mode::Atomic).unwrap();
+    assert_eq!(entries(&control, "ways")[0].counter, Some(count));
+}
+
+#[test]
+fn a_default_action_that_a_swap_replaces_is_lost() {
+    let (_core, control) = device();
+    let next = |text: &str| from_text("everything.yaml", text).unwrap();
+    let other = PROGRAM.replace(
+        "    actions: [out, nop]\n    default: nop\n    size: 4\n    counters: true",
+        "    actions: [out, nop]\n    default: out(3)\n    size: 4\n    counters: true",
+    );
+    assert_ne!(other, PROGRAM);
+    let lost = |text: &str| {
+        let swap = control.prepare(&next(text), Keep::WhatFits).unwrap();
+        swap.lost().map(|one| (one.kind, one.name.clone(), one.fate))
+    };
+    assert_eq!(lost(&other), None, "nobody set it");
+    let table = control.table("ways").unwrap();
+    let action = Some(control.call("out", &[2]).unwrap());
+    let set = Update::Modify(Entity::DefaultAction { table, action });
+    control.write(&[set], Mode::Atomic).unwrap();
+    assert_eq!(lost(PROGRAM), None, "it is kept");
+    assert_eq!(lost(&other), Some(("default action", "ways".to_owned(), Fate::Changed)));
+}
+
+#[test]
 fn updates_of_tables_behind_refused_ones_are_done_with_their_counters() {
     let (_core, control) = device();
     let insert = |entry| Update::Insert(Entity::TableEntry(entry));
