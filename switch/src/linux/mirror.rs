@@ -114,6 +114,7 @@ impl Mirror {
             return Err(LinuxError::NoPort(*unknown));
         }
         taps::ipv6_notice().into_iter().for_each(|notice| (mirror.notify)(&notice));
+        mirror.control.set_mirrored(true);
         mirror.take_program();
         mirror.read_again()?;
         mirror.write();
@@ -300,7 +301,7 @@ impl Mirror {
                 plan.adopt(map, &self.control);
                 Some(plan)
             }
-            (_, map) => map.map(Plan::new),
+            (_, map) => map.map(|map| Plan::new(map, &self.control)),
         };
         if self.plan.is_none() {
             let text = format!(
@@ -368,6 +369,12 @@ impl Mirror {
                 self.model.set_port(tap.index, None, false);
             }
         }
+    }
+}
+
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        self.control.set_mirrored(false);
     }
 }
 

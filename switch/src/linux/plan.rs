@@ -10,7 +10,7 @@ use super::hops::Hops;
 use super::kernel::{Hop, Prefix};
 use super::mapping::{Facts, Map, Mapped};
 use super::model::{Goal, Model};
-use super::writes::{Writes, Written};
+use super::writes::{self, Writes, Written};
 use crate::control::{Control, Entity, Query, TableEntry, Update};
 use crate::stats::LinuxReport;
 
@@ -52,7 +52,9 @@ fn family(address: IpAddr) -> usize {
 }
 
 impl Plan {
-    pub(super) fn new(map: Map) -> Plan {
+    /// A plan for tables that it empties first.
+    pub(super) fn new(map: Map, control: &Control) -> Plan {
+        writes::empty(control, &map.program);
         Plan {
             map,
             hops: Hops::default(),

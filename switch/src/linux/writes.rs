@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use wireyard_pipeline::ir::Program;
 
-use crate::control::{Control, ControlError, Entity, Mode, Update, WriteError};
+use crate::control::{Control, ControlError, Entity, Mode, Query, Update, WriteError};
 
 use super::kernel::Prefix;
+
+/// Number of objects that are removed together.
+const TOGETHER: usize = 4096;
 
 /// Updates of one flush, in the order in which they are made.
 #[derive(Debug, Default)]
@@ -85,7 +88,7 @@ impl Writes {
         if updates.is_empty() {
             return written;
         }
-        let Err(WriteError { results }) = control.write_of(program, &updates, Mode::Continue)
+        let Err(WriteError { results }) = control.write_unstored(program, &updates, Mode::Continue)
         else {
             return written;
         };
@@ -101,6 +104,32 @@ impl Writes {
     }
 }
 
+/// Removes what the tables hold that the kernel fills: after a start or a swap nothing says which of it the kernel still
+/// has.
+pub(super) fn empty(control: &Control, program: &Arc<Program>) {
+    let mut gone = Vec::new();
+    for mapping in &program.linux {
+        let table = Some(mapping.table);
+        for query in [
+            Query::Entries { table },
+            Query::Groups { table, id: None },
+            Query::Members { table, id: None },
+        ] {
+            // A table without a profile has neither groups nor members.
+            let found = control.read(&query).unwrap_or_default().into_iter();
+            let is_const =
+                |entity: &Entity| matches!(entity, Entity::TableEntry(entry) if entry.is_const);
+            gone.extend(found.filter(|entity| !is_const(entity)).map(Update::Delete));
+        }
+    }
+    for some in gone.chunks(TOGETHER) {
+        // Stored, so that records of another run go too. Without a store that works the tables are emptied all the same.
+        if control.write_of(program, some, Mode::Continue).is_err() {
+            let _ = control.write_unstored(program, some, Mode::Continue);
+        }
+    }
+}
+
 /// Repeats an update of an entry that another writer added or removed, so that it ends as the kernel has it.
 fn again(
     control: &Control,
@@ -108,7 +137,7 @@ fn again(
     update: Update,
     error: ControlError,
 ) -> Result<(), ControlError> {
-    let write = |update| Ok(control.write_of(program, &[update], Mode::Atomic)?);
+    let write = |update| Ok(control.write_unstored(program, &[update], Mode::Atomic)?);
     match (update, error) {
         (Update::Insert(entity), ControlError::EntryExists(_)) => write(Update::Modify(entity)),
         (Update::Modify(entity), ControlError::NoEntry(_)) => write(Update::Insert(entity)),

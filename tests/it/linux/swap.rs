@@ -1,14 +1,21 @@
 //! A router's program is replaced: what the kernel knows is in the tables of the new one.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use wireyard_switch::control::{Control, Entity, Keep, PortPlace, Query};
+use wireyard_switch::control::{
+    Changes, Control, Entity, Journal, Keep, KeptUnits, PortPlace, Query, Record, TableEntry,
+};
 use wireyard_switch::linux::{self, Options};
+use wireyard_switch::management::{restore, save};
+use wireyard_switch::p4runtime::persist::settings::Settings;
 use wireyard_switch::ports::{LinkType, PortNumber, memory};
 use wireyard_switch::program::{DeviceOptions, Loaded, Place, load};
+use wireyard_tables::Match;
 use wireyard_tables::time::Time;
 use wireyard_tests::workspace_root;
 
@@ -50,6 +57,17 @@ fn contents(control: &Control) -> BTreeSet<String> {
     all
 }
 
+/// What would be stored from now on.
+fn journal(control: &Control) -> Receiver<Changes> {
+    let (sender, units) = channel();
+    let kept = Arc::<KeptUnits>::default();
+    kept.up_to(u64::MAX);
+    let record: Record =
+        Box::new(|_, update, changes| changes.push((format!("{update:?}").into_bytes(), None)));
+    assert!(control.keep(Journal::new(record, sender, kept)));
+    units
+}
+
 #[test]
 fn another_program_has_what_the_kernel_knows() {
     let Some(_network) = network("linux_swap") else { return };
@@ -75,7 +93,15 @@ fn another_program_has_what_the_kernel_knows() {
         traffic_class: 6,
         ports: vec![port],
     };
+    // Of a run before: the kernel does not have it.
+    let old = ["192.0.77.0".parse::<Ipv4Addr>().expect("an address")].map(u32::from);
+    let matches = vec![Match::Lpm { value: old[0].into(), prefix_len: 24 }];
+    let via = control.call("via", &[7]).expect("an action");
+    let routes = control.table("routes4").expect("a table");
+    control.insert(TableEntry::new(routes, matches, via)).expect("room");
+    let units = journal(&control);
     let handle = linux::start(control.clone(), options, Box::new(|_| {})).expect("it starts");
+    assert!(!contents(&control).iter().any(|one| one.contains(&old[0].to_string())));
     kernel.ip("addr add 10.0.1.1/24 dev swp1");
     kernel.ip("addr add fd00:1::1/64 dev swp1 nodad");
     for n in 2..6 {
@@ -88,6 +114,20 @@ fn another_program_has_what_the_kernel_knows() {
     eventually("all is written", || handle.report().routes4 == 10 && handle.report().routes6 == 2);
     let before = contents(&control);
     assert!(before.len() > 20, "{before:?}");
+    let stored: Vec<Changes> = units.try_iter().collect();
+    assert!(
+        stored.len() == 1 && stored[0].changes.len() == 1,
+        "what goes at the start: {stored:?}"
+    );
+    // Files have no part in it.
+    let lines = save::lines(&control, &Settings::default(), &|entity| entity).expect("a state");
+    let text = lines.join("\n");
+    assert!(!text.contains("routes4") && !text.contains("next_hops"), "{text}");
+    let route = "{ match: { ipv4.dst: 10.77.0.0/16 }, action: via(1) }";
+    for file in [text, format!("entries: {{ routes4: [ {route} ] }}")] {
+        restore::restore(&control, &file, "saved.yaml").expect("it is restored");
+        assert_eq!(contents(&control), before);
+    }
     // The same, another table of another size, and nothing kept.
     let larger = program(|text| text.replace("size: 1048576", "size: 524288"));
     for (keep, next) in [
