@@ -5,6 +5,7 @@ use crate::check::{ExternRegistry, compile};
 use crate::diag::render;
 use crate::source::parse_program;
 use proptest::prelude::*;
+use wireyard_tables::Update;
 
 const PROGRAM: &str = "
 pipeline: example
@@ -23,13 +24,22 @@ const AT_ONCE: Sizes = Sizes { whole_bytes_max: u64::MAX, chunk_bytes: 0 };
 
 /// The resolved file, and the rendered errors.
 fn load(text: &str, sizes: Sizes) -> (Option<Resolved>, String) {
+    load_of(PROGRAM, text, Purpose::Fill, sizes)
+}
+
+fn load_of(
+    program_text: &str,
+    text: &str,
+    purpose: Purpose,
+    sizes: Sizes,
+) -> (Option<Resolved>, String) {
     let (program, path) = (Path::new("p.yaml"), Path::new("e.yaml"));
-    let loader = Loader::in_memory([(program, PROGRAM), (path, text)], &[]);
+    let loader = Loader::in_memory([(program, program_text), (path, text)], &[]);
     let parsed = parse_program(program, &loader).expect("the program is read");
     let compiled = compile(&parsed, &ExternRegistry::new()).expect("the program is right");
     let (mut files, mut found) = (parsed.files, Diagnostics::new());
     let resolved =
-        load_with(path, &loader, &compiled.program, (Purpose::Fill, sizes), &mut files, &mut found);
+        load_with(path, &loader, &compiled.program, (purpose, sizes), &mut files, &mut found);
     (resolved, render::plain(&found, &files))
 }
 
@@ -122,6 +132,38 @@ fn entries_written_twice_and_too_many_are_found_over_parts() {
     let text = format!("entries:\n  fdb:\n{}", lines(&mut (0..101)));
     assert_eq!(load(&text, in_parts(100)), load(&text, AT_ONCE));
     assert!(load(&text, AT_ONCE).1.contains("101 entries do not fit"));
+}
+
+#[test]
+fn a_file_changes_entries_of_the_program_that_are_not_constant() {
+    let program = PROGRAM.replace(
+        "fdb: { key: { eth.dst: exact }, actions: [send], size: 100 }",
+        "fdb: { key: { eth.dst: exact }, actions: [send], size: 3, entries: [
+          { match: { eth.dst: 1 }, action: send(1) }, { match: { eth.dst: 2 }, action: send(1), const: true } ] }",
+    );
+    let file = |numbers: &[u32]| {
+        let line = |n: &u32| format!("    - {{ match: {{ eth.dst: {n} }}, action: send(5) }}\n");
+        format!("entries:\n  fdb:\n{}", numbers.iter().map(line).collect::<String>())
+    };
+    let purposes = [Purpose::Fill, Purpose::Change, Purpose::Remove];
+    for (purpose, sizes) in
+        purposes.into_iter().flat_map(|one| [(one, AT_ONCE), (one, in_parts(1))])
+    {
+        let load = |numbers: &[u32]| load_of(&program, &file(numbers), purpose, sizes);
+        let (resolved, errors) = load(&[1, 3]);
+        let updates = resolved.unwrap_or_else(|| panic!("{purpose:?}: {errors}")).updates;
+        let is_modify = |update: &Update| matches!(update, Update::Modify(..));
+        let modified: Vec<bool> = updates.iter().map(is_modify).collect();
+        assert_eq!(modified, [purpose == Purpose::Fill, false], "{purpose:?}");
+        for (numbers, error) in [
+            (&[2][..], "the program declares it, and it cannot be changed"),
+            (&[1, 1], "this entry already exists"),
+            (&[1, 3, 4], "2 entries do not fit: there is room for 1"),
+        ] {
+            let (_, errors) = load(numbers);
+            assert!(errors.contains(error), "{purpose:?}: {errors}");
+        }
+    }
 }
 
 #[test]

@@ -125,13 +125,6 @@ pub(super) fn no_entry(program: &Program, key: &EntryKey, error: ControlError) -
     }
 }
 
-/// True if the entry with this key has a group of its own, which is deleted with it.
-pub(super) fn has_own(control: &Control, key: &EntryKey) -> bool {
-    let found = control.read(&Query::Entry(key.clone()));
-    matches!(found.as_deref(), Ok([Entity::TableEntry(entry)])
-        if matches!(entry.target, Target::Group(id) if id >= FIRST_OWNED_ID))
-}
-
 /// The context of changes.
 struct Changes<'a> {
     control: &'a Control,
@@ -142,7 +135,8 @@ struct Changes<'a> {
     updates: Vec<Update>,
 }
 
-/// The updates that set the contents of a file, whatever exists: cells of a register that it omits become blank.
+/// The updates that set the contents of a file, whatever exists but entries, of which there are those that the program
+/// declares: cells of a register that it omits become blank.
 ///
 /// # Errors
 /// An object does not exist.
@@ -223,10 +217,11 @@ impl Changes<'_> {
         let mut of_table = resolved.of_table.iter().copied().peekable();
         for (at, update) in resolved.updates.iter().enumerate() {
             match update {
-                tables::Update::Insert(id, entry) => {
+                tables::Update::Insert(id, entry) | tables::Update::Modify(id, entry) => {
                     let count = counts.next_if(|(of, _)| *of == at).map(|(_, count)| count);
                     let has_own = of_table.next_if_eq(&at).is_none();
-                    self.entry(TableId(id.0), entry, has_own, count)
+                    let is_declared = matches!(update, tables::Update::Modify(..));
+                    self.entry(TableId(id.0), entry, (has_own, is_declared), count)
                 }
                 tables::Update::SetDefault(id, call) => {
                     let table = TableId(id.0);
@@ -265,7 +260,7 @@ impl Changes<'_> {
         &mut self,
         table: TableId,
         entry: &tables::Entry,
-        has_own_timeout: bool,
+        (has_own_timeout, is_declared): (bool, bool),
         count: Option<Count>,
     ) -> Result<()> {
         let target = match &entry.target {
@@ -274,8 +269,6 @@ impl Changes<'_> {
             tables::Target::Group(group) => Target::Group(*group),
         };
         let key = EntryKey { table, matches: entry.matches.clone(), priority: entry.priority };
-        // An entry with actions of its own is deleted first when everything is replaced.
-        let is_gone = !self.keeps_cells && has_own(self.control, &key);
         let there = Query::Entry(key.clone());
         let (mut idle_timeout, meter) = (entry.idle_timeout, entry.meter);
         if !has_own_timeout
@@ -290,7 +283,11 @@ impl Changes<'_> {
         let counter = count.or(is_all.then(Count::default));
         let (since_hit, is_const) = (None, false);
         let entry = TableEntry { key, target, idle_timeout, meter, counter, since_hit, is_const };
-        self.add(Entity::TableEntry(entry), |control| !is_gone && control.read(&there).is_ok());
+        let keeps_cells = self.keeps_cells;
+        self.add(Entity::TableEntry(entry), |control| match keeps_cells {
+            true => control.read(&there).is_ok(),
+            false => is_declared,
+        });
         Ok(())
     }
 

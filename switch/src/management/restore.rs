@@ -1,5 +1,6 @@
-//! Replaces all that was written at run time by an entries file, as one batch: objects in the file are inserted or
-//! changed, others are deleted. Settings of ports and queues in the file are applied; others stay, because their
+//! Replaces all that was written at run time by an entries file, as one batch: entries are those that the program
+//! declares and those of the file, made anew in this order, since of equal priorities the older one wins. Other objects
+//! in the file are inserted or changed, and those not in it are deleted. Settings of ports and queues in the file are applied; others stay, because their
 //! previous values are not stored.
 
 use std::collections::HashSet;
@@ -15,7 +16,7 @@ use wireyard_tables::selector::FIRST_OWNED_ID;
 use super::queues::Before;
 use super::save::Declared;
 use super::{change, queues, save, show};
-use crate::control::{Control, ControlError, Entity, EntryKey, Mode, Query, Target, Update};
+use crate::control::{Control, ControlError, Entity, EntryKey, Mode, Query, Update};
 
 type Result<T> = std::result::Result<T, ControlError>;
 
@@ -72,37 +73,8 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
     let program = control.program();
     let resolved = change::resolve(&program, text, file, Purpose::Fill)?;
     let wanted = change::replacement(control, &program, &resolved)?;
-    let names: HashSet<Name> =
-        wanted.iter().filter_map(|one| name_of_wanted(control, one.entity())).collect();
-    let declared = Declared::of(control, &program);
-    let is_wanted = |entity: &Entity| name(entity).is_some_and(|name| names.contains(&name));
-    let mut updates = Vec::new();
-    // Entries are deleted before the objects that they refer to, and make room for others; the objects they referred to
-    // are deleted when no entry refers to them any more.
-    for query in [Query::Entries { table: None }, Query::DefaultActions { table: None }] {
-        control.visit(&query, &mut |entity| {
-            let stays = is_wanted(&entity) && !is_own(&entity);
-            updates.extend((!stays).then(|| gone(&program, &declared, entity)).flatten());
-        })?;
-    }
     let restored = wanted.len();
-    updates.extend(wanted);
-    for query in [
-        Query::Groups { table: None, id: None },
-        Query::Members { table: None, id: None },
-        Query::Counters { counter: None, index: None },
-        Query::Meters { meter: None, index: None },
-        Query::Registers { register: None, index: None },
-        Query::ValueSets { set: None },
-        Query::Multicast { id: None },
-        Query::Mirrors { id: None },
-    ] {
-        control.visit(&query, &mut |entity| {
-            // Those of entries were deleted with the entries.
-            let stays = is_wanted(&entity) || is_own(&entity);
-            updates.extend((!stays).then(|| gone(&program, &declared, entity)).flatten());
-        })?;
-    }
+    let (updates, removed) = changes(control, &program, wanted)?;
     let before = Before::of(control)?;
     queues::make(control, &resolved.settings, &before)?;
     if !updates.is_empty()
@@ -115,18 +87,76 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
             )),
         });
     }
-    let (removed, set) = (updates.len() - restored, resolved.settings.len());
+    let set = resolved.settings.len();
     Ok((json!({ "restored": restored, "removed": removed, "settings": set }), resolved.settings))
 }
 
-/// True for an entry with actions of its own, and for a member or group of one.
-fn is_own(entity: &Entity) -> bool {
-    match entity {
-        Entity::TableEntry(entry) => {
-            matches!(entry.target, Target::Group(id) if id >= FIRST_OWNED_ID)
+/// The whole batch for what is wanted, and how many other objects it removes.
+fn changes(
+    control: &Control,
+    program: &Program,
+    mut wanted: Vec<Update>,
+) -> Result<(Vec<Update>, usize)> {
+    // The kernel's state determines these, whatever a file has.
+    let is_left = |entity: &Entity| control.is_mirrored(program, entity);
+    wanted.retain(|update| !is_left(update.entity()));
+    let names: HashSet<Name> =
+        wanted.iter().filter_map(|one| name_of_wanted(control, one.entity())).collect();
+    let declared = Declared::of(control, program);
+    let is_wanted = |entity: &Entity| name(entity).is_some_and(|name| names.contains(&name));
+    let (mut updates, mut removed) = (Vec::new(), 0);
+    // Entries are deleted before the objects that they refer to, and make room for others; the objects they referred to
+    // are deleted when no entry refers to them any more.
+    control.visit(&Query::Entries { table: None }, &mut |entity| {
+        let Entity::TableEntry(entry) = &entity else { return };
+        if !entry.is_const && !is_left(&entity) {
+            removed += usize::from(!is_wanted(&entity) && !declared.has(&entry.key));
+            updates.push(Update::Delete(entity));
         }
-        Entity::Member { id, .. } | Entity::Group { id, .. } => *id >= FIRST_OWNED_ID,
-        _ => false,
+    })?;
+    let is_entry = |update: &Update| matches!(update.entity(), Entity::TableEntry(_));
+    let first = wanted.iter().position(is_entry).unwrap_or(wanted.len());
+    let members = declared.members.iter().filter(|one| !is_wanted(one) && !is_left(one));
+    updates.extend(members.map(|member| as_declared(control, member)));
+    let mut wanted = wanted.into_iter();
+    updates.extend(wanted.by_ref().take(first));
+    let entries = declared.entries.iter().cloned().map(Entity::TableEntry);
+    updates.extend(entries.filter(|entry| !is_left(entry)).map(Update::Insert));
+    updates.extend(wanted);
+    let mut go = |entity: Entity| {
+        // Those of entries were deleted with the entries.
+        let stays = is_wanted(&entity) || is_own(&entity) || is_left(&entity);
+        let gone = (!stays).then(|| gone(program, &declared, entity)).flatten();
+        removed += usize::from(gone.is_some());
+        updates.extend(gone);
+    };
+    for query in [
+        Query::DefaultActions { table: None },
+        Query::Groups { table: None, id: None },
+        Query::Members { table: None, id: None },
+        Query::Counters { counter: None, index: None },
+        Query::Meters { meter: None, index: None },
+        Query::Registers { register: None, index: None },
+        Query::ValueSets { set: None },
+        Query::Multicast { id: None },
+        Query::Mirrors { id: None },
+    ] {
+        control.visit(&query, &mut go)?;
+    }
+    Ok((updates, removed))
+}
+
+/// True for a member or group of an entry with actions of its own.
+fn is_own(entity: &Entity) -> bool {
+    matches!(entity, Entity::Member { id, .. } | Entity::Group { id, .. } if *id >= FIRST_OWNED_ID)
+}
+
+/// The update that makes a member that the program declares.
+fn as_declared(control: &Control, member: &Entity) -> Update {
+    let Entity::Member { table, id, .. } = member else { return Update::Insert(member.clone()) };
+    match control.read(&Query::Members { table: Some(*table), id: Some(*id) }).is_ok() {
+        true => Update::Modify(member.clone()),
+        false => Update::Insert(member.clone()),
     }
 }
 
@@ -136,10 +166,10 @@ fn says_nothing(text: &str) -> bool {
 }
 
 /// The deletion of an object that is not in the file; `None` for one that is as the program declares it.
-fn gone(program: &Program, declared: &Declared<'_>, entity: Entity) -> Option<Update> {
+fn gone(program: &Program, declared: &Declared, entity: Entity) -> Option<Update> {
     match entity {
-        Entity::TableEntry(ref entry) => {
-            (!declared.has(&entry.key)).then_some(Update::Delete(entity))
+        Entity::Member { .. } if declared.members.iter().any(|one| name(one) == name(&entity)) => {
+            None
         }
         Entity::DefaultAction { table, action } => {
             let table_declared = program.tables.get(table)?;
@@ -164,3 +194,6 @@ fn gone(program: &Program, declared: &Declared<'_>, entity: Entity) -> Option<Up
         other => Some(Update::Delete(other)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,22 +1,24 @@
 //! Writes the state set at run time as an entries file: the same text for the same state.
 //!
-//! Constant entries and those that the program declares are omitted, because they exist without a file; so are default
-//! actions and value sets that are the program's, and blank cells. Entries are sorted by their text, not by their
-//! creation.
+//! Constant entries and those that are as the program declares them are omitted, because they exist without a file; so
+//! are default actions and value sets that are the program's, blank cells, and what a mirror of the kernel writes.
+//! Entries are sorted by their text; in a table with priorities by priority and age, because the older one wins.
 
-use std::collections::HashSet;
+use std::cmp::{Ordering, Reverse};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::Value;
 use wireyard_pipeline::ids::TableId;
-use wireyard_pipeline::ir::{MeterKind, Program, SetMember, Table, ValueSet};
+use wireyard_pipeline::ir::{MeterKind, Program, SetMember, ValueSet};
 use wireyard_tables::GroupMember;
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
+use wireyard_tables::time::Span;
 
 use super::show;
-use crate::control::{Control, ControlError, Entity, EntryKey, Query, TableEntry};
+use crate::control::{Control, ControlError, Entity, EntryKey, Query, TableEntry, Target};
 use crate::core::match_text;
 use crate::p4runtime::persist::settings::{OfPlace, Settings};
 use crate::replicate::{Group, Member, Members, Session};
@@ -48,30 +50,46 @@ pub fn lines(
     }
 }
 
-/// Entries that exist without a file.
-pub(super) struct Declared<'a> {
-    program: &'a Program,
-    keys: HashSet<EntryKey>,
+/// Entries that the program declares and that can be changed, as it declares them, in its order.
+pub(super) struct Declared {
+    pub(super) entries: Vec<TableEntry>,
+    /// Members of these entries: each has one of its own, with its number.
+    pub(super) members: Vec<Entity>,
+    places: HashMap<EntryKey, usize>,
 }
 
-impl<'a> Declared<'a> {
-    pub(super) fn of(control: &Control, program: &'a Program) -> Declared<'a> {
-        let tables = program.tables.entries().filter(|(_, table)| !table.const_entries);
-        let keys = tables.flat_map(|(table, declared)| {
-            let key = move |one: &wireyard_pipeline::ir::TableEntry| EntryKey {
-                table,
-                matches: one.matches.clone(),
-                priority: one.priority,
-            };
-            declared.entries.iter().map(move |one| as_read(control, key(one)))
-        });
-        Declared { program, keys: keys.collect() }
+impl Declared {
+    pub(super) fn of(control: &Control, program: &Program) -> Declared {
+        let mut all = Declared { entries: Vec::new(), members: Vec::new(), places: HashMap::new() };
+        for (table, declared) in program.tables.entries().filter(|(_, one)| !one.const_entries) {
+            for (number, one) in (0..).zip(&declared.entries).filter(|(_, one)| !one.is_const) {
+                let mut entry = TableEntry::new(table, one.matches.clone(), one.call.clone());
+                if declared.selector.is_some() {
+                    let (id, action) = (number, one.call.clone());
+                    all.members.push(Entity::Member { table, id, action });
+                    entry.target = Target::Member(number);
+                }
+                let timeout = one.idle_timeout_ms;
+                entry.idle_timeout = (timeout != 0).then(|| Span::from_ms(timeout));
+                entry.meter = one.meter;
+                entry.key.priority = one.priority;
+                all.places.insert(as_read(control, entry.key.clone()), all.entries.len());
+                all.entries.push(entry);
+            }
+        }
+        all
     }
 
-    /// True if the program declares this entry.
+    /// True if the program declares an entry with this key.
     pub(super) fn has(&self, key: &EntryKey) -> bool {
-        let is_constant = |table: &Table| table.const_entries;
-        self.program.tables.get(key.table).is_some_and(is_constant) || self.keys.contains(key)
+        self.places.contains_key(key)
+    }
+
+    /// True if this entry is as the program declares it.
+    fn is(&self, entry: &TableEntry) -> bool {
+        let what = |of: &TableEntry| (of.target.clone(), of.idle_timeout, of.meter);
+        let declared = self.places.get(&entry.key).and_then(|at| self.entries.get(*at));
+        declared.is_some_and(|declared| what(declared) == what(entry))
     }
 }
 
@@ -86,7 +104,7 @@ pub(super) fn as_read(control: &Control, key: EntryKey) -> EntryKey {
 struct File<'a> {
     control: &'a Control,
     program: &'a Program,
-    declared: Declared<'a>,
+    declared: Declared,
     as_written: &'a dyn Fn(Entity) -> Entity,
     lines: Vec<String>,
 }
@@ -294,12 +312,18 @@ impl File<'_> {
 
     fn entries(&self, id: TableId) -> Result<Vec<String>> {
         let line = |file: &Self, entity: Entity| match entity {
-            Entity::TableEntry(entry) if !file.declared.has(&entry.key) => file.entry(&entry),
+            Entity::TableEntry(entry) if entry.is_const || file.declared.is(&entry) => None,
+            _ if file.control.is_mirrored(file.program, &entity) => None,
+            Entity::TableEntry(entry) => Some((Reverse(entry.key.priority), file.entry(&entry)?)),
             _ => None,
         };
         let mut lines = self.read(&Query::Entries { table: Some(id) }, line)?;
-        lines.sort_unstable();
-        Ok(lines)
+        // They are read in the order of their age.
+        lines.sort_by(|(a, one), (b, other)| {
+            let by_text = || if a.0 == 0 { one.cmp(other) } else { Ordering::Equal };
+            a.cmp(b).then_with(by_text)
+        });
+        Ok(lines.into_iter().map(|(_, line)| line).collect())
     }
 
     fn entry(&self, entry: &TableEntry) -> Option<String> {
@@ -314,8 +338,10 @@ impl File<'_> {
         if entry.key.priority > 0 {
             let _ = write!(line, ", priority: {}", entry.key.priority);
         }
-        if let Some(timeout) = entry.idle_timeout {
-            let _ = write!(line, ", idle_timeout_ms: {}", timeout.as_ns().div_ceil(1_000_000));
+        // Without it the entry would get the timeout of its table.
+        if table.idle_timeout_ms.is_some() {
+            let timeout_ns = entry.idle_timeout.map_or(0, Span::as_ns);
+            let _ = write!(line, ", idle_timeout_ms: {}", timeout_ns.div_ceil(1_000_000));
         }
         if let (Some(config), Some(kind)) = (entry.meter, table.meter) {
             let _ = write!(line, ", meter: {}", rates(config, kind));
@@ -335,7 +361,7 @@ impl File<'_> {
 
     /// The text of an object with a number, with the name of the object that it belongs to.
     fn numbered(&self, entity: Entity) -> Option<(String, String)> {
-        if show::is_blank(&entity) {
+        if show::is_blank(&entity) || self.control.is_mirrored(self.program, &entity) {
             return None;
         }
         Some(match entity {

@@ -30,7 +30,10 @@ struct Seen {
     hashers: [RandomState; 2],
     /// Number of the entry among those of the program, then those of the file.
     numbers: HashMap<[u64; 2], u32, BuildHasherDefault<FirstWord>>,
-    declared: u32,
+    /// For each entry of the program whether it is constant.
+    constant: Vec<bool>,
+    /// How many of the program's are written in the file.
+    changed: usize,
     /// Places of the entries of the file.
     spans: Vec<SourceSpan>,
 }
@@ -53,9 +56,13 @@ impl Hasher for FirstWord {
     }
 }
 
-/// The earlier entry.
+/// The earlier entry with the same key.
 enum First {
+    None,
+    /// One of the program, which can be changed.
     Declared,
+    /// One of the program, which cannot.
+    Constant,
     /// In the file: its place, and its index among those of its table.
     Written(SourceSpan, usize),
 }
@@ -63,11 +70,12 @@ enum First {
 impl Seen {
     fn new(table: &Table) -> Seen {
         let (hashers, numbers) = ([RandomState::new(), RandomState::new()], HashMap::default());
-        let mut seen = Seen { hashers, numbers, declared: 0, spans: Vec::new() };
+        let mut seen =
+            Seen { hashers, numbers, constant: Vec::new(), changed: 0, spans: Vec::new() };
         for entry in &table.entries {
             let key = seen.key(&entry.matches, entry.priority);
-            seen.numbers.insert(key, seen.declared);
-            seen.declared += 1;
+            seen.numbers.insert(key, seen.constant.len() as u32);
+            seen.constant.push(entry.is_const);
         }
         seen
     }
@@ -76,17 +84,24 @@ impl Seen {
         [0, 1].map(|n| self.hashers[n].hash_one((matches, priority)))
     }
 
-    /// Adds an entry, unless it already exists.
-    fn insert(&mut self, matches: &[Match], priority: u32, span: SourceSpan) -> Option<First> {
-        let next = self.declared + self.spans.len() as u32;
-        let number = *self.numbers.entry(self.key(matches, priority)).or_insert(next);
-        if number == next {
-            self.spans.push(span);
-            return None;
-        }
-        let Some(at) = number.checked_sub(self.declared) else { return Some(First::Declared) };
-        let at = at as usize;
-        Some(First::Written(self.spans.get(at).copied().unwrap_or(span), at + 1))
+    /// Adds an entry, unless the file has it already.
+    fn insert(&mut self, matches: &[Match], priority: u32, span: SourceSpan) -> First {
+        let next = (self.constant.len() + self.spans.len()) as u32;
+        let key = self.key(matches, priority);
+        let before = *self.numbers.entry(key).or_insert(next) as usize;
+        let first = match self.constant.get(before) {
+            Some(true) => return First::Constant,
+            Some(false) => First::Declared,
+            None if before == next as usize => First::None,
+            None => {
+                let at = before - self.constant.len();
+                return First::Written(self.spans.get(at).copied().unwrap_or(span), at + 1);
+            }
+        };
+        self.numbers.insert(key, next);
+        self.spans.push(span);
+        self.changed += usize::from(matches!(first, First::Declared));
+        first
     }
 }
 
@@ -94,10 +109,10 @@ impl<'a> Resolver<'a> {
     pub(super) fn entries(&mut self, file: &EntriesFile) {
         for (name, entries) in &file.entries {
             let Some(mut list) = self.list(name) else { continue };
-            self.fits(entries.len(), list.room, name, "entries");
             for entry in entries {
                 self.entry(&mut list, entry);
             }
+            self.fits(entries.len() - list.seen.changed, list.room, name, "entries");
         }
     }
 
@@ -133,7 +148,8 @@ impl<'a> Resolver<'a> {
 
     fn end_of_chunks(&mut self, list: Option<(&Name, List<'a>)>) {
         if let Some((name, list)) = list {
-            self.fits(list.seen.spans.len(), list.room, name, "entries");
+            let new = list.seen.spans.len() - list.seen.changed;
+            self.fits(new, list.room, name, "entries");
         }
     }
 
@@ -168,21 +184,12 @@ impl<'a> Resolver<'a> {
             self.cx.report.error(codes::ENTRY, entry.span, text).help("leave out `const`");
         }
         let (Some((matches, priority)), Some(target)) = (matched, target) else { return };
-        if let Some(first) = list.seen.insert(&matches, priority, entry.span) {
-            let text = "this entry already exists";
-            let note = self.cx.report.error(codes::TWICE, entry.span, text);
-            match first {
-                First::Declared => note.note("the program declares it"),
-                First::Written(span, _) if span.file == entry.span.file => {
-                    note.label(span, "first here")
-                }
-                // In a part of a large file that is no longer in memory.
-                First::Written(_, nth) => {
-                    note.note(format!("it is entry {nth} of the table, counted from 1"))
-                }
-            };
-            return;
-        }
+        let first = list.seen.insert(&matches, priority, entry.span);
+        let is_declared = match first {
+            First::None => false,
+            First::Declared => true,
+            First::Constant | First::Written(..) => return self.twice_entry(&first, entry.span),
+        };
         let idle_timeout = (timeout != 0).then(|| Span::from_ms(timeout));
         if self.purpose == Purpose::Change
             && idle_timeout.is_some()
@@ -192,7 +199,23 @@ impl<'a> Resolver<'a> {
         }
         let entry = Entry { matches, priority, target, idle_timeout, meter };
         self.found.entry_counts.extend(count.map(|count| (self.found.updates.len(), count)));
-        self.found.updates.push(Update::Insert(wireyard_tables::TableId(id.0), entry));
+        let update = match is_declared && self.purpose == Purpose::Fill {
+            true => Update::Modify,
+            false => Update::Insert,
+        };
+        self.found.updates.push(update(wireyard_tables::TableId(id.0), entry));
+    }
+
+    fn twice_entry(&mut self, first: &First, span: SourceSpan) {
+        let note = self.cx.report.error(codes::TWICE, span, "this entry already exists");
+        match first {
+            First::Written(first, _) if first.file == span.file => note.label(*first, "first here"),
+            // In a part of a large file that is no longer in memory.
+            First::Written(_, nth) => {
+                note.note(format!("it is entry {nth} of the table, counted from 1"))
+            }
+            _ => note.note("the program declares it, and it cannot be changed"),
+        };
     }
 
     /// An action, or `member(n)` or `group(n)` in a table with a selector.
