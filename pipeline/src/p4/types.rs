@@ -3,6 +3,7 @@
 //! The checker resolves names, infers type arguments, inserts implicit conversions by noting the type that an
 //! expression has after them, and reports type errors. Lowering uses the result ([`Checked`]) and has no scopes.
 
+mod arguments;
 mod call;
 mod check;
 mod coerce;

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use num_bigint::Sign;
 
 use super::super::tree::*;
+use super::arguments::order;
 use super::check::{Checker, Name, Place};
 use super::infer::type_arguments;
 use super::member::{is_size, size_limits};
 use super::{CallInfo, Callee, Const, Type};
 use crate::diag::codes;
-use crate::ir::SourceSpan;
 
 /// What a call may run, with its parameters.
 struct Candidate {
@@ -322,29 +322,6 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn misfit(&mut self, span: SourceSpan, name: &str, params: &[Param], args: &[Arg]) {
-        let names: Vec<&str> = params.iter().map(|param| &*param.name.value).collect();
-        let unknown = args
-            .iter()
-            .filter_map(|arg| arg.name.as_ref())
-            .find(|arg| !names.contains(&&*arg.value));
-        if let Some(unknown) = unknown {
-            let text = format!("`{name}` has no parameter `{}`", unknown.value);
-            self.report
-                .error(codes::ARGUMENTS, unknown.span, text)
-                .did_you_mean(&unknown.value, names);
-            return;
-        }
-        let named = args.iter().filter(|arg| arg.name.is_some()).count();
-        let text = if named != 0 && named != args.len() {
-            "either all arguments have names or none".to_owned()
-        } else {
-            format!("`{name}` takes {} arguments, not {}", params.len(), args.len())
-        };
-        let help = format!("its parameters: {}", names.join(", "));
-        self.error(codes::ARGUMENTS, span, text).help(help);
-    }
-
     /// `object.name(args)`.
     fn method(
         &mut self,
@@ -542,29 +519,4 @@ fn has_no_width(value: &Expr) -> bool {
         ExprKind::Unary(_, of) => has_no_width(of),
         _ => false,
     }
-}
-
-/// For each parameter its argument; `None` if they do not fit by number and names, or only some have names.
-pub(super) fn order(params: &[Param], args: &[Arg]) -> Option<Vec<Option<usize>>> {
-    let mut order = vec![None; params.len()];
-    let named = args.iter().filter(|arg| arg.name.is_some()).count();
-    if named != 0 && named != args.len() {
-        return None;
-    }
-    for (at, arg) in args.iter().enumerate() {
-        let position = match &arg.name {
-            Some(name) => params.iter().position(|param| param.name.value == name.value)?,
-            None => at,
-        };
-        let slot = order.get_mut(position)?;
-        if slot.is_some() {
-            return None;
-        }
-        *slot = Some(at);
-    }
-    let optional = |param: &Param| {
-        param.default.is_some() || annotation(&param.annotations, "optional").is_some()
-    };
-    let complete = params.iter().zip(&order).all(|(param, at)| at.is_some() || optional(param));
-    complete.then_some(order)
 }

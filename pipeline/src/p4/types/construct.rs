@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
-use super::call::order;
+use super::arguments::order;
 use super::check::{Checker, Name};
 use super::{CallInfo, Callee, Type};
 use crate::diag::codes;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
-use super::call::order;
+use super::arguments::order;
 use super::check::{Checker, Name, Place};
 use super::{CallInfo, Callee, Const, Def, Type};
 use crate::diag::codes;
