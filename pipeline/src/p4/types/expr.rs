@@ -195,6 +195,7 @@ impl Checker<'_> {
             Type::Any => None,
             ty => match if let Type::Enum(_, Some(base)) = &ty { (**base).clone() } else { ty } {
                 Type::Bit(bits) | Type::Int(bits) => Some(bits),
+                Type::Integer if self.consts.contains_key(&of.id) => Some(crate::p4::WIDTH_MAX),
                 other => {
                     self.type_error(of.span, format!("{other} has no bits to slice"));
                     None
@@ -252,6 +253,11 @@ impl Checker<'_> {
         };
         if width_bits == 0 || bits.is_some_and(|bits| width_bits > bits) {
             self.error(codes::BAD_SLICE, width.span, "this is no width of a slice here");
+            return Type::Any;
+        }
+        if matches!(self.noted(of), Type::Integer) && !self.consts.contains_key(&base.id) {
+            let text = "a number without a width has a slice where its first bit is known";
+            self.type_error(base.span, text);
             return Type::Any;
         }
         if let (Some(Const::Int(at)), Some(bits)) = (self.consts.get(&base.id), bits) {
