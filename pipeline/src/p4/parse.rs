@@ -6,6 +6,7 @@
 
 mod decl;
 mod expr;
+mod operators;
 mod stmt;
 mod table;
 mod types;
@@ -85,6 +86,8 @@ pub(super) struct Parser<'r> {
     /// Expressions that are numbers not written in tens, with their base.
     radixes: HashMap<u32, u32>,
     depth: usize,
+    /// Behind what is nested too deep nothing is read; what is missing there is said to nobody.
+    unread: Option<Diagnostics>,
 }
 
 /// A program as it was read, with the numbers of its expressions and declarations.
@@ -107,6 +110,7 @@ pub(super) fn program(tokens: Vec<Token>, report: &mut Diagnostics) -> Tree {
         declarations: 0,
         radixes: HashMap::new(),
         depth: 0,
+        unread: None,
     };
     let mut decls = Vec::new();
     while !parser.peek_is_end() {
@@ -198,7 +202,8 @@ impl Parser<'_> {
             Tok::Sign(sign) => format!("`{sign}`"),
             Tok::End => "the end of the program".to_owned(),
         };
-        self.report.error(codes::P4_SYNTAX, token.span, format!("expected {what}, found {found}"))
+        let report = self.unread.as_mut().unwrap_or(&mut *self.report);
+        report.error(codes::P4_SYNTAX, token.span, format!("expected {what}, found {found}"))
     }
 
     /// A name that may be declared.
@@ -240,6 +245,7 @@ impl Parser<'_> {
             let span = self.span();
             self.report.error(codes::LIMIT, span, text);
             // Everything behind it would be wrong too.
+            self.unread = Some(Diagnostics::new());
             self.at = self.tokens.len().saturating_sub(1);
             return Err(Failed);
         }

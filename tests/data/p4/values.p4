@@ -11,6 +11,12 @@
 
 @pragma this is about the rest of its line ( only
 const bit<8> PLAIN = STEP;
+const int LARGE = 0x3a5c;
+const bit<8> SLICED = LARGE[11:4] ^ (-1)[7:0] ^ LARGE[8+:4] ++ 4w0;
+
+// Long without being nested.
+#define TEN(x) x + x + x + x + x + x + x + x + x + x
+#define HUNDRED(x) TEN(x) + TEN(x) + TEN(x) + TEN(x) + TEN(x) + TEN(x) + TEN(x) + TEN(x) + TEN(x) + TEN(x)
 
 header kind_t { bit<8> kind; int<8> s; bit<8> value; bit<8> other; }
 header item_t { bit<8> v; }
@@ -103,6 +109,9 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
             signed.apply();
         } else if (hdr.h.kind == 8) {
             hash(hdr.h.value, HashAlgorithm.identity, 8w0, { hdr.h.other }, next(hdr.h.other));
+        } else if (hdr.h.kind == 9) {
+            hdr.h.value = SLICED;
+            hdr.h.other = HUNDRED(hdr.h.other) + HUNDRED(hdr.h.other) + HUNDRED(hdr.h.other) - 1;
         }
     }
 }

@@ -8,35 +8,6 @@ use super::{Failed, Parser, Read};
 use crate::ast::Sp;
 use crate::diag::codes;
 
-/// How strong an operator binds; `None`: no operator of two operands.
-fn strength(sign: &str) -> Option<(u8, Binary)> {
-    use Binary::*;
-    Some(match sign {
-        "||" => (1, LogicalOr),
-        "&&" => (2, LogicalAnd),
-        "==" => (3, Eq),
-        "!=" => (3, Ne),
-        "<" => (4, Lt),
-        ">" => (4, Gt),
-        "<=" => (4, Le),
-        ">=" => (4, Ge),
-        "|" => (5, Or),
-        "^" => (6, Xor),
-        "&" => (7, And),
-        "<<" => (8, Shl),
-        ">>" => (8, Shr),
-        "++" => (9, Concat),
-        "+" => (9, Add),
-        "-" => (9, Sub),
-        "|+|" => (9, SatAdd),
-        "|-|" => (9, SatSub),
-        "*" => (10, Mul),
-        "/" => (10, Div),
-        "%" => (10, Mod),
-        _ => return None,
-    })
-}
-
 impl Parser<'_> {
     /// An expression.
     pub(super) fn expression(&mut self) -> Read<Expr> {
@@ -49,59 +20,14 @@ impl Parser<'_> {
     }
 
     /// Operators of this strength and above; 0 takes `?:` too.
-    fn binary(&mut self, least: u8) -> Read<Expr> {
+    pub(super) fn binary(&mut self, least: u8) -> Read<Expr> {
         let depth = self.depth;
         let read = self.operators(least);
         self.depth = depth;
         read
     }
 
-    /// A chain of operators is a tree as deep as it is long, so each counts as a level.
-    fn operators(&mut self, least: u8) -> Read<Expr> {
-        let start = self.span();
-        let mut left = self.unary()?;
-        loop {
-            self.deeper()?;
-            if least == 0 && self.is("?") {
-                self.step();
-                let then = self.expression()?;
-                self.expect(":")?;
-                let other = self.expression()?;
-                let span = self.since(start);
-                left = self.expr(ExprKind::Mux(left, then, other), span);
-                continue;
-            }
-            let Tok::Sign(sign) = self.token(0).tok else { return Ok(left) };
-            let joined = sign == ">"
-                && self.token(1).is(">")
-                && !self.token(1).spaced
-                && !self.token(1).first;
-            let sign = if joined { ">>" } else { sign };
-            // `>>=` is an assignment.
-            if joined && self.token(2).is("=") && !self.token(2).spaced
-                || sign == ">" && self.token(1).is(">=") && !self.token(1).spaced
-            {
-                return Ok(left);
-            }
-            // `[base+:width]`.
-            if sign == "+" && self.token(1).is(":") {
-                return Ok(left);
-            }
-            let Some((strength, operator)) = strength(sign) else { return Ok(left) };
-            if strength < least.max(1) {
-                return Ok(left);
-            }
-            self.step();
-            if joined {
-                self.step();
-            }
-            let right = self.nested(|parser| parser.binary(strength + 1))?;
-            let span = self.since(start);
-            left = self.expr(ExprKind::Binary(operator, left, right), span);
-        }
-    }
-
-    fn unary(&mut self) -> Read<Expr> {
+    pub(super) fn unary(&mut self) -> Read<Expr> {
         let start = self.span();
         let operator = match self.token(0).tok {
             Tok::Sign("!") => Unary::Not,
