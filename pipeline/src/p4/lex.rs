@@ -179,17 +179,27 @@ fn blanks(mut rest: &str) -> (&str, bool, bool) {
             newline = true;
             rest = behind;
         } else if rest.starts_with("//") {
-            rest = rest.find('\n').and_then(|at| rest.get(at..)).unwrap_or_default();
+            rest = line_comment_end(rest);
         } else if let Some(open) = rest.strip_prefix("/*")
-            && let Ok((behind, inner)) = take_until::<_, _, nom::error::Error<&str>>("*/")(open)
+            && let Ok((behind, _)) = take_until::<_, _, nom::error::Error<&str>>("*/")(open)
         {
-            newline |= inner.contains('\n');
+            // The ends of lines in it end no directive: it is one blank.
             rest = behind.get(2..).unwrap_or_default();
         }
         if rest.len() == before {
             return (rest, newline, rest.len() != whole);
         }
     }
+}
+
+/// What stands behind a comment of one line, from the end of the line on. A line that ends with `\` goes on.
+fn line_comment_end(rest: &str) -> &str {
+    let mut ends = rest.match_indices('\n');
+    let end = ends.find(|(at, _)| {
+        let line = rest.get(..*at).unwrap_or_default();
+        !line.strip_suffix('\r').unwrap_or(line).ends_with('\\')
+    });
+    end.and_then(|(at, _)| rest.get(at..)).unwrap_or_default()
 }
 
 /// A token's text before its value is computed.

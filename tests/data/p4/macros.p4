@@ -26,6 +26,12 @@ it's not read: an open " and a sign € are nothing
 #if (1 ? 2 : 1 / 0) == 2 && !(0 ? 1 / 0 : 0)
 #define CHOSEN 0x20
 #endif
+#if 0xFFu > 3 && 2UL == 2 && 010 == 8
+#define TYPED 0x01 /* goes on
+   here */ + 0x02
+#endif
+// This line goes on: \
+#error in a comment
 
 enum bit<8> how_t { none = 3, some = 4 }
 enum plain_t { first, second }
@@ -37,7 +43,7 @@ const outer_t NONE = ...;
 const tuple<bit<8>, bit<16>> PAIR = { 5, ... };
 const bit<8> SUM = LISTED.v + LISTED.inner.p + RECORDED.inner.q + RECORDED.inner.p + NONE.two[1] + (bit<8>) PAIR[1];
 
-header h_t { bit<8> x2; bit<8> x3; bit<8> x4; bit<8> x5; bit<8> x6; bit<8> x7; bit<8> x8; }
+header h_t { bit<8> x2; bit<8> x3; bit<8> x4; bit<8> x5; bit<8> x6; bit<8> x7; bit<8> x8; bit<8> x9; }
 struct headers { h_t h; }
 struct meta_t { bit<8> v2; bit<SUM> wide; }
 
@@ -62,6 +68,7 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
         hdr.h.CAT(x4,) = NAMED(THREE(8, w, 6));
         hdr.h.CAT(, x5) = SUM;
         TWICE(hdr.h.x6 = hdr.h.x6 + 1;)
+        hdr.h.x9 = TYPED;
         if (LISTED.inner.set || RECORDED.inner.plain != plain_t.first) { hdr.h.x7 = 1; }
         if (NONE.inner.wrong == error.NoError && NONE.inner.how != how_t.none) { hdr.h.x8 = 2; }
     }

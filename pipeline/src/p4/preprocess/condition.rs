@@ -152,7 +152,10 @@ impl Reader<'_> {
             let first = self.rest.first()?;
             self.rest = &self.rest[1..];
             match &first.tok {
-                Tok::Number(number) => Some(Some(number.value.clone())),
+                Tok::Number(number) => {
+                    Some(Some(number_of_c(&number.text).unwrap_or_else(|| number.value.clone())))
+                }
+                Tok::Unfinished(text) => number_of_c(text).map(Some),
                 // As in C: a name that is no macro is 0.
                 Tok::Word(_) => Some(Some(BigInt::ZERO)),
                 _ => None,
@@ -161,6 +164,26 @@ impl Reader<'_> {
         self.depth -= 1;
         value
     }
+}
+
+/// A number with what only C knows: a suffix of its type, and base 8 where it begins with 0.
+fn number_of_c(text: &str) -> Option<BigInt> {
+    const SUFFIXES: [&str; 8] = ["", "u", "l", "ul", "lu", "ll", "ull", "llu"];
+    let text = text.to_ascii_lowercase();
+    let digits = text.trim_end_matches(['u', 'l']);
+    if !SUFFIXES.contains(&text.get(digits.len()..)?) {
+        return None;
+    }
+    let (radix, digits) = match (digits.get(..2), digits.strip_prefix('0')) {
+        (Some("0x"), _) => (16, digits.get(2..)?),
+        (Some("0b"), _) => (2, digits.get(2..)?),
+        (_, Some(octal)) if !octal.is_empty() => (8, octal),
+        _ => (10, digits),
+    };
+    let is_digit = |c: char| c.is_digit(radix);
+    (!digits.is_empty() && digits.chars().all(is_digit))
+        .then(|| BigInt::parse_bytes(digits.as_bytes(), radix))
+        .flatten()
 }
 
 fn truth(holds: bool) -> BigInt {
