@@ -22,9 +22,9 @@ pub struct Origin {
     pub digests: BTreeMap<String, String>,
     /// Value sets.
     pub value_sets: BTreeMap<String, String>,
-    /// Instances that are elements of stacks of unions: a counter selects the one to extract, so none is
+    /// Instances and elements of stacks among which a counter selects the one to extract, so none is
     /// extracted twice.
-    pub union_elements: BTreeSet<String>,
+    pub counted_elements: BTreeSet<String>,
     /// Metadata with the mark that a packet enters ingress again.
     pub again_mark: Option<String>,
 }

@@ -264,6 +264,7 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/psa_again.stf",
         "data/p4/circling.stf",
         "data/p4/chained.stf",
+        "data/p4/stacked.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])

@@ -161,7 +161,7 @@ impl Cx<'_> {
         }
         let origin = self.ir.origin.clone();
         for (span, name) in found {
-            if origin.as_ref().is_some_and(|origin| origin.union_elements.contains(&name)) {
+            if origin.as_ref().is_some_and(|origin| origin.counted_elements.contains(&name)) {
                 continue;
             }
             let text =

@@ -34,6 +34,7 @@ mod rewrite;
 mod scan;
 mod share;
 mod sink;
+mod stacks;
 mod standard;
 mod stmt;
 mod storage;
@@ -151,7 +152,7 @@ struct Lower<'a> {
     updated: BTreeSet<String>,
     /// Direct counters and meters that a table has.
     attached: BTreeSet<String>,
-    /// How many elements of each stack of unions the parser has extracted.
+    /// The number of `next` of each stack that is counted.
     counters: HashMap<String, ast::AstExpr>,
     /// What the rounds before found, and what this one does.
     known: &'a BTreeSet<Need>,

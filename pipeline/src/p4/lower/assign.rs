@@ -95,6 +95,9 @@ impl Lower<'_> {
 
     /// `to = from` for values of one type.
     pub(super) fn assign(&mut self, to: &Val, from: &Val, ty: &Type, span: SourceSpan) {
+        if let Val::Header(header) = to {
+            self.touch(header);
+        }
         match (to, from) {
             (Val::Choice(choice), _) => {
                 self.with_chosen(choice, span, |lower, one| lower.assign(one, from, ty, span));
@@ -148,6 +151,7 @@ impl Lower<'_> {
                     let of = stack.of.clone();
                     self.assign(&left, &right, &of, span);
                 }
+                self.copy_count(stack, other, span);
             }
             (Val::Stack(_), Val::Struct(values)) => {
                 let values = self.values_before(to, values, ty);

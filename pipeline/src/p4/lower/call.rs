@@ -352,10 +352,12 @@ impl Lower<'_> {
             }
             (Val::Literal(None), "setValid" | "setInvalid") => Val::Nothing,
             (Val::Header(header), "setValid") => {
+                self.touch(header);
                 self.procedure("set_valid", header, span);
                 Val::Nothing
             }
             (Val::Header(header), "setInvalid") => {
+                self.touch(header);
                 self.procedure("set_invalid", header, span);
                 Val::Nothing
             }
@@ -365,14 +367,8 @@ impl Lower<'_> {
                 if by == 0 {
                     return Val::Nothing;
                 }
-                if !stack.elements.is_empty() {
-                    let stack = stack.clone();
-                    self.move_unions(&stack, &name.value, by as usize, span);
-                    return Val::Nothing;
-                }
-                if self.place == Place::Parser {
-                    let text = format!("`{}` in a parser is not supported", name.value);
-                    self.unsupported(span, text);
+                if self.place == Place::Parser || !stack.elements.is_empty() {
+                    self.move_elements(stack, &name.value, by as usize, span);
                     return Val::Nothing;
                 }
                 let procedure = if &*name.value == "push_front" { "push" } else { "pop" };

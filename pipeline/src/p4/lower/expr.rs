@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{Callee, Const, Def, Type};
-use super::build::{binary, call, cast, known, mux, named, not, number, path, slice, unsigned};
+use super::build::{binary, call, cast, known, mux, named, not, number, slice, unsigned};
 use super::choice::of_each;
-use super::env::{Header, Val};
+use super::env::Val;
 use super::need::Need;
 use super::storage::enum_bits;
 use super::walk::{self, Met};
@@ -236,32 +236,7 @@ impl Lower<'_> {
                 let ty = self.type_of(expr);
                 self.default_value(&ty, expr.span)
             }
-            Val::Stack(stack) => {
-                let Type::Struct(ty) = &stack.of else { return Val::Nothing };
-                if !stack.elements.is_empty() {
-                    return match &*name.value {
-                        "next" => Val::Moving(stack.clone(), true, None),
-                        "last" => Val::Moving(stack.clone(), false, None),
-                        _ => {
-                            let count = self.union_counter(stack, expr.span);
-                            let one = number(1, 32, expr.span);
-                            Val::Scalar(binary(AstBin::Sub, count, one, expr.span))
-                        }
-                    };
-                }
-                let plain = path(&[&stack.name], expr.span);
-                match &*name.value {
-                    "next" => Val::Header(Rc::new(Header { path: plain, ty: ty.clone() })),
-                    "last" => {
-                        let path = path(&[&stack.name, "last"], expr.span);
-                        Val::Header(Rc::new(Header { path, ty: ty.clone() }))
-                    }
-                    _ => {
-                        let depth = named(&[&stack.name, "depth"], expr.span);
-                        Val::Scalar(binary(AstBin::Sub, depth, number(1, 32, expr.span), expr.span))
-                    }
-                }
-            }
+            Val::Stack(stack) => self.member_of_stack(stack, &name.value, expr.span),
             Val::Moving(stack, true, None) => {
                 Val::Moving(stack.clone(), true, Some(name.value.clone()))
             }

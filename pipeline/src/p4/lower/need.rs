@@ -30,6 +30,8 @@ pub(super) enum Need {
     WrittenLate(String),
     /// Egress reads this header, which does not leave.
     ReadInEgress(String),
+    /// A parser does more to elements of this stack than to extract its `next`.
+    Counted(String),
 }
 
 impl Lower<'_> {

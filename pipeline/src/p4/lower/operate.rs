@@ -227,16 +227,7 @@ impl Lower<'_> {
             };
         }
         if self.place == Place::Parser && self.changes_something(right) {
-            let result = self.new_meta("condition", 1, span);
-            self.set(&result, a.clone(), span);
-            let does = |lower: &mut Self, holds: bool| {
-                if holds == is_and {
-                    let b = lower.scalar(right);
-                    lower.set(&result, b, span);
-                }
-            };
-            self.branches(a, does, span);
-            return result;
+            return self.logical_in_states(is_and, a, right, span);
         }
         let (b, before) = self.apart(|lower| lower.scalar(right));
         if before.is_empty() {
@@ -247,6 +238,9 @@ impl Lower<'_> {
             };
         }
         // The right side has an effect, so it runs only if its value is needed.
+        if self.place == Place::Parser {
+            return self.logical_in_states(is_and, a, right, span);
+        }
         let result = self.new_meta("condition", 1, span);
         self.set(&result, a, span);
         let ((), then) = self.apart(|lower| {
@@ -255,6 +249,26 @@ impl Lower<'_> {
         });
         let condition = if is_and { result.clone() } else { not(result.clone()) };
         self.push(StmtKind::If(condition, then, Vec::new()), span);
+        result
+    }
+
+    /// The same with a state for the right side.
+    fn logical_in_states(
+        &mut self,
+        is_and: bool,
+        a: AstExpr,
+        right: &Expr,
+        span: SourceSpan,
+    ) -> AstExpr {
+        let result = self.new_meta("condition", 1, span);
+        self.set(&result, a.clone(), span);
+        let does = |lower: &mut Self, holds: bool| {
+            if holds == is_and {
+                let b = lower.scalar(right);
+                lower.set(&result, b, span);
+            }
+        };
+        self.branches(a, does, span);
         result
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::super::tree::*;
 use super::super::types::Type;
 use super::build::{binary, known, number, slice};
-use super::env::{BlockVal, Env, Header, Val};
+use super::env::{BlockVal, Env, Header, Stack, Val};
 use super::names::plain;
 use super::patterns::{Seen, around_zero};
 use super::{Lower, Place};
@@ -22,12 +22,26 @@ pub(super) struct Current {
     name: String,
     span: SourceSpan,
     taken: HashSet<String>,
+    /// Stacks of which it is known here that there is a `last` element.
+    filled: HashSet<String>,
 }
 
 impl Current {
     /// No state yet.
     pub(super) fn new(span: SourceSpan) -> Self {
-        Current { name: String::new(), span, taken: HashSet::new() }
+        Current { name: String::new(), span, taken: HashSet::new(), filled: HashSet::new() }
+    }
+
+    pub(super) fn is_filled(&self, stack: &str) -> bool {
+        self.filled.contains(stack)
+    }
+
+    pub(super) fn fill(&mut self, stack: &str) {
+        self.filled.insert(stack.to_owned());
+    }
+
+    pub(super) fn forget(&mut self, stack: &str) {
+        self.filled.remove(stack);
     }
 }
 
@@ -54,6 +68,7 @@ impl Lower<'_> {
     pub(super) fn begin_state(&mut self, name: String, span: SourceSpan) {
         self.state.name = name;
         self.state.span = span;
+        self.state.filled.clear();
     }
 
     pub(super) fn end_state(&mut self, next: NextDecl) {
@@ -372,6 +387,10 @@ impl Lower<'_> {
             }
             return;
         }
+        if let Some(stack) = self.whose_next(header) {
+            let length = length.map(|length| self.length_in_bits(length, span));
+            return self.extract_next(&stack, length, header, span);
+        }
         let found = self.eval(header);
         if let Val::Moving(stack, true, Some(member)) = &found {
             let length = length.map(|length| self.length_in_bits(length, span));
@@ -387,7 +406,19 @@ impl Lower<'_> {
         self.extract_one(&found, length, header, span);
     }
 
-    fn extract_one(
+    /// The stack of headers that `next` is meant of.
+    fn whose_next(&mut self, header: &Expr) -> Option<Rc<Stack>> {
+        let ExprKind::Member(of, name) = &*header.kind else { return None };
+        if &*name.value != "next" || !matches!(self.type_of(of), Type::Stack(..)) {
+            return None;
+        }
+        match self.eval(of) {
+            Val::Stack(stack) if stack.elements.is_empty() => Some(stack),
+            _ => None,
+        }
+    }
+
+    pub(super) fn extract_one(
         &mut self,
         found: &Val,
         length: Option<ast::AstExpr>,
@@ -398,6 +429,9 @@ impl Lower<'_> {
             self.unsupported(header.span, "`extract` takes a header");
             return;
         };
+        if found.ty.has_no_bits() || found.path.parts.len() > 1 {
+            self.touch(found);
+        }
         if found.ty.has_no_bits() {
             return self.procedure("set_valid", found, span);
         }

@@ -451,6 +451,7 @@ impl Lower<'_> {
         for header in self.headers_in(value) {
             self.procedure("set_invalid", &header, span);
         }
+        self.forget_counts(value, span);
     }
 
     /// `set_valid(h)`, `set_invalid(h)`.

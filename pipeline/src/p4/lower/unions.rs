@@ -1,4 +1,4 @@
-//! Stacks of header unions: each member of each element is an instance, and metadata counts the elements that the parser has extracted.
+//! Stacks of header unions: each member of each element is an instance.
 
 use std::rc::Rc;
 
@@ -6,6 +6,7 @@ use super::super::tree::*;
 use super::Lower;
 use super::build::{binary, mux, named, number};
 use super::env::{Header, Stack, Val};
+use super::stacks::key;
 use crate::ast::{Ast, AstBin, AstExpr, CaseDecl, NextDecl, PathPart, PatternDecl, Sp};
 use crate::ir::SourceSpan;
 
@@ -19,43 +20,6 @@ fn member(stack: &Stack, at: usize, name: &str) -> Option<Rc<Header>> {
 }
 
 impl Lower<'_> {
-    /// `push_front` and `pop_front` of a stack of unions: each element becomes another one.
-    pub(super) fn move_unions(&mut self, stack: &Stack, name: &str, by: usize, span: SourceSpan) {
-        let pairs: Vec<(usize, Option<usize>)> = if name == "push_front" {
-            (0..stack.elements.len()).rev().map(|at| (at, at.checked_sub(by))).collect()
-        } else {
-            (0..stack.elements.len()).map(|at| (at, Some(at + by))).collect()
-        };
-        for (to, from) in pairs {
-            let to = &stack.elements[to];
-            match from.and_then(|from| stack.elements.get(from)) {
-                Some(from) => self.assign(to, from, &stack.of, span),
-                None => self.invalidate(to, span),
-            }
-        }
-    }
-
-    /// How many elements the parser has extracted.
-    pub(super) fn union_counter(&mut self, stack: &Stack, span: SourceSpan) -> AstExpr {
-        let first = match stack.elements.first() {
-            Some(Val::Union(members)) => members.iter().find_map(|(_, value)| match value {
-                Val::Header(header) => match header.path.parts.first() {
-                    Some(PathPart::Name(name)) => Some(name.value.clone()),
-                    _ => None,
-                },
-                _ => None,
-            }),
-            _ => None,
-        };
-        let key = first.unwrap_or_default();
-        if let Some(known) = self.counters.get(&key) {
-            return known.clone();
-        }
-        let counter = self.new_meta(&format!("{}_next", stack.name), 32, span);
-        self.counters.insert(key, counter.clone());
-        counter
-    }
-
     /// `extract(s.next.member)`: a state for each element, and the error of a stack where there is none.
     pub(super) fn extract_of_union(
         &mut self,
@@ -64,7 +28,7 @@ impl Lower<'_> {
         length: Option<AstExpr>,
         span: SourceSpan,
     ) {
-        let counter = self.union_counter(stack, span);
+        let counter = self.count_of(stack, span);
         let prefix = self.current_state();
         let behind = self.state_name("extracted", &prefix);
         let names: Vec<String> = (0..stack.elements.len())
@@ -82,7 +46,7 @@ impl Lower<'_> {
             self.begin_state(state, span);
             if let Some(header) = member(stack, at, name) {
                 if let [PathPart::Name(instance)] = header.path.parts.as_slice() {
-                    self.origin().union_elements.insert(instance.value.clone());
+                    self.origin().counted_elements.insert(instance.value.clone());
                 }
                 let mut args = vec![Sp::new(Ast::Path(header.path.clone()), span)];
                 args.extend(length.clone());
@@ -92,6 +56,7 @@ impl Lower<'_> {
             self.end_state(NextDecl::To(Some(Sp::new(behind.clone(), span))));
         }
         self.begin_state(behind, span);
+        self.state.fill(key(stack));
     }
 
     /// `s.last.member`, or a field of it: a choice by how many there are.
@@ -108,7 +73,7 @@ impl Lower<'_> {
         };
         let ty = self.type_of(expr);
         let bits = self.bits(&ty, span);
-        let counter = self.union_counter(stack, span);
+        let counter = self.count_of(stack, span);
         let mut value = number(0, bits, span);
         for at in (0..stack.elements.len()).rev() {
             let Some(header) = member(stack, at, of) else { continue };
@@ -127,7 +92,7 @@ impl Lower<'_> {
         of: &str,
         span: SourceSpan,
     ) -> AstExpr {
-        let counter = self.union_counter(stack, span);
+        let counter = self.count_of(stack, span);
         let mut value = number(0, 1, span);
         for at in (0..stack.elements.len()).rev() {
             let Some(header) = member(stack, at, of) else { continue };
