@@ -143,16 +143,7 @@ impl Lower<'_> {
                 }
             }
             (Val::Union(_), Val::Literal(None)) => self.invalidate(to, span),
-            (Val::Stack(stack), Val::Stack(other)) => {
-                for at in 0..stack.size {
-                    let index = || number(u128::from(at), 0, span);
-                    let (left, right) =
-                        (self.element(stack, index(), span), self.element(other, index(), span));
-                    let of = stack.of.clone();
-                    self.assign(&left, &right, &of, span);
-                }
-                self.copy_count(stack, other, span);
-            }
+            (Val::Stack(stack), Val::Stack(other)) => self.copy_stack(stack, other, span),
             (Val::Stack(_), Val::Struct(values)) => {
                 let values = self.values_before(to, values, ty);
                 let Val::Struct(elements) = self.listed(to, span) else { return };

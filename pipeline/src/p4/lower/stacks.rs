@@ -170,8 +170,12 @@ impl Lower<'_> {
         self.recount(stack, moved, span);
     }
 
-    /// A stack that another one was copied into.
-    pub(super) fn copy_count(&mut self, to: &Stack, from: &Stack, span: SourceSpan) {
+    /// Copies the elements, and in a parser what is counted.
+    pub(super) fn copy_stack(&mut self, to: &Stack, from: &Stack, span: SourceSpan) {
+        let elements = (self.elements_of(to, span), self.elements_of(from, span));
+        for (left, right) in elements.0.iter().zip(&elements.1) {
+            self.assign(left, right, &to.of, span);
+        }
         if self.place != Place::Parser {
             return;
         }
