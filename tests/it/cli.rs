@@ -446,7 +446,8 @@ fn commands_tell_the_truth() {
         &["`include: [infiniband]`, 12 bytes", "bth.opcode", "bth.dqpn                   24 bits"],
     );
     has(&out(&["explain", "roce"]), &["library: roce", "parsers:"]);
-    let tag: serde_json::Value = serde_json::from_str(&out(&["explain", "tag", "--json"])).unwrap();
+    let tag: serde_json::Value =
+        serde_json::from_str(&out(&["explain", "vlan_tag", "--json"])).unwrap();
     assert_eq!(tag["library"], "ethernet", "{tag}");
     run(&["explain", "E9999"]).expect(2, &["E9999", "wireyard explain", "infiniband"]);
     for kind in ["program", "entries"] {

@@ -299,12 +299,12 @@ fn bottleneck(window: &Window<'_>) -> Option<QueueKey> {
         let status = window.port(node, port);
         status.map_or(0, |status| status.queues[usize::from(queue)].peak_bytes)
     };
-    // If no sample found one in use, the one with the highest peak; before a run, the one with a congestion point.
+    // If no sample found one in use, of those with a congestion point the one with the highest peak.
     keys.into_iter().max_by(|a, b| {
         let marks = |key: &QueueKey| u8::from(lab.sampler.curve(*key).is_some());
         // Of equals the first: compared the other way round.
-        (waiting(a), peak(a), marks(a))
-            .partial_cmp(&(waiting(b), peak(b), marks(b)))
+        (waiting(a), marks(a), peak(a))
+            .partial_cmp(&(waiting(b), marks(b), peak(b)))
             .unwrap_or(std::cmp::Ordering::Equal)
             .then(b.cmp(a))
     })
