@@ -276,11 +276,17 @@ fn mixed(report: &mut Report, scenario: &Scenario) {
     }
 }
 
+/// A mean below the shortest frame: an acknowledgement now and then waits in a queue that is no bottleneck.
+const NOTHING_BYTES: f64 = 64.0;
+
 /// The queue under test: the one that the topology names, of the class of data; otherwise the fullest.
 fn bottleneck(window: &Window<'_>) -> Option<QueueKey> {
     let lab = window.lab;
     let fabric = &lab.scenario().fabric;
-    let waiting = |key: &QueueKey| lab.sampler.waiting.get(key).copied().unwrap_or_default();
+    let waiting = |key: &QueueKey| match lab.sampler.mean_bytes(*key) {
+        mean if mean < NOTHING_BYTES => 0.0,
+        mean => mean,
+    };
     let of_port = fabric.bottleneck.and_then(|(switch, neighbour)| {
         let link = fabric.between(switch, neighbour)?;
         Some((switch, fabric.port(switch, link)))
@@ -299,7 +305,7 @@ fn bottleneck(window: &Window<'_>) -> Option<QueueKey> {
         let status = window.port(node, port);
         status.map_or(0, |status| status.queues[usize::from(queue)].peak_bytes)
     };
-    // If no sample found one in use, of those with a congestion point the one with the highest peak.
+    // If nothing waits in any, of those with a congestion point the one with the highest peak.
     keys.into_iter().max_by(|a, b| {
         let marks = |key: &QueueKey| u8::from(lab.sampler.curve(*key).is_some());
         // Of equals the first: compared the other way round.

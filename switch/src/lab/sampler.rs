@@ -110,8 +110,10 @@ pub struct Sampler {
     values_max: usize,
     /// Queues in use.
     pub queues: BTreeMap<QueueKey, QueueTrack>,
-    /// Bytes in each queue, summed over the samples that count, those that were not kept too.
+    /// Bytes in each queue, summed over the samples that count.
     pub waiting: BTreeMap<QueueKey, f64>,
+    /// How many samples are in these sums; one of a longer step is several.
+    summed: f64,
     /// Priorities that were paused.
     pub pauses: BTreeMap<QueueKey, PauseTrack>,
     /// Flows, by number.
@@ -177,6 +179,11 @@ impl Sampler {
         self.curves.get(&key).copied()
     }
 
+    /// The mean of a queue's bytes over the samples that count.
+    pub fn mean_bytes(&self, key: QueueKey) -> f64 {
+        self.waiting.get(&key).map_or(0.0, |sum| sum / self.summed)
+    }
+
     /// True after the warm-up.
     pub fn is_warm(&self) -> bool {
         self.began.is_some()
@@ -186,7 +193,7 @@ impl Sampler {
     pub fn begin(&mut self, now: Time, cores: &mut [Box<Core>], flows: &[Connection]) {
         self.began = Some(now);
         self.first = self.times.len();
-        self.waiting.clear();
+        (self.waiting, self.summed) = (BTreeMap::new(), 0.0);
         self.restart(cores);
         for &(node, port) in &self.ports {
             cores[node].traffic_mut().clear_watermarks();
@@ -219,6 +226,7 @@ impl Sampler {
         }
         let index = self.times.len();
         self.times.push(seconds(now));
+        self.summed += self.stride as f64;
         for place in 0..self.ports.len() {
             let (node, port) = self.ports[place];
             self.sample_port(index, (node, port), &mut cores[node], now);

@@ -273,14 +273,14 @@ mod tests {
         (scenario.expect, scenario.faults) = (Vec::new(), Vec::new());
         let scenario = Arc::new(scenario);
         let about = About { version: String::new(), engine: String::new() };
-        let sweep = |stop: &AtomicBool| {
+        let sweep = |goes_on: bool| {
             let options = Options { engine: EngineKind::Interpreter, ..Options::default() };
-            run_all(&scenario, options, &[5, 6, 7], 2, &about, stop).unwrap()
+            run_all(&scenario, options, &[5, 6, 7], 2, &about, &|_, _| goes_on).unwrap()
         };
-        let stopped = sweep(&AtomicBool::new(true));
+        let stopped = sweep(false);
         assert!(stopped.runs.is_empty());
         assert_eq!(stopped.left, [5, 6, 7]);
-        let whole = sweep(&AtomicBool::new(false));
+        let whole = sweep(true);
         assert_eq!(whole.runs.iter().map(|run| run.seed).collect::<Vec<_>>(), [5, 6, 7]);
         assert!(whole.left.is_empty());
         let text = crate::report::csv::table(&by_seed(&whole.runs));

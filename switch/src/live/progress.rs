@@ -202,10 +202,10 @@ mod tests {
 
     #[test]
     fn a_run_that_has_not_begun_has_no_speed() {
-        let end = Time::from_us(10_000);
+        let end = Time::from_ns(10_000_000);
         assert_eq!(run_text(Time::ZERO, end, 2.0), "0.0 ms of 10.0 ms");
         assert_eq!(
-            run_text(Time::from_us(2500), end, 2.0),
+            run_text(Time::from_ns(2_500_000), end, 2.0),
             "2.5 ms of 10.0 ms, 25.0 % | 800 times slower than real | 6 s left"
         );
     }
