@@ -83,7 +83,10 @@ fn what_was_saved_comes_back_with_the_same_bytes() {
     let file = folder.path().join("saved.yaml");
     let mut first = rig(PROGRAM, &[]);
     let empty = saved(&first.switch);
-    assert!(empty.ends_with(" beside what it declares.\nentries: {}\n"), "nothing was written: {empty}");
+    assert!(
+        empty.ends_with(" beside what it declares.\nentries: {}\n"),
+        "nothing was written: {empty}"
+    );
     STATE.iter().for_each(|words| first.does(words));
     let packet = frame(A, B);
     assert_eq!(first.passes(&packet), std::slice::from_ref(&packet));

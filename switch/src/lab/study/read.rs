@@ -132,7 +132,7 @@ fn texts(study: &Study, loader: &Loader) -> Result<Vec<String>, Rejected> {
     for axis in &study.axes {
         let Values::List(values) = &axis.values else { continue };
         let is_number =
-            |value: &&Node| value.text().is_some_and(|text| quantity(&text.text).is_some());
+            |value: &&Node| value.text().is_some_and(|text| quantity(text.text).is_some());
         for value in values.iter().filter(|value| !is_number(value)) {
             // A point that cannot be read fails by itself.
             let _ = read(&[(axis.path.clone(), value.clone())]);

@@ -138,7 +138,7 @@ fn a_swap_stores_what_it_keeps_and_nothing_that_packets_wrote() {
     let running = start(PROGRAM, folder.path());
     running.set_counts();
     let (written, learned) = (Match::Exact(1), Match::Exact(2));
-    running.write(&[Update::Insert(running.entry("learned", written.clone(), 0))]);
+    running.write(&[Update::Insert(running.entry("learned", written, 0))]);
     let learn = Update::Insert(running.entry("learned", learned, 0));
     running.device.control.unstored().write_of(None, &[learn], Mode::Atomic).unwrap();
     running.swap(&PROGRAM.replace("resized: 8", "resized: 16"), Keep::WhatFits);
