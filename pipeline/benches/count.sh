@@ -27,12 +27,12 @@ if [ "${1:-}" != --build ] && ! command -v valgrind > /dev/null; then
   [ "${WIREYARD_SKIP:-}" != never ]
   exit
 fi
-# The optimisation of a plain build: link-time optimisation takes minutes for each binary and changes the counts by less than 1 %.
+# The profile of a plain build: link-time optimisation takes minutes for each binary and changes the counts by less than 1 %.
 # Both at once: what the one waits for, the other uses.
 built=''
 if [ -z "${COUNT_BENCH:-}" ] || [ -z "${COUNT_LAB:-}" ]; then
   # Without Parquet, which counts nothing and takes a minute to build.
-  built=$(cargo bench --locked --profile count -p wireyard-pipeline -p wireyard-switch --no-default-features --features wireyard-switch/lab \
+  built=$(cargo bench --locked --profile release -p wireyard-pipeline -p wireyard-switch --no-default-features --features wireyard-switch/lab \
     --bench forward --bench lab --no-run 2>&1) ||
     { echo "$built" >&2; exit 1; }
 fi
