@@ -440,3 +440,20 @@ expect_drop no_decision
     let script = write(folder.path(), "t.stf", &text);
     run(&["test", &script, "--every-level"]).expect(0, &[]);
 }
+
+/// Names of P4 lead to ours, and a field that is like no other to those that there are.
+#[test]
+fn an_unknown_name_shows_the_names_that_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    for (statement, says) in [
+        ("std.egress_spec = 2", "did you mean `egress_port`?"),
+        ("std.egress_port = bth.queue_pair_number", "it has `opcode`, `se`"),
+    ] {
+        let text = format!("pipeline: p\ninclude: [infiniband]\ningress:\n  - {statement}\n");
+        let path = write(folder.path(), "p.yaml", &text);
+        run(&["check", &path]).expect(1, &["E0104", says]);
+    }
+    let text = PROGRAM.replace("default: drop }", "default_action: drop }");
+    let path = write(folder.path(), "p.yaml", &text);
+    run(&["check", &path]).expect(1, &["E0008", "did you mean `default`?"]);
+}

@@ -93,6 +93,22 @@ fn a_live_run_agrees_with_virtual_time_over_frames_of_the_kernel() {
     assert!(page.contains("Scheduling error") && page.contains("Live against virtual time"));
 }
 
+#[test]
+fn a_live_run_ends_when_its_seconds_are_over() {
+    if !has_namespaces("a_live_run_ends_when_its_seconds_are_over") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = fs::read_to_string(short(folder.path())).expect("a file");
+    let path = scenario(folder.path(), &text.replace("duration: 120 ms", "duration: 60 s"));
+    let began = Instant::now();
+    let ended = lab(&[&path, "--seconds", "3", "--json"]);
+    assert!(ended.err.contains("ended after --seconds: the report is of "), "{}", ended.err);
+    let ran_s = figure(&report(&ended), "run.time");
+    assert!(ran_s > 0.0 && ran_s < 60.0, "{ran_s}");
+    assert!(began.elapsed() < Duration::from_secs(60), "it was asked to end after 3 s");
+}
+
 const FAULTY: &str = "
 lab: faulty
 duration: 6 ms

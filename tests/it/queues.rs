@@ -177,7 +177,11 @@ fn check_prints_thresholds_and_refuses_contradictions() {
         "{}",
         ended.out
     );
-    assert!(alone(&small).expect(1, &[]).out.contains("headroom 10 KB is below the 50176 B"));
+    let refused = alone(&small);
+    let refused = refused.expect(1, &["queues that cannot be"]);
+    assert!(refused.out.contains("headroom 10 KB is below the 50176 B"), "{}", refused.out);
+    let counts = refused.out.lines().last().unwrap_or_default();
+    assert!(counts.contains(" error") && counts.ends_with("warnings"), "{counts}");
     alone(&good.replace("rate: 25", "rat: 25")).expect(1, &["switch.yaml:1:50", "`rate`?"]);
     // A program that is not there is not missed.
     alone("program: no-such.yaml\n").expect(0, &[]);

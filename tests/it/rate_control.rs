@@ -111,6 +111,14 @@ fn what_is_wrong_in_a_file_is_told_at_its_place_in_it() {
         ended.expect(2, said);
     };
     refused(&zero, &["E0210", "slow.yaml:3:", "this divisor can be 0 or less"]);
+    for (statement, says) in [
+        ("std.rate = std.rate % 2", "`div(a, b)` divides"),
+        ("std.rate = std.rate / 2", "in a rate control write `div(a, b)`"),
+        ("std.rate = std.rate - std.rate >> 3 + std.rate", "bind stronger: write `(a >> 3) + b`"),
+    ] {
+        let text = SLOW.replace("on: {", &format!("on: {{ cnp: [ \"{statement}\" ],"));
+        refused(&text, &["slow.yaml:3:", says]);
+    }
     refused(&SLOW.replace("speed:", "pace:"), &["there is no `speed`", "slow.yaml"]);
     let other = MIXED.replace("speed: 2 Gbit/s", "sped: 2 Gbit/s");
     fs::write(folder.path().join("slow.yaml"), SLOW).expect("writes");

@@ -185,7 +185,7 @@ fn run_live(
     let (mut run, found) = live::run(scenario, options, plan, about, pulse)?;
     let ran_s = run.report.find("run.time").map_or(f64::NAN, |figure| figure.value);
     let asked_s = scenario.duration.as_ps() as f64 / 1e12;
-    if run.outcome == Outcome::Complete && ran_s < asked_s {
+    if args.seconds.is_some() && run.outcome == Outcome::Complete && ran_s < asked_s {
         progress.clear();
         say(&format!(
             "ended after --seconds: the report is of {:.3} ms of {:.3} ms",

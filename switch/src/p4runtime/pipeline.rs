@@ -132,7 +132,7 @@ fn prepare(device: &Device, checked: &Checked, keep: Keep) -> Result<Swap> {
     let swap = device.control.prepare(&checked.loaded, keep)?;
     if let (Keep::WhatFits, Some(lost)) = (keep, swap.lost()) {
         return Err(ControlError::InvalidArgument(format!(
-            "{} {} has another shape in the new program, so its state cannot be kept: use VERIFY_AND_COMMIT, which begins anew",
+            "{} {} is different in the new program, so its state cannot be kept: use VERIFY_AND_COMMIT, which begins anew",
             lost.kind, lost.name
         )));
     }

@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{A, B, PROGRAM, frame, rig};
-use crate::rig::private_network;
+use wireyard_tests::binary::run;
+use wireyard_tests::live::Switch;
+
+use super::{A, B, PROGRAM, frame, rig, split};
+use crate::rig::{private_network, veth};
 
 #[test]
 fn entries_are_written_in_words_and_packets_meet_them() {
@@ -51,6 +54,69 @@ fn entries_are_written_in_words_and_packets_meet_them() {
         (shown.out.as_str(), shown.err.as_str()),
         ("", "wireyard: table fdb has no entries\n")
     );
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// Each example of the help is a command on the program that it names, or on the one before.
+#[test]
+fn examples_of_the_help_are_commands_of_programs_that_are_there() {
+    let Some(_network) = private_network("examples of the help") else { return };
+    veth("a0", "a1");
+    veth("b0", "b1");
+    let help = run(&["table", "add", "--help"]);
+    let help = &help.expect(0, &[]).out;
+    let (_, examples) =
+        help.split_once("Examples:").expect("a command beneath another has its examples");
+    // Long lines are wrapped.
+    let examples = examples.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (examples, _) = examples.split_once(" Values are").expect("what stands behind them");
+    let mut on: Option<(String, Switch)> = None;
+    let mut waiting: Vec<String> = Vec::new();
+    let mut done = 0;
+    for words in examples.split("wireyard ").filter(|words| !words.is_empty()) {
+        let (words, program) =
+            match words.trim_end().strip_suffix(')').and_then(|words| words.rsplit_once(" (")) {
+                Some((words, program)) if !program.contains(' ') => (words, Some(program)),
+                _ => (words, None),
+            };
+        waiting.push(words.to_owned());
+        if let Some(program) = program {
+            if let Some((_, before)) = on.take() {
+                before.end("TERM").expect(0, &[]);
+            }
+            on = Some((program.to_owned(), Switch::on(program, &["1=raw:a1", "2=raw:b1"], &[])));
+        }
+        let Some((program, switch)) = &on else { continue };
+        for words in waiting.drain(..) {
+            let ended = switch.command(&split(&words));
+            assert_eq!(ended.status, Some(0), "{program}: {words}: {}", ended.err);
+            done += 1;
+        }
+    }
+    assert_eq!(done, 6, "{examples}");
+    if let Some((_, last)) = on {
+        last.end("TERM").expect(0, &[]);
+    }
+}
+
+#[test]
+fn a_list_of_nothing_says_so() {
+    let Some(_network) = private_network("lists of nothing") else { return };
+    let rig = rig(PROGRAM, &[]);
+    for (words, says) in [
+        ("group dump", "there are no groups"),
+        ("member dump", "there are no members"),
+        ("mirror dump", "there are no mirror sessions"),
+        ("register dump", "all cells are blank; `--all` shows them"),
+        ("queue list", "the switch has no `qos:`"),
+        ("capture list", "nothing is captured"),
+    ] {
+        let ended = rig.switch.command(&split(words));
+        assert!(ended.status == Some(0) && ended.out.is_empty(), "{words}: {}", ended.out);
+        assert!(ended.err.contains(says), "{words}: {}", ended.err);
+        let words = format!("{words} --json");
+        assert_eq!(rig.switch.command(&split(&words)).err, "", "{words}");
+    }
     rig.switch.end("TERM").expect(0, &[]);
 }
 
