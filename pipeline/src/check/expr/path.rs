@@ -380,16 +380,10 @@ impl Cx<'_> {
         let header = self.ir.headers.get(header_id)?;
         let found = header.fields.entries().find(|(_, field)| field.name == name.value);
         let Some((field_id, field)) = found else {
-            let text = format!("header `{}` has no field `{}`", header.name, name.value);
-            let mut names: Vec<&str> = header.fields.iter().map(|f| f.name.as_str()).collect();
-            names.extend(["valid", "length"]);
-            let broken = self.ids.broken.contains(&header_id);
-            if !broken {
-                let error = self.report.error(codes::NO_MEMBER, name.span, text);
-                error.did_you_mean(&name.value, names.iter().copied());
-                if error.fixes.is_empty() {
-                    error.help(format!("it has `{}`", names.join("`, `")));
-                }
+            if !self.ids.broken.contains(&header_id) {
+                let header = header.clone();
+                let names = header.fields.iter().map(|field| field.name.as_str()).collect();
+                self.no_field(&header.name, name, names);
             }
             return None;
         };

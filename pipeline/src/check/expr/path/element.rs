@@ -1,7 +1,7 @@
 //! Paths to an element: of an array field, of a header stack, and of a declaration that has no instance.
 
 use super::Target;
-use crate::ast::{AstExpr, PathPart};
+use crate::ast::{AstExpr, Name, PathPart};
 use crate::check::cx::Cx;
 use crate::check::expr::Val;
 use crate::diag::codes;
@@ -162,19 +162,36 @@ impl Cx<'_> {
             _ => {}
         }
         let last = rest.iter().rev().find_map(|part| match part {
-            PathPart::Name(name) => Some(name.value.as_str()),
+            PathPart::Name(name) => Some(name),
             PathPart::Index(_) => None,
         })?;
-        let bits = match last {
-            "valid" => 1,
-            "length" | "depth" => 32,
-            _ => 0,
-        };
-        let field = self.field_bits(&header.value, last);
-        match (field, bits) {
-            (Some(bits), _) => Some(Target::Absent(bits)),
-            (None, 0) => None,
-            (None, bits) => Some(Target::Absent(bits)),
+        if let Some(bits) = self.field_bits(&header.value, &last.value) {
+            return Some(Target::Absent(bits));
+        }
+        match last.value.as_str() {
+            "valid" => Some(Target::Absent(1)),
+            "length" | "depth" => Some(Target::Absent(32)),
+            "last" | "next" => None,
+            _ => {
+                // A header that is not declared has its error, and a field of computed length is no value.
+                let fields = &self.scope.headers.get(header.value.as_str())?.decl.fields;
+                let names: Vec<&str> = fields.iter().map(|(name, _)| name.value.as_str()).collect();
+                if !names.contains(&last.value.as_str()) {
+                    self.no_field(&header.value, last, names);
+                }
+                None
+            }
+        }
+    }
+
+    /// The error for a name that is no field of a header.
+    pub(super) fn no_field(&mut self, header: &str, name: &Name, mut names: Vec<&str>) {
+        names.extend(["valid", "length"]);
+        let text = format!("header `{header}` has no field `{}`", name.value);
+        let error = self.report.error(codes::NO_MEMBER, name.span, text);
+        error.did_you_mean(&name.value, names.iter().copied());
+        if error.fixes.is_empty() {
+            error.help(format!("it has `{}`", names.join("`, `")));
         }
     }
 }
