@@ -447,7 +447,7 @@ fn an_unknown_name_shows_the_names_that_there_are() {
     let folder = tempfile::tempdir().unwrap();
     for (statement, says) in [
         ("std.egress_spec = 2", "did you mean `egress_port`?"),
-        ("std.egress_port = bth.queue_pair_number", "it has `opcode`, `se`"),
+        ("std.egress_port = bth.pair", "it has `opcode`, `solicited`"),
     ] {
         let text = format!("pipeline: p\ninclude: [infiniband]\ningress:\n  - {statement}\n");
         let path = write(folder.path(), "p.yaml", &text);

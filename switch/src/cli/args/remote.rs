@@ -14,7 +14,7 @@ Examples:
   wireyard table add fdb meta.vid=10 ethernet.dst=02:00:00:00:00:01 forward 2                            (l2_switch)
   wireyard table dump fdb
   wireyard table delete fdb meta.vid=10 ethernet.dst=02:00:00:00:00:01
-  wireyard table add routes4 ipv4.dst=10.1.0.0/16 'via(3)'                                             (ipv4_router)
+  wireyard table add fib ipv4.dst=10.20.0.0/16 'via(1)'                                                 (ipv4_router)
   wireyard table add acl4 meta.dst_port=1..1023 'meta.tcp_flags=0x02 &&& 0x12' deny --priority 10     (acl_firewall)
 
 Values are written as in entries.yaml. An action has its arguments behind it, or in parentheses.";
