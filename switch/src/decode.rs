@@ -53,7 +53,7 @@ pub struct Place {
 pub struct Decoded<'d> {
     /// The parsed headers and the results of their checks.
     pub parsed: Parsed<'d>,
-    frame: Frame<'d>,
+    pub(crate) frame: Frame<'d>,
     summary: &'d Summary,
 }
 

@@ -16,6 +16,22 @@ pub struct Count {
     pub bytes: u64,
 }
 
+impl std::ops::AddAssign for Count {
+    fn add_assign(&mut self, other: Count) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+impl std::iter::Sum for Count {
+    fn sum<I: Iterator<Item = Count>>(counts: I) -> Count {
+        counts.fold(Count::default(), |mut sum, count| {
+            sum += count;
+            sum
+        })
+    }
+}
+
 /// An array of counters. In each lane counter `i` is the pair of words `2 * i` (packets) and
 /// `2 * i + 1` (bytes).
 #[derive(Debug)]
@@ -76,6 +92,12 @@ impl CounterArray {
             self.sum(word).wrapping_sub(zero)
         };
         Some(Count { packets: since(2 * index), bytes: since(2 * index + 1) })
+    }
+
+    /// The counters that have counted a packet, by ascending index.
+    pub fn above_zero(&self) -> impl Iterator<Item = (usize, Count)> {
+        let read = |index| self.read(index).map(|count| (index, count));
+        (0..self.size).filter_map(read).filter(|(_, count)| count.packets > 0)
     }
 
     /// Makes the counter read as `count` from now on.

@@ -57,6 +57,24 @@ fn a_line_for_each_packet() {
 }
 
 #[test]
+fn the_bytes_of_each_packet_that_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = three_packets(folder.path());
+    let ended = decode(&path, &["--bytes", "--frame", "3"]);
+    ended.expect(0, &[]);
+    let rows = [
+        "  0000  ff ff ff ff ff ff 02 00 00 00 00 01 08 06 00 01",
+        "  0010  08 00 06 04 00 01 02 00 00 00 00 01 0a 00 00 01",
+        "  0020  00 00 00 00 00 00 0a 00 00 02",
+    ];
+    assert_eq!(ended.out.lines().skip(1).collect::<Vec<_>>(), rows);
+    let ended = decode(&path, &["--bytes", "--json", "--filter", "arp.valid"]);
+    ended.expect(0, &[]);
+    let packet: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(packet["bytes"], ARP);
+}
+
+#[test]
 fn the_sums_of_crcs() {
     let folder = tempfile::tempdir().unwrap();
     let path = three_packets(folder.path());

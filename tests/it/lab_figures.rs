@@ -221,3 +221,26 @@ fn time_paused_is_of_all_ports() {
     // Above 256, the number of ports whose pauses are drawn.
     assert!(paused(300) > 1.1 * paused(200));
 }
+
+#[test]
+fn counts_of_the_programs_are_among_the_figures() {
+    let ended = lab(&["incast", "--json"]);
+    assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+    let found: Value = serde_json::from_str(&ended.out).expect("a report");
+    // rocev2_lossless counts every packet of its egress by class, and those that it marks by port.
+    let marked = figure(&found, "bottleneck.marked");
+    assert!(marked > 100.0);
+    assert_eq!(figure(&found, "counter.ce_marked.packets"), marked);
+    let tables = found["tables"].as_array().expect("tables");
+    let counts = tables.iter().find(|table| table["title"] == "Counts of the programs");
+    let counts = counts.expect("the table")["rows"].as_array().expect("rows");
+    let row = counts.iter().find(|row| row[1] == "counter ce_marked").expect("a row");
+    assert_eq!((&row[0], row[3].as_f64()), (&"s1".into(), Some(marked)));
+    let received = tables.iter().find(|table| table["title"] == "Where every packet went");
+    let received = received.expect("ledgers")["rows"][0][1].as_f64();
+    assert_eq!(Some(figure(&found, "counter.class_packets.packets")), received);
+    assert!(figure(&found, "table.transport_class.hits.packets") > 0.0);
+    // What never counted has its figure too, for expectations.
+    let quiet = incast("flows: { from: h1, to: sink, size: 10 KB }\nexpect: { counter.ce_marked.packets: == 0 }");
+    report(&quiet);
+}

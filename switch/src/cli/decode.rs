@@ -9,9 +9,11 @@ use std::path::Path;
 use serde_json::json;
 use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::diag::safe::{escape, escape_json, shown};
+use wireyard_pipeline::trace::names::hex;
 
 use super::args::DecodeArgs;
 use super::load::show;
+use super::output::hex_rows;
 use super::{Status, complain, note_written, say};
 use crate::decode::{Decoded, Dissector, Frame, Place, Sums};
 use crate::pcap::seen::Seen;
@@ -222,6 +224,9 @@ fn plain<'t>(args: &DecodeArgs, text: &'t str) -> Cow<'t, str> {
 fn text(args: &DecodeArgs, decoded: &Decoded<'_>, place: Place, seen: Option<&Seen<'_>>) -> String {
     if args.json {
         let mut packet = decoded.json(place);
+        if args.bytes {
+            packet["bytes"] = hex(decoded.frame.bytes).into();
+        }
         if let Some(Seen { port, way, reason }) = seen {
             packet["port"] = (*port).into();
             packet["way"] = way.name().into();
@@ -230,10 +235,14 @@ fn text(args: &DecodeArgs, decoded: &Decoded<'_>, place: Place, seen: Option<&Se
         return packet.to_string() + "\n";
     }
     let seen = seen.map_or(String::new(), |seen| format!(" [{}]", seen.text()));
-    match args.tree {
+    let mut text = match args.tree {
         true => decoded.tree(place).replacen('\n', &format!("{seen}\n"), 1),
         false => decoded.line(place) + &seen + "\n",
+    };
+    if args.bytes {
+        text.push_str(&hex_rows(decoded.frame.bytes));
     }
+    text
 }
 
 /// Progress in a large file, on a terminal.

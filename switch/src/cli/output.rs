@@ -1,4 +1,4 @@
-//! `-o FILE`: a result in a file, or on standard output.
+//! `-o FILE`: a result in a file, or on standard output. Bytes of frames in rows.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -39,4 +39,13 @@ pub(super) fn write(
         }
     }
     Status::Success
+}
+
+/// Bytes in rows of sixteen, each with its offset.
+pub(super) fn hex_rows(bytes: &[u8]) -> String {
+    let row = |(n, row): (usize, &[u8])| {
+        let digits: Vec<String> = row.iter().map(|b| format!("{b:02x}")).collect();
+        format!("  {:04x}  {}\n", n * 16, digits.join(" "))
+    };
+    bytes.chunks(16).enumerate().map(row).collect()
 }

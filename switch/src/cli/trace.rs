@@ -8,6 +8,7 @@ use wireyard_tables::time::{Span, Time};
 use super::args::{MacControl, TraceArgs};
 use super::decode::open;
 use super::load::{device, load_from, place};
+use super::output::hex_rows;
 use super::{Failure, Status, complain, ended, print, print_json, remote, say};
 use crate::decode::Frame;
 use crate::pcap::{PcapReader, Timestamp};
@@ -151,7 +152,7 @@ fn show(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), Failur
     }
     print(&text::packet_trace(&loaded.program, &recorder.events));
     for (port, frame) in sandbox.received() {
-        print(&format!("out of port {port}: {} bytes\n{}", frame.len(), hex(&frame)));
+        print(&format!("out of port {port}: {} bytes\n{}", frame.len(), hex_rows(&frame)));
     }
     let report = sandbox.core.report();
     for (reason, count) in report.dropped.iter().filter(|_| frames.frames.len() == 1) {
@@ -179,13 +180,4 @@ impl Clock {
             self.age_at = self.now + AGE_EVERY;
         }
     }
-}
-
-/// Bytes in rows of sixteen.
-fn hex(bytes: &[u8]) -> String {
-    let row = |(n, row): (usize, &[u8])| {
-        let digits: Vec<String> = row.iter().map(|b| format!("{b:02x}")).collect();
-        format!("  {:04x}  {}\n", n * 16, digits.join(" "))
-    };
-    bytes.chunks(16).enumerate().map(row).collect()
 }

@@ -108,24 +108,18 @@ fn strings<I: Id>(names: &IdVec<I, String>) -> impl Iterator<Item = &str> {
     names.iter().map(String::as_str)
 }
 
-/// Cells above zero of an array, in order.
-fn counted(array: &CounterArray) -> impl Iterator<Item = (usize, Count)> {
-    let read = |index| array.read(index).map(|count| (index, count));
-    (0..array.size()).filter_map(read).filter(|(_, count)| count.packets > 0)
-}
-
 /// Packets of each cell above zero, with the name of the cell.
 fn named<'n>(array: &CounterArray, names: impl Iterator<Item = &'n str>) -> Vec<(String, u64)> {
     let names: Vec<&str> = names.collect();
     let name = |index: usize| names.get(index).copied().unwrap_or_default().to_owned();
-    counted(array).map(|(index, count)| (name(index), count.packets)).collect()
+    array.above_zero().map(|(index, count)| (name(index), count.packets)).collect()
 }
 
 fn cells(generation: &Generation) -> (Vec<CellReport>, Vec<(String, u64)>) {
     let (mut shown, mut more) = (Vec::new(), Vec::new());
     for (id, declared) in generation.program.counters.entries() {
         let Some(array) = generation.state.counter(id) else { continue };
-        let mut cells = counted(array);
+        let mut cells = array.above_zero();
         let first = cells.by_ref().take(CELLS_MAX);
         shown.extend(first.map(|(index, Count { packets, bytes })| CellReport {
             counter: declared.name.clone(),
@@ -146,9 +140,8 @@ fn tables(generation: &Generation) -> Vec<TableReport> {
     let declared = generation.program.tables.iter();
     let report = |(table, view): (&wireyard_pipeline::ir::Table, &wireyard_tables::TableView)| {
         let hits = view.counters().map(|array| {
-            counted(array).fold((0, 0), |(packets, bytes), (_, count)| {
-                (packets + count.packets, bytes + count.bytes)
-            })
+            let sum: Count = array.above_zero().map(|(_, count)| count).sum();
+            (sum.packets, sum.bytes)
         });
         TableReport {
             table: table.name.clone(),

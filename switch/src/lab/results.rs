@@ -3,6 +3,7 @@
 mod bins;
 mod capacity;
 mod collectives;
+mod counts;
 mod crossing;
 mod depths;
 mod estimates;
@@ -126,6 +127,7 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     utilisation::fill(&mut report, &window);
     marking::fill(&mut report, &window, bottleneck);
     figures::fill(&mut report, &window);
+    counts::fill(&mut report, &window);
     ledgers::fill(&mut report, &window);
     let estimates = estimates::Estimates::new(scenario);
     headline::fill(&mut report, crossing.is_of_all(), &estimates.kinds);

@@ -13,6 +13,7 @@ use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ir::{Program, SourceFile};
 use wireyard_pipeline::source::{CONFIG_BYTES_MAX, Loader, is_p4, read_text};
+use wireyard_pipeline::trace::names::hex;
 use wireyard_pipeline::trace::{Recorder, TraceSink, text};
 use wireyard_tables::time::Time;
 
@@ -461,10 +462,6 @@ impl Script {
             Some(report) => Err(self.failed(format!("packets do not add up: {report:?}"), None)),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 fn show(port: TestPort) -> String {

@@ -122,6 +122,9 @@ pub struct DecodeArgs {
     /// Every header with every field.
     #[arg(long)]
     pub tree: bool,
+    /// The bytes of each packet that is shown, in hexadecimal: in rows of 16, with --json as a string.
+    #[arg(long)]
+    pub bytes: bool,
     /// Only packets for which this expression of the program language is true.
     #[arg(long, value_name = "EXPR")]
     pub filter: Option<String>,

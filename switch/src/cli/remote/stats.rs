@@ -46,7 +46,7 @@ fn people(all: &Value) {
         json!({
             "port": port["port"], "name": port["name"],
             "received": medium["rx_frames"], "bytes in": medium["rx_bytes"],
-            "sent": medium["tx_frames"], "bytes out": medium["tx_bytes"],
+            "sent out": medium["tx_frames"], "bytes out": medium["tx_bytes"],
             "dropped": sum(&ledger["dropped"]), "consumed": sum(&ledger["consumed"]),
             "kernel drops": medium["rx_kernel_drops"],
         })
