@@ -208,6 +208,16 @@ pub enum Update {
     DeleteGroup(ProfileId, u32),
 }
 
+impl Update {
+    /// The entry that it inserts or modifies, and its table.
+    pub fn entry(&self) -> Option<(TableId, &Entry)> {
+        match self {
+            Update::Insert(table, entry) | Update::Modify(table, entry) => Some((*table, entry)),
+            _ => None,
+        }
+    }
+}
+
 /// An entry's own group that was removed with the entry, or because the entry now points elsewhere, and its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {

@@ -89,3 +89,23 @@ pub enum Match {
     /// Don't care.
     Any,
 }
+
+impl Match {
+    /// The same packets of a field of so many bits in the simplest form: one value is `Exact`, every value `Any`, a
+    /// prefix a mask.
+    pub fn simplest(self, bits: u32) -> Match {
+        let all = crate::key::ones(bits);
+        match self {
+            Match::Lpm { value, prefix_len } => {
+                let below = crate::key::ones(bits.saturating_sub(prefix_len));
+                Match::Ternary { value, mask: all & !below }.simplest(bits)
+            }
+            Match::Ternary { mask: 0, .. } | Match::Optional(None) => Match::Any,
+            Match::Ternary { value, mask } if mask == all => Match::Exact(value),
+            Match::Range { lo, hi } if lo == hi => Match::Exact(lo),
+            Match::Range { lo: 0, hi } if hi == all => Match::Any,
+            Match::Optional(Some(value)) => Match::Exact(value),
+            other => other,
+        }
+    }
+}

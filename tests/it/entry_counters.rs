@@ -124,6 +124,15 @@ ingress: [ apply: fib ]
     assert_eq!((&first["packets"], first.get("priority")), (&json!(1), None));
     assert_eq!(fib["entries"][1]["match"], json!({ "ipv4.dst": "192.0.2.0/24" }));
     assert_eq!(fib["entries"][1].get("meter"), None);
+
+    // Counts in a file are those of the entry, also where the program declares it.
+    let more = folder.path().join("more.yaml");
+    let entry = "{ match: { ipv4.dst: 10.0.0.0/16 }, action: 'send(2, 02:00:00:00:00:09)', counter: { packets: 7, bytes: 700 } }";
+    std::fs::write(&more, format!("entries:\n  fib:\n    - {entry}\n")).unwrap();
+    let more = more.display().to_string();
+    let options = [&options[..], &["--entries", &more]].concat();
+    let report = replay(folder.path(), &program.display().to_string(), &[(1, UDP)], &options);
+    assert_eq!(entries(&report, "fib")["entries"][0]["packets"], 8);
 }
 
 #[test]

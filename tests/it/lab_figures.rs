@@ -241,6 +241,8 @@ fn counts_of_the_programs_are_among_the_figures() {
     assert_eq!(Some(figure(&found, "counter.class_packets.packets")), received);
     assert!(figure(&found, "table.transport_class.hits.packets") > 0.0);
     // What never counted has its figure too, for expectations.
-    let quiet = incast("flows: { from: h1, to: sink, size: 10 KB }\nexpect: { counter.ce_marked.packets: == 0 }");
+    let quiet = incast(
+        "flows: { from: h1, to: sink, size: 10 KB }\nexpect: { counter.ce_marked.packets: == 0 }",
+    );
     report(&quiet);
 }

@@ -156,13 +156,41 @@ fn a_file_changes_entries_of_the_program_that_are_not_constant() {
         let modified: Vec<bool> = updates.iter().map(is_modify).collect();
         assert_eq!(modified, [purpose == Purpose::Fill, false], "{purpose:?}");
         for (numbers, error) in [
-            (&[2][..], "the program declares it, and it cannot be changed"),
-            (&[1, 1], "this entry already exists"),
+            (&[1, 1][..], "this entry already exists"),
             (&[1, 3, 4], "2 entries do not fit: there is room for 1"),
         ] {
             let (_, errors) = load(numbers);
             assert!(errors.contains(error), "{purpose:?}: {errors}");
         }
+        // What a text selects to remove may be to read it: the device refuses to remove it.
+        let (resolved, errors) = load(&[2]);
+        assert_eq!(resolved.is_some(), purpose == Purpose::Remove, "{purpose:?}");
+        let error = "the program declares this entry as constant: it cannot be changed";
+        assert_eq!(errors.contains(error), purpose != Purpose::Remove, "{purpose:?}: {errors}");
+    }
+}
+
+#[test]
+fn an_entry_of_the_program_is_found_in_any_form() {
+    let program = PROGRAM.replace(
+        "fdb: { key: { eth.dst: exact }, actions: [send], size: 100 }",
+        "fdb: { key: { eth.dst: ternary }, actions: [send], size: 3, entries: [
+          { match: { eth.dst: 1 }, action: send(1), priority: 5 },
+          { match: { eth.dst: 0xff00 &&& 0xff00 }, action: send(1), priority: 5 } ] }",
+    );
+    for (form, is_declared) in [
+        ("1 &&& 0xffffffffffff", true),
+        ("1", true),
+        ("0xff00 &&& 0xff00", true),
+        ("1 &&& 0xff", false),
+        ("0xff00", false),
+    ] {
+        let line = format!(
+            "entries:\n  fdb:\n    - {{ match: {{ eth.dst: {form} }}, action: send(5), priority: 5 }}\n"
+        );
+        let (resolved, errors) = load_of(&program, &line, Purpose::Fill, AT_ONCE);
+        let updates = resolved.unwrap_or_else(|| panic!("{form}: {errors}")).updates;
+        assert_eq!(matches!(updates[0], Update::Modify(..)), is_declared, "{form}");
     }
 }
 

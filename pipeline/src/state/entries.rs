@@ -169,7 +169,9 @@ impl Resolved {
         let selecting: Vec<&Table> =
             program.tables.iter().filter(|table| table.selector.is_some()).collect();
         let table = move |update: &Update| match update {
-            Update::Insert(id, _) | Update::SetDefault(id, _) => program.tables.get(TableId(id.0)),
+            Update::Insert(id, _) | Update::Modify(id, _) | Update::SetDefault(id, _) => {
+                program.tables.get(TableId(id.0))
+            }
             // Profiles are numbered like the tables that have one.
             Update::InsertMember(profile, ..) | Update::InsertGroup(profile, ..) => {
                 selecting.get(profile.0 as usize).copied()
@@ -192,9 +194,9 @@ impl Resolved {
     fn apply_entry_counts(&self, state: &State) {
         let snapshot = state.tables().snapshot();
         for (at, count) in &self.entry_counts {
-            let Some(Update::Insert(id, entry)) = self.updates.get(*at) else { continue };
-            let found = state.tables().entry(*id, &entry.matches, entry.priority);
-            let counters = snapshot.table(*id).and_then(TableView::counters);
+            let Some((id, entry)) = self.updates.get(*at).and_then(Update::entry) else { continue };
+            let found = state.tables().entry(id, &entry.matches, entry.priority);
+            let counters = snapshot.table(id).and_then(TableView::counters);
             if let (Ok((slot, _)), Some(counters)) = (found, counters) {
                 counters.set(slot.0 as usize, *count);
             }

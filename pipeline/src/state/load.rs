@@ -9,8 +9,8 @@ use wireyard_tables::counter::CounterArray;
 use wireyard_tables::meter::MeterArray;
 use wireyard_tables::time::Span;
 use wireyard_tables::{
-    ActionCall, ActionSpec, BatchError, BuildError, Entry, MAX_CAPACITY, Options, ProfileId,
-    ProfileSpec, TableSpec, Tables, Target, Update,
+    ActionCall, ActionSpec, BuildError, Entry, MAX_CAPACITY, Options, ProfileId, ProfileSpec,
+    TableSpec, Tables, Target,
 };
 
 /// Most members of a selector group, weights counted.
@@ -23,9 +23,6 @@ pub enum LoadError {
     /// A table is declared wrong.
     #[error("{0}")]
     Table(BuildError),
-    /// The declared entries of a table with a selector are wrong.
-    #[error("{0}")]
-    Entries(BatchError),
     /// A default action or entry of a table has an action that the table does not list.
     #[error("table '{table}' uses action '{action}' but does not list it")]
     Action {
@@ -130,12 +127,11 @@ pub(super) fn table_spec(
     spec.direct_meter = table.meter.map(meter_unit);
     let fixed = (0..).zip(&table.entries).filter(|(_, declared)| declared.is_const);
     spec.fixed = fixed.map(|(slot, _)| slot).collect();
-    if profile.is_none() {
-        spec.const_entries = table.const_entries;
-        for declared in &table.entries {
-            let target = Target::Action(call(program, table, &declared.call)?);
-            spec.entries.push(entry(declared, target));
-        }
+    // A table with a selector has none (E0135).
+    spec.const_entries = table.const_entries && profile.is_none();
+    for declared in &table.entries {
+        let target = Target::Action(call(program, table, &declared.call)?);
+        spec.entries.push(entry(declared, target));
     }
     Ok(spec)
 }
@@ -160,26 +156,9 @@ pub(super) fn profile_spec(
     })
 }
 
-/// Declared entries of a table with a selector: each gets a member of its own, with the entry's number.
-fn selector_entries(
-    program: &Program,
-    id: TableId,
-    profile: ProfileId,
-) -> Result<Vec<Update>, LoadError> {
-    let table = &program.tables[id];
-    let mut updates = Vec::new();
-    for (number, declared) in (0u32..).zip(&table.entries) {
-        let call = call(program, table, &declared.call)?;
-        updates.push(Update::InsertMember(profile, number, call));
-        let entry = entry(declared, Target::Member(number));
-        updates.push(Update::Insert(wireyard_tables::TableId(id.0), entry));
-    }
-    Ok(updates)
-}
-
 pub(super) fn tables(program: &Program, options: Options) -> Result<Tables, LoadError> {
-    let (mut specs, mut profiles, mut late) = (Vec::new(), Vec::new(), Vec::new());
-    for (id, table) in program.tables.entries() {
+    let (mut specs, mut profiles) = (Vec::new(), Vec::new());
+    for table in program.tables.iter() {
         let profile = ProfileId(profiles.len() as u32);
         let Some(selector) = &table.selector else {
             specs.push(table_spec(program, table, None)?);
@@ -187,13 +166,8 @@ pub(super) fn tables(program: &Program, options: Options) -> Result<Tables, Load
         };
         specs.push(table_spec(program, table, Some(profile))?);
         profiles.push(profile_spec(program, table, selector)?);
-        late.extend(selector_entries(program, id, profile)?);
     }
-    let tables = Tables::new(&specs, &profiles, options).map_err(LoadError::Table)?;
-    if !late.is_empty() {
-        tables.batch(&late, options.now).map_err(LoadError::Entries)?;
-    }
-    Ok(tables)
+    Tables::new(&specs, &profiles, options).map_err(LoadError::Table)
 }
 
 /// The old object with the same name and shape, shared from now on, or a new one.

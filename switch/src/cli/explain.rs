@@ -1,6 +1,6 @@
 //! `explain` and `schema`: documentation of error codes, adapters, headers and file formats.
 
-use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::diag::{codes, counted};
 use wireyard_pipeline::schema;
 
 use super::args::{ExplainArgs, SchemaArgs, SchemaKind};
@@ -9,7 +9,7 @@ use super::{Status, complain, print, print_json};
 use crate::lab::scenario::nic;
 use crate::library;
 use crate::program::embedded;
-use wireyard_pipeline::ir::{Header, Program};
+use wireyard_pipeline::ir::{Field, FieldLayout, Header, Program};
 
 /// The program that has all headers of the libraries.
 const ALL_HEADERS: &str = "parse_all";
@@ -68,7 +68,7 @@ fn fields(wanted: &str, header: &Header, json: bool) -> Status {
         let fields = header
             .fields
             .iter()
-            .map(|field| serde_json::json!({ "field": field.name, "bits": field.bits }));
+            .map(|field| serde_json::json!({ "field": field.name, "bits": width(field) }));
         print_json(&serde_json::json!({
             "header": header.name, "library": library, "bytes": header.fixed_bytes,
             "fields": fields.collect::<Vec<_>>(),
@@ -82,10 +82,16 @@ fn fields(wanted: &str, header: &Header, json: bool) -> Status {
     let of = library.map_or_else(String::new, |name| format!(", of `include: [{name}]`"));
     let mut page = format!("{wanted}: header `{}`{of}, {bytes} bytes\n\n", header.name);
     for field in &header.fields {
-        page.push_str(&format!("  {}.{:<20} {:>4} bits\n", wanted, field.name, field.bits));
+        let bits = width(field).map_or("variable".to_owned(), |bits| counted(bits as usize, "bit"));
+        page.push_str(&format!("  {wanted}.{:<20} {bits:>8}\n", field.name));
     }
     print(&page);
     Status::Success
+}
+
+/// The bits of a field; `None` if each packet has its own.
+fn width(field: &Field) -> Option<u32> {
+    (!matches!(field.layout, FieldLayout::Variable { .. })).then_some(field.bits)
 }
 
 /// The source of a library.

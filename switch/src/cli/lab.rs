@@ -183,6 +183,10 @@ fn run_live(
     let pulse = &mut |p: Pulse, _: &mut Lab| progress.pulse(p.now, p.end);
     let plan = live::Plan { dilation, most: args.seconds.map(Duration::from_secs) };
     let (mut run, found) = live::run(scenario, options, plan, about, pulse)?;
+    let command = run.report.facts.iter_mut().find(|(name, _)| name == "command");
+    if let (Some(seconds), Some((_, command))) = (args.seconds, command) {
+        *command += &format!(" --seconds {seconds}");
+    }
     let ran_s = run.report.find("run.time").map_or(f64::NAN, |figure| figure.value);
     let asked_s = scenario.duration.as_ps() as f64 / 1e12;
     if args.seconds.is_some() && run.outcome == Outcome::Complete && ran_s < asked_s {

@@ -184,6 +184,18 @@ pub enum Entity {
     },
 }
 
+impl Entity {
+    /// True for a cell of an array with its initial value.
+    pub fn is_blank(&self) -> bool {
+        match self {
+            Entity::Counter { count, .. } => count.packets == 0 && count.bytes == 0,
+            Entity::Meter { config, .. } => config.is_none(),
+            Entity::Register { cells, .. } => cells.iter().all(|cell| *cell == 0),
+            _ => false,
+        }
+    }
+}
+
 /// A write of an [`Entity`]. Of an entity that is deleted only its identity is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {

@@ -162,13 +162,21 @@ pub fn run_all(
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(&seed) = seeds.get(index) else { return };
             let options = Options { seed: Some(seed), ..options };
-            let mut pulse = |now| {
+            let mut last = None;
+            let mut go_on = |now: Pulse| {
+                last = Some(now);
                 if !pulse(index, now) {
                     stopped.store(true, Ordering::Relaxed);
                 }
                 !stopped.load(Ordering::Relaxed)
             };
-            let result = run(scenario, options, about, &mut pulse);
+            let result = run(scenario, options, about, &mut go_on);
+            // A run may end before its time.
+            if let Some(last) = last
+                && !pulse(index, Pulse { now: last.end, ..last })
+            {
+                stopped.store(true, Ordering::Relaxed);
+            }
             sync::lock(&done)[index] = Some(result);
         }
     };

@@ -4,9 +4,10 @@
 //! previous values are not stored.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wireyard_pipeline::entries::{Purpose, Setting};
+use wireyard_pipeline::entries::{Purpose, Resolved, Setting};
 use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, TableId, ValueSetId};
 use wireyard_pipeline::ir::Program;
 use wireyard_tables::Match;
@@ -15,10 +16,13 @@ use wireyard_tables::selector::FIRST_OWNED_ID;
 
 use super::queues::Before;
 use super::save::Declared;
-use super::{change, queues, save, show};
+use super::{change, queues, save};
 use crate::control::{Control, ControlError, Entity, EntryKey, Mode, Query, Update};
 
 type Result<T> = std::result::Result<T, ControlError>;
+
+/// Batches that are made for one file, before the refusal of the last one is an error.
+const ATTEMPTS: u32 = 4;
 
 /// The identity of an object.
 #[derive(PartialEq, Eq, Hash)]
@@ -72,23 +76,46 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
     }
     let program = control.program();
     let resolved = change::resolve(&program, text, file, Purpose::Fill)?;
-    let wanted = change::replacement(control, &program, &resolved)?;
-    let restored = wanted.len();
-    let (updates, removed) = changes(control, &program, wanted)?;
     let before = Before::of(control)?;
     queues::make(control, &resolved.settings, &before)?;
-    if !updates.is_empty()
-        && let Err(error) = control.write_of(&program, &updates, Mode::Atomic)
-    {
-        return Err(match before.put_back(control, &resolved.settings) {
-            Ok(()) => error.into(),
-            Err(why) => ControlError::Internal(format!(
-                "{error}; and settings of before could not be set again: {why}"
-            )),
-        });
-    }
+    let (restored, removed) =
+        objects(control, &program, &resolved).map_err(|error| {
+            match before.put_back(control, &resolved.settings) {
+                Ok(()) => error,
+                Err(why) => ControlError::Internal(format!(
+                    "{error}; and settings of before could not be set again: {why}"
+                )),
+            }
+        })?;
     let set = resolved.settings.len();
     Ok((json!({ "restored": restored, "removed": removed, "settings": set }), resolved.settings))
+}
+
+/// Writes all objects in one batch. Packets and time may add and remove entries between what is read and what is
+/// written: the batch is made again then. Returns how many objects the file has, and how many others were removed.
+fn objects(
+    control: &Control,
+    program: &Arc<Program>,
+    resolved: &Resolved,
+) -> Result<(usize, usize)> {
+    let mut attempts = ATTEMPTS;
+    loop {
+        let wanted = change::replacement(control, program, resolved)?;
+        let restored = wanted.len();
+        let (updates, removed) = changes(control, program, wanted)?;
+        if updates.is_empty() {
+            return Ok((restored, removed));
+        }
+        let Err(error) = control.write_of(program, &updates, Mode::Atomic) else {
+            return Ok((restored, removed));
+        };
+        attempts -= 1;
+        let error = ControlError::from(error);
+        let may_pass = matches!(error, ControlError::NotFound(_) | ControlError::AlreadyExists(_));
+        if !may_pass || attempts == 0 {
+            return Err(error);
+        }
+    }
 }
 
 /// The whole batch for what is wanted, and how many other objects it removes.
@@ -116,8 +143,6 @@ fn changes(
     })?;
     let is_entry = |update: &Update| matches!(update.entity(), Entity::TableEntry(_));
     let first = wanted.iter().position(is_entry).unwrap_or(wanted.len());
-    let members = declared.members.iter().filter(|one| !is_wanted(one) && !is_left(one));
-    updates.extend(members.map(|member| as_declared(control, member)));
     let mut wanted = wanted.into_iter();
     updates.extend(wanted.by_ref().take(first));
     let entries = declared.entries.iter().cloned().map(Entity::TableEntry);
@@ -126,7 +151,7 @@ fn changes(
     let mut go = |entity: Entity| {
         // Those of entries were deleted with the entries.
         let stays = is_wanted(&entity) || is_own(&entity) || is_left(&entity);
-        let gone = (!stays).then(|| gone(program, &declared, entity)).flatten();
+        let gone = (!stays).then(|| gone(program, entity)).flatten();
         removed += usize::from(gone.is_some());
         updates.extend(gone);
     };
@@ -151,39 +176,27 @@ fn is_own(entity: &Entity) -> bool {
     matches!(entity, Entity::Member { id, .. } | Entity::Group { id, .. } if *id >= FIRST_OWNED_ID)
 }
 
-/// The update that makes a member that the program declares.
-fn as_declared(control: &Control, member: &Entity) -> Update {
-    let Entity::Member { table, id, .. } = member else { return Update::Insert(member.clone()) };
-    match control.read(&Query::Members { table: Some(*table), id: Some(*id) }).is_ok() {
-        true => Update::Modify(member.clone()),
-        false => Update::Insert(member.clone()),
-    }
-}
-
 /// True if a file has no key at all: an empty one, one of comments, and `{}`.
 fn says_nothing(text: &str) -> bool {
     !text.lines().any(|line| line.split('#').next().is_some_and(|line| line.contains(':')))
 }
 
 /// The deletion of an object that is not in the file; `None` for one that is as the program declares it.
-fn gone(program: &Program, declared: &Declared, entity: Entity) -> Option<Update> {
+fn gone(program: &Program, entity: Entity) -> Option<Update> {
     match entity {
-        Entity::Member { .. } if declared.members.iter().any(|one| name(one) == name(&entity)) => {
-            None
-        }
         Entity::DefaultAction { table, action } => {
             let table_declared = program.tables.get(table)?;
             let is_written =
                 !table_declared.const_default && action.as_ref() != Some(&table_declared.default);
             is_written.then_some(Update::Modify(Entity::DefaultAction { table, action: None }))
         }
-        Entity::Counter { counter, index, .. } => (!show::is_blank(&entity))
+        Entity::Counter { counter, index, .. } => (!entity.is_blank())
             .then(|| Update::Modify(Entity::Counter { counter, index, count: Count::default() })),
         Entity::Meter { meter, index, config } => {
             config?;
             Some(Update::Modify(Entity::Meter { meter, index, config: None }))
         }
-        Entity::Register { register, index, ref cells } => (!show::is_blank(&entity)).then(|| {
+        Entity::Register { register, index, ref cells } => (!entity.is_blank()).then(|| {
             Update::Modify(Entity::Register { register, index, cells: vec![0; cells.len()] })
         }),
         Entity::ValueSet { set, members } => {

@@ -18,7 +18,7 @@ use wireyard_tables::meter::MeterConfig;
 use wireyard_tables::time::Span;
 
 use super::show;
-use crate::control::{Control, ControlError, Entity, EntryKey, Query, TableEntry, Target};
+use crate::control::{Control, ControlError, Entity, EntryKey, Query, TableEntry};
 use crate::core::match_text;
 use crate::p4runtime::persist::settings::{OfPlace, Settings};
 use crate::replicate::{Group, Member, Members, Session};
@@ -53,22 +53,15 @@ pub fn lines(
 /// Entries that the program declares and that can be changed, as it declares them, in its order.
 pub(super) struct Declared {
     pub(super) entries: Vec<TableEntry>,
-    /// Members of these entries: each has one of its own, with its number.
-    pub(super) members: Vec<Entity>,
     places: HashMap<EntryKey, usize>,
 }
 
 impl Declared {
     pub(super) fn of(control: &Control, program: &Program) -> Declared {
-        let mut all = Declared { entries: Vec::new(), members: Vec::new(), places: HashMap::new() };
+        let mut all = Declared { entries: Vec::new(), places: HashMap::new() };
         for (table, declared) in program.tables.entries().filter(|(_, one)| !one.const_entries) {
-            for (number, one) in (0..).zip(&declared.entries).filter(|(_, one)| !one.is_const) {
+            for one in declared.entries.iter().filter(|one| !one.is_const) {
                 let mut entry = TableEntry::new(table, one.matches.clone(), one.call.clone());
-                if declared.selector.is_some() {
-                    let (id, action) = (number, one.call.clone());
-                    all.members.push(Entity::Member { table, id, action });
-                    entry.target = Target::Member(number);
-                }
                 let timeout = one.idle_timeout_ms;
                 entry.idle_timeout = (timeout != 0).then(|| Span::from_ms(timeout));
                 entry.meter = one.meter;
@@ -361,7 +354,7 @@ impl File<'_> {
 
     /// The text of an object with a number, with the name of the object that it belongs to.
     fn numbered(&self, entity: Entity) -> Option<(String, String)> {
-        if show::is_blank(&entity) || self.control.is_mirrored(self.program, &entity) {
+        if entity.is_blank() || self.control.is_mirrored(self.program, &entity) {
             return None;
         }
         Some(match entity {

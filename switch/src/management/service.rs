@@ -226,7 +226,7 @@ impl Management {
             for query in self.queries(request)? {
                 control
                     .visit(&query, &mut |entity: Entity| {
-                        if request.all || !show::is_blank(&entity) || request.index.is_some() {
+                        if request.all || !entity.is_blank() || request.index.is_some() {
                             let shown = show::entity(&program, &entity);
                             all.extend(shown.map(|shown| shown.to_string()));
                         }

@@ -169,13 +169,3 @@ fn copies(members: &[Member]) -> Value {
     let copy = |one: &Member| json!({ "port": one.port, "instance": one.instance });
     members.iter().map(copy).collect()
 }
-
-/// True if a cell of an array has its initial value.
-pub fn is_blank(entity: &Entity) -> bool {
-    match entity {
-        Entity::Counter { count, .. } => count.packets == 0 && count.bytes == 0,
-        Entity::Meter { config, .. } => config.is_none(),
-        Entity::Register { cells, .. } => cells.iter().all(|cell| *cell == 0),
-        _ => false,
-    }
-}

@@ -3,7 +3,7 @@
 //! Every object in it must be in the program under the same id and name; tables must have the same match fields and
 //! actions, actions the same parameters. Documentation, annotations and further objects of the program are ignored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::proto::p4::config::v1 as p4;
 use p4::match_field::Match;
@@ -41,6 +41,22 @@ pub(super) fn agrees(given: &p4::P4Info, own: &p4::P4Info) -> Result<(), String>
         }
     }
     Ok(())
+}
+
+/// Ids of the tables of which messages mean the same in both: they have the same match fields, and actions with the same
+/// parameters.
+pub(super) fn tables_alike(one: &p4::P4Info, other: &p4::P4Info) -> BTreeSet<u32> {
+    let all = [objects(one), objects(other)];
+    let is_alike = |kind, id| {
+        let [one, other] = all.each_ref().map(|all| all.get(&(kind, id)));
+        one.is_some() && one == other
+    };
+    let alike = one.tables.iter().filter_map(|table| {
+        let id = table.preamble.as_ref()?.id;
+        let mut actions = table.action_refs.iter().map(|action| action.id);
+        (is_alike("table", id) && actions.all(|action| is_alike("action", action))).then_some(id)
+    });
+    alike.collect()
 }
 
 /// All objects by kind and id.

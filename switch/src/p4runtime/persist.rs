@@ -31,7 +31,7 @@ use super::watch::Watch;
 use crate::control::{Change, Control, Journal, KeptUnits};
 use crate::sync;
 pub use counts::StorageCounts;
-use record::Record;
+use record::{Record, Staying};
 use settings::Settings;
 pub use store::make_folder;
 use store::{Store, StoreError};
@@ -146,12 +146,12 @@ fn recorder() -> crate::control::Record {
     })
 }
 
-/// The records of a program that replaced another, but for those whose keys begin with one of `stays`, which the store
-/// has already: packets may have changed their objects since.
-pub fn all_but(stays: &[Vec<u8>], control: &Control, pipeline: &Pipeline) -> Vec<Change> {
+/// The records of a program that replaced another, but for those that stay: packets may have changed their objects since.
+pub fn all_but(stays: &Staying, control: &Control, pipeline: &Pipeline) -> Vec<Change> {
     let record = Record { control, schema: &pipeline.schema };
     let mut changes = record.everything();
-    changes.retain(|(key, _)| !stays.iter().any(|first| key.starts_with(first)));
+    changes.retain(|(key, _)| !stays.keys.iter().any(|first| key.starts_with(first)));
+    changes.extend(record.cells(&stays.renamed));
     changes.extend(record::running(pipeline));
     changes
 }

@@ -8,6 +8,7 @@ use wireyard_pipeline::ids::Id;
 use super::device::{Device, Pipeline, election};
 use super::fit;
 use super::pack::{self, PackError};
+use super::persist::record::Staying;
 use super::persist::{self, record};
 use super::proto::p4::v1 as p4;
 use super::saved;
@@ -172,8 +173,8 @@ pub fn exchange(device: &Device, swap: Swap, pipeline: Arc<Pipeline>, keep: Keep
     let before = Arc::clone(&device.pipeline().schema);
     let kept = KeptTables::of(&swap, &before, &pipeline.schema);
     let stays = match keep {
-        Keep::Nothing => record::of_no_program(),
-        Keep::WhatFits => record::kept_by(&swap, &before, &pipeline.schema),
+        Keep::Nothing => Staying::of_no_program(),
+        Keep::WhatFits => Staying::kept_by(&swap, &before, &pipeline.schema),
     };
     swap.commit()?;
     {
@@ -202,7 +203,7 @@ pub fn exchange(device: &Device, swap: Swap, pipeline: Arc<Pipeline>, keep: Keep
         let mut changes = persist::all_but(&stays, &device.control, &pipeline);
         changes.extend(owners.into_iter().map(|owner| record::metadata(owner, None)));
         changes.extend(names.into_iter().map(|name| record::watched(name, None)));
-        unit.replace(changes, stays);
+        unit.replace(changes, stays.keys);
     }
     unit.end().wait()
 }

@@ -1,6 +1,8 @@
 //! What a program makes of queues that cannot do what they are for: curves whose marks it ignores, trimming that it does not see, classes
 //! that no packet gets. Such a switch runs, so that these are warnings.
 
+use std::collections::BTreeSet;
+
 use wireyard_pipeline::ir::StdField;
 
 use super::Loaded;
@@ -61,11 +63,15 @@ impl Loaded {
         let has_classes = self.program.qos.dscp.is_some()
             || self.program.qos.pcp.is_some()
             || self.program.assigns(StdField::TrafficClass);
+        // A class is by the port that receives a packet, its queue by the port that sends it.
+        let classes: BTreeSet<u8> =
+            qos.ports.iter().map(|port| port.classifier.default_tc).collect();
         let is_idle = qos.ports.iter().any(|port| {
-            let used = usize::from(port.classifier.queue(port.classifier.default_tc));
-            let curves = port.tm.queues.iter().map(|queue| queue.wred.is_some());
-            let (mut curves, used) = (curves.enumerate(), used);
-            curves.any(|(queue, has_curve)| has_curve && queue != used)
+            let is_used = |queue: usize| {
+                classes.iter().any(|class| usize::from(port.classifier.queue(*class)) == queue)
+            };
+            let mut curves = port.tm.queues.iter().map(|queue| queue.wred.is_some()).enumerate();
+            curves.any(|(queue, has_curve)| has_curve && !is_used(queue))
         });
         (is_idle && !has_classes).then_some(
             "gives no packet a class, so that all are of default_tc and other queues stay empty: declare qos: { dscp: ipv4.dscp }, or assign \

@@ -77,7 +77,7 @@ pub(super) fn objects(control: &Control, kind: Kind) -> Result<Value> {
     let program = control.program();
     let (mut shown, mut more) = (Vec::new(), 0u64);
     control.visit(&query, &mut |entity| {
-        if show::is_blank(&entity) {
+        if entity.is_blank() {
             return;
         }
         match shown.len() < OBJECTS_MAX {

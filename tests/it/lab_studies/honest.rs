@@ -78,6 +78,12 @@ fn a_range_takes_the_numbers_that_its_key_takes() {
     assert_eq!(sweep(whole.path(), "out", &[]).status, Some(0));
     assert_eq!(labels(whole.path()), ["1", "2", "3", "4"]);
 
+    // Numbers at even steps of these are whole at one part of the range and not at another.
+    let steps = folder("host.ack_every: { from: 500, to: 1000, steps: 4 }");
+    let ended = sweep(steps.path(), "out", &[]);
+    assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+    assert_eq!(labels(steps.path()), ["500", "667", "833", "1000"]);
+
     let exponents = folder(
         "host.parameters.additive_increase_bps: { from: 40e6, to: 4e+8, steps: 2, scale: log }",
     );
@@ -146,4 +152,15 @@ flows: { from: h1, to: sink, size: 100 KB, message: 4 KB, window: 1 }
     let ended = run(&words);
     assert_eq!(ended.status, Some(1), "{}{}", ended.out, ended.err);
     assert!(ended.out.contains("runs of the tuned setting have no"), "{}", ended.out);
+}
+
+#[test]
+fn a_search_names_a_condition_that_the_scenario_cannot_be_measured_under() {
+    let vary = "host.parameters.g: { from: 0.001, to: 0.01 }, flows.size: [20 KB, 40 MB]";
+    let folder = folder(vary);
+    let (study, out) = (folder.path().join("study.yaml"), folder.path().join("tuned"));
+    let ended = run(&["lab", "tune", name(&study), "--budget", "60", "-o", name(&out)]);
+    assert_eq!(ended.status, Some(2), "{}{}", ended.out, ended.err);
+    let text = "as it is written has no `flows.completion_max` under flows.size = 40 MB";
+    assert!(ended.err.contains(text), "{}", ended.err);
 }

@@ -67,7 +67,7 @@ impl Resolver<'_> {
         }
         let mut groups = BTreeSet::new();
         for update in &self.found.updates {
-            if let Update::Insert(table, Entry { target: Target::Group(group), .. }) = update
+            if let Some((table, Entry { target: Target::Group(group), .. })) = update.entry()
                 && *group >= FIRST_OWNED_ID
             {
                 groups.insert((table.0, u64::from(*group)));

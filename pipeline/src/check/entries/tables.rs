@@ -8,7 +8,7 @@ use crate::ids::*;
 use crate::ir::{SourceSpan, Table};
 use crate::source::chunks::Chunk;
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hash as _, Hasher, RandomState};
 use wireyard_tables::time::Span;
 use wireyard_tables::{Entry, Match, Target, Update};
 
@@ -28,6 +28,8 @@ struct List<'a> {
 /// that two of them collide is 10^-26.
 struct Seen {
     hashers: [RandomState; 2],
+    /// Widths of the key's fields.
+    bits: Vec<u32>,
     /// Number of the entry among those of the program, then those of the file.
     numbers: HashMap<[u64; 2], u32, BuildHasherDefault<FirstWord>>,
     /// For each entry of the program whether it is constant.
@@ -69,9 +71,14 @@ enum First {
 
 impl Seen {
     fn new(table: &Table) -> Seen {
-        let (hashers, numbers) = ([RandomState::new(), RandomState::new()], HashMap::default());
-        let mut seen =
-            Seen { hashers, numbers, constant: Vec::new(), changed: 0, spans: Vec::new() };
+        let mut seen = Seen {
+            hashers: [RandomState::new(), RandomState::new()],
+            bits: table.keys.iter().map(|key| key.bits).collect(),
+            numbers: HashMap::default(),
+            constant: Vec::new(),
+            changed: 0,
+            spans: Vec::new(),
+        };
         for entry in &table.entries {
             let key = seen.key(&entry.matches, entry.priority);
             seen.numbers.insert(key, seen.constant.len() as u32);
@@ -81,7 +88,14 @@ impl Seen {
     }
 
     fn key(&self, matches: &[Match], priority: u32) -> [u64; 2] {
-        [0, 1].map(|n| self.hashers[n].hash_one((matches, priority)))
+        [0, 1].map(|n| {
+            let mut hasher = self.hashers[n].build_hasher();
+            for (one, bits) in matches.iter().zip(&self.bits) {
+                one.simplest(*bits).hash(&mut hasher);
+            }
+            priority.hash(&mut hasher);
+            hasher.finish()
+        })
     }
 
     /// Adds an entry, unless the file has it already.
@@ -156,7 +170,8 @@ impl<'a> Resolver<'a> {
     /// The list of a table's entries, still empty.
     fn list(&mut self, name: &Name) -> Option<List<'a>> {
         let (id, table) = self.table(name)?;
-        if table.const_entries {
+        // The device refuses to remove them, and the same text selects what is read.
+        if table.const_entries && self.purpose != Purpose::Remove {
             let text = format!("the entries of table `{}` are constant", table.name);
             self.cx
                 .report
@@ -188,6 +203,7 @@ impl<'a> Resolver<'a> {
         let is_declared = match first {
             First::None => false,
             First::Declared => true,
+            First::Constant if self.purpose == Purpose::Remove => true,
             First::Constant | First::Written(..) => return self.twice_entry(&first, entry.span),
         };
         let idle_timeout = (timeout != 0).then(|| Span::from_ms(timeout));
@@ -207,6 +223,11 @@ impl<'a> Resolver<'a> {
     }
 
     fn twice_entry(&mut self, first: &First, span: SourceSpan) {
+        if matches!(first, First::Constant) {
+            let text = "the program declares this entry as constant: it cannot be changed";
+            self.cx.report.error(codes::ENTRY, span, text);
+            return;
+        }
         let note = self.cx.report.error(codes::TWICE, span, "this entry already exists");
         match first {
             First::Written(first, _) if first.file == span.file => note.label(*first, "first here"),
@@ -214,7 +235,7 @@ impl<'a> Resolver<'a> {
             First::Written(_, nth) => {
                 note.note(format!("it is entry {nth} of the table, counted from 1"))
             }
-            _ => note.note("the program declares it, and it cannot be changed"),
+            _ => note,
         };
     }
 

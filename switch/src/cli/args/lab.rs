@@ -45,7 +45,7 @@ pub struct LabArgs {
     #[arg(long, value_name = "N", requires = "live", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub dilate: Option<u64>,
     /// End a live run after so many seconds of real time, wherever it is then; the report is of the part that ran.
-    #[arg(long, value_name = "N", requires = "live", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", requires = "live", conflicts_with = "compare", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub seconds: Option<u64>,
     /// Run it in virtual time first; marking probability, queue and throughput of both must agree within so many percent
     /// [default: 15].

@@ -60,7 +60,7 @@ pub struct SwapArgs {
     /// Keep nothing: begin with the entries of the new program.
     #[arg(long, conflicts_with = "keep_all")]
     pub anew: bool,
-    /// Refuse where the contents of a table, register, counter or meter would be lost.
+    /// Refuse where the contents of a table, register, counter or meter, or a default action that was set, would be lost.
     #[arg(long)]
     pub keep_all: bool,
 }

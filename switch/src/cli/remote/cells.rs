@@ -30,7 +30,7 @@ pub(super) fn run(kind: &Cells, command: &CellCommand, on: &SwitchArgs) -> Outco
             let (kind, index, all) = (kind.what.into(), *index, *all);
             let nothing = match all {
                 true => "there are no cells",
-                false => "all cells are blank; `--all` shows them",
+                false => "there is no cell that is not blank; `--all` shows the blank ones",
             };
             let request = wire::ReadRequest { kind, name, index, entries: String::new(), all };
             dump(on, &request, nothing)

@@ -106,7 +106,8 @@ fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
     };
     let sampler = &window.lab.sampler;
     if sampler.waiting.keys().any(|key| !sampler.queues.contains_key(key)) {
-        let followed = format!("{} of {}", sampler.queues.len(), sampler.waiting.len());
+        let followed = sampler.waiting.keys().filter(|key| sampler.queues.contains_key(key));
+        let followed = format!("{} of {}", followed.count(), sampler.waiting.len());
         report.fact("queues followed over time", followed);
     }
     let dropping = dropping(window, keys);

@@ -55,14 +55,26 @@ impl Range {
             true => from * (to / from).powf(part),
             false => from + (to - from) * part,
         };
-        let number = if self.is_whole { format!("{value:.0}") } else { digits(value, 4) };
+        self.text(if self.is_whole { format!("{value:.0}") } else { digits(value, 4) })
+    }
+
+    fn text(&self, number: String) -> String {
         if self.unit.is_empty() { number } else { format!("{number} {}", self.unit) }
     }
 
     /// The same as a node at the place of the range.
     pub fn node(&self, part: f64) -> Node {
+        self.node_of(self.at(part))
+    }
+
+    /// A number near its beginning, as a node: a whole one, or one that is not.
+    pub fn probe(&self, is_whole: bool) -> Node {
+        let fraction = if is_whole { "" } else { ".5" };
+        self.node_of(self.text(format!("{:.0}{fraction}", self.ends.0.floor())))
+    }
+
+    fn node_of(&self, text: String) -> Node {
         let mut node = self.place.clone();
-        let text = self.at(part);
         node.kind = wireyard_pipeline::source::node::NodeKind::Scalar(
             wireyard_pipeline::source::node::Scalar { text, start: None, plain: true, flow: false },
         );

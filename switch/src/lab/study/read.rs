@@ -91,9 +91,6 @@ pub fn read(path: &Path, loader: &Loader) -> Result<Study, Rejected> {
     Ok(study)
 }
 
-/// A part of a range at which even steps between whole numbers are not whole.
-const BETWEEN: f64 = 0.618;
-
 /// Finds the ranges whose keys take whole numbers only: the scenario refuses others there.
 fn find_whole_keys(study: &mut Study, loader: &Loader) {
     let (scenario, files) = (&study.scenario, &study.files);
@@ -103,10 +100,8 @@ fn find_whole_keys(study: &mut Study, loader: &Loader) {
     };
     for axis in &mut study.axes {
         let Values::Range(range) = &mut axis.values else { continue };
-        let whole = Range { is_whole: true, ..range.clone() };
-        range.is_whole = range.unit.is_empty()
-            && !is_taken(&axis.path, range.node(BETWEEN))
-            && is_taken(&axis.path, whole.node(BETWEEN));
+        range.is_whole =
+            !is_taken(&axis.path, range.probe(false)) && is_taken(&axis.path, range.probe(true));
     }
     study.points = all(&study.axes, study.sample, study.seed);
 }

@@ -44,6 +44,17 @@ pub enum TuneError {
     /// The denominator of ratios is zero, for this figure.
     #[error("`{0}` is 0 under one of the conditions as it is written: no ratio to it can be taken")]
     Zero(String),
+    /// The scenario as it is written has no such figure under a condition.
+    #[error(
+        "the scenario as it is written has no `{figure}` under {condition}: no setting can be compared with it there; \
+         change the condition, or its duration"
+    )]
+    NotWritten {
+        /// The figure.
+        figure: String,
+        /// The condition.
+        condition: String,
+    },
     /// Too few runs.
     #[error(
         "a budget of {budget} runs with {runs} runs for each setting (seeds and conditions) is too small: at least {least}"
@@ -194,11 +205,23 @@ impl Search<'_> {
             let here = to.iter().filter(|((at, _), _)| *at == condition);
             match stats::mean(&here.map(|(_, value)| *value).collect::<Vec<_>>()).abs() {
                 0.0 => Err(TuneError::Zero(self.goal.figure.clone())),
+                mean if mean.is_nan() => Err(TuneError::NotWritten {
+                    figure: self.goal.figure.clone(),
+                    condition: self.condition(condition),
+                }),
                 mean => Ok(mean),
             }
         });
         let means = means.collect::<Result<Vec<f64>, TuneError>>()?;
         Ok(values.iter().map(|(key, value)| (*key, value / means[key.0])).collect())
+    }
+
+    /// A condition in words.
+    fn condition(&self, condition: usize) -> String {
+        let labels = self.lists.iter().zip(&self.conditions[condition].labels);
+        let words: Vec<String> =
+            labels.map(|(key, label)| format!("{} = {label}", key.key)).collect();
+        words.join(", ")
     }
 
     /// The unchanged scenario, under each condition.

@@ -12,6 +12,7 @@ use crate::control::{
     Change, Control, Entity, EntryKey, Fate, ObjectFate, Query, Swap, TableEntry, Target, Update,
 };
 use crate::p4runtime::device::Pipeline;
+use crate::p4runtime::fit::tables_alike;
 use crate::p4runtime::pack;
 use crate::p4runtime::proto::p4::config::v1::P4Info;
 use crate::p4runtime::proto::p4::v1 as p4;
@@ -47,24 +48,68 @@ const WATCH: u8 = 12;
 /// Kinds that are independent of programs: no new program replaces them.
 const SETTINGS: u8 = u8::MAX;
 
-/// First bytes of the keys of records that are of no running program.
-pub fn of_no_program() -> Vec<Vec<u8>> {
-    vec![BASE.to_vec(), vec![SETTINGS]]
+/// What a new program leaves of the records.
+#[derive(Debug)]
+pub struct Staying {
+    /// First bytes of the keys of records that stay as they are.
+    pub keys: Vec<Vec<u8>>,
+    /// Arrays that keep their cells under another id: they are stored by this one.
+    pub renamed: Vec<Query>,
 }
 
-/// First bytes of the keys of records that a swap leaves as they are: those of objects that keep their contents, and
-/// those that depend on no program. A default action is not among them: the new program may declare another.
-pub fn kept_by(swap: &Swap, old: &Schema, new: &Schema) -> Vec<Vec<u8>> {
-    let mut stays = of_no_program();
-    stays.extend([vec![METADATA], vec![WATCH]]);
-    for one in swap.report().iter().filter(|one| one.fate == Fate::Kept) {
-        let keys = keys_of(old, one);
-        // An object that has another id in the new program is stored by that.
-        if keys == keys_of(new, one) {
-            stays.extend(keys);
-        }
+impl Staying {
+    /// Where nothing is kept: what is of no running program.
+    pub fn of_no_program() -> Staying {
+        Staying { keys: vec![BASE.to_vec(), vec![SETTINGS]], renamed: Vec::new() }
     }
-    stays
+
+    /// Of a swap: objects that keep their contents, of which records mean the same in both programs, and those that
+    /// depend on no program. A default action is not among them: the new program may declare another.
+    pub fn kept_by(swap: &Swap, old: &Schema, new: &Schema) -> Staying {
+        let mut stays = Staying::of_no_program();
+        stays.keys.extend([vec![METADATA], vec![WATCH]]);
+        let alike = tables_alike(&old.info, &new.info);
+        for one in swap.report().iter().filter(|one| one.fate == Fate::Kept) {
+            let keys = keys_of(old, one);
+            if keys != keys_of(new, one) {
+                stays.renamed.extend(cells_of(new, one));
+            } else if one.kind != "table"
+                || table_id(new, &one.name).is_some_and(|id| alike.contains(&id))
+            {
+                stays.keys.extend(keys);
+            }
+        }
+        stays
+    }
+}
+
+/// All cells of an object that is an array.
+fn cells_of(schema: &Schema, object: &ObjectFate) -> Option<Query> {
+    fn named<I: Id, T>(all: &IdVec<I, T>, is_it: impl Fn(&T) -> bool) -> Option<I> {
+        all.entries().find(|(_, one)| is_it(one)).map(|(id, _)| id)
+    }
+    let (program, name, index) = (&schema.program, &object.name, None);
+    Some(match object.kind {
+        "counter" => {
+            let counter = Some(named(&program.counters, |one| one.name == *name)?);
+            Query::Counters { counter, index }
+        }
+        "meter" => {
+            let meter = Some(named(&program.meters, |one| one.name == *name)?);
+            Query::Meters { meter, index }
+        }
+        "register" => {
+            let register = Some(named(&program.registers, |one| one.name == *name)?);
+            Query::Registers { register, index }
+        }
+        _ => return None,
+    })
+}
+
+/// The id of a table whose entries can be written.
+fn table_id(schema: &Schema, name: &str) -> Option<u32> {
+    let is_it = |table: &Table| table.name == name && !table.const_entries;
+    schema.ids.tables.get(schema.program.tables.iter().position(is_it)?).copied()
 }
 
 /// First bytes of the keys of the records of an object.
@@ -76,12 +121,12 @@ fn keys_of(schema: &Schema, object: &ObjectFate) -> Vec<Vec<u8>> {
     let cells = |kind, id: Option<u32>| id.map(|id| key(kind, &[id])).into_iter().collect();
     match object.kind {
         "table" => {
-            let is_it = |table: &Table| table.name == *name && !table.const_entries;
             let of_entries = |table_id| {
                 let message = p4::TableEntry { table_id, ..Default::default() };
                 [vec![ENTRY], message.encode_to_vec()].concat()
             };
-            let table = id(&program.tables, &ids.tables, is_it).map(of_entries);
+            let table = table_id(schema, name).map(of_entries);
+            let is_it = |table: &Table| table.name == *name && !table.const_entries;
             let profile = id(&program.tables, &ids.profiles, is_it).filter(|id| *id != 0);
             let of_profile = profile.map(|id| [key(MEMBER, &[id]), key(GROUP, &[id])]);
             table.into_iter().chain(of_profile.into_iter().flatten()).collect()
@@ -203,7 +248,7 @@ impl Record<'_> {
         [vec![ENTRY], message.encode_to_vec()].concat()
     }
 
-    fn key_of(&self, entity: &Entity) -> Option<Vec<u8>> {
+    pub(super) fn key_of(&self, entity: &Entity) -> Option<Vec<u8>> {
         let ids = &self.schema.ids;
         Some(match entity {
             Entity::TableEntry(found) => self.entry_key(&found.key),
@@ -225,7 +270,7 @@ impl Record<'_> {
     }
 
     /// The value of an object; `None` if it is as the program declares it.
-    fn value(&self, entity: &Entity) -> Option<Vec<u8>> {
+    pub(super) fn value(&self, entity: &Entity) -> Option<Vec<u8>> {
         let schema = self.schema;
         Some(match entity {
             Entity::TableEntry(found) => {
@@ -262,6 +307,22 @@ impl Record<'_> {
             }
             Entity::DirectCounter { .. } | Entity::DirectMeter { .. } => return None,
         })
+    }
+
+    /// Records of the cells of these arrays.
+    pub(super) fn cells(&self, arrays: &[Query]) -> Vec<Change> {
+        let mut all = Vec::new();
+        for query in arrays {
+            // All exist, so no query is refused.
+            let _ = self.control.visit(query, &mut |entity| {
+                if !entity.is_blank()
+                    && let (Some(key), Some(value)) = (self.key_of(&entity), self.value(&entity))
+                {
+                    all.push((key, Some(value)));
+                }
+            });
+        }
+        all
     }
 
     /// Records of all tables, members, groups, sessions and value sets.

@@ -1,5 +1,6 @@
 //! Restores the contents of the store into a device, before its workers are polled.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use wireyard_pipeline::source::Parsed;
@@ -60,12 +61,17 @@ pub(super) fn restore(
     let schema = begun.pipeline.as_ref().map(|pipeline| Arc::clone(&pipeline.schema));
     let schema = schema.unwrap_or_else(|| Arc::new(Schema::of(control.program())));
     let all = objects.len();
-    let mut lost = Vec::new();
+    let (mut lost, mut moved) = (Vec::new(), Vec::new());
     if !is_new {
         empty(control)?;
         // By kind: groups refer to members, entries to both. Within a kind in the order of their creation.
         objects.sort_by_key(|(number, key, _)| (key.first().copied(), *number));
+        if is_changed {
+            moved = records_of(control, &schema, &objects);
+        }
         lost = fill(control, &schema, objects);
+        let refused: BTreeSet<&[u8]> = lost.iter().map(|(key, _)| &key[..]).collect();
+        moved.retain(|one: &Moved| !refused.contains(&one.before[..]));
         begun.is_back = true;
         begun.says.push(format!("{} of {all} objects are back", all - lost.len()));
     }
@@ -76,6 +82,8 @@ pub(super) fn restore(
         begun.complaints.push(text);
     }
     let mut first: Vec<Change> = lost.into_iter().map(|(key, _)| (key, None)).collect();
+    first.extend(moved.iter_mut().map(|one| (std::mem::take(&mut one.before), None)));
+    first.extend(moved.into_iter().map(|one| (one.key, Some(one.value))));
     if is_new {
         first.extend(Record { control, schema: &schema }.everything());
     }
@@ -157,6 +165,24 @@ fn update_of(control: &Control, entity: Entity) -> Result<Option<Update>, Contro
         | Entity::Mirror { .. } => Update::Insert(entity),
         entity => Update::Modify(entity),
     }))
+}
+
+/// A record of which a changed program has another form.
+struct Moved {
+    before: Vec<u8>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// The records to which the program gives other keys than those they have: a later change would miss them.
+fn records_of(control: &Control, schema: &Schema, objects: &[Stored]) -> Vec<Moved> {
+    let record = Record { control, schema };
+    let moved = objects.iter().filter_map(|(_, before, value)| {
+        let entity = record::entity(schema, before, value).ok()?;
+        let key = record.key_of(&entity).filter(|key| key != before)?;
+        Some(Moved { before: before.clone(), key, value: record.value(&entity)? })
+    });
+    moved.collect()
 }
 
 /// Writes the objects; returns the keys of the records that were refused, with the errors.

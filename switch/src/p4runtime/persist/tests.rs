@@ -8,7 +8,7 @@ use wireyard_tables::Match;
 use wireyard_tables::counter::Count;
 
 use super::*;
-use crate::control::{Entity, EntryKey, Keep, Mode, Query, TableEntry, Update};
+use crate::control::{Entity, EntryKey, Keep, Mode, Query, TableEntry, Target, Update};
 use crate::core::Core;
 use crate::p4runtime::device::Device;
 use crate::p4runtime::pack;
@@ -37,7 +37,11 @@ struct Running {
 }
 
 fn start(text: &str, folder: &Path) -> Running {
-    let loaded = from_text("stored.yaml", text).unwrap_or_else(|rejected| panic!("{rejected}"));
+    start_as("stored.yaml", text, folder)
+}
+
+fn start_as(name: &str, text: &str, folder: &Path) -> Running {
+    let loaded = from_text(name, text).unwrap_or_else(|rejected| panic!("{rejected}"));
     let core = loaded.device(DeviceOptions::small()).unwrap();
     let control = core.control().unwrap().clone();
     // The thread of a device that has ended may have the store a little longer.
@@ -74,6 +78,20 @@ impl Running {
             other => panic!("{other:?}"),
         };
         found.into_iter().map(key).collect()
+    }
+
+    /// The actions of the entries.
+    fn actions(&self, table: &str) -> Vec<String> {
+        let table = self.device.control.table(table).unwrap();
+        let found = self.device.control.read(&Query::Entries { table: Some(table) }).unwrap();
+        let program = self.device.control.program();
+        let action = |entity| match entity {
+            Entity::TableEntry(TableEntry { target: Target::Action(call), .. }) => {
+                program.actions[call.action].name.clone()
+            }
+            other => panic!("{other:?}"),
+        };
+        found.into_iter().map(action).collect()
     }
 
     fn counter(&self, name: &str) -> CounterId {
@@ -170,4 +188,74 @@ fn an_entry_that_one_batch_deletes_and_inserts_is_the_youngest() {
     assert_eq!(keys[1].matches, [masked(0, 0xff00_0000)]);
     drop(running);
     assert_eq!(start(PROGRAM, folder.path()).keys("ranked"), keys);
+}
+
+#[test]
+fn a_swap_that_changes_ids_stores_what_it_keeps_by_the_new_ones() {
+    let actions = "back: { params: { port: port }, do: [ std.egress_port = port ] }, forward:";
+    let program = PROGRAM
+        .replace("actions: { forward:", &format!("actions: {{ {actions}"))
+        .replace("actions: [forward", "actions: [back, forward");
+    let with = |ids: &str| format!("{program}ids: {{ {ids} }}\n");
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(&with("forward: 0x11, back: 0x22, same: 0x33"), folder.path());
+    running.set_counts();
+    running.write(&[Update::Insert(running.entry("learned", Match::Exact(1), 0))]);
+    running.swap(&with("forward: 0x22, back: 0x11, same: 0x44"), Keep::WhatFits);
+    assert_eq!(
+        (running.actions("learned"), running.count("same")),
+        (vec!["forward".into()], COUNT)
+    );
+    drop(running);
+    let running = start(&with("forward: 0x11, back: 0x22, same: 0x33"), folder.path());
+    assert_eq!(running.complaints, [""; 0]);
+    assert_eq!(
+        (running.actions("learned"), running.count("same")),
+        (vec!["forward".into()], COUNT)
+    );
+}
+
+/// Two match fields whose ids do not follow their order.
+const TWO_KEYS: &str = "
+#include <core.p4>
+#include <v1model.p4>
+header eth_t { bit<48> dst; bit<48> src; bit<16> typ; }
+struct headers { eth_t eth; }
+struct meta_t { }
+parser P(packet_in p, out headers h, inout meta_t m, inout standard_metadata_t s) {
+  state start { p.extract(h.eth); transition accept; }
+}
+control V(inout headers h, inout meta_t m) { apply {} }
+control I(inout headers h, inout meta_t m, inout standard_metadata_t s) {
+  action send(bit<9> port) { s.egress_spec = port; }
+  table t { key = { KEYS } actions = { send; } }
+  apply { t.apply(); }
+}
+control E(inout headers h, inout meta_t m, inout standard_metadata_t s) { apply {} }
+control C(inout headers h, inout meta_t m) { apply {} }
+control D(packet_out p, in headers h) { apply { p.emit(h.eth); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+";
+
+#[test]
+fn an_entry_of_a_program_that_orders_its_key_otherwise_stays_deleted() {
+    let (dst, src) = ("h.eth.dst : exact @id(1);", "h.eth.src : exact @id(2);");
+    let folder = tempfile::tempdir().unwrap();
+    let entry = |running: &Running, matches: [u128; 2]| {
+        let call = running.device.control.call("send", &[2]).unwrap();
+        let table = running.device.control.table("t").unwrap();
+        Entity::TableEntry(TableEntry::new(table, matches.map(Match::Exact).to_vec(), call))
+    };
+    let text = TWO_KEYS.replace("KEYS", &[dst, src].concat());
+    let running = start_as("stored.p4", &text, folder.path());
+    running.write(&[[1, 2], [3, 4]].map(|key| Update::Insert(entry(&running, key))));
+    drop(running);
+    let text = TWO_KEYS.replace("KEYS", &[src, dst].concat());
+    let running = start_as("stored.p4", &text, folder.path());
+    running.write(&[Update::Delete(entry(&running, [2, 1]))]);
+    drop(running);
+    let running = start_as("stored.p4", &text, folder.path());
+    assert_eq!(running.complaints, [""; 0]);
+    let keys: Vec<_> = running.keys("t").into_iter().map(|key| key.matches).collect();
+    assert_eq!(keys, [[4, 3].map(Match::Exact)]);
 }
