@@ -94,11 +94,12 @@ impl Match {
     /// The same packets of a field of so many bits in the simplest form: one value is `Exact`, every value `Any`, a
     /// prefix a mask.
     pub fn simplest(self, bits: u32) -> Match {
-        let all = crate::key::ones(bits);
+        let all = ones(bits);
         match self {
+            Match::Lpm { prefix_len: 0, .. } => Match::Any,
             Match::Lpm { value, prefix_len } => {
-                let below = crate::key::ones(bits.saturating_sub(prefix_len));
-                Match::Ternary { value, mask: all & !below }.simplest(bits)
+                let mask = all & !(all >> 1 >> (prefix_len - 1));
+                Match::Ternary { value, mask }.simplest(bits)
             }
             Match::Ternary { mask: 0, .. } | Match::Optional(None) => Match::Any,
             Match::Ternary { value, mask } if mask == all => Match::Exact(value),
@@ -108,4 +109,10 @@ impl Match {
             other => other,
         }
     }
+}
+
+/// All ones in `bits` bits (1 to 128).
+#[inline(always)]
+pub(crate) fn ones(bits: u32) -> u128 {
+    u128::MAX >> (128 - bits.clamp(1, 128))
 }

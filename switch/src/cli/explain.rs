@@ -1,6 +1,6 @@
 //! `explain` and `schema`: documentation of error codes, adapters, headers and file formats.
 
-use wireyard_pipeline::diag::{codes, counted};
+use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::schema;
 
 use super::args::{ExplainArgs, SchemaArgs, SchemaKind};
@@ -82,8 +82,12 @@ fn fields(wanted: &str, header: &Header, json: bool) -> Status {
     let of = library.map_or_else(String::new, |name| format!(", of `include: [{name}]`"));
     let mut page = format!("{wanted}: header `{}`{of}, {bytes} bytes\n\n", header.name);
     for field in &header.fields {
-        let bits = width(field).map_or("variable".to_owned(), |bits| counted(bits as usize, "bit"));
-        page.push_str(&format!("  {wanted}.{:<20} {bits:>8}\n", field.name));
+        let bits = match width(field) {
+            Some(1) => "   1 bit".to_owned(),
+            Some(bits) => format!("{bits:>4} bits"),
+            None => "variable".to_owned(),
+        };
+        page.push_str(&format!("  {wanted}.{:<20} {bits}\n", field.name));
     }
     print(&page);
     Status::Success

@@ -107,7 +107,7 @@ fn a_list_of_nothing_says_so() {
         ("group dump", "there are no groups"),
         ("member dump", "there are no members"),
         ("mirror dump", "there are no mirror sessions"),
-        ("register dump", "all cells are blank; `--all` shows them"),
+        ("register dump", "there is no cell that is not blank; `--all` shows the blank ones"),
         ("queue list", "the switch has no `qos:`"),
         ("capture list", "nothing is captured"),
     ] {

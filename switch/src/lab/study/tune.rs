@@ -162,7 +162,7 @@ impl Search<'_> {
     fn rounds(&self, shares: &Shares) -> Result<(Vec<Tried>, u32), TuneError> {
         let study = self.runner.study;
         let (written, mut spent) = match self.is_relative() {
-            true => (Some(self.written(&study.seeds)?), shares.runs),
+            true => (Some(self.means(&self.written(&study.seeds)?)?), shares.runs),
             false => (None, 0),
         };
         let mut tried: Vec<Tried> = Vec::new();
@@ -180,7 +180,7 @@ impl Search<'_> {
             spent += count * shares.runs;
             for ((parts, point), values) in parts.into_iter().zip(settings).zip(values) {
                 let mean = match values.len() == shares.runs as usize {
-                    true => self.mean(&values, written.as_ref())?,
+                    true => mean(&values, written.as_deref()),
                     false => f64::NAN,
                 };
                 tried.push(Tried { parts, labels: point.labels, round, mean });
@@ -189,20 +189,10 @@ impl Search<'_> {
         Ok((tried, spent))
     }
 
-    /// The mean of values, or of values relative to others.
-    fn mean(&self, values: &Measured, written: Option<&Measured>) -> Result<f64, TuneError> {
-        let values = match written {
-            Some(written) => self.relative(values, written)?,
-            None => values.clone(),
-        };
-        Ok(stats::mean(&values.values().copied().collect::<Vec<_>>()))
-    }
-
-    /// Values as parts of the mean of others under the same condition. One mean for all seeds: the mean of ratios to single runs is above
-    /// 1 where nothing differs but chance.
-    fn relative(&self, values: &Measured, to: &Measured) -> Result<Measured, TuneError> {
-        let means = (0..self.conditions.len()).map(|condition| {
-            let here = to.iter().filter(|((at, _), _)| *at == condition);
+    /// The mean under each condition, which others are divided by.
+    fn means(&self, written: &Measured) -> Result<Vec<f64>, TuneError> {
+        let mean = |condition| {
+            let here = written.iter().filter(|((at, _), _)| *at == condition);
             match stats::mean(&here.map(|(_, value)| *value).collect::<Vec<_>>()).abs() {
                 0.0 => Err(TuneError::Zero(self.goal.figure.clone())),
                 mean if mean.is_nan() => Err(TuneError::NotWritten {
@@ -211,9 +201,8 @@ impl Search<'_> {
                 }),
                 mean => Ok(mean),
             }
-        });
-        let means = means.collect::<Result<Vec<f64>, TuneError>>()?;
-        Ok(values.iter().map(|(key, value)| (*key, value / means[key.0])).collect())
+        };
+        (0..self.conditions.len()).map(mean).collect()
     }
 
     /// A condition in words.
@@ -323,8 +312,8 @@ fn report(
     let seeds = before.len() / search.conditions.len();
     let mut what = goal.figure.clone();
     if search.is_relative() {
-        let of = |values| search.relative(values, written);
-        (before, after) = both(&of(written)?, &of(tuned)?);
+        let means = search.means(written)?;
+        (before, after) = both(&parts(written, &means), &parts(tuned, &means));
         let conditions = search.conditions.len();
         what = format!("{what}, as a part of as written, under {conditions} conditions");
     }
@@ -368,6 +357,18 @@ fn report(
         layers: vec![Layer::Measured { name: "settings".to_owned(), points }],
     });
     Ok(report)
+}
+
+/// Values as parts of the means of others under the same condition. One mean for all seeds: the mean of ratios to single runs is above 1
+/// where nothing differs but chance.
+fn parts(values: &Measured, means: &[f64]) -> Measured {
+    values.iter().map(|(key, value)| (*key, value / means[key.0])).collect()
+}
+
+/// The mean of values, or of their parts.
+fn mean(values: &Measured, means: Option<&[f64]>) -> f64 {
+    let values = means.map_or_else(|| values.clone(), |means| parts(values, means));
+    stats::mean(&values.into_values().collect::<Vec<_>>())
 }
 
 /// Values that both have, in the same order.

@@ -64,14 +64,10 @@ pub(super) fn restore(
     let (mut lost, mut moved) = (Vec::new(), Vec::new());
     if !is_new {
         empty(control)?;
-        // By kind: groups refer to members, entries to both. Within a kind in the order of their creation.
-        objects.sort_by_key(|(number, key, _)| (key.first().copied(), *number));
         if is_changed {
             moved = records_of(control, &schema, &objects);
         }
         lost = fill(control, &schema, objects);
-        let refused: BTreeSet<&[u8]> = lost.iter().map(|(key, _)| &key[..]).collect();
-        moved.retain(|one: &Moved| !refused.contains(&one.before[..]));
         begun.is_back = true;
         begun.says.push(format!("{} of {all} objects are back", all - lost.len()));
     }
@@ -81,9 +77,7 @@ pub(super) fn restore(
         let text = format!("--state: {} more are not kept", lost.len() - SHOWN_MOST);
         begun.complaints.push(text);
     }
-    let mut first: Vec<Change> = lost.into_iter().map(|(key, _)| (key, None)).collect();
-    first.extend(moved.iter_mut().map(|one| (std::mem::take(&mut one.before), None)));
-    first.extend(moved.into_iter().map(|one| (one.key, Some(one.value))));
+    let mut first = corrections(lost.into_iter().map(|(key, _)| key).collect(), moved);
     if is_new {
         first.extend(Record { control, schema: &schema }.everything());
     }
@@ -174,6 +168,15 @@ struct Moved {
     value: Vec<u8>,
 }
 
+/// What becomes of records that were refused, and of those with other keys.
+fn corrections(refused: BTreeSet<Vec<u8>>, mut moved: Vec<Moved>) -> Vec<Change> {
+    moved.retain(|one| !refused.contains(&one.before));
+    let mut all: Vec<Change> = refused.into_iter().map(|key| (key, None)).collect();
+    all.extend(moved.iter_mut().map(|one| (std::mem::take(&mut one.before), None)));
+    all.extend(moved.into_iter().map(|one| (one.key, Some(one.value))));
+    all
+}
+
 /// The records to which the program gives other keys than those they have: a later change would miss them.
 fn records_of(control: &Control, schema: &Schema, objects: &[Stored]) -> Vec<Moved> {
     let record = Record { control, schema };
@@ -186,7 +189,9 @@ fn records_of(control: &Control, schema: &Schema, objects: &[Stored]) -> Vec<Mov
 }
 
 /// Writes the objects; returns the keys of the records that were refused, with the errors.
-fn fill(control: &Control, schema: &Schema, objects: Vec<Stored>) -> Vec<(Vec<u8>, String)> {
+fn fill(control: &Control, schema: &Schema, mut objects: Vec<Stored>) -> Vec<(Vec<u8>, String)> {
+    // By kind: groups refer to members, entries to both. Within a kind in the order of their creation.
+    objects.sort_by_key(|(number, key, _)| (key.first().copied(), *number));
     let mut lost = Vec::new();
     let (mut keys, mut updates) = (Vec::new(), Vec::new());
     for (_, key, value) in objects {
