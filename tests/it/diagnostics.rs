@@ -465,14 +465,14 @@ fn a_curve_in_a_queue_that_another_port_fills_is_no_weakness() {
     let program = "pipeline: p\ninclude: [ethernet, ip]\nparser: { start: { extract: ethernet, next: ipv4 }, ipv4: { extract: ipv4 } }\n\
                    ingress: [ std.egress_port = 2, std.ect = ipv4.ecn != 0 ]\negress: [ { if: std.congestion_mark == 1, then: [ ipv4.ecn = 3 ] } ]\n\
                    checksums: [ { field: ipv4.checksum, over: ipv4, when: ipv4.valid } ]\ndeparser: { emit: [ethernet, ipv4] }\n";
-    let path = write(folder.path(), "program.yaml", program);
+    write(folder.path(), "program.yaml", program);
     for (class, is_weak) in [(3, false), (0, true)] {
         let config = format!(
             "ports: {{ 1: {{ rate: 10Gbps }}, 2: {{ rate: 10Gbps }} }}\nqos:\n  wred_profiles: {{ w: {{ green: {{ kmin: 10 KB, kmax: 20 KB, pmax: 5 % }} }} }}\n  \
              ports: {{ 1: {{ default_tc: {class} }}, 2: {{ queue_wred: {{ 3: w }} }} }}\n"
         );
         write(folder.path(), "switch.yaml", &config);
-        let ended = run(&["check", &path]);
+        let ended = run(&["check", folder.path().to_str().unwrap()]);
         assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
         assert_eq!(
             ended.out.contains("gives no packet a class"),
