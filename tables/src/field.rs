@@ -89,30 +89,3 @@ pub enum Match {
     /// Don't care.
     Any,
 }
-
-impl Match {
-    /// The same packets of a field of so many bits in the simplest form: one value is `Exact`, every value `Any`, a
-    /// prefix a mask.
-    pub fn simplest(self, bits: u32) -> Match {
-        let all = ones(bits);
-        match self {
-            Match::Lpm { prefix_len: 0, .. } => Match::Any,
-            Match::Lpm { value, prefix_len } => {
-                let mask = all & !(all >> 1 >> (prefix_len - 1));
-                Match::Ternary { value, mask }.simplest(bits)
-            }
-            Match::Ternary { mask: 0, .. } | Match::Optional(None) => Match::Any,
-            Match::Ternary { value, mask } if mask == all => Match::Exact(value),
-            Match::Range { lo, hi } if lo == hi => Match::Exact(lo),
-            Match::Range { lo: 0, hi } if hi == all => Match::Any,
-            Match::Optional(Some(value)) => Match::Exact(value),
-            other => other,
-        }
-    }
-}
-
-/// All ones in `bits` bits (1 to 128).
-#[inline(always)]
-pub(crate) fn ones(bits: u32) -> u128 {
-    u128::MAX >> (128 - bits.clamp(1, 128))
-}

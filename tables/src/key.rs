@@ -6,7 +6,6 @@
 //! compare.
 
 use crate::error::{FieldError, SpecError};
-pub(crate) use crate::field::ones;
 pub use crate::field::{FieldSpec, MAX_FIELD_BITS, MAX_KEY_WORDS, Match, MatchKind};
 
 /// The position of a field in the key: bits `shift..shift + bits` of word `word`; a field wider than 64 bits has shift
@@ -42,6 +41,12 @@ impl Place {
             words[self.word + 1] |= (value >> 64) as u64;
         }
     }
+}
+
+/// All ones in `bits` bits (1 to 128).
+#[inline(always)]
+pub(crate) fn ones(bits: u32) -> u128 {
+    u128::MAX >> (128 - bits.clamp(1, 128))
 }
 
 /// The top `prefix_len` bits of a field of `bits` bits.
@@ -113,7 +118,7 @@ impl KeyLayout {
 }
 
 /// One field of an entry, checked: a masked value or a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
     /// Values that are `value` under `mask`.
     Masked {

@@ -445,6 +445,9 @@ fn commands_tell_the_truth() {
         &out(&["explain", "bth"]),
         &["`include: [infiniband]`, 12 bytes", "bth.opcode", "bth.dqpn                   24 bits"],
     );
+    has(&out(&["explain", "bth"]), &["bth.fecn                    1 bit\n"]);
+    has(&out(&["explain", "ipv6_ext"]), &["ipv6_ext.data                 variable"]);
+    has(&out(&["explain", "ipv6_ext", "--json"]), &["null"]);
     has(&out(&["explain", "roce"]), &["library: roce", "parsers:"]);
     let tag: serde_json::Value =
         serde_json::from_str(&out(&["explain", "vlan_tag", "--json"])).unwrap();

@@ -104,8 +104,13 @@ fn a_live_run_ends_when_its_seconds_are_over() {
     let began = Instant::now();
     let ended = lab(&[&path, "--seconds", "3", "--json"]);
     assert!(ended.err.contains("ended after --seconds: the report is of "), "{}", ended.err);
-    let ran_s = figure(&report(&ended), "run.time");
+    let found = report(&ended);
+    let ran_s = figure(&found, "run.time");
     assert!(ran_s > 0.0 && ran_s < 60.0, "{ran_s}");
+    assert!(found["facts"].to_string().contains(" --seconds 3\""), "{}", found["facts"]);
+    // A part of a run is not held against the whole.
+    let both = lab(&[&path, "--seconds", "3", "--compare"]);
+    both.expect(2, &["--seconds", "--compare"]);
     assert!(began.elapsed() < Duration::from_secs(60), "it was asked to end after 3 s");
 }
 

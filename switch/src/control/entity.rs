@@ -185,6 +185,11 @@ pub enum Entity {
 }
 
 impl Entity {
+    /// True for an entry that the program declares as constant.
+    pub fn is_const(&self) -> bool {
+        matches!(self, Entity::TableEntry(entry) if entry.is_const)
+    }
+
     /// True for a cell of an array with its initial value.
     pub fn is_blank(&self) -> bool {
         match self {

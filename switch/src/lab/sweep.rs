@@ -272,6 +272,28 @@ mod tests {
     use crate::lab::scenario;
     use crate::library::LIBRARIES;
 
+    /// A run whose flows are done before its time is over is over.
+    #[test]
+    fn the_progress_of_every_run_reaches_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("short.yaml");
+        let text = "lab: short\nduration: 1 s\nlink: { rate: 10 Gbit/s, delay: 1 us }\n\
+                    host: { rate_control: fixed }\ntopology: { incast: { senders: 2 } }\n\
+                    flows: { from: senders, to: sink, size: 10 KB }\n";
+        std::fs::write(&path, text).unwrap();
+        let (scenario, _) = scenario::read(&path, &Loader::new(Vec::new(), LIBRARIES)).unwrap();
+        let about = About { version: String::new(), engine: String::new() };
+        let options = Options { engine: EngineKind::Interpreter, ..Options::default() };
+        let seen = Mutex::new(vec![false; 3]);
+        let pulse = |index: usize, pulse: Pulse| {
+            sync::lock(&seen)[index] = pulse.now == pulse.end;
+            true
+        };
+        let ended = run_all(&Arc::new(scenario), options, &[5, 6, 7], 2, &about, &pulse).unwrap();
+        assert!(ended.runs.iter().all(|run| run.outcome == Outcome::Drained));
+        assert_eq!(*sync::lock(&seen), [true; 3]);
+    }
+
     /// A sweep stopped before the first run and one stopped later alike report only runs that ended.
     #[test]
     fn a_sweep_that_is_stopped_has_only_the_runs_that_ended() {

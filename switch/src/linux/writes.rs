@@ -117,9 +117,7 @@ pub(super) fn empty(control: &Control, program: &Arc<Program>) {
         ] {
             // A table without a profile has neither groups nor members.
             let found = control.read(&query).unwrap_or_default().into_iter();
-            let is_const =
-                |entity: &Entity| matches!(entity, Entity::TableEntry(entry) if entry.is_const);
-            gone.extend(found.filter(|entity| !is_const(entity)).map(Update::Delete));
+            gone.extend(found.filter(|entity| !entity.is_const()).map(Update::Delete));
         }
     }
     for some in gone.chunks(TOGETHER) {

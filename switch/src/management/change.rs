@@ -439,9 +439,8 @@ pub fn clear(control: &Control, name: &str) -> Result<usize> {
             continue;
         }
         let entries = control.read(&Query::Entries { table: Some(id) })?;
-        let is_fixed =
-            |entity: &Entity| matches!(entity, Entity::TableEntry(entry) if entry.is_const);
-        let entries = entries.into_iter().filter(|entity| table.const_entries || !is_fixed(entity));
+        let entries =
+            entries.into_iter().filter(|entity| table.const_entries || !entity.is_const());
         let updates: Vec<Update> = entries.map(Update::Delete).collect();
         for some in updates.chunks(CLEAR_TOGETHER) {
             let results = match control.write_of(&program, some, crate::control::Mode::Continue) {

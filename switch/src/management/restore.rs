@@ -22,7 +22,7 @@ use crate::control::{Control, ControlError, Entity, EntryKey, Mode, Query, Updat
 type Result<T> = std::result::Result<T, ControlError>;
 
 /// Batches that are made for one file, before the refusal of the last one is an error.
-const ATTEMPTS: u32 = 4;
+const ATTEMPTS: u32 = 16;
 
 /// The identity of an object.
 #[derive(PartialEq, Eq, Hash)]
@@ -91,31 +91,29 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<
     Ok((json!({ "restored": restored, "removed": removed, "settings": set }), resolved.settings))
 }
 
-/// Writes all objects in one batch. Packets and time may add and remove entries between what is read and what is
-/// written: the batch is made again then. Returns how many objects the file has, and how many others were removed.
+/// Writes all objects in one batch, and returns how many the file has, and how many others were removed. Packets and time
+/// add and remove entries between what is read and what is written: the batch is made again then.
 fn objects(
     control: &Control,
     program: &Arc<Program>,
     resolved: &Resolved,
 ) -> Result<(usize, usize)> {
-    let mut attempts = ATTEMPTS;
-    loop {
+    let attempt = || {
         let wanted = change::replacement(control, program, resolved)?;
         let restored = wanted.len();
         let (updates, removed) = changes(control, program, wanted)?;
-        if updates.is_empty() {
-            return Ok((restored, removed));
+        if !updates.is_empty() {
+            control.write_of(program, &updates, Mode::Atomic)?;
         }
-        let Err(error) = control.write_of(program, &updates, Mode::Atomic) else {
-            return Ok((restored, removed));
-        };
-        attempts -= 1;
-        let error = ControlError::from(error);
-        let may_pass = matches!(error, ControlError::NotFound(_) | ControlError::AlreadyExists(_));
-        if !may_pass || attempts == 0 {
-            return Err(error);
+        Ok((restored, removed))
+    };
+    for _ in 1..ATTEMPTS {
+        match attempt() {
+            Err(ControlError::NoEntry(_) | ControlError::EntryExists(_)) => {}
+            done => return done,
         }
     }
+    attempt()
 }
 
 /// The whole batch for what is wanted, and how many other objects it removes.

@@ -28,7 +28,7 @@ use wireyard_pipeline::source::Parsed;
 use super::device::Pipeline;
 use super::schema::Schema;
 use super::watch::Watch;
-use crate::control::{Change, Control, Journal, KeptUnits};
+use crate::control::{Change, Control, ControlError, Journal, KeptUnits};
 use crate::sync;
 pub use counts::StorageCounts;
 use record::{Record, Staying};
@@ -147,11 +147,18 @@ fn recorder() -> crate::control::Record {
 }
 
 /// The records of a program that replaced another, but for those that stay: packets may have changed their objects since.
-pub fn all_but(stays: &Staying, control: &Control, pipeline: &Pipeline) -> Vec<Change> {
+///
+/// # Errors
+/// The workers, which have the registers, do not answer.
+pub fn all_but(
+    stays: &Staying,
+    control: &Control,
+    pipeline: &Pipeline,
+) -> Result<Vec<Change>, ControlError> {
     let record = Record { control, schema: &pipeline.schema };
     let mut changes = record.everything();
     changes.retain(|(key, _)| !stays.keys.iter().any(|first| key.starts_with(first)));
-    changes.extend(record.cells(&stays.renamed));
+    changes.extend(record.cells(&stays.renamed)?);
     changes.extend(record::running(pipeline));
-    changes
+    Ok(changes)
 }

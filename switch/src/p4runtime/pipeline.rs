@@ -8,8 +8,8 @@ use wireyard_pipeline::ids::Id;
 use super::device::{Device, Pipeline, election};
 use super::fit;
 use super::pack::{self, PackError};
-use super::persist::record::Staying;
-use super::persist::{self, record};
+use super::persist;
+use super::persist::record::{self, Staying};
 use super::proto::p4::v1 as p4;
 use super::saved;
 use super::saved::{Checked, Saved};
@@ -200,7 +200,7 @@ pub fn exchange(device: &Device, swap: Swap, pipeline: Arc<Pipeline>, keep: Keep
         Name::Multicast(_) | Name::Session(_) => true,
     });
     if device.control.is_kept() {
-        let mut changes = persist::all_but(&stays, &device.control, &pipeline);
+        let mut changes = persist::all_but(&stays, &device.control, &pipeline)?;
         changes.extend(owners.into_iter().map(|owner| record::metadata(owner, None)));
         changes.extend(names.into_iter().map(|name| record::watched(name, None)));
         unit.replace(changes, stays.keys);

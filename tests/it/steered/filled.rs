@@ -111,3 +111,56 @@ fn a_file_that_is_named_and_not_loaded_is_said() {
     assert!(err.contains("wireyard: ipv4_router runs on 1=raw:a1 2=raw:b1"), "{err}");
     again.end("TERM").expect(0, &[]);
 }
+
+const KEPT: &str = "
+pipeline: kept
+include: [ethernet]
+parser: { start: { extract: ethernet } }
+registers: { seen: { bits: 32, size: 8 } }
+actions: { forward: { params: { port: port }, do: [ std.egress_port = port ] } }
+tables:
+  known:
+    key: { ethernet.dst: exact }
+    actions: [forward, drop]
+    default: drop
+    size: 4
+    entries: [ { match: { ethernet.dst: 1 }, action: forward(1), const: true }, { match: { ethernet.dst: 2 }, action: forward(1) } ]
+ingress: [ { apply: known }, 'seen[7] = 1' ]
+deparser: { emit: [ethernet] }
+";
+
+/// What is kept has another id; a constant entry is read by its key, and stays.
+#[test]
+fn what_a_swap_keeps_under_another_id_is_back_after_a_kill() {
+    let Some(_network) = private_network("a register with another id") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let [one, other] = ["0x11", "0x22"]
+        .map(|id| file(&format!("{id}.yaml"), &format!("{KEPT}ids: {{ seen: {id} }}\n")));
+    let entry = "entries: { known: [ { match: { ethernet.dst: 2 }, action: drop } ] }\n";
+    let (entries, state) =
+        (file("entries.yaml", entry), folder.path().join("state").display().to_string());
+    let more = ["--state", &state];
+    let Rig { switch, wires: _wires } = rig(&one, &more);
+    let cell = |switch: &Switch| switch.objects(&["register", "dump", "seen", "3"]);
+    switch.command(&["register", "set", "seen", "3", "77"]).expect(0, &[]);
+    let before = cell(&switch);
+    assert!(before.len() == 1 && before[0].to_string().contains("77"), "{before:?}");
+    assert_eq!(switch.objects(&["table", "dump", "known", "ethernet.dst=1"]).len(), 1);
+    switch
+        .command(&["table", "delete", "known", "ethernet.dst=1"])
+        .expect(2, &["known", "constant"]);
+    assert_eq!(switch.objects(&["table", "dump", "known"]).len(), 2);
+    assert!(switch.command(&["stats"]).expect(0, &[]).out.contains("  sent out  "));
+    let note = format!("--entries {entries} does not go into what is kept (known)");
+    switch.command(&["swap", &other, "--entries", &entries]).expect(0, &[&note]);
+    switch.signal("KILL");
+    drop(switch);
+    let again = Switch::on(&one, &["1=raw:a1", "2=raw:b1"], &more);
+    assert_eq!(cell(&again), before);
+    again.end("TERM").expect(0, &[]);
+}

@@ -10,7 +10,7 @@ use crate::source::chunks::Chunk;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hash as _, Hasher, RandomState};
 use wireyard_tables::time::Span;
-use wireyard_tables::{Entry, Match, Target, Update};
+use wireyard_tables::{Entry, FieldSpec, Match, Target, Update};
 
 /// A large file is not read further after this many errors.
 const CHUNK_ERRORS_MAX: usize = 100;
@@ -28,8 +28,8 @@ struct List<'a> {
 /// that two of them collide is 10^-26.
 struct Seen {
     hashers: [RandomState; 2],
-    /// Widths of the key's fields.
-    bits: Vec<u32>,
+    /// The fields of the key: one match can be written in several forms.
+    fields: Vec<FieldSpec>,
     /// Number of the entry among those of the program, then those of the file.
     numbers: HashMap<[u64; 2], u32, BuildHasherDefault<FirstWord>>,
     /// For each entry of the program whether it is constant.
@@ -73,7 +73,7 @@ impl Seen {
     fn new(table: &Table) -> Seen {
         let mut seen = Seen {
             hashers: [RandomState::new(), RandomState::new()],
-            bits: table.keys.iter().map(|key| key.bits).collect(),
+            fields: table.keys.iter().map(|key| key.spec()).collect(),
             numbers: HashMap::default(),
             constant: Vec::new(),
             changed: 0,
@@ -90,8 +90,8 @@ impl Seen {
     fn key(&self, matches: &[Match], priority: u32) -> [u64; 2] {
         [0, 1].map(|n| {
             let mut hasher = self.hashers[n].build_hasher();
-            for (one, bits) in matches.iter().zip(&self.bits) {
-                one.simplest(*bits).hash(&mut hasher);
+            for (one, field) in matches.iter().zip(&self.fields) {
+                one.check(field).ok().hash(&mut hasher);
             }
             priority.hash(&mut hasher);
             hasher.finish()
@@ -204,7 +204,12 @@ impl<'a> Resolver<'a> {
             First::None => false,
             First::Declared => true,
             First::Constant if self.purpose == Purpose::Remove => true,
-            First::Constant | First::Written(..) => return self.twice_entry(&first, entry.span),
+            First::Constant => {
+                let text = "the program declares this entry as constant: it cannot be changed";
+                self.cx.report.error(codes::ENTRY, entry.span, text);
+                return;
+            }
+            First::Written(first, nth) => return self.twice_entry(first, nth, entry.span),
         };
         let idle_timeout = (timeout != 0).then(|| Span::from_ms(timeout));
         if self.purpose == Purpose::Change
@@ -222,20 +227,13 @@ impl<'a> Resolver<'a> {
         self.found.updates.push(update(wireyard_tables::TableId(id.0), entry));
     }
 
-    fn twice_entry(&mut self, first: &First, span: SourceSpan) {
-        if matches!(first, First::Constant) {
-            let text = "the program declares this entry as constant: it cannot be changed";
-            self.cx.report.error(codes::ENTRY, span, text);
-            return;
-        }
+    /// `first` is its place, and it is the `nth` of the table.
+    fn twice_entry(&mut self, first: SourceSpan, nth: usize, span: SourceSpan) {
         let note = self.cx.report.error(codes::TWICE, span, "this entry already exists");
-        match first {
-            First::Written(first, _) if first.file == span.file => note.label(*first, "first here"),
+        match first.file == span.file {
+            true => note.label(first, "first here"),
             // In a part of a large file that is no longer in memory.
-            First::Written(_, nth) => {
-                note.note(format!("it is entry {nth} of the table, counted from 1"))
-            }
-            _ => note,
+            false => note.note(format!("it is entry {nth} of the table, counted from 1")),
         };
     }
 

@@ -47,7 +47,7 @@ pub enum TuneError {
     /// The scenario as it is written has no such figure under a condition.
     #[error(
         "the scenario as it is written has no `{figure}` under {condition}: no setting can be compared with it there; \
-         change the condition, or its duration"
+         let it run longer, or leave the condition out"
     )]
     NotWritten {
         /// The figure.

@@ -188,3 +188,28 @@ fn a_file_that_a_program_starts_with_changes_declared_entries() {
     );
     assert_eq!(found.len(), 2);
 }
+
+/// Entries that packets or time add and remove meanwhile refuse no file.
+#[test]
+fn a_file_is_restored_while_entries_come_and_go() {
+    with_device(|control| {
+        let (head, tail) = RANKED.split_once('\n').unwrap();
+        let first = tail.split_once("},\n").unwrap().0;
+        let first = format!("{head} {first}}} ] }}");
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    // One of them is refused: the file is restored meanwhile.
+                    let _ = does(control, Kind::Delete, &first);
+                    thread::sleep(std::time::Duration::from_micros(200));
+                    let _ = does(control, Kind::Insert, &first);
+                    thread::sleep(std::time::Duration::from_micros(200));
+                }
+            });
+            let refused = (0..500).find_map(|_| restore(control, RANKED, "saved.yaml").err());
+            stop.store(true, Ordering::Relaxed);
+            assert!(refused.is_none(), "{refused:?}");
+        });
+    });
+}

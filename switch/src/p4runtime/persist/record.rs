@@ -74,7 +74,7 @@ impl Staying {
             if keys != keys_of(new, one) {
                 stays.renamed.extend(cells_of(new, one));
             } else if one.kind != "table"
-                || table_id(new, &one.name).is_some_and(|id| alike.contains(&id))
+                || table_ids(new, &one.name).is_some_and(|(id, _)| alike.contains(&id))
             {
                 stays.keys.extend(keys);
             }
@@ -91,25 +91,24 @@ fn cells_of(schema: &Schema, object: &ObjectFate) -> Option<Query> {
     let (program, name, index) = (&schema.program, &object.name, None);
     Some(match object.kind {
         "counter" => {
-            let counter = Some(named(&program.counters, |one| one.name == *name)?);
+            let counter = named(&program.counters, |one| one.name == *name);
             Query::Counters { counter, index }
         }
-        "meter" => {
-            let meter = Some(named(&program.meters, |one| one.name == *name)?);
-            Query::Meters { meter, index }
-        }
+        "meter" => Query::Meters { meter: named(&program.meters, |one| one.name == *name), index },
         "register" => {
-            let register = Some(named(&program.registers, |one| one.name == *name)?);
+            let register = named(&program.registers, |one| one.name == *name);
             Query::Registers { register, index }
         }
         _ => return None,
     })
 }
 
-/// The id of a table whose entries can be written.
-fn table_id(schema: &Schema, name: &str) -> Option<u32> {
+/// The ids of a table whose entries can be written, and of its profile.
+fn table_ids(schema: &Schema, name: &str) -> Option<(u32, Option<u32>)> {
     let is_it = |table: &Table| table.name == name && !table.const_entries;
-    schema.ids.tables.get(schema.program.tables.iter().position(is_it)?).copied()
+    let at = schema.program.tables.iter().position(is_it)?;
+    let profile = schema.ids.profiles.get(at).copied().filter(|id| *id != 0);
+    Some((*schema.ids.tables.get(at)?, profile))
 }
 
 /// First bytes of the keys of the records of an object.
@@ -125,11 +124,9 @@ fn keys_of(schema: &Schema, object: &ObjectFate) -> Vec<Vec<u8>> {
                 let message = p4::TableEntry { table_id, ..Default::default() };
                 [vec![ENTRY], message.encode_to_vec()].concat()
             };
-            let table = table_id(schema, name).map(of_entries);
-            let is_it = |table: &Table| table.name == *name && !table.const_entries;
-            let profile = id(&program.tables, &ids.profiles, is_it).filter(|id| *id != 0);
+            let Some((table, profile)) = table_ids(schema, name) else { return Vec::new() };
             let of_profile = profile.map(|id| [key(MEMBER, &[id]), key(GROUP, &[id])]);
-            table.into_iter().chain(of_profile.into_iter().flatten()).collect()
+            std::iter::once(of_entries(table)).chain(of_profile.into_iter().flatten()).collect()
         }
         "counter" => cells(COUNTER, id(&program.counters, &ids.counters, |one| one.name == *name)),
         "meter" => cells(METER, id(&program.meters, &ids.meters, |one| one.name == *name)),
@@ -310,19 +307,21 @@ impl Record<'_> {
     }
 
     /// Records of the cells of these arrays.
-    pub(super) fn cells(&self, arrays: &[Query]) -> Vec<Change> {
+    ///
+    /// # Errors
+    /// The workers, which have the registers, do not answer.
+    pub(super) fn cells(&self, arrays: &[Query]) -> Result<Vec<Change>> {
         let mut all = Vec::new();
         for query in arrays {
-            // All exist, so no query is refused.
-            let _ = self.control.visit(query, &mut |entity| {
+            self.control.visit(query, &mut |entity| {
                 if !entity.is_blank()
                     && let (Some(key), Some(value)) = (self.key_of(&entity), self.value(&entity))
                 {
                     all.push((key, Some(value)));
                 }
-            });
+            })?;
         }
-        all
+        Ok(all)
     }
 
     /// Records of all tables, members, groups, sessions and value sets.
@@ -340,8 +339,7 @@ impl Record<'_> {
         for query in queries {
             // All exist, so no query is refused.
             let _ = self.control.visit(&query, &mut |entity| {
-                let is_const = matches!(&entity, Entity::TableEntry(found) if found.is_const);
-                if !is_const
+                if !entity.is_const()
                     && !self.control.is_mirrored(&self.schema.program, &entity)
                     && let (Some(key), Some(value)) = (self.key_of(&entity), self.value(&entity))
                 {

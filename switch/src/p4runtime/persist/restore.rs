@@ -118,9 +118,7 @@ fn empty(control: &Control) -> Result<(), StoreError> {
     ] {
         let failed = |error: String| StoreError::Failed(error);
         let found = control.read(&query).map_err(|error| failed(error.to_string()))?;
-        let is_const =
-            |entity: &Entity| matches!(entity, Entity::TableEntry(found) if found.is_const);
-        let gone = found.into_iter().filter(|entity| !is_const(entity)).map(Update::Delete);
+        let gone = found.into_iter().filter(|entity| !entity.is_const()).map(Update::Delete);
         let gone: Vec<Update> = gone.collect();
         for updates in gone.chunks(TOGETHER) {
             control.write(updates, Mode::Atomic).map_err(|error| failed(error.to_string()))?;
@@ -136,8 +134,9 @@ fn is_const(control: &Control, key: &EntryKey) -> bool {
         table.const_entries || table.entries.iter().any(|entry| entry.is_const)
     });
     has_const
-        && matches!(control.read(&Query::Entry(key.clone())).as_deref(),
-            Ok([Entity::TableEntry(found)]) if found.is_const)
+        && control
+            .read(&Query::Entry(key.clone()))
+            .is_ok_and(|found| found.iter().all(Entity::is_const))
 }
 
 /// The update that restores an object; `None` for a register, which is written at once.
