@@ -153,7 +153,7 @@ fn what_a_swap_keeps_under_another_id_is_back_after_a_kill() {
     assert_eq!(switch.objects(&["table", "dump", "known", "ethernet.dst=1"]).len(), 1);
     switch
         .command(&["table", "delete", "known", "ethernet.dst=1"])
-        .expect(2, &["known", "constant"]);
+        .expect(2, &["known", "cannot be changed"]);
     assert_eq!(switch.objects(&["table", "dump", "known"]).len(), 2);
     assert!(switch.command(&["stats"]).expect(0, &[]).out.contains("  sent out  "));
     let note = format!("--entries {entries} does not go into what is kept (known)");
