@@ -232,6 +232,9 @@ impl SwitchConfig {
             let generators = fields.get("generators");
             config.generators =
                 generators.and_then(|n| node::read(n, decoder.diagnostics)).unwrap_or_default();
+            if let Some(generators) = generators {
+                config.warn_of_generators(generators, decoder.diagnostics);
+            }
             config.linux = fields.get("linux").and_then(|node| linux::read(&mut decoder, node));
             config.qos = fields.get("qos").and_then(|n| node::read(n, decoder.diagnostics));
             let section = fields.get("qos");
@@ -243,6 +246,22 @@ impl SwitchConfig {
             }
         }
         (found.counts().0 == before).then_some(config)
+    }
+
+    /// Warns of generators of ports that `ports:` does not list. Where it names interfaces, they are errors of
+    /// [`SwitchConfig::check_generators`]; else the command line may add the port.
+    fn warn_of_generators(&self, node: &Node, found: &mut Diagnostics) {
+        let NodeKind::List(items) = &node.kind else { return };
+        if self.ports.is_empty() || self.own_ports().is_some() {
+            return;
+        }
+        for (section, item) in self.generators.iter().zip(items) {
+            if !self.ports.contains_key(&section.port) {
+                let message = format!("`ports` has no port {}", section.port);
+                let warning = found.warning(codes::UNUSED, item.span, message);
+                warning.help("without a port of this number the switch does not start");
+            }
+        }
     }
 }
 
@@ -506,5 +525,26 @@ mod tests {
         let config = config.unwrap_or_else(|| panic!("{:?}", found.sorted()));
         let shown = config.queues(&[]).expect("queues").expect_err("no bytes").to_string();
         assert!(shown.contains("pool tiny") && shown.contains("(switch.yaml:6:5)"), "{shown}");
+    }
+    #[test]
+    fn a_contradiction_of_many_ports_is_one_problem() {
+        let text = "ports: { 1: { rate: 10Gbps }, 2: { rate: 10Gbps } }
+qos:
+  preset: onyx_roce
+  buffer_profiles:
+    ingress_lossless: { pool: ingress_lossless_pool, dynamic_th: 0, headroom: 1 KB, xon_below_xoff: 1 KB }
+  port_defaults:
+    priority_groups: { 3: ingress_lossless, default: ingress_lossy }
+";
+        let (config, found, _) = read(text);
+        let config = config.unwrap_or_else(|| panic!("{:?}", found.sorted()));
+        let report = config.queues(&[]).expect("queues").expect_err("too little headroom");
+        let found: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), 1, "{found:#?}");
+        let begin = "ports 1, 2, priority group 3: headroom 1 KB is below";
+        assert!(
+            found[0].starts_with(begin) && found[0].ends_with("(switch.yaml:7:5)"),
+            "{found:?}"
+        );
     }
 }

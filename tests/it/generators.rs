@@ -199,3 +199,30 @@ fn what_cannot_be_generated_is_refused_at_its_place() {
         ["replay", path.to_str().unwrap(), "--config", config.to_str().unwrap(), "--in", &input];
     run(&arguments).expect(2, &["generator 1: there is no port 9", "switch.yaml:3:"]);
 }
+
+/// A generator is a peer that sends: also its PAUSE and PFC frames end at the port (802.3 clause 31).
+#[test]
+fn a_generated_pause_stops_the_port_and_goes_no_further() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = program(folder.path());
+    let pause = "0180c2000001 020000000009 8808 0001 ffff".replace(' ', "") + &"00".repeat(42);
+    let config = format!(
+        "ports: {{ 1: {{ rate: 10Gbps, flow_control: pause, peer: hardware }}, 2: {{ rate: 10Gbps, flow_control: pause, peer: hardware }} }}
+generators:
+  - {{ port: 2, frame: {pause}, period: 1 ms, count: 1 }}
+  - {{ port: 1, frame: {}, period: 1 us, count: 1, start: 1 us }}
+",
+        hex(1)
+    );
+    let (core, fars) = device_with_ports(path.to_str().unwrap(), &config, 2);
+    let mut fabric = Fabric::new(vec![core]);
+    fabric.run_until(Time::from_ns(1_000_000));
+    assert_eq!(fars[1].take().len(), 0, "65535 quanta of 51.2 ns are 3.3 ms");
+    fabric.run_until(Time::from_ns(5_000_000));
+    let sent = fars[1].take();
+    assert_eq!(sent.iter().map(|f| seen(&f.bytes)).collect::<Vec<_>>(), [(1, 1)]);
+    assert!(sent[0].start.as_ns() > 3_300_000, "{:?}", sent[0].start);
+    let report = fabric.cores[0].report();
+    assert_eq!((report.received, report.generated, report.sent), (0, 2, 1));
+    fabric.check();
+}

@@ -151,3 +151,20 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn an_update_of_a_crc_that_is_never_updated_is_refused() {
+    let program = |update: &str| {
+        ROUTER.replace("  - if: ipv4.valid", "  - update_crc(sum)\n  - if: ipv4.valid")
+            + "crcs:\n  sum:\n    field: ipv4.src\n    params: { width: 32, poly: 0x04c11db7, init: 0, reflect: true, xor_out: 0 }\n    over: [ body ]\n"
+            + update
+    };
+    for never in ["", "    update: never\n"] {
+        let refused = compiled(&program(never)).expect_err("nothing would happen");
+        assert!(refused.contains("CRC `sum` is never updated"), "{refused}");
+        assert!(refused.contains("update: on_request"), "{refused}");
+    }
+    for good in ["    update: on_request\n", "    update: always\n"] {
+        compiled(&program(good)).expect("an update");
+    }
+}

@@ -88,7 +88,7 @@ macro_rules! limited {
 }
 
 limited!(Dscp, 63, "a DSCP");
-limited!(Ecn, 3, "an ECN field");
+limited!(Ecn, 2, "the ECN field of a CNP (3, congestion experienced, is for switches to write)");
 limited!(Priority, 7, "a VLAN priority");
 limited!(ServiceLevel, 15, "a service level");
 

@@ -1,12 +1,12 @@
 //! Places of the parts of a configuration, for errors that are found only when all parts are combined.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use wireyard_pipeline::diag::{Files, line_columns};
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::node::{Node, NodeKind};
 
-use super::qos::Report;
+use super::qos::{Problem, Report};
 
 /// Places (`switch.yaml:12:5`) by the path of keys: `qos`, `qos.buffer_pools.lossless`, `ports.1`.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ impl Places {
     }
 
     /// Sets the place of each problem: that of its part, or of the nearest part around it. Problems of a part that
-    /// ports share become one.
+    /// ports share become one, as do equal ones of several ports with one place.
     pub(super) fn fill(&self, report: &mut Report) {
         for list in [&mut report.problems, &mut report.warnings] {
             for problem in list.iter_mut() {
@@ -46,8 +46,7 @@ impl Places {
                 problem.at = Some(found.at.to_owned());
                 problem.place = found.shared.unwrap_or_else(|| problem.place.clone());
             }
-            let mut seen = BTreeSet::new();
-            list.retain(|one| seen.insert((one.place.clone(), one.message.clone())));
+            merge_ports(list);
         }
     }
 
@@ -83,7 +82,10 @@ impl Places {
                 if of_all.is_some() {
                     return of_all;
                 }
-                own.into_iter().chain(["qos.port_defaults".to_owned()]).collect()
+                let all = [own.as_slice(), &["qos.port_defaults".to_owned()]].concat();
+                let keys = profile_key(place).into_iter();
+                let keys = keys.flat_map(|key| all.iter().map(move |of| format!("{of}.{key}")));
+                keys.chain(all.iter().cloned()).collect()
             }
             other => vec![format!("qos.{other}.{second}"), format!("qos.{other}")],
         };
@@ -106,6 +108,42 @@ impl Places {
         let start = before.rfind(", ").map_or(0, |comma| comma + 2);
         Some(Found { at: value.or(self.0.get(path))?, shared: Some(place[start..].to_owned()) })
     }
+}
+
+/// The key with the profile of a priority group or of a queue.
+fn profile_key(place: &str) -> Option<&'static str> {
+    match place.split_once(", ")?.1 {
+        of if of.starts_with("priority group") => Some("priority_groups"),
+        of if of.starts_with("queue") => Some("queue_buffers"),
+        _ => None,
+    }
+}
+
+/// One problem for all ports that have it for the same reason: `ports 1, 2: ...`.
+fn merge_ports(problems: &mut Vec<Problem>) {
+    let mut merged: Vec<(Problem, Vec<String>)> = Vec::new();
+    let mut index = BTreeMap::new();
+    for problem in problems.drain(..) {
+        let (port, rest) = match problem.place.strip_prefix("port ") {
+            Some(place) => place.split_once(", ").map_or((place, ""), |found| found),
+            None => ("", problem.place.as_str()),
+        };
+        let port = port.to_owned();
+        let key = (rest.to_owned(), problem.message.clone(), problem.at.clone());
+        let n = *index.entry(key).or_insert(merged.len());
+        match merged.get_mut(n) {
+            Some((_, ports)) if port.is_empty() || ports.contains(&port) => {}
+            Some((_, ports)) => ports.push(port),
+            None => merged.push((problem, vec![port])),
+        }
+    }
+    problems.extend(merged.into_iter().map(|(problem, ports)| match ports.as_slice() {
+        [] | [_] => problem,
+        [first, ..] => {
+            let rest = problem.place.get("port ".len() + first.len()..).unwrap_or_default();
+            Problem { place: format!("ports {}{rest}", ports.join(", ")), ..problem }
+        }
+    }));
 }
 
 fn add(node: &Node, above: &str, depth: usize, found: &mut Vec<(String, SourceSpan)>) {

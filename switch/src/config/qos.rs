@@ -275,7 +275,7 @@ pub struct WatchdogSection {
     pub detection_time: Option<Interval>,
     /// Default 200 ms.
     pub restoration_time: Option<Interval>,
-    /// Default 100 ms.
+    /// Default 100 ms, or the shorter of the two times above where that is less.
     pub poll_interval: Option<Interval>,
     /// Default drop.
     #[serde(default)]

@@ -2,7 +2,7 @@
 //!
 //! A frame enters as if its port had received it when it was due, with `path.generated`, and is counted as generated
 //! there. In virtual time that instant is exact; a live loop that is late sends the missed frames in order, one burst
-//! in each poll. A generator is no port: it is not held back by a pause.
+//! in each poll. A generator is no port: it is not held back by a pause. MAC control frames end at the port.
 
 use wireyard_tables::time::{Span, Time};
 

@@ -8,9 +8,9 @@ use wireyard_tables::time::Time;
 use super::manager::{DEVICE_ORIGINATED, port_id, slot_of};
 use super::{Core, MacControlPolicy};
 use crate::device::notify::{Notice, NoticeClass, Via};
-use crate::frames::Mac;
 use crate::frames::flow_control::FlowControlError;
-use crate::ports::RxFrame;
+use crate::frames::{Mac, has_mac_control_type};
+use crate::ports::{ChecksumStatus, RxFrame};
 use crate::stats::DeviceReason;
 use crate::tm::{Arrival, CONTROL_QUEUE, Charge, Event, FlowControlFrame, PortId, Terms};
 
@@ -18,13 +18,13 @@ impl Core {
     /// True for a MAC control frame, malformed or not: the device consumes it (802.3 clause 31).
     #[inline]
     pub(super) fn is_mac_control(&self, slot: usize, frame: &RxFrame) -> bool {
-        self.mac_control == MacControlPolicy::Consume
-            && self.ports[slot].is_ethernet()
-            && crate::frames::has_mac_control_type(self.mem.frame(
-                &frame.buf,
-                frame.data_off,
-                frame.len,
-            ))
+        self.consumes_mac_control(slot)
+            && has_mac_control_type(self.mem.frame(&frame.buf, frame.data_off, frame.len))
+    }
+
+    #[inline]
+    fn consumes_mac_control(&self, slot: usize) -> bool {
+        self.mac_control == MacControlPolicy::Consume && self.ports[slot].is_ethernet()
     }
 
     /// Acts on a MAC control frame, if it is well formed.
@@ -145,10 +145,22 @@ impl Core {
         for _ in 0..BURST_MAX {
             let Some((frame, port, at)) = generators.take(self.now) else { break };
             if let Some(slot) = self.ports.find(port) {
-                self.enter(slot, frame, at);
+                self.enter_generated(slot, frame, at);
             }
         }
         self.ingress.generators = generators;
+    }
+
+    /// A frame of a generator: MAC control ends at the port, as if the port had received it.
+    fn enter_generated(&mut self, slot: usize, frame: &[u8], at: Time) {
+        if !self.consumes_mac_control(slot) || !has_mac_control_type(frame) {
+            return self.enter(slot, frame, at);
+        }
+        let Some(packet) = self.own_packet(slot, frame) else { return };
+        let Descriptor { buf: Some(buf), data_off, len, .. } = packet else { return };
+        let checksum = ChecksumStatus::default();
+        let frame = RxFrame { buf, data_off, len, wire_len: len, timestamp: at, checksum };
+        self.mac_control_received(slot, frame);
     }
 
     /// Sends the CNPs that are due.

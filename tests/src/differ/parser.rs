@@ -242,8 +242,11 @@ impl Gen {
             let Some(bits) = header.crc.filter(|_| self.random.chance(80)) else { continue };
             let name = format!("c{}", crcs.len());
             let crc = self.crc(&header.name, bits);
-            crcs.insert(name.clone(), crc);
-            self.crcs.push(name);
+            // A call for one that is never updated is refused.
+            if crc["update"] != "never" {
+                self.crcs.push(name.clone());
+            }
+            crcs.insert(name, crc);
         }
         if !crcs.is_empty() {
             top.insert("crcs".into(), Value::Object(crcs));

@@ -7,7 +7,7 @@ use crate::check::flow::Flow;
 use crate::check::scope::Symbol;
 use crate::diag::codes;
 use crate::ids::*;
-use crate::ir::{Op, SourceSpan, Table};
+use crate::ir::{Op, SourceSpan, Table, Update};
 use crate::syntax::p4;
 use wireyard_tables::MatchKind;
 
@@ -427,8 +427,15 @@ impl Cx<'_> {
             self.wrong_call("update_crc(name)", span);
             return None;
         };
-        if let Some(id) = self.ids.crcs.get(&name.value) {
-            return Some(Op::UpdateCrc(*id));
+        if let Some(&id) = self.ids.crcs.get(&name.value) {
+            if self.ir.crcs.get(id).is_some_and(|crc| crc.update == Update::Never) {
+                let text =
+                    format!("CRC `{}` is never updated, so that this does nothing", name.value);
+                self.report
+                    .error(codes::ARGUMENTS, span, text)
+                    .help("give the CRC `update: on_request`, or `always` and leave the call out");
+            }
+            return Some(Op::UpdateCrc(id));
         }
         if !self.scope.crcs.contains_key(name.value.as_str()) {
             let text = format!("there is no CRC `{}`", name.value);

@@ -4,12 +4,15 @@
 //! formula; a lossless class whose queue drops before PFC can act; PFC for a priority whose group is not lossless.
 //! Warned: configurations that can lose packets only under conditions outside this switch.
 
-use crate::tm::{CLASSES, FlowControl, Limit, LosslessConfig, NotEct, PoolConfig, Xon};
+use crate::tm::{CLASSES, FlowControl, Limit, LosslessConfig, PoolConfig, Xon};
 use crate::units::Bytes;
 
 use super::PoolDirection;
-use super::report::{GroupReport, PoolReport, QueueReport};
+use super::report::{GroupReport, PoolReport};
 use super::resolve::{GroupPlan, PortPlan, Resolver};
+
+mod flow;
+mod queues;
 
 /// Bytes of a lossless group at which its peer is stopped and resumed.
 #[derive(Clone, Copy)]
@@ -31,13 +34,6 @@ fn with_others((numerator, denominator): (u32, u32), shared: u64, n: u64) -> u64
     let (numerator, denominator) = (u128::from(numerator), u128::from(denominator));
     let x = u128::from(shared) * numerator / (denominator + u128::from(n) * numerator);
     u64::try_from(x).unwrap_or(u64::MAX)
-}
-
-/// Whether packets of this class wait in this queue and their priority group is lossless.
-fn is_lossless(plan: &PortPlan, tc: usize, queue: usize) -> bool {
-    let group = usize::from(plan.classifier.tc_to_group[tc]);
-    usize::from(plan.classifier.tc_to_queue[tc]) == queue
-        && plan.groups[group].config.lossless.is_some()
 }
 
 impl Resolver<'_> {
@@ -84,6 +80,11 @@ impl Resolver<'_> {
                 );
                 self.refuse(&place, message);
             }
+            if !ingress && pool.shared_headroom.is_some() {
+                let message = "shared_headroom belongs to lossless priority groups, and this pool is for queues: leave \
+                               it out";
+                self.refuse(&format!("{place}, shared_headroom"), message.to_owned());
+            }
             if size == 0 || size >= 1 << 44 {
                 self.refuse(&place, format!("size {} is not between 1 B and 16 TiB", b(size)));
             }
@@ -105,16 +106,21 @@ impl Resolver<'_> {
         for plan in plans {
             for (number, group) in plan.groups.iter().enumerate() {
                 let place = format!("port {}, priority group {number}", plan.number);
-                self.check_limit(&place, group.config.account.limit, group.config.account.pool.0);
+                let profile = format!("{place}, profile \"{}\"", group.profile);
+                let account = group.config.account;
+                self.check_limit(&profile, account.limit, account.pool.0);
                 if let Some(lossless) = group.config.lossless {
                     self.check_lossless(&place, plan, number, &lossless, plans);
                 }
             }
             for (number, queue) in plan.tm.queues.iter().enumerate() {
                 let place = format!("port {}, queue {number}", plan.number);
-                self.check_limit(&place, queue.account.limit, queue.account.pool.0);
-                self.check_queue(&place, plan, number);
+                let profile = format!("{place}, profile \"{}\"", plan.buffer_names[number]);
+                self.check_limit(&profile, queue.account.limit, queue.account.pool.0);
+                self.check_trim(&place, plan, number);
+                self.check_curves(plan, number);
             }
+            self.check_rates(plan);
             self.check_flow_control(plan);
         }
         self.check_overcommitment(plans);
@@ -132,10 +138,8 @@ impl Resolver<'_> {
         if let Limit::Static(bytes) = limit
             && bytes > size
         {
-            self.refuse(
-                place,
-                format!("threshold {} is over the {} of pool {name}", b(bytes), b(size)),
-            );
+            let message = format!("threshold {} is over the {} of pool {name}", b(bytes), b(size));
+            self.refuse(&format!("{place}, static_th"), message);
         }
     }
 
@@ -163,7 +167,8 @@ impl Resolver<'_> {
         let xoff_full = account.reserved_bytes.saturating_add(full);
         let xon_at = lossless.xon.at(xoff_at);
         let levels = PauseLevels { xon_at, xoff_at, xoff_full };
-        self.check_xon(place, lossless.xon, levels);
+        self.check_xon(&format!("{place}, profile \"{}\"", group.profile), lossless.xon, levels);
+        self.check_slots(place, plan, xoff_at.saturating_add(lossless.headroom_bytes));
         let needed = group.needed.as_ref().map(|needed| needed.bytes);
         self.check_headroom(place, lossless.headroom_bytes, group.least);
         if !group.is_auto && (group.least..needed.unwrap_or(0)).contains(&lossless.headroom_bytes) {
@@ -204,6 +209,11 @@ impl Resolver<'_> {
 
     fn check_xon(&mut self, place: &str, xon: Xon, levels: PauseLevels) {
         let PauseLevels { xon_at, xoff_at, xoff_full } = levels;
+        let key = match xon {
+            Xon::AtBytes(_) => "xon_at",
+            Xon::BelowXoff(_) => "xon_below_xoff",
+        };
+        let place = &format!("{place}, {key}");
         if xon_at >= xoff_at {
             let message = format!(
                 "XON at {} is not below XOFF at {}; the peer would be resumed where it is paused",
@@ -235,6 +245,22 @@ impl Resolver<'_> {
         }
     }
 
+    /// A group's bytes up to the end of its headroom must be possible packets: without a slot one is refused before
+    /// PFC acts.
+    fn check_slots(&mut self, place: &str, plan: &PortPlan, bytes: u64) {
+        let slots = self.config.packet_slots.map_or(u64::MAX, u64::from);
+        let frames = bytes / plan.mtu.get().max(1);
+        if frames > slots {
+            let message = format!(
+                "XOFF and headroom are {}, which is {frames} frames of {} and more of shorter ones, but packet_slots \
+                 has room for {slots}: packets are refused before the peer is paused; write more packet_slots",
+                b(bytes),
+                plan.mtu
+            );
+            self.lossy(place, message);
+        }
+    }
+
     /// The queues that carry a lossless group must have room for all that the group's pool can admit, or they drop
     /// silently before PFC acts (the ns-3 defect of dcqcn.md 5.3, item 1).
     fn check_egress_of(&mut self, place: &str, plan: &PortPlan, group: usize, plans: &[PortPlan]) {
@@ -260,108 +286,6 @@ impl Resolver<'_> {
                     );
                     return self.lossy(place, message);
                 }
-            }
-        }
-    }
-
-    /// Checks that packets of a lossless class are never trimmed.
-    fn check_trim(&mut self, place: &str, plan: &PortPlan, number: usize) {
-        if plan.tm.queues[number].trim.is_none() {
-            return;
-        }
-        if plan.tm.rate.is_none() {
-            let message = "trims, but its port has no rate: nothing waits there by itself, so nothing is trimmed";
-            self.warn(place, message.to_owned());
-        }
-        let lossless = (0..CLASSES).find(|tc| is_lossless(plan, *tc, number));
-        if let Some(tc) = lossless {
-            let message = format!(
-                "takes traffic class {tc}, whose priority group {} is lossless, and its profile has discard: \
-                 trim: payload would be cut off where the class promises that none is lost; give the queue a \
-                 profile without, or the group one without headroom",
-                plan.classifier.tc_to_group[tc]
-            );
-            self.refuse(place, message);
-        }
-    }
-
-    fn check_queue(&mut self, place: &str, plan: &PortPlan, number: usize) {
-        self.check_trim(place, plan, number);
-        let queue = &plan.tm.queues[number];
-        let (Some(wred), Some(name)) = (&queue.wred, &plan.wred_names[number]) else { return };
-        let (pool, config) = self.pool_of(queue.account.pool.0);
-        let holds = queue.account.limit.alone(config.shared_bytes) + queue.account.reserved_bytes;
-        if plan.tm.rate.is_none() {
-            let message = format!(
-                "has the curve {name}, but its port has no rate: nothing waits there by itself, so nothing is marked"
-            );
-            self.warn(place, message);
-        }
-        for curve in wred.curves.iter().flatten() {
-            let (kmin, kmax, _) = curve.parts();
-            if kmin >= holds {
-                let message = format!(
-                    "kmin {} is not below the {} the queue can hold (pool {pool}): nothing is ever marked",
-                    b(kmin),
-                    b(holds)
-                );
-                self.refuse(place, message);
-            } else if kmax > holds {
-                let message = format!(
-                    "kmax {} is over the {} the queue can hold: it is never reached",
-                    b(kmax),
-                    b(holds)
-                );
-                self.warn(place, message);
-            }
-        }
-        let lossless = (0..CLASSES).any(|tc| is_lossless(plan, tc, number));
-        if lossless && wred.not_ect == NotEct::Drop {
-            let message = format!(
-                "wred profile \"{name}\" drops packets without ECT although the class is lossless; \
-                 use not_ect: pass"
-            );
-            self.warn(place, message);
-        }
-        if let Some((kmin, kmax, pmax)) = wred.curves[0].map(|curve| curve.parts()) {
-            self.report.queues.push(QueueReport {
-                port: plan.number.to_string(),
-                queue: number as u8,
-                wred_profile: name.clone(),
-                kmin_bytes: kmin,
-                kmax_bytes: kmax,
-                pmax_ppm: pmax.ppm(),
-                limit_bytes: holds,
-            });
-        }
-    }
-
-    fn check_flow_control(&mut self, plan: &PortPlan) {
-        let flow = &plan.tm.flow_control;
-        if flow.mode != FlowControl::Pfc {
-            return;
-        }
-        let place = format!("port {}", plan.number);
-        for p in (0..CLASSES).filter(|p| flow.enabled & 1 << p != 0) {
-            let group = usize::from(flow.priority_to_group[p]);
-            if plan.groups[group].config.lossless.is_none() {
-                let profile = &plan.groups[group].profile;
-                let message = format!(
-                    "PFC is enabled for priority {p}, but its priority group {group} has the lossy profile \
-                     \"{profile}\": XOFF would never be sent; give it a profile with headroom"
-                );
-                self.refuse(&place, message);
-            }
-        }
-        if let Some(rate) = plan.tm.rate {
-            let (pause, round) = (flow.quanta.span(rate), plan.loop_time);
-            if pause < round + round {
-                let message = format!(
-                    "pause_time {} lasts {pause}, less than twice the {round} of the pause loop: a refresh \
-                     may come too late",
-                    flow.quanta
-                );
-                self.lossy(&place, message);
             }
         }
     }

@@ -12,6 +12,8 @@ use crate::tm::{
 };
 use crate::units::{BitsPerSec, Bytes, Length};
 
+use classes::QueuesPlan;
+
 use super::headroom::{Headroom, HeadroomInput};
 use super::key::spread;
 use super::report::{Problem, Report};
@@ -23,6 +25,7 @@ use super::{
 mod classes;
 mod fit;
 mod link;
+mod link_values;
 
 /// Frames that a live port with flow control sends at one instant to catch up; the rings of its peer have room for
 /// them.
@@ -31,6 +34,8 @@ pub const CATCH_UP_FRAMES: u32 = 512;
 const POOLS_MAX: usize = 256;
 /// Most contradictions that are kept.
 const PROBLEMS_MAX: usize = 1000;
+/// Default `mtu`: the usual limit of jumbo frames.
+const MTU: Bytes = Bytes::new(9_216);
 /// Default bucket of a shaper: one jumbo frame.
 const DEFAULT_BURST: Bytes = Bytes::new(9_216);
 
@@ -138,7 +143,10 @@ pub(super) struct PortPlan {
     /// Assumed delay of a peer that is a process.
     pub(super) process: Option<Span>,
     pub(super) groups: Vec<GroupPlan>,
+    /// Profiles of the queues.
+    pub(super) buffer_names: [String; CLASSES],
     pub(super) wred_names: [Option<String>; CLASSES],
+    pub(super) scheduler_names: [Option<String>; CLASSES],
     pub(super) tm: PortConfig,
     pub(super) classifier: Classifier,
 }
@@ -179,6 +187,10 @@ impl QosConfig {
             return Err(Box::new(resolver.report));
         }
         let mut plans: Vec<PortPlan> = ports.iter().map(|link| resolver.port(link)).collect();
+        if !resolver.report.problems.is_empty() {
+            // What is compared with a value that was refused is no contradiction.
+            return Err(Box::new(resolver.report));
+        }
         resolver.fit_headroom(&mut plans);
         resolver.size_pools(&plans);
         resolver.check(&plans);
@@ -253,6 +265,13 @@ impl Resolver<'_> {
         {
             self.refuse("packet_slots", format!("{slots}: give 1 to {PACKET_SLOTS_MAX}"));
         }
+        if let (Some(hold), Some(slots)) = (self.config.hold_slots, self.config.packet_slots)
+            && hold > slots
+        {
+            let message =
+                format!("{hold} of {slots} packet_slots: packets that are held are some of them");
+            self.refuse("hold_slots", message);
+        }
         if self.pools.len() > POOLS_MAX {
             let message = format!("{} pools, at most {POOLS_MAX}", self.pools.len());
             self.refuse("buffer_pools", message);
@@ -323,12 +342,14 @@ impl Resolver<'_> {
         };
         let place = format!("port {}", link.number);
         let rate = section.rate.or(link.rate);
-        let mtu = section.mtu.unwrap_or(Bytes::new(9_216));
+        let mtu = section.mtu.unwrap_or(MTU);
+        self.link_values(&place, &section, rate);
         let classifier = self.classifier(&place, &section);
         let flow_control = self.flow_control(&place, &section, rate);
         let input = rate.map(|rate| headroom_input(&section, rate, mtu, config));
         let groups = self.groups(&place, &section, input.as_ref());
-        let (queues, wred_names) = self.queues(&place, &section);
+        let QueuesPlan { queues, buffer_names, wred_names, scheduler_names } =
+            self.queues(&place, &section);
         let flow_control = FlowControlConfig {
             honoured_within: input.map_or(Span::MAX, |input| input.loop_time()),
             ..flow_control
@@ -357,7 +378,18 @@ impl Resolver<'_> {
         let loop_time = input.map_or(Span::MAX, |input| input.of_hardware().loop_time());
         let process = input.and_then(|input| input.process);
         let number = link.number;
-        PortPlan { number, mtu, loop_time, process, groups, wred_names, tm, classifier }
+        PortPlan {
+            number,
+            mtu,
+            loop_time,
+            process,
+            groups,
+            buffer_names,
+            wred_names,
+            scheduler_names,
+            tm,
+            classifier,
+        }
     }
 }
 

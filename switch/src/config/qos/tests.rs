@@ -229,3 +229,95 @@ fn a_curve_on_a_port_without_a_rate_is_told() {
     assert!(qos.report.warnings[0].message.contains("has no rate"), "{:?}", qos.report.warnings);
     assert!(config.resolve(&ports(&[1], 1)).unwrap().report.warnings.is_empty());
 }
+
+/// `sonic_azure` with these settings of all ports, and this in front of them.
+fn azure(port: &str, more: &str) -> String {
+    format!(r#"{{ "preset": "sonic_azure", {more} "port_defaults": {{ {port} }} }}"#)
+}
+
+#[test]
+fn numbers_that_no_link_has_are_refused() {
+    refused(&azure(r#""mtu": "10 B""#, ""), "mtu 10 B is below 64 B");
+    refused(&azure(r#""mtu": "1500 B", "lossless_mtu": "9000 B""#, ""), "is above mtu 1500 B");
+    refused(&azure(r#""mtu": "1500 B", "min_frame": "2 KB""#, ""), "min_frame 2 KB is above mtu");
+    refused(&azure(r#""small_packet_percent": 200"#, ""), "give 0 to 100");
+    refused(&azure(r#""max_burst": "1 KB""#, ""), "max_burst is the bucket of max_rate");
+    refused(
+        &azure(r#""pfcwd": { "restoration_time": "1 ns" }"#, ""),
+        "poll_interval 1 ns is not between 1 us and restoration_time 1 ns",
+    );
+    refused(&azure("", r#""packet_slots": 100, "hold_slots": 101,"#), "101 of 100 packet_slots");
+    // XOFF at half of the pool is 16 MiB: some 1800 frames of 9216 B.
+    refused(&azure("", r#""packet_slots": 1000,"#), "packet_slots has room for 1000");
+    assert_eq!(problems(&azure("", r#""packet_slots": 4000,"#)), [] as [&str; 0]);
+    // Without a poll_interval the watchdog looks as often as its times need.
+    let qos = parse(&azure(r#""pfcwd": { "detection_time": "50 ms" }"#, ""));
+    let qos = qos.resolve(&ports(&[1], 100)).unwrap();
+    assert_eq!(qos.ports[0].tm.watchdog.unwrap().poll, Span::from_ms(50));
+}
+
+#[test]
+fn rates_beyond_the_port_are_named() {
+    let scheduler = |keys: &str| {
+        format!(r#""schedulers": {{ "scheduler.1": {{ "type": "dwrr", "weight": 15, {keys} }} }},"#)
+    };
+    let guarantee = azure("", &scheduler(r#""min_rate": "60Gbps""#));
+    refused(&guarantee, "adds up to 120 Gbit/s, and the port has 100 Gbit/s");
+    assert_eq!(problems(&azure("", &scheduler(r#""min_rate": "50Gbps""#))), [] as [&str; 0]);
+    refused(
+        &azure(r#""max_rate": "80Gbps""#, &scheduler(r#""min_rate": "50Gbps""#)),
+        "and the port has 80 Gbit/s",
+    );
+    refused(&azure("", &scheduler(r#""min_burst": "1 KB""#)), "the bucket of min_rate");
+    let limit = azure(r#""max_rate": "400Gbps""#, &scheduler(r#""max_rate": "200Gbps""#));
+    warned(&limit, &["max_rate 200 Gbit/s is above", "max_rate 400 Gbit/s is above"]);
+}
+
+#[test]
+fn keys_without_an_effect_are_named() {
+    let profile = |name: &str, keys: &str| {
+        let pool =
+            if name.starts_with("egress") { "egress_lossy_pool" } else { "ingress_lossy_pool" };
+        let body = format!(r#""pool": "{pool}", "dynamic_th": 0, {keys}"#);
+        azure("", &format!(r#""buffer_profiles": {{ "{name}": {{ {body} }} }},"#))
+    };
+    refused(&profile("egress_lossy", r#""headroom": "5 KB""#), "headroom belongs to a lossless");
+    refused(&profile("egress_lossy", r#""xon_at": "5 KB""#), "xon_at belongs to a lossless");
+    refused(&profile("ingress_lossy", r#""xon_at": "5 KB""#), "xon_at means nothing without");
+    refused(
+        &azure(
+            "",
+            r#""buffer_pools": { "egress_lossy_pool": { "direction": "egress", "size": "32 MiB",
+                "shared_headroom": "1 MB" } },"#,
+        ),
+        "shared_headroom belongs to lossless",
+    );
+    warned(&azure(r#""small_packet_percent": 10"#, ""), &["qos has no cell"]);
+    warned(
+        &azure(r#""flow_control": "pause""#, ""),
+        &["pfc_enable means nothing", "pfcwd watches"],
+    );
+}
+
+#[test]
+fn a_pause_is_about_the_packets_that_it_is_for() {
+    let groups = r#""tc_to_priority_group_maps": { "AZURE": { "3": 0, "4": 4, "default": 0 } },"#;
+    refused(&azure("", groups), "no traffic class is charged to its priority group 3");
+    let queues = r#""pfc_priority_to_queue_maps": { "other": { "3": 5 } },"#;
+    refused(
+        &azure(r#""pfc_to_queue_map": "other""#, queues),
+        "a received pause of priority 3 stops queue 5",
+    );
+    let late = r#""wred_profiles": { "AZURE_LOSSLESS": { "green":
+        { "kmin": "17 MiB", "kmax": "20 MiB", "pmax": "5 %" } } },"#;
+    warned(&azure("", late), &["paused before it is marked"]);
+}
+
+/// The warnings for two ports of 100 Gbit/s contain each of these.
+fn warned(text: &str, needles: &[&str]) {
+    let report = parse(text).resolve(&ports(&[1, 2], 100)).unwrap().report;
+    for needle in needles {
+        let is_there = report.warnings.iter().any(|warning| warning.message.contains(needle));
+        assert!(is_there, "{needle}: {:#?}", report.warnings);
+    }
+}

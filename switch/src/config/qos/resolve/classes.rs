@@ -19,6 +19,17 @@ const TRIM_SIZE: Bytes = Bytes::new(128);
 const TRIM_SIZE_MIN: Bytes = Bytes::new(60);
 const TRIM_SIZE_MAX: Bytes = Bytes::new(9_216);
 
+/// The profile of queues without another.
+const EGRESS_LOSSY: &str = "egress_lossy";
+
+/// The queues of a port, and the names of what they use.
+pub(super) struct QueuesPlan {
+    pub(super) queues: [QueueConfig; CLASSES],
+    pub(super) buffer_names: [String; CLASSES],
+    pub(super) wred_names: [Option<String>; CLASSES],
+    pub(super) scheduler_names: [Option<String>; CLASSES],
+}
+
 impl<'a> Resolver<'a> {
     /// Account and section of a profile; a wrong profile becomes one that admits nothing.
     fn profile(
@@ -69,9 +80,29 @@ impl<'a> Resolver<'a> {
                 return None;
             }
         };
+        self.idle_keys(&place, profile, direction);
         let pool = PoolId(u8::try_from(pool).unwrap_or(0));
         let reserved_bytes = profile.reserved.get();
         Some((AccountConfig { pool, reserved_bytes, limit }, profile))
+    }
+
+    /// Refuses keys that mean nothing in this profile: who wrote them expects an effect.
+    fn idle_keys(&mut self, place: &str, profile: &ProfileSection, direction: PoolDirection) {
+        let why = match (direction, profile.headroom) {
+            (PoolDirection::Egress, _) => {
+                "belongs to a lossless priority group, and this profile is for queues"
+            }
+            (PoolDirection::Ingress, None) => "means nothing without headroom",
+            (PoolDirection::Ingress, Some(_)) => return,
+        };
+        let keys = [
+            ("headroom", profile.headroom.is_some()),
+            ("xon_at", profile.xon_at.is_some()),
+            ("xon_below_xoff", profile.xon_below_xoff.is_some()),
+        ];
+        for (key, _) in keys.iter().filter(|(_, is_given)| *is_given) {
+            self.refuse(&format!("{place}, {key}"), format!("{key} {why}: leave it out"));
+        }
     }
 
     pub(super) fn groups(
@@ -145,11 +176,7 @@ impl<'a> Resolver<'a> {
         Some(LosslessConfig { headroom_bytes, xon })
     }
 
-    pub(super) fn queues(
-        &mut self,
-        place: &str,
-        section: &PortSection,
-    ) -> ([QueueConfig; CLASSES], [Option<String>; CLASSES]) {
+    pub(super) fn queues(&mut self, place: &str, section: &PortSection) -> QueuesPlan {
         let config = self.config;
         let key = |what: &str| format!("{place}, {what}");
         let buffers: [Option<String>; CLASSES] =
@@ -160,7 +187,7 @@ impl<'a> Resolver<'a> {
             self.spread_or_refuse(&key("queue_schedulers"), &section.queue_schedulers);
         let queues = std::array::from_fn(|q| {
             let place = format!("{place}, queue {q}");
-            let buffer = buffers[q].as_deref().unwrap_or("egress_lossy");
+            let buffer = buffers[q].as_deref().unwrap_or(EGRESS_LOSSY);
             let account = self.profile(&place, buffer, PoolDirection::Egress);
             let wred = wreds[q].as_ref().and_then(|name| match config.wred_profiles.get(name) {
                 Some(profile) => {
@@ -198,7 +225,8 @@ impl<'a> Resolver<'a> {
                 trim,
             }
         });
-        (queues, wreds)
+        let buffer_names = buffers.map(|name| name.unwrap_or_else(|| EGRESS_LOSSY.to_owned()));
+        QueuesPlan { queues, buffer_names, wred_names: wreds, scheduler_names: schedulers }
     }
 
     /// The trimming of this queue.
@@ -272,6 +300,12 @@ impl<'a> Resolver<'a> {
             }
             (SchedulerType::Dwrr, weight) => Service::Dwrr { weight: weight.unwrap_or(1) },
         };
+        for (key, rate, burst) in [
+            ("min_burst", section.min_rate, section.min_burst),
+            ("max_burst", section.max_rate, section.max_burst),
+        ] {
+            self.burst_of_a_rate(&value(key), rate, burst);
+        }
         let min = shaper(section.min_rate, section.min_burst);
         let max = shaper(section.max_rate, section.max_burst);
         if let (Some(min), Some(max)) = (min, max)

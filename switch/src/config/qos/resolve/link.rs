@@ -64,6 +64,11 @@ impl Resolver<'_> {
             None if enabled != 0 => FlowControl::Pfc,
             None => FlowControl::Off,
         };
+        if mode == FlowControl::Pause && enabled != 0 {
+            let message = "flow_control: pause stops the whole link, so pfc_enable means nothing here: leave out one of \
+                           the two";
+            self.warn(&format!("{place}, flow_control"), message.to_owned());
+        }
         if mode != FlowControl::Off && rate.is_none() {
             self.refuse(
                 place,
@@ -101,7 +106,14 @@ impl Resolver<'_> {
         section: &PortSection,
         flow: &FlowControlConfig,
     ) -> Option<WatchdogConfig> {
-        let watchdog = section.pfcwd.as_ref().filter(|_| flow.mode == FlowControl::Pfc)?;
+        let watchdog = section.pfcwd.as_ref()?;
+        if flow.mode != FlowControl::Pfc {
+            if section.flow_control != Some(FlowControlWord::Off) {
+                let message = "no priority has PFC, so pfcwd watches nothing: write pfc_enable, or leave pfcwd out";
+                self.warn(&format!("{place}, pfcwd"), message.to_owned());
+            }
+            return None;
+        }
         let queues = match &section.pfcwd_sw_enable {
             Some(queues) => self.mask(&format!("{place}, pfcwd_sw_enable"), queues),
             None => (0..CLASSES)
@@ -112,23 +124,30 @@ impl Resolver<'_> {
         let or_ms = |interval: Option<crate::units::Interval>, ms: u64| {
             interval.map_or(Span::from_ms(ms * dilation), |interval| interval.span())
         };
+        let detection = or_ms(watchdog.detection_time, 200);
+        let restoration = or_ms(watchdog.restoration_time, 200);
         let watchdog = WatchdogConfig {
             queues,
-            detection: or_ms(watchdog.detection_time, 200),
-            restoration: or_ms(watchdog.restoration_time, 200),
-            poll: or_ms(watchdog.poll_interval, 100),
+            detection,
+            restoration,
+            poll: watchdog.poll_interval.map_or(
+                Span::from_ms(100 * dilation).min(detection).min(restoration),
+                |interval| interval.span(),
+            ),
             action: match watchdog.action {
                 StormActionWord::Drop => StormAction::Drop,
                 StormActionWord::Forward => StormAction::Forward,
                 StormActionWord::Alert => StormAction::Alert,
             },
         };
-        if watchdog.poll < Span::from_us(1) || watchdog.poll > watchdog.detection {
-            let (poll, detection) = (watchdog.poll, watchdog.detection);
-            self.refuse(
-                &format!("{place}, pfcwd.poll_interval"),
-                format!("poll_interval {poll} is not between 1 us and detection_time {detection}"),
-            );
+        let (poll, most) = (watchdog.poll, detection.min(restoration));
+        if poll < Span::from_us(1) || poll > most {
+            let (key, what) = match detection <= restoration {
+                true => ("detection_time", detection),
+                false => ("restoration_time", restoration),
+            };
+            let message = format!("poll_interval {poll} is not between 1 us and {key} {what}");
+            self.refuse(&format!("{place}, pfcwd.poll_interval"), message);
         }
         Some(watchdog)
     }
