@@ -212,7 +212,7 @@ pub(super) fn table(decoder: &mut Decoder<'_>, node: &Node) -> Option<TableDecl>
     let default = fields.get("default").and_then(|node| decoder.expression(node));
     let list = fields.get("entries").map(|node| entries(decoder, node)).unwrap_or_default();
     let [const_default, const_entries, counters] = ["const_default", "const_entries", "counters"]
-        .map(|key| fields.get(key).and_then(|node| decoder.flag(node)).unwrap_or(false));
+        .map(|key| fields.get(key).and_then(|node| flag(decoder, key, node)).unwrap_or(false));
     let size = fields.get("size").and_then(|node| size(decoder, node));
     let idle_timeout_ms = fields.get("idle_timeout_ms").and_then(|node| decoder.count(node));
     let meter = fields.get("meter").and_then(|node| {
@@ -240,6 +240,18 @@ pub(super) fn table(decoder: &mut Decoder<'_>, node: &Node) -> Option<TableDecl>
         removes_idle: on_idle.is_some(),
         selector,
     })
+}
+
+/// A flag of a table. P4 writes constant entries behind a word of this name, so that a list there is probably meant.
+fn flag(decoder: &mut Decoder<'_>, key: &str, node: &Node) -> Option<bool> {
+    if key == "const_entries" && matches!(node.kind, NodeKind::List(_)) {
+        decoder
+            .diagnostics
+            .error(codes::WRONG_TYPE, node.span, "`const_entries` is `true` or `false`, not the list of entries")
+            .help("write the list behind `entries`, and `const_entries: true` beside it");
+        return None;
+    }
+    decoder.flag(node)
 }
 
 /// A map of expressions and kinds, or a list of maps.
