@@ -29,6 +29,21 @@ pub struct Origin {
     pub again_mark: Option<String>,
 }
 
+impl Origin {
+    /// Whether an action of a table, both by their names in the program, has this annotation in the table's list
+    /// (P4-16 14.2.1.2, `@tableonly` and `@defaultonly`).
+    pub fn is_annotated(&self, table: &str, action: &str, annotation: &str) -> bool {
+        let (Some(table), Some(action)) = (self.tables.get(table), self.actions.get(action)) else {
+            return false;
+        };
+        let found = self.info.tables.iter().find(|one| one.preamble.name == *table);
+        let refs = found.map(|table| table.actions.as_slice()).unwrap_or_default();
+        refs.iter().filter(|one| one.annotations.iter().any(|of| of == annotation)).any(|one| {
+            self.info.actions.get(one.action).is_some_and(|of| of.preamble.name == *action)
+        })
+    }
+}
+
 /// Everything that P4Info lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {

@@ -29,6 +29,28 @@ const WRONG: &[(&str, &str, &[&str])] = &[
         "faults: [{ at: 10 us, link_down: s1-sink, priority: 3 }]\nflows:",
         &["8:43", "`priority` needs `pause_storm` beside it"],
     ),
+    (
+        FAULTS,
+        "faults: [{ at: 10 us, link_down: s1-sink, reroute_after: 5 ms }]\nflows:",
+        &["8:10", "other routes 5 ms after the cut", "the run of 2 ms is over"],
+    ),
+    (
+        "switch: { qos: { preset: onyx_roce } }\nhost",
+        "faults: [{ at: 10 us, ecn_off: true }]\nhost",
+        &["6:10", "no queue of a switch has a marking curve"],
+    ),
+    // 1024 bytes of payload, headers, ICRC and FCS, and the RETH of a message's first packet.
+    ("mtu: 1500 B", "mtu: 1094 B", &["a full packet of the hosts has 1098 B", "none would arrive"]),
+    (
+        HOST,
+        "host: { rate_control: dcqcn, parameters: { line_rate_bps: 30e9 } }",
+        &["line_rate_bps 30000000000 is above the rate of the link"],
+    ),
+    (
+        HOST,
+        "host: { rate_control: dcqcn, ecn: false, cnp_interval: 4 us }",
+        &["7:42", "`cnp_interval` means nothing with `ecn: false`"],
+    ),
     ("mtu: 1500 B", "mtu: 1500 B, ends: [h1, s1]", &["4:52", "has no key `ends`"]),
     ("senders: 2", "senders: 2, last_hop: { ends: [s1, sink] }", &["has no key `ends`"]),
     ("{ senders: 2 } }", "{ senders: 2 }, switches: [s9] }", &["5:48", "`s9` has no link"]),
@@ -131,6 +153,25 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
+/// Keys of flows about an IP header, which InfiniBand does not have.
+#[test]
+fn flows_on_infiniband_have_no_keys_of_ip() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = GOOD
+        .replace(SWITCH, "switch: { program: PROGRAMS/ib_switch }")
+        .replace(HOST, "host: { transport: infiniband, rate_control: fixed }");
+    lab(&[&scenario(folder.path(), &text), "--check"]).expect(0, &[]);
+    for key in ["dscp: 4", "ecn: false"] {
+        let flows = format!("{{ from: senders, to: sink, {key} }}");
+        let path = scenario(folder.path(), &text.replace(FLOWS, &flows));
+        let says = format!(
+            "`{}` means nothing with `transport: infiniband`",
+            key.split_once(':').unwrap().0
+        );
+        lab(&[&path, "--check"]).expect(2, &["8:35", &says]);
+    }
+}
+
 #[test]
 fn keys_without_effect_are_refused_at_their_place() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -140,6 +181,24 @@ fn keys_without_effect_are_refused_at_their_place() {
         assert_ne!(text, GOOD, "{right}");
         let ended = lab(&[&scenario(folder.path(), &text), "--check"]);
         ended.expect(2, expected).expect(2, &["scenario.yaml:"]);
+    }
+}
+
+/// Data in a lossy class beside lossless ones is probably not meant.
+#[test]
+fn data_that_no_lossless_class_takes_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let azure = GOOD.replace("onyx_roce", "sonic_azure");
+    let ended = lab(&[&scenario(folder.path(), &azure), "--check"]);
+    let says =
+        "no packet of data is in a lossless class: DSCP 26 is class 1 here; write `data_dscp: 3`";
+    ended.expect(0, &[says]);
+    for right in
+        [azure.replace(HOST, "host: { rate_control: dcqcn, data_dscp: 3 }"), GOOD.to_owned()]
+    {
+        let ended = lab(&[&scenario(folder.path(), &right), "--check"]);
+        ended.expect(0, &[]);
+        assert!(!ended.err.contains("lossless class"), "{}", ended.err);
     }
 }
 

@@ -119,6 +119,46 @@ fn theory_is_none_where_flows_cannot_take_a_fair_share() {
     }
 }
 
+/// What the fluid model has no term for: losses, faults, a least rate, bounded cuts, packets that are bounded or not marked.
+#[test]
+fn theory_is_none_where_rates_alone_do_not_decide() {
+    let scene = |link: &str, host: &str, more: &str| {
+        report(&format!(
+            "lab: disturbed\nduration: 1 ms\nwarm_up: 20 us\nlink: {{ rate: 40 Gbit/s, delay: 1 us, mtu: 1500 B{link} }}\n\
+             topology: {{ incast: {{ senders: 4 }} }}\n\
+             switch: {{ qos: {{ preset: onyx_roce, wred_profiles: {{ ROCE: {{ green: {{ kmin: 5 KB, kmax: 2000 KB, pmax: 10 % }} }} }} }} }}\n\
+             host: {{ rate_control: dcqcn{host} }}\nflows: {{ from: senders, to: sink, window: 1000 }}\n{more}"
+        ))
+    };
+    assert!(figure(&scene("", "", ""), "theory.queue_mean") > 5e3);
+    for (link, host, more, says) in [
+        (", loss: 0.1 %", ", ack_timeout: 6", "", "links lose or corrupt packets"),
+        (", corruption: 0.1 %", ", ack_timeout: 6", "", "links lose or corrupt packets"),
+        ("", ", outstanding: 4 packets", "", "`outstanding` bounds"),
+        ("", ", ecn: false", "", "without ECT"),
+        (
+            "",
+            ", parameters: { min_decrease_factor: 0.99 }",
+            "",
+            "keeps a cut smaller than alpha / 2",
+        ),
+        ("", ", parameters: { min_rate_bps: 9.9e9 }", "", "min_rate_bps is close to"),
+        (
+            "",
+            "",
+            "faults: [ { at: 500 us, until: 600 us, slow_receiver: sink } ]\n",
+            "a fault happens",
+        ),
+    ] {
+        let report = scene(link, host, more);
+        assert!(why(&report).contains(says), "{says}: {}", why(&report));
+        assert!(report["figures"]["theory.queue_mean"]["value"].is_null(), "{says}");
+    }
+    // One that is over before figures are taken is no disturbance.
+    let early = "faults: [ { at: 1 us, until: 5 us, slow_receiver: sink } ]\n";
+    assert!(figure(&scene("", "", early), "theory.queue_mean") > 5e3);
+}
+
 #[test]
 fn theory_is_none_where_a_second_queue_marks_the_flows() {
     let flows = "[ { from: long, to: end }, { from: x1, to: y1 }, { from: x2, to: y2 } ]";

@@ -408,3 +408,93 @@ fn members_of_a_value_set_of_several_keys_have_a_match_for_each() {
     assert_eq!(rig.passes(&packet), [with(0xbd)]);
     rig.switch.end("TERM").expect(0, &[]);
 }
+
+/// The program with idle timeouts in its first table, and with another id of it.
+fn variant(folder: &std::path::Path, name: &str, from: &str, to: &str) -> String {
+    let text = std::fs::read_to_string(wireyard_tests::workspace_root().join(PROGRAM)).unwrap();
+    let changed = text.replace(from, to);
+    assert_ne!(text, changed, "{from}");
+    let path = folder.join(name);
+    std::fs::write(&path, changed).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn commands_keep_the_timeouts_and_scopes_of_a_program_in_p4() {
+    let Some(_network) = private_network("P4: commands") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let with = "counters = hits; support_timeout = true;";
+    let program = variant(folder.path(), "timed.p4", "counters = hits;", with);
+    let rig = rig(&program, &CPU);
+    let command = |words: &str| rig.switch.command(&words.split(' ').collect::<Vec<_>>());
+    command("table add fwd dst=0xa counted 2 --idle-timeout-ms 5000").expect(0, &[]);
+    command("table modify fwd dst=0xa deny").expect(0, &[]);
+    let found = rig.switch.objects(&["table", "dump", "fwd"]).remove(0);
+    assert_eq!((&found["action"], &found["idle_timeout_ms"]), (&"deny".into(), &5000.into()));
+    command("table default acl deny")
+        .expect(2, &["`deny` is @tableonly in table", "cannot be the default action"]);
+    command("table add acl hdr.ethernet.src=1 NoAction --priority 1")
+        .expect(2, &["`NoAction` is @defaultonly in table", "cannot be an entry"]);
+    command("table add acl hdr.ethernet.src=1 deny --priority 1").expect(0, &[]);
+    command("mirror set 0 port=1").expect(2, &["clone session 0", "1 to 65535"]);
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn a_p4info_with_other_arrays_is_refused() {
+    let Some(_network) = private_network("P4: another P4Info") else { return };
+    let (rig, mut controller) = start();
+    let (info, blob) = outputs();
+    let mut push = |info: P4Info| {
+        let config = p4::ForwardingPipelineConfig {
+            p4info: Some(info),
+            p4_device_config: blob.clone(),
+            ..Default::default()
+        };
+        controller.push(Action::Verify, Some(config))
+    };
+    push(info.clone()).unwrap();
+    let changes: [fn(&mut P4Info); 3] = [
+        |info| info.registers[0].size += 1,
+        |info| info.counters[0].size -= 1,
+        |info| info.counters[0].spec.as_mut().unwrap().unit = 2,
+    ];
+    for change in changes {
+        let mut other = info.clone();
+        change(&mut other);
+        let refused = push(other).unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        assert!(refused.message().contains("wireyard p4info"), "{}", refused.message());
+    }
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn metadata_of_a_table_with_another_id_is_not_lost_without_a_word() {
+    let Some(_network) = private_network("P4: another id") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = variant(folder.path(), "other.p4", "@id(0x1234)", "@id(0x1235)");
+    let blob = folder.path().join("blob").to_str().unwrap().to_owned();
+    run(&["pack", &program, "-o", &blob]).expect(0, &[]);
+    let other = p4::ForwardingPipelineConfig {
+        p4_device_config: std::fs::read(blob).unwrap(),
+        ..Default::default()
+    };
+    let (rig, mut controller) = start();
+    let plain = forward(&controller, A);
+    let labelled = p4::TableEntry { metadata: b"mine".to_vec(), ..plain.clone() };
+    controller.write(vec![insert(Message::TableEntry(labelled.clone()))]).unwrap();
+    let refused = controller.push(Action::ReconcileAndCommit, Some(other.clone())).unwrap_err();
+    assert!(
+        refused.message().contains("metadata of entries would be lost"),
+        "{}",
+        refused.message()
+    );
+    let table = p4::TableEntry { table_id: plain.table_id, ..Default::default() };
+    let read = controller.read(vec![Message::TableEntry(table)]).unwrap();
+    let [Message::TableEntry(found)] = read.as_slice() else { panic!("{read:?}") };
+    assert_eq!(found.metadata, b"mine");
+    controller.write(vec![update(Modify, Message::TableEntry(plain))]).unwrap();
+    controller.push(Action::ReconcileAndCommit, Some(other)).unwrap();
+    rig.switch.end("TERM").expect(0, &[]);
+}

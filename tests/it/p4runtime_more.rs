@@ -368,3 +368,23 @@ fn members_and_copies_follow_the_links_that_they_watch() {
     }
     rig.switch.end("TERM").expect(0, &[]);
 }
+
+/// What P4Runtime has no field for stays when a group is written as it was read: that copies do not go back.
+#[test]
+fn a_pruned_group_stays_pruned_when_a_controller_modifies_it() {
+    let Some(_network) = private_network("P4Runtime: pruned groups") else { return };
+    let mut rig = rig("programs/l2_switch", &[]);
+    let mut controller = rig.primary();
+    let group = p4::MulticastGroupEntry { multicast_group_id: 10, ..Default::default() };
+    let found = read_one(&mut controller, replication(Replication::MulticastGroupEntry(group)));
+    let broadcast = frame([0xff; 6], A, 0x1234);
+    let mut floods = || {
+        rig.wires[0].send(std::slice::from_ref(&broadcast));
+        let there = rig.wires[1].receive(1).len();
+        (there, rig.wires[0].receive_unexpected().len())
+    };
+    assert_eq!(floods(), (1, 0));
+    controller.write(vec![update(Modify, found.unwrap())]).unwrap();
+    assert_eq!(floods(), (1, 0), "it does not go back");
+    rig.switch.end("TERM").expect(0, &[]);
+}

@@ -120,7 +120,8 @@ impl<'a> Resolver<'a> {
     }
 
     /// An action of a table with its data.
-    fn call(&mut self, table: &Table, call: &AstExpr) -> Option<ActionCall> {
+    /// An action with its arguments, in an entry or (with `is_default`) as the default action.
+    fn call(&mut self, table: &Table, call: &AstExpr, is_default: bool) -> Option<ActionCall> {
         if self.purpose == Purpose::Remove {
             return Some(ActionCall { action: 0, data: Vec::new() });
         }
@@ -129,6 +130,19 @@ impl<'a> Resolver<'a> {
         let (action, known) =
             self.named(&program.actions, name, "action", |action| &action.name)?;
         if !self.cx.listed_for_entries(table, action, name) {
+            return None;
+        }
+        let (annotation, place) = match is_default {
+            true => ("@tableonly", "the default action"),
+            false => ("@defaultonly", "an entry"),
+        };
+        let origin = program.origin.as_ref();
+        if origin.is_some_and(|o| o.is_annotated(&table.name, &known.name, annotation)) {
+            let text = format!(
+                "action `{}` is {annotation} in table `{}`: it cannot be {place}",
+                known.name, table.name
+            );
+            self.cx.report.error(codes::NOT_LISTED, name.span, text);
             return None;
         }
         let args = self.cx.constants_for(&known.name, &known.params, args, call.span)?;

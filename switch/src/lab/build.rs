@@ -23,7 +23,7 @@ use super::queues::switch_qos;
 use super::routes::{Routes, Target};
 use super::scenario::{Scenario, SwitchSetup, Transport};
 use super::tap::Tap;
-use crate::config::qos::Problem;
+use crate::config::qos::{Problem, Qos};
 use crate::core::Core;
 use crate::host::GateId;
 use crate::ports::{LinkType, Port};
@@ -174,7 +174,33 @@ fn load_program(scenario: &Scenario) -> Result<Loaded, LabError> {
 pub fn weaknesses(scenario: &Scenario) -> Vec<Problem> {
     let node = scenario.fabric.switches().next();
     let (Some(node), Ok(loaded)) = (node, load_program(scenario)) else { return Vec::new() };
-    switch_qos(scenario, node).map(|qos| loaded.weaknesses(&qos)).unwrap_or_default()
+    let Ok(qos) = switch_qos(scenario, node) else { return Vec::new() };
+    let mut found = loaded.weaknesses(&qos);
+    found.extend(unused_losslessness(scenario, &qos));
+    found
+}
+
+/// Lossless groups that take none of the data, where the usual program of the switches leaves the class to the maps.
+fn unused_losslessness(scenario: &Scenario, qos: &Qos) -> Option<Problem> {
+    let port = qos.ports.first()?;
+    let is_lossless = |dscp: u8| {
+        let group = port.classifier.group(port.classifier.class(dscp, 0xff));
+        port.tm.groups[usize::from(group)].lossless.is_some()
+    };
+    let other = (0..64).find(|dscp| is_lossless(*dscp))?;
+    let has_maps =
+        scenario.switch.program.is_none() && scenario.host.transport == Transport::RoceV2;
+    let dscp = scenario.flows.iter().map(|flow| scenario.sender(flow).data_dscp).next()?;
+    let takes_some = scenario.flows.iter().any(|flow| is_lossless(scenario.sender(flow).data_dscp));
+    if !has_maps || takes_some {
+        return None;
+    }
+    let message = format!(
+        "no packet of data is in a lossless class: DSCP {dscp} is class {} here; write `data_dscp: {other}` in \
+         `host`, or another map",
+        port.classifier.class(dscp, 0xff)
+    );
+    Some(Problem::new("queues of the switches", message))
 }
 
 /// The files of the programs that a scenario names, of its switches and adapters; of one that cannot be loaded none.

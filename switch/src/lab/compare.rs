@@ -31,7 +31,7 @@ pub enum CompareError {
     #[error("{}/seeds.csv: not a table of seeds", shown(.0))]
     NotSeeds(PathBuf),
     /// Its `report.json` has another format.
-    #[error("{}/report.json: not a report", shown(.0))]
+    #[error("{}/report.json: not the report of a run; of a study, compare folders that `wireyard lab SCENARIO -o DIR` wrote", shown(.0))]
     NotReport(PathBuf),
     /// The operating system's error.
     #[error(transparent)]

@@ -55,7 +55,7 @@ pub enum LabError {
     )]
     NoTelemetry,
     /// The queues of a switch contradict each other: the whole report.
-    #[error("queues of {switch}:\n{report}")]
+    #[error("queues of {switch}: {}\n{report}", .report.problems.first().map_or(String::new(), ToString::to_string))]
     SwitchQueues {
         /// The switch.
         switch: String,

@@ -5,6 +5,7 @@ use super::host;
 use super::scenario::{FaultKind, Scenario, Transport};
 use crate::config::qos::{Qos, QosPort};
 use crate::tm::{CLASSES, FlowControl};
+use wireyard_tables::time::Time;
 
 /// The way out where a switch obeys no pauses.
 const WAY_OUT: &str = "`switch: { qos: { preset: onyx_roce } }` has priority flow control";
@@ -16,7 +17,21 @@ pub(super) fn problems(scenario: &Scenario, queues: &[(usize, Qos)]) -> Vec<(usi
         let problem = match fault.kind {
             FaultKind::PauseStorm { host, priority } => storm(scenario, queues, (host, priority)),
             FaultKind::SlowReceiver { host } => slow(scenario, queues, host),
-            _ => None,
+            FaultKind::EcnOff if !queues.iter().any(|(_, qos)| marks(qos)) => Some(
+                "no queue of a switch has a marking curve, so that switching marks off changes nothing: give the \
+                 switches curves, or leave this fault out"
+                    .to_owned(),
+            ),
+            FaultKind::LinkDown { reroute_after: Some(after), .. }
+                if fault.at + after >= Time::ZERO + scenario.duration =>
+            {
+                Some(format!(
+                    "switches would choose other routes {after} after the cut, when the run of {} is over: give a \
+                     shorter reroute_after, or leave it out",
+                    scenario.duration
+                ))
+            }
+            FaultKind::EcnOff | FaultKind::LinkDown { .. } | FaultKind::Thresholds(_) => None,
         };
         Some((index, problem?))
     });
@@ -33,6 +48,11 @@ fn port_to<'q>(fabric: &Fabric, queues: &'q [(usize, Qos)], host: usize) -> Opti
     let (_, qos) = queues.iter().find(|(node, _)| *node == switch)?;
     let number = fabric.port(switch, link);
     qos.ports.iter().find(|port| port.number == number)
+}
+
+/// Whether a queue has a marking curve.
+fn marks(qos: &Qos) -> bool {
+    qos.ports.iter().any(|port| port.tm.queues.iter().any(|queue| queue.wred.is_some()))
 }
 
 /// Priorities whose pauses a port obeys, one bit each.

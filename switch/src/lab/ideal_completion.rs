@@ -19,7 +19,7 @@ use crate::roce::qp::Retransmission;
 use crate::units::{BitsPerSec, Bytes};
 
 /// RETH of a message's first packet (IBTA 9.3.3), of a selective sender's each packet.
-const RETH_BYTES: u64 = 16;
+pub(super) const RETH_BYTES: u64 = 16;
 /// AETH of an acknowledgement (IBTA 9.3.4).
 const AETH_BYTES: u64 = 4;
 /// Check sequence, preamble, start and inter-frame gap (IEEE 802.3 3.1.1, 4.4.2), and the shortest frame with its check

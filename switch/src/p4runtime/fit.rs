@@ -1,7 +1,7 @@
 //! Checks that a P4Info given by a controller matches the program given with it.
 //!
 //! Every object in it must be in the program under the same id and name; tables must have the same match fields and
-//! actions, actions the same parameters. Documentation, annotations and further objects of the program are ignored.
+//! actions, actions the same parameters, arrays the same cells and units. Documentation, annotations and further objects of the program are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,16 +87,37 @@ fn objects(info: &p4::P4Info) -> BTreeMap<(&'static str, u32), Seen> {
     for set in &info.value_sets {
         add("value set", &set.preamble, set.r#match.iter().map(key).collect());
     }
+    for counter in &info.counters {
+        let parts =
+            vec![cells(counter.size), counted(counter.spec.as_ref().map(|spec| spec.unit()))];
+        add("counter", &counter.preamble, parts);
+    }
+    for meter in &info.meters {
+        let parts = vec![cells(meter.size), counted(meter.spec.as_ref().map(|spec| spec.unit()))];
+        add("meter", &meter.preamble, parts);
+    }
+    for register in &info.registers {
+        add("register", &register.preamble, vec![cells(register.size.into())]);
+    }
     macro_rules! add_all {
         ($($kind:literal: $field:ident),*) => {
             $(info.$field.iter().for_each(|one| add($kind, &one.preamble, Vec::new()));)*
         };
     }
     add_all!(
-        "action profile": action_profiles, "counter": counters, "direct counter": direct_counters,
-        "meter": meters, "direct meter": direct_meters, "register": registers, "digest": digests
+        "action profile": action_profiles, "direct counter": direct_counters,
+        "direct meter": direct_meters, "digest": digests
     );
     all
+}
+
+fn cells(size: i64) -> String {
+    format!("{size} cells")
+}
+
+/// What a counter or meter counts.
+fn counted(unit: Option<impl std::fmt::Debug>) -> String {
+    unit.map_or_else(|| "no unit".to_owned(), |unit| format!("unit {unit:?}").to_lowercase())
 }
 
 fn key(field: &p4::MatchField) -> String {

@@ -181,6 +181,16 @@ impl Kept {
         gone.into_iter().filter_map(|owner| self.forget(owner)).collect()
     }
 
+    /// Whether an entry of a table for which this holds has metadata.
+    pub fn has_entry_of(&self, is_it: impl Fn(u32) -> bool) -> bool {
+        self.all.keys().any(|owner| match owner {
+            Owner::Entry(key) => {
+                is_it(p4::TableEntry::decode(key.as_slice()).map_or(0, |key| key.table_id))
+            }
+            Owner::Group(_) => false,
+        })
+    }
+
     /// The metadata of an entry that is read.
     pub fn of_entry(&self, message: &p4::TableEntry) -> Vec<u8> {
         if self.all.is_empty() {

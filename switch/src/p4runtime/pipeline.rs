@@ -137,6 +137,22 @@ fn prepare(device: &Device, checked: &Checked, keep: Keep) -> Result<Swap> {
             lost.kind, lost.name
         )));
     }
+    if keep == Keep::WhatFits {
+        let before = Arc::clone(&device.pipeline().schema);
+        let kept = KeptTables::of(&swap, &before, &checked.pipeline.schema);
+        let has_metadata = device.kept().has_entry_of(|table| !kept.tables.contains(&table));
+        let has_watched = device.watch().has(|name| match name {
+            Name::Group(profile, _) => !kept.profiles.contains(&profile),
+            Name::Multicast(_) | Name::Session(_) => false,
+        });
+        if has_metadata || has_watched {
+            let what = if has_metadata { "metadata of entries" } else { "watched ports of groups" };
+            return Err(ControlError::InvalidArgument(format!(
+                "a table has another id in the new program, and {what} would be lost, which belong to the id: give the \
+                 table its id with @id, or use VERIFY_AND_COMMIT, which begins anew"
+            )));
+        }
+    }
     Ok(swap)
 }
 

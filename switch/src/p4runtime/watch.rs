@@ -261,6 +261,11 @@ impl Watch {
         self.left()
     }
 
+    /// Whether there is a group or session for which this holds.
+    pub fn has(&self, is_it: impl Fn(Name) -> bool) -> bool {
+        self.wanted.keys().any(|name| is_it(*name))
+    }
+
     /// Removes all groups and sessions but these; returns the names of those removed.
     pub fn retain(&mut self, stays: impl Fn(Name) -> bool) -> Vec<Name> {
         self.wanted.extract_if(.., |name, _| !stays(*name)).map(|(name, _)| name).collect()

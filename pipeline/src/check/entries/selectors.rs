@@ -24,7 +24,7 @@ impl Resolver<'_> {
                     continue;
                 }
                 self.note_owned(id, number, false);
-                let Some(call) = self.call(table, call) else { continue };
+                let Some(call) = self.call(table, call, false) else { continue };
                 self.found.updates.push(Update::InsertMember(profile, number32, call));
             }
         }

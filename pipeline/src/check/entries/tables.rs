@@ -212,10 +212,7 @@ impl<'a> Resolver<'a> {
             First::Written(first, nth) => return self.twice_entry(first, nth, entry.span),
         };
         let idle_timeout = (timeout != 0).then(|| Span::from_ms(timeout));
-        if self.purpose == Purpose::Change
-            && idle_timeout.is_some()
-            && entry.idle_timeout_ms.is_none()
-        {
+        if self.purpose == Purpose::Change && entry.idle_timeout_ms.is_none() {
             self.found.of_table.push(self.found.updates.len());
         }
         let entry = Entry { matches, priority, target, idle_timeout, meter };
@@ -249,7 +246,7 @@ impl<'a> Resolver<'a> {
                 );
                 return None;
             }
-            return self.call(table, action).map(Target::Action);
+            return self.call(table, action, false).map(Target::Action);
         }
         self.profile(id, table, name)?;
         let [number] = args else {
@@ -275,7 +272,7 @@ impl<'a> Resolver<'a> {
                 self.cx.report.error(codes::ENTRY, name.span, text);
                 continue;
             }
-            if let Some(call) = self.call(table, call) {
+            if let Some(call) = self.call(table, call, true) {
                 let call = (self.purpose != Purpose::Remove).then_some(call);
                 let update = Update::SetDefault(wireyard_tables::TableId(id.0), call);
                 self.found.updates.push(update);

@@ -247,7 +247,11 @@ fn flag(decoder: &mut Decoder<'_>, key: &str, node: &Node) -> Option<bool> {
     if key == "const_entries" && matches!(node.kind, NodeKind::List(_)) {
         decoder
             .diagnostics
-            .error(codes::WRONG_TYPE, node.span, "`const_entries` is `true` or `false`, not the list of entries")
+            .error(
+                codes::WRONG_TYPE,
+                node.span,
+                "`const_entries` is `true` or `false`, not the list of entries",
+            )
             .help("write the list behind `entries`, and `const_entries: true` beside it");
         return None;
     }

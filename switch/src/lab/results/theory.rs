@@ -7,12 +7,14 @@ use super::capacity::{capacity, filled};
 use super::crossing::{self, Crossing};
 use crate::lab::host;
 use crate::lab::sampler::QueueKey;
+use crate::lab::scenario::{Fault, FaultKind};
 use crate::lab::theory::domain::{self, Hyper};
 use crate::lab::theory::mode::{Feedback, Mode, mode};
 use crate::lab::theory::{FixedPoint, Loop, Notification, fixed_point, queue_at};
 use crate::report::{Report, Unit};
 use crate::roce::qp::Retransmission;
 use crate::roce::rp::dcqcn::{ClampTarget, DcqcnParams, Law};
+use crate::units::Probability;
 
 /// Bytes of a CNP on the wire (IPv4, Ethernet).
 const CNP_WIRE_BYTES: f64 = 98.0;
@@ -69,6 +71,43 @@ pub(super) fn packet_bytes(window: &Window<'_>) -> (f64, f64, f64) {
     (frame, frame + check + gap, frame + check)
 }
 
+/// Largest least rate, as a part of a flow's share, that does not hold the flow up: rates swing by less around it.
+const MIN_RATE_SHARE: f64 = 0.5;
+
+/// The conditions of the model outside of queue and rate control: whatever is sent arrives, may be marked, and is sent
+/// when the rate says so.
+fn undisturbed(window: &Window<'_>) -> Result<(), String> {
+    let scenario = &window.lab.scenario;
+    if !scenario.host.ecn {
+        return Err("packets are sent without ECT (`ecn: false`), so that nothing is marked".into());
+    }
+    if scenario.host.outstanding.is_some() {
+        return Err(
+            "`outstanding` bounds the packets of a flow, the fluid model only its rate".into()
+        );
+    }
+    let is_faulty = |link: &crate::lab::fabric::Link| {
+        link.setup.loss != Probability::ZERO || link.setup.corruption != Probability::ZERO
+    };
+    if scenario.fabric.links.iter().any(is_faulty) {
+        return Err(
+            "links lose or corrupt packets, the fluid model has none that is sent again".into()
+        );
+    }
+    let (from, to) = (window.lab.measured_from(), window.lab.now());
+    let disturbs = |fault: &&Fault| {
+        !matches!(fault.kind, FaultKind::Thresholds(_))
+            && fault.at < to
+            && fault.until.is_none_or(|until| until > from)
+    };
+    if scenario.faults.iter().any(|fault| disturbs(&fault)) {
+        return Err(
+            "a fault happens while figures are taken, the fluid model is of a steady state".into(),
+        );
+    }
+    Ok(())
+}
+
 fn fluid(window: &Window<'_>, key: QueueKey, of: &Crossing) -> Result<Fluid, String> {
     let scenario = &window.lab.scenario;
     let fabric = &scenario.fabric;
@@ -83,6 +122,7 @@ fn fluid(window: &Window<'_>, key: QueueKey, of: &Crossing) -> Result<Fluid, Str
     let control = host::rate_control(&scenario.host, rate);
     let (_, parameters) = control.map_err(|error| error.to_string())?;
     let parameters = parameters.ok_or("rate control is not DCQCN")?;
+    undisturbed(window)?;
     let flows = of.steady(window)?;
     let capacity = capacity(window, key).ok_or("the bottleneck has no link")?;
     filled(window, &flows, capacity)?;
@@ -104,6 +144,17 @@ fn fluid(window: &Window<'_>, key: QueueKey, of: &Crossing) -> Result<Fluid, Str
         increase: parameters.additive_increase_bps / (8.0 * counted),
     };
     let point = fixed_point(&of).ok_or("the fluid model has no fixed point for these numbers")?;
+    if parameters.min_decrease_factor > 1.0 - point.alpha / 2.0 {
+        return Err(format!(
+            "min_decrease_factor {} keeps a cut smaller than alpha / 2, {:.3}, which the fluid model has",
+            parameters.min_decrease_factor,
+            point.alpha / 2.0
+        ));
+    }
+    let share = of.capacity / of.flows;
+    if parameters.min_rate_bps / (8.0 * counted) > MIN_RATE_SHARE * share {
+        return Err("min_rate_bps is close to a flow's share or above it, and the fluid model has no least rate".into());
+    }
     let line = parameters.line_rate_bps / (8.0 * counted);
     if let Some(outside) = domain::outside(&of, &point, hyper(&parameters), line) {
         return Err(outside.to_string());

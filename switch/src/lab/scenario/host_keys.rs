@@ -12,6 +12,9 @@ const OF_CNPS: &[&str] = &["cnp_dscp", "cnp_interval", "cnp_per"];
 /// Keys about an IP header.
 const OF_IP: &[&str] = &["data_dscp", "cnp_dscp", "ecn"];
 
+/// The same of flows.
+const OF_IP_IN_FLOWS: &[&str] = &["dscp", "ecn"];
+
 /// Refuses them in `host` and `hosts`, where they are written.
 pub(super) fn check(decoder: &mut Decoder<'_>, fields: &Fields<'_>, scenario: &Scenario) {
     let (keys, why) = match scenario.host.transport {
@@ -20,16 +23,26 @@ pub(super) fn check(decoder: &mut Decoder<'_>, fields: &Fields<'_>, scenario: &S
             (OF_IP, "with `transport: infiniband`, whose frames have no IP header".to_owned())
         }
         Transport::RoceV2 => match without_cnps(scenario) {
-            Some(control) => (OF_CNPS, format!("with `{control}`, whose receivers send no CNPs")),
+            Some(why) => (OF_CNPS, why),
             None => return,
         },
     };
-    let own = fields.get("hosts").map_or(&[][..], |node| match &node.kind {
-        NodeKind::List(items) => items,
-        _ => std::slice::from_ref(node),
-    });
+    if scenario.host.transport == Transport::Infiniband {
+        for node in ["flows", "collectives"].into_iter().filter_map(|key| fields.get(key)) {
+            items(node).iter().for_each(|node| refuse(decoder, node, OF_IP_IN_FLOWS, &why));
+        }
+    }
+    let own = fields.get("hosts").map_or(&[][..], items);
     for node in fields.get("host").into_iter().chain(own) {
         refuse(decoder, node, keys, &why);
+    }
+}
+
+/// The items of a list, or the single one.
+fn items(node: &Node) -> &[Node] {
+    match &node.kind {
+        NodeKind::List(items) => items,
+        _ => std::slice::from_ref(node),
     }
 }
 
@@ -42,11 +55,18 @@ fn refuse(decoder: &mut Decoder<'_>, node: &Node, keys: &[&str], why: &str) {
     }
 }
 
-/// The rate control of hosts, if nobody in the scenario has one that gets CNPs.
-fn without_cnps(scenario: &Scenario) -> Option<&str> {
-    let hosts = scenario.host_setups().all(|host| !gets_cnps(host));
-    let flows = scenario.flows.iter().all(|flow| !gets_cnps(&scenario.sender(flow)));
-    (hosts && flows).then_some(scenario.host.rate_control.as_str())
+/// Why nobody in the scenario gets CNPs.
+fn without_cnps(scenario: &Scenario) -> Option<String> {
+    let all = |is_it: fn(&HostSetup) -> bool| {
+        scenario.host_setups().all(is_it)
+            && scenario.flows.iter().all(|flow| is_it(&scenario.sender(flow)))
+    };
+    if all(|host| !gets_cnps(host)) {
+        let control = scenario.host.rate_control.as_str();
+        return Some(format!("with `{control}`, whose receivers send no CNPs"));
+    }
+    let none = all(|host| !gets_cnps(host) || !host.ecn);
+    none.then(|| "with `ecn: false`: nothing is marked, so that nobody sends CNPs".to_owned())
 }
 
 fn gets_cnps(host: &HostSetup) -> bool {

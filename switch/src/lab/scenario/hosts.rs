@@ -17,6 +17,7 @@ use super::{
 };
 use crate::lab::fabric::Fabric;
 use crate::lab::host::rate_control as rate_control_of;
+use crate::lab::ideal_completion::RETH_BYTES;
 use crate::roce::qp::{AckTimer, PathMtu, Retransmission, SELECTIVE_MAX};
 use crate::roce::rp::dcqcn::Setting;
 use crate::roce::telemetry::{RATES_BPS, rate_code};
@@ -323,9 +324,15 @@ pub(super) fn spray(decoder: &mut Decoder<'_>, node: &Node) -> Option<u16> {
 /// Checks that every link accepts a full packet of the hosts: otherwise none would ever arrive.
 pub(super) fn frames_fit(decoder: &mut Decoder<'_>, fields: &Fields<'_>, scenario: &Scenario) {
     let fabric = &scenario.fabric;
-    let of_flows = scenario.flows.iter().map(|flow| scenario.sender(flow).frame());
-    let frames = scenario.host_setups().map(HostSetup::frame).chain(of_flows);
-    let Some(frame) = frames.max() else { return };
+    // The packet with a RETH is the longest one (IBTA 9.3.3); frames of RoCEv1 are counted with it.
+    let longest = |host: &HostSetup| match host.transport {
+        Transport::RoceV1 => host.frame(),
+        Transport::RoceV2 | Transport::Infiniband => {
+            host.frame().saturating_add(Bytes::new(RETH_BYTES))
+        }
+    };
+    let of_flows = scenario.flows.iter().map(|flow| longest(&scenario.sender(flow)));
+    let Some(frame) = scenario.host_setups().map(longest).chain(of_flows).max() else { return };
     let Some(link) = (0..fabric.links.len()).find(|&n| fabric.links[n].setup.mtu < frame) else {
         return;
     };
@@ -367,11 +374,17 @@ pub(super) fn rate_problems(scenario: &Scenario) -> Vec<RateProblem> {
             continue;
         }
         let host = scenario.sender(flow);
-        if let Err(problem) = rate_control_of(&host, rate) {
-            let name = &fabric.nodes[flow.from].name;
-            let message = format!("`{name}` on its link of {rate}: {problem}");
-            found.push(RateProblem { span: host.rate_span.unwrap_or(flow.span), message });
-        }
+        let problem = match rate_control_of(&host, rate) {
+            Err(problem) => problem.to_string(),
+            Ok((_, Some(parameters))) if parameters.line_rate_bps > rate.get() as f64 => format!(
+                "line_rate_bps {} is above the rate of the link, which nothing exceeds: leave it out",
+                parameters.line_rate_bps
+            ),
+            Ok(_) => continue,
+        };
+        let name = &fabric.nodes[flow.from].name;
+        let message = format!("`{name}` on its link of {rate}: {problem}");
+        found.push(RateProblem { span: host.rate_span.unwrap_or(flow.span), message });
     }
     found
 }

@@ -7,7 +7,7 @@ use wireyard_pipeline::ir::CPU_PORT;
 
 use super::action::named;
 use super::{Result, bits, invalid};
-use crate::control::{ControlError, Entity};
+use crate::control::{Control, ControlError, Entity, Query};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::value::shortest;
 use crate::ports::PortNumber;
@@ -83,6 +83,26 @@ pub fn entity(entry: &p4::PacketReplicationEngineEntry, deleted: bool) -> Result
         Some(Type::CloneSessionEntry(session)) => clone_session(session, deleted),
         None => invalid("the entry of the packet replication engine is empty"),
     }
+}
+
+/// A group or session as an update of one that exists: what P4Runtime has no field for stays. That is whether a group
+/// leaves out the ingress port of a packet, and that it has all ports, which is read as no replicas.
+///
+/// # Errors
+/// As [`entity`].
+pub fn modified(entry: &p4::PacketReplicationEngineEntry, control: &Control) -> Result<Entity> {
+    let mut entity = entity(entry, false)?;
+    if let Entity::Multicast { id, group } = &mut entity
+        && let Ok(found) = control.read(&Query::Multicast { id: Some(*id) })
+        && let [Entity::Multicast { group: before, .. }] = found.as_slice()
+    {
+        group.prune_ingress = before.prune_ingress;
+        let is_empty = matches!(&group.members, Members::List(members) if members.is_empty());
+        if is_empty && matches!(before.members, Members::All) {
+            group.members = Members::All;
+        }
+    }
+    Ok(entity)
 }
 
 fn clone_session(session: &p4::CloneSessionEntry, deleted: bool) -> Result<Entity> {

@@ -174,6 +174,9 @@ impl Context<'_> {
 
     fn replication(&self, message: &Message, pending: &mut Pending<'_>) -> Result<Step> {
         match pending.effective(message, self.deletes())? {
+            Message::PacketReplicationEngineEntry(entry) if self.kind == Type::Modify => {
+                self.one(replication::modified(&entry, self.control)?)
+            }
             Message::PacketReplicationEngineEntry(entry) => {
                 self.one(replication::entity(&entry, self.deletes())?)
             }
