@@ -37,7 +37,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
         "preset: onyx_roce, allow_lossy_headroom: true, buffer_profiles: { egress_lossless: { pool: egress_lossless_pool, static_th: 1000 B } }, wred_profiles: { ROCE: { green: { kmin: 100 B, kmax: 200 B, pmax: 1 % } } }",
         &["queue 3", "holds 1 KB, and a full packet of the hosts has 1082 B: none would ever pass"],
     ),
-    ("mtu: 1500 B", "mtu: 1000 B", &["a full packet of the hosts has 1082 B: none would arrive"]),
+    ("mtu: 1500 B", "mtu: 1000 B", &["a full packet of the hosts has 1098 B: none would arrive"]),
     ("size: 100 KB", "size: 100 KB, start: -1 ms", &["before time zero"]),
     ("100 KB", "100k", &["8:41", "\"k\" is not a unit", "\"5 KB\""]),
     ("1 us", "1 KB", &["4:33", "\"KB\" is not a unit", "units: ps, ns, us, ms, s"]),

@@ -250,7 +250,7 @@ fn telemetry_that_nobody_writes_is_refused() {
     );
     refused("hpcc_int", "rocev2_lossless", &["no table `links`", "hpcc_int"]);
     refused("100 Gbit/s", "30 Gbit/s", &["no code for the 30", "leaf", "25 Gbit/s"]);
-    refused("mtu: 1500 B", "mtu: 1100 B", &["a full packet of the hosts has 1124 B"]);
+    refused("mtu: 1500 B", "mtu: 1100 B", &["a full packet of the hosts has 1140 B"]);
     refused("host: {", "host: { transport: rocev1,", &["frames of rocev1 have no room"]);
 }
 
