@@ -98,7 +98,11 @@ const WRONG: &[(&str, &str, &[&str])] = &[
         "host: { transport: infiniband }",
         &["6:1", "which forwards no InfiniBand", "`switch: { program: ib_switch }`"],
     ),
-    ("delay: 1 us", "delay: 3 ms", &["4:1", "h1, port 1, pause_time: pause_time 65535 quanta lasts"]),
+    (
+        "delay: 1 us",
+        "delay: 3 ms",
+        &["4:1", "h1, port 1, pause_time: pause_time 65535 quanta lasts"],
+    ),
     (
         "flows:",
         "faults: [{ at: 0 us, thresholds: { switch: s1, kmin: 5 MB } }]\nflows:",
