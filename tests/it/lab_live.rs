@@ -123,7 +123,7 @@ switch: { program: PROGRAMS/rocev2_lossless, qos: { preset: onyx_roce } }
 host: { program: PROGRAMS/roce_nic, rate_control: fixed, ack_timeout: 4 }
 captures: { h1-s1: 50 }
 flows: { from: senders, to: sink, size: 200 KB }
-faults: { at: 100 us, link_down: h2-s1, until: 150 us }
+faults: { at: 50 us, link_down: h2-s1, until: 250 us }
 expect:
   flows.finished: '== 2'
   flows.sent_again: '> 0'
