@@ -256,6 +256,17 @@ impl Diagnostics {
         &mut self.items[at]
     }
 
+    /// The same, where their files are behind this many others in a list.
+    pub fn behind(mut self, count: u32) -> Diagnostics {
+        for item in &mut self.items {
+            let labels = item.primary.iter_mut().chain(&mut item.secondary);
+            let edits = item.fixes.iter_mut().flat_map(|fix| &mut fix.edits);
+            let spans = labels.map(|label| &mut label.span).chain(edits.map(|(span, _)| span));
+            spans.for_each(|span| span.file.0 += count);
+        }
+        self
+    }
+
     /// Adds the diagnostics of another stage.
     pub fn append(&mut self, other: Diagnostics) {
         let (errors, warnings) = (self.errors + other.errors, self.warnings + other.warnings);

@@ -69,7 +69,7 @@ pub struct Loaded {
     pub entries_path: Option<PathBuf>,
     /// Its switch configuration.
     pub config: Option<SwitchConfig>,
-    /// Warnings.
+    /// Warnings, those of the configuration too.
     pub warnings: Diagnostics,
     /// Every file that was read; that of the configuration is last.
     pub files: Files,
@@ -131,6 +131,7 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
         }
         None => None,
     };
+    warnings.append(found.behind(u32::try_from(files.len()).unwrap_or(u32::MAX)));
     for file in config_files.iter() {
         files.push(file.clone());
     }

@@ -193,6 +193,9 @@ fn what_cannot_be_generated_is_refused_at_its_place() {
     );
     refused("period", "perod", &["switch.yaml:3:", "did you mean `period`?"]);
     std::fs::write(&config, generators().replacen("port: 1", "port: 9", 1)).unwrap();
+    // The command line may still add the port.
+    run(&["check", path.to_str().unwrap(), "--config", config.to_str().unwrap()])
+        .shows(&["`ports` has no port 9", "switch.yaml:3:"]);
     write_pcap(&folder.path().join("in.pcap"), &[]);
     let input = format!("1={}", folder.path().join("in.pcap").display());
     let arguments =

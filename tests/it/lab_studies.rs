@@ -186,6 +186,7 @@ fn a_point_that_fails_is_listed_and_the_others_go_on() {
     assert_eq!((figure(&out, "study.failed"), figure(&out, "study.runs")), (6.0, 12.0));
     let page = String::from_utf8(results(&out).0).expect("a page");
     assert!(page.contains("Runs that failed") && page.contains("--only 4:1"), "a command for each");
+    assert!(page.contains("kmin 400 KB is "), "the reason, and not only where it is");
     // The command that is shown runs it alone, and says why.
     let alone = sweep(folder.path(), "out", &["--only", "4:1"]);
     assert_eq!(alone.status, Some(1));

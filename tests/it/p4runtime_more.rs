@@ -388,3 +388,26 @@ fn a_pruned_group_stays_pruned_when_a_controller_modifies_it() {
     assert_eq!(floods(), (1, 0), "it does not go back");
     rig.switch.end("TERM").expect(0, &[]);
 }
+
+/// A group of all ports has no replicas when it is read; written so, it has all ports still, and with replicas these.
+#[test]
+fn a_group_of_all_ports_stays_one_while_no_replicas_are_given() {
+    let Some(_network) = private_network("P4Runtime: groups of all ports") else { return };
+    let rig = rig("programs/rocev2_lossless", &[]);
+    let mut controller = rig.primary();
+    let group = |replicas| p4::MulticastGroupEntry {
+        multicast_group_id: 1,
+        replicas,
+        ..Default::default()
+    };
+    let ports = || rig.switch.objects(&["multicast", "dump"]);
+    let all = ports();
+    let found =
+        read_one(&mut controller, replication(Replication::MulticastGroupEntry(group(vec![]))));
+    controller.write(vec![update(Modify, found.unwrap())]).unwrap();
+    assert_eq!(ports(), all);
+    let one = replication(Replication::MulticastGroupEntry(group(vec![replica(2, 0)])));
+    controller.write(vec![update(Modify, one)]).unwrap();
+    assert_ne!(ports(), all);
+    rig.switch.end("TERM").expect(0, &[]);
+}

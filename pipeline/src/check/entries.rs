@@ -119,7 +119,6 @@ impl<'a> Resolver<'a> {
         self.named(&program.tables, name, "table", |table| &table.name)
     }
 
-    /// An action of a table with its data.
     /// An action with its arguments, in an entry or (with `is_default`) as the default action.
     fn call(&mut self, table: &Table, call: &AstExpr, is_default: bool) -> Option<ActionCall> {
         if self.purpose == Purpose::Remove {

@@ -165,6 +165,7 @@ mod tests {
         assert_eq!(cnp.sl_to_vl.0, [1, 1, 1, 1, 4, 5, 6, 7, 0, 14, 2, 3, 4, 5, 6, 7]);
         for (text, why) in [
             (r#"{ "sl": 16 }"#, "16 is too much for a service level: at most 15"),
+            (r#"{ "ecn": 3 }"#, "3 is too much for the ECN field of a CNP"),
             (r#"{ "sl_to_vl": { "1": 15 } }"#, "virtual lane 15: data has lanes 0 to 14"),
             (r#"{ "sl_to_vl": { "16": 1 } }"#, "from 0 to 15"),
         ] {

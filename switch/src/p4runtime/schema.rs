@@ -9,7 +9,6 @@ use wireyard_pipeline::ir::{ControllerHeader, Program, Table};
 
 use super::forms::Forms;
 use super::info::{self, ById, Ids};
-use super::proto::p4::config::v1::action_ref::Scope;
 use super::proto::p4::config::v1::{ActionProfile, P4Info};
 use crate::control::ControlError;
 
@@ -102,23 +101,17 @@ impl Schema {
     /// # Errors
     /// [`ControlError::PermissionDenied`].
     pub fn check_scope(&self, table: TableId, action: u32, default: bool) -> Result<()> {
-        if self.program.origin.is_none() {
-            return Ok(());
-        }
-        let id = self.ids.tables[table.index()];
-        let is_it = |one: &&super::proto::p4::config::v1::Table| {
-            one.preamble.as_ref().is_some_and(|preamble| preamble.id == id)
-        };
-        let refs = self.info.tables.iter().find(is_it).map(|table| &table.action_refs);
-        let found = refs.and_then(|refs| refs.iter().find(|one| one.id == action));
+        let found = self.action_of(table, action).ok();
+        let found = found.and_then(|id| self.program.actions.get(id));
+        let (Some(origin), Some(found)) = (&self.program.origin, found) else { return Ok(()) };
+        let name = &self.declared(table).name;
         let (wrong, place) = match default {
-            true => (Scope::TableOnly, "entries, not the default"),
-            false => (Scope::DefaultOnly, "the default, not entries"),
+            true => ("@tableonly", "entries, not the default"),
+            false => ("@defaultonly", "the default, not entries"),
         };
-        match found.is_some_and(|one| one.scope == wrong as i32) {
+        match origin.is_annotated(name, &found.name, wrong) {
             true => Err(ControlError::PermissionDenied(format!(
-                "table {}: action {action:#010x} is for {place}",
-                self.declared(table).name
+                "table {name}: action {action:#010x} is for {place}"
             ))),
             false => Ok(()),
         }

@@ -13,7 +13,6 @@ impl Resolver<'_> {
         let place = format!("port {}", plan.number);
         for p in (0..CLASSES).filter(|p| flow.enabled & 1 << p != 0) {
             let group = usize::from(flow.priority_to_group[p]);
-            self.check_classes_of(plan, p, group);
             if plan.groups[group].config.lossless.is_none() {
                 let profile = &plan.groups[group].profile;
                 let message = format!(
@@ -21,6 +20,8 @@ impl Resolver<'_> {
                      \"{profile}\": XOFF would never be sent; give it a profile with headroom"
                 );
                 self.refuse(&format!("{place}, pfc_enable"), message);
+            } else {
+                self.check_classes_of(plan, p, group);
             }
         }
         if let Some(rate) = plan.tm.rate {
