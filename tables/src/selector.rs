@@ -101,9 +101,10 @@ fn call_words(call: &ActionCall, data_words: usize) -> Vec<u64> {
 
 #[derive(Debug)]
 pub(crate) enum ProfileOp {
-    Member(u32, Vec<u64>),
+    AddMember(u32, Vec<u64>),
+    SetMember(u32, Vec<u64>),
+    RemoveMember,
     Group(u32, Vec<u32>),
-    Forget,
 }
 
 impl Length for Vec<ProfileOp> {
@@ -119,11 +120,12 @@ impl Replay for ProfileView {
         let stride = self.spec.max_group_size as usize;
         for op in log {
             match op {
-                ProfileOp::Member(index, call) => {
+                ProfileOp::AddMember(index, call) => {
                     self.members.set(*index, call);
                     self.len += 1;
                 }
-                ProfileOp::Forget => self.len = self.len.saturating_sub(1),
+                ProfileOp::SetMember(index, call) => self.members.set(*index, call),
+                ProfileOp::RemoveMember => self.len = self.len.saturating_sub(1),
                 ProfileOp::Group(index, members) => {
                     let index = *index as usize;
                     if self.group_sizes.len() <= index {
@@ -350,7 +352,10 @@ impl ProfileWriter {
             (Some(was), false) => was.index,
         };
         let words = call_words(call, self.replica.front().data_words);
-        self.log.push(ProfileOp::Member(index, words));
+        self.log.push(match was {
+            None => ProfileOp::AddMember(index, words),
+            Some(_) => ProfileOp::SetMember(index, words),
+        });
         self.members.insert(id, Member { index, call: call.clone() });
         Ok(ProfileUndo::Member { id, was: was.map(MemberWas) })
     }
@@ -359,7 +364,7 @@ impl ProfileWriter {
         let member = self.members.get(&id).ok_or(EntryError::NotFound)?;
         self.member_indices.unused(member.index)?;
         self.member_indices.free.push(member.index);
-        self.log.push(ProfileOp::Forget);
+        self.log.push(ProfileOp::RemoveMember);
         let was = self.members.remove(&id).map(MemberWas);
         Ok(ProfileUndo::Member { id, was })
     }
@@ -473,5 +478,35 @@ impl ProfileWriter {
     /// Groups by id.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (u32, &[GroupMember])> {
         self.groups.iter().map(|(id, group)| (*id, &group.members[..]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::ActionSpec;
+
+    /// The size decides how a write waits for readers.
+    #[test]
+    fn members_that_are_modified_do_not_count_again() {
+        let call = |data| ActionCall { action: 0, data: vec![data] };
+        let spec = ProfileSpec {
+            name: "ecmp".into(),
+            capacity: 4,
+            max_groups: 1,
+            max_group_size: 1,
+            actions: vec![ActionSpec { id: 0, name: "send".into(), data_words: 1 }],
+            empty_group: call(0),
+        };
+        let mut writer = ProfileWriter::new(spec.clone(), 0).unwrap();
+        writer.put_member(1, &call(1), true).unwrap();
+        writer.put_member(2, &call(2), true).unwrap();
+        for data in 0..300 {
+            writer.put_member(1, &call(data), false).unwrap();
+        }
+        writer.delete_member(2).unwrap();
+        let mut view = ProfileView::new(Arc::new(spec), 0);
+        view.replay(&writer.log);
+        assert_eq!(view.size(), 1);
     }
 }

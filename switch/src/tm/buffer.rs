@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(pool.free_shared(), 2_250);
     }
 
-    /// SIGCOMM 2015 buffer arithmetic (dcqcn.md 1.6): n paused ports of 8 classes with alpha = beta/8
+    /// Buffer arithmetic of DCQCN (SIGCOMM 2015, section 4): n paused ports of 8 classes with alpha = beta/8
     /// each get t_PFC = beta (B - headroom - s) / 8.
     #[test]
     fn dynamic_pfc_threshold_of_the_dcqcn_paper() {

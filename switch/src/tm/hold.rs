@@ -50,10 +50,7 @@ impl Holds {
     }
 
     pub(crate) fn has_room(&self, counted: bool) -> bool {
-        // Stale entries count too until they are due: the heap must not grow without bound.
-        self.held < self.capacity
-            && self.timed.len() < 2 * self.capacity
-            && (!counted || self.counted.len() < COUNTED_MAX)
+        self.held < self.capacity && (!counted || self.counted.len() < COUNTED_MAX)
     }
 
     /// True while a packet is held by count.
@@ -80,10 +77,22 @@ impl Holds {
             *waiting = sequence;
             self.held += 1;
         }
+        if self.timed.len() >= 2 * self.capacity {
+            self.remove_stale();
+        }
         self.timed.push(Reverse((until, sequence, slot)));
         if let Some((group, remaining)) = after {
             self.counted.push(Counted { group, remaining: remaining.max(1), slot, sequence });
         }
+    }
+
+    /// Removes the entries of packets released by count. At least half are, where more packets are timed than are
+    /// held, so that this costs each packet a constant.
+    fn remove_stale(&mut self) {
+        let waiting = &self.waiting;
+        self.timed.retain(|Reverse((_, sequence, slot))| {
+            waiting.get(*slot as usize).is_some_and(|waits| waits == sequence)
+        });
     }
 
     /// When the first timed packet is due.

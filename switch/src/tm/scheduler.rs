@@ -221,6 +221,14 @@ impl Scheduler {
         None
     }
 
+    /// A queue that empties, whether its last packet is sent or dropped, loses unused credit, as in DRR (Shreedhar and
+    /// Varghese, SIGCOMM 1995, section 3); a negative deficit remains.
+    #[inline]
+    pub(crate) fn emptied(&mut self, queue: u8) {
+        let deficit = &mut self.deficit[usize::from(queue) % CLASSES];
+        *deficit = (*deficit).min(0);
+    }
+
     /// Charges a frame of `wire_bytes` that started at `start`; `emptied` if its queue is now empty.
     #[inline]
     pub(crate) fn sent(&mut self, queue: u8, start: Time, wire_bytes: u64, emptied: bool) {
@@ -233,8 +241,7 @@ impl Scheduler {
         if self.strict & bit == 0 {
             self.deficit[q] -= i64::try_from(wire_bytes).unwrap_or(i64::MAX);
             if emptied {
-                // A queue that empties loses unused credit, as in DRR; a negative deficit remains.
-                self.deficit[q] = self.deficit[q].min(0);
+                self.emptied(queue);
             }
             if self.deficit[q] <= 0 {
                 self.cursor = (queue + 1) % CLASSES as u8;

@@ -263,7 +263,12 @@ impl<P: Default> Tm<P> {
         let port = &mut self.ports[id.index()];
         port.count_drop(reason, leaving.bytes);
         match port.queues.get_mut(usize::from(leaving.queue)) {
-            Some(queue) => queue.counters.dropped.add(leaving.bytes),
+            Some(queue) => {
+                queue.counters.dropped.add(leaving.bytes);
+                if queue.fifo.is_empty() {
+                    port.scheduler.emptied(leaving.queue);
+                }
+            }
             None => port.control_counters.dropped.add(leaving.bytes),
         }
         self.release_leaving(now, id, leaving);

@@ -1,6 +1,6 @@
 //! WRED and ECN: the congestion point (CP).
 //!
-//! The law (DCQCN, "ECN or Delay", CoNEXT 2016, equation for p; dcqcn.md 1.1), on the instantaneous
+//! The law (DCQCN, "ECN or Delay", CoNEXT 2016, equation for p), on the instantaneous
 //! bytes q of one egress queue, not an average:
 //!
 //! ```text

@@ -97,3 +97,18 @@ fn an_idle_queue_saves_no_credit() {
     }
     assert!(sent[0] >= 49 && sent[1] <= 51, "{sent:?}");
 }
+
+#[test]
+fn a_queue_whose_last_packet_is_dropped_saves_no_credit() {
+    let mut scheduler = Scheduler::new(dwrr(&[50, 50]), None);
+    let queue = serve(&mut scheduler, 0b11);
+    assert!(scheduler.deficit[usize::from(queue)] > 0);
+    scheduler.emptied(queue);
+    assert_eq!(scheduler.deficit[usize::from(queue)], 0);
+    // What it sent ahead of its share stays owed.
+    serve(&mut scheduler, 1 << queue);
+    scheduler.sent(queue, Time::ZERO, 100_000, false);
+    let owed = scheduler.deficit[usize::from(queue)];
+    scheduler.emptied(queue);
+    assert!(owed < 0 && scheduler.deficit[usize::from(queue)] == owed);
+}

@@ -47,6 +47,21 @@ fn the_hold_store_is_bounded() {
     assert_eq!(drain(&mut tm, Time::ZERO, Time::MAX).len(), 64);
 }
 
+/// What was released by count is no longer in the store, however far off its timeout is.
+#[test]
+fn packets_released_by_count_leave_room() {
+    let mut tm = plain();
+    let release = Release::AfterPackets { packets: 1, timeout: Span::from_ms(10_000) };
+    for n in 0..1_000u64 {
+        let now = Time::from_ns(1_000 * n);
+        tm.hold(now, 60, &to(1, 60), release).unwrap_or_else(|refused| panic!("{n}: {refused:?}"));
+        tm.enqueue(now, 60, &to(1, 60)).unwrap();
+        assert_eq!(drain(&mut tm, now, Time::from_ns(1_000 * (n + 1))).len(), 2, "{n}");
+    }
+    assert_eq!(tm.slots().0, 0);
+    tm.seen().audit().unwrap();
+}
+
 #[test]
 fn copies_are_charged_once_and_released_by_the_last() {
     let mut tm = manager([(10_000, 0), (10_000, 0)], &[port(100), port(100), port(100)]);

@@ -1,4 +1,4 @@
-//! Open-loop marking (SONiC ECN accuracy test plan, dcqcn.md 4.6): block, fill, unblock, count.
+//! Open-loop marking (SONiC's test plan for the accuracy of ECN): block, fill, unblock, count.
 
 use super::*;
 
