@@ -111,12 +111,13 @@ use wireyard_pipeline::ir::{ActionCall, Program};
 use wireyard_tables::follow::{Contents, Follower};
 use wireyard_tables::time::Time;
 
+pub(crate) use batch::CELLS_MAX;
 pub use entity::{Entity, EntryKey, Mode, Query, TableEntry, Target, Update};
 pub use error::{ControlError, WriteError};
 pub use journal::{Change, Changes, Journal, Kept as KeptUnits, Record, Ticket, Unit, Written};
 pub(crate) use ports::{NewPort, PortSource, close};
 pub use query::EntriesPart;
-pub use queues::{QueueSettings, Wait};
+pub use queues::{PortChange, QueueChange, QueueSettings, Wait};
 pub use stream::Stream;
 pub use swap::{Fate, Keep, ObjectFate, Swap};
 pub use trace::LiveTrace;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, ValueSetId};
 use wireyard_pipeline::ir::{Program, SetMember, layout};
-use wireyard_pipeline::state::ValueSetError;
+use wireyard_pipeline::state::{State, ValueSetError};
 use wireyard_tables as tables;
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
@@ -19,11 +19,16 @@ use entries::Entries;
 use super::error::{of_batch, of_entry};
 use super::plan::{self, Result};
 use super::{Control, ControlError, Entity, EntryKey, Mode, Update, WriteError};
+use crate::core::Core;
 use crate::replicate::{Replication, ReplicationError};
 use crate::sync::lock;
 
 /// Maximum number of updates that [`Mode::Continue`] publishes together.
 const TOGETHER: usize = 1024;
+/// Maximum number of register entries that a worker writes between two bursts.
+const REGISTERS_TOGETHER: usize = 256;
+/// Maximum number of cells of an array that one request writes without an index: each is an update of its batch.
+pub(crate) const CELLS_MAX: u32 = 1 << 20;
 
 /// A write after the tables are published; it was checked, so it cannot be refused.
 enum Later {
@@ -462,7 +467,7 @@ impl<'a> Batch<'a> {
                 }
             }
         }
-        if registers.is_empty() { Ok(()) } else { self.set_registers(registers) }
+        if registers.is_empty() { Ok(()) } else { self.set_registers(&registers) }
     }
 
     /// Changes the counter or meter of an entry, unless a packet or the idle timeout removed the entry meanwhile.
@@ -501,19 +506,28 @@ impl Control {
 }
 
 impl Batch<'_> {
-    fn set_registers(&self, registers: Vec<(RegisterId, u64, Vec<u64>)>) -> Result<()> {
-        let generation = Arc::clone(self.generation);
-        self.control.ask(0, move |_, _| {
-            let state = &generation.state;
-            for (id, index, cells) in &registers {
-                let Some(array) = state.register(*id) else { continue };
-                let lock = state.lock(*id, *index);
-                for (cell, value) in cells.iter().enumerate() {
-                    array.store(*index, cell, *value);
-                }
-                lock.inspect(|token| state.unlock(*token));
+    /// Writes registers in the worker, in parts, so that packets do not wait for a long batch.
+    fn set_registers(&self, registers: &[(RegisterId, u64, Vec<u64>)]) -> Result<()> {
+        for (number, part) in registers.chunks(REGISTERS_TOGETHER).enumerate() {
+            let (generation, part) = (Arc::clone(self.generation), part.to_vec());
+            let set = move |_: &mut Core, _| set_registers(&generation.state, &part);
+            match number {
+                0 => self.control.ask(0, set)?,
+                _ => self.control.insist(0, set)?,
             }
-        })
+        }
+        Ok(())
+    }
+}
+
+fn set_registers(state: &State, registers: &[(RegisterId, u64, Vec<u64>)]) {
+    for (id, index, cells) in registers {
+        let Some(array) = state.register(*id) else { continue };
+        let lock = state.lock(*id, *index);
+        for (cell, value) in cells.iter().enumerate() {
+            array.store(*index, cell, *value);
+        }
+        lock.inspect(|token| state.unlock(*token));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Requests that workers execute: packets in, ports, queues and thresholds.
+//! Requests that workers execute: packets in, and ports.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,6 @@ use crate::ports::faults::chance::FaultSetup;
 use crate::ports::shut::ShutPort;
 use crate::ports::{LinkState, Port, PortNumber};
 use crate::sync::lock;
-use crate::tm::{FlowControl, Limit, PortId, WredConfig, Xon};
 
 type Result<T> = std::result::Result<T, ControlError>;
 
@@ -190,80 +189,6 @@ impl Control {
         self.ask_all(move |core, now| core.block(now, port, is_blocked)).map(drop)
     }
 
-    /// Changes the marking of a queue at run time.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`]: no such port or queue; [`ControlError::FailedPrecondition`]: the queue has no curve
-    /// to be changed.
-    pub fn set_wred(&self, port: PortNumber, queue: u8, config: WredConfig) -> Result<()> {
-        self.ask_owner(port, move |core, _| {
-            let id = queue_of(core, port, queue)?;
-            if core.traffic().wred(id, queue).is_none() {
-                let text = format!("queue {queue} of port {port} has no marking to be changed");
-                return Err(ControlError::FailedPrecondition(text));
-            }
-            core.traffic_mut().set_wred(id, queue, config);
-            Ok(())
-        })?
-    }
-
-    /// Changes at run time the part of its pool that a priority group may use. With several workers the limit refers to
-    /// the part of the pool of the port's worker.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`]: no such port or group.
-    pub fn set_group_limit(&self, port: PortNumber, group: u8, limit: Limit) -> Result<()> {
-        self.ask_owner(port, move |core, now| {
-            let id = queue_of(core, port, group)?;
-            core.traffic_mut().set_group_limit(now, id, group, limit);
-            Ok(())
-        })?
-    }
-
-    /// Changes the XON of a lossless priority group.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`]: no such port or group.
-    pub fn set_group_xon(&self, port: PortNumber, group: u8, xon: Xon) -> Result<()> {
-        self.ask_owner(port, move |core, now| {
-            let id = queue_of(core, port, group)?;
-            core.traffic_mut().set_group_xon(now, id, group, xon);
-            Ok(())
-        })?
-    }
-
-    /// Sets the priorities with PFC of a port whose flow control is PFC, bit n for priority n.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`]: no such port; [`ControlError::FailedPrecondition`]: its flow control is not PFC, or
-    /// the group of a priority is lossy.
-    pub fn set_pfc_enabled(&self, port: PortNumber, enabled: u8) -> Result<()> {
-        self.ask_owner(port, move |core, now| {
-            let id = core.traffic_port(port).ok_or_else(|| no_port(port))?;
-            let traffic = core.traffic_mut();
-            let flow = traffic.flow_control(id).unwrap_or_default();
-            if flow.mode != FlowControl::Pfc {
-                let text = format!(
-                    "port {port} does not speak PFC: switch.yaml says so, as headroom is divided at the start"
-                );
-                return Err(ControlError::FailedPrecondition(text));
-            }
-            let lossless = traffic.lossless_groups(id);
-            for priority in (0..8u8).filter(|priority| enabled >> priority & 1 == 1) {
-                let group = flow.priority_to_group[usize::from(priority)];
-                if lossless >> group & 1 == 0 {
-                    let text = format!(
-                        "priority group {group} of port {port} is lossy: XOFF would never be sent for priority {priority}; switch.yaml gives \
-                         a group headroom"
-                    );
-                    return Err(ControlError::FailedPrecondition(text));
-                }
-            }
-            traffic.set_pfc_enabled(now, id, enabled);
-            Ok(())
-        })?
-    }
-
     /// The counters of all workers, merged. Each worker reads its own between two bursts, so several are not of one
     /// instant. The caller's thread reads the counts of the program.
     ///
@@ -330,17 +255,5 @@ fn taken(core: &mut Core, frame: &[u8], take: impl FnOnce(&mut Core) -> bool) ->
         ))),
         false if take(core) => Ok(()),
         false => Err(ControlError::ResourceExhausted("no packet memory is free".to_owned())),
-    }
-}
-
-/// The traffic manager's number of a port; checks that this queue or group exists.
-fn queue_of(core: &Core, port: PortNumber, queue: u8) -> Result<PortId> {
-    let id = core.traffic_port(port).ok_or_else(|| no_port(port))?;
-    match usize::from(queue) < crate::tm::CLASSES {
-        true => Ok(id),
-        false => Err(ControlError::NotFound(format!(
-            "there is no queue {queue}: a port has {}",
-            crate::tm::CLASSES
-        ))),
     }
 }

@@ -55,8 +55,8 @@ pub enum ControlError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", first_of(.results))]
 pub struct WriteError {
-    /// The result of each update of the batch, in order. After an atomic batch none was done: those that were not
-    /// refused are [`ControlError::Aborted`].
+    /// The result of each update of the batch, in order. After an atomic batch none was done, and those that were not
+    /// refused are [`ControlError::Aborted`]; except where no worker wrote its registers: then the others were done.
     pub results: Vec<Result<(), ControlError>>,
 }
 

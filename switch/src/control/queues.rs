@@ -10,7 +10,7 @@ use crate::confine;
 use crate::core::{Core, PortState};
 use crate::ports::PortNumber;
 use crate::recorder::{Keep, Recorder};
-use crate::tm::{CLASSES, FlowControlConfig, Limit, WredConfig, Xon};
+use crate::tm::{CLASSES, FlowControl, FlowControlConfig, Limit, PortId, WredConfig, Xon};
 use crate::units::BitsPerSec;
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -55,30 +55,77 @@ pub struct Wait {
     pub bytes: u64,
 }
 
+/// Changes of a queue, and of the priority group of the same number, made together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QueueChange {
+    /// Marking.
+    pub wred: Option<WredConfig>,
+    /// The part of its pool that the group may use. With several workers it refers to the part of the pool of the port's
+    /// worker.
+    pub limit: Option<Limit>,
+    /// XON of a lossless group.
+    pub xon: Option<Xon>,
+}
+
+/// Changes of a port with queues, made together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PortChange {
+    /// Rate of a port that has one, from its next frame on.
+    pub rate: Option<BitsPerSec>,
+    /// Priorities with PFC, of a port whose flow control is PFC: bit n for priority n.
+    pub pfc: Option<u8>,
+}
+
 fn settings(core: &mut Core) -> Vec<QueueSettings> {
-    let tm = core.traffic();
+    let core = &*core;
     let of_port = |port: PortNumber| {
         let id = core.traffic_port(port);
-        id.into_iter().flat_map(move |id| {
-            (0..CLASSES as u8).map(move |queue| {
-                let lossless = tm.group_lossless(id, queue);
-                let (account, pool) = tm.group_share(id, queue).unzip();
-                QueueSettings {
-                    port,
-                    queue,
-                    rate: tm.rate(id),
-                    wred: tm.wred(id, queue),
-                    limit: account.map(|account| account.limit),
-                    lossless: lossless.is_some(),
-                    xon: lossless.map(|lossless| lossless.xon),
-                    reserved_bytes: account.map_or(0, |account| account.reserved_bytes),
-                    pool_bytes: pool.map_or(0, |pool| pool.shared_bytes),
-                    flow_control: tm.flow_control(id).unwrap_or_default(),
-                }
-            })
-        })
+        let queues =
+            move |id| (0..CLASSES as u8).map(move |queue| settings_of(core, port, id, queue));
+        id.into_iter().flat_map(queues)
     };
     core.queued_ports().into_iter().flat_map(of_port).collect()
+}
+
+fn settings_of(core: &Core, port: PortNumber, id: PortId, queue: u8) -> QueueSettings {
+    let tm = core.traffic();
+    let lossless = tm.group_lossless(id, queue);
+    let (account, pool) = tm.group_share(id, queue).unzip();
+    QueueSettings {
+        port,
+        queue,
+        rate: tm.rate(id),
+        wred: tm.wred(id, queue),
+        limit: account.map(|account| account.limit),
+        lossless: lossless.is_some(),
+        xon: lossless.map(|lossless| lossless.xon),
+        reserved_bytes: account.map_or(0, |account| account.reserved_bytes),
+        pool_bytes: pool.map_or(0, |pool| pool.shared_bytes),
+        flow_control: tm.flow_control(id).unwrap_or_default(),
+    }
+}
+
+/// Checks that a port can have PFC for these priorities.
+fn check_pfc(core: &Core, port: PortNumber, id: PortId, enabled: u8) -> Result<()> {
+    let traffic = core.traffic();
+    let flow = traffic.flow_control(id).unwrap_or_default();
+    if flow.mode != FlowControl::Pfc {
+        let text = format!(
+            "port {port} does not speak PFC: switch.yaml says so, as headroom is divided at the start"
+        );
+        return Err(ControlError::FailedPrecondition(text));
+    }
+    let lossless = traffic.lossless_groups(id);
+    for priority in (0..8u8).filter(|priority| enabled >> priority & 1 == 1) {
+        let group = flow.priority_to_group[usize::from(priority)];
+        if lossless >> group & 1 == 0 {
+            return Err(ControlError::FailedPrecondition(format!(
+                "priority group {group} of port {port} is lossy: XOFF would never be sent for priority {priority}; \
+                 switch.yaml gives a group headroom"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn waits(core: &mut Core) -> Vec<Wait> {
@@ -122,14 +169,64 @@ impl Control {
         self.of_all(waits)
     }
 
-    /// Changes the rate of a port that has one, from its next frame on.
+    /// Changes a port with queues: everything that `change` has, or nothing.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`]; [`ControlError::FailedPrecondition`]: it has none, or a lossless class whose
-    /// headroom is for a lower rate.
-    pub fn set_rate(&self, port: PortNumber, rate: BitsPerSec) -> Result<()> {
-        let set = self.ask_owner(port, move |core, now| core.set_rate(now, port, rate))?;
-        set.map_err(|error| ControlError::FailedPrecondition(error.to_string()))
+    /// [`ControlError::NotFound`]: no such port; [`ControlError::FailedPrecondition`]: it has no rate, or a lossless
+    /// class whose headroom is for a lower one; its flow control is not PFC, or the group of a priority is lossy.
+    pub fn change_port(&self, port: PortNumber, change: PortChange) -> Result<()> {
+        self.ask_owner(port, move |core, now| {
+            let id = core.traffic_port(port).ok_or_else(|| no_port(port))?;
+            if let Some(enabled) = change.pfc {
+                check_pfc(core, port, id, enabled)?;
+            }
+            if let Some(rate) = change.rate {
+                let set = core.set_rate(now, port, rate);
+                set.map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
+            }
+            if let Some(enabled) = change.pfc {
+                core.traffic_mut().set_pfc_enabled(now, id, enabled);
+            }
+            Ok(())
+        })?
+    }
+
+    /// Changes a queue: everything that `change` makes of its current settings, or nothing. No other change of the queue
+    /// comes between.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`]: no such port or queue; [`ControlError::FailedPrecondition`]: the queue has no marking
+    /// to be changed; and those of `change`.
+    pub fn change_queue(
+        &self,
+        port: PortNumber,
+        queue: u8,
+        change: impl FnOnce(&QueueSettings) -> Result<QueueChange> + Send + 'static,
+    ) -> Result<()> {
+        self.ask_owner(port, move |core, now| {
+            let id = core.traffic_port(port).ok_or_else(|| no_port(port))?;
+            if usize::from(queue) >= CLASSES {
+                let text = format!("there is no queue {queue}: a port has {CLASSES}");
+                return Err(ControlError::NotFound(text));
+            }
+            let current = settings_of(core, port, id, queue);
+            let QueueChange { wred, limit, xon } = change(&current)?;
+            if wred.is_some() && current.wred.is_none() {
+                let text = format!("queue {queue} of port {port} has no marking to be changed");
+                return Err(ControlError::FailedPrecondition(text));
+            }
+            let traffic = core.traffic_mut();
+            if let Some(config) = wred {
+                traffic.set_wred(id, queue, config);
+            }
+            if let Some(limit) = limit {
+                traffic.set_group_limit(now, id, queue, limit);
+            }
+            if let Some(xon) = xon {
+                traffic.set_group_xon(now, id, queue, xon);
+            }
+            Ok(())
+        })?
     }
 
     /// Records a port, or all ports, into a new pcapng file: everything, or the part that `keep` selects. Each port has

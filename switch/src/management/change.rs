@@ -15,7 +15,9 @@ use wireyard_tables::counter::Count;
 use wireyard_tables::selector::FIRST_OWNED_ID;
 
 use super::show;
-use crate::control::{Control, ControlError, Entity, EntryKey, Query, TableEntry, Target, Update};
+use crate::control::{
+    CELLS_MAX, Control, ControlError, Entity, EntryKey, Query, TableEntry, Target, Update,
+};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::replicate::Replication;
 use wire::change::Kind;
@@ -382,8 +384,11 @@ impl Changes<'_> {
             return Err(invalid("cells become blank by DELETE"));
         }
         let cells = |size: u32| match wanted.index {
-            Some(index) => index..index.saturating_add(1),
-            None => 0..u64::from(size),
+            Some(index) => Ok(index..index.saturating_add(1)),
+            None if size > CELLS_MAX => Err(ControlError::ResourceExhausted(format!(
+                "{name} has {size} cells, and at most {CELLS_MAX} are cleared together: name one by its index"
+            ))),
+            None => Ok(0..u64::from(size)),
         };
         let count = Count::default();
         let counter = program.counters.entries().find(|(_, one)| one.name == name);
@@ -392,14 +397,14 @@ impl Changes<'_> {
         let table = program.tables.entries().find(|(_, one)| one.name == name && one.counters);
         if let Some((counter, declared)) = counter {
             let entity = |index| Entity::Counter { counter, index, count };
-            cells(declared.size).for_each(|index| self.modify(entity(index)));
+            cells(declared.size)?.for_each(|index| self.modify(entity(index)));
         } else if let Some((meter, declared)) = meter {
             let entity = |index| Entity::Meter { meter, index, config: None };
-            cells(declared.size).for_each(|index| self.modify(entity(index)));
+            cells(declared.size)?.for_each(|index| self.modify(entity(index)));
         } else if let Some((register, declared)) = register {
             let blank = vec![0; declared.cells.len()];
             let entity = |index| Entity::Register { register, index, cells: blank.clone() };
-            cells(declared.size).for_each(|index| self.modify(entity(index)));
+            cells(declared.size)?.for_each(|index| self.modify(entity(index)));
         } else if let Some((table, _)) = table.filter(|_| wanted.index.is_none()) {
             for entity in self.control.read(&Query::Entries { table: Some(table) })? {
                 if let Entity::TableEntry(TableEntry { key, .. }) = entity {

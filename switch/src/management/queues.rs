@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::ports::number;
-use crate::control::{Control, ControlError, QueueSettings};
+use crate::control::{Control, ControlError, PortChange, QueueChange, QueueSettings};
 use crate::core::PortState;
 use crate::p4runtime::persist::settings::{OfPlace, SHUT};
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -158,7 +158,7 @@ pub fn change(control: &Control, request: &wire::QueueRequest) -> Result<Value> 
     }
     if !request.settings.is_empty() {
         let port = port.ok_or_else(|| invalid("say which port".into()))?;
-        set(control, port, queue, &wanted, &before)?;
+        set(control, port, queue, wanted)?;
     }
     Ok(found()?.iter().map(shown).collect())
 }
@@ -254,12 +254,13 @@ impl Before {
             note(control.shut_port(port.port, port.shut));
         }
         for one in self.queues.iter().filter(|one| is_of(one.port)) {
-            let (port, queue) = (one.port, one.queue);
-            note(control.set_pfc_enabled(port, one.flow_control.enabled));
-            one.rate.into_iter().for_each(|rate| note(control.set_rate(port, rate)));
-            one.wred.into_iter().for_each(|wred| note(control.set_wred(port, queue, wred)));
-            one.limit.into_iter().for_each(|it| note(control.set_group_limit(port, queue, it)));
-            one.xon.into_iter().for_each(|xon| note(control.set_group_xon(port, queue, xon)));
+            if one.queue == 0 {
+                let speaks_pfc = one.flow_control.mode == FlowControl::Pfc;
+                let pfc = speaks_pfc.then_some(one.flow_control.enabled);
+                note(control.change_port(one.port, PortChange { rate: one.rate, pfc }));
+            }
+            let change = QueueChange { wred: one.wred, limit: one.limit, xon: one.xon };
+            note(control.change_queue(one.port, one.queue, move |_| Ok(change)));
         }
         failed
     }
@@ -308,13 +309,7 @@ fn none_of(is_there: bool, port: PortNumber, queue: Option<u8>) -> ControlError 
 }
 
 /// Checks all settings, then sets them.
-fn set(
-    control: &Control,
-    port: PortNumber,
-    queue: Option<u8>,
-    wanted: &Wanted,
-    before: &[QueueSettings],
-) -> Result<()> {
+fn set(control: &Control, port: PortNumber, queue: Option<u8>, wanted: Wanted) -> Result<()> {
     let is_of_queue = wanted.kmin.is_some()
         || wanted.kmax.is_some()
         || wanted.pmax.is_some()
@@ -327,23 +322,19 @@ fn set(
     if (wanted.rate.is_some() || wanted.pfc.is_some()) && queue.is_some() {
         return Err(invalid("`rate` and `pfc` are of the whole port: write `port`".into()));
     }
-    if let Some(enabled) = wanted.pfc {
-        control.set_pfc_enabled(port, enabled)?;
+    match queue {
+        None => control.change_port(port, PortChange { rate: wanted.rate, pfc: wanted.pfc }),
+        Some(queue) => control.change_queue(port, queue, move |one| planned(one, &wanted)),
     }
-    if let Some(rate) = wanted.rate
-        && let Err(error) = control.set_rate(port, rate)
-    {
-        // All settings or none.
-        if let (Some(_), Some(one)) = (wanted.pfc, before.first()) {
-            control.set_pfc_enabled(port, one.flow_control.enabled)?;
-        }
-        return Err(error);
-    }
-    let ([one], Some(queue)) = (before, queue) else { return Ok(()) };
+}
+
+/// The change of a queue that gives it the wanted settings.
+fn planned(one: &QueueSettings, wanted: &Wanted) -> Result<QueueChange> {
     let mut wred = None;
     if wanted.kmin.is_some() || wanted.kmax.is_some() || wanted.pmax.is_some() {
         let mut config = one.wred.ok_or_else(|| {
-            let text = format!("queue {queue} of port {port} has no marking to be changed");
+            let text =
+                format!("queue {} of port {} has no marking to be changed", one.queue, one.port);
             ControlError::FailedPrecondition(text)
         })?;
         for curve in config.curves.iter_mut().flatten() {
@@ -366,16 +357,7 @@ fn set(
         wred = Some(config);
     }
     check_thresholds(one, wanted)?;
-    if let Some(config) = wred {
-        control.set_wred(port, queue, config)?;
-    }
-    if let Some(limit) = wanted.limit {
-        control.set_group_limit(port, queue, limit)?;
-    }
-    if let Some(xon) = wanted.xon {
-        control.set_group_xon(port, queue, xon)?;
-    }
-    Ok(())
+    Ok(QueueChange { wred, limit: wanted.limit, xon: wanted.xon })
 }
 
 /// The check of a configuration with these thresholds.

@@ -16,7 +16,7 @@ use super::saved::{Checked, Saved};
 use super::schema::Schema;
 use super::watch::Name;
 use super::write;
-use crate::control::{ControlError, Fate, Keep, ObjectFate, Swap};
+use crate::control::{ControlError, Fate, Keep, ObjectFate, Swap, Unit};
 use crate::program;
 use p4::get_forwarding_pipeline_config_request::ResponseType;
 use p4::set_forwarding_pipeline_config_request::Action;
@@ -53,7 +53,7 @@ pub fn get(device: &Device, wanted: i32) -> Result<p4::ForwardingPipelineConfig>
 /// primary.
 ///
 /// # Errors
-/// Nothing has changed.
+/// Nothing has changed; or the new program runs, and an update since VERIFY_AND_SAVE was refused or the store has failed.
 pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> Result<()> {
     let election = election(request.election_id.as_ref());
     let writing = || {
@@ -64,10 +64,11 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
     let commit = |checked: &Checked, keep: Keep, saved: Option<&Saved>| {
         let swap = prepare(device, checked, keep)?;
         let _writing = writing()?;
-        exchange(device, swap, Arc::clone(&checked.pipeline), keep)?;
-        device.save(None);
-        let since = saved.map(Saved::take).unwrap_or_default();
-        replay(device, &checked.pipeline.schema, since)
+        exchange_and(device, swap, Arc::clone(&checked.pipeline), keep, |unit| {
+            device.save(None);
+            let since = saved.map(Saved::take).unwrap_or_default();
+            replay(device, unit, &checked.pipeline.schema, since)
+        })
     };
     let checked = |config: Option<p4::ForwardingPipelineConfig>| match config {
         Some(config) => check(config),
@@ -86,7 +87,7 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
             Err(ControlError::InvalidArgument(text.into()))
         }
         Ok(Action::Commit) => match device.saved() {
-            // If it is refused, COMMIT can be requested again.
+            // If the program is refused, COMMIT can be requested again.
             Some(saved) => commit(&saved.checked, Keep::Nothing, Some(&saved)),
             None => Err(ControlError::NotFound(
                 "no configuration was saved: send VERIFY_AND_SAVE first".into(),
@@ -101,12 +102,16 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
 }
 
 /// Repeats the writes since VERIFY_AND_SAVE; they were tried, so they should not be refused.
-fn replay(device: &Device, schema: &Schema, since: Vec<saved::Done>) -> Result<()> {
+fn replay(
+    device: &Device,
+    unit: &mut Unit<'_>,
+    schema: &Schema,
+    since: Vec<saved::Done>,
+) -> Result<()> {
     let mut refused = None;
     for (mode, updates) in since {
-        let (ticket, done) = write::write(device, schema, &updates, mode);
-        ticket.wait()?;
-        let results = done.err().unwrap_or_default();
+        let results =
+            write::in_unit(device, unit, schema, &updates, mode).err().unwrap_or_default();
         refused = refused.or(results.into_iter().find_map(std::result::Result::err));
     }
     refused.map_or(Ok(()), Err)
@@ -184,6 +189,17 @@ impl KeptTables {
 /// # Errors
 /// Nothing has changed; or the program runs and is not stored.
 pub fn exchange(device: &Device, swap: Swap, pipeline: Arc<Pipeline>, keep: Keep) -> Result<()> {
+    exchange_and(device, swap, pipeline, keep, |_| Ok(()))
+}
+
+/// Like [`exchange`]; `write` is called once the program runs, and what it writes is stored together with the program.
+fn exchange_and(
+    device: &Device,
+    swap: Swap,
+    pipeline: Arc<Pipeline>,
+    keep: Keep,
+    write: impl FnOnce(&mut Unit<'_>) -> Result<()>,
+) -> Result<()> {
     let mut unit = device.control.unit()?;
     let old = device.control.program();
     let before = Arc::clone(&device.pipeline().schema);
@@ -215,11 +231,27 @@ pub fn exchange(device: &Device, swap: Swap, pipeline: Arc<Pipeline>, keep: Keep
         Name::Group(profile, _) => kept.profiles.contains(&profile),
         Name::Multicast(_) | Name::Session(_) => true,
     });
+    // From here on the program runs: what fails is told at the end.
+    let mut recorded = Ok(());
     if device.control.is_kept() {
-        let mut changes = persist::all_but(&stays, &device.control, &pipeline)?;
-        changes.extend(owners.into_iter().map(|owner| record::metadata(owner, None)));
-        changes.extend(names.into_iter().map(|name| record::watched(name, None)));
-        unit.replace(changes, stays.keys);
+        match persist::all_but(&stays, &device.control, &pipeline) {
+            Ok(mut changes) => {
+                changes.extend(owners.into_iter().map(|owner| record::metadata(owner, None)));
+                changes.extend(names.into_iter().map(|name| record::watched(name, None)));
+                unit.replace(changes, stays.keys);
+            }
+            Err(error) => {
+                // What is written to the new program does not belong beside what is stored of the old one.
+                recorded = Err(error);
+                drop(unit);
+                unit = device.control.unstored();
+            }
+        }
     }
-    unit.end().wait()
+    let written = write(&mut unit);
+    let stored = unit.end().wait();
+    recorded.and(stored).and(written)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,8 @@
 mod action_sets;
 mod step;
 
+use std::collections::HashMap;
+
 use wireyard_pipeline::ids::{Id, TableId};
 
 use super::device::Device;
@@ -12,10 +14,12 @@ use super::proto::p4::v1 as p4;
 use super::schema::{Schema, optional};
 use super::translate::Result;
 use super::watch::{self, Name, Watch};
-use crate::control::{ControlError, Entity, Mode, Ticket, Unit, Update};
+use crate::control::{
+    ControlError, Entity, EntryKey, Mode, TableEntry, Ticket, Unit, Update, WriteError,
+};
 use p4::entity::Entity as Message;
 use p4::update::Type;
-use step::{Step, keeps_action, step};
+use step::{Step, reads_device, step};
 
 /// Executes the updates of a request. The ticket reports when they are stored, if any was done.
 ///
@@ -36,7 +40,11 @@ pub fn write(
     }
 }
 
-fn in_unit(
+/// Like [`write`], as a part of a unit.
+///
+/// # Errors
+/// As [`write`].
+pub(super) fn in_unit(
     device: &Device,
     unit: &mut Unit<'_>,
     schema: &Schema,
@@ -102,11 +110,34 @@ struct Pending<'a> {
     at: usize,
     /// Numbers of members and groups that earlier updates of the same batch use.
     taken: u32,
+    /// What earlier updates of an atomic batch make of entries that later ones read, before the device has them.
+    entries: Earlier,
 }
+
+/// Entries that updates insert, modify (`Some`) or delete (`None`).
+type Earlier = HashMap<EntryKey, Option<TableEntry>>;
 
 impl<'a> Pending<'a> {
     fn new(watch: Option<&'a Watch>) -> Pending<'a> {
-        Pending { watch, changed: Vec::new(), at: 0, taken: 0 }
+        Pending { watch, changed: Vec::new(), at: 0, taken: 0, entries: Earlier::new() }
+    }
+
+    /// The entry with this key after the earlier updates of an atomic batch; `None` if they do not concern it.
+    fn entry(&self, key: &EntryKey) -> Option<Result<TableEntry>> {
+        let found = self.entries.get(key)?.clone();
+        Some(found.ok_or_else(|| {
+            ControlError::NoEntry("an earlier update of the batch deletes the entry".into())
+        }))
+    }
+
+    /// Records what updates make of entries.
+    fn follow(&mut self, steps: &[Update]) {
+        for update in steps {
+            if let Entity::TableEntry(entry) = update.entity() {
+                let left = (!matches!(update, Update::Delete(_))).then(|| entry.clone());
+                self.entries.insert(entry.key.clone(), left);
+            }
+        }
     }
 
     /// The `max_size` of a group after earlier updates and requests; `None` if none is stored though `group` has one:
@@ -147,6 +178,7 @@ fn atomic(
     // Tried on a copy, which replaces the original when the device has done the rest.
     let mut digests = updates.iter().any(|one| digest(one).is_some()).then(|| device.digests());
     let mut tried = digests.as_deref().cloned();
+    let is_read = updates.iter().any(reads_device);
     for (at, update) in updates.iter().enumerate() {
         if let (Some(entry), Some(tried)) = (digest(update), &mut tried) {
             if let Err(error) = write_digest(tried, schema, update.r#type, entry) {
@@ -155,24 +187,19 @@ fn atomic(
             continue;
         }
         pending.at = at;
+        let before = all.len();
         match step(control, schema, update, pending) {
-            Ok(Step::One(step)) => {
-                places.push(at);
-                all.push(step);
-            }
-            Ok(Step::Updates(steps) | Step::Wildcard(steps)) => {
-                places.extend(steps.iter().map(|_| at));
-                all.extend(steps);
-            }
+            Ok(Step::One(step)) => all.push(step),
+            Ok(Step::Updates(steps) | Step::Wildcard(steps)) => all.extend(steps),
             Err(error) => return Err(refused(updates.len(), at, error)),
         }
-    }
-    unit.write_of(Some(&schema.program), &all, Mode::Atomic).map_err(|error| {
-        match error.first() {
-            Some((step, error)) => refused(updates.len(), places[step], error.clone()),
-            None => refused(updates.len(), 0, ControlError::Internal(error.to_string())),
+        places.resize(all.len(), at);
+        if is_read {
+            pending.follow(&all[before..]);
         }
-    })?;
+    }
+    unit.write_of(Some(&schema.program), &all, Mode::Atomic)
+        .map_err(|error| of_updates(updates.len(), &places, &error))?;
     if let (Some(digests), Some(tried)) = (&mut digests, tried) {
         **digests = tried;
     }
@@ -220,6 +247,27 @@ fn refused(count: usize, at: usize, error: ControlError) -> Vec<Result<()>> {
     results
 }
 
+/// The results of the updates of an atomic batch from those of its changes; `places` has the update of each change.
+fn of_updates(count: usize, places: &[usize], error: &WriteError) -> Vec<Result<()>> {
+    let Some((first, refusal)) = error.first() else {
+        return refused(count, 0, ControlError::Internal(error.to_string()));
+    };
+    let mut results = refused(count, places[first], refusal.clone());
+    let of_changes = || places.iter().zip(&error.results);
+    // Where no worker wrote the registers of the batch, the rest was done.
+    for (place, _) in of_changes().filter(|(_, result)| result.is_ok()) {
+        results[*place] = Ok(());
+    }
+    for (place, result) in of_changes() {
+        if let Err(error) = result
+            && !matches!(error, ControlError::Aborted(_))
+        {
+            results[*place] = Err(error.clone());
+        }
+    }
+    results
+}
+
 /// Executes each update on its own. Adjacent updates of one change each are sent to the device together.
 fn each(
     device: &Device,
@@ -250,7 +298,7 @@ fn each(
             continue;
         }
         // A translation that reads from the device must see the earlier updates.
-        if is_one_shot(schema, update) || keeps_action(update) {
+        if is_one_shot(schema, update) || reads_device(update) {
             flush(unit, &mut waiting, &mut places, &mut results);
         }
         (pending.at, pending.taken) = (at, 0);
@@ -298,6 +346,8 @@ pub(super) fn profile(schema: &Schema, id: u32) -> Result<Option<TableId>> {
     optional(id, |id| schema.profile(id))
 }
 
+#[cfg(test)]
+mod batch_tests;
 #[cfg(test)]
 mod link_tests;
 #[cfg(test)]

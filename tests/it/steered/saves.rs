@@ -247,3 +247,24 @@ fn settings_of_queues_and_ports_are_saved_and_restored() {
     assert_eq!((list(&third), shut(&third)), (wanted, true.into()));
     third.end("TERM").expect(0, &[]);
 }
+
+/// Also on ports that do not speak PFC, which have nothing of it to set back.
+#[test]
+fn settings_are_set_back_on_ports_without_pfc() {
+    let Some(_network) = private_network("setting back") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let [config, bad] =
+        ["switch.yaml", "bad.yaml"].map(|name| folder.path().join(name).display().to_string());
+    let text = "ports: { 1: { rate: 1Gbps }, 2: { rate: 1Gbps } }\nqos: { preset: plain }\n";
+    std::fs::write(&config, text).unwrap();
+    let rig = rig(PROGRAM, &["--config", &config]);
+    let list = |switch: &Switch| switch.objects(&["queue", "list"]);
+    let untouched = list(&rig.switch);
+    let text = "settings:\n  - { port: 2, set: [rate=100Mbit/s] }\n  - { port: 2, queue: 4, set: [xon_at=1KB] }\n";
+    std::fs::write(&bad, text).unwrap();
+    rig.refuses(&format!("restore {bad}"), "nothing is restored");
+    assert_eq!(list(&rig.switch), untouched);
+    rig.refuses("queue set 2 port rate=100Mbit/s pfc=3", "does not speak PFC");
+    assert_eq!(list(&rig.switch), untouched, "all settings or none");
+    rig.switch.end("TERM").expect(0, &[]);
+}

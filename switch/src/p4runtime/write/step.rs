@@ -2,16 +2,15 @@
 
 use super::action_sets::{self, not_own};
 use super::{Pending, Result, invalid};
-use crate::control::{Control, ControlError, Entity, Query, Target, Update};
+use crate::control::{
+    CELLS_MAX, Control, ControlError, Entity, EntryKey, Query, TableEntry, Target, Update,
+};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
 use crate::p4runtime::translate::entry::Wanted;
 use crate::p4runtime::translate::{action, entry, objects, replication};
 use p4::entity::Entity as Message;
 use p4::update::Type;
-
-/// Maximum number of cells of an array that one update writes.
-const CELLS_MAX: u32 = 1 << 20;
 
 /// A translated update of a request: the changes to make together.
 pub(super) enum Step {
@@ -53,7 +52,7 @@ pub(super) fn step(
             invalid("is_const is of entries that are read: a write leaves it out")
         }
         Some(Message::TableEntry(message)) if keeps_action(update) => {
-            with_its_action(control, schema, message)
+            with_its_action(control, schema, message, pending)
         }
         Some(Message::TableEntry(message)) => context.table_entry(message, pending),
         Some(Message::ActionProfileMember(member)) => context.member(member),
@@ -67,7 +66,7 @@ pub(super) fn step(
             let set = schema.value_set(entry.value_set_id)?;
             context.one(objects::value_set(schema, set, &entry.members)?)
         }
-        Some(Message::DirectCounterEntry(entry)) => context.direct_counter(entry),
+        Some(Message::DirectCounterEntry(entry)) => context.direct_counter(entry, pending),
         Some(Message::DirectMeterEntry(entry)) => {
             context.one(objects::direct_meter(schema, entry)?)
         }
@@ -184,7 +183,11 @@ impl Context<'_> {
         }
     }
 
-    fn direct_counter(&self, entry: &p4::DirectCounterEntry) -> Result<Step> {
+    fn direct_counter(
+        &self,
+        entry: &p4::DirectCounterEntry,
+        pending: &Pending<'_>,
+    ) -> Result<Step> {
         let (key, count) = objects::direct_counter(self.schema, entry)?;
         let declared = self.schema.declared(key.table);
         match count {
@@ -196,7 +199,7 @@ impl Context<'_> {
             ))),
             // Modified without data, it is unchanged.
             None => {
-                self.control.visit_of(&self.schema.program, &Query::Entry(key), &mut |_| {})?;
+                current(self.control, self.schema, key, pending)?;
                 Ok(Step::Updates(Vec::new()))
             }
         }
@@ -241,8 +244,19 @@ impl Context<'_> {
     }
 }
 
+/// True for an update whose translation reads an object, which earlier updates may have changed.
+pub(super) fn reads_device(update: &p4::Update) -> bool {
+    let is_modify = update.r#type == Type::Modify as i32;
+    keeps_action(update)
+        || match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
+            Some(Message::DirectCounterEntry(entry)) => is_modify && entry.data.is_none(),
+            Some(Message::PacketReplicationEngineEntry(_)) => is_modify,
+            _ => false,
+        }
+}
+
 /// True for a modified entry without an action, which keeps its current one.
-pub(super) fn keeps_action(update: &p4::Update) -> bool {
+fn keeps_action(update: &p4::Update) -> bool {
     match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
         Some(Message::TableEntry(entry)) => {
             update.r#type == Type::Modify as i32
@@ -253,17 +267,34 @@ pub(super) fn keeps_action(update: &p4::Update) -> bool {
     }
 }
 
+/// An entry after the earlier updates of the request.
+fn current(
+    control: &Control,
+    schema: &Schema,
+    key: EntryKey,
+    pending: &Pending<'_>,
+) -> Result<TableEntry> {
+    if let Some(earlier) = pending.entry(&key) {
+        return earlier;
+    }
+    let mut found = None;
+    control.visit_of(&schema.program, &Query::Entry(key), &mut |entity| found = Some(entity))?;
+    match found {
+        Some(Entity::TableEntry(entry)) => Ok(entry),
+        _ => invalid("an entry is no entry of a table"),
+    }
+}
+
 /// Counter, rates and timeout of an existing entry; in a constant table, only counter and rates.
-fn with_its_action(control: &Control, schema: &Schema, message: &p4::TableEntry) -> Result<Step> {
+fn with_its_action(
+    control: &Control,
+    schema: &Schema,
+    message: &p4::TableEntry,
+    pending: &Pending<'_>,
+) -> Result<Step> {
     let table = schema.table(message.table_id)?;
     let key = entry::key(schema, table, message)?;
-    let mut found = None;
-    control.visit_of(&schema.program, &Query::Entry(key.clone()), &mut |entity| {
-        found = Some(entity);
-    })?;
-    let Some(Entity::TableEntry(mut found)) = found else {
-        return invalid("an entry is no entry of a table");
-    };
+    let mut found = current(control, schema, key.clone(), pending)?;
     let declared = schema.declared(table);
     (found.counter, found.meter) = (None, None);
     entry::resources(declared, message, &mut found)?;
