@@ -333,8 +333,16 @@ fn every_kind_of_object_and_the_pushed_program_come_back() {
     switch.end("TERM").expect(0, &[]);
     // The user changes the program: it runs, and what fits of the entries is there.
     let changed = std::fs::read_to_string(pushed).unwrap();
-    let changed = changed.replace("pipeline: pushed", "pipeline: new");
-    std::fs::write(pushed, changed.replace("ports: { size: 8 }", "ports: { size: 4 }")).unwrap();
+    let changed = changed.replace("ports: { size: 8 }", "ports: { size: 4 }");
+    // Under another name it is another program, and the store is not emptied for it.
+    let named = changed.replace("pipeline: pushed", "pipeline: new");
+    let other = folder.path().join("other.yaml");
+    std::fs::write(&other, named).unwrap();
+    let (other, state_path) = (other.to_str().unwrap(), state.to_str().unwrap());
+    let run = ["run", other, "--port", "1=raw:a1", "--port", "2=raw:b1", "--state", state_path];
+    let refused = wireyard_tests::binary::run(&run);
+    refused.expect(2, &["of program pushed", "do not fit new", "nothing is changed"]);
+    std::fs::write(pushed, changed).unwrap();
     let switch = start(pushed, &state);
     let mut controller = primary(&switch);
     let err = switch.err();

@@ -43,6 +43,20 @@ pub enum BeginError {
     /// Another process has locked the store.
     #[error("--state {}: another process has it: give each switch its own", .0.display())]
     InUse(PathBuf),
+    /// The store has the state of another program, which would be lost.
+    #[error(
+        "--state {}: {why}; nothing is changed: give {program} a folder of its own, or remove {} to begin anew",
+        .folder.display(),
+        .folder.join(store::FILE).display()
+    )]
+    OtherProgram {
+        /// The folder.
+        folder: PathBuf,
+        /// The program that was to be run.
+        program: String,
+        /// Of which program the state is.
+        why: String,
+    },
     /// The operating system cannot create a thread.
     #[error("--state: {0}")]
     Thread(#[source] io::Error),
@@ -119,6 +133,12 @@ pub fn begin(
             thread.spawn(run).map_err(BeginError::Thread)?;
         }
         Err(StoreError::InUse) => return Err(BeginError::InUse(folder.to_owned())),
+        Err(why @ StoreError::OtherProgram { .. }) => {
+            let program = parsed.units.first().and_then(|unit| unit.name.as_ref());
+            let program = program.map_or_else(String::new, |name| name.value.clone());
+            let (folder, why) = (folder.to_owned(), why.to_string());
+            return Err(BeginError::OtherProgram { folder, program, why });
+        }
         Err(why) => {
             begun.complaints.push(format!(
                 "--state {place}: {why}: the switch runs with what its files say and refuses writes; \

@@ -28,25 +28,13 @@ pub(super) fn restore(
     control: &Control,
     parsed: &Parsed,
 ) -> Result<(Begun, Vec<Change>), StoreError> {
-    let (mut begun, mut objects) = (Begun::default(), Vec::new());
-    let (mut base, mut running, mut described) = (None, None, None);
-    for stored in store.load()? {
-        match record::of_any_program(&stored.1, &stored.2) {
-            Some(Found::Base(blob)) => base = Some(blob),
-            Some(Found::Running(blob, cookie)) => running = Some((blob, cookie)),
-            Some(Found::Described(info)) => described = Some(info),
-            Some(Found::Metadata(owner, metadata)) => begun.metadata.push((owner, metadata)),
-            Some(Found::Watched(message)) => {
-                if let Some(name) = watch::name(&message) {
-                    begun.watch.set(name, Some(*message));
-                }
-            }
-            Some(Found::Settings(place, value)) => begun.set(&place, &value),
-            None => objects.push(stored),
-        }
-    }
+    let mut begun = Begun::default();
+    let Contents { base, running, described, objects } = contents(store, &mut begun)?;
     let own = pack::pack(parsed);
     let is_new = base.is_none();
+    let owner = running.as_ref().map(|(blob, _)| blob).or(base.as_ref());
+    let owner = owner.and_then(|blob| pack::unpack(blob, described.as_deref()).ok());
+    let (owner, program) = (owner.as_ref().and_then(name_of), name_of(parsed));
     let is_changed = base.as_ref().is_some_and(|base| *base != own);
     match running {
         Some(_) if is_changed => begun.says.push(
@@ -68,6 +56,13 @@ pub(super) fn restore(
             moved = records_of(control, &schema, &objects);
         }
         lost = fill(control, &schema, objects);
+        // With the wrong folder, or the wrong program, the state of the other one would be gone.
+        if let (true, false, Some(of), Some(program)) =
+            (is_changed, lost.is_empty(), owner, program)
+            && of != program
+        {
+            return Err(StoreError::OtherProgram { of, program, lost: lost.len() });
+        }
         begun.is_back = true;
         begun.says.push(format!("{} of {all} objects are back", all - lost.len()));
     }
@@ -88,6 +83,44 @@ pub(super) fn restore(
         first.push(record::base(own));
     }
     Ok((begun, first))
+}
+
+/// What a store has of programs, and the objects of the one that ran.
+#[derive(Default)]
+struct Contents {
+    /// The program of the command line.
+    base: Option<Vec<u8>>,
+    /// A program that was pushed, with its cookie.
+    running: Option<(Vec<u8>, u64)>,
+    /// The P4Info that was given with it.
+    described: Option<Box<P4Info>>,
+    objects: Vec<Stored>,
+}
+
+/// Reads a store; what does not depend on a program goes into `begun`.
+fn contents(store: &Store, begun: &mut Begun) -> Result<Contents, StoreError> {
+    let mut all = Contents::default();
+    for stored in store.load()? {
+        match record::of_any_program(&stored.1, &stored.2) {
+            Some(Found::Base(blob)) => all.base = Some(blob),
+            Some(Found::Running(blob, cookie)) => all.running = Some((blob, cookie)),
+            Some(Found::Described(info)) => all.described = Some(info),
+            Some(Found::Metadata(owner, metadata)) => begun.metadata.push((owner, metadata)),
+            Some(Found::Watched(message)) => {
+                if let Some(name) = watch::name(&message) {
+                    begun.watch.set(name, Some(*message));
+                }
+            }
+            Some(Found::Settings(place, value)) => begun.set(&place, &value),
+            None => all.objects.push(stored),
+        }
+    }
+    Ok(all)
+}
+
+/// The name of a program.
+fn name_of(parsed: &Parsed) -> Option<String> {
+    Some(parsed.units.first()?.name.as_ref()?.value.clone())
 }
 
 /// Runs the program that a controller pushed.

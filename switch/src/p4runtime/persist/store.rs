@@ -18,7 +18,7 @@ const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// The version of the stored format.
 const FORMAT: u64 = 1;
 /// Name of the file.
-const FILE: &str = "state.redb";
+pub(super) const FILE: &str = "state.redb";
 /// Bytes of memory for pages of the file.
 const CACHE_BYTES: usize = 32 << 20;
 /// Maximum number of units in a commit.
@@ -39,6 +39,9 @@ pub(super) enum StoreError {
     Failed(String),
     #[error("{0}")]
     Folder(io::Error),
+    /// Objects of a program with another name, of which some do not fit this one.
+    #[error("it has the state of program {of}, of which {lost} objects do not fit {program}")]
+    OtherProgram { of: String, program: String, lost: usize },
 }
 
 fn failed(error: impl Into<redb::Error>) -> StoreError {
