@@ -30,6 +30,7 @@ fn programs(test: &str) -> Vec<PathBuf> {
         "counted.p4",
         "ranged.p4",
         "parsed.p4",
+        "parser_breaks.p4",
     ];
     let mut paths: Vec<PathBuf> = own.iter().map(|name| Path::new("data/p4").join(name)).collect();
     let Some(folder) = shared().map(|shared| shared.join("p4")).filter(|p4| p4.is_dir()) else {

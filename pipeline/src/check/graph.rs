@@ -121,7 +121,7 @@ impl Cx<'_> {
             let text = format!("this loop may not move the cursor: {}", names.join(", "));
             self.report
                 .error(codes::NO_PROGRESS, span, text)
-                .note("every turn of a loop must extract a header or advance by a constant")
+                .note("every iteration of a loop must extract a header or advance by a constant")
                 .help("extract into a stack, or `advance(8)`");
         }
     }

@@ -45,6 +45,9 @@ impl<'a> Cx<'a> {
             self.ir.parser.egress = start;
         }
         self.main_states = self.ir.parser.states.len();
+        // A packet that visits no state twice has no error for that.
+        let bound = &mut self.ir.parser.max_states;
+        *bound = (*bound).max(u32::try_from(self.main_states).unwrap_or(u32::MAX));
         for (name, states) in &root.parsers {
             if !self.called.contains(&(0, name.value.clone())) {
                 let prefix = format!("{}.", name.value);
@@ -188,7 +191,7 @@ impl<'a> Cx<'a> {
         if self.calls.contains(&key) || self.calls.len() >= CALLS_MAX {
             let text = format!("sub-parser `{}` calls itself, or is nested too deep", target.value);
             self.report.error(codes::RECURSION, target.span, text).note(
-                "a loop of states inside one parser is allowed, when every turn moves the cursor",
+                "a loop of states inside one parser is allowed, when every iteration moves the cursor",
             );
             return Transition::To(after);
         }

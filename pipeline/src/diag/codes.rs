@@ -1,7 +1,7 @@
 //! The table of codes: the only place where one is defined.
 //!
-//! `E` is an error, `W` a warning. A line here defines the constant and the row of `explain`; it requires the page
-//! `explain/CODE.md` (compiled in) and a bad program in `tests/data/errors/` (a test). E0001 to E0099 are the front
+//! `E` is an error, `W` a warning. A line here defines the constant and the row of `explain`; it requires a page of
+//! its name in `explain` (compiled in) and a bad program in `tests/data/errors/` (a test). E0001 to E0099 are the front
 //! end's, E0100 and W0100 onwards the checker's. A code keeps its meaning for ever; a retired one is not reused.
 
 use super::Severity;

@@ -192,7 +192,7 @@ fn an_empty_egress_is_entered_only_for_who_listens() {
     let mut recorder = crate::trace::Recorder::default();
     assert_eq!(leave(&mut worker, Some(&mut recorder)), ipv4_packet(0));
     assert_eq!(entered.load(Ordering::Relaxed), 1);
-    assert!(!recorder.events.is_empty(), "the story has an egress");
+    assert!(!recorder.events.is_empty(), "the recording has an egress");
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod psa;
 mod register;
 mod reparse;
 mod rewrite;
+mod runtime_loops;
 mod scan;
 mod share;
 mod sink;
@@ -40,7 +41,6 @@ mod stmt;
 mod storage;
 mod sum;
 mod table;
-mod turns;
 mod unions;
 mod unwritten;
 mod v1model;
@@ -101,7 +101,7 @@ struct Lower<'a> {
     /// What `return` does, innermost last.
     returns: Vec<Return>,
     /// Loops around, innermost last.
-    turns: Vec<loops::Turn>,
+    iterations: Vec<loops::Iteration>,
     /// Storage that loops of this block kept elements in and that no loop around has, by its type.
     spare: HashMap<String, Vec<Val>>,
     /// What the calls around copy back when they end, innermost last: `exit` does it too.
@@ -237,7 +237,7 @@ fn begin<'a>(
         around: Vec::new(),
         place: Place::Control,
         returns: vec![Return::Native],
-        turns: Vec::new(),
+        iterations: Vec::new(),
         spare: HashMap::new(),
         leaving: Vec::new(),
         exits: 0,

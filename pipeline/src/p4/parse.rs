@@ -86,7 +86,7 @@ pub(super) struct Parser<'r> {
     /// Expressions that are numbers not written in tens, with their base.
     radixes: HashMap<u32, u32>,
     depth: usize,
-    /// Behind what is nested too deep nothing is read; what is missing there is said to nobody.
+    /// Set once something is nested deeper than `DEPTH_MAX`: the rest is skipped, and its syntax errors are not reported.
     unread: Option<Diagnostics>,
 }
 

@@ -41,7 +41,17 @@ pub(super) fn of_program(statement: &Statement, program: &Program) -> Statement 
     statement
 }
 
-/// Priorities of scripts of p4c begin at 0, those of entries at 1.
+/// Whether a statement has the priority 0, which no entry has.
+pub(super) fn has_priority_0(statement: &Statement) -> bool {
+    match statement {
+        Statement::Add(entry)
+        | Statement::Remove(entry)
+        | Statement::CheckCounter(CounterName::Direct(entry), ..) => entry.priority == Some(0),
+        _ => false,
+    }
+}
+
+/// Raises a priority by 1, for scripts in which they begin at 0.
 pub(super) fn raise_priority(statement: &mut Statement) {
     let (Statement::Add(entry)
     | Statement::Remove(entry)

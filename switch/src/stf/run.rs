@@ -147,8 +147,8 @@ struct Punted {
 struct Script {
     sandbox: Sandbox,
     program: Arc<Program>,
-    /// Written in P4: priorities begin at 0, as in scripts of p4c.
-    is_p4: bool,
+    /// Priorities of the script begin at 0, as some scripts of p4c have it: those of entries begin at 1.
+    raises_priorities: bool,
     /// The program for statements about entries, without its declared entries: the tables have these, and decide.
     bare: Program,
     generation: Arc<Generation>,
@@ -210,7 +210,8 @@ impl Script {
             false => (1..=PORTS).map(PortNumber).collect(),
         });
         place.no_entries = place.entries.is_none();
-        let is_p4 = has_p4_priorities(&place.program);
+        let raises_priorities = has_p4_priorities(&place.program)
+            && lines.iter().any(|line| names::has_priority_0(&line.statement));
         let loaded = load(&place).map_err(|rejected| rejected.to_string())?;
         let options = DeviceOptions { engine, opt_level: level, ..DeviceOptions::small() };
         let mut core = loaded.device(options).map_err(|error| error.to_string())?;
@@ -226,7 +227,7 @@ impl Script {
             sandbox: Sandbox::new(core, &ports).map_err(|error| error.to_string())?,
             bare: change::bare(&loaded.program),
             program: loaded.program,
-            is_p4,
+            raises_priorities,
             generation,
             now: Time::ZERO,
             source: Arc::clone(source),
@@ -284,7 +285,7 @@ impl Script {
             Statement::Trim(bytes) => self.sandbox.core.stand_in.trim(*bytes),
             other => {
                 let mut statement = names::of_program(other, &self.program);
-                if self.is_p4 {
+                if self.raises_priorities {
                     names::raise_priority(&mut statement);
                 }
                 self.change(&statement)?;

@@ -387,8 +387,8 @@ fn run(program: &Program, packets: &[Vec<u8>], traced: bool) -> Vec<(Verdict, St
                 let (off, len) = (after.meta.original_off, after.meta.original_len);
                 assert_eq!(rig.memory.frame(original, off, len), &bytes[..]);
             }
-            let story = format!("{packet:?} {:?}", after.meta.reason());
-            all.push((after.meta.verdict(), story.replace(&format!("{:?}", packet.buf), ""), out));
+            let shown = format!("{packet:?} {:?}", after.meta.reason());
+            all.push((after.meta.verdict(), shown.replace(&format!("{:?}", packet.buf), ""), out));
         }
         assert!(!traced || !text::packet_trace(rig.state.program(), &recorder.events).is_empty());
         assert!(!traced || json::packet_trace(rig.state.program(), &recorder.events).is_array());

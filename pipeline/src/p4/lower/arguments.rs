@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{CallInfo, Def, Type, substitute};
-use super::build::{cast, known, number};
+use super::build::{INDEX_BITS, cast, known, number};
 use super::env::{Env, Val};
 use super::walk::{self, Met};
 use super::{Lower, Place};
@@ -167,13 +167,19 @@ impl Lower<'_> {
         self.copied(value, ty, &param.name.value, param.name.span)
     }
 
+    /// The place of an `out` argument, in front of the arguments behind it.
+    pub(super) fn target(&mut self, to: &Expr) -> Val {
+        let place = self.place_of(to);
+        self.fixed(place)
+    }
+
     /// A place whose computed indices are kept as they are now.
     pub(super) fn fixed(&mut self, place: Val) -> Val {
         match place {
             place @ Val::Choice(_) => place,
             place => self.with_indices(place, &|lower, at| match is_name(&at) {
                 true => at,
-                false => lower.keep(at),
+                false => lower.keep_number(at, INDEX_BITS),
             }),
         }
     }
@@ -182,8 +188,8 @@ impl Lower<'_> {
     pub(super) fn fixed_in_metadata(&mut self, place: Val) -> Val {
         self.with_indices(place, &|lower, at| {
             let span = at.span;
-            let index = lower.new_meta("index", 32, span);
-            lower.set(&index, cast(32, at), span);
+            let index = lower.new_meta("index", INDEX_BITS, span);
+            lower.set(&index, cast(INDEX_BITS, at), span);
             index
         })
     }

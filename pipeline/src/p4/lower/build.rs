@@ -80,6 +80,9 @@ pub(super) fn known(value: &AstExpr) -> Option<u128> {
     }
 }
 
+/// Width of computed indices of stacks and arrays.
+pub(super) const INDEX_BITS: u32 = 32;
+
 impl Lower<'_> {
     /// A new field of metadata.
     pub(super) fn new_meta(&mut self, wanted: &str, bits: u32, span: SourceSpan) -> AstExpr {
@@ -100,6 +103,17 @@ impl Lower<'_> {
         let name = self.names.value();
         self.push(StmtKind::Let(Sp::new(name.clone(), span), value), span);
         named(&[&name], span)
+    }
+
+    /// The same of a number of so many bits, also from state to state of a parser.
+    pub(super) fn keep_number(&mut self, value: AstExpr, bits: u32) -> AstExpr {
+        if self.place != super::Place::Parser || known(&value).is_some() {
+            return self.keep(value);
+        }
+        let span = value.span;
+        let kept = self.new_meta("value", bits, span);
+        self.set(&kept, cast(bits, value), span);
+        kept
     }
 
     /// A value as it is now, in storage of its own.

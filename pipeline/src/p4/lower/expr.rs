@@ -4,7 +4,9 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{Callee, Const, Def, Type};
-use super::build::{binary, call, cast, known, mux, named, not, number, slice, unsigned};
+use super::build::{
+    INDEX_BITS, binary, call, cast, known, mux, named, not, number, slice, unsigned,
+};
 use super::choice::of_each;
 use super::env::Val;
 use super::need::Need;
@@ -261,7 +263,7 @@ impl Lower<'_> {
         self.index_of(&value, at, index)
     }
 
-    /// An element. One that is not there, as in a turn of a loop that no packet takes, is an invalid header that nothing is written to.
+    /// An element. One that is not there, as in an iteration of a loop that no packet takes, is an invalid header that nothing is written to.
     fn index_of(&mut self, value: &Val, at: AstExpr, index: &Expr) -> Val {
         if let (Val::Stack(stack), Some(at)) = (value, known(&at))
             && at >= stack.size.into()
@@ -279,14 +281,14 @@ impl Lower<'_> {
         };
         if known(&at).is_none() && !elements.is_empty() {
             let ty = self.type_of(index);
-            let at = if self.bits(&ty, index.span) == 32 { at } else { cast(32, at) };
+            let at = self.index_in_32_bits(at, &ty, index.span);
             return self.choice(at, elements);
         }
         match value {
             Val::Stack(stack) => {
                 let ty = self.type_of(index);
-                let wide = self.bits(&ty, index.span) > 32 && known(&at).is_none();
-                let at = if wide { cast(32, at) } else { at };
+                let wide = self.bits(&ty, index.span) > INDEX_BITS && known(&at).is_none();
+                let at = if wide { self.index_in_32_bits(at, &ty, index.span) } else { at };
                 let at =
                     if known(&at).is_none() && self.out_of_path(&at) { self.keep(at) } else { at };
                 self.element(stack, at, index.span)
@@ -296,6 +298,26 @@ impl Lower<'_> {
                 found.map_or(Val::Nothing, |(_, value)| value.clone())
             }
             _ => Val::Nothing,
+        }
+    }
+
+    /// A computed index in 32 bits: one that does not fit is outside of all that has elements.
+    fn index_in_32_bits(&mut self, at: AstExpr, ty: &Type, span: SourceSpan) -> AstExpr {
+        let bits = self.bits(ty, span);
+        match bits {
+            INDEX_BITS => at,
+            0..INDEX_BITS => cast(INDEX_BITS, at),
+            _ => {
+                let at = self.keep_number(at, bits);
+                let high = slice(at.clone(), bits - 1, INDEX_BITS, span);
+                let is_beyond = binary(AstBin::Ne, high, number(0, bits - INDEX_BITS, span), span);
+                mux(
+                    is_beyond,
+                    number(u32::MAX.into(), INDEX_BITS, span),
+                    cast(INDEX_BITS, at),
+                    span,
+                )
+            }
         }
     }
 
@@ -419,8 +441,11 @@ impl Lower<'_> {
         to: u32,
         span: SourceSpan,
     ) -> AstExpr {
-        let value =
-            if matches!(value.value, crate::ast::Ast::Path(_)) { value } else { self.keep(value) };
+        let value = if matches!(value.value, crate::ast::Ast::Path(_)) {
+            value
+        } else {
+            self.keep_number(value, from)
+        };
         if let Some(value) = known(&value) {
             let negative = value >> (from - 1) & 1 == 1;
             let ones = if to >= 128 { u128::MAX } else { (1 << to) - 1 };

@@ -6,6 +6,7 @@ use super::super::tree::*;
 use super::super::types::{CallInfo, Type};
 use super::build::{binary, cast, known, named, number};
 use super::env::{Object, Val};
+use super::table::SIZE_MAX;
 use super::{Lower, Place};
 use crate::ast::{self, Ast, AstBin, AstExpr, Size, Sp, StmtKind as Made};
 use crate::ir::SourceSpan;
@@ -43,9 +44,9 @@ impl Lower<'_> {
         annotations: &[Annotation],
         span: SourceSpan,
     ) -> Val {
-        let size = |at: usize| match args.get(at) {
-            Some(Val::Scalar(size)) => known(size).unwrap_or(1).clamp(1, 1 << 24) as u64,
-            _ => 1,
+        let wanted_size = match args.first() {
+            Some(Val::Scalar(size)) => known(size),
+            _ => None,
         };
         let wanted = if name.is_empty() { &*decl.name.value } else { name };
         let kind = &*decl.name.value;
@@ -73,12 +74,12 @@ impl Lower<'_> {
         };
         match kind {
             "counter" | "Counter" => {
-                let size = Size::new(size(0), span);
+                let size = Size::new(self.size_of(wanted_size, SIZE_MAX, span), span);
                 self.unit.counters.push((declared, ast::CounterDecl { size }));
             }
             "meter" | "Meter" => {
                 let packets = self.counts_packets(&object);
-                let size = Size::new(size(0), span);
+                let size = Size::new(self.size_of(wanted_size, SIZE_MAX, span), span);
                 self.unit
                     .meters
                     .push((declared, ast::MeterDecl { size, two_rates: true, packets }));
@@ -91,7 +92,8 @@ impl Lower<'_> {
                     );
                 }
                 let ty = types.first().cloned().unwrap_or(Type::Bit(1));
-                self.new_register(declared, &ty, size(0));
+                let size = self.size_of(wanted_size, SIZE_MAX, span);
+                self.new_register(declared, &ty, size);
             }
             _ => {}
         }
@@ -169,10 +171,10 @@ impl Lower<'_> {
             ("direct_counter" | "DirectCounter", "count") => Val::Nothing,
             ("register", "read") => {
                 let [to, index] = args else { return Val::Nothing };
+                let place = self.target(&to.value);
                 let index = self.index_value(&index.value);
                 let ty = object.types.first().cloned().unwrap_or(Type::Any);
                 let value = self.read_register(object, index, span);
-                let place = self.place_of(&to.value);
                 self.assign(&place, &value, &ty, span);
                 Val::Nothing
             }
@@ -260,7 +262,7 @@ impl Lower<'_> {
     fn color(&mut self, to: &Expr, color: AstExpr, span: SourceSpan) {
         let ty = self.type_of(to);
         let bits = self.bits(&ty, span);
-        let place = self.eval(to);
+        let place = self.place_of(to);
         let value = if bits == 2 { color } else { cast(bits, color) };
         self.assign(&place, &Val::Scalar(value), &ty, span);
     }

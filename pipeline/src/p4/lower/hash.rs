@@ -7,7 +7,7 @@ use super::arch::Arch;
 use super::build::{binary, call, cast, known, named, number, slice};
 use super::env::Val;
 use super::v1model::plain_meta;
-use crate::ast::{AstBin, AstExpr};
+use crate::ast::{Ast, AstBin, AstExpr};
 use crate::ir::SourceSpan;
 
 /// In the place of a width: a field that has bytes and no value, or the body.
@@ -99,7 +99,13 @@ impl Lower<'_> {
         for (value, bits) in fields {
             if *bits == BYTES {
                 if piece.is_some() {
-                    let text = "a varbit, or a field over 128 bits, that does not begin at a whole byte of what is hashed";
+                    let is_payload = matches!(&value.value, Ast::Path(path) if path.plain().as_deref() == Some("body"));
+                    let what = match is_payload {
+                        true => "the payload",
+                        false => "a varbit, or a field over 128 bits,",
+                    };
+                    let text =
+                        format!("{what} that does not begin at a whole byte of what is hashed");
                     self.unsupported(span, text);
                 }
                 pieces.push(value.clone());

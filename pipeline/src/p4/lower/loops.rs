@@ -1,5 +1,5 @@
-//! Loops: turn by turn, where every turn is known when the program is compiled (else see `turns`). `break` and
-//! `continue` are bits that skip the rest of the loop or of the turn.
+//! Loops: iteration by iteration, where every iteration is known when the program is compiled (else see `runtime_loops`). `break` and
+//! `continue` are bits that skip the rest of the loop or of the iteration.
 
 use std::rc::Rc;
 
@@ -9,24 +9,24 @@ use super::build::{known, not, number};
 use super::env::Val;
 use super::stmt::returns;
 use super::walk::{self, Met};
-use super::{Lower, Return};
+use super::{Lower, Place, Return};
 use crate::ast::{self, AstExpr};
 use crate::ir::SourceSpan;
 use crate::ir::layout::ones;
 
-/// Most turns of a loop.
-const TURNS_MAX: u128 = 1024;
+/// Most iterations of a loop.
+const ITERATIONS_MAX: u128 = 1024;
 
 /// Bits of the loop that is being made.
 #[derive(Clone, Debug)]
-pub(super) struct Turn {
-    /// The rest of this turn is not run; where something leaves it.
+pub(super) struct Iteration {
+    /// The rest of this iteration is not run; where something leaves it.
     pub(super) skip: Option<AstExpr>,
-    /// No further turn is.
+    /// No further iteration is.
     pub(super) broken: Option<AstExpr>,
     /// The same, because the function has returned.
     returned: Option<AstExpr>,
-    /// Its turns are counted when a packet runs.
+    /// Its iterations are counted when a packet runs.
     pub(super) is_counted_later: bool,
 }
 
@@ -48,13 +48,13 @@ fn ordered(value: u128, ty: &Type, bits: u32) -> u128 {
 }
 
 impl Lower<'_> {
-    /// A loop over known values, turn by turn.
+    /// A loop over known values, iteration by iteration.
     pub(super) fn for_in(&mut self, decl: &Rc<Decl>, values: &Expr, body: &Stmt, span: SourceSpan) {
         let ty = self.declared(decl.id);
         let writes = self.writes_to(body, &decl.name.value, true);
         let ExprKind::Range(low, high) = &*values.kind else {
             let elements = self.elements(decl, values, writes);
-            self.turns_over(decl, &elements, None, body, span);
+            self.iterate_over(decl, &elements, None, body, span);
             // The next loop may have what these were kept in.
             let lent = elements.into_iter().filter(|one| writes || is_header(one));
             return self.spare.entry(key_of(&ty)).or_default().extend(lent);
@@ -66,18 +66,18 @@ impl Lower<'_> {
             return self.for_range_later(decl, (low, high), body, span);
         };
         let (low, high) = (ordered(low, &ty, bits), ordered(high, &ty, bits));
-        if high >= low && high - low >= TURNS_MAX {
-            self.unsupported(span, format!("a loop has at most {TURNS_MAX} turns"));
+        if high >= low && high - low >= ITERATIONS_MAX {
+            self.unsupported(span, format!("a loop has at most {ITERATIONS_MAX} iterations"));
             return;
         }
         let numbers: Vec<Val> = (low..=high)
             .map(|value| Val::Scalar(number(ordered(value, &ty, bits), bits, span)))
             .collect();
         let own = writes.then(|| self.storage(&ty, &decl.name.value, span));
-        self.turns_over(decl, &numbers, own.as_ref(), body, span);
+        self.iterate_over(decl, &numbers, own.as_ref(), body, span);
     }
 
-    fn turns_over(
+    fn iterate_over(
         &mut self,
         decl: &Rc<Decl>,
         values: &[Val],
@@ -90,12 +90,14 @@ impl Lower<'_> {
             if !self.is_within_bounds(span) {
                 return;
             }
-            self.turn(&marks, body, span, |lower| lower.bind_turn(decl, value, own, span));
+            self.iteration(&marks, body, span, |lower| {
+                lower.bind_iteration(decl, value, own, span)
+            });
         }
     }
 
-    /// The variable of a loop has this value for a turn: in storage of its own, where the body writes it.
-    pub(super) fn bind_turn(
+    /// The variable of a loop has this value for an iteration: in storage of its own, where the body writes it.
+    pub(super) fn bind_iteration(
         &mut self,
         decl: &Rc<Decl>,
         value: &Val,
@@ -131,7 +133,7 @@ impl Lower<'_> {
         kept
     }
 
-    /// A loop whose variable has a known value in each turn.
+    /// A loop whose variable has a known value in each iteration.
     pub(super) fn for_three(
         &mut self,
         init: &[Stmt],
@@ -146,7 +148,7 @@ impl Lower<'_> {
         };
         let mut marks = self.begin_loop(body, span);
         let mut later = 0;
-        for turns in 0.. {
+        for iterations in 0.. {
             if !self.is_within_bounds(span) {
                 return;
             }
@@ -155,8 +157,8 @@ impl Lower<'_> {
             }
             let (holds, does) = self.apart(|lower| lower.scalar(condition));
             let holds_now = known(&holds).filter(|_| does.is_empty());
-            if turns >= TURNS_MAX && holds_now.is_some_and(|holds| holds != 0) {
-                self.unsupported(span, format!("a loop has at most {TURNS_MAX} turns"));
+            if iterations >= ITERATIONS_MAX && holds_now.is_some_and(|holds| holds != 0) {
+                self.unsupported(span, format!("a loop has at most {ITERATIONS_MAX} iterations"));
                 return;
             }
             if holds_now == Some(0) {
@@ -168,7 +170,7 @@ impl Lower<'_> {
                     return;
                 }
                 self.count_later(&mut marks, span);
-                let is_last = later >= self.turns_max(body);
+                let is_last = later >= self.iterations_max(body);
                 later += 1;
                 self.unless_broken(&marks, span, |lower| {
                     lower.out.extend(does);
@@ -181,7 +183,7 @@ impl Lower<'_> {
                     break;
                 }
             }
-            self.turn(&marks, body, span, |lower| lower.store(&counters, span));
+            self.iteration(&marks, body, span, |lower| lower.store(&counters, span));
             if !self.count_on(&mut counters, update) {
                 self.unsupported(
                     span,
@@ -207,7 +209,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The variables of a loop, if their values are known in every turn: those that it begins with, which only its head changes.
+    /// The variables of a loop, if their values are known in every iteration: those that it begins with, which only its head changes.
     fn counters(
         &mut self,
         init: &[Stmt],
@@ -281,7 +283,7 @@ impl Lower<'_> {
         Some(Counted { id: decl.id, place, ty, bits, value })
     }
 
-    /// The values in the next turn; whether they are known.
+    /// The values in the next iteration; whether they are known.
     fn count_on(&mut self, counters: &mut [Counted], update: &[Stmt]) -> bool {
         for statement in update {
             let StmtKind::Assign(target, operator, value) = &statement.kind else { return false };
@@ -298,7 +300,7 @@ impl Lower<'_> {
         true
     }
 
-    /// The value of one of them in the next turn.
+    /// The value of one of them in the next iteration.
     fn counted_on(
         &mut self,
         counted: &Counted,
@@ -316,23 +318,23 @@ impl Lower<'_> {
     }
 
     /// Marks for `break`, `continue` and `return`, where the body has one.
-    pub(super) fn begin_loop(&mut self, body: &Stmt, span: SourceSpan) -> Turn {
+    pub(super) fn begin_loop(&mut self, body: &Stmt, span: SourceSpan) -> Iteration {
         let returned = match self.returns.last() {
             Some(Return::Flag(flag)) if returns(std::slice::from_ref(body)) => Some(flag.clone()),
             _ => None,
         };
-        if !may_leave_turn(body) {
-            return Turn { skip: None, broken: None, returned, is_counted_later: false };
+        if !may_leave_iteration(body) {
+            return Iteration { skip: None, broken: None, returned, is_counted_later: false };
         }
         let (skip, broken) = (self.new_meta("skips", 1, span), self.new_meta("broken", 1, span));
         self.set(&broken, number(0, 1, span), span);
-        Turn { skip: Some(skip), broken: Some(broken), returned, is_counted_later: false }
+        Iteration { skip: Some(skip), broken: Some(broken), returned, is_counted_later: false }
     }
 
-    /// A turn, which begins with what `first` does.
-    pub(super) fn turn(
+    /// An iteration, which begins with what `first` does.
+    pub(super) fn iteration(
         &mut self,
-        marks: &Turn,
+        marks: &Iteration,
         body: &Stmt,
         span: SourceSpan,
         first: impl FnOnce(&mut Self),
@@ -342,22 +344,34 @@ impl Lower<'_> {
             if let Some(skip) = &marks.skip {
                 lower.set(skip, number(0, 1, span), span);
             }
-            lower.turns.push(marks.clone());
+            lower.iterations.push(marks.clone());
             lower.scoped(body);
-            lower.turns.pop();
+            lower.iterations.pop();
         });
     }
 
     pub(super) fn unless_broken(
         &mut self,
-        marks: &Turn,
+        marks: &Iteration,
         span: SourceSpan,
         inner: impl FnOnce(&mut Self),
     ) {
-        let ((), made) = self.apart(inner);
         let ended = [&marks.broken, &marks.returned].into_iter().flatten();
         let goes_on = ended.map(|mark| not(mark.clone()));
-        match goes_on.reduce(|a, b| super::operate::both(a, b, span)) {
+        let goes_on = goes_on.reduce(|a, b| super::operate::both(a, b, span));
+        if self.place == Place::Parser
+            && let Some(goes_on) = goes_on
+        {
+            let mut inner = Some(inner);
+            let branch = |lower: &mut Self, is_so: bool| {
+                if let Some(inner) = inner.take_if(|_| is_so) {
+                    inner(lower);
+                }
+            };
+            return self.branches(goes_on, branch, span);
+        }
+        let ((), made) = self.apart(inner);
+        match goes_on {
             Some(_) if made.is_empty() => {}
             Some(goes_on) => self.push(ast::StmtKind::If(goes_on, made, Vec::new()), span),
             None => self.out.extend(made),
@@ -411,10 +425,10 @@ impl Lower<'_> {
     }
 
     /// `break` or `continue`.
-    pub(super) fn leave_turn(&mut self, ends: bool, span: SourceSpan) {
-        let Some(turn) = self.turns.last().cloned() else { return };
-        let broken = turn.broken.filter(|_| ends);
-        for mark in [turn.skip, broken].into_iter().flatten() {
+    pub(super) fn leave_iteration(&mut self, ends: bool, span: SourceSpan) {
+        let Some(iteration) = self.iterations.last().cloned() else { return };
+        let broken = iteration.broken.filter(|_| ends);
+        for mark in [iteration.skip, broken].into_iter().flatten() {
             self.set(&mark, number(1, 1, span), span);
         }
     }
@@ -433,13 +447,14 @@ fn begun(statement: &Stmt) -> Option<Rc<str>> {
 }
 
 /// A `break` or `continue` that belongs to the loop around this statement.
-pub(super) fn may_leave_turn(statement: &Stmt) -> bool {
-    let all = |statements: &[Stmt]| statements.iter().any(may_leave_turn);
+pub(super) fn may_leave_iteration(statement: &Stmt) -> bool {
+    let all = |statements: &[Stmt]| statements.iter().any(may_leave_iteration);
     match &statement.kind {
         StmtKind::Break | StmtKind::Continue => true,
         StmtKind::Block(block) => all(&block.statements),
         StmtKind::If(_, then, other) => {
-            may_leave_turn(then) || other.as_ref().is_some_and(|other| may_leave_turn(other))
+            may_leave_iteration(then)
+                || other.as_ref().is_some_and(|other| may_leave_iteration(other))
         }
         StmtKind::Switch(_, cases) => {
             cases.iter().filter_map(|case| case.body.as_ref()).any(|body| all(&body.statements))

@@ -207,7 +207,7 @@ impl Lower<'_> {
         let b = self.extended(b, bits, bits + 1, span);
         let op = if op == Binary::SatAdd { AstBin::Add } else { AstBin::Sub };
         let sum = binary(op, a, b, span);
-        let sum = self.keep(sum);
+        let sum = self.keep_number(sum, bits + 1);
         let top = || slice(sum.clone(), bits, bits - 1, span);
         let is = |value: u128| binary(AstBin::Eq, top(), number(value, 2, span), span);
         let most = number((1 << (bits - 1)) - 1, bits, span);

@@ -51,10 +51,10 @@ impl Lower<'_> {
             {
                 flags.push(flag.clone());
             }
-            if let Some(turn) = self.turns.last()
-                && super::loops::may_leave_turn(statement)
+            if let Some(iteration) = self.iterations.last()
+                && super::loops::may_leave_iteration(statement)
             {
-                flags.extend(turn.skip.clone());
+                flags.extend(iteration.skip.clone());
             }
             let flags = flags.into_iter().map(not);
             let Some(runs) = flags.reduce(|a, b| super::operate::both(a, b, statement.span)) else {
@@ -96,8 +96,8 @@ impl Lower<'_> {
             StmtKind::For { init, condition, update, body } => {
                 self.for_three(init, condition, update, body, span);
             }
-            StmtKind::Break => self.leave_turn(true, span),
-            StmtKind::Continue => self.leave_turn(false, span),
+            StmtKind::Break => self.leave_iteration(true, span),
+            StmtKind::Continue => self.leave_iteration(false, span),
             StmtKind::Declare(decl) => self.local(decl),
         }
     }
@@ -358,18 +358,15 @@ impl Lower<'_> {
         }
         let ty = self.type_of(value);
         let scalar = self.scalar(value);
+        if self.place == Place::Parser {
+            let (groups, default) = grouped(cases);
+            return self.switch_in_parser((&scalar, &ty), &groups, default, span);
+        }
         let (mut made, mut labels, mut default) = (Vec::new(), Vec::new(), Vec::new());
         let mut to_default = false;
         for case in cases {
             match &case.label {
-                Some(label) => {
-                    let bits = self.bits(&ty, span);
-                    let mut label = self.scalar(label);
-                    if let (Some(value), true) = (known(&label), bits > 0) {
-                        label = number(value, bits, label.span);
-                    }
-                    labels.push(label);
-                }
+                Some(label) => labels.push(self.case_value(label, &ty)),
                 None => to_default = true,
             }
             let Some(body) = &case.body else { continue };
@@ -388,6 +385,40 @@ impl Lower<'_> {
         self.push(ast::StmtKind::Switch(scalar, made, default), span);
     }
 
+    /// The label of a case, as wide as what is compared with it.
+    fn case_value(&mut self, label: &Expr, ty: &Type) -> AstExpr {
+        let bits = self.bits(ty, label.span);
+        let label = self.scalar(label);
+        match known(&label) {
+            Some(value) if bits > 0 => number(value, bits, label.span),
+            _ => label,
+        }
+    }
+
+    /// In a parser: states for the first case, and for the others.
+    fn switch_in_parser(
+        &mut self,
+        (value, ty): (&AstExpr, &Type),
+        groups: &[(Vec<&Expr>, &Block)],
+        default: Option<&Block>,
+        span: SourceSpan,
+    ) {
+        let Some(((labels, body), others)) = groups.split_first() else {
+            return default.into_iter().for_each(|block| self.block(&block.statements));
+        };
+        let same = labels.iter().map(|label| {
+            let label = self.case_value(label, ty);
+            binary(ast::AstBin::Eq, value.clone(), label, span)
+        });
+        let either = |a, b| binary(ast::AstBin::LogicalOr, a, b, span);
+        let Some(is_it) = same.reduce(either) else { return };
+        let branch = |lower: &mut Self, is_so: bool| match is_so {
+            true => lower.block(&body.statements),
+            false => lower.switch_in_parser((value, ty), others, default, span),
+        };
+        self.branches(is_it, branch, span);
+    }
+
     /// Errors have no numbers in the text, so they are compared one by one.
     fn switch_error(
         &mut self,
@@ -400,10 +431,10 @@ impl Lower<'_> {
         for (labels, body) in cases.into_iter().rev() {
             let mut condition = number(0, 1, span);
             for label in labels {
-                let same = super::build::binary(ast::AstBin::Eq, value.clone(), label, span);
+                let same = binary(ast::AstBin::Eq, value.clone(), label, span);
                 condition = match known(&condition) {
                     Some(_) => same,
-                    None => super::build::binary(ast::AstBin::LogicalOr, condition, same, span),
+                    None => binary(ast::AstBin::LogicalOr, condition, same, span),
                 };
             }
             other = vec![ast::Stmt { kind: ast::StmtKind::If(condition, body, other), span }];
@@ -476,4 +507,18 @@ impl Lower<'_> {
             _ => self.push(ast::StmtKind::Return, span),
         }
     }
+}
+
+/// The bodies of a `switch` with their labels, and that of `default`, which is the last.
+fn grouped(cases: &[SwitchCase]) -> (Vec<(Vec<&Expr>, &Block)>, Option<&Block>) {
+    let (mut groups, mut labels) = (Vec::new(), Vec::new());
+    for case in cases {
+        labels.extend(&case.label);
+        match (&case.body, &case.label) {
+            (Some(body), None) => return (groups, Some(body)),
+            (Some(body), Some(_)) => groups.push((std::mem::take(&mut labels), body)),
+            (None, _) => {}
+        }
+    }
+    (groups, None)
 }

@@ -1,5 +1,6 @@
 //! Tables.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::super::tree::*;
@@ -14,8 +15,12 @@ use crate::ast::{
 };
 use crate::ir::SourceSpan;
 
-/// Priority of the first entry, counted down.
+/// Highest priority of a declared entry.
 const PRIORITY_MAX: u64 = 1 << 24;
+/// Most entries of a table, and most cells of an array.
+pub(super) const SIZE_MAX: u64 = 1 << 24;
+/// Most members of a selector.
+const MEMBERS_MAX: u64 = 1 << 16;
 
 /// The size of a table that says none.
 const SIZE_DEFAULT: u64 = 1024;
@@ -247,7 +252,8 @@ impl Lower<'_> {
         for (name, value, _) in &table.properties {
             match &*name.value {
                 "size" => {
-                    let size = self.known_number(value).clamp(1, 1 << 24) as u64;
+                    let wanted = self.known_number(value);
+                    let size = self.size_of(Some(wanted), SIZE_MAX, value.span);
                     made.size = Some(ast::Size::new(size, value.span));
                 }
                 "counters" | "psa_direct_counter" => {
@@ -321,7 +327,8 @@ impl Lower<'_> {
             .and_then(|value| self.algorithm(value, value_span(value, self.span)));
         let size = match object.args.get(1) {
             Some(Val::Scalar(size)) => {
-                known(size).map(|size| ast::Size::new(size.clamp(1, 1 << 16) as u64, value.span))
+                let size = self.size_of(known(size), MEMBERS_MAX, value.span);
+                Some(ast::Size::new(size, value.span))
             }
             _ => None,
         };
@@ -418,8 +425,26 @@ impl Lower<'_> {
             self.unsupported(entries.span, "too many entries");
             return;
         }
+        let places: Vec<u64> = entries
+            .list
+            .iter()
+            .enumerate()
+            .map(|(at, entry)| {
+                let given = entry.priority.as_ref().map(|value| self.known_number(value) as u64);
+                let place = match annotated {
+                    true => entry.annotated.unwrap_or(at as u64 + 1),
+                    false => given.unwrap_or(next),
+                };
+                next = match smallest {
+                    true => place.saturating_add(delta),
+                    false => place.saturating_sub(delta),
+                };
+                place
+            })
+            .collect();
+        let places = ranked(places);
         let mut seen = super::patterns::Seen::default();
-        for (at, entry) in entries.list.iter().enumerate() {
+        for (entry, place) in entries.list.iter().zip(places) {
             let sets = match &*entry.keys.kind {
                 ExprKind::Tuple(items) => items.clone(),
                 ExprKind::List(items, _) if table.keys.len() == items.len() => items.clone(),
@@ -434,13 +459,7 @@ impl Lower<'_> {
                     types.push(self.type_of(&key.value));
                 }
             }
-            let given = entry.priority.as_ref().map(|value| self.known_number(value) as u64);
-            let place = match annotated {
-                true => entry.annotated.unwrap_or(at as u64 + 1),
-                false => given.unwrap_or(next),
-            };
-            next = if smallest { place.saturating_add(delta) } else { place.saturating_sub(delta) };
-            let priority = if smallest { PRIORITY_MAX.saturating_sub(place) } else { place.max(1) };
+            let priority = if smallest { PRIORITY_MAX.saturating_sub(place) } else { place };
             let Some(action) = self.action_call(table, &entry.action, env, name) else { continue };
             let mut parts = super::patterns::around_zero(patterns, &types);
             parts.retain(|patterns| ordered || seen.is_first(&names, patterns));
@@ -448,7 +467,7 @@ impl Lower<'_> {
                 made.entries.push(EntryDecl {
                     matches: names.iter().cloned().zip(patterns).collect(),
                     action: action.clone(),
-                    priority: ordered.then(|| Sp::new(priority.min(PRIORITY_MAX), entry.keys.span)),
+                    priority: ordered.then(|| Sp::new(priority, entry.keys.span)),
                     idle_timeout_ms: None,
                     meter: None,
                     counter: None,
@@ -457,6 +476,15 @@ impl Lower<'_> {
                 });
             }
         }
+    }
+
+    /// A size that the source gives; an error above the largest.
+    pub(super) fn size_of(&mut self, wanted: Option<u128>, most: u64, span: SourceSpan) -> u64 {
+        let wanted = wanted.unwrap_or(1);
+        if wanted > most.into() {
+            self.unsupported(span, format!("a size of {wanted}: it is at most {most}"));
+        }
+        wanted.clamp(1, most.into()) as u64
     }
 
     /// What an entry says of a key; `None`: anything.
@@ -514,6 +542,16 @@ impl Lower<'_> {
 
 fn value_span(value: &Val, otherwise: SourceSpan) -> SourceSpan {
     if let Val::Scalar(scalar) = value { scalar.span } else { otherwise }
+}
+
+/// Priorities in the same order that a table can have, which has none of 0.
+fn ranked(priorities: Vec<u64>) -> Vec<u64> {
+    if priorities.iter().all(|priority| (1..PRIORITY_MAX).contains(priority)) {
+        return priorities;
+    }
+    let known: BTreeSet<u64> = priorities.iter().copied().collect();
+    let ranks: BTreeMap<u64, u64> = known.into_iter().zip(1..).collect();
+    priorities.iter().map(|priority| ranks[priority]).collect()
 }
 
 /// An expression as it is written, for the name of a key.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{CallInfo, Callee, Type};
-use super::build::{binary, call, cast, known, named, number};
+use super::build::{binary, call, cast, known, mux, named, number, slice};
 use super::env::{BlockVal, Val};
 use super::need::Need;
 use super::operate::both;
@@ -257,10 +257,10 @@ impl Lower<'_> {
 
     fn v1_random(&mut self, [to, low, high]: [&Arg; 3], span: SourceSpan) {
         let ty = self.type_of(&to.value);
+        let place = self.target(&to.value);
         let limits = self.each_in_order([&low.value, &high.value]);
         if let [Val::Scalar(low), Val::Scalar(high)] = limits.map(|one| self.sized(one, &ty)) {
             let value = self.effect(call("random", vec![low, high], span), span);
-            let place = self.eval(&to.value);
             self.assign(&place, &Val::Scalar(value), &ty, span);
         }
     }
@@ -269,7 +269,24 @@ impl Lower<'_> {
         let ty = self.type_of(&session.value);
         if let Val::Scalar(session) = self.eval_as(&session.value, &ty) {
             self.clone_with(list, span);
-            self.clone_to(cast(16, session), span);
+            // The device has sessions of 16 bits; session 0 makes no copy.
+            let session = match known(&session) {
+                Some(session) => number(u16::try_from(session).unwrap_or(0).into(), 16, span),
+                None => {
+                    let session = self.keep(session);
+                    let bits = self.bits(&ty, span);
+                    match bits > 16 {
+                        true => {
+                            let high = slice(session.clone(), bits - 1, 16, span);
+                            let is_beyond =
+                                binary(AstBin::Ne, high, number(0, bits - 16, span), span);
+                            mux(is_beyond, number(0, 16, span), cast(16, session), span)
+                        }
+                        false => cast(16, session),
+                    }
+                }
+            };
+            self.clone_to(session, span);
         }
     }
 
@@ -326,9 +343,9 @@ impl Lower<'_> {
         let Some(algorithm) = self.algorithm(&value, algorithm.value.span) else { return };
         let to_ty = self.type_of(&to.value);
         let to_bits = self.bits(&to_ty, span);
+        let place = self.target(&to.value);
         let args = [&base.value, &data.value, &max.value];
         let value = self.hash_between(algorithm, args, to_bits, span);
-        let place = self.eval(&to.value);
         self.assign(&place, &Val::Scalar(value), &to_ty, span);
     }
 

@@ -165,8 +165,12 @@ impl Checker<'_> {
             .collect();
         // A number without a width takes the type of the other arguments.
         given_args.sort_by_key(|(_, _, arg)| has_no_width(&arg.value));
+        let is_action = matches!(&chosen.callee, Callee::Decl(decl) if matches!(decl.kind, DeclKind::Action { .. }));
         for (param, ty, arg) in given_args {
             self.argument(param, ty, &arg.value);
+            if param.direction == Direction::None && !is_action {
+                self.known_without_direction(param, &arg.value);
+            }
         }
         if let Callee::Decl(decl) = &chosen.callee
             && &*decl.name.value == "static_assert"
@@ -299,6 +303,22 @@ impl Checker<'_> {
                     self.type_error(value.span, text);
                 }
             }
+        }
+    }
+
+    /// An argument of a parameter without a direction is known when the program is compiled, except that of an action
+    /// (P4-16 1.2.5, section 6.8). Instances are, and so are parameters without a direction.
+    fn known_without_direction(&mut self, param: &Param, value: &Expr) {
+        let given = self.noted(value);
+        let is_instance = matches!(self.known(&given), Type::Extern(..));
+        let is_given =
+            |id| self.directionless.contains(&id) || self.constructor_params.contains(&id);
+        if !is_instance && !self.is_known_with(value, &is_given) {
+            let text = format!(
+                "`{}` has no direction: its argument must be known when the program is compiled",
+                param.name.value
+            );
+            self.error(codes::NOT_CONSTANT, value.span, text);
         }
     }
 

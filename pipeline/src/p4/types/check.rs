@@ -1,6 +1,6 @@
 //! What the checker carries along, and its order of work.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::super::parse::Tree;
@@ -54,6 +54,8 @@ pub(super) struct Checker<'r> {
     pub(super) in_parser: bool,
     /// Parameters of constructors, which are known where an instance is.
     pub(super) constructor_params: Vec<u32>,
+    /// Parameters without a direction.
+    pub(super) directionless: HashSet<u32>,
 }
 
 /// Checks a program.
@@ -78,6 +80,7 @@ pub(in crate::p4) fn check(tree: Tree, report: &mut Diagnostics) -> Checked {
         instances_of: HashMap::new(),
         in_parser: false,
         constructor_params: Vec::new(),
+        directionless: HashSet::new(),
     };
     for decl in &tree.decls {
         checker.declaration(decl);

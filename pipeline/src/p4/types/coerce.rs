@@ -236,28 +236,24 @@ impl Checker<'_> {
                 }
                 self.converts(expr, &got, &base)
             }
+            // Between an enum and the type of its values, not to or from another width (P4-16 1.2.5, section 8.5).
             (Type::Enum(_, Some(base)), _) => {
                 let base = (**base).clone();
-                self.unify(&base, &want) || self.simple_cast(&base, &want)
+                let want = if let Type::Enum(_, Some(of)) = &want { &**of } else { &want };
+                self.unify(&base, want)
             }
             (_, Type::Enum(_, Some(base))) => {
                 let base = (**base).clone();
-                self.converts(expr, &got, &base) || self.simple_cast(&got, &base)
+                match got {
+                    Type::Integer => self.converts(expr, &got, &base),
+                    _ => self.unify(&got, &base),
+                }
             }
             // A struct with one field of the type.
             (Type::Struct(ty), _) if ty.fields.len() == 1 && ty.kind == StructKind::Struct => {
                 matches!(&ty.fields[0].1, Type::Bit(_)) && matches!(want, Type::Bit(_))
             }
             _ => false,
-        }
-    }
-
-    /// Casts between numbers that are below other types.
-    fn simple_cast(&mut self, got: &Type, want: &Type) -> bool {
-        match (got.base(), want.base()) {
-            (Type::Bool, Type::Bit(1)) | (Type::Bit(1), Type::Bool) => true,
-            (Type::Bool, _) | (_, Type::Bool) => false,
-            _ => is_number(got) && is_number(want),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::super::info::full_name;
 use super::super::tree::*;
 use super::Type;
 use super::check::{Checker, Name, Place};
@@ -249,12 +250,34 @@ impl Checker<'_> {
         self.inside.push(decl.id);
         self.in_parser = matches!(place, Place::Parser);
         locals.iter().for_each(|local| self.declaration(local));
+        self.distinct_for_control(decl, locals);
         self.in_parser = false;
         self.place = place;
         code(self);
         self.place = Place::Top;
         self.inside.pop();
         self.close();
+    }
+
+    /// A controller knows tables, actions and instances by their names, so `@name` gives no name twice.
+    fn distinct_for_control(&mut self, block: &Decl, locals: &[Rc<Decl>]) {
+        let mut seen: Vec<(&str, String, bool)> = Vec::new();
+        for local in locals {
+            let what = match &local.kind {
+                DeclKind::Table(_) => "table",
+                DeclKind::Action { .. } => "action",
+                DeclKind::Instance { .. } => "instance",
+                _ => continue,
+            };
+            let name = full_name(&block.name.value, &local.annotations, &local.name.value);
+            let is_given = local.annotations.iter().any(|one| &*one.name.value == "name");
+            let is_it = |one: &&(&str, String, bool)| one.0 == what && one.1 == name;
+            if seen.iter().find(is_it).is_some_and(|(.., was_given)| is_given || *was_given) {
+                let text = format!("another {what} has the name `{name}` for controllers");
+                self.error(codes::TWICE, local.name.span, text);
+            }
+            seen.push((what, name, is_given));
+        }
     }
 
     pub(super) fn action(&mut self, decl: &Rc<Decl>, params: &[Param], body: &Block) {

@@ -172,31 +172,37 @@ impl Checker<'_> {
     }
 
     pub(super) fn is_known(&self, value: &Expr) -> bool {
+        self.is_known_with(value, &|id| self.constructor_params.contains(&id))
+    }
+
+    /// The same, where these parameters are known.
+    pub(super) fn is_known_with(&self, value: &Expr, is_given: &dyn Fn(u32) -> bool) -> bool {
+        let is_known = |value: &Expr| self.is_known_with(value, is_given);
         if self.consts.contains_key(&value.id) {
             return true;
         }
         match &*value.kind {
             // A parameter of a constructor is known where the instance is.
             ExprKind::Name(..) => match self.defs.get(&value.id) {
-                Some(Def::Param(id)) => self.constructor_params.contains(id),
+                Some(Def::Param(id)) => is_given(*id),
                 Some(Def::Decl(decl)) => !matches!(decl.kind, DeclKind::Variable(..)),
                 None => true,
             },
             ExprKind::Member(of, _) | ExprKind::Index(of, _) | ExprKind::Slice(of, ..) => {
-                self.is_known(of)
+                is_known(of)
             }
-            ExprKind::Unary(_, of) | ExprKind::Cast(_, of) => self.is_known(of),
-            ExprKind::Binary(_, left, right) => self.is_known(left) && self.is_known(right),
-            ExprKind::Mux(a, b, c) => [a, b, c].iter().all(|one| self.is_known(one)),
-            ExprKind::List(items, _) => items.iter().all(|item| self.is_known(item)),
-            ExprKind::Record(fields, _) => fields.iter().all(|(_, value)| self.is_known(value)),
+            ExprKind::Unary(_, of) | ExprKind::Cast(_, of) => is_known(of),
+            ExprKind::Binary(_, left, right) => is_known(left) && is_known(right),
+            ExprKind::Mux(a, b, c) => [a, b, c].iter().all(|one| is_known(one)),
+            ExprKind::List(items, _) => items.iter().all(|item| is_known(item)),
+            ExprKind::Record(fields, _) => fields.iter().all(|(_, value)| is_known(value)),
             // What a function gives is known when a packet runs, but for an instance.
             ExprKind::Call { args, .. } => {
                 let is_function = self.calls.get(&value.id).is_some_and(|call| {
                     matches!(&call.callee, Callee::Decl(_) | Callee::Method(..))
                 });
                 let is_made = matches!(self.noted(value), Type::Extern(..));
-                (!is_function || is_made) && args.iter().all(|arg| self.is_known(&arg.value))
+                (!is_function || is_made) && args.iter().all(|arg| is_known(&arg.value))
             }
             _ => true,
         }

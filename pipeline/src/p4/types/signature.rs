@@ -67,6 +67,9 @@ impl Checker<'_> {
                 self.default_argument(param, default, &ty);
             }
             self.declared.insert(param.id, ty);
+            if param.direction == Direction::None {
+                self.directionless.insert(param.id);
+            }
         }
     }
 

@@ -84,7 +84,7 @@ impl Checker<'_> {
         self.open();
         self.declaration(decl);
         let want = self.declared.get(&decl.id).cloned().unwrap_or(Type::Any);
-        // An empty range is a loop without turns.
+        // An empty range is a loop without iterations.
         self.is_loop_range = matches!(&*values.kind, ExprKind::Range(..));
         let ty = self.value(values);
         self.is_loop_range = false;
@@ -189,7 +189,7 @@ impl Checker<'_> {
         let ty = self.known(&ty);
         let is_value = matches!(
             ty.base(),
-            Type::Bit(_) | Type::Int(_) | Type::Enum(..) | Type::Error | Type::Integer
+            Type::Bool | Type::Bit(_) | Type::Int(_) | Type::Enum(..) | Type::Error | Type::Integer
         );
         if !is_value && !matches!(ty, Type::ActionRun(_) | Type::Any) {
             self.type_error(value.span, format!("`switch` cannot look at {ty}"));
@@ -232,6 +232,7 @@ impl Checker<'_> {
             }
             return match self.consts.get(&label.id) {
                 Some(Const::Int(value)) => Some(value.to_string()),
+                Some(Const::Bool(value)) => Some(value.to_string()),
                 Some(Const::Enum(_, name) | Const::Error(name)) => Some(name.to_string()),
                 _ => {
                     let text = "a case must be known when the program is compiled";

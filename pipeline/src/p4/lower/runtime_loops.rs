@@ -1,8 +1,8 @@
-//! Loops whose turns are counted when a packet runs.
+//! Loops whose iterations are counted when a packet runs.
 //!
 //! The project's language has no loops, so the body is repeated as often as it may run, each copy under the condition
-//! that the loop continues. A packet for which a loop would continue after its last turn is dropped for the reason
-//! `loop_turns`, so no packet leaves after an incomplete loop.
+//! that the loop continues. A packet for which a loop would continue after its last iteration is dropped for the reason
+//! `loop_iterations`, so no packet leaves after an incomplete loop.
 
 use std::rc::Rc;
 
@@ -10,32 +10,32 @@ use super::super::tree::*;
 use super::super::types::Type;
 use super::build::{known, not, number};
 use super::env::Val;
-use super::loops::Turn;
+use super::loops::Iteration;
 use super::walk::{self, Met};
 use super::{Lower, Place};
 use crate::ast::{self, AstExpr, Sp};
 use crate::ir::SourceSpan;
 
-/// Most turns of a loop that is counted when a packet runs: those of a counter of 8 bits.
-const TURNS_MAX: usize = 256;
+/// Most iterations of a loop that is counted when a packet runs: those of a counter of 8 bits.
+const ITERATIONS_MAX: usize = 256;
 /// The same of such a loop in another one, and of the other one.
-const NESTED_TURNS_MAX: usize = 32;
+const NESTED_ITERATIONS_MAX: usize = 32;
 /// The reason of dropping a packet for which a loop would continue.
-const REASON: &str = "loop_turns";
+const REASON: &str = "loop_iterations";
 
 impl Lower<'_> {
-    /// Most turns of a loop with this body.
-    pub(super) fn turns_max(&self, body: &Stmt) -> usize {
-        let is_inner = self.turns.iter().any(|turn| turn.is_counted_later);
-        if is_inner || has_loop(body) { NESTED_TURNS_MAX } else { TURNS_MAX }
+    /// Most iterations of a loop with this body.
+    pub(super) fn iterations_max(&self, body: &Stmt) -> usize {
+        let is_inner = self.iterations.iter().any(|iteration| iteration.is_counted_later);
+        if is_inner || has_loop(body) { NESTED_ITERATIONS_MAX } else { ITERATIONS_MAX }
     }
 
-    /// Whether turns can be counted here at all; an error where not.
+    /// Whether iterations can be counted here at all; an error where not.
     pub(super) fn may_count_later(&mut self, span: SourceSpan) -> bool {
         if self.place == Place::Parser {
             self.unsupported(
                 span,
-                "the turns of a loop in a parser must be known when the program is compiled",
+                "the iterations of a loop in a parser must be known when the program is compiled",
             );
             return false;
         }
@@ -54,14 +54,14 @@ impl Lower<'_> {
     }
 
     /// Marks of a loop that is counted when a packet runs.
-    fn begin_counting(&mut self, body: &Stmt, span: SourceSpan) -> Turn {
+    fn begin_counting(&mut self, body: &Stmt, span: SourceSpan) -> Iteration {
         let mut marks = self.begin_loop(body, span);
         self.count_later(&mut marks, span);
         marks
     }
 
     /// From here on the loop is counted when a packet runs.
-    pub(super) fn count_later(&mut self, marks: &mut Turn, span: SourceSpan) {
+    pub(super) fn count_later(&mut self, marks: &mut Iteration, span: SourceSpan) {
         if marks.broken.is_none() {
             let broken = self.new_meta("broken", 1, span);
             self.set(&broken, number(0, 1, span), span);
@@ -70,10 +70,10 @@ impl Lower<'_> {
         marks.is_counted_later = true;
     }
 
-    /// No further turn, if the condition does not hold.
+    /// No further iteration, if the condition does not hold.
     pub(super) fn break_unless(
         &mut self,
-        marks: &Turn,
+        marks: &Iteration,
         holds: AstExpr,
         span: SourceSpan,
         then: impl FnOnce(&mut Self),
@@ -105,7 +105,7 @@ impl Lower<'_> {
         }
         init.iter().for_each(|one| self.statement(one));
         let marks = self.begin_counting(body, span);
-        for _ in 0..self.turns_max(body) {
+        for _ in 0..self.iterations_max(body) {
             if !self.is_within_bounds(span) {
                 return;
             }
@@ -113,7 +113,7 @@ impl Lower<'_> {
                 let holds = lower.scalar(condition);
                 lower.break_unless(&marks, holds, span, |_| {});
             });
-            self.turn(&marks, body, span, |_| {});
+            self.iteration(&marks, body, span, |_| {});
             self.unless_broken(&marks, span, |lower| {
                 update.iter().for_each(|one| lower.statement(one));
             });
@@ -153,12 +153,12 @@ impl Lower<'_> {
         let marks = self.begin_counting(body, span);
         let within = self.operate(Binary::Le, at.clone(), high.clone(), &ty, span);
         self.break_unless(&marks, within, span, |_| {});
-        for _ in 0..self.turns_max(body) {
+        for _ in 0..self.iterations_max(body) {
             if !self.is_within_bounds(span) {
                 return;
             }
-            self.turn(&marks, body, span, |lower| {
-                lower.bind_turn(decl, &Val::Scalar(at.clone()), own.as_ref(), span);
+            self.iteration(&marks, body, span, |lower| {
+                lower.bind_iteration(decl, &Val::Scalar(at.clone()), own.as_ref(), span);
             });
             let next = self.operate(Binary::Add, at.clone(), number(1, bits, span), &ty, span);
             self.unless_broken(&marks, span, |lower| {
