@@ -74,7 +74,8 @@ pub struct EndPointPort {
     stats: PortStats,
     pub(super) config: HostConfig,
     counters: HostCounters,
-    neighbours: Vec<(u128, crate::frames::Mac)>,
+    /// Addresses that were asked for, with the answers; the oldest go first.
+    neighbours: VecDeque<(u128, Option<crate::frames::Mac>)>,
     pause_counters: PauseCounters,
 }
 
@@ -94,7 +95,7 @@ impl EndPointPort {
             pause: PauseReceiver::new(),
             pause_counters: PauseCounters::default(),
             messages: VecDeque::new(),
-            neighbours: Vec::new(),
+            neighbours: VecDeque::new(),
             flows: Flows::default(),
             completions: VecDeque::new(),
             counters: HostCounters::default(),
@@ -182,13 +183,19 @@ impl EndPointPort {
             four(**own) == four(target)
         };
         if let Some(own) = self.config.addresses.iter().find(of_family) {
+            if !self.neighbours.iter().any(|(known, _)| *known == target) {
+                if self.neighbours.len() >= NEIGHBOURS_MAX {
+                    self.neighbours.pop_front();
+                }
+                self.neighbours.push_back((target, None));
+            }
             self.say(Message::ask(self.config.mac, *own, target, vlan));
         }
     }
 
-    /// The MAC address of a neighbour, as its owner reported it.
+    /// The MAC address of a neighbour that was asked for, as the last reply has it.
     pub fn neighbour(&self, address: u128) -> Option<crate::frames::Mac> {
-        self.neighbours.iter().find(|(known, _)| *known == address).map(|(_, mac)| *mac)
+        self.neighbours.iter().find(|(known, _)| *known == address)?.1
     }
 
     /// The next completion that belongs to no flow.
@@ -490,12 +497,9 @@ impl EndPointPort {
             }
             Kind::Request => {}
             Kind::Reply => {
-                let room = self.neighbours.len() < NEIGHBOURS_MAX;
-                match self.neighbours.iter_mut().find(|(at, _)| *at == message.sender) {
-                    Some((_, mac)) => *mac = message.sender_mac,
-                    None if room => self.neighbours.push((message.sender, message.sender_mac)),
-                    None => {}
-                }
+                // Replies to nobody's question would fill the list.
+                let asked = self.neighbours.iter_mut().find(|(at, _)| *at == message.sender);
+                asked.into_iter().for_each(|(_, mac)| *mac = Some(message.sender_mac));
             }
         }
     }

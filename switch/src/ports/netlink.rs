@@ -59,6 +59,10 @@ pub(crate) fn dump(
             };
             dumped.is_whole &= message.header.flags & NLM_F_DUMP_INTR == 0;
             match &message.payload {
+                // The kernel ends a list that it cannot continue with the error (net/netlink: dump_done_errno).
+                NetlinkPayload::Done(done) if done.code < 0 => {
+                    return Err(io::Error::from_raw_os_error(-done.code));
+                }
                 NetlinkPayload::Done(_) => return Ok(dumped),
                 NetlinkPayload::Error(error) if error.code.is_some() => {
                     return Err(error.to_io());

@@ -161,7 +161,12 @@ impl PnetPort {
         let offset = (mem.config().headroom_bytes as usize).max(TAG_BYTES);
         if let Some(cutting) = &self.cutting {
             let end = offset + cutting.segment_len();
-            let Some(buf) = self.chunk(mem, end) else { return Ok(Burst::Last) };
+            let Some(buf) = self.chunk(mem, end) else {
+                // It is not kept for later, as in `raw:`: nothing behind it would be read.
+                self.cutting = None;
+                self.stats.rx_errors += 1;
+                return Ok(Burst::Last);
+            };
             self.cut(mem, buf, offset, now, out);
             return Ok(Burst::More);
         }
@@ -187,7 +192,8 @@ impl PnetPort {
         packet::read_vnet_header(header, &mut received);
         received.len = frame.len() as u32;
         received.truncated = read.len() >= READ_BYTES;
-        self.cutting = begin_cutting(frame, &received);
+        let longest = (mem.max_chunk_bytes() as usize).saturating_sub(offset);
+        self.cutting = begin_cutting(frame, &received, longest);
         if let (Some(_), Some(place)) = (&self.cutting, self.large.get_mut(..frame.len())) {
             place.copy_from_slice(frame);
             self.spare = Some(buf);

@@ -315,8 +315,9 @@ impl RawRx {
             let message = self.next;
             self.next += 1;
             let received = self.batch.received(message);
-            let cutting =
-                begin_cutting(mem.bytes(&buf).get(offset..).unwrap_or_default(), &received);
+            let longest = (mem.max_chunk_bytes() as usize).saturating_sub(offset);
+            let head = mem.bytes(&buf).get(offset..).unwrap_or_default();
+            let cutting = begin_cutting(head, &received, longest);
             if let Some(cutting) = cutting {
                 self.want = WANT_MIN;
                 self.cutting = Some((cutting, Large { buf, message, vlan: received.vlan }));
@@ -427,14 +428,15 @@ pub(super) fn give(frame: RxFrame, out: &mut Vec<RxFrame>, stats: &mut PortStats
     out.push(frame);
 }
 
-/// How to cut a received frame that begins with `head`; `None` if it is one segment, or cannot be cut.
-pub(super) fn begin_cutting(head: &[u8], received: &Received) -> Option<Cutting> {
+/// How to cut a received frame that begins with `head`; `None` if it is one segment, or cannot be cut: into segments of
+/// more than `longest` bytes no frame is.
+pub(super) fn begin_cutting(head: &[u8], received: &Received, longest: usize) -> Option<Cutting> {
     let (kind, segment_bytes) = received.gso.filter(|_| !received.truncated)?;
     let checksum_from = received.unfinished_checksum.map(|(from, _)| from);
     let len = received.len as usize;
     let head = head.get(..len).unwrap_or(head);
     let cutting = Cutting::of(head, len, Gso { kind, segment_bytes, checksum_from })?;
-    Some(cutting)
+    (cutting.segment_len() <= longest).then_some(cutting)
 }
 
 /// The part of a message that did not fit its chunk.

@@ -1,4 +1,4 @@
-//! AETH syndromes, the RNR timer table and the ACK timeout (wire.md section 10).
+//! AETH syndromes, the RNR timer table and the ACK timeout (IBTA 9.7.5 and 9.7.6.1.3; values as in rdmavt `qp.c`).
 //!
 //! RoCE has no selective acknowledgement. Two of the encodings that IBTA reserves (bits 6:5 are 10) report missing
 //! packets here; only queue pairs that are both configured for it exchange them. `BTH.PSN` is that of the oldest

@@ -101,7 +101,7 @@ pub const CNP_NATIVE: u8 = 0x80;
 
 const SERVICES: [(u8, Service); 3] = [(0, Service::Rc), (1, Service::Uc), (3, Service::Ud)];
 
-/// Low five bits of every supported operation (wire.md section 3).
+/// Low five bits of every supported operation (IBTA 9.2, table 38; `ib_pack.h`).
 const OPERATIONS: [(u8, Kind, Position, Extra); 23] = {
     use Extra::{Imm, Inv, None};
     use Position::{First, Last, Middle, Only};
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// wire.md section 3.
+    /// IBTA 9.2, table 38; `ib_pack.h`.
     #[test]
     fn what_an_opcode_says_is_what_it_is_made_of() {
         use Extra::{Imm, Inv, None as Nothing};

@@ -99,7 +99,7 @@ pub enum Trailing {
     Sack(u64),
 }
 
-/// The headers of a packet: no opcode has more than two behind the BTH (wire.md section 3).
+/// The headers of a packet: no opcode has more than two behind the BTH (IBTA 9.2, table 38).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// The base header, always present.
@@ -151,7 +151,7 @@ impl Headers {
         if let Trailing::Ieth(rkey) = self.trailing { Some(rkey) } else { None }
     }
 
-    /// Bytes of the extended headers on the wire (wire.md section 3).
+    /// Bytes of the extended headers on the wire (IBTA 9.3).
     pub fn extended_bytes(&self) -> u32 {
         let leading = match self.leading {
             Leading::None => 0,

@@ -315,6 +315,8 @@ impl Requester {
         self.rd_in_flight = 0;
         self.current_packet = self.front_progress();
         self.since_ack_req = 0;
+        // Of what is sent again nothing has requested an acknowledgement yet.
+        self.asked_end = self.una;
         self.timer = Deadline::NEVER;
         self.probes.clear();
     }

@@ -225,6 +225,11 @@ fn wanted(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Wanted> {
             return None;
         }
         pareto = goals.iter().map(|node| read_goal(decoder, node)).collect::<Option<Vec<_>>>()?;
+        if pareto[0].figure == pareto[1].figure {
+            let message = format!("`{}` stands against itself", pareto[0].figure);
+            decoder.diagnostics.error(codes::SCENARIO, goals[1].span, message);
+            return None;
+        }
         goals_at.extend(goals.iter().map(|node| node.span));
     }
     let (mut figures, mut places) = (Vec::new(), Vec::new());
@@ -385,6 +390,10 @@ fn range(decoder: &mut Decoder<'_>, node: &Node, is_drawn: bool) -> Option<Range
         () if is_logarithmic && (first <= 0.0 || last <= 0.0) => {
             Some("even ratios need numbers above zero".to_owned())
         }
+        () if steps == 1 && first != last && !is_drawn => Some(
+            "a range of one point has one end: `steps` is 2 at least, or write the value"
+                .to_owned(),
+        ),
         () => None,
     };
     if let Some(message) = problem {

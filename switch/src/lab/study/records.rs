@@ -5,7 +5,7 @@
 //! reports of a study that was killed, of one in parts and of one in a single run are the same bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -72,6 +72,12 @@ pub enum RecordsError {
     /// The operating system's error, with the path.
     #[error(transparent)]
     File(#[from] FileError),
+    /// Another process has opened the part.
+    #[error(
+        "{}: another process adds to it: let that one end, or give this one another part or folder",
+        shown(.0)
+    )]
+    InUse(PathBuf),
     /// A line that is no record.
     #[error("{}:{line}: no result of a study: {source}", shown(.path))]
     Line {
@@ -198,6 +204,11 @@ impl Part {
         let mut file = Folder::make(folder)?.open_to_extend(&name)?;
         let path = folder.join(name);
         let failed = of_file(&path);
+        // Two processes would overwrite each other's lines: a cluster may start a task again while the old one runs. A
+        // file system without locks has none to refuse.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(RecordsError::InUse(path.clone()));
+        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(&failed)?;
         // An incomplete line after a kill is overwritten.

@@ -97,7 +97,7 @@ impl Responder {
             // The report of a trimmed packet is not repeated.
             Some(Reply::Ack { syndrome: Syndrome::Trimmed, .. }) => self.replies.push_back(ack),
             // A NAK for the packet still expected acknowledges as much; an older one is overtaken.
-            Some(Reply::Ack { psn, .. }) if *psn == self.expected => {}
+            Some(Reply::Ack { psn, becn: carried, .. }) if *psn == self.expected => *carried = becn,
             Some(last @ Reply::Ack { .. }) => *last = ack,
             _ => self.replies.push_back(ack),
         }

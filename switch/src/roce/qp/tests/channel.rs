@@ -212,7 +212,7 @@ impl Pair {
         Some(Frame { headers, payload: bytes, trimmed: false })
     }
 
-    fn transmit(&mut self, from: usize, frame: Frame) {
+    pub(super) fn transmit(&mut self, from: usize, frame: Frame) {
         self.log.push((from, frame.clone()));
         if self.drop.as_mut().is_some_and(|drop| drop(from, &frame)) {
             return;

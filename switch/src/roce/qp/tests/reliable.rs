@@ -143,6 +143,31 @@ fn one_nak_for_a_gap_then_silence_then_go_back() {
     assert!(receiver.out_of_sequence > 1);
 }
 
+/// Rate control lowers the window while packets are sent again, none of which has requested an acknowledgement yet.
+#[test]
+fn a_window_that_shrinks_behind_a_step_back_does_not_stop_the_sender() {
+    let mut pair = Pair::new(&Setup { ack_every: 100, ..Setup::default() });
+    let mut lost = false;
+    pair.drop = Some(Box::new(move |from, frame| {
+        let hit = from == 0 && frame.headers.bth.psn.get() == 3 && !lost;
+        lost |= hit;
+        hit
+    }));
+    let target = remote(&pair, 0);
+    post(&mut pair, 1, SendOp::Write(target), 8192, 20 * MTU);
+    while pair.sides[0].qp.counters().rewinds == 0 {
+        pair.run(1);
+    }
+    for _ in 0..4 {
+        let again = pair.take(0).expect("a packet that is sent again");
+        pair.transmit(0, again);
+    }
+    pair.sides[0].qp.requester.set_window(2);
+    pair.run(1000);
+    assert_eq!(pair.bytes(1)[..20 * 256], pair.bytes(0)[8192..8192 + 20 * 256]);
+    assert_eq!(pair.sides[0].qp.counters().timeouts, 0);
+}
+
 #[test]
 fn a_duplicate_write_is_acknowledged_with_the_newest_psn_and_not_executed() {
     let mut pair = Pair::new(&Setup::default());
