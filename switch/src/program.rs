@@ -101,7 +101,7 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
         Some(folder) => named.unwrap_or_else(|| folder.join("program.yaml")),
         None => program.clone(),
     };
-    if !loader.is_file(&program_path) && !program_path.exists() {
+    if !loader.is_file(&program_path) && is_missing(&program_path) {
         return Err(not_there(&program_path));
     }
     let mut defines = config.as_ref().map(|config| config.defines.clone()).unwrap_or_default();
@@ -137,6 +137,12 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     }
     let codes = Arc::default();
     Ok(Loaded { parsed, program, entries, entries_path, config, warnings, files, max_state, codes })
+}
+
+/// True if there is nothing of this name; false where it may not be looked at.
+fn is_missing(path: &Path) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    std::fs::metadata(path).is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
 }
 
 /// The error for a missing program, with those inside the binary.

@@ -95,7 +95,7 @@ fn icrc_and_vcrc_verdicts_are_those_of_the_independent_checker() {
     assert!(compared >= 2 * 2004, "{compared}");
 }
 
-/// The FLUSH of this driver carries an ICRC over something else (wire.md, first page).
+/// The FLUSH of this driver carries an ICRC over something else.
 #[test]
 fn linux_rxe_is_right_but_for_flush() {
     let Some(folder) = captures("linux_rxe_is_right_but_for_flush") else { return };
@@ -214,8 +214,7 @@ fn number(text: &str) -> u128 {
     }
 }
 
-/// Opcodes of which tshark 4.0.17 does not know the headers behind the BTH (wire.md, second
-/// paragraph): RD, CNP, XRC, FLUSH, ATOMIC WRITE.
+/// Opcodes of which tshark 4.0.17 does not know the headers behind the BTH: RD, CNP, XRC, FLUSH, ATOMIC WRITE.
 fn unknown_to_tshark(opcode: u128) -> bool {
     matches!(opcode, 0x1c | 0x1d | 0x40..=0x5f | 0x80..)
 }

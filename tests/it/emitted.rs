@@ -98,7 +98,7 @@ pub(crate) fn tshark(path: &Path, filter: &str, columns: &[&str]) -> Vec<Vec<Str
     text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
 }
 
-/// Opcodes whose headers tshark 4.0 does not know (wire.md, second paragraph): FLUSH, ATOMIC WRITE, RD
+/// Opcodes whose headers tshark 4.0 does not know: FLUSH, ATOMIC WRITE, RD
 /// (0x40 to 0x5f are another protocol to it), CNP, XRC.
 fn unknown_to_tshark(opcode: u8) -> bool {
     matches!(opcode, 0x1c | 0x1d | 0x40..=0x5f | 0x80..)

@@ -1,4 +1,4 @@
-//! Time dilation: a network so many times slower, with the same bytes, behaves as the fast one (`dcqcn.md` 4.5).
+//! Time dilation: a network so many times slower, with the same bytes, behaves as the fast one.
 
 use serde_json::Value;
 

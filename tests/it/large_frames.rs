@@ -194,6 +194,40 @@ s.sendto(bytes(range(250)) * 19, ('192.0.2.2', 7))";
     }
 }
 
+/// A frame whose segments are longer than any chunk is dropped, and what comes behind it is received.
+#[test]
+fn segments_that_fit_no_chunk_do_not_stop_a_port() {
+    let test = "segments_that_fit_no_chunk_do_not_stop_a_port";
+    if !has_tool("python3") {
+        return skip(test, "there is no python3");
+    }
+    for kind in ["raw", "pnet"] {
+        let Some(rig) = Rig::new(test, kind, &[]) else { return };
+        ip("link set host1 mtu 60000");
+        let udp = rig.at_host_2(|| UdpSocket::bind("192.0.2.2:7").expect("a port"));
+        udp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        // 103 is UDP_SEGMENT.
+        let script = "import socket
+plain = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+plain.sendto(b'before', ('192.0.2.2', 7))
+large = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+large.setsockopt(17, 103, 20000)
+large.sendto(bytes(50000), ('192.0.2.2', 7))
+for _ in range(50):
+    plain.sendto(b'behind', ('192.0.2.2', 7))";
+        let sent = Command::new("python3").args(["-c", script]).status().expect("python3 runs");
+        assert!(sent.success());
+        let mut buffer = [0; 4096];
+        for want in [&b"before"[..]].into_iter().chain([&b"behind"[..]; 50]) {
+            let len = udp.recv(&mut buffer).unwrap_or_else(|error| panic!("{kind}: {error}"));
+            assert_eq!(&buffer[..len], want, "{kind}");
+        }
+        let (report, _) = rig.end();
+        assert_eq!(medium(&report, 1, "rx_gso"), 1, "{kind}: {report:#}");
+        assert_eq!(medium(&report, 1, "rx_no_memory"), 0, "{kind}: {report:#}");
+    }
+}
+
 /// Frames that fit no chunk of 2 KiB, and those that just do, through the compiled engine in order and unharmed.
 fn frames_of_every_length_pass(test: &str, kind: &str) {
     let Some(_network) = private_network(test) else { return };

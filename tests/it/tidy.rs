@@ -381,6 +381,31 @@ fn reach(path: &str, reached: &mut BTreeSet<String>) {
     }
 }
 
+/// A page that a comment names is one that its reader has: in this repository, or in the one that the comment names.
+#[test]
+fn comments_name_pages_that_exist() {
+    let elsewhere = ["docs/JSON_format.md"];
+    let tracked = tracked_files();
+    let is_there = |page: &str| {
+        elsewhere.contains(&page)
+            || tracked.iter().any(|path| path == page || path.ends_with(&format!("/{page}")))
+    };
+    let mut problems = Vec::new();
+    for source in sources() {
+        for (n, line) in source.text.lines().enumerate() {
+            let Some((_, comment)) = line.split_once("//") else { continue };
+            let is_part = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+            let words = comment.split(|c: char| !is_part(c));
+            let pages =
+                words.map(|word| word.trim_matches('.')).filter(|word| word.ends_with(".md"));
+            for page in pages.filter(|page| !is_there(page)) {
+                problems.push(format!("{}:{}: there is no {page}", source.path, n + 1));
+            }
+        }
+    }
+    complain(&problems);
+}
+
 #[test]
 fn nothing_is_left_unfinished() {
     let marks = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("FIX", "ME")];

@@ -338,7 +338,7 @@ fn crcs_of_the_illegal_frame() {
     assert_eq!(crc(params(16, 0x100b), &frame[..end + 4]), 0x7c44);
 }
 
-/// What the ICRC says about a bit (reference/wire.md, section 4).
+/// What the ICRC says about a bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bit {
     Covered,

@@ -111,7 +111,7 @@ impl Job<'_> {
         let wrong = |error: &dyn std::fmt::Display| End::Wrong(error.to_string());
         let (file, bytes) = open(path).map_err(|error| wrong(&error))?;
         let args = self.args;
-        let quiet = args.verify_crc && !args.json && !args.tree;
+        let quiet = args.verify_crc && !args.json;
         let mut progress = Progress::new(bytes.unwrap_or(0), quiet);
         let mut reader = PcapReader::new(file).map_err(|error| wrong(&error))?;
         let mut number = 0;
@@ -190,7 +190,7 @@ impl Job<'_> {
             let verdict = decoded.verdict();
             self.sums.add(&verdict);
             // With --verify-crc only the sums are requested; a packet is shown only if one is wrong.
-            is_shown = self.args.json || self.args.tree || !verdict.wrong.is_empty();
+            is_shown = self.args.json || !verdict.wrong.is_empty();
         }
         if is_shown {
             self.shown += 1;

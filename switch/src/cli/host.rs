@@ -34,7 +34,17 @@ fn start(args: &HostArgs) -> Result<Status, Failure> {
         IpAddr::V4(four) => mapped(four),
         IpAddr::V6(six) => six.to_bits(),
     };
+    let is_of_host = match args.ip {
+        IpAddr::V4(four) => !four.is_unspecified() && !four.is_multicast() && !four.is_broadcast(),
+        IpAddr::V6(six) => !six.is_unspecified() && !six.is_multicast(),
+    };
+    if !is_of_host {
+        return Err(format!("--ip {}: not the address of a host", args.ip).into());
+    }
     let mac = args.mac.unwrap_or_else(|| mac_of(address));
+    if mac.0[0] & 1 == 1 || mac.0 == [0; 6] {
+        return Err(format!("--mac {mac}: not the address of an interface").into());
+    }
     let config = HostConfig { rate: Some(rate), ..HostConfig::ethernet("host", mac, address) };
     let mut core = nic_program()?.device(DeviceOptions::live())?;
     let spec = PortSpec::parse(&args.port)?;

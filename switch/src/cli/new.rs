@@ -47,16 +47,22 @@ fn write(folder: &Path, template: Template) -> Result<Vec<String>, String> {
         }
         _ => failed(folder, error),
     })?;
-    let mut written = Vec::new();
-    for (file, text) in library::files_of(template.program()) {
+    let files = library::files_of(template.program());
+    let written = files.iter().try_for_each(|(file, text)| {
         let path = folder.join(file);
         let text = text
             .replace(&format!("pipeline: {}", template.program()), &format!("pipeline: {name}"));
         let mut new = fs::File::create_new(&path).map_err(|error| failed(&path, error))?;
-        new.write_all(text.as_bytes()).map_err(|error| failed(&path, error))?;
-        written.push(file.to_owned());
+        new.write_all(text.as_bytes()).map_err(|error| failed(&path, error))
+    });
+    if written.is_err() {
+        // Half a program would be in the way of the next try. Files of others that came meanwhile stay.
+        for (file, _) in &files {
+            let _ = fs::remove_file(folder.join(file));
+        }
+        let _ = fs::remove_dir(folder);
     }
-    Ok(written)
+    written.map(|()| files.into_iter().map(|(file, _)| file.to_owned()).collect())
 }
 
 fn is_name(name: &str) -> bool {

@@ -41,7 +41,9 @@ impl Decoded<'_> {
     fn info(&self) -> Vec<String> {
         let here = |info: &&Info| {
             let is = |id| self.parsed.is_valid(id);
-            is(info.header) && info.with.is_none_or(is)
+            is(info.header)
+                && info.with.iter().copied().all(is)
+                && !info.unless.iter().copied().any(is)
         };
         let texts = |weak: bool| {
             let all = self.summary.info.iter().filter(here);

@@ -28,7 +28,8 @@ static INFO: MapShape = MapShape {
     keys: &[
         needed("header", Shape::Text, "The header."),
         needed("text", Shape::Text, "The text, with fields in braces."),
-        key("with", Shape::Text, "Only if this header is there too."),
+        key("with", Shape::OneOrMore(&Shape::Text), "Only if these headers are there too."),
+        key("unless", Shape::OneOrMore(&Shape::Text), "Only if none of these headers is there."),
         key("weak", Shape::Flag, "Only the last one, and only when there is no other text."),
     ],
 };
@@ -61,7 +62,8 @@ pub struct Summary {
 #[derive(Clone, Debug)]
 pub(super) struct Info {
     pub(super) header: InstanceId,
-    pub(super) with: Option<InstanceId>,
+    pub(super) with: Vec<InstanceId>,
+    pub(super) unless: Vec<InstanceId>,
     pub(super) weak: bool,
     pub(super) text: Vec<Piece>,
 }
@@ -220,14 +222,24 @@ impl Reader<'_> {
         let fields = self.decoder.map(node, &INFO)?;
         let header = self.decoder.word(fields.get("header")?)?;
         let text = self.decoder.word(fields.get("text")?)?;
-        let with = fields.get("with").and_then(|node| self.decoder.word(node));
+        let with = self.instances(fields.get("with"))?;
+        let unless = self.instances(fields.get("unless"))?;
         let weak = fields.get("weak").and_then(|node| self.decoder.flag(node)).unwrap_or(false);
-        let with = match with {
-            Some(name) => Some(self.instance(&name.value, node)?),
-            None => None,
-        };
         let header = self.instance(&header.value, node)?;
-        Some(Info { header, with, weak, text: self.pieces(&text.value, node)? })
+        Some(Info { header, with, unless, weak, text: self.pieces(&text.value, node)? })
+    }
+
+    /// The headers of a list of names.
+    fn instances(&mut self, names: Option<&Node>) -> Option<Vec<InstanceId>> {
+        let names =
+            names.map_or_else(Vec::new, |node| self.decoder.one_or_more(node, "headers").to_vec());
+        names
+            .iter()
+            .map(|node| {
+                let name = self.decoder.word(node)?;
+                self.instance(&name.value, node)
+            })
+            .collect()
     }
 
     /// `text {field} text {field:x}{field? text}`.

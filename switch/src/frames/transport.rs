@@ -105,7 +105,7 @@ impl BthFields {
     fn write(&self, bth: &Bth, to: &mut [u8; BTH_BYTES]) {
         let front = self.opcode.of(bth.opcode.into())
             | self.solicited.of(bth.solicited.into())
-            // "Migrated" is the normal state of a path; CNPs have it clear (wire.md 3 and 9).
+            // "Migrated" is the normal state of a path; CNPs have it clear (IBTA 9.2; CNPs: IBTA annex A17.9.3).
             | self.migreq.of((bth.opcode >> 5 != 0b100).into())
             | self.padcount.of(bth.pad.into())
             | self.pkey.of(bth.pkey.into())

@@ -24,6 +24,10 @@ pub type Calls = wire::device_client::DeviceClient<Channel>;
 
 /// Time limit for a switch to accept a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// Time between two pings of HTTP/2 during a call, and the time limit for their answers: a switch that is stopped, or
+/// a machine that is gone, ends the call, and a request that takes long does not.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+const PING_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A connection to a running switch.
 #[derive(Debug)]
@@ -111,7 +115,10 @@ impl Remote {
             runtime.map_err(|source| RemoteError::System { name: name.clone(), source })?;
         let endpoint = Endpoint::from_shared(target)
             .map_err(|source| RemoteError::Address { name: name.clone(), source })?;
-        let mut endpoint = endpoint.connect_timeout(CONNECT_PATIENCE);
+        let mut endpoint = endpoint
+            .connect_timeout(CONNECT_PATIENCE)
+            .http2_keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_PATIENCE);
         let hint = match tls.is_none() && is_address {
             true => "; a switch with --tls-cert needs --tls-ca",
             false => "",

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use wireyard_pipeline::ir::{FieldLayout, Program};
+use wireyard_pipeline::decode::{Decoder, Parsed};
+use wireyard_pipeline::ir::{FieldLayout, Header, Program};
 
 use super::script::PatternBytes;
 
@@ -16,6 +17,8 @@ const ROWS_MAX: usize = 64;
 pub(super) fn difference(program: &Program, pattern: &PatternBytes, frame: &[u8]) -> String {
     let mut out = String::new();
     let mut differing = 0;
+    let mut decoder = Decoder::of_parser(program).ok();
+    let parsed = decoder.as_mut().and_then(|decoder| decoder.parse(frame, 0));
     let rows = pattern.bytes.len().max(frame.len()).div_ceil(16);
     for row in 0..rows {
         let places = row * 16..row * 16 + 16;
@@ -43,7 +46,9 @@ pub(super) fn difference(program: &Program, pattern: &PatternBytes, frame: &[u8]
         let _ = writeln!(out, "       found     {}", found.join(" "));
         let _ = writeln!(out, "                 {}", marks.join(" ").trim_end());
         for at in places.filter(|at| differs(*at)).take(1) {
-            let _ = writeln!(out, "       byte {at} is {}", field_at(program, at));
+            let place = parsed.as_ref().and_then(|parsed| place_in(program, parsed, at));
+            let place = place.unwrap_or_else(|| field_at(program, at));
+            let _ = writeln!(out, "       byte {at} is {place}");
         }
     }
     if differing > ROWS_MAX {
@@ -63,6 +68,31 @@ fn expected_byte(pattern: &PatternBytes, at: usize) -> String {
     [digit(value >> 4, mask >> 4), digit(value & 0xf, mask & 0xf)].into_iter().collect()
 }
 
+/// The field at a byte of a frame, as the program's parser reads it; `None` where it does not read the frame to the end.
+fn place_in(program: &Program, parsed: &Parsed<'_>, at: usize) -> Option<String> {
+    let headers = parsed.headers();
+    let found = headers.iter().find(|one| {
+        let start = one.at as usize;
+        (start..start + one.bytes.len()).contains(&at)
+    });
+    let Some(header) = found else {
+        return (parsed.error().is_none() && at < parsed.bytes().len())
+            .then(|| "in the body".into());
+    };
+    let declared = &program.headers[program.instances[header.instance].header];
+    Some(format!("{}.{}", header.name, field_name(declared, at - header.at as usize)))
+}
+
+/// The field at a byte of a header.
+fn field_name(header: &Header, at: usize) -> &str {
+    let bit = at as u32 * 8;
+    let field = header.fields.iter().find(|field| match field.layout {
+        FieldLayout::Run { bit: first, bits } => (first..first + bits).contains(&bit),
+        _ => false,
+    });
+    field.map_or("?", |field| field.name.as_str())
+}
+
 /// The field at a byte, if the headers of the deparser follow each other in their fixed sizes. The bytes alone do not
 /// determine which are valid, so all possible fields are named, those of the first headers first.
 fn field_at(program: &Program, at: usize) -> String {
@@ -75,13 +105,7 @@ fn field_at(program: &Program, at: usize) -> String {
         for start in starts {
             let end = start + header.fixed_bytes as usize;
             if (start..end).contains(&at) {
-                let bit = ((at - start) * 8) as u32;
-                let field = header.fields.iter().find(|field| match field.layout {
-                    FieldLayout::Run { bit: first, bits } => (first..first + bits).contains(&bit),
-                    _ => false,
-                });
-                let field = field.map_or("?", |field| field.name.as_str());
-                names.push(format!("{}.{field}", instance.name));
+                names.push(format!("{}.{}", instance.name, field_name(header, at - start)));
             }
             if end <= at && !ends.contains(&end) {
                 ends.push(end);

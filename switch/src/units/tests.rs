@@ -62,7 +62,7 @@ fn display_parses_back() {
     assert_eq!(Probability::ratio(1, 800).unwrap().to_string(), "0.125 %");
 }
 
-/// Pause lengths printed in the PFC literature (dcqcn.md 3.1).
+/// Pause lengths printed in the PFC literature (IEEE 802.1Qbb: a quantum is 512 bit times).
 #[test]
 fn the_longest_pause_at_known_rates() {
     for (gbit, ns) in [(10, 3_355_392), (40, 838_848), (100, 335_539), (400, 83_884)] {

@@ -1,4 +1,4 @@
-//! The open-loop marking test of the SONiC plan (dcqcn.md 4.6) on veth: PFC stops a port, packets go in, the pause ends, CE
+//! The open-loop marking test of the SONiC plan on veth: PFC stops a port, packets go in, the pause ends, CE
 //! by position.
 //!
 //! A frame of a class that is not paused follows the packets on the same way; when it has overtaken them, all of them wait.
@@ -152,7 +152,7 @@ fn judge(curve: &Curve, rounds: &[Vec<bool>]) {
     }
 }
 
-/// dcqcn.md 4.6: 400K/1600K/20 %, 197.46 +- 9.96 marks of 1610 packets.
+/// By the binomial law: 400K/1600K/20 %, 197.46 +- 9.96 marks of 1610 packets.
 const STEEP: Curve =
     Curve { kmin: 400_000, kmax: 1_600_000, pmax_percent: 20.0, packets: 1610, bytes: 1048 };
 

@@ -90,7 +90,7 @@ pub(crate) fn agrees(totals: &[u32], p: impl Iterator<Item = f64>) -> f64 {
 pub(crate) const DCQCN: Curve =
     Curve { kmin: 5_000, kmax: 200_000, pmax_percent: 1.0, packets: 210, bytes: 1000 };
 
-/// dcqcn.md 4.6: 9.98 +- 0.99 marks of 210 packets.
+/// By the binomial law: 9.98 +- 0.99 marks of 210 packets.
 #[test]
 fn marks_follow_the_curve_at_dequeue() {
     let (by_position, totals) = DCQCN.run(200, "dequeue");
@@ -100,7 +100,7 @@ fn marks_follow_the_curve_at_dequeue() {
     assert_eq!(by_position[205..], [0; 5], "at kmin and below none is");
 }
 
-/// dcqcn.md 4.6: 400K/1600K/20 %, 197.46 +- 9.96 marks of 1610 packets; and by depth.
+/// By the binomial law: 400K/1600K/20 %, 197.46 +- 9.96 marks of 1610 packets; and by depth.
 #[test]
 fn marks_follow_the_curve_in_every_bucket_of_depth() {
     let curve =

@@ -84,7 +84,7 @@ fn of_partition(mut frame: Vec<u8>) -> Vec<u8> {
 const CONFIG: &str = "ports: { 1: {}, 2: {} }\ncongestion_notification: { dscp: 46 }\n";
 
 /// Ingress saw CE: the first is answered at once out of the same port, the others once at the end of
-/// the interval (dcqcn.md 1.2).
+/// the interval (SIGCOMM 2015, section 3.2).
 #[test]
 fn marks_that_arrive_are_answered_by_the_port_they_came_by() {
     let (mut fabric, fars) = rig(&program(true, 0x118), CONFIG);

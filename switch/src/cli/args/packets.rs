@@ -112,7 +112,7 @@ pub struct TestArgs {
 pub struct DecodeArgs {
     /// The capture: pcap or pcapng; `-` is standard input.
     pub file: PathBuf,
-    /// Check every declared CRC (ICRC, VCRC), show only packets where one is wrong, and sum up; exit
+    /// Check every declared CRC (ICRC, VCRC), show only packets where one is wrong (with --json all), and sum up; exit
     /// status 1 if one is wrong.
     #[arg(long)]
     pub verify_crc: bool,

@@ -262,7 +262,7 @@ impl Resolver<'_> {
     }
 
     /// The queues that carry a lossless group must have room for all that the group's pool can admit, or they drop
-    /// silently before PFC acts (the ns-3 defect of dcqcn.md 5.3, item 1).
+    /// silently before PFC acts (as in the HPCC simulator).
     fn check_egress_of(&mut self, place: &str, plan: &PortPlan, group: usize, plans: &[PortPlan]) {
         let ingress = self.pools.get(usize::from(plan.groups[group].config.account.pool.0));
         let Some(ingress) = ingress.map(|(_, pool)| pool.size.get()) else { return };

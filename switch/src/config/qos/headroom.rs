@@ -1,6 +1,6 @@
 //! Headroom: the bytes that still arrive after XOFF was decided.
 //!
-//! Two formulas: the IEEE components (802.1Qbb-2011, now 802.1Q Annex N; dcqcn.md 3.2), and the one of SONiC's Mellanox
+//! Two formulas: the IEEE components (802.1Qbb-2011, now 802.1Q Annex N), and the one of SONiC's Mellanox
 //! buffer manager (`buffer_headroom_mellanox.lua`). Integers only: bit times and bytes.
 
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ const RESPONSE_QUANTA: [(u64, u64); 10] = [
     (800_000, 905),
 ];
 
-/// Interface delay bounds in bit times (IEEE 802.3 sublayer delays; dcqcn.md 3.2), by Mbit/s.
+/// Interface delay bounds in bit times (IEEE 802.3 sublayer delays), by Mbit/s.
 const INTERFACE_BITS: [(u64, u64); 4] =
     [(10_000, 8_192), (25_000, 6_144), (40_000, 24_576), (100_000, 122_880)];
 
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Values of dcqcn.md 3.2 (cell 96, MTU 9100, lossless MTU 1024).
+    /// Values of SONiC's `buffer_headroom_mellanox.lua` (cell 96, MTU 9100, lossless MTU 1024).
     #[test]
     fn sonic_formula_gives_the_known_sizes() {
         let known = [
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Component sum of dcqcn.md 3.2, in bit times, for 9216-byte and 4200-byte frames.
+    /// Sum of the components of 802.1Q Annex N, in bit times, for 9216-byte and 4200-byte frames.
     #[test]
     fn ieee_components_add_up() {
         for (gbit, metres, response) in

@@ -57,7 +57,7 @@ fn sonic_azure_is_what_sonic_has() {
     assert_eq!(port.tm.queues[3].service.service, Service::Dwrr { weight: 15 });
     assert_eq!(port.tm.queues[0].service.service, Service::Dwrr { weight: 14 });
     let lossless = port.tm.groups[3].lossless.unwrap();
-    // dcqcn.md 3.2: 100G, 40 m, MTU 9100, lossless MTU 1024, cell 96.
+    // SONiC's buffer formula: 100G, 40 m, MTU 9100, lossless MTU 1024, cell 96.
     assert_eq!((lossless.headroom_bytes, lossless.xon), (80_896, Xon::BelowXoff(18_432)));
     assert!(port.tm.groups[0].lossless.is_none());
     let (kmin, kmax, pmax) = port.tm.queues[4].wred.unwrap().curves[2].unwrap().parts();
@@ -143,7 +143,7 @@ fn a_port_without_a_rate_cannot_speak_pfc() {
     );
 }
 
-/// 17 ports x 8 x 37.5 KB of headroom in 4 MB (dcqcn.md 5.3, item 2): accepted by ns-3, not here.
+/// 17 ports x 8 x 37.5 KB of headroom in 4 MB (the HPCC simulator accepts it).
 #[test]
 fn the_headroom_sum_that_ns3_accepts_is_refused() {
     let numbers: Vec<u16> = (0..17).collect();

@@ -1,7 +1,7 @@
 //! A scenario in slow motion: the same network, slowed down by a factor.
 //!
 //! Rates are divided and times multiplied by one factor; bytes, counts and probabilities stay. In the model of DCQCN
-//! the marking probability, the queue and alpha are then exactly the same, only later (`dcqcn.md` 4.5); so are pauses,
+//! the marking probability, the queue and alpha are then exactly the same, only later; so are pauses,
 //! which are bit times, and headroom, whose bounds are those of the rate that a slow link models. Only the timeout of
 //! acknowledgements cannot follow exactly, a power of two on the wire: it becomes the next longer one.
 

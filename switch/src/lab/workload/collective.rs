@@ -58,8 +58,8 @@ impl Operation {
         Operation::NAMES[self as usize]
     }
 
-    /// Bytes over a link for each byte of the operation with `ranks` ranks, as nccl-tests defines the bus bandwidth
-    /// (`PERFORMANCE.md`); a mixture of experts is two all-to-alls.
+    /// Bytes over a link for each byte of the operation with `ranks` ranks, as nccl-tests' page on performance defines the bus
+    /// bandwidth; a mixture of experts is two all-to-alls.
     pub fn bus_factor(self, ranks: usize) -> f64 {
         let part = (ranks as f64 - 1.0) / ranks as f64;
         match self {
