@@ -21,6 +21,7 @@ pub mod event_queue;
 pub mod fabric;
 pub mod failure_trace;
 mod fault_effects;
+mod fault_schedule;
 pub mod foreign;
 pub mod host;
 mod ideal_completion;

@@ -19,6 +19,7 @@ use super::cable::Cabling;
 use super::checks::{Checks, Violation};
 use super::error::LabError;
 use super::failure_trace::Watch;
+use super::fault_schedule::{FaultSchedule, Step, Storm};
 use super::host::{self, Connection, FlowStatus};
 use super::link::Direction;
 use super::node_state;
@@ -58,22 +59,6 @@ pub enum Outcome {
     Failed(Violation),
 }
 
-/// The begin or end of a fault, or its new choice of routes.
-#[derive(Clone, Debug)]
-struct Change {
-    at: Time,
-    fault: usize,
-    step: Step,
-}
-
-/// In the order of application at one instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
-    Ends,
-    Begins,
-    Reroutes,
-}
-
 /// A lab that can be run, by the thread that built it.
 pub struct Lab {
     pub(super) scenario: Arc<Scenario>,
@@ -90,7 +75,7 @@ pub struct Lab {
     /// Flows that begin later, with the instant, the next one last.
     later: Vec<(Time, usize)>,
     /// Bytes that the others delivered.
-    settled_bytes: u64,
+    finished_bytes: u64,
     pub(super) links: Vec<[Arc<Direction>; 2]>,
     layout: Layout,
     parts: Vec<Part>,
@@ -101,9 +86,8 @@ pub struct Lab {
     /// The program of the switches, without entries.
     pub(super) base: Loaded,
     pub(super) entries: Vec<(String, String)>,
-    changes: Vec<Change>,
-    /// When the next fault begins or ends or a storm repeats its pause, and when the next sample is taken.
-    next_change: Deadline,
+    faults: FaultSchedule,
+    /// When the next sample is taken.
     next_sample: Time,
     pub(super) sampler: Sampler,
     pub(super) checks: Checks,
@@ -111,8 +95,6 @@ pub struct Lab {
     /// Counters of all flows, when last read.
     pub(super) last: Vec<FlowStatus>,
     pub(super) events: u64,
-    /// Hosts that keep their switch paused, the priority, and the time of the next pause.
-    storms: Vec<(usize, u8, Time)>,
     /// Records the events of this run, to explain the failure of the check below.
     pub(super) watch: Option<Box<Watch>>,
     pub(super) watched_check: &'static str,
@@ -178,7 +160,7 @@ impl Lab {
             gate_reports: Vec::new(),
             open: Vec::new(),
             later: by_start(&scenario),
-            settled_bytes: 0,
+            finished_bytes: 0,
             links: devices.links,
             layout,
             parts,
@@ -186,22 +168,19 @@ impl Lab {
             is_live: cabling.is_some(),
             base: devices.base,
             entries: devices.entries,
-            changes: changes(&scenario),
-            next_change: Deadline::NEVER,
+            faults: FaultSchedule::of(&scenario),
             next_sample: Time::ZERO,
             sampler: Sampler::new(&scenario),
             checks: Checks::default(),
             now: Time::ZERO,
             last: Vec::new(),
             events: 0,
-            storms: Vec::new(),
             watch: None,
             watched_check: "",
             thresholds: Thresholds::default(),
             scenario,
         };
         lab.sampler.prepare(&mut lab.cores);
-        lab.plan_faults();
         lab.last = lab.statuses();
         Ok(lab)
     }
@@ -257,7 +236,7 @@ impl Lab {
         let looks_at_events = self.is_live || self.watch.is_some();
         loop {
             let nodes = self.parts.iter().map(Part::next).min().unwrap_or(Deadline::NEVER);
-            let (change, sample) = (self.next_change, self.next_sample);
+            let (change, sample) = (self.faults.next(), self.next_sample);
             let first = nodes.min(change).min(Deadline::at(sample));
             let Some(at) = first.instant().filter(|at| *at <= end) else { break };
             if change == first {
@@ -305,12 +284,12 @@ impl Lab {
 
     /// Runs the events of all nodes before `limit`.
     fn phase(&mut self, limit: Deadline) -> Result<(), Violation> {
-        self.lend_cores();
+        self.move_cores_to_partitions();
         let done = match &self.workers {
             None => self.parts[0].run(limit, u32::MAX),
             Some(workers) => workers.phase(&mut self.parts, limit),
         };
-        self.return_cores();
+        self.take_cores_back();
         done.map_err(|halt| self.halted(halt))
     }
 
@@ -319,7 +298,7 @@ impl Lab {
         self.now = now;
         let Some((_, number)) = self.parts[0].event_queue.first() else { return Ok(()) };
         let node = self.parts[0].nodes[number];
-        self.lend_cores();
+        self.move_cores_to_partitions();
         let part = &mut self.parts[0];
         let done = match self.is_live {
             true => part.step_all(number, now),
@@ -328,7 +307,7 @@ impl Lab {
                 part.step(number, now, trace)
             }
         };
-        self.return_cores();
+        self.take_cores_back();
         if self.watch.is_some() {
             self.look(node)?;
         }
@@ -336,7 +315,7 @@ impl Lab {
     }
 
     /// Gives every partition its devices.
-    fn lend_cores(&mut self) {
+    fn move_cores_to_partitions(&mut self) {
         if let [only] = &mut self.parts[..] {
             return std::mem::swap(&mut only.cores, &mut self.cores);
         }
@@ -346,7 +325,7 @@ impl Lab {
     }
 
     /// Takes them back, in the order of nodes.
-    fn return_cores(&mut self) {
+    fn take_cores_back(&mut self) {
         self.events = self.parts.iter().map(|part| part.events).sum();
         if let [only] = &mut self.parts[..] {
             return std::mem::swap(&mut only.cores, &mut self.cores);
@@ -421,13 +400,13 @@ impl Lab {
         while let Some((_, flow)) = self.later.pop_if(|(at, _)| *at <= self.now) {
             self.open.push(flow);
         }
-        let (mut found, mut delivered) = (Vec::new(), self.settled_bytes);
-        let (flows, cores, settled) = (&self.flows, &mut self.cores, &mut self.settled_bytes);
+        let (mut found, mut delivered) = (Vec::new(), self.finished_bytes);
+        let (flows, cores, finished) = (&self.flows, &mut self.cores, &mut self.finished_bytes);
         self.open.retain(|flow| {
             let status = flows[*flow].status(cores);
             let is_open = status.finished.is_none() && status.failed.is_none();
             delivered += status.delivered_bytes;
-            *settled += if is_open { 0 } else { status.delivered_bytes };
+            *finished += if is_open { 0 } else { status.delivered_bytes };
             found.push(status);
             is_open
         });
@@ -442,36 +421,20 @@ impl Lab {
             && self.cores.iter().all(|core| core.queued() == 0)
     }
 
-    fn plan_faults(&mut self) {
-        let changes = self.changes.first().map(|change| change.at);
-        let storms = self.storms.iter().map(|storm| storm.2);
-        self.next_change = changes.into_iter().chain(storms).min().into();
-    }
-
     /// Applies the faults that are due.
     fn change(&mut self) -> Result<(), Violation> {
-        while self.changes.first().is_some_and(|change| change.at <= self.now) {
-            let change = self.changes.remove(0);
+        while let Some(change) = self.faults.take_change(self.now) {
             match change.step {
                 Step::Reroutes => self.reroute()?,
                 step => self.apply(change.fault, step == Step::Begins),
             }
         }
-        for index in 0..self.storms.len() {
-            let (host, priority, at) = self.storms[index];
-            if at <= self.now {
-                let again = host::pause_once(
-                    &self.scenario,
-                    host,
-                    priority,
-                    &mut self.cores[host],
-                    self.now,
-                );
-                self.storms[index].2 = self.now + again;
-                self.wake(host);
-            }
+        for (number, Storm { host, priority, .. }) in self.faults.due_storms(self.now) {
+            let core = &mut self.cores[host];
+            let again = host::pause_once(&self.scenario, host, priority, core, self.now);
+            self.faults.repeat_storm(number, self.now, again);
+            self.wake(host);
         }
-        self.plan_faults();
         Ok(())
     }
 
@@ -497,10 +460,7 @@ impl Lab {
                 }
             }
             FaultKind::PauseStorm { host, priority } => {
-                self.storms.retain(|storm| (storm.0, storm.1) != (host, priority));
-                if begins {
-                    self.storms.push((host, priority, self.now));
-                }
+                self.faults.set_storm(host, priority, self.now, begins);
             }
             FaultKind::SlowReceiver { host } => {
                 self.cores[host].block(self.now, host::END_POINT, begins);
@@ -540,23 +500,6 @@ fn crossings(scenario: &Scenario, layout: &Layout, links: &[[Arc<Direction>; 2]]
         (from != part).then(|| Crossing { direction: Arc::clone(direction), node, lookahead })
     };
     Arc::new(ends.zip(links.iter().flatten()).map(crossing).collect())
-}
-
-fn changes(scenario: &Scenario) -> Vec<Change> {
-    let mut changes = Vec::new();
-    for (fault, what) in scenario.faults.iter().enumerate() {
-        let mut add = |at, step| changes.push(Change { at, fault, step });
-        add(what.at, Step::Begins);
-        if let Some(at) = what.until {
-            add(at, Step::Ends);
-        }
-        if let FaultKind::LinkDown { reroute_after: Some(after), .. } = what.kind {
-            add(what.at + after, Step::Reroutes);
-            what.until.into_iter().for_each(|until| add(until + after, Step::Reroutes));
-        }
-    }
-    changes.sort_by_key(|change| (change.at, change.fault, change.step));
-    changes
 }
 
 #[cfg(test)]

@@ -139,15 +139,15 @@ impl Part {
         self.event_queue.first().map(|(at, _)| at).into()
     }
 
-    /// Runs the events of nodes before `limit`, in the order of time, in at most `turns` turns. No frame from another
+    /// Runs the events of nodes before `limit`, in the order of time, in at most `runs_max` runs of a node. No frame from another
     /// partition that is not yet received may arrive before `limit`.
     #[inline]
-    pub(super) fn run(&mut self, limit: Deadline, turns: u32) -> Result<(), Halt> {
-        for _ in 0..turns {
+    pub(super) fn run(&mut self, limit: Deadline, runs_max: u32) -> Result<(), Halt> {
+        for _ in 0..runs_max {
             match self.event_queue.first() {
                 Some((at, node)) if Deadline::at(at) < limit => {
                     self.now = at;
-                    self.turn(node, limit)?;
+                    self.run_ahead(node, limit)?;
                 }
                 _ => break,
             }
@@ -159,7 +159,7 @@ impl Part {
     /// it sends meanwhile wait in the arrival index, so the result is that of one event after the other; and to stay
     /// with a node is cheaper than to change.
     #[inline]
-    fn turn(&mut self, node: usize, limit: Deadline) -> Result<(), Halt> {
+    fn run_ahead(&mut self, node: usize, limit: Deadline) -> Result<(), Halt> {
         let mut horizon = self.horizon(node, limit);
         loop {
             let next = self.poll(node, &mut horizon)?;
@@ -298,7 +298,7 @@ impl Part {
     }
 
     /// Receives frames from other partitions.
-    pub(super) fn take_in(&mut self, mail: &mut Vec<Passing>) {
+    pub(super) fn receive(&mut self, mail: &mut Vec<Passing>) {
         for Passing { crossing, frame } in mail.drain(..) {
             // A direction that leads to no partition has sent nothing.
             let Some(crossing) = &self.crossings[crossing] else { continue };

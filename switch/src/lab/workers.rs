@@ -27,10 +27,10 @@ use super::error::LabError;
 use super::part::{Halt, Part, Passing};
 use crate::sync;
 
-/// Turns of nodes between two readings of the others' clocks: each reading costs a few cache lines that another
+/// Nodes run between two readings of the others' clocks: each reading costs a few cache lines that another
 /// processor owns.
-const TURNS: u32 = 32;
-/// Polls without progress before a thread sleeps: about as long as another thread needs for its turns.
+const RUNS_PER_CLOCK_READ: u32 = 32;
+/// Polls without progress before a thread sleeps: about as long as another thread needs for its nodes.
 const SPINS: u32 = 2_000;
 /// Polls between two yields, for partitions that share a processor. Few: if other processes need it too, each yield may
 /// cost a whole time slice.
@@ -126,7 +126,7 @@ impl Workers {
         }
         shared.phase.fetch_add(1, Ordering::Release);
         self.threads.iter().for_each(|thread| thread.thread().unpark());
-        let mut result = shared.go(&mut parts[0], limit);
+        let mut result = shared.run_partition(&mut parts[0], limit);
         let mut backoff = Backoff::default();
         while shared.done.load(Ordering::Acquire) < self.threads.len() {
             backoff.wait();
@@ -141,7 +141,7 @@ impl Workers {
             }
         }
         for part in parts.iter_mut() {
-            part.take_in(&mut sync::lock(&shared.mailboxes[part.number].0));
+            part.receive(&mut sync::lock(&shared.mailboxes[part.number].0));
         }
         result
     }
@@ -176,26 +176,27 @@ impl Shared {
             let Some((mut part, _)) = sync::lock(&self.slots[number]).take() else { return };
             part.lease.take();
             let limit = Deadline::from_bits(self.limit.load(Ordering::Relaxed));
-            let result = self.go(&mut part, limit);
+            let result = self.run_partition(&mut part, limit);
             part.lease.give();
             *sync::lock(&self.slots[number]) = Some((part, result));
         }
     }
 
     /// Runs a partition up to the limit.
-    fn go(&self, part: &mut Part, limit: Deadline) -> Result<(), Halt> {
+    fn run_partition(&self, part: &mut Part, limit: Deadline) -> Result<(), Halt> {
         let number = part.number;
         let mut backoff = Backoff::default();
         loop {
             // Clocks before mailboxes: frames sent before a clock was set are in the mailboxes when it is read.
-            let sooner = |&(from, span): &(usize, Span)| {
+            let earliest_from = |&(from, span): &(usize, Span)| {
                 Deadline::from_bits(self.clocks[from].0.load(Ordering::Acquire)) + span
             };
-            let bound = self.senders[number].iter().map(sooner).min().unwrap_or(Deadline::NEVER);
-            part.take_in(&mut sync::lock(&self.mailboxes[number].0));
+            let bound =
+                self.senders[number].iter().map(earliest_from).min().unwrap_or(Deadline::NEVER);
+            part.receive(&mut sync::lock(&self.mailboxes[number].0));
             let until = bound.min(limit);
             let is_ahead = part.next() < until;
-            if let Err(halt) = part.run(until, TURNS) {
+            if let Err(halt) = part.run(until, RUNS_PER_CLOCK_READ) {
                 self.is_halted.store(true, Ordering::Release);
                 return Err(halt);
             }

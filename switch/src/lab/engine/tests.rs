@@ -159,14 +159,14 @@ fn poll_everything(part: &mut Part, node: usize) -> Deadline {
 /// The same as [`Lab::run`], except that nodes do not run ahead.
 fn run_one_by_one(lab: &mut Lab, poll: PollNode) {
     loop {
-        let (nodes, change, sample) = (lab.parts[0].next(), lab.next_change, lab.next_sample);
+        let (nodes, change, sample) = (lab.parts[0].next(), lab.faults.next(), lab.next_sample);
         let first = nodes.min(change).min(Deadline::at(sample));
         let Some(at) = first.instant().filter(|at| *at <= lab.end()) else { break };
         lab.now = at;
         if change == first {
             lab.change().expect("ways");
         } else if nodes == first {
-            lab.lend_cores();
+            lab.move_cores_to_partitions();
             let part = &mut lab.parts[0];
             let (_, node) = part.event_queue.first().expect("a node has something to do");
             part.now = at;
@@ -174,7 +174,7 @@ fn run_one_by_one(lab: &mut Lab, poll: PollNode) {
             part.event_queue.set(node, Deadline::NEVER);
             let next = poll(part, node);
             part.event_queue.not_after(node, next);
-            lab.return_cores();
+            lab.take_cores_back();
         } else {
             lab.next_sample = at + lab.scenario.sample;
             lab.sample().expect("all checks pass");
