@@ -100,7 +100,9 @@ fn realtime_is_for_workers_alone() {
     let more = ["--realtime", "--workers", "2", "--p4runtime", "127.0.0.1:0"];
     let switch = Switch::start(&[&["programs/l2_switch"], &PORTS[..], &more].concat());
     for (name, lines) in named_threads(switch.pid()) {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", value(&lines, "Pid"))).unwrap();
+        // A thread may have ended meanwhile.
+        let stat = fs::read_to_string(format!("/proc/{}/stat", value(&lines, "Pid")));
+        let Ok(stat) = stat else { continue };
         // After the name: fields 40 and 41, priority and policy (proc_pid_stat(5)).
         let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
         let is_worker = name == "wireyard" || name.starts_with("worker");

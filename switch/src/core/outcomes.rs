@@ -22,6 +22,8 @@ pub struct PuntedPacket {
     pub reason: String,
     /// Its ingress port.
     pub ingress_port: PortNumber,
+    /// Its headers: bit n for header instance n of the program.
+    pub valid: u64,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
@@ -87,6 +89,7 @@ impl Outcomes {
             list.push(PuntedPacket {
                 reason: self.reasons.name(reason).to_owned(),
                 ingress_port: ingress_of(packet),
+                valid: packet.valid,
                 bytes: mem.frame(buf, packet.data_off, packet.len).to_vec(),
             });
         }

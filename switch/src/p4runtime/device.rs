@@ -16,13 +16,14 @@ use super::saved::Saved;
 use super::schema::Schema;
 use super::translate::{action, entry, replication};
 use super::watch::{self, Name, Watch};
-use crate::control::{Change, Control, ControlError, Entity, Mode, Unit, Update};
+use crate::control::{Change, Control, ControlError, Entity, EntryKey, Mode, Query, Unit, Update};
 use crate::core::{PortReport, Statistics};
 use crate::ports::{LinkState, PortNumber};
 use crate::sync;
 use p4::entity::Entity as Message;
 use wireyard_pipeline::ids::Id;
 use wireyard_pipeline::source::Parsed;
+use wireyard_tables::selector::FIRST_OWNED_ID;
 
 /// The supported version of P4Runtime.
 pub const API_VERSION: &str = "1.5.0";
@@ -225,6 +226,27 @@ impl Device {
         self.follow(|watch| watch.link(port, is_up));
     }
 
+    /// Removes what is known of an entry that the device removed, unless a controller has inserted it again.
+    pub(super) fn removed_when_idle(&self, schema: &Schema, key: &EntryKey) {
+        // Stored with writes, one after the other; without a store that works nothing of it is lost that was kept.
+        let mut unit = self.control.unit().unwrap_or_else(|_| self.control.unstored());
+        if self.control.visit(&Query::Entry(key.clone()), &mut |_| {}).is_ok() {
+            return;
+        }
+        let owner = self.kept().removed(&entry::key_message(schema, key));
+        owner.into_iter().for_each(|owner| unit.note(record::metadata(owner, None)));
+        let profile = schema.ids.profiles[key.table.index()];
+        let is_gone = |id: u32| {
+            let group = Query::Groups { table: Some(key.table), id: Some(id) };
+            id >= FIRST_OWNED_ID && self.control.visit(&group, &mut |_| {}).is_err()
+        };
+        let gone = self
+            .watch()
+            .retain(|name| !matches!(name, Name::Group(of, id) if of == profile && is_gone(id)));
+        gone.into_iter().for_each(|name| unit.note(record::watched(name, None)));
+        let _ = unit.end();
+    }
+
     fn follow(&self, change: impl FnOnce(&mut Watch) -> Vec<Message>) {
         // What was written is stored, and not the form that follows from the links.
         let mut unit = self.control.unstored();
@@ -237,7 +259,7 @@ impl Device {
         let (mut updates, mut names) = (Vec::new(), Vec::new());
         for message in &left {
             let Some(name) = watch::name(message) else { continue };
-            match regardless_of_links(&pipeline.schema, message) {
+            match regardless_of_links(&pipeline.schema, message, &self.control) {
                 Ok(entity) => {
                     updates.push(Update::Modify(entity));
                     names.push(name);
@@ -265,7 +287,8 @@ impl Device {
         let name = name_of(&pipeline.schema, &entity);
         let watch = self.watch();
         let wanted = name.and_then(|name| watch.wanted(name));
-        let written = wanted.and_then(|wanted| regardless_of_links(&pipeline.schema, wanted).ok());
+        let written = wanted
+            .and_then(|wanted| regardless_of_links(&pipeline.schema, wanted, &self.control).ok());
         written.unwrap_or(entity)
     }
 
@@ -340,11 +363,16 @@ fn name_of(schema: &Schema, entity: &Entity) -> Option<Name> {
     }
 }
 
-/// The object of a group or session, with all members and without backups.
-fn regardless_of_links(schema: &Schema, message: &Message) -> Result<Entity, ControlError> {
+/// The object of a group or session, with all members and without backups; of the device's one it has what P4Runtime has
+/// no field for.
+fn regardless_of_links(
+    schema: &Schema,
+    message: &Message,
+    control: &Control,
+) -> Result<Entity, ControlError> {
     match message {
         Message::ActionProfileGroup(group) => action::group(schema, group, false),
-        Message::PacketReplicationEngineEntry(entry) => replication::entity(entry, false),
+        Message::PacketReplicationEngineEntry(entry) => replication::modified(entry, control),
         _ => Err(ControlError::Internal("neither a group nor a session".into())),
     }
 }

@@ -150,10 +150,13 @@ impl Digests {
         self.digests.iter().map(of).collect()
     }
 
-    /// Counts a list of `messages` messages that no controller received.
-    pub fn dropped(&mut self, digest: DigestId, messages: usize) {
-        if let Some(one) = self.digests.get_mut(&digest) {
-            one.counts.dropped += messages as u64;
+    /// Counts a list that no controller received; nobody will acknowledge it, and its values may be sent again.
+    pub fn dropped(&mut self, list: &List) {
+        if let Some(one) = self.digests.get_mut(&list.digest) {
+            one.counts.dropped += list.messages.len() as u64;
+            if let Some((_, messages)) = one.sent.remove(&list.id) {
+                messages.iter().for_each(|values| _ = one.known.remove(values));
+            }
         }
     }
 
@@ -260,6 +263,18 @@ mod tests {
         digests.add(id, vec![3], 60);
         assert_eq!(digests.due(160)[0].messages, [[3]]);
         assert_eq!(digests.next_due_ns(), None);
+    }
+
+    #[test]
+    fn a_list_that_nobody_received_may_be_sent_again() {
+        let config = Config { max_timeout_ns: 0, max_list_size: 1, ack_timeout_ns: 1000 };
+        let (mut digests, id) = configured(config);
+        digests.add(id, vec![1], 0);
+        let list = digests.due(0).remove(0);
+        digests.dropped(&list);
+        assert_eq!((digests.counts()[&id].dropped, digests.counts()[&id].unacknowledged), (1, 0));
+        digests.add(id, vec![1], 10);
+        assert_eq!(digests.due(10)[0].messages, [[1]]);
     }
 
     #[test]

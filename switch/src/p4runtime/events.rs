@@ -1,6 +1,7 @@
-//! Notices of the device to the primary controllers: packets, digests, idle entries.
+//! Notices of the device: packets, digests and idle entries to the primary controllers, links to groups and sessions.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -25,15 +26,49 @@ const TOGETHER: usize = 256;
 /// Time after which a subscription that failed is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// Keeps groups and sessions in agreement with the links, for as long as the device runs and whether or not a controller
+/// is there. Apart from the notices of packets, which may be more than a ring has room for.
+pub(super) fn follow_links(service: Service) {
+    tokio::spawn(async move {
+        let device = service.device;
+        let interest = Interest { events: true, ..Interest::default() };
+        let mut stream = subscribed(&device.control, interest).await;
+        // Links that changed before the subscription.
+        let (mut changed, mut lost) = (None, None);
+        loop {
+            let (known, at_once) = (Arc::clone(&device), lost != Some(stream.lost()));
+            lost = Some(stream.lost());
+            // Waits for locks that writes hold.
+            let followed = tokio::task::spawn_blocking(move || match changed {
+                _ if at_once => known.look_at_links(),
+                Some((port, is_up)) => known.link(port, is_up),
+                None => {}
+            });
+            if let Err(error) = followed.await {
+                tracing::error!(
+                    event = "links",
+                    "groups do not follow the links until the switch is started again: {error}"
+                );
+                return;
+            }
+            let notice = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await;
+            changed = match notice.map(|notice| notice.kind) {
+                Some(NoticeKind::Event(DeviceEvent::Link { port, state })) => {
+                    Some((port, state == LinkState::Up))
+                }
+                Some(_) => None,
+                None => return,
+            };
+        }
+    });
+}
+
 /// Passes on the notices of the device, for as long as it runs.
 pub(super) fn start(service: Service) {
     tokio::spawn(async move {
-        let mut stream = subscribed(&service.device.control).await;
+        let interest = Interest { digests: true, packets: true, idle: true, events: false };
+        let mut stream = subscribed(&service.device.control, interest).await;
         let start = Instant::now();
-        // Links that changed before the subscription.
-        let device = Arc::clone(&service.device);
-        let looked = tokio::task::spawn_blocking(move || device.look_at_links());
-        let _ = looked.await;
         let mut due = None;
         loop {
             let wake = start + due.unwrap_or(Duration::from_secs(3600));
@@ -55,7 +90,7 @@ pub(super) fn start(service: Service) {
                 Err(error) => {
                     tracing::error!(
                         event = "notices",
-                        "packets, digests and links reach no controller until the switch is started again: {error}"
+                        "packets, digests and idle entries reach no controller until the switch is started again: {error}"
                     );
                     return;
                 }
@@ -65,8 +100,7 @@ pub(super) fn start(service: Service) {
 }
 
 /// Subscribes to the notices of the device, as soon as that succeeds.
-async fn subscribed(control: &Control) -> Stream {
-    let interest = Interest { digests: true, packets: true, idle: true, events: true };
+async fn subscribed(control: &Control, interest: Interest) -> Stream {
     let mut is_reported = false;
     loop {
         match control.subscribe(interest, WAITING_MAX) {
@@ -74,7 +108,7 @@ async fn subscribed(control: &Control) -> Stream {
             Err(why) if !is_reported => {
                 tracing::warn!(
                     event = "notices",
-                    "packets, digests and links do not reach controllers yet; tried again every {} ms: {why}",
+                    "notices of the device are not received yet; tried again every {} ms: {why}",
                     AGAIN.as_millis()
                 );
                 is_reported = true;
@@ -110,7 +144,7 @@ impl Service {
         match notice.kind {
             NoticeKind::Packet(packet) => {
                 let pipeline = self.device.pipeline();
-                let message = packets::packet_in(&pipeline.schema, &packet.bytes);
+                let message = packets::packet_in(&pipeline.schema, &packet);
                 let counts = &self.device.counts;
                 match self.to_primaries(&Update::Packet(message)) {
                     0 => add(&counts.packets_in_dropped, 1),
@@ -126,9 +160,6 @@ impl Service {
                 }
             }
             NoticeKind::Idle(idle) => self.idle(&idle, time_of_day::signed_ns()),
-            NoticeKind::Event(DeviceEvent::Link { port, state }) => {
-                self.device.link(port, state == LinkState::Up);
-            }
             _ => {}
         }
     }
@@ -140,7 +171,8 @@ impl Service {
             idle.program.tables.get(table).is_some_and(|other| other.name == known.name)
         });
         if is_known && idle.idle.removed {
-            self.device.kept().removed(&entry::key_message(&schema, &idle.entry().key));
+            let key = idle.entry().key;
+            self.device.removed_when_idle(&schema, &key);
         } else if is_known {
             let found = idle.entry();
             let key = entry::key_message(&schema, &found.key);
@@ -160,7 +192,7 @@ impl Service {
             if list.digest.index() < pipeline.schema.ids.digests.len() {
                 let message = packets::digest_list(&pipeline.schema, &list, timestamp);
                 if self.to_primaries(&Update::Digest(message)) == 0 {
-                    self.device.digests().dropped(list.digest, list.messages.len());
+                    self.device.digests().dropped(&list);
                 }
             }
         }
@@ -193,7 +225,7 @@ mod tests {
         while control.subscribe(events, 1).is_ok() {}
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let mut subscribing = pin!(subscribed(&control));
+            let mut subscribing = pin!(subscribed(&control, Interest::ALL));
             assert!(timeout(Duration::from_millis(1), &mut subscribing).await.is_err());
             core.poll(Time::from_ns(1), None);
             assert!(timeout(Duration::from_secs(10), subscribing).await.is_ok());

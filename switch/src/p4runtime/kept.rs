@@ -5,6 +5,7 @@
 //! the entry. While no controller sets any, nothing is stored or looked up.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use prost::Message as _;
 
@@ -48,7 +49,8 @@ impl Owner {
 /// Metadata by owner.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
-    all: HashMap<Owner, Vec<u8>>,
+    /// Shared with reads, which need no lock then: the first write beside one copies it.
+    all: Arc<HashMap<Owner, Vec<u8>>>,
     bytes: usize,
 }
 
@@ -130,8 +132,9 @@ impl Kept {
     fn set(&mut self, owner: Owner, metadata: Option<Vec<u8>>) -> bool {
         self.bytes += metadata.as_ref().map_or(0, Vec::len);
         let old = match metadata {
-            Some(metadata) => self.all.insert(owner, metadata),
-            None => self.all.remove(&owner),
+            Some(metadata) => Arc::make_mut(&mut self.all).insert(owner, metadata),
+            None if !self.all.contains_key(&owner) => None,
+            None => Arc::make_mut(&mut self.all).remove(&owner),
         };
         self.bytes -= old.as_ref().map_or(0, Vec::len);
         old.is_some()

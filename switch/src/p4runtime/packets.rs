@@ -15,14 +15,21 @@ use super::schema::Schema;
 use super::service::Service;
 use super::status::code;
 use crate::control::ControlError;
+use crate::core::PuntedPacket;
 use p4::stream_error::Details;
 use p4::stream_message_response::Update;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
 /// The message for a packet that was sent to the control plane.
-pub fn packet_in(schema: &Schema, bytes: &[u8]) -> p4::PacketIn {
-    let header = schema.controller(ControllerHeader::PacketIn);
+pub fn packet_in(schema: &Schema, packet: &PuntedPacket) -> p4::PacketIn {
+    let bytes = packet.bytes.as_slice();
+    let is_there = |header: &HeaderId| {
+        let instances = schema.program.instances.entries();
+        let mut of_header = instances.filter(|(_, instance)| instance.header == *header);
+        of_header.any(|(id, _)| packet.valid >> id.0 & 1 == 1)
+    };
+    let header = schema.controller(ControllerHeader::PacketIn).filter(is_there);
     let split = header.and_then(|header| {
         let fixed = schema.program.headers[header].fixed_bytes as usize;
         Some((header, bytes.split_at_checked(fixed)?))
@@ -166,7 +173,10 @@ pub fn digest_list(
 
 #[cfg(test)]
 mod tests {
+    use wireyard_pipeline::ir::Instance;
+
     use super::*;
+    use crate::ports::PortNumber;
     use crate::program::from_text;
 
     const PROGRAM: &str = "
@@ -194,8 +204,20 @@ deparser: { emit: [to_controller, from_controller] }
     fn metadata_are_the_fields_of_the_headers_of_the_program() {
         let program = from_text("demo.yaml", PROGRAM).unwrap().program;
         let schema = Schema::of(program);
-        let packet = packet_in(&schema, &[0x01, 0x05, 0xaa, 0xbb]);
+        let of_name = |(_, one): &(_, &Instance)| one.name == "to_controller";
+        let (id, _) = schema.program.instances.entries().find(of_name).unwrap();
+        let mut punted = PuntedPacket {
+            reason: "punt".into(),
+            ingress_port: PortNumber(2),
+            valid: 1 << id.0,
+            bytes: vec![0x01, 0x05, 0xaa, 0xbb],
+        };
+        let packet = packet_in(&schema, &punted);
         assert_eq!(packet.payload, [0xaa, 0xbb]);
+        // Without the header all is payload.
+        punted.valid = 0;
+        let without = packet_in(&schema, &punted);
+        assert_eq!((without.payload, without.metadata), (punted.bytes, Vec::new()));
         let values: Vec<(u32, Vec<u8>)> =
             packet.metadata.iter().map(|one| (one.metadata_id, one.value.clone())).collect();
         assert_eq!(values, [(1, vec![2]), (2, vec![5])]);

@@ -446,7 +446,9 @@ fn table_entries(
         since_hit: wanted.time_since_last_hit.is_some(),
     };
     let mut sets: std::collections::BTreeMap<(TableId, u32), Does> = Default::default();
-    own_sets(device, schema, &mut sets)?;
+    if table.is_none_or(|table| schema.declared(table).selector.is_some()) {
+        own_sets(device, schema, table, &mut sets)?;
+    }
     let kept = device.kept().clone();
     entries(
         control,
@@ -483,26 +485,23 @@ fn is_asked_for(wanted: &p4::TableEntry, entry: &p4::TableEntry) -> bool {
         && (wanted.metadata.is_empty() || wanted.metadata == entry.metadata)
 }
 
-/// Action sets of entries with actions of their own, by table and group.
+/// Action sets of entries with actions of their own, of one table or of all, by table and group.
 fn own_sets(
     device: &Device,
     schema: &Schema,
+    of: Option<TableId>,
     sets: &mut std::collections::BTreeMap<(TableId, u32), Does>,
 ) -> Result<()> {
     let (control, watch) = (&device.control, device.watch().clone());
     let mut members = std::collections::BTreeMap::new();
-    control.visit_of(
-        &schema.program,
-        &Query::Members { table: None, id: None },
-        &mut |entity| {
-            if let Entity::Member { table, id, action: call } = entity
-                && id >= FIRST_OWNED_ID
-            {
-                members.insert((table, id), action::action(schema, &call));
-            }
-        },
-    )?;
-    control.visit_of(&schema.program, &Query::Groups { table: None, id: None }, &mut |entity| {
+    control.visit_of(&schema.program, &Query::Members { table: of, id: None }, &mut |entity| {
+        if let Entity::Member { table, id, action: call } = entity
+            && id >= FIRST_OWNED_ID
+        {
+            members.insert((table, id), action::action(schema, &call));
+        }
+    })?;
+    control.visit_of(&schema.program, &Query::Groups { table: of, id: None }, &mut |entity| {
         let Entity::Group { table, id, members: list } = entity else { return };
         let name = Name::Group(schema.ids.profiles[table.index()], id);
         let wanted = watch.wanted(name).and_then(|message| match message {

@@ -96,11 +96,13 @@ pub fn serve(
 ) -> Result<(), ServerError> {
     let failed = ServerError::Thread;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    let calls = P4RuntimeServer::new(Service::new(device));
+    let service = Service::new(device);
+    let calls = P4RuntimeServer::new(service.clone());
     let streams = Some(("/StreamChannel", calls.clone()));
     let calls = calls.max_decoding_message_size(REQUEST_BYTES_MAX);
     let routes = more.add_service(Bounded { calls, streams, room });
     let served = async move {
+        super::events::follow_links(service);
         let socket = listeners.socket.map(tokio::net::UnixListener::from_std).transpose()?;
         if let Some(listener) = socket {
             let listener = UnixListenerStream::new(listener);

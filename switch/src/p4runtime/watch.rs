@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use super::proto::p4::v1 as p4;
 use super::translate::{Result, action, replication};
@@ -44,7 +45,8 @@ impl fmt::Display for Name {
 /// Groups and sessions that the device may have in a reduced form, and the ports that are down.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    wanted: BTreeMap<Name, Message>,
+    /// Shared with reads, which need no lock then: the first write beside one copies it.
+    wanted: Arc<BTreeMap<Name, Message>>,
     down: BTreeSet<PortNumber>,
     /// The ports that exist; `None` until they are known: then none counts as absent.
     ports: Option<BTreeSet<PortNumber>>,
@@ -217,8 +219,9 @@ impl Watch {
     /// Stores a group or session that was written, or removes it.
     pub fn set(&mut self, name: Name, wanted: Option<Message>) {
         match wanted {
-            Some(message) => _ = self.wanted.insert(name, message),
-            None => _ = self.wanted.remove(&name),
+            Some(message) => _ = Arc::make_mut(&mut self.wanted).insert(name, message),
+            None if !self.wanted.contains_key(&name) => {}
+            None => _ = Arc::make_mut(&mut self.wanted).remove(&name),
         }
     }
 
@@ -268,7 +271,8 @@ impl Watch {
 
     /// Removes all groups and sessions but these; returns the names of those removed.
     pub fn retain(&mut self, stays: impl Fn(Name) -> bool) -> Vec<Name> {
-        self.wanted.extract_if(.., |name, _| !stays(*name)).map(|(name, _)| name).collect()
+        let gone = Arc::make_mut(&mut self.wanted).extract_if(.., |name, _| !stays(*name));
+        gone.map(|(name, _)| name).collect()
     }
 }
 

@@ -150,7 +150,14 @@ impl<'a> Pending<'a> {
             Some(_) => 0,
             None => self.watch.map_or(0, |watch| watch.max_size(name)),
         };
-        (kept != 0 || group.max_size == 0).then_some(kept)
+        (earlier.is_some() || kept != 0 || group.max_size == 0).then_some(kept)
+    }
+
+    /// True if an earlier update of the request concerns the same group or session.
+    fn has_changed(&self, update: &p4::Update) -> bool {
+        let message = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
+        let name = message.and_then(watch::name);
+        name.is_some_and(|name| self.changed.iter().any(|(_, of, _)| *of == name))
     }
 
     /// The form of a message for the device in the current state of links.
@@ -298,8 +305,9 @@ fn each(
             continue;
         }
         // A translation that reads from the device must see the earlier updates.
-        if is_one_shot(schema, update) || reads_device(update) {
+        if is_one_shot(schema, update) || reads_device(update) || pending.has_changed(update) {
             flush(unit, &mut waiting, &mut places, &mut results);
+            pending.changed.retain(|(at, ..)| results[*at].is_ok());
         }
         (pending.at, pending.taken) = (at, 0);
         match step(control, schema, update, pending) {

@@ -12,6 +12,7 @@ use crate::p4runtime::translate::action;
 use crate::p4runtime::translate::entry::OneShot;
 use crate::p4runtime::watch;
 use p4::entity::Entity as Message;
+use p4::update::Type;
 
 /// Refuses a number given by a controller that is reserved for action sets.
 ///
@@ -61,7 +62,13 @@ pub(super) fn one_shot(
         steps.push(Update::Insert(action::group(context.schema, &message, false)?));
     }
     entry.target = Target::Group(group);
+    // A modified entry without rates gets those of a new one.
+    let blank = (context.kind == Type::Modify
+        && entry.meter.is_none()
+        && context.schema.declared(table).meter.is_some())
+    .then(|| Entity::DirectMeter { key: entry.key.clone(), config: None });
     steps.push(context.update(Entity::TableEntry(entry)));
+    steps.extend(blank.map(Update::Modify));
     Ok(Step::Updates(steps))
 }
 

@@ -12,6 +12,7 @@ use crate::p4runtime::pipeline::exchange;
 use crate::p4runtime::room::Room;
 use crate::ports::PortNumber;
 use crate::program::from_text;
+use crate::replicate::{Group, Member, Members};
 use std::sync::Arc;
 
 const TWO: PortNumber = PortNumber(2);
@@ -217,4 +218,76 @@ fn entries_are_written_without_is_const_and_with_timeouts_that_can_be_kept() {
     let (_, read) =
         crate::p4runtime::read::read(&device, schema, &wanted, &Room::new(usize::MAX).share());
     assert!(matches!(read.unwrap_err()[0], Err(ControlError::InvalidArgument(_))));
+}
+
+/// P4Runtime has no field for it, and a link changes nothing but the replicas.
+#[test]
+fn a_pruned_group_stays_pruned_when_links_change() {
+    let (_core, device) = device();
+    let members = Members::List(vec![Member { port: PortNumber(2), instance: 0 }]);
+    let group = Group { members, prune_ingress: true };
+    let insert = Update::Insert(Entity::Multicast { id: 5, group });
+    device.control.write(&[insert], Mode::Atomic).unwrap();
+    let modify = p4::Update { r#type: Type::Modify as i32, ..copies(2, 0) };
+    assert!(write_all(&device, &[modify], Mode::Atomic).is_empty());
+    let is_pruned = || {
+        let found = device.control.read(&Query::Multicast { id: Some(5) }).unwrap();
+        let [found @ Entity::Multicast { group, .. }] = &found[..] else { panic!("{found:?}") };
+        let Entity::Multicast { group: written, .. } = device.as_written(found.clone()) else {
+            panic!("{found:?}")
+        };
+        (group.prune_ingress, written.prune_ingress)
+    };
+    assert_eq!(is_pruned(), (true, true));
+    for is_up in [false, true] {
+        device.link(PortNumber(3), is_up);
+        assert_eq!(is_pruned(), (true, true), "{is_up}");
+    }
+}
+
+#[test]
+fn a_group_keeps_the_max_size_that_it_was_inserted_with_in_the_same_request() {
+    let sized = |device: &Device, kind: Type, id: u32, max_size: i32| {
+        let mut update = group(device, kind, id, &[]);
+        if let Some(Message::ActionProfileGroup(group)) =
+            update.entity.as_mut().and_then(|entity| entity.entity.as_mut())
+        {
+            group.max_size = max_size;
+        }
+        update
+    };
+    for mode in [Mode::Atomic, Mode::Continue] {
+        let (_core, device) = device();
+        let batch = [sized(&device, Type::Insert, 7, 0), sized(&device, Type::Modify, 7, 5)];
+        let results = write_all(&device, &batch, mode);
+        assert!(
+            matches!(results[1], Err(ControlError::InvalidArgument(_))),
+            "{mode:?}: {results:?}"
+        );
+    }
+    // What was refused of an earlier update does not count.
+    let (_core, device) = device();
+    assert!(write_all(&device, &[sized(&device, Type::Insert, 7, 0)], Mode::Atomic).is_empty());
+    let batch = [sized(&device, Type::Insert, 7, 7), sized(&device, Type::Modify, 7, 0)];
+    let results = write_all(&device, &batch, Mode::Continue);
+    assert!(matches!(results[..], [Err(ControlError::EntryExists(_)), Ok(())]), "{results:?}");
+}
+
+/// An entry with an action set that the device removed leaves nothing that follows links.
+#[test]
+fn what_follows_links_goes_with_an_idle_entry() {
+    let (_core, device) = device();
+    let shot = super::tests::shot(&device, Type::Insert, &[2, 3]);
+    assert!(write_all(&device, &[shot], Mode::Atomic).is_empty());
+    let schema = Arc::clone(&device.pipeline().schema);
+    let table = device.control.table("spread").unwrap();
+    let key = EntryKey { table, matches: vec![wireyard_tables::Match::Exact(1)], priority: 0 };
+    let watched = || device.watch().has(|_| true);
+    // It is there: a controller inserted it again.
+    device.removed_when_idle(&schema, &key);
+    assert!(watched());
+    let found = device.control.read(&Query::Entry(key.clone())).unwrap().remove(0);
+    device.control.write(&[Update::Delete(found)], Mode::Atomic).unwrap();
+    device.removed_when_idle(&schema, &key);
+    assert!(!watched());
 }

@@ -51,7 +51,7 @@ pub(super) fn device() -> (Core, Device) {
 }
 
 /// An update of the entry of ingress port 1, with an action set whose actions watch these ports.
-fn shot(device: &Device, kind: Type, watched: &[u16]) -> p4::Update {
+pub(super) fn shot(device: &Device, kind: Type, watched: &[u16]) -> p4::Update {
     let schema = Arc::clone(&device.pipeline().schema);
     let table = device.control.table("spread").unwrap();
     let matches = vec![wireyard_tables::Match::Exact(1)];
