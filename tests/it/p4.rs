@@ -248,6 +248,7 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/parser_breaks.stf",
         "data/p4/argument_order.stf",
         "data/p4/many_ifs.stf",
+        "data/p4/parser_locals.stf",
         "data/p4/ordered.stf",
         "data/p4/deparsed.stf",
         "data/p4/psa_deparsed.stf",

@@ -328,24 +328,22 @@ fn pattern_bytes(hex: &str) -> Parsed<PatternBytes> {
         Some(digits) => (digits, true),
         None => (compact.as_str(), false),
     };
-    if digits.len() % 2 != 0 {
-        return Err(format!("{} hexadecimal digits are not whole bytes", digits.len()));
+    if digits.contains('$') {
+        return Err("`$` is the end of a packet: nothing stands behind it".into());
     }
-    let nibble = |c: u8| match c {
-        b'*' => Ok((0u8, 0u8)),
-        c => (c as char)
+    let nibble = |c: char| match c {
+        '*' => Ok((0u8, 0u8)),
+        c => c
             .to_digit(16)
             .map(|digit| (digit as u8, 0xf))
-            .ok_or_else(|| format!("`{}` is not a hexadecimal digit", c as char)),
+            .ok_or_else(|| format!("`{c}` is not a hexadecimal digit")),
     };
-    let bytes = digits
-        .as_bytes()
-        .chunks(2)
-        .map(|pair| {
-            let ((high, high_mask), (low, low_mask)) = (nibble(pair[0])?, nibble(pair[1])?);
-            Ok((high << 4 | low, high_mask << 4 | low_mask))
-        })
-        .collect::<Parsed<Vec<_>>>()?;
+    let nibbles = digits.chars().map(nibble).collect::<Parsed<Vec<_>>>()?;
+    if !nibbles.len().is_multiple_of(2) {
+        return Err(format!("{} hexadecimal digits are not whole bytes", nibbles.len()));
+    }
+    let byte = |pair: &[(u8, u8)]| (pair[0].0 << 4 | pair[1].0, pair[0].1 << 4 | pair[1].1);
+    let bytes = nibbles.chunks(2).map(byte).collect();
     Ok(PatternBytes { bytes, ends })
 }
 

@@ -242,6 +242,13 @@ impl Lower<'_> {
             Val::Moving(stack, true, None) => {
                 Val::Moving(stack.clone(), true, Some(name.value.clone()))
             }
+            Val::Moving(_, true, Some(_)) => {
+                self.unsupported(
+                    expr.span,
+                    "a field of the union that `next` names: it is extracted, and read as `last`",
+                );
+                Val::Nothing
+            }
             Val::Moving(stack, false, member) => {
                 self.last_of_unions(expr, stack, member.as_ref(), &name.value)
             }

@@ -368,6 +368,9 @@ impl Lower<'_> {
             "advance" => {
                 if let Some(arg) = args.first() {
                     let bits = self.scalar(&arg.value);
+                    if known(&bits).is_none() && !is_whole_bytes(&bits) {
+                        self.verify_whole_bytes(&bits, &arg.value, span);
+                    }
                     self.run("advance", vec![bits], span);
                 }
                 Val::Nothing

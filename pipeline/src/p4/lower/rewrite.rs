@@ -1,5 +1,7 @@
 //! Changes a tree that is made: its lists of statements, and the paths in it.
 
+use std::collections::HashMap;
+
 use crate::ast::{
     ApplyStmt, Ast, AstExpr, NextDecl, Path, PathPart, PatternDecl, Stmt, StmtKind, Unit,
 };
@@ -14,7 +16,7 @@ pub(super) fn lists(unit: &mut Unit, does: &mut dyn FnMut(&mut Vec<Stmt>)) {
     halves.into_iter().flatten().for_each(|half| in_list(&mut half.value, does));
 }
 
-fn in_list(list: &mut Vec<Stmt>, does: &mut dyn FnMut(&mut Vec<Stmt>)) {
+pub(super) fn in_list(list: &mut Vec<Stmt>, does: &mut dyn FnMut(&mut Vec<Stmt>)) {
     for statement in list.iter_mut() {
         match &mut statement.kind {
             StmtKind::If(_, then, other) => {
@@ -35,6 +37,31 @@ fn in_list(list: &mut Vec<Stmt>, does: &mut dyn FnMut(&mut Vec<Stmt>)) {
         }
     }
     does(list);
+}
+
+/// Gives the values that these statements keep other names, so that they can stand once more in a block.
+pub(super) fn rename_values(statements: &mut Vec<Stmt>, new_name: &mut dyn FnMut() -> String) {
+    let kept = statements.iter().filter_map(|statement| match &statement.kind {
+        StmtKind::Let(name, _) => Some(name.value.clone()),
+        _ => None,
+    });
+    let names: HashMap<String, String> = kept.map(|name| (name, new_name())).collect();
+    for statement in statements.iter_mut() {
+        if let StmtKind::Let(name, _) = &mut statement.kind {
+            name.value.clone_from(&names[&name.value]);
+        }
+    }
+    in_list(statements, &mut |list| {
+        for statement in list {
+            in_statement(statement, &mut |path| {
+                if let [PathPart::Name(name)] = &mut path.parts[..]
+                    && let Some(new) = names.get(&name.value)
+                {
+                    name.value.clone_from(new);
+                }
+            });
+        }
+    });
 }
 
 /// Every path of the tree.

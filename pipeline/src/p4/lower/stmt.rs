@@ -109,6 +109,7 @@ impl Lower<'_> {
                 let ty = self.declared(decl.id);
                 let given = value.as_ref().map(|value| self.eval(value));
                 if self.place == Place::Parser
+                    && !self.written.contains(&decl.id)
                     && let Some(Val::Literal(Some(fields))) = &given
                 {
                     // A header that only the parser has: the fields as they are now.

@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{Callee, Const, Type};
-use super::Lower;
 use super::arch::Arch;
 use super::build::{call, known, named, number};
 use super::env::{Env, Object, Val};
+use super::{Lower, rewrite};
 use crate::ast::{
     self, ApplyStmt, AstExpr, EntryDecl, KeyDecl, PatternDecl, Sp, StmtKind as Made,
     TableDecl as Table,
@@ -51,8 +51,11 @@ impl Lower<'_> {
 
     /// The application of a table, behind what computes its keys.
     pub(super) fn push_apply(&mut self, mut apply: ApplyStmt, span: SourceSpan) {
-        let computed = self.computed_keys.get(&apply.table.value).cloned().unwrap_or_default();
-        self.out.extend(computed);
+        let computed = self.computed_keys.get(&apply.table.value).cloned();
+        if let Some(mut computed) = computed {
+            rewrite::rename_values(&mut computed, &mut || self.names.value());
+            self.out.extend(computed);
+        }
         // The action may have exited.
         let bodies = apply.actions.iter_mut().map(|(_, body)| body);
         for body in bodies.chain([&mut apply.hit, &mut apply.miss]) {
@@ -419,30 +422,11 @@ impl Lower<'_> {
             || flag("largest_priority_wins").is_some_and(|value| {
                 self.checked.consts.get(&value.id) == Some(&Const::Bool(false))
             });
-        let delta = flag("priority_delta").map_or(1, |value| self.known_number(&value) as u64);
-        let mut next = if smallest { 1 } else { entries.list.len() as u64 * delta.max(1) };
         if entries.list.len() as u64 > PRIORITY_MAX {
             self.unsupported(entries.span, "too many entries");
             return;
         }
-        let places: Vec<u64> = entries
-            .list
-            .iter()
-            .enumerate()
-            .map(|(at, entry)| {
-                let given = entry.priority.as_ref().map(|value| self.known_number(value) as u64);
-                let place = match annotated {
-                    true => entry.annotated.unwrap_or(at as u64 + 1),
-                    false => given.unwrap_or(next),
-                };
-                next = match smallest {
-                    true => place.saturating_add(delta),
-                    false => place.saturating_sub(delta),
-                };
-                place
-            })
-            .collect();
-        let places = ranked(places);
+        let places = ranked(self.places(table, entries, smallest));
         let mut seen = super::patterns::Seen::default();
         for (entry, place) in entries.list.iter().zip(places) {
             let sets = match &*entry.keys.kind {
@@ -476,6 +460,27 @@ impl Lower<'_> {
                 });
             }
         }
+    }
+
+    /// The place of each entry among the declared ones: its priority, or its distance from the one before.
+    fn places(&mut self, table: &TableDecl, entries: &Entries, smallest: bool) -> Vec<u64> {
+        let annotated = entries.list.iter().any(|entry| entry.annotated.is_some());
+        let delta =
+            property(table, "priority_delta").map_or(1, |value| self.known_number(&value) as u64);
+        let mut next = if smallest { 1 } else { entries.list.len() as u64 * delta.max(1) };
+        let place = |(at, entry): (usize, &Entry)| {
+            let given = entry.priority.as_ref().map(|value| self.known_number(value) as u64);
+            let place = match annotated {
+                true => entry.annotated.unwrap_or(at as u64 + 1),
+                false => given.unwrap_or(next),
+            };
+            next = match smallest {
+                true => place.saturating_add(delta),
+                false => place.saturating_sub(delta),
+            };
+            place
+        };
+        entries.list.iter().enumerate().map(place).collect()
     }
 
     /// A size that the source gives; an error above the largest.

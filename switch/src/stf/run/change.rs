@@ -64,7 +64,9 @@ impl Script {
                 if *port != PortNumber(CPU_PORT) {
                     self.known_port(TestPort::Port(*port), "mirroring_add")?;
                 }
-                self.mirror(*id, vec![Member { port: *port, instance: *id }])
+                // Of P4 a copy for a port has no replication id, as on bmv2.
+                let instance = if self.program.origin.is_some() { 0 } else { *id };
+                self.mirror(*id, vec![Member { port: *port, instance }])
             }
             Statement::MirrorGroup(id, group) => match self.groups.get(group) {
                 Some((_, members)) => self.mirror(*id, members.clone()),
