@@ -24,9 +24,12 @@ pub use watch::*;
 /// Version and commit, as in `0.1.0 (8d1f0a2)`.
 pub const VERSION: &str = env!("WIREYARD_VERSION");
 
+/// Most columns of help.
+const WIDTH: usize = 100;
+
 /// A programmable software switch for lossless RDMA fabrics.
 #[derive(Debug, Parser)]
-#[command(name = "wireyard", version = VERSION, max_term_width = 100)]
+#[command(name = "wireyard", version = VERSION, max_term_width = WIDTH)]
 #[command(
     after_help = "Examples:\n  wireyard demo\n  wireyard new my_switch\n  wireyard run l2_switch --port 1=eth1 --port 2=eth2\n  wireyard lab \
     incast -o out\n\nExit status: 0 success, 1 a check or an expectation failed, 2 wrong usage or input."
@@ -39,7 +42,12 @@ pub struct Cli {
 
 /// The whole command line. A command beneath another shows that one's examples, where it has none of its own.
 pub fn command_line() -> clap::Command {
-    Cli::command().mut_subcommands(with_examples)
+    let command = Cli::command().mut_subcommands(with_examples);
+    // A terminal of no width, as some set it: unknown.
+    match std::env::var("COLUMNS").as_deref() {
+        Ok("0") => command.term_width(WIDTH),
+        _ => command,
+    }
 }
 
 fn with_examples(command: clap::Command) -> clap::Command {

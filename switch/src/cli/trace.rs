@@ -96,12 +96,13 @@ pub(super) fn bytes(digits: &str) -> Result<Vec<u8>, String> {
     if digits.is_empty() {
         return Err("--hex: there is no byte of a frame".into());
     }
+    let digit =
+        |c: &char| c.to_digit(16).ok_or_else(|| format!("--hex: `{c}` is not a hexadecimal digit"));
+    let digits = digits.iter().map(digit).collect::<Result<Vec<u32>, String>>()?;
     if !digits.len().is_multiple_of(2) {
         return Err(format!("--hex: {} hexadecimal digits are not whole bytes", digits.len()));
     }
-    let digit =
-        |c: char| c.to_digit(16).ok_or_else(|| format!("--hex: `{c}` is not a hexadecimal digit"));
-    digits.chunks(2).map(|pair| Ok((digit(pair[0])? << 4 | digit(pair[1])?) as u8)).collect()
+    Ok(digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
 }
 
 fn show(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), Failure> {

@@ -422,6 +422,16 @@ impl Core {
     ) -> Option<(usize, Departure)> {
         match self.manager.tm.offer(self.now, arrival) {
             Offered::Departs(departure) if arrival.terms.last => return Some((slot, departure)),
+            Offered::Trims(trim) => self.trim(slot, packet, arrival, trim),
+            offered => self.accept(slot, packet, offered),
+        }
+        None
+    }
+
+    /// What the answer of the traffic manager means for a packet that is not the last of a burst.
+    #[inline]
+    pub(super) fn accept(&mut self, slot: usize, packet: &mut Descriptor, offered: Offered) {
+        match offered {
             Offered::Departs(_) if packet.flags & DEVICE_ORIGINATED != 0 => {
                 self.hand_over(slot, packet, self.now, self.now);
             }
@@ -430,9 +440,8 @@ impl Core {
             Offered::Refused(reason) => {
                 self.refuse(std::mem::take(packet), self.manager.reason(reason));
             }
-            Offered::Trims(trim) => self.trim(slot, packet, arrival, trim),
+            Offered::Trims(_) => unreachable!("what was trimmed is not trimmed again"),
         }
-        None
     }
 
     pub(super) fn punt(&mut self, packet: Descriptor, reason: ReasonIndex) {

@@ -8,7 +8,7 @@ use wireyard_pipeline::exec::{Descriptor, flags};
 
 use super::Core;
 use super::manager::DEVICE_ORIGINATED;
-use crate::tm::{Arrival, Offered, Terms, Trim};
+use crate::tm::{Arrival, Terms, Trim};
 
 /// Decisions that a test makes in place of the traffic manager.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,15 +61,8 @@ impl Core {
         let terms = Terms { last: false, unchanged: false, ..arrival.terms };
         let bytes = self.ingress.cuts.frame_bytes(packet);
         let again = Arrival { queue: trim.queue, bytes, terms, ..*arrival };
-        match self.manager.tm.offer_trimmed(self.now, arrival.queue, &again) {
-            Offered::Departs(_) if is_own => self.hand_over(slot, packet, self.now, self.now),
-            Offered::Departs(_) => self.egress.departing.push(std::mem::take(packet)),
-            Offered::Queued(place) => self.manager.tm.put(place, std::mem::take(packet)),
-            Offered::Refused(reason) => {
-                self.refuse(std::mem::take(packet), self.manager.reason(reason));
-            }
-            Offered::Trims(_) => unreachable!("what was trimmed is not trimmed again"),
-        }
+        let offered = self.manager.tm.offer_trimmed(self.now, arrival.queue, &again);
+        self.accept(slot, packet, offered);
     }
 
     /// Cuts a packet to `bytes` of its frame; a shorter one stays whole.

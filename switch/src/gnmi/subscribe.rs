@@ -19,6 +19,8 @@ use crate::p4runtime::proto::gnmi::{
     Encoding, Path, SubscribeRequest, SubscribeResponse, SubscriptionList, SubscriptionMode,
 };
 
+/// Most values of a subscription at its beginning: it keeps each, and compares it at every look.
+const VALUES_MAX: usize = 20_000;
 /// Interval at which changes are detected.
 const LOOK: Duration = Duration::from_millis(100);
 /// Interval of samples if the client leaves it to the device.
@@ -147,13 +149,22 @@ impl Subscription {
     }
 
     /// Sends all values, and the message that marks their end.
-    async fn begin(&mut self, service: &Service, values: bool) -> Goes {
+    async fn begin(&mut self, service: &Service, sends_values: bool) -> Goes {
         let all = service.tree().await?;
+        let paths_of = |entry: &Entry| {
+            self.watches.iter().filter(|watch| tree::is_under(&watch.path, entry)).count()
+        };
+        let values: usize = all.iter().map(paths_of).sum();
+        if values > VALUES_MAX {
+            return Err(Some(Status::resource_exhausted(format!(
+                "the paths select {values} values; a subscription has at most {VALUES_MAX}"
+            ))));
+        }
         for at in 0..self.watches.len() {
             let watch = &mut self.watches[at];
             let found = all.iter().filter(|entry| tree::is_under(&watch.path, entry));
             watch.sent = found.cloned().collect();
-            if values && !watch.sent.is_empty() {
+            if sends_values && !watch.sent.is_empty() {
                 let message = notification(watch.sent.iter(), self.encoding);
                 self.send(Answer::Update(message)).await?;
             }

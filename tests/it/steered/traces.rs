@@ -192,6 +192,7 @@ fn a_trace_ends_by_ctrl_c_its_time_its_program_and_not_by_a_rate() {
     }
     rig.refuses("trace --live --count 0", "give 1 to 10000");
     rig.refuses("trace --live --hex 00", "cannot be used with");
+    rig.refuses("trace --live --port 2", "cannot be used with");
     rig.refuses("trace --count 2 --hex 00 programs/l2_switch", "--live");
     rig.switch.end("TERM").expect(0, &[]);
 }

@@ -184,7 +184,9 @@ pub struct TopArgs {
 #[derive(Debug, Args)]
 pub struct LiveTraceArgs {
     /// Trace packets that pass a switch that runs, and no program on its own.
-    #[arg(long, conflicts_with_all = ["program", "pcap", "hex"])]
+    #[arg(long, conflicts_with_all = [
+        "program", "pcap", "hex", "port", "link", "frame", "config", "engine", "opt_level", "include", "defines", "entries"
+    ])]
     pub live: bool,
     /// Which packets, as in 'std.ingress_port == 1 && ipv4.dst == 10.1.0.2'; all without it.
     #[arg(long, value_name = "EXPR")]

@@ -249,29 +249,37 @@ impl Pair {
     /// Runs until nothing more happens, or panics after `limit` steps.
     pub(super) fn run(&mut self, limit: usize) {
         for _ in 0..limit {
-            for from in [0, 1] {
-                while let Some(frame) = self.take(from) {
-                    self.transmit(from, frame);
-                }
-            }
-            self.reap();
-            let arrival = self.in_flight.last_key_value().map(|(key, _)| key.0.0);
-            let arrival = Deadline::from(arrival);
-            let timers = self.sides.iter().map(|side| side.qp.next_deadline());
-            let next = timers.fold(arrival, Deadline::min);
-            let Some(next_at) = next.not_before(self.now).instant() else { return };
-            let moves = !next.is_by(self.now) || arrival.is_by(self.now);
-            assert!(moves, "no progress at {}", self.now);
-            self.now = next_at;
-            while let Some(entry) = self.in_flight.last_entry() {
-                if entry.key().0.0 > self.now {
-                    break;
-                }
-                let (to, frame) = entry.remove();
-                self.deliver(to, &frame);
+            if !self.step() {
+                return;
             }
         }
         panic!("not finished at {} after {limit} steps", self.now);
+    }
+
+    /// Sends what can be sent now, and goes on to the next arrival or timer; false if there is none.
+    pub(super) fn step(&mut self) -> bool {
+        for from in [0, 1] {
+            while let Some(frame) = self.take(from) {
+                self.transmit(from, frame);
+            }
+        }
+        self.reap();
+        let arrival = self.in_flight.last_key_value().map(|(key, _)| key.0.0);
+        let arrival = Deadline::from(arrival);
+        let timers = self.sides.iter().map(|side| side.qp.next_deadline());
+        let next = timers.fold(arrival, Deadline::min);
+        let Some(next_at) = next.not_before(self.now).instant() else { return false };
+        let moves = !next.is_by(self.now) || arrival.is_by(self.now);
+        assert!(moves, "no progress at {}", self.now);
+        self.now = next_at;
+        while let Some(entry) = self.in_flight.last_entry() {
+            if entry.key().0.0 > self.now {
+                break;
+            }
+            let (to, frame) = entry.remove();
+            self.deliver(to, &frame);
+        }
+        true
     }
 
     /// AETH syndromes sent by a side.
