@@ -194,7 +194,7 @@ impl Checker<'_> {
             ExprKind::Unary(_, of) | ExprKind::Cast(_, of) => is_known(of),
             ExprKind::Binary(_, left, right) => is_known(left) && is_known(right),
             ExprKind::Mux(a, b, c) => [a, b, c].iter().all(|one| is_known(one)),
-            ExprKind::List(items, _) => items.iter().all(|item| is_known(item)),
+            ExprKind::List(items, _) => items.iter().all(is_known),
             ExprKind::Record(fields, _) => fields.iter().all(|(_, value)| is_known(value)),
             // What a function gives is known when a packet runs, but for an instance.
             ExprKind::Call { args, .. } => {
