@@ -146,7 +146,7 @@ fn one_nak_for_a_gap_then_silence_then_go_back() {
 /// Rate control lowers the window while packets are sent again, none of which has requested an acknowledgement yet.
 #[test]
 fn a_window_that_shrinks_behind_a_step_back_does_not_stop_the_sender() {
-    let mut pair = Pair::new(&Setup { ack_every: 100, ..Setup::default() });
+    let mut pair = Pair::new(&Setup { ack_every: 8, ..Setup::default() });
     let mut lost = false;
     pair.drop = Some(Box::new(move |from, frame| {
         let hit = from == 0 && frame.headers.bth.psn.get() == 3 && !lost;
