@@ -117,6 +117,7 @@ pub use error::{ControlError, WriteError};
 pub use journal::{Change, Changes, Journal, Kept as KeptUnits, Record, Ticket, Unit, Written};
 pub(crate) use ports::{NewPort, PortSource, close};
 pub use query::EntriesPart;
+pub(crate) use queues::no_marking;
 pub use queues::{PortChange, QueueChange, QueueSettings, Wait};
 pub use stream::Stream;
 pub use swap::{Fate, Keep, ObjectFate, Swap};

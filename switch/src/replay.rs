@@ -19,10 +19,6 @@ pub(crate) const AGE_EVERY: Span = Span::from_ms(200);
 pub(crate) const SPAN_NOTE: &str = "records that are more than 212 days after the first one have the time of day 212, and so do \
     the frames sent for them: a device's time goes no further; `editcap -A` and `-B` divide a capture by time";
 
-/// Records that are not in the order of their times.
-const DISORDER_NOTE: &str = "a record is earlier than one before it in its capture: it comes at that one's time, as all such records \
-    do; `reordercap` sorts a capture by time";
-
 /// Why a replay stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -140,8 +136,6 @@ fn run_to_the_end(
     let mut failure: Option<ReplayError> = None;
     let mut end_was_reported = false;
     let mut age_at = Time::ZERO;
-    // Whether records later than their times were explained: by full memory, or because they are not in order.
-    let mut is_late_known = false;
     loop {
         if now >= age_at {
             core.age(now);
@@ -169,7 +163,6 @@ fn run_to_the_end(
         let timer = core.next_timer().not_before(now).instant().filter(|_| has_more);
         // A record that is due and was not read waits for packet memory, until a packet leaves.
         let is_held_up = arrival.is_some_and(|at| at <= now) && core.queued() > 0;
-        is_late_known |= is_held_up;
         let arrival = arrival.filter(|_| !is_held_up);
         match arrival.into_iter().chain(timer).min() {
             None if is_held_up => {
@@ -178,10 +171,6 @@ fn run_to_the_end(
             // Timestamps of a capture may decrease; the device's time does not.
             Some(next) => {
                 let is_past = now >= Timestamp::SPAN_MAX;
-                if arrival.is_some_and(|at| at < now) && !is_late_known {
-                    is_late_known = true;
-                    report(DISORDER_NOTE.to_owned());
-                }
                 now = now.max(next);
                 if arrival == Some(Timestamp::SPAN_MAX) && now >= Timestamp::SPAN_MAX && !is_past {
                     report(SPAN_NOTE.to_owned());

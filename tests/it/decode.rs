@@ -118,6 +118,37 @@ fn in_tunnel(port: u16, header: &str, inner: &str) -> Vec<u8> {
     bytes(&format!("{head}{header}{inner}").replace(' ', ""))
 }
 
+/// The mark of the packet inside a tunnel is shown as its own, and that of what carries it as the outer one.
+#[test]
+fn marks_in_tunnels_are_distinguished() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("marks.pcap");
+    let plain = in_tunnel(4789, "0800000000138800", &format!("0800{SEND_V2}"));
+    // Type of service of the outer header, and of the inner one behind UDP, VXLAN and Ethernet.
+    let (outer, inner) = (15, 15 + 20 + 8 + 8 + 14);
+    for (outer_ecn, inner_ecn, shown) in [(3, 2, "ECT(0) (outer CE)"), (0, 3, "CE (outer Not-ECT)")]
+    {
+        let mut packet = plain.clone();
+        packet[outer] = packet[outer] & !3 | outer_ecn;
+        packet[inner] = packet[inner] & !3 | inner_ecn;
+        scripts::write_pcap(&path, LinkType::Ethernet, [(1, packet.as_slice())]);
+        let ended = decode(&path, &[]);
+        ended.expect(0, &[]);
+        assert!(ended.out.contains(shown), "{shown}: {}", ended.out);
+    }
+}
+
+/// Only what is wrong is shown with `--verify-crc`, as a tree too.
+#[test]
+fn trees_are_of_wrong_packets_where_sums_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = three_packets(folder.path());
+    let trees = |ended: &Ended| ended.out.matches("icrc_rocev2 bad").count();
+    let (all, wrong) = (decode(&path, &["--tree"]), decode(&path, &["--tree", "--verify-crc"]));
+    assert_eq!((trees(&all), trees(&wrong)), (1, 1), "{}", wrong.out);
+    assert!(all.out.contains("ff:ff:ff:ff:ff:ff") && !wrong.out.contains("ff:ff:ff:ff:ff:ff"));
+}
+
 /// An ICRC behind a VLAN tag inside a tunnel is checked; behind two of them the packet counts as not checkable.
 #[test]
 fn tags_inside_a_tunnel_hide_no_crc() {

@@ -1,4 +1,4 @@
-//! Defects that a known simulator of DCQCN has (HPCC's, on ns-3), and that the laboratory tells when something breaks.
+//! Defects that a known simulator of DCQCN has (HPCC's, on ns-3), and that the laboratory reports when something breaks.
 //!
 //! Each test is a situation in which that simulator went wrong without a word, or would have, through the binary.
 

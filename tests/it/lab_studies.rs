@@ -147,6 +147,20 @@ fn studies_print_json_and_their_progress() {
     );
 }
 
+/// A cluster may start a task again while the old one still runs.
+#[test]
+fn a_part_is_written_by_one_process() {
+    let folder = place(STUDY);
+    let out = folder.path().join("out");
+    fs::create_dir(&out).expect("a folder");
+    let part = fs::File::create(out.join("part-1-of-1.jsonl")).expect("a part");
+    part.lock().expect("a lock");
+    let refused = sweep(folder.path(), "out", &[]);
+    refused.expect(2, &["part-1-of-1.jsonl: another process adds to it"]);
+    part.unlock().expect("a lock");
+    assert_eq!(sweep(folder.path(), "out", &["--only", "1:1"]).status, Some(0));
+}
+
 #[test]
 fn a_kill_loses_no_finished_run() {
     let folder = place(&STUDY.replace("seeds: 2", "seeds: 40"));

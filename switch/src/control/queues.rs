@@ -105,6 +105,13 @@ fn settings_of(core: &Core, port: PortNumber, id: PortId, queue: u8) -> QueueSet
     }
 }
 
+/// The error for a queue whose marking is to be changed and that has none.
+pub(crate) fn no_marking(one: &QueueSettings) -> ControlError {
+    let (port, queue) = (one.port, one.queue);
+    let text = format!("queue {queue} of port {port} has no marking to be changed");
+    ControlError::FailedPrecondition(text)
+}
+
 /// Checks that a port can have PFC for these priorities.
 fn check_pfc(core: &Core, port: PortNumber, id: PortId, enabled: u8) -> Result<()> {
     let traffic = core.traffic();
@@ -212,8 +219,7 @@ impl Control {
             let current = settings_of(core, port, id, queue);
             let QueueChange { wred, limit, xon } = change(&current)?;
             if wred.is_some() && current.wred.is_none() {
-                let text = format!("queue {queue} of port {port} has no marking to be changed");
-                return Err(ControlError::FailedPrecondition(text));
+                return Err(no_marking(&current));
             }
             let traffic = core.traffic_mut();
             if let Some(config) = wred {

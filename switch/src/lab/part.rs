@@ -298,8 +298,8 @@ impl Part {
     }
 
     /// Receives frames from other partitions.
-    pub(super) fn receive(&mut self, mail: &mut Vec<Passing>) {
-        for Passing { crossing, frame } in mail.drain(..) {
+    pub(super) fn receive(&mut self, frames: &mut Vec<Passing>) {
+        for Passing { crossing, frame } in frames.drain(..) {
             // A direction that leads to no partition has sent nothing.
             let Some(crossing) = &self.crossings[crossing] else { continue };
             let at = crossing.direction.arrive(frame);

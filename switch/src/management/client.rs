@@ -74,17 +74,23 @@ fn find(switch: Option<&str>) -> Result<String, RemoteError> {
     Err(RemoteError::Unknown { name: wanted.to_owned(), running, similar })
 }
 
+/// The causes of an error.
+fn causes<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
+    std::iter::successors(error.source(), |error| error.source())
+}
+
 /// True if the operating system refused the connection.
-fn is_denied(error: &dyn std::error::Error) -> bool {
-    let mut next = error.source();
-    while let Some(error) = next {
-        let io = error.downcast_ref::<std::io::Error>();
-        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::PermissionDenied) {
-            return true;
-        }
-        next = error.source();
-    }
-    false
+fn is_denied(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut io = causes(error).filter_map(|error| error.downcast_ref::<std::io::Error>());
+    io.any(|io| io.kind() == std::io::ErrorKind::PermissionDenied)
+}
+
+/// True if the switch left the pings of a call without an answer.
+fn is_silent(status: &Status) -> bool {
+    causes(status)
+        .any(|error| error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_timeout))
 }
 
 fn names(running: &[(String, PathBuf)]) -> Vec<String> {
@@ -153,6 +159,10 @@ impl Remote {
     /// The error for a status, with the option that may be missing if the connection failed. A switch with TLS accepts
     /// a connection without TLS and closes it at the first request.
     fn refused(&self, status: Status) -> RemoteError {
+        if is_silent(&status) {
+            let after = PING_INTERVAL + PING_PATIENCE;
+            return RemoteError::Silent { name: self.name.clone(), after };
+        }
         let hint = std::error::Error::source(&status).map_or("", |_| self.hint);
         RemoteError::Refused { status: Box::new(status), hint }
     }

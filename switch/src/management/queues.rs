@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::ports::number;
-use crate::control::{Control, ControlError, PortChange, QueueChange, QueueSettings};
+use crate::control::{Control, ControlError, PortChange, QueueChange, QueueSettings, no_marking};
 use crate::core::PortState;
 use crate::p4runtime::persist::settings::{OfPlace, SHUT};
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -332,11 +332,7 @@ fn set(control: &Control, port: PortNumber, queue: Option<u8>, wanted: Wanted) -
 fn planned(one: &QueueSettings, wanted: &Wanted) -> Result<QueueChange> {
     let mut wred = None;
     if wanted.kmin.is_some() || wanted.kmax.is_some() || wanted.pmax.is_some() {
-        let mut config = one.wred.ok_or_else(|| {
-            let text =
-                format!("queue {} of port {} has no marking to be changed", one.queue, one.port);
-            ControlError::FailedPrecondition(text)
-        })?;
+        let mut config = one.wred.ok_or_else(|| no_marking(one))?;
         for curve in config.curves.iter_mut().flatten() {
             let (kmin, kmax, pmax) = curve.parts();
             let kmin = wanted.kmin.map_or(kmin, Bytes::get);

@@ -45,17 +45,20 @@ pub enum BeginError {
     InUse(PathBuf),
     /// The store has the state of another program, which would be lost.
     #[error(
-        "--state {}: {why}; nothing is changed: give {program} a folder of its own, or remove {} to begin anew",
+        "--state {}: it has the state of program {of}, of which {lost} objects do not fit {program}; nothing is changed: \
+         give {program} a folder of its own, or remove {} to begin anew",
         .folder.display(),
         .folder.join(store::FILE).display()
     )]
     OtherProgram {
         /// The folder.
         folder: PathBuf,
+        /// The program whose state it is.
+        of: String,
         /// The program that was to be run.
         program: String,
-        /// Of which program the state is.
-        why: String,
+        /// Number of objects that do not fit it.
+        lost: usize,
     },
     /// The operating system cannot create a thread.
     #[error("--state: {0}")]
@@ -133,11 +136,8 @@ pub fn begin(
             thread.spawn(run).map_err(BeginError::Thread)?;
         }
         Err(StoreError::InUse) => return Err(BeginError::InUse(folder.to_owned())),
-        Err(why @ StoreError::OtherProgram { .. }) => {
-            let program = parsed.units.first().and_then(|unit| unit.name.as_ref());
-            let program = program.map_or_else(String::new, |name| name.value.clone());
-            let (folder, why) = (folder.to_owned(), why.to_string());
-            return Err(BeginError::OtherProgram { folder, program, why });
+        Err(StoreError::OtherProgram { of, program, lost }) => {
+            return Err(BeginError::OtherProgram { folder: folder.to_owned(), of, program, lost });
         }
         Err(why) => {
             begun.complaints.push(format!(

@@ -231,7 +231,7 @@ fn exchange_and(
         Name::Group(profile, _) => kept.profiles.contains(&profile),
         Name::Multicast(_) | Name::Session(_) => true,
     });
-    // From here on the program runs: what fails is told at the end.
+    // From here on the program runs; errors are returned at the end.
     let mut recorded = Ok(());
     if device.control.is_kept() {
         match persist::all_but(&stays, &device.control, &pipeline) {

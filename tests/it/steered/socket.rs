@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wireyard_tests::binary;
 use wireyard_tests::live::Switch;
@@ -88,5 +88,20 @@ fn clients_that_behave_badly_delay_nobody() {
     }
     assert_eq!(rig.switch.objects(&["port", "list"]).len(), 2);
     drop(held);
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// A command does not wait for ever for a process that is stopped.
+#[test]
+fn a_switch_that_is_stopped_ends_a_command() {
+    let Some(_network) = private_network("a stopped switch") else { return };
+    let rig = rig(PROGRAM, &[]);
+    rig.switch.signal("STOP");
+    let began = Instant::now();
+    let ended = rig.switch.command(&["stats"]);
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+    ended.expect(2, &["the switch has not answered for 20 s"]);
+    rig.switch.signal("CONT");
+    rig.does("stats");
     rig.switch.end("TERM").expect(0, &[]);
 }

@@ -116,6 +116,20 @@ impl Lower<'_> {
         kept
     }
 
+    /// A number of `bits` bits in fewer; `beyond` where it does not fit.
+    pub(super) fn narrowed(
+        &mut self,
+        value: AstExpr,
+        (bits, fewer): (u32, u32),
+        beyond: u128,
+        span: SourceSpan,
+    ) -> AstExpr {
+        let value = self.keep_number(value, bits);
+        let high = slice(value.clone(), bits - 1, fewer, span);
+        let is_beyond = binary(AstBin::Ne, high, number(0, bits - fewer, span), span);
+        mux(is_beyond, number(beyond, fewer, span), cast(fewer, value), span)
+    }
+
     /// A value as it is now, in storage of its own.
     pub(super) fn copied(&mut self, value: &Val, ty: &Type, name: &str, span: SourceSpan) -> Val {
         let copy = self.storage(ty, name, span);

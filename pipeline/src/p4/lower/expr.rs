@@ -310,21 +310,10 @@ impl Lower<'_> {
 
     /// A computed index in 32 bits: one that does not fit is outside of all that has elements.
     fn index_in_32_bits(&mut self, at: AstExpr, ty: &Type, span: SourceSpan) -> AstExpr {
-        let bits = self.bits(ty, span);
-        match bits {
+        match self.bits(ty, span) {
             INDEX_BITS => at,
             0..INDEX_BITS => cast(INDEX_BITS, at),
-            _ => {
-                let at = self.keep_number(at, bits);
-                let high = slice(at.clone(), bits - 1, INDEX_BITS, span);
-                let is_beyond = binary(AstBin::Ne, high, number(0, bits - INDEX_BITS, span), span);
-                mux(
-                    is_beyond,
-                    number(u32::MAX.into(), INDEX_BITS, span),
-                    cast(INDEX_BITS, at),
-                    span,
-                )
-            }
+            bits => self.narrowed(at, (bits, INDEX_BITS), u32::MAX.into(), span),
         }
     }
 

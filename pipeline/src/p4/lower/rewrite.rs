@@ -16,7 +16,7 @@ pub(super) fn lists(unit: &mut Unit, does: &mut dyn FnMut(&mut Vec<Stmt>)) {
     halves.into_iter().flatten().for_each(|half| in_list(&mut half.value, does));
 }
 
-pub(super) fn in_list(list: &mut Vec<Stmt>, does: &mut dyn FnMut(&mut Vec<Stmt>)) {
+fn in_list(list: &mut Vec<Stmt>, does: &mut dyn FnMut(&mut Vec<Stmt>)) {
     for statement in list.iter_mut() {
         match &mut statement.kind {
             StmtKind::If(_, then, other) => {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{CallInfo, Callee, Type};
-use super::build::{binary, call, cast, known, mux, named, number, slice};
+use super::build::{binary, call, cast, known, named, number};
 use super::env::{BlockVal, Val};
 use super::need::Need;
 use super::operate::both;
@@ -272,19 +272,10 @@ impl Lower<'_> {
             // The device has sessions of 16 bits; session 0 makes no copy.
             let session = match known(&session) {
                 Some(session) => number(u16::try_from(session).unwrap_or(0).into(), 16, span),
-                None => {
-                    let session = self.keep(session);
-                    let bits = self.bits(&ty, span);
-                    match bits > 16 {
-                        true => {
-                            let high = slice(session.clone(), bits - 1, 16, span);
-                            let is_beyond =
-                                binary(AstBin::Ne, high, number(0, bits - 16, span), span);
-                            mux(is_beyond, number(0, 16, span), cast(16, session), span)
-                        }
-                        false => cast(16, session),
-                    }
-                }
+                None => match self.bits(&ty, span) {
+                    bits @ 17.. => self.narrowed(session, (bits, 16), 0, span),
+                    _ => cast(16, session),
+                },
             };
             self.clone_to(session, span);
         }

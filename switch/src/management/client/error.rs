@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tonic::Status;
 
@@ -99,6 +100,18 @@ pub enum RemoteError {
         status: Box<Status>,
         /// The option that may be missing if the connection failed; empty if unknown.
         hint: &'static str,
+    },
+    /// The switch accepted the request and answers no pings: its process is stopped, or its machine is gone.
+    #[error(
+        "{name}: the switch has not answered for {} s: its process is stopped, or its machine cannot be reached; whether the \
+         request was done is not known",
+        .after.as_secs()
+    )]
+    Silent {
+        /// The address of the switch.
+        name: String,
+        /// Time without an answer.
+        after: Duration,
     },
     /// The answer is not a document: the switch is of another version.
     #[error("{name}: {source}")]

@@ -118,15 +118,20 @@ fn a_lost_atomic_answer_is_replayed_and_not_executed_twice() {
     assert_eq!(pair.opcodes(1), [0x12, 0x12]);
 }
 
-#[test]
-fn one_nak_for_a_gap_then_silence_then_go_back() {
-    let mut pair = Pair::new(&Setup { ack_every: 100, ..Setup::default() });
+/// The first side's first packet with this number is lost.
+fn lose_once(pair: &mut Pair, psn: u32) {
     let mut lost = false;
     pair.drop = Some(Box::new(move |from, frame| {
-        let hit = from == 0 && frame.headers.bth.psn.get() == 3 && !lost;
+        let hit = from == 0 && frame.headers.bth.psn.get() == psn && !lost;
         lost |= hit;
         hit
     }));
+}
+
+#[test]
+fn one_nak_for_a_gap_then_silence_then_go_back() {
+    let mut pair = Pair::new(&Setup { ack_every: 100, ..Setup::default() });
+    lose_once(&mut pair, 3);
     let target = remote(&pair, 0);
     post(&mut pair, 1, SendOp::Write(target), 8192, 20 * MTU);
     pair.run(1000);
@@ -147,12 +152,7 @@ fn one_nak_for_a_gap_then_silence_then_go_back() {
 #[test]
 fn a_window_that_shrinks_behind_a_step_back_does_not_stop_the_sender() {
     let mut pair = Pair::new(&Setup { ack_every: 8, ..Setup::default() });
-    let mut lost = false;
-    pair.drop = Some(Box::new(move |from, frame| {
-        let hit = from == 0 && frame.headers.bth.psn.get() == 3 && !lost;
-        lost |= hit;
-        hit
-    }));
+    lose_once(&mut pair, 3);
     let target = remote(&pair, 0);
     post(&mut pair, 1, SendOp::Write(target), 8192, 20 * MTU);
     while pair.sides[0].qp.counters().rewinds == 0 {
