@@ -109,8 +109,9 @@ fn open_port(number: PortNumber, mut spec: PortSpec) -> Result<CapturePort, Repl
     Ok(CapturePort::open_as(&spec, Some(number))?)
 }
 
-/// Reports inputs that were held up (packets came later than in the capture), and left out records.
+/// Reports inputs that were held up (packets came later than in the capture), out of order, and left out records.
 fn report_inputs(core: &mut Core, report: &mut dyn FnMut(String)) {
+    core.take_last_messages().into_iter().for_each(|message| report(message.text));
     for port in core.port_reports().iter().filter(|port| port.medium.rx_no_memory > 0) {
         let (port, name) = (port.port, &port.name);
         report(format!(

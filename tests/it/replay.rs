@@ -243,6 +243,24 @@ fn a_capture_cut_short_ends_at_the_damage() {
     }
 }
 
+/// Timestamps of a capture that decrease are reported with their number; the frames come all the same, in the order of
+/// the file.
+#[test]
+fn records_out_of_order_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (input, out) = (folder.path().join("a.pcap"), folder.path().join("o.pcap"));
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    bytes.extend([0, 0, 4, 0, 1, 0, 0, 0]);
+    for seconds in [1_u8, 5, 3, 4, 9] {
+        bytes.extend([seconds, 0, 0, 0, 0, 0, 0, 0, 60, 0, 0, 0, 60, 0, 0, 0]);
+        bytes.extend([seconds; 60]);
+    }
+    std::fs::write(&input, &bytes).expect("a file");
+    replay(&input, &out).expect(0, &["port 1", "2 records are older than one before them"]);
+    let sent = capture::read(&out).expect("pcap").records;
+    assert_eq!(sent.iter().map(|(data, _)| data[0]).collect::<Vec<_>>(), [1, 5, 3, 4, 9]);
+}
+
 /// More packets wait than packet memory holds: the input waits too, which is reported, and nothing is lost or hangs.
 #[test]
 fn an_input_waits_for_packet_memory_and_goes_on() {

@@ -301,10 +301,16 @@ impl Ports {
         let event = text.is_some().then_some(DeviceEvent::Link { port: number, state });
         let changed = event.clone().map(Topic::Event).zip(text);
         self.messages.extend(changed.map(|(topic, text)| Message::new(topic, text)));
-        let notices = place.port.notices().into_iter();
-        let message = |text| Message::new(Topic::Port(number), format!("port {number}: {text}"));
-        self.messages.extend(notices.map(message));
+        self.report_notices(slot);
         event
+    }
+
+    /// Adds messages of what the port of a slot has found out since the last call.
+    pub(super) fn report_notices(&mut self, slot: usize) {
+        let place = &mut self.slots[slot];
+        let number = place.number;
+        let message = |text| Message::new(Topic::Port(number), format!("port {number}: {text}"));
+        self.messages.extend(place.port.notices().into_iter().map(message));
     }
 
     /// Adds the message of a port error. Errors of the link itself are reported by the owner only.

@@ -270,6 +270,12 @@ impl Core {
         std::mem::take(&mut self.ports.messages)
     }
 
+    /// Messages about ports, with what the ports have found out until now.
+    pub(crate) fn take_last_messages(&mut self) -> Vec<Message> {
+        (0..self.ports.len()).for_each(|slot| self.ports.report_notices(slot));
+        self.take_messages()
+    }
+
     /// Number of packets inside: in queues, held, waiting for a port, or for another pass.
     pub fn queued(&self) -> usize {
         let handed = self.mesh.as_ref().map_or(0, Mesh::waiting);

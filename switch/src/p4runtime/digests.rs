@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use wireyard_pipeline::ids::{DigestId, Id};
-use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::ir::{self, Program};
 
 use crate::control::ControlError;
 
@@ -112,18 +112,23 @@ impl Digests {
     }
 
     /// Continues after a program was replaced: digests of the same name and fields keep configuration and waiting
-    /// messages; the others are not configured any more.
+    /// messages; the others are not configured any more. A program has a digest of this name for each place that sends
+    /// it: all places have the configuration, also where the new program has more of them.
     pub fn adopt(&mut self, old: &Program, new: &Program) {
-        let same = |id: DigestId| {
-            let was = old.digests.get(id)?;
-            let found = new.digests.iter().position(|digest| {
-                digest.name == was.name
-                    && digest.fields.iter().map(|f| f.bits).eq(was.fields.iter().map(|f| f.bits))
-            });
-            found.map(DigestId::new)
+        let is_same = |was: &ir::Digest, now: &ir::Digest| {
+            let widths = |digest: &ir::Digest| digest.fields.iter().map(|f| f.bits).collect::<Vec<_>>();
+            now.name == was.name && widths(now) == widths(was)
         };
-        let all = std::mem::take(&mut self.digests).into_iter();
-        self.digests = all.filter_map(|(id, digest)| Some((same(id)?, digest))).collect();
+        let mut all = std::mem::take(&mut self.digests);
+        let configs: Vec<_> = all.iter().map(|(id, digest)| (*id, digest.config)).collect();
+        for (place, now) in new.digests.iter().enumerate() {
+            let is_match = |id: DigestId| old.digests.get(id).is_some_and(|was| is_same(was, now));
+            let next = all.keys().copied().find(|id| is_match(*id));
+            let config = configs.iter().find(|(id, _)| is_match(*id)).map(|(_, config)| *config);
+            let kept = next.and_then(|id| all.remove(&id));
+            let kept = kept.or(config.map(|config| Digest { config, ..Digest::default() }));
+            self.digests.extend(kept.map(|digest| (DigestId::new(place), digest)));
+        }
     }
 
     /// Removes all configurations.
@@ -332,5 +337,30 @@ mod tests {
         let id = DigestId::new(0);
         assert_eq!(digests.configs().collect::<Vec<_>>(), [(id, config)]);
         assert_eq!(digests.due(100), [List { digest: id, id: 1, messages: vec![vec![1]] }]);
+    }
+
+    /// A digest that several places send is one entry of controllers: all its places are configured afterwards, also
+    /// where the new program has more of them.
+    #[test]
+    fn every_place_of_a_digest_keeps_the_configuration() {
+        let text = "pipeline: p\ningress: [ std.egress_port = 1 ]\ndigests: { a: { port: std.ingress_port } }\n";
+        let program = |places: usize| {
+            let loaded = crate::program::from_text("p.yaml", text).expect("a program");
+            let mut program = Program::clone(&loaded.program);
+            let digest = program.digests[DigestId::new(0)].clone();
+            program.digests = std::iter::repeat_n(digest, places).collect();
+            program
+        };
+        let config = Config { max_list_size: 7, ..Config::default() };
+        for (before, after) in [(1, 3), (2, 2), (3, 1)] {
+            let mut digests = Digests::default();
+            for place in 0..before {
+                digests.insert(DigestId::new(place), config).unwrap();
+            }
+            digests.adopt(&program(before), &program(after));
+            let configured: Vec<_> = digests.configs().collect();
+            let wanted = (0..after).map(|place| (DigestId::new(place), config));
+            assert_eq!(configured, wanted.collect::<Vec<_>>());
+        }
     }
 }

@@ -55,7 +55,34 @@ pub struct CapturePort {
     origin: Option<Timestamp>,
     /// Damage found after records that were delivered first.
     late: Option<PortError>,
+    disorder: Disorder,
     stats: PortStats,
+}
+
+/// Records that are older than one before them. A device's time does not decrease: they come at the time of that one.
+#[derive(Default)]
+struct Disorder {
+    latest_ns: u64,
+    records: u64,
+    was_reported: bool,
+}
+
+impl Disorder {
+    fn note(&mut self, time: Timestamp) {
+        self.records += u64::from(time.as_ns() < self.latest_ns);
+        self.latest_ns = self.latest_ns.max(time.as_ns());
+    }
+
+    /// The message about them, once.
+    fn report(&mut self) -> Option<String> {
+        if self.records == 0 || std::mem::replace(&mut self.was_reported, true) {
+            return None;
+        }
+        Some(format!(
+            "{} records are older than one before them: they come at its time (`reordercap` sorts a capture)",
+            self.records
+        ))
+    }
 }
 
 /// Why a link type of a capture cannot be used by a port.
@@ -174,6 +201,7 @@ impl CapturePort {
             as_port,
             origin: None,
             late: None,
+            disorder: Disorder::default(),
             stats: PortStats::default(),
         };
         port.learn_link(spec.link)?;
@@ -388,6 +416,7 @@ impl CapturePort {
             self.input = None;
             return Err(PortError::Unsupported { port: self.name.clone(), why });
         }
+        self.disorder.note(record.time);
         let (data, wire_len) = match erf::frame(record.data) {
             Ok(inner) if record.link == LINK_ERF && !self.erf_as_is => {
                 (inner.bytes, inner.wire_len)
@@ -505,6 +534,10 @@ impl Port for CapturePort {
 
     fn stats(&mut self) -> PortStats {
         self.stats
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        self.disorder.report().into_iter().collect()
     }
 
     fn link_state(&mut self, _now: Time) -> LinkState {
