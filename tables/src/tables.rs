@@ -384,7 +384,7 @@ impl Tables {
         if !writer.is_ready(table, now)? {
             return Ok(None);
         }
-        let idle = writer.idle(table, now, slots)?;
+        let idle = writer.removable(table, now, slots)?;
         let delete = |(_, entry): &(Slot, Entry)| {
             Update::Delete(table, entry.matches.clone(), entry.priority)
         };

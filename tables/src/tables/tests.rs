@@ -123,6 +123,26 @@ fn ageing_does_not_wait_for_a_batch() {
     assert_eq!(found(tables.age_out(T0, ms(10), 2000)), Some(1));
 }
 
+/// A constant entry with a timeout does not age, and keeps no other entry from ageing.
+#[test]
+fn a_constant_entry_does_not_stop_ageing() {
+    let spec =
+        TableSpec { idle_timeout: true, fixed: vec![0], ..spec(&[(48, MatchKind::Exact)], 16) };
+    let tables = tables(&[spec]);
+    let timeout = Some(Span::from_ms(10));
+    let entry = |key| {
+        let entry = Entry::new(vec![Match::Exact(key)], 1, vec![1]);
+        Update::Insert(T0, Entry { idle_timeout: timeout, ..entry })
+    };
+    tables.batch(&[entry(1), entry(2)], Time::ZERO).unwrap();
+    let aged = tables.age_out(T0, ms(20), 16).unwrap().unwrap();
+    assert_eq!(
+        aged.iter().map(|(_, one)| one.matches.clone()).collect::<Vec<_>>(),
+        [vec![Match::Exact(2)]]
+    );
+    assert_eq!(tables.snapshot().table(T0).map(TableView::len), Some(1));
+}
+
 /// How often this thread has given up its processor by itself (proc(5)).
 fn sleeps() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();

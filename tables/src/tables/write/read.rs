@@ -86,6 +86,19 @@ impl Writer {
         self.read_all(id, found)
     }
 
+    /// Like [`Writer::idle`], without constant entries: a batch that deletes one would be refused as a whole.
+    pub(crate) fn removable(
+        &mut self,
+        id: TableId,
+        now: Time,
+        slots: usize,
+    ) -> Result<Vec<(Slot, Entry)>, EntryError> {
+        let mut found = self.idle_slots(id, now, slots)?;
+        let spec = &self.table(id)?.shape().spec;
+        found.retain(|slot| !spec.is_fixed(Slot(*slot)));
+        self.read_all(id, found)
+    }
+
     pub(crate) fn newly_idle(
         &mut self,
         id: TableId,
