@@ -13,7 +13,8 @@
 //! At the start of ingress it sets every field that the program decides to its default; the device sets the inputs and
 //! need not clear the rest. When the verdict is [`Verdict::Forward`], [`Verdict::Punt`] or [`Verdict::Resubmit`],
 //! `buf`, `len` and `data_off` are the packet as the pass leaves it; after a drop they are the packet as received,
-//! except after an egress that cloned. The device owns the buffer before and after the pass; an engine never frees it.
+//! except after an egress that cloned, and where path-specialised code assigned fields before the drop: these are in it,
+//! without the checksums that follow them. The device owns the buffer before and after the pass; an engine never frees it.
 //!
 //! **Clones.** An ingress pass that requested a clone leaves one more reference to the bytes as received in
 //! [`Intrinsic::original`], which the device takes (or frees), once for all clones, also when the packet itself drops;

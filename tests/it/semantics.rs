@@ -7,7 +7,8 @@ use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_switch::sandbox::Sandbox;
 use wireyard_tables::time::Time;
 
-/// Header types of two and four bytes to put behind Ethernet, to see what becomes of them, and one whose length the parser gives.
+/// Header types of two and four bytes to put behind Ethernet, to see what becomes of them, one whose length the parser gives,
+/// and one with an array.
 const HEAD: &str = "
 pipeline: semantics
 include: [ethernet]
@@ -15,6 +16,7 @@ headers:
   mark: { fields: { value: 16 } }
   long: { fields: { high: 16, low: 16 } }
   part: { fields: { kind: 16, rest: { varbits: 32 } } }
+  row: { fields: { cells: { array: 4, bits: 6 } } }
 ";
 
 /// What left a device.
@@ -120,6 +122,37 @@ deparser: { emit: [ethernet, tags] }
     let left = outcome(program, "", &frames);
     let sent: Vec<Vec<u16>> = left.sent.iter().map(|(_, frame)| words(frame)).collect();
     assert_eq!(sent, [vec![1, 2], vec![9, 1, 2], vec![0, 1], vec![2], vec![], vec![]]);
+}
+
+/// A checksum over the field of another one is that of the packet as it leaves, also where a change moves both.
+#[test]
+fn a_checksum_covers_another_one() {
+    let program = "
+instances: { outer: long, inner: long }
+parser: { start: { extract: [ethernet, outer, inner] } }
+checksums:
+  - { field: inner.low, over: inner, verify: off, update: incremental }
+  - { field: outer.low, over: [outer, inner], verify: off, update: incremental }
+ingress: [ std.egress_port = 2, inner.high = 5 ]
+deparser: { emit: [ethernet, outer, inner] }
+";
+    let left = outcome(program, "", &[frame(1, &[0x2222, 0xdddd, 7, 0xfff8])]);
+    let sent: Vec<Vec<u16>> = left.sent.iter().map(|(_, frame)| words(frame)).collect();
+    assert_eq!(sent, [vec![0x2222, 0xdddd, 5, 0xfffa]]);
+}
+
+/// Path-specialised code reads no element of an array: a program that gives one to the traffic manager has generic code.
+#[test]
+fn a_class_of_a_packet_is_an_element_of_an_array() {
+    let program = "
+instances: { r: row }
+parser: { start: { extract: [ethernet, r] } }
+ingress: [ std.egress_port = 2 ]
+deparser: { emit: [ethernet, r] }
+qos: { dscp: 'r.cells[1]' }
+";
+    let left = outcome(program, "", &[frame(1, &[0x1234])]);
+    assert_eq!(left.sent, [(2, frame(1, &[0x1234]))]);
 }
 
 /// PSA: a packet for the CPU port does egress like any other.

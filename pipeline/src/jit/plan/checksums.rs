@@ -76,6 +76,7 @@ pub(super) fn before(control: &Control<'_>, path: &Path) -> Form<(Vec<Verified>,
             if control.written.contains(&checksum.field) {
                 return Err(NotSupported::ChecksumAssigned(checksum.name.clone()).into());
             }
+            independent(control, id, &input)?;
             let covers = input.headers.iter().map(|(instance, _)| *instance).collect();
             followed.push(Followed { id, owner, field_at, covers, zero_means_none });
         }
@@ -121,6 +122,16 @@ fn input(control: &Control<'_>, path: &Path, checksum: &Checksum) -> Form<Input>
     match input.headers.iter().filter(|(instance, _)| *instance == owner).count() {
         1 => Ok(input),
         _ => Err(unsupported(checksum)),
+    }
+}
+
+/// A checksum over the field of another one depends on what is written there first, which path code does not track.
+fn independent(control: &Control<'_>, id: ChecksumId, input: &Input) -> Form<()> {
+    let covers = |owner| input.headers.iter().any(|(instance, _)| *instance == owner);
+    let mut others = control.program.checksums.entries().filter(|(other, _)| *other != id);
+    match others.any(|(_, other)| other.update != Update::Never && covers(other.field.0)) {
+        true => Err(unsupported(&control.program.checksums[id])),
+        false => Ok(()),
     }
 }
 
@@ -174,7 +185,7 @@ pub(super) fn computed(
     tail: &Path,
 ) -> Form<Vec<Computed>> {
     let mut computed = Vec::new();
-    for checksum in control.program.checksums.iter() {
+    for (id, checksum) in control.program.checksums.entries() {
         let owner = bit(checksum.field.0);
         let due = match checksum.update {
             Update::Incremental => tail.valid & !valid_before & owner != 0,
@@ -194,7 +205,9 @@ pub(super) fn computed(
         if control.written.contains(&checksum.field) {
             return Err(NotSupported::ChecksumAssigned(checksum.name.clone()).into());
         }
-        let covers = without_body(checksum, &input(control, tail, checksum)?)?;
+        let input = input(control, tail, checksum)?;
+        independent(control, id, &input)?;
+        let covers = without_body(checksum, &input)?;
         let (field, own) = (checksum.field, own(control, checksum)?);
         let zero_means_none = checksum.zero_means_none;
         computed.push(Computed { field, covers, own, zero_means_none });

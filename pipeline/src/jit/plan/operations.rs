@@ -151,4 +151,14 @@ impl Control<'_> {
         let step = expression(self.program, id, Shape::PathSpecialised);
         step.map_or(Ok(()), |what| Err(NotSupported::Operation(what).into()))
     }
+
+    /// Checks that what the traffic manager is given about a packet, at the end of ingress, has path-specialised code.
+    pub(super) fn can_evaluate_qos(&self) -> Form<()> {
+        let qos = [self.program.qos.dscp, self.program.qos.pcp].into_iter().flatten();
+        let mut values = qos.flat_map(|(value, present)| [value, present]);
+        match self.half {
+            Half::Ingress => values.try_for_each(|value| self.can_evaluate(value)),
+            Half::Egress => Ok(()),
+        }
+    }
 }

@@ -387,6 +387,7 @@ impl Control<'_> {
     pub(super) fn leaf(&self, mut path: Path) -> Form<Way> {
         let code = match self.tail_headers(&path) {
             Ok(left) => {
+                self.can_evaluate_qos()?;
                 let (verified, followed) = checksums::before(self, &path)?;
                 let need_bytes = (path.cursor > path.checked).then_some(path.cursor);
                 let most = left.iter().map(|mask| self.emitted_bytes(*mask)).max().unwrap_or(0);
