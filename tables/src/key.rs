@@ -158,6 +158,13 @@ impl Pattern {
 }
 
 impl Match {
+    /// The canonical form of this match, which is the form that is read back; one that does not fit the field stays as
+    /// it is.
+    pub fn canonical(self, kind: MatchKind, bits: u32) -> Match {
+        let field = FieldSpec { name: String::new(), bits, kind };
+        self.check(&field).map_or(self, |pattern| pattern.as_match(&field))
+    }
+
     /// Checks the match against the field it is meant for.
     ///
     /// # Errors
@@ -225,6 +232,26 @@ mod tests {
         assert!(KeyLayout::new([64; 16]).is_ok());
         assert!(KeyLayout::new([64; 17]).is_err());
         assert_eq!(KeyLayout::new([]).unwrap().words(), 0);
+    }
+
+    #[test]
+    fn one_form_is_read_back() {
+        use MatchKind::*;
+        let forms = [
+            (Exact, Match::Exact(5), Match::Exact(5)),
+            (Lpm, Match::Exact(5), Match::Lpm { value: 5, prefix_len: 8 }),
+            (Lpm, Match::Lpm { value: 0, prefix_len: 0 }, Match::Any),
+            (Ternary, Match::Exact(5), Match::Ternary { value: 5, mask: 0xff }),
+            (Ternary, Match::Ternary { value: 0, mask: 0 }, Match::Any),
+            (Range, Match::Exact(5), Match::Range { lo: 5, hi: 5 }),
+            (Range, Match::Range { lo: 0, hi: 0xff }, Match::Any),
+            (Optional, Match::Exact(5), Match::Optional(Some(5))),
+            (Optional, Match::Optional(None), Match::Any),
+            (Exact, Match::Exact(0x100), Match::Exact(0x100)),
+        ];
+        for (kind, written, read) in forms {
+            assert_eq!(written.canonical(kind, 8), read, "{kind:?}");
+        }
     }
 
     #[test]

@@ -52,6 +52,9 @@ fn counters_and_states_of_the_ports_are_read_in_every_encoding() {
         assert_eq!(read(pkts, Proto).await.unwrap(), [Value::UintVal(2)]);
         assert_eq!(read(pkts, JsonIetf).await.unwrap(), [Value::JsonIetfVal(b"\"2\"".to_vec())]);
         assert_eq!(read(pkts, Json).await.unwrap(), [Value::UintVal(2)], "none was named");
+        let id = "interfaces/interface[name=a1]/state/id";
+        let number = read(id, JsonIetf).await.unwrap();
+        assert_eq!(number, [Value::JsonIetfVal(b"1".to_vec())], "32 bits: no string");
         assert_eq!(read("*/*/state/id", Proto).await.unwrap().len(), 2);
         let state = "interfaces/interface/state/oper-status";
         assert_eq!(

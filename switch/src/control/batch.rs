@@ -325,6 +325,17 @@ impl<'a> Batch<'a> {
                 To::SetDefault(plan::table_id(*table), action)
             }
             (_, Entity::DefaultAction { .. }) => return only_modify(update, "a default action"),
+            // Controllers read all of them by number 0.
+            (Update::Insert(_), Entity::Member { id: 0, .. }) => {
+                return Err(ControlError::InvalidArgument(
+                    "the number of a member is 1 or more".into(),
+                ));
+            }
+            (Update::Insert(_), Entity::Group { id: 0, .. }) => {
+                return Err(ControlError::InvalidArgument(
+                    "the number of a group is 1 or more".into(),
+                ));
+            }
             (Update::Insert(_), Entity::Member { table, id, action }) => {
                 To::InsertMember(profile(*table)?, *id, call(*table, action)?)
             }

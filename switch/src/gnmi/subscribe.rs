@@ -23,8 +23,6 @@ use crate::p4runtime::proto::gnmi::{
 const VALUES_MAX: usize = 20_000;
 /// Interval at which changes are detected.
 const LOOK: Duration = Duration::from_millis(100);
-/// Interval of samples if the client leaves it to the device.
-const SAMPLE: Duration = Duration::from_secs(10);
 
 /// One path of a subscription.
 struct Watch {
@@ -94,7 +92,7 @@ async fn stream(
             },
             Mode::Stream => {
                 let due = subscription.watches.iter().map(|watch| watch.due).min();
-                let due = due.unwrap_or_else(|| Instant::now() + SAMPLE);
+                let due = due.unwrap_or_else(|| Instant::now() + LOOK);
                 tokio::select! {
                     () = outgoing.closed() => return Err(None),
                     message = incoming.message(), if listens => match message? {
@@ -131,7 +129,7 @@ fn subscription(
             )));
         }
         let interval = match one.mode() {
-            SubscriptionMode::Sample if one.sample_interval == 0 => Some(SAMPLE),
+            // 0 is the shortest interval of the device (gNMI specification 0.10, section 3.5.1.5.2).
             SubscriptionMode::Sample => Some(Duration::from_nanos(one.sample_interval).max(LOOK)),
             SubscriptionMode::OnChange | SubscriptionMode::TargetDefined => None,
         };

@@ -18,7 +18,10 @@ use crate::ports::{LinkState, PortNumber};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Leaf {
     Text(String),
-    Number(u64),
+    /// At most 32 bits.
+    Number(u32),
+    /// 64 bits.
+    Counter(u64),
     Flag(bool),
 }
 
@@ -27,21 +30,23 @@ impl Leaf {
     /// Stratum answers so): JSON is returned only for `JSON_IETF`.
     pub(super) fn typed(&self, encoding: Encoding) -> TypedValue {
         let value = match (encoding, self) {
-            // RFC 7951: 64-bit numbers are strings.
-            (Encoding::JsonIetf, Leaf::Number(number)) => {
-                Value::JsonIetfVal(json!(number.to_string()).to_string().into_bytes())
-            }
-            (Encoding::JsonIetf, Leaf::Text(text)) => {
-                Value::JsonIetfVal(json!(text).to_string().into_bytes())
-            }
-            (Encoding::JsonIetf, Leaf::Flag(flag)) => {
-                Value::JsonIetfVal(json!(flag).to_string().into_bytes())
-            }
+            (Encoding::JsonIetf, leaf) => Value::JsonIetfVal(leaf.json().to_string().into_bytes()),
             (_, Leaf::Text(text)) => Value::StringVal(text.clone()),
-            (_, Leaf::Number(number)) => Value::UintVal(*number),
+            (_, Leaf::Number(number)) => Value::UintVal(u64::from(*number)),
+            (_, Leaf::Counter(count)) => Value::UintVal(*count),
             (_, Leaf::Flag(flag)) => Value::BoolVal(*flag),
         };
         TypedValue { value: Some(value) }
+    }
+
+    /// JSON as in RFC 7951, where numbers of 64 bits are strings.
+    fn json(&self) -> Json {
+        match self {
+            Leaf::Text(text) => json!(text),
+            Leaf::Number(number) => json!(number),
+            Leaf::Counter(count) => json!(count.to_string()),
+            Leaf::Flag(flag) => json!(flag),
+        }
     }
 }
 
@@ -75,10 +80,6 @@ impl Entry {
     }
 
     /// True for a counter, which changes with each packet.
-    fn is_counter(&self) -> bool {
-        self.names.contains(&"counters")
-    }
-
     fn is_config(&self) -> bool {
         self.names.first() == Some(&"config")
     }
@@ -126,7 +127,7 @@ fn values((report, link, is_shut): &Seen, name: &str) -> [Leaf; LEAVES.len()] {
         LinkState::Ended => ("DORMANT", "UP"),
     };
     let medium = &report.medium;
-    let number = Leaf::Number(u64::from(report.port.0));
+    let number = Leaf::Number(u32::from(report.port.0));
     [
         text(name),
         text(name),
@@ -136,14 +137,14 @@ fn values((report, link, is_shut): &Seen, name: &str) -> [Leaf; LEAVES.len()] {
         number,
         text(oper),
         text(admin),
-        Leaf::Number(medium.rx_bytes),
-        Leaf::Number(medium.rx_frames),
-        Leaf::Number(medium.rx_kernel_drops),
-        Leaf::Number(medium.rx_errors + medium.rx_too_long + medium.rx_gso),
-        Leaf::Number(medium.tx_bytes),
-        Leaf::Number(medium.tx_frames),
-        Leaf::Number(medium.tx_down),
-        Leaf::Number(medium.tx_errors + medium.tx_too_long),
+        Leaf::Counter(medium.rx_bytes),
+        Leaf::Counter(medium.rx_frames),
+        Leaf::Counter(medium.rx_kernel_drops),
+        Leaf::Counter(medium.rx_errors + medium.rx_too_long + medium.rx_gso),
+        Leaf::Counter(medium.tx_bytes),
+        Leaf::Counter(medium.tx_frames),
+        Leaf::Counter(medium.tx_down),
+        Leaf::Counter(medium.tx_errors + medium.tx_too_long),
     ]
 }
 
@@ -235,14 +236,7 @@ pub(super) fn document(entries: &[&Entry]) -> Vec<u8> {
         for name in above {
             at = object(at).entry(*name).or_insert_with(|| json!({}));
         }
-        let value = match &entry.leaf {
-            Leaf::Text(text) => json!(text),
-            Leaf::Flag(flag) => json!(flag),
-            // ifindex has 32 bits; counters have 64, which are strings in RFC 7951.
-            Leaf::Number(number) if entry.is_counter() => json!(number.to_string()),
-            Leaf::Number(number) => json!(number),
-        };
-        object(at).insert((*leaf).to_owned(), value);
+        object(at).insert((*leaf).to_owned(), entry.leaf.json());
     }
     let all = json!({ "openconfig-interfaces:interfaces": { "interface": interfaces } });
     all.to_string().into_bytes()

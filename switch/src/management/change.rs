@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wireyard_pipeline::diag::{Diagnostics, Files, render, suggest};
 use wireyard_pipeline::entries::{self, Purpose, Resolved};
 use wireyard_pipeline::ids::{Id, RegisterId, TableId};
-use wireyard_pipeline::ir::{ActionCall, Program};
+use wireyard_pipeline::ir::{ActionCall, Program, Table};
 use wireyard_pipeline::source::Loader;
 use wireyard_pipeline::state::action_args;
 use wireyard_tables as tables;
@@ -21,6 +21,7 @@ use crate::control::{
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::replicate::Replication;
 use wire::change::Kind;
+use wire::read_request::Kind as What;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
@@ -391,10 +392,14 @@ impl Changes<'_> {
             None => Ok(0..u64::from(size)),
         };
         let count = Count::default();
-        let counter = program.counters.entries().find(|(_, one)| one.name == name);
-        let meter = program.meters.entries().find(|(_, one)| one.name == name);
-        let register = program.registers.entries().find(|(_, one)| one.name == name);
-        let table = program.tables.entries().find(|(_, one)| one.name == name && one.counters);
+        let is_of = |kind: What| [What::Unspecified, kind].contains(&wanted.kind());
+        let (counts, rates, values) =
+            (is_of(What::Counters), is_of(What::Meters), is_of(What::Registers));
+        let counter = program.counters.entries().find(|(_, one)| counts && one.name == name);
+        let meter = program.meters.entries().find(|(_, one)| rates && one.name == name);
+        let register = program.registers.entries().find(|(_, one)| values && one.name == name);
+        let is_table = |table: &Table| counts && table.name == name && table.counters;
+        let table = program.tables.entries().find(|(_, one)| is_table(one));
         if let Some((counter, declared)) = counter {
             let entity = |index| Entity::Counter { counter, index, count };
             cells(declared.size)?.for_each(|index| self.modify(entity(index)));
@@ -412,20 +417,34 @@ impl Changes<'_> {
                 }
             }
         } else {
-            return Err(ControlError::NotFound(no_array(&program, name)));
+            return Err(ControlError::NotFound(match table {
+                Some(_) => {
+                    format!("the counters of {name} are those of its entries: clear all of them")
+                }
+                None => no_array(&program, name, wanted.kind()),
+            }));
         }
         Ok(())
     }
 }
 
-fn no_array(program: &Program, name: &str) -> String {
-    let counters = program.counters.iter().map(|one| one.name.as_str());
-    let meters = program.meters.iter().map(|one| one.name.as_str());
-    let registers = program.registers.iter().map(|one| one.name.as_str());
+fn no_array(program: &Program, name: &str, kind: What) -> String {
+    let counters = program.counters.iter().map(|one| (What::Counters, &one.name));
+    let meters = program.meters.iter().map(|one| (What::Meters, &one.name));
+    let registers = program.registers.iter().map(|one| (What::Registers, &one.name));
     let tables = program.tables.iter().filter(|table| table.counters);
-    let names = counters.chain(meters).chain(registers).chain(tables.map(|one| one.name.as_str()));
-    let near = suggest(name, names).map_or(String::new(), |near| format!("; did you mean {near}?"));
-    format!("there is no counter, meter, register or table with counters called {name}{near}")
+    let tables = tables.map(|table| (What::Counters, &table.name));
+    let all = counters.chain(meters).chain(registers).chain(tables);
+    let names = all.filter(|(of, _)| [*of, What::Unspecified].contains(&kind));
+    let near = suggest(name, names.map(|(_, name)| name.as_str()));
+    let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+    let what = match kind {
+        What::Counters => "counter, or table with counters,",
+        What::Meters => "meter",
+        What::Registers => "register",
+        _ => "counter, meter, register or table with counters",
+    };
+    format!("there is no {what} called {name}{near}")
 }
 
 /// Deletes every entry of a table, or of all tables whose entries are not constant; returns their number.

@@ -40,9 +40,9 @@ enum Name {
 }
 
 /// The identity of an object in a file, which may write a key in another form than the device.
-fn name_of_wanted(control: &Control, entity: &Entity) -> Option<Name> {
+fn name_of_wanted(program: &Program, entity: &Entity) -> Option<Name> {
     let Entity::TableEntry(entry) = entity else { return name(entity) };
-    let EntryKey { table, matches, priority } = save::as_read(control, entry.key.clone());
+    let EntryKey { table, matches, priority } = save::as_read(program, entry.key.clone());
     Some(Name::Entry(table, matches, priority))
 }
 
@@ -126,8 +126,8 @@ fn changes(
     let is_left = |entity: &Entity| control.is_mirrored(program, entity);
     wanted.retain(|update| !is_left(update.entity()));
     let names: HashSet<Name> =
-        wanted.iter().filter_map(|one| name_of_wanted(control, one.entity())).collect();
-    let declared = Declared::of(control, program);
+        wanted.iter().filter_map(|one| name_of_wanted(program, one.entity())).collect();
+    let declared = Declared::of(program);
     let is_wanted = |entity: &Entity| name(entity).is_some_and(|name| names.contains(&name));
     let (mut updates, mut removed) = (Vec::new(), 0);
     // Entries are deleted before the objects that they refer to, and make room for others; the objects they referred to

@@ -37,7 +37,7 @@ pub fn lines(
 ) -> Result<Vec<String>> {
     loop {
         let program = control.program();
-        let declared = Declared::of(control, &program);
+        let declared = Declared::of(&program);
         let mut file = File { control, program: &program, declared, as_written, lines: Vec::new() };
         file.lines.push(format!("# What {} has beside what it declares.", program.name));
         file.all()?;
@@ -57,7 +57,7 @@ pub(super) struct Declared {
 }
 
 impl Declared {
-    pub(super) fn of(control: &Control, program: &Program) -> Declared {
+    pub(super) fn of(program: &Program) -> Declared {
         let mut all = Declared { entries: Vec::new(), places: HashMap::new() };
         for (table, declared) in program.tables.entries().filter(|(_, one)| !one.const_entries) {
             for one in declared.entries.iter().filter(|one| !one.is_const) {
@@ -66,7 +66,7 @@ impl Declared {
                 entry.idle_timeout = (timeout != 0).then(|| Span::from_ms(timeout));
                 entry.meter = one.meter;
                 entry.key.priority = one.priority;
-                all.places.insert(as_read(control, entry.key.clone()), all.entries.len());
+                all.places.insert(as_read(program, entry.key.clone()), all.entries.len());
                 all.entries.push(entry);
             }
         }
@@ -86,12 +86,13 @@ impl Declared {
     }
 }
 
-/// The key in the form that the device reads back, if it has the entry: one match can be written in several forms.
-pub(super) fn as_read(control: &Control, key: EntryKey) -> EntryKey {
-    match control.read(&Query::Entry(key.clone())).ok().and_then(|found| found.into_iter().next()) {
-        Some(Entity::TableEntry(entry)) => entry.key,
-        _ => key,
+/// The key in the form that the device reads back: one match can be written in several forms.
+pub(super) fn as_read(program: &Program, mut key: EntryKey) -> EntryKey {
+    let declared = &program.tables[key.table].keys;
+    for (found, declared) in key.matches.iter_mut().zip(declared) {
+        *found = found.canonical(declared.field.kind, declared.field.bits);
     }
+    key
 }
 
 struct File<'a> {

@@ -121,7 +121,9 @@ impl Management {
         }
         let program = control.program();
         let updates = change::updates(control, &program, &request.changes)?;
-        if updates.is_empty() {
+        // A table without entries has no counts to clear.
+        let clears = request.changes.iter().any(|change| !change.cells.is_empty());
+        if updates.is_empty() && !clears {
             return Err(ControlError::InvalidArgument("the request changes nothing".into()));
         }
         control.write_of(&program, &updates, Mode::Atomic).map_err(|refused| {

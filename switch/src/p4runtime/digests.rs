@@ -116,7 +116,8 @@ impl Digests {
     /// it: all places have the configuration, also where the new program has more of them.
     pub fn adopt(&mut self, old: &Program, new: &Program) {
         let is_same = |was: &ir::Digest, now: &ir::Digest| {
-            let widths = |digest: &ir::Digest| digest.fields.iter().map(|f| f.bits).collect::<Vec<_>>();
+            let widths =
+                |digest: &ir::Digest| digest.fields.iter().map(|f| f.bits).collect::<Vec<_>>();
             now.name == was.name && widths(now) == widths(was)
         };
         let mut all = std::mem::take(&mut self.digests);

@@ -184,6 +184,12 @@ fn a_wrong_word_is_refused_with_a_way_out_and_changes_nothing() {
         ("register set sean 3 17", "did you mean `seen`?"),
         ("register set seen 16 17", "16"),
         ("counter clear prots", "did you mean ports?"),
+        ("counter clear seen", "there is no counter, or table with counters, called seen"),
+        ("register clear ports", "there is no register called ports"),
+        ("counter clear fdb 3", "the counters of fdb are those of its entries: clear all of them"),
+        ("table clear ''", "a value is required"),
+        ("member add ways 0 forward 1", "the number of a member is 1 or more"),
+        ("group add ways 0 1", "the number of a group is 1 or more"),
         ("counter set ports 8 1 1", "no cell 8"),
         ("group add ways 7 1", "member"),
         ("port down 9", "there is no port 9"),
@@ -304,6 +310,7 @@ fn groups_cells_and_sets_are_read_back_as_they_were_written() {
         "register clear pair",
         "meter clear police 0",
         "counter clear ports",
+        "counter clear fdb",
     ] {
         rig.does(words);
     }

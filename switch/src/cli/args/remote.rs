@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
@@ -54,7 +55,7 @@ pub struct SwitchArgs {
 #[derive(Debug, Args)]
 pub struct EntryArgs {
     /// The table.
-    #[arg(add = ArgValueCandidates::new(complete::tables))]
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::tables))]
     pub table: String,
     /// KEY=VALUE for each key that is not any, then the action with its arguments.
     #[arg(value_name = "KEY=VALUE... ACTION [ARGUMENT...]", required = true, add = ArgValueCompleter::new(complete::words))]
@@ -74,7 +75,7 @@ pub struct EntryArgs {
 #[derive(Debug, Args)]
 pub struct KeyArgs {
     /// The table.
-    #[arg(add = ArgValueCandidates::new(complete::tables))]
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::tables))]
     pub table: String,
     /// KEY=VALUE for each key that is not any.
     #[arg(value_name = "KEY=VALUE", add = ArgValueCompleter::new(complete::keys))]
@@ -92,7 +93,7 @@ pub enum TableCommand {
     /// Show the entries of a table, or of all; one entry, where its keys are given.
     Dump {
         /// The table.
-        #[arg(add = ArgValueCandidates::new(complete::tables))]
+        #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::tables))]
         table: Option<String>,
         /// KEY=VALUE of one entry.
         #[arg(value_name = "KEY=VALUE", requires = "table", add = ArgValueCompleter::new(complete::keys))]
@@ -112,7 +113,7 @@ pub enum TableCommand {
     /// Remove all entries of a table.
     Clear {
         /// The table.
-        #[arg(required_unless_present = "all", add = ArgValueCandidates::new(complete::tables))]
+        #[arg(required_unless_present = "all", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::tables))]
         table: Option<String>,
         /// Of every table.
         #[arg(long, conflicts_with = "table")]
@@ -121,7 +122,7 @@ pub enum TableCommand {
     /// Show the action of a miss, or set it where one is given.
     Default {
         /// The table.
-        #[arg(add = ArgValueCandidates::new(complete::tables))]
+        #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::tables))]
         table: Option<String>,
         /// The action with its arguments; `reset` for that of the program.
         #[arg(value_name = "ACTION [ARGUMENT...]", add = ArgValueCompleter::new(complete::words))]
@@ -142,7 +143,7 @@ pub enum CellCommand {
     /// Show the cells that are not blank, of one array or of all; with an index that cell.
     Dump {
         /// The array.
-        #[arg(add = ArgValueCandidates::new(complete::arrays))]
+        #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::arrays))]
         name: Option<String>,
         /// The cell.
         index: Option<u64>,
@@ -153,7 +154,7 @@ pub enum CellCommand {
     /// Write a cell.
     Set {
         /// The array.
-        #[arg(add = ArgValueCandidates::new(complete::arrays))]
+        #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::arrays))]
         name: String,
         /// The cell.
         index: u64,
@@ -164,7 +165,7 @@ pub enum CellCommand {
     /// Blank a cell, or all cells of an array.
     Clear {
         /// The array.
-        #[arg(add = ArgValueCandidates::new(complete::arrays))]
+        #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::arrays))]
         name: String,
         /// The cell.
         index: Option<u64>,
@@ -203,7 +204,7 @@ pub enum SelectorCommand {
     /// Show those of a table, or of all tables.
     Dump {
         /// The table.
-        #[arg(add = ArgValueCandidates::new(complete::tables))]
+        #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::tables))]
         table: Option<String>,
         /// Its number.
         number: Option<u64>,
@@ -217,7 +218,7 @@ pub enum SelectorCommand {
     /// Remove one.
     Delete {
         /// The table.
-        #[arg(add = ArgValueCandidates::new(complete::tables))]
+        #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::tables))]
         table: String,
         /// Its number.
         number: u64,
@@ -228,7 +229,7 @@ pub enum SelectorCommand {
 #[derive(Debug, Args)]
 pub struct SelectorWords {
     /// The table.
-    #[arg(add = ArgValueCandidates::new(complete::tables))]
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::tables))]
     pub table: String,
     /// Its number.
     pub number: u64,
@@ -244,13 +245,13 @@ pub enum ValueSetCommand {
     /// Show the members of one, or of all.
     Dump {
         /// The set.
-        #[arg(add = ArgValueCandidates::new(complete::arrays))]
+        #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::arrays))]
         name: Option<String>,
     },
     /// Replace the members.
     Set {
         /// The set.
-        #[arg(add = ArgValueCandidates::new(complete::arrays))]
+        #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::arrays))]
         name: String,
         /// Members; none empties it. Of several keys: `a=1,b=80..443`.
         values: Vec<String>,
@@ -258,7 +259,7 @@ pub enum ValueSetCommand {
     /// Go back to the members that the program declares.
     Reset {
         /// The set.
-        #[arg(add = ArgValueCandidates::new(complete::arrays))]
+        #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::arrays))]
         name: String,
     },
 }

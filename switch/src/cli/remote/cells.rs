@@ -36,13 +36,13 @@ pub(super) fn run(kind: &Cells, command: &CellCommand, on: &SwitchArgs) -> Outco
             dump(on, &request, nothing)
         }
         CellCommand::Set { name, index, values } => change(on, (kind.set)(name, *index, values)?),
-        CellCommand::Clear { name, index } => change(on, clear(name, *index)),
+        CellCommand::Clear { name, index } => change(on, clear(kind.what, name, *index)),
     }
 }
 
 /// Cells become blank.
-fn clear(name: &str, index: Option<u64>) -> wire::Change {
-    let cells = vec![wire::Cells { name: name.to_owned(), index }];
+fn clear(kind: What, name: &str, index: Option<u64>) -> wire::Change {
+    let cells = vec![wire::Cells { name: name.to_owned(), index, kind: kind.into() }];
     wire::Change { kind: Kind::Delete.into(), cells, ..Default::default() }
 }
 

@@ -237,6 +237,34 @@ control D(packet_out p, in headers h) { apply { p.emit(h.eth); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 ";
 
+/// A plain value, a full mask and what the device reads back are one key, with one record.
+#[test]
+fn a_key_in_another_form_is_the_same_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(PROGRAM, folder.path());
+    let full = masked(5, (1 << 48) - 1);
+    let plain = |matched, action: &str| {
+        let Entity::TableEntry(mut entry) = running.entry("ranked", matched, 1) else { panic!() };
+        if action == "drop" {
+            entry.target = Target::Action(running.device.control.call("drop", &[]).unwrap());
+        }
+        Entity::TableEntry(entry)
+    };
+    let inserted = [Match::Exact(5), Match::Exact(6), Match::Exact(7)];
+    running.write(&inserted.map(|one| Update::Insert(plain(one, "forward"))));
+    running.write(&[Update::Modify(plain(full, "drop"))]);
+    running.write(&[Update::Delete(plain(masked(6, (1 << 48) - 1), "forward"))]);
+    running.write(&[Update::Delete(plain(Match::Exact(7), "forward"))]);
+    drop(running);
+    let running = start(PROGRAM, folder.path());
+    assert_eq!(running.complaints, [""; 0]);
+    assert_eq!(
+        running.keys("ranked").iter().map(|key| &key.matches[0]).collect::<Vec<_>>(),
+        [&full]
+    );
+    assert_eq!(running.actions("ranked"), ["drop"]);
+}
+
 #[test]
 fn an_entry_of_a_program_that_orders_its_key_otherwise_stays_deleted() {
     let (dst, src) = ("h.eth.dst : exact @id(1);", "h.eth.src : exact @id(2);");

@@ -37,7 +37,7 @@ pub struct OneShot {
     pub watch: Option<PortNumber>,
 }
 
-/// The match of a key that matches everything; `None` for kinds without one.
+/// The match of a key that matches everything, as controllers write it; `None` for kinds without one.
 fn dont_care(key: &MatchField) -> Option<Match> {
     match key.kind {
         MatchKind::Exact => None,
@@ -149,11 +149,9 @@ pub(super) fn messages<'k>(
     use p4::field_match as fm;
     let field = |((form, declared), found): ((&FieldForm, &MatchField), &Match)| {
         let field_id = form.id;
-        if dont_care(declared).as_ref() == Some(found) {
-            return None;
-        }
         let value = |value: u128| form.write(value);
-        let kind = match *found {
+        // Commands write one match in several forms; records and messages have one key for one entry.
+        let kind = match found.canonical(declared.kind, declared.bits) {
             Match::Exact(v) => Field::Exact(fm::Exact { value: value(v) }),
             Match::Lpm { value: v, prefix_len } => {
                 Field::Lpm(fm::Lpm { value: value(v), prefix_len: prefix_len as i32 })
