@@ -105,6 +105,18 @@ fn a_load_that_the_links_do_not_carry_is_refused_with_its_number() {
         ("  - { from: h1, to: h2, sizes: hadoop }\n", "`sizes` needs a `load`"),
         ("  - { pattern: incast, fan_in: 8, size: 1 KB, every: 1 ms }\n", "expected 1 to 7"),
         ("  - { load: 90 %, size: 1 B }\n", "flows: at most 100000"),
+        ("  - { load: 20 %, size: 1 MB, from: [hosts, h1] }\n", "`h1` is named twice"),
+        ("  - { load: 20 %, size: 1 MB, to: [h2, hosts] }\n", "`h2` is named twice"),
+        (
+            "  - { pattern: incast, fan_in: 2, size: 1 KB, every: 1 ms, from: [h3, h4, h3] }\n",
+            "`h3` is named twice",
+        ),
+        // 90 % of payload in packets of 256 B.
+        (
+            "  - { pattern: incast, fan_in: 1, from: h2, to: [h1, h3], size: 1 MB, load: 90 % }\n\
+             hosts: [ { of: h2, path_mtu: 256 B } ]\n",
+            "`h2` would send",
+        ),
     ] {
         let ended = lab(&["--check", &scenario(folder.path(), &loaded(flows))]);
         assert_eq!(ended.status, Some(2), "{flows}: {}", ended.err);
@@ -164,6 +176,8 @@ fn files_of_hpccs_simulator_are_read_and_written() {
         ("flow.txt", "1\n0 4 3 100 20000 2\n", "4 is a switch"),
         ("flow.txt", "2\n0 3 3 100 20000 2\n", "2 flows are announced, and 1 follow"),
         ("flow.txt", "1\n0 3 3 100 20000 1.5\n", "before `origin`"),
+        ("flow.txt", "0\n", "the file has no flow: nothing would be sent"),
+        ("flow.txt", "", "the file has no flow: nothing would be sent"),
         (
             "topology.txt",
             "6 2 5\n4 5\n0 4 25Gbps 1000ns 0\n",
@@ -183,6 +197,19 @@ fn files_of_hpccs_simulator_are_read_and_written() {
         assert_eq!(ended.status, Some(2), "{wrong}");
         assert!(ended.err.contains(said), "{wrong}: {}", ended.err);
     }
+}
+
+/// Names of the user's own are no numbers of a file.
+#[test]
+fn numbers_of_flows_are_places_of_hosts_without_a_topology_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("flow.txt"), "1\n0 1 3 100 5000 0\n").expect("writes");
+    let text = "lab: named\nduration: 1 ms\nhost: { rate_control: fixed }\n\
+                topology: { hosts: [n1, n2], switches: [s1], links: [{ ends: [n1, s1] }, { ends: [n2, s1] }] }\n\
+                flows: { file: flow.txt, format: hpcc }\n";
+    let (_, fct) = ran(folder.path(), text, &[]);
+    let sizes: Vec<u64> = completions(&fct).iter().map(|done| done.bytes).collect();
+    assert_eq!(sizes, [5000]);
 }
 
 #[test]
@@ -220,6 +247,7 @@ fn connection_matrices_of_htsim_wait_for_their_triggers() {
         ("Connections 4", "Connections 5", "5 connections are announced, and 4 follow"),
         ("Connections 4", "Connections", "a word without its number"),
         ("size 1000\n", "sise 1000\n", "`sise` is unknown"),
+        (matrix, "Nodes 4\n", "the file has no flow: nothing would be sent"),
     ] {
         write(&matrix.replace(from, to));
         let ended = lab(&[&scenario(folder.path(), text)]);
@@ -315,6 +343,15 @@ fn a_straggler_and_a_cut_link_are_named_by_what_waited_for_them() {
         path.iter().any(|row| row.contains("data of h1") || row.contains("data of h2")),
         "{path:?}"
     );
+}
+
+/// The figure is one of every collective, so that conditions and goals can be about it.
+#[test]
+fn the_path_of_a_collective_can_be_expected_before_it_was_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rest = "collectives: { name: c, operation: all_reduce, size: 1 MB }\n\
+                expect: { collective.c.path_over_best: \"< 1 ms\" }\n";
+    lab(&["--check", &scenario(folder.path(), &collective(rest))]).expect(0, &[]);
 }
 
 #[test]

@@ -102,6 +102,21 @@ fn hosts_and_flows_have_rate_controls_of_their_own() {
     assert!(rate("h4") < expected && rate("h4") > 0.75 * expected, "{} of {expected}", rate("h4"));
 }
 
+/// A file that only a collective names.
+#[test]
+fn a_collective_has_a_rate_control_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("slow.yaml"), SLOW).expect("writes");
+    let text = "lab: slow\nduration: 10 ms\nlink: { rate: 10 Gbit/s, delay: 1 us, mtu: 1500 B }\n\
+                topology: { incast: { senders: 1 } }\nswitch: { qos: { preset: onyx_roce } }\n\
+                collectives: { name: c, operation: all_reduce, size: 100 KB, rate_control: slow.yaml, parameters: { speed: 500 Mbit/s } }\n";
+    let report = report(&scenario(folder.path(), text));
+    assert_eq!(figure(&report, "collective.c.iterations"), 1.0);
+    // Two hosts send the size once each.
+    let rate = figure(&report, "collective.c.bus_rate");
+    assert!((0.3e9..0.55e9).contains(&rate), "{rate}");
+}
+
 #[test]
 fn what_is_wrong_in_a_file_is_told_at_its_place_in_it() {
     let folder = tempfile::tempdir().expect("a folder");

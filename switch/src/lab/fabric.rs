@@ -98,6 +98,8 @@ pub struct Fabric {
     pub groups: BTreeMap<String, Vec<usize>>,
     /// The queue under test of the scenario: a switch, and the neighbour it sends to.
     pub bottleneck: Option<(usize, usize)>,
+    /// Nodes have the numbers of a topology file: node K is `nK`.
+    pub is_numbered: bool,
 }
 
 impl Node {

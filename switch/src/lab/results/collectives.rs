@@ -67,9 +67,10 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
         let (all, seen) = (scenario.gates.as_slice(), window.lab.gate_reports.as_slice());
         let mut part = Part { of, gates: part.gates.clone(), all, seen, iterations: Vec::new() };
         part.iterations = part.iterations(&least);
-        part.figures(report);
+        let waits = part.slowest().map(|slowest| part.walk(slowest, window));
+        part.figures(report, waits.as_deref());
         part.table(report, window);
-        part.path(report, window);
+        part.path(report, window, waits.unwrap_or_default());
         part.timeline(report, window);
     }
 }
@@ -114,7 +115,8 @@ impl Part<'_> {
         found
     }
 
-    fn figures(&self, report: &mut Report) {
+    /// Figures; the waits of the slowest iteration are absent without a finished one.
+    fn figures(&self, report: &mut Report, waits: Option<&[Wait]>) {
         let name = &self.of.name;
         let seconds = |span: Span| span.as_ps() as f64 / 1e12;
         let times: Vec<f64> =
@@ -133,6 +135,9 @@ impl Part<'_> {
         add("bound", best, Unit::Seconds);
         add("over_bound", time / best - 1.0, Unit::Share);
         add("bus_rate", bytes * 8.0 / stats::mean(&moving), Unit::BitRate);
+        let over = |wait: &Wait| took(wait.took) - took(wait.best);
+        let path = waits.map_or(f64::NAN, |waits| waits.iter().map(over).sum());
+        add("path_over_best", path, Unit::Seconds);
     }
 
     fn table(&self, report: &mut Report, window: &Window<'_>) {
@@ -236,13 +241,9 @@ impl Part<'_> {
     }
 
     /// The waits of the slowest iteration, one after the other.
-    fn path(&self, report: &mut Report, window: &Window<'_>) {
+    fn path(&self, report: &mut Report, window: &Window<'_>, waits: Vec<Wait>) {
         let Some(slowest) = self.slowest() else { return };
         let name = |node: usize| window.lab.scenario.fabric.nodes[node].name.as_str();
-        let waits = self.walk(slowest, window);
-        let over: f64 = waits.iter().map(|wait| took(wait.took) - took(wait.best)).sum();
-        let figure = format!("collective.{}.path_over_best", self.of.name);
-        report.figure(figure, over, Unit::Seconds);
         let mut table = Table {
             title: format!("What iteration {} of {} waited for", slowest.number + 1, self.of.name),
             note: "The critical path of the slowest iteration: each line is what the step after it waited for last. At best: the same \

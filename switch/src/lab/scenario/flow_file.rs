@@ -47,12 +47,24 @@ pub(super) fn flows(
             break;
         }
     }
-    if flows.is_empty() && wrong == 0 {
-        let message = "the file has no flow: nothing would be sent";
-        decoder.diagnostics.error(codes::SCENARIO, common.0.span, message);
+    if wrong > 0 || !few_enough(decoder, flows.len(), common.0.span) {
         return None;
     }
-    (few_enough(decoder, flows.len(), common.0.span) && wrong == 0).then_some(flows)
+    some_flows(decoder, flows, common.0.span)
+}
+
+/// Refuses a file without a flow.
+pub(super) fn some_flows(
+    decoder: &mut Decoder<'_>,
+    flows: Vec<FlowSpec>,
+    item: SourceSpan,
+) -> Option<Vec<FlowSpec>> {
+    if flows.is_empty() {
+        let message = "the file has no flow: nothing would be sent";
+        decoder.diagnostics.error(codes::SCENARIO, item, message);
+        return None;
+    }
+    Some(flows)
 }
 
 /// The cells of a line, each without the blanks around it.

@@ -248,6 +248,12 @@ fn one(
         None => Some(hosts.clone()),
     };
     let (from, to) = (side("from")?, side("to")?);
+    if pattern == "incast" || fields.get("load").is_some() || pattern == "permutation" {
+        for (name, hosts) in [("from", &from), ("to", &to)] {
+            let place = fields.get(name).map_or(fields.span, |node| node.span);
+            once_each(decoder, place, hosts, context)?;
+        }
+    }
     if pattern == "incast" {
         return loads::incasts(decoder, fields, context, (common, from, to)).map(Source::Incasts);
     }
@@ -267,9 +273,8 @@ fn one(
         "pairs" => pairs(decoder, fields.span, &from, &to)?,
         // Receivers are drawn later.
         "permutation" => {
-            let hosts = once_each(decoder, fields.span, from, context)?;
-            let next = hosts.iter().copied().cycle().skip(1);
-            hosts.iter().copied().zip(next).collect()
+            let next = from.iter().copied().cycle().skip(1);
+            from.iter().copied().zip(next).collect()
         }
         _ => from.iter().flat_map(|&a| to.iter().map(move |&b| (a, b))).collect(),
     };
@@ -356,21 +361,22 @@ fn only_with(decoder: &mut Decoder<'_>, fields: &Fields<'_>, pattern: &str) -> O
     (!refused).then_some(())
 }
 
-/// Hosts each named at most once: a duplicate would send to itself with some seeds.
+/// Hosts each named at most once, where flows are drawn: a duplicate would send to itself, or the same twice.
 fn once_each(
     decoder: &mut Decoder<'_>,
     span: SourceSpan,
-    hosts: Vec<usize>,
+    hosts: &[usize],
     context: &Context<'_>,
-) -> Option<Vec<usize>> {
+) -> Option<()> {
     let mut known = BTreeSet::new();
     let twice = hosts.iter().find(|host| !known.insert(**host)).copied();
     if let Some(host) = twice {
-        let message = format!("`{}` is in this permutation twice", context.fabric.nodes[host].name);
+        let name = &context.fabric.nodes[host].name;
+        let message = format!("`{name}` is named twice, by itself or by groups");
         decoder.diagnostics.error(codes::TWICE, span, message);
         return None;
     }
-    Some(hosts)
+    Some(())
 }
 
 fn pairs(

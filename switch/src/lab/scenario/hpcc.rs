@@ -15,7 +15,7 @@ use wireyard_pipeline::source::decode::Decoder;
 use wireyard_tables::time::Span;
 
 use super::FlowSpec;
-use super::flow_file::{WRONG_MAX, listed, since};
+use super::flow_file::{WRONG_MAX, listed, since, some_flows};
 use super::flows::few_enough;
 use super::quantity::SIZE_MAX;
 use super::sheets::{lines, number};
@@ -28,11 +28,10 @@ const NUMBERS_MAX: usize = 1 << 16;
 /// The host of a number.
 pub(super) fn host(decoder: &mut Decoder<'_>, word: &Sp<String>, fabric: &Fabric) -> Option<usize> {
     let count: usize = number(decoder, word, "number of a host")?;
-    let named = fabric.find(&format!("n{count}"));
-    let found = named.or_else(|| match fabric.find("n0") {
-        None => fabric.hosts().nth(count),
-        Some(_) => None,
-    });
+    let found = match fabric.is_numbered {
+        true => fabric.find(&format!("n{count}")),
+        false => fabric.hosts().nth(count),
+    };
     let problem = match found.map(|node| fabric.nodes[node].kind) {
         Some(NodeKind::Host) => return found,
         Some(NodeKind::Switch) => format!("{count} is a switch: only hosts send and receive"),
@@ -57,7 +56,9 @@ pub(super) fn flows(
     common: (&FlowSpec, Span),
 ) -> Option<Vec<FlowSpec>> {
     let lines = lines(file, text);
-    let (head, rest) = lines.split_first()?;
+    let Some((head, rest)) = lines.split_first() else {
+        return some_flows(decoder, Vec::new(), common.0.span);
+    };
     let count: usize = number(decoder, &head[0], "number of flows")?;
     if !few_enough(decoder, rest.len(), common.0.span) {
         return None;
@@ -77,7 +78,10 @@ pub(super) fn flows(
         decoder.diagnostics.error(codes::SCENARIO, head[0].span, message);
         return None;
     }
-    (wrong == 0).then_some(flows)
+    if wrong > 0 {
+        return None;
+    }
+    some_flows(decoder, flows, common.0.span)
 }
 
 fn line(
@@ -153,7 +157,7 @@ pub(super) fn topology(
         }
     }
     let numbers: BTreeSet<usize> = numbers.into_iter().collect();
-    let mut fabric = Fabric::default();
+    let mut fabric = Fabric { is_numbered: true, ..Fabric::default() };
     for node in 0..nodes {
         let kind = if numbers.contains(&node) { NodeKind::Switch } else { NodeKind::Host };
         fabric.add(format!("n{node}"), kind);

@@ -15,7 +15,7 @@ use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::Decoder;
 use wireyard_tables::time::{Span, Time};
 
-use super::flow_file::{WRONG_MAX, listed, since};
+use super::flow_file::{WRONG_MAX, listed, since, some_flows};
 use super::flows::{MESSAGE_MAX, few_enough};
 use super::hpcc::{host, whole};
 use super::quantity::SIZE_MAX;
@@ -85,6 +85,7 @@ pub(super) fn flows(
         decoder.diagnostics.error(codes::SCENARIO, span, message);
         return None;
     }
+    matrix.flows = some_flows(decoder, matrix.flows, common.0.span)?;
     matrix.joined(decoder)
 }
 

@@ -249,13 +249,16 @@ fn offered(
         }
         Source::Incasts(incasts) => {
             let size = incasts.common.size?;
-            let bits = wire(&scenario.host, size) * 8.0 * incasts.senders as f64
-                / incasts.interval(fabric);
+            let flows = incasts.senders as f64 / incasts.interval(fabric);
+            let each = flows / incasts.from.len() as f64;
+            let mut all = 0.0;
             for from in &incasts.from {
-                offered.entry(*from).or_default()[0] += bits / incasts.from.len() as f64;
+                let bits = wire(scenario.host_of(*from), size) * 8.0 * each;
+                offered.entry(*from).or_default()[0] += bits;
+                all += bits;
             }
             for to in &incasts.to {
-                offered.entry(*to).or_default()[1] += bits / incasts.to.len() as f64;
+                offered.entry(*to).or_default()[1] += all / incasts.to.len() as f64;
             }
             Some((offered, incasts.common.span))
         }

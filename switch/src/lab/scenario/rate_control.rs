@@ -24,7 +24,7 @@ type NoProgram = Option<String>;
 pub(super) struct Controls(Vec<(String, Result<Arc<Program>, NoProgram>)>);
 
 impl Controls {
-    /// Reads every file that is a `rate_control` of hosts and flows.
+    /// Reads every file that is a `rate_control`, wherever it is written.
     pub(super) fn read(
         scenario: &Node,
         folder: &Path,
@@ -34,15 +34,8 @@ impl Controls {
     ) -> Controls {
         let mut controls = Controls::default();
         let mut names = Vec::new();
-        for section in ["host", "hosts", "flows"] {
-            let Some(section) = child(scenario, section) else { continue };
-            let items = match &section.kind {
-                NodeKind::List(items) => items.as_slice(),
-                _ => std::slice::from_ref(section),
-            };
-            names.extend(items.iter().filter_map(|item| child(item, "rate_control")));
-        }
-        for name in names.into_iter().filter_map(|node| Some(node.text()?.text)) {
+        written(scenario, &mut names);
+        for name in names {
             if is_path(name) && controls.0.iter().all(|(known, _)| known != name) {
                 let read = program(&folder.join(name), loader, files, found);
                 controls.0.push((name.to_owned(), read));
@@ -57,7 +50,12 @@ impl Controls {
         let plain =
             |program| RateSetup { name: name.value.clone(), program, parameters: Vec::new() };
         if is_path(&name.value) {
-            let (_, read) = self.0.iter().find(|(known, _)| *known == name.value)?;
+            let read = self.0.iter().find(|(known, _)| *known == name.value);
+            let Some((_, read)) = read else {
+                let message = format!("`{}` was not read", name.value);
+                decoder.diagnostics.error(codes::FILE_NOT_READ, name.span, message);
+                return None;
+            };
             return match read {
                 Ok(program) => Some(plain(Some(Arc::clone(program)))),
                 Err(problem) => {
@@ -98,9 +96,20 @@ fn is_path(name: &str) -> bool {
     name.contains('/') || name.ends_with(".yaml")
 }
 
-fn child<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
-    let NodeKind::Map(map) = &node.kind else { return None };
-    map.pairs.iter().find(|(known, _)| known.scalar.text == key).map(|(_, node)| node)
+/// The value of every `rate_control`.
+fn written<'n>(node: &'n Node, names: &mut Vec<&'n str>) {
+    match &node.kind {
+        NodeKind::List(items) => items.iter().for_each(|item| written(item, names)),
+        NodeKind::Map(map) => {
+            for (key, value) in &map.pairs {
+                match value.text().filter(|_| key.scalar.text == "rate_control") {
+                    Some(name) => names.push(name.text),
+                    None => written(value, names),
+                }
+            }
+        }
+        NodeKind::Null | NodeKind::Scalar(_) | NodeKind::Invalid => {}
+    }
 }
 
 fn program(
