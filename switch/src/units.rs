@@ -11,7 +11,7 @@ use wireyard_tables::time::Span;
 mod dilation;
 mod parse;
 pub use dilation::Dilation;
-pub use parse::UnitError;
+pub use parse::{UnitError, is_unit, rounded};
 
 /// Picoseconds in a second.
 pub const PS_PER_SECOND: u64 = 1_000_000_000_000;

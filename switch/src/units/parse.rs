@@ -71,6 +71,42 @@ const LENGTH_UNITS: &[(&str, u64)] = &[("m", 1_000), ("km", 1_000_000)];
 const PERCENT_UNITS: &[(&str, u64)] = &[("%", 100_000_000)];
 const QUANTA_UNITS: &[(&str, u64)] = &[("quanta", 1), ("quantum", 1)];
 
+/// All of them, by quantity.
+const UNITS: &[&[(&str, u64)]] =
+    &[SIZE_UNITS, RATE_UNITS, TIME_UNITS, LENGTH_UNITS, PERCENT_UNITS, QUANTA_UNITS];
+
+/// The units of a quantity that has this one.
+fn units_with(unit: &str) -> Option<&'static [(&'static str, u64)]> {
+    UNITS.iter().copied().find(|units| units.iter().any(|(name, _)| *name == unit))
+}
+
+/// Whether a quantity has this unit.
+pub fn is_unit(unit: &str) -> bool {
+    units_with(unit).is_some()
+}
+
+/// A number with its unit, as text that is read exactly: one that is not a whole number of the base unit is rounded to
+/// it, and written in it. Other units are left as they are.
+pub fn rounded(number: &str, unit: &str) -> String {
+    let text = format!("{number} {unit}");
+    let Some(units) = units_with(unit).filter(|units| scaled(&text, units, "").is_err()) else {
+        return text;
+    };
+    let factor = units.iter().find(|(name, _)| *name == unit).map_or(1, |(_, factor)| *factor);
+    let (Ok(value), Some(&(base, step))) = (number.parse::<f64>(), units.first()) else {
+        return text;
+    };
+    let steps = (value * factor as f64).round();
+    // The smallest step of some has no name: it is a decimal place.
+    let places = step.ilog10() as usize;
+    let number = format!("{:.places$}", steps / step as f64);
+    let number = match places {
+        0 => number.as_str(),
+        _ => number.trim_end_matches('0').trim_end_matches('.'),
+    };
+    format!("{number} {base}")
+}
+
 /// Parses `text` as a number of one of `units`, in base units, exactly.
 fn scaled(
     text: &str,

@@ -76,3 +76,23 @@ fn cells_round_up() {
     assert_eq!((cells.get(), cells.bytes(Bytes::new(96))), (11, Some(Bytes::new(1_056))));
     assert_eq!(Bytes::new(1).cells(Bytes::ZERO), None);
 }
+
+/// Whatever is written can be read.
+#[test]
+fn numbers_between_two_steps_are_rounded() {
+    for (number, unit, written) in [
+        ("10", "KiB", "10 KiB"),
+        ("17.78", "KiB", "18207 B"),
+        ("1.5", "B", "2 B"),
+        ("0.1234", "ns", "123 ps"),
+        ("33.33", "bit/s", "33 bit/s"),
+        ("0.000005623", "%", "0.00000562 %"),
+        ("12.5", "%", "12.5 %"),
+        ("0.12345", "m", "0.123 m"),
+        ("7.5", "quanta", "8 quanta"),
+        ("1.5", "x", "1.5 x"),
+    ] {
+        assert_eq!(rounded(number, unit), written);
+    }
+    assert!(is_unit("KiB") && is_unit("%") && !is_unit("") && !is_unit("x"));
+}

@@ -91,6 +91,25 @@ fn a_range_takes_the_numbers_that_its_key_takes() {
     assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
     assert_eq!(labels(exponents.path()).len(), 2);
 
+    // Numbers of one end of these are refused for another reason than being no whole ones.
+    for (vary, expected) in [
+        ("flows.start: { from: 0.1 ms, to: 0.2 ms, steps: 3 }", ["0.1 ms", "0.15 ms", "0.2 ms"]),
+        ("host.parameters.alpha_initial: { from: 1, to: 0.5, steps: 3 }", ["1", "0.75", "0.5"]),
+        (
+            "flows.size: { from: 10 KiB, to: 22.5 KiB, steps: 3, scale: log }",
+            ["10 KiB", "15 KiB", "22.5 KiB"],
+        ),
+        (
+            "flows.size: { from: 10 KiB, to: 20 KiB, steps: 3, scale: log }",
+            ["10 KiB", "14479 B", "20 KiB"],
+        ),
+    ] {
+        let folder = folder(vary);
+        let ended = sweep(folder.path(), "out", &[]);
+        assert_eq!(ended.status, Some(0), "{vary}: {}{}", ended.out, ended.err);
+        assert_eq!(labels(folder.path()), expected, "{vary}");
+    }
+
     let twice = folder("flows.window: [2, 3, 2]");
     let ended = sweep(twice.path(), "out", &[]);
     assert_eq!(ended.status, Some(2), "{}", ended.err);

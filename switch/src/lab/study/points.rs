@@ -6,6 +6,7 @@ use wireyard_pipeline::source::node::Node;
 use crate::lab::workload::sizes::{below, uniform};
 use crate::report::unit::digits;
 use crate::tm::random::Stream;
+use crate::units;
 
 /// Purpose of the streams that draw points, with the number of the axis.
 const POINTS: u64 = 0x706f_696e << 32;
@@ -59,7 +60,7 @@ impl Range {
     }
 
     fn text(&self, number: String) -> String {
-        if self.unit.is_empty() { number } else { format!("{number} {}", self.unit) }
+        if self.unit.is_empty() { number } else { units::rounded(&number, &self.unit) }
     }
 
     /// The same as a node at the place of the range.
@@ -67,10 +68,17 @@ impl Range {
         self.node_of(self.at(part))
     }
 
-    /// A number near its beginning, as a node: a whole one, or one that is not.
-    pub fn probe(&self, is_whole: bool) -> Node {
-        let fraction = if is_whole { "" } else { ".5" };
-        self.node_of(self.text(format!("{:.0}{fraction}", self.ends.0.floor())))
+    /// Some numbers inside of it, as nodes: those that are whole, and those that are not.
+    pub fn probes(&self) -> [Vec<Node>; 2] {
+        let (from, to) = self.ends;
+        let (low, high) = (from.min(to), from.max(to));
+        let whole = [low.ceil(), ((low + high) / 2.0).round(), high.floor()];
+        let whole = whole.into_iter().filter(|value| (low..=high).contains(value));
+        let inside = [0.1, 0.3, 0.5, 0.7, 0.9].map(|part| low + (high - low) * part);
+        let apart = |value: f64| if value.fract() == 0.0 { value + 0.5 } else { value };
+        let inside = inside.into_iter().map(apart).filter(|value| low < *value && *value < high);
+        let node = |value: f64| self.node_of(self.text(value.to_string()));
+        [whole.map(node).collect(), inside.map(node).collect()]
     }
 
     fn node_of(&self, text: String) -> Node {

@@ -16,6 +16,7 @@ use super::{Axis, Goal, Sample, Study, change};
 use crate::file_kind::{self, FileKind};
 use crate::lab::build;
 use crate::tm::random::{GAMMA, mix};
+use crate::units;
 
 /// Runs of a study at most.
 const RUNS_MAX: u64 = 1_000_000;
@@ -91,7 +92,8 @@ pub fn read(path: &Path, loader: &Loader) -> Result<Study, Rejected> {
     Ok(study)
 }
 
-/// Finds the ranges whose keys take whole numbers only: the scenario refuses others there.
+/// Finds the ranges whose keys take whole numbers only: the scenario refuses others there. Quantities with a unit have
+/// fractions. A number may be refused for another reason, so one that is taken decides.
 fn find_whole_keys(study: &mut Study, loader: &Loader) {
     let (scenario, files) = (&study.scenario, &study.files);
     let is_taken = |path: &[Sp<String>], value: Node| {
@@ -100,8 +102,12 @@ fn find_whole_keys(study: &mut Study, loader: &Loader) {
     };
     for axis in &mut study.axes {
         let Values::Range(range) = &mut axis.values else { continue };
-        range.is_whole =
-            !is_taken(&axis.path, range.probe(false)) && is_taken(&axis.path, range.probe(true));
+        if units::is_unit(&range.unit) {
+            continue;
+        }
+        let [whole, fractions] = range.probes();
+        let takes = |nodes: Vec<Node>| nodes.into_iter().any(|node| is_taken(&axis.path, node));
+        range.is_whole = !takes(fractions) && takes(whole);
     }
     study.points = all(&study.axes, study.sample, study.seed);
 }
