@@ -129,6 +129,13 @@ fn a_load_that_the_links_do_not_carry_is_refused_with_its_number() {
 }
 
 #[test]
+fn loads_one_after_the_other_are_not_added() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flows = "  - { load: 60 %, size: 1 MB, until: 1 ms }\n  - { load: 60 %, size: 1 MB, start: 1 ms }\n";
+    lab(&["--check", &scenario(folder.path(), &loaded(flows))]).expect(0, &[]);
+}
+
+#[test]
 fn sizes_come_from_a_file_and_what_is_wrong_in_it_is_told_at_its_place() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(

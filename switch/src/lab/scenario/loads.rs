@@ -1,6 +1,6 @@
 //! Flows with random arrivals; and the check that the links can carry the load of all items.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
@@ -186,18 +186,23 @@ type Offered = BTreeMap<usize, [f64; 2]>;
 
 /// Reports links of hosts that would be overloaded: such a run never reaches a steady state.
 pub(super) fn fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
-    let mut all = Offered::new();
+    let items: Vec<_> =
+        scenario.sources.iter().filter_map(|source| offered(source, scenario)).collect();
     let mut worst: Option<(f64, usize, usize)> = None;
     let mut place = None;
-    for source in &scenario.sources {
-        let Some((offered, span)) = offered(source, scenario) else { continue };
-        for (host, parts) in offered {
-            let sum = all.entry(host).or_default();
-            for side in 0..2 {
-                sum[side] += parts[side];
-                let load = sum[side] / rate(&scenario.fabric, host);
-                if load > worst.map_or(1.0, |(most, ..)| most) {
-                    (worst, place) = (Some((load, host, side)), Some(span));
+    // The sum of those at one time is largest when one of them has just begun.
+    for at in items.iter().map(|(_, common, _)| common.start).collect::<BTreeSet<Time>>() {
+        let mut all = Offered::new();
+        let now = items.iter().filter(|(_, common, until)| common.start <= at && at < *until);
+        for (offered, common, _) in now {
+            for (host, parts) in offered {
+                let sum = all.entry(*host).or_default();
+                for side in 0..2 {
+                    sum[side] += parts[side];
+                    let load = sum[side] / rate(&scenario.fabric, *host);
+                    if load > worst.map_or(1.0, |(most, ..)| most) {
+                        (worst, place) = (Some((load, *host, side)), Some(common.span));
+                    }
                 }
             }
         }
@@ -214,7 +219,7 @@ pub(super) fn fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
     decoder
         .diagnostics
         .error(codes::SCENARIO, span, message)
-        .help("at most 100 % of a host's link, all items together: flows would wait longer and longer, and no figure be that of a steady state");
+        .help("at most 100 % of a host's link, all items of one time together: flows would wait longer and longer, and no figure be that of a steady state");
 }
 
 fn rate(fabric: &Fabric, host: usize) -> f64 {
@@ -222,10 +227,8 @@ fn rate(fabric: &Fabric, host: usize) -> f64 {
     link.map_or(1.0, |link| fabric.links[*link].setup.rate.get() as f64)
 }
 
-fn offered(
-    source: &Source,
-    scenario: &Scenario,
-) -> Option<(Offered, wireyard_pipeline::ir::SourceSpan)> {
+/// What an item offers, with its common settings and its end.
+fn offered<'s>(source: &'s Source, scenario: &Scenario) -> Option<(Offered, &'s FlowSpec, Time)> {
     let fabric = &scenario.fabric;
     let wire = |setup: &HostSetup, size: Bytes| wire_bytes(setup, size.get()) as f64;
     let mut offered = Offered::new();
@@ -245,7 +248,7 @@ fn offered(
                     offered.entry(*to).or_default()[1] += sent / others.len() as f64;
                 }
             }
-            Some((offered, load.common.span))
+            Some((offered, &load.common, load.until))
         }
         Source::Incasts(incasts) => {
             let size = incasts.common.size?;
@@ -260,7 +263,7 @@ fn offered(
             for to in &incasts.to {
                 offered.entry(*to).or_default()[1] += all / incasts.to.len() as f64;
             }
-            Some((offered, incasts.common.span))
+            Some((offered, &incasts.common, incasts.until))
         }
         _ => None,
     }
