@@ -182,21 +182,22 @@ fn two_folders_are_compared_with_the_chance_in_mind() {
              flows: {{ from: senders, to: sink, size: 300 KB }}\n"
         )
     };
-    let run = |name: &str, kmax: &str, seeds: &str| {
+    let run = |name: &str, kmax: &str, seeds: &[&str]| {
         let out = folder.path().join(name);
         let path = scenario(folder.path(), &text(kmax));
-        let ended = lab(&[&path, "--seeds", seeds, "-o", out.to_str().expect("a name")]);
+        let words = [path.as_str(), "-o", out.to_str().expect("a name"), "--seeds"];
+        let ended = lab(&[&words, seeds].concat());
         assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
         out
     };
-    let a = run("a", "2 MB", "5");
-    let same = compared(&a, &run("again", "2 MB", "5"));
+    let a = run("a", "2 MB", &["5"]);
+    let same = compared(&a, &run("again", "2 MB", &["5"]));
     assert_eq!(
         (figure(&same, "compare.figures"), figure(&same, "compare.significant")),
         (0.0, 0.0)
     );
     // Marked from the first packets on: more CNPs in every pair.
-    let marked = compared(&a, &run("marked", "10 KB", "5"));
+    let marked = compared(&a, &run("marked", "10 KB", &["5"]));
     assert!(figure(&marked, "compare.significant") >= 1.0);
     let rows = table(&marked, "Differences");
     let cnps = rows.iter().find(|row| row[0] == "flows.cnps").expect("a row");
@@ -205,7 +206,10 @@ fn two_folders_are_compared_with_the_chance_in_mind() {
         "{cnps:?}"
     );
     assert!(marked["facts"]["how"].as_str().expect("words").contains("in pairs"));
-    let others = compared(&a, &run("three", "10 KB", "3"));
+    let three = compared(&a, &run("three", "10 KB", &["3"]));
+    assert!(three["facts"]["how"].as_str().expect("words").contains("in pairs"));
+    assert_eq!(three["facts"]["left out"], "seed 4, 5 of A: the other has no such run");
+    let others = compared(&a, &run("others", "10 KB", &["3", "--seed", "5"]));
     assert!(others["facts"]["how"].as_str().expect("words").contains("Welch"));
     // One run each: the differences, and no word about chance.
     let (one, other) = (a.join("seed-1"), folder.path().join("marked/seed-1"));

@@ -1,8 +1,8 @@
 //! Two result folders side by side: which figures differ, by how much, and whether that is significant.
 //!
-//! A folder has one run, or one of many seeds (`seeds.csv`). If both have the same seeds, runs are compared in pairs,
-//! which removes the common effect of the seed; otherwise as two samples. Of many figures some differ by chance: Holm's
-//! procedure decides which of them are significant.
+//! A folder has one run, or one of many seeds (`seeds.csv`). If both have two seeds in common, the runs of these are
+//! compared in pairs, which removes the common effect of the seed; otherwise all of them as two samples. Of many figures
+//! some differ by chance: Holm's procedure over all of them decides which are significant.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,36 +47,74 @@ struct Results {
     by_size: Vec<(f64, f64, f64)>,
 }
 
+impl Results {
+    /// Leaves out the runs of other seeds; returns those.
+    fn keep(&mut self, seeds: &[String]) -> Vec<String> {
+        let place = |seed: &String| self.seeds.iter().position(|known| known == seed);
+        let places: Vec<usize> = seeds.iter().filter_map(place).collect();
+        for (_, _, values) in &mut self.figures {
+            *values = places.iter().map(|place| values[*place]).collect();
+        }
+        let all = std::mem::replace(&mut self.seeds, seeds.to_vec());
+        all.into_iter().filter(|seed| !seeds.contains(seed)).collect()
+    }
+}
+
+/// Leaves out the runs whose seed the other has not, if two or more have; returns whether the runs are pairs.
+fn pair(a: &mut Results, b: &mut Results, report: &mut Report) -> bool {
+    let common: Vec<String> =
+        a.seeds.iter().filter(|seed| b.seeds.contains(seed)).cloned().collect();
+    if a.seeds == b.seeds || common.len() < 2 {
+        return a.seeds == b.seeds;
+    }
+    let left = [("A", a.keep(&common)), ("B", b.keep(&common))];
+    let left = left.iter().filter(|(_, seeds)| !seeds.is_empty());
+    let left: Vec<String> =
+        left.map(|(letter, seeds)| format!("seed {} of {letter}", seeds.join(", "))).collect();
+    if !left.is_empty() {
+        report.fact("left out", format!("{}: the other has no such run", left.join(" and ")));
+    }
+    true
+}
+
 /// The comparison of two folders.
 ///
 /// # Errors
 /// A path that is not a folder of results.
 pub fn compare(a: &Path, b: &Path) -> Result<Report, CompareError> {
-    let (a, b) = (read(a)?, read(b)?);
-    let paired = a.seeds == b.seeds;
+    let (mut a, mut b) = (read(a)?, read(b)?);
     let mut report = Report { title: format!("{} and {}", a.name, b.name), ..Report::default() };
     report.fact("A", format!("{}, {} runs", a.name, a.seeds.len()));
     report.fact("B", format!("{}, {} runs", b.name, b.seeds.len()));
+    let paired = pair(&mut a, &mut b, &mut report);
     let how = match (paired, a.seeds.len().min(b.seeds.len())) {
         (_, 0 | 1) => "one run says nothing of chance: give both folders several seeds (`--seeds`)",
         (true, _) => "runs with the same seed in pairs (Student's t)",
-        (false, _) => "two samples, because the seeds are not the same (Welch's t)",
+        (false, _) => "two samples, because no two seeds are in both (Welch's t)",
     };
     report.fact("how", how);
     let known: BTreeMap<&str, &(String, Unit, Vec<f64>)> =
         b.figures.iter().map(|figure| (figure.0.as_str(), figure)).collect();
-    let mut rows = Vec::new();
+    let (mut rows, mut chances) = (Vec::new(), Vec::new());
     for (name, unit, first) in &a.figures {
         let Some((_, _, second)) = known.get(name.as_str()) else { continue };
         let (first, second) = measured(first, second, paired);
         let difference = difference(&first, &second, paired);
         let means = (stats::mean(&first), stats::mean(&second));
-        if means.0.is_finite() && means.1.is_finite() && (means.0 != means.1 || difference.p < 1.0)
-        {
+        if !means.0.is_finite() || !means.1.is_finite() {
+            continue;
+        }
+        let differs = means.0 != means.1 || difference.p < 1.0;
+        if differs {
             rows.push((name, *unit, means, difference, (first.len(), second.len())));
         }
+        // Figures that are the same in both could have differed by chance, too.
+        let p = if difference.p.is_nan() { 1.0 } else { difference.p };
+        chances.push((p, differs));
     }
-    let counts = student::holm(&rows.iter().map(|row| row.3.p).collect::<Vec<_>>());
+    let counts = student::holm(&chances.iter().map(|(p, _)| *p).collect::<Vec<_>>());
+    let shown = counts.into_iter().zip(&chances).filter(|(_, (_, differs))| *differs);
+    let counts: Vec<bool> = shown.map(|(counts, _)| counts).collect();
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|place| (!counts[*place], *place));
     let mut table = table();
@@ -112,8 +150,9 @@ pub fn compare(a: &Path, b: &Path) -> Result<Report, CompareError> {
 fn table() -> Table {
     Table {
         title: "Differences".to_owned(),
-        note: "B against A, as a part of A; the interval is that of the difference, 95 %. Significant: Holm's procedure at 5 % over all rows, so \
-               that a chance difference among them is as rare as that. Runs: those that have the figure, of pairs those in which both have it; all \
+        note: "B against A, as a part of A; the interval is that of the difference, 95 %. Significant: Holm's procedure at 5 % over all figures, \
+               so that a chance difference among them is as rare as that. Fewer than 5 runs that all differ by the same have no p: their \
+               variance is not known. Runs: those that have the figure, of pairs those in which both have it; all \
                numbers of a row are of these. Figures that are the same in both are left out."
             .to_owned(),
         columns: vec![

@@ -23,6 +23,10 @@ pub fn t_95(df: f64) -> f64 {
     (low + high) / 2.0
 }
 
+/// Fewest values that differ by the same for a probability: two or three equal differences of whole numbers are no
+/// estimate of their variance.
+pub const EQUAL_MIN: usize = 5;
+
 /// Half of the 95 % interval of a mean.
 pub fn half_width(values: &[f64]) -> f64 {
     let n = values.len() as f64;
@@ -37,9 +41,9 @@ pub fn half_width(values: &[f64]) -> f64 {
 pub struct Difference {
     /// Of the means.
     pub mean: f64,
-    /// Half of its 95 % interval.
+    /// Half of its 95 % interval; NaN without a probability.
     pub half_width: f64,
-    /// Probability of such a difference by chance.
+    /// Probability of such a difference by chance; NaN without variance of fewer than [`EQUAL_MIN`] values.
     pub p: f64,
 }
 
@@ -48,7 +52,8 @@ pub fn paired(a: &[f64], b: &[f64]) -> Difference {
     let each: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
     let (mean, n) = (mean(&each), each.len() as f64);
     let error = sample_deviation(&each) / n.sqrt();
-    Difference { mean, half_width: half_width(&each), p: of(mean, error, n - 1.0) }
+    let p = of(mean, error, n - 1.0, each.len());
+    Difference { mean, half_width: if p.is_nan() { p } else { half_width(&each) }, p }
 }
 
 /// Of independent values (Welch 1947).
@@ -58,14 +63,22 @@ pub fn independent(a: &[f64], b: &[f64]) -> Difference {
     let (na, nb) = (a.len() as f64, b.len() as f64);
     let df = (va + vb).powi(2) / (va * va / (na - 1.0) + vb * vb / (nb - 1.0));
     let (mean, error) = (mean(b) - mean(a), (va + vb).sqrt());
-    let half_width = if error == 0.0 { 0.0 } else { t_95(df) * error };
-    Difference { mean, half_width, p: of(mean, error, if error == 0.0 { 1.0 } else { df }) }
+    let p = of(mean, error, df, a.len().min(b.len()));
+    let half_width = match error == 0.0 {
+        _ if p.is_nan() => p,
+        true => 0.0,
+        false => t_95(df) * error,
+    };
+    Difference { mean, half_width, p }
 }
 
-/// Probability of a mean with this standard error; values without variance differ certainly, or not at all.
-fn of(mean: f64, error: f64, df: f64) -> f64 {
-    match (mean == 0.0, error == 0.0) {
+/// Probability of a mean with this standard error. Many values without variance differ certainly, or not at all.
+fn of(mean: f64, error: f64, df: f64, count: usize) -> f64 {
+    // Below that the variance is that of rounding.
+    let is_exact = error <= 1e-12 * mean.abs();
+    match (mean == 0.0, is_exact) {
         (true, _) => 1.0,
+        (false, true) if count < EQUAL_MIN => f64::NAN,
         (false, true) => 0.0,
         (false, false) => p_value(mean / error, df),
     }
@@ -160,6 +173,12 @@ mod tests {
         assert!(paired(&a, &b).p < 0.001, "the same pairs differ by the same");
         assert!(independent(&a, &b).p > 0.5, "but not as two heaps");
         assert_eq!(paired(&a, &a).p, 1.0);
+        let (few, many) = ([[0.0; 3], [0.1; 3]], [[0.0; 5], [0.1; 5]]);
+        for difference in [paired, independent] {
+            assert!(difference(&few[0], &few[1]).p.is_nan(), "three equal differences");
+            assert!(difference(&few[0], &few[1]).half_width.is_nan());
+            assert_eq!(difference(&many[0], &many[1]).p, 0.0);
+        }
         assert_eq!(holm(&[0.001, 0.04, f64::NAN, 0.03]), [true, false, false, false]);
     }
 }
