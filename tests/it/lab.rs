@@ -314,6 +314,22 @@ fn permutations_are_drawn_with_the_seed_in_force() {
     assert_ne!(swept[0], swept[1], "a sweep has one permutation");
 }
 
+/// Other seeds draw other flows.
+#[test]
+fn a_seed_without_an_expected_flow_fails_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ended = lab(&[&scenario(folder.path(), PERMUTATION), "--json"]);
+    let report: Value = serde_json::from_str(&ended.expect(0, &[]).out).expect("JSON");
+    let mut names = report["figures"].as_object().expect("figures").keys();
+    let is_of_a_flow = |name: &&String| name.starts_with("flow.") && name.ends_with(".throughput");
+    let name = names.find(is_of_a_flow).expect("a flow");
+    let text = format!("{PERMUTATION}expect: {{ {name}: \"> 1 Mbit/s\" }}\n");
+    let ended = lab(&[&scenario(folder.path(), &text), "--seeds", "6"]);
+    assert_eq!(ended.status, Some(1), "{}{}", ended.out, ended.err);
+    assert!(ended.out.contains("PASS  seed 9"), "{}", ended.out);
+    assert!(ended.out.contains(&format!("{name}: there is no figure `{name}`")), "{}", ended.out);
+}
+
 /// A folder holds one run: of the one before it nothing is left, and what somebody else put there stays.
 #[test]
 fn a_folder_that_is_used_again_holds_the_last_run_alone() {

@@ -7,7 +7,6 @@ use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::packet::MemoryError;
 
-use super::results::BadExpectation;
 use super::routes::LINKS;
 use super::scenario::Scenario;
 use crate::config::qos::{Problem, Report};
@@ -96,14 +95,6 @@ pub enum LabError {
     /// No packet memory for what the scenario may hold.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// Flows that are drawn with this seed lack a figure that the scenario expects.
-    #[error("with seed {seed} there is no figure `{names}`: other flows are drawn")]
-    NoFigure {
-        /// The seed.
-        seed: u64,
-        /// The figures, as named in the scenario.
-        names: String,
-    },
     /// Native InfiniBand over interfaces of the kernel.
     #[error(
         "native InfiniBand cannot be live: its links are not Ethernet, and no interface of the kernel carries a local \
@@ -146,13 +137,6 @@ impl LabError {
             }
             _ => None,
         }
-    }
-
-    /// Expectations of figures that a run does not have.
-    pub(super) fn no_figure(scenario: &Scenario, wrong: &[BadExpectation]) -> LabError {
-        let names = wrong.iter().map(|bad| scenario.expect[bad.index].figure.as_str());
-        let names = names.collect::<Vec<_>>().join("`, `");
-        LabError::NoFigure { seed: scenario.seed, names }
     }
 }
 

@@ -179,6 +179,16 @@ pub fn judge(report: &mut Report, lab: &Lab) -> Result<(), Vec<BadExpectation>> 
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
 }
 
+/// Judges a run whose expectations were checked before it. Flows that are drawn differ with the seed: a figure of one
+/// that is not there fails this run alone.
+pub fn judge_run(report: &mut Report, lab: &Lab) {
+    let Err(wrong) = judge(report, lab) else { return };
+    for bad in wrong {
+        let figure = lab.scenario().expect[bad.index].figure.clone();
+        report.verdict(figure, false, bad.error.to_string());
+    }
+}
+
 fn facts(report: &mut Report, lab: &Lab, about: &About) {
     let scenario = lab.scenario();
     let fabric = &scenario.fabric;
