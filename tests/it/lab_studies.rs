@@ -205,6 +205,8 @@ fn a_point_that_fails_is_listed_and_the_others_go_on() {
     let alone = sweep(folder.path(), "out", &["--only", "4:1"]);
     assert_eq!(alone.status, Some(1));
     assert!(alone.err.contains("kmin"), "{}", alone.err);
+    let part = sweep(folder.path(), "part", &["--shard", "1/1"]);
+    assert_eq!(part.status, Some(1), "{}", part.err);
     // A check that breaks is a failure too, not a measurement.
     let folder = place(
         "study: lost\nscenario: marks.yaml\nvary: { host.rate_control: [hpcc_dcqcn, no_such] }\nfigures: flows.cnps\n",
@@ -229,6 +231,15 @@ fn parts_of_different_studies_are_not_merged() {
     let ended = sweep(folder.path(), "a", &["--shard", "1/12"]);
     assert_eq!(ended.status, Some(2));
     assert!(ended.err.contains("a part of another study"), "{}", ended.err);
+    // Nor does a sweep run whose parts could not be merged.
+    let ended = sweep(folder.path(), "a", &[]);
+    assert_eq!(ended.status, Some(2), "{}", ended.err);
+    assert!(
+        ended.err.contains("part-1-of-12.jsonl: this is a part of another study"),
+        "{}",
+        ended.err
+    );
+    assert!(!a.join("part-1-of-1.jsonl").exists());
     // Parts that did not run are reported.
     let ended = run(&["lab", "merge", name(&a), "-o", name(&out)]);
     assert_eq!(ended.status, Some(1));

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 
 use wireyard_pipeline::ast::Sp;
 use wireyard_pipeline::diag::Files;
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::node::Node;
 
@@ -103,9 +104,26 @@ pub struct Study {
     pub files: Files,
     /// A hash of everything that determines results: files and version.
     pub fingerprint: String,
+    /// The files on the disk that a run reads, each with a hash.
+    pub sources: Vec<(PathBuf, String)>,
 }
 
+/// A file of a study that changed while it ran.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{}: it changed while the study ran, and results of two versions do not belong together: run the study again in \
+     another folder, or put the file back", shown(.0)
+)]
+pub struct Changed(pub PathBuf);
+
 impl Study {
+    /// The first of its files that is another than at the start: each run reads them again.
+    pub fn changed(&self) -> Option<Changed> {
+        let is_other =
+            |(path, mark): &&(PathBuf, String)| read::of_file(path).as_ref() != Some(mark);
+        self.sources.iter().find(is_other).map(|(path, _)| Changed(path.clone()))
+    }
+
     /// All runs, in their order: point and seed.
     pub fn runs(&self) -> Vec<(usize, u64)> {
         let of = |point: usize| self.seeds.iter().map(move |seed| (point, *seed));

@@ -81,6 +81,13 @@ fn an_indexed_job_is_a_manifest() {
         assert!(ended.out.lines().any(|known| known == line), "{line}: {}", ended.out);
     }
     assert!(ended.out.contains("$((JOB_COMPLETION_INDEX + 1))/4"));
+    let chosen = sweep(folder.path(), "out", &[&more[..], &["--engine", "interp"]].concat());
+    assert!(chosen.out.contains(" --engine interp "), "{}", chosen.out);
+    // What is wrong in a study is found before its tasks.
+    let wrong = place(&STUDY.replace("flows.cnps", "flows.cnsp"));
+    let refused = sweep(wrong.path(), "out", &more);
+    assert_eq!(refused.status, Some(2), "{}", refused.out);
+    assert!(refused.err.contains("no figure `flows.cnsp`"), "{}", refused.err);
     // Nothing merges by itself: the manifest says how.
     let (merge, out) =
         ("# When all tasks are done, in the same volume: wireyard lab merge '", "/out'");

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use wireyard_tests::binary::run;
+use wireyard_tests::binary::{run, wireyard};
 use wireyard_tests::workspace_root;
 
-use super::{name, place, sweep};
+use super::{SCENARIO, STUDY, name, place, sweep};
 
 const BASE: &str = "
 lab: marks
@@ -149,6 +150,43 @@ fn a_comparison_is_of_the_pairs_that_both_have() {
     assert!((difference - 31.0 / 60.0).abs() < 1e-9, "{row}");
 }
 
+/// Differences are significant among all figures, the same ones too; a few equal differences have no variance.
+#[test]
+fn a_comparison_counts_every_figure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |of: &str, seeds: &str, rows: &str| {
+        let of = folder.path().join(of);
+        fs::create_dir(&of).expect("a folder");
+        let head = format!("figure,unit,{seeds},least,mean,largest,deviation\n");
+        fs::write(of.join("seeds.csv"), head + rows).expect("writes");
+        of
+    };
+    let seeds = "seed 1,seed 2,seed 3,seed 4";
+    // p is 0.0036.
+    let (first, second) = ("f,number,1,2,3,4,0,0,0,0\n", "f,number,1.8,3,4,5.4,0,0,0,0\n");
+    let compared = |a: &Path, b: &Path| -> Value {
+        let ended = run(&["lab", "compare", name(a), name(b), "--json"]);
+        assert_eq!(ended.status, Some(0), "{}", ended.err);
+        serde_json::from_str(&ended.out).expect("JSON")
+    };
+    let significant = |report: &Value| report["figures"]["compare.significant"]["value"].clone();
+    let alone = compared(&write("a", seeds, first), &write("b", seeds, second));
+    assert_eq!(significant(&alone), 1.0, "{alone}");
+    let same: String = (0..19).map(|n| format!("same{n},number,7,7,7,7,0,0,0,0\n")).collect();
+    let [c, d] =
+        [("c", first), ("d", second)].map(|(of, rows)| write(of, seeds, &format!("{rows}{same}")));
+    let many = compared(&c, &d);
+    assert_eq!(significant(&many), 0.0, "{many}");
+    assert_eq!(many["figures"]["compare.figures"]["value"], 1.0, "{many}");
+    // Three pairs, each with one more.
+    let three = "seed 1,seed 2,seed 3";
+    let [e, g] = [("e", "f,count,1,2,3,0,0,0,0\n"), ("g", "f,count,2,3,4,0,0,0,0\n")]
+        .map(|(of, rows)| write(of, three, rows));
+    let equal = compared(&e, &g);
+    assert_eq!(significant(&equal), 0.0, "{equal}");
+    assert!(equal["tables"][0]["rows"][0][5].is_null(), "{equal}");
+}
+
 /// On a bad cable a hasty sender is fast or never done: the search finds it, and the last runs tell.
 #[test]
 fn a_setting_whose_runs_do_not_finish_is_not_better() {
@@ -182,4 +220,86 @@ fn a_search_names_a_condition_that_the_scenario_cannot_be_measured_under() {
     assert_eq!(ended.status, Some(2), "{}{}", ended.out, ended.err);
     let text = "as it is written has no `flows.completion_max` under flows.size = 40 MB";
     assert!(ended.err.contains(text), "{}", ended.err);
+}
+
+#[test]
+fn a_search_measures_the_scenario_as_it_is_written_first() {
+    let folder = folder("flows.size: { from: 10 KB, to: 20 KB }");
+    fs::write(folder.path().join("marks.yaml"), BASE.replace("20 KB", "40 MB")).expect("writes");
+    let study = folder.path().join("study.yaml");
+    let ended = run(&["lab", "tune", name(&study), "--budget", "20"]);
+    assert_eq!(ended.status, Some(2), "{}{}", ended.out, ended.err);
+    let text =
+        "the scenario as it is written has no `flows.completion_max`: no setting can be compared";
+    assert!(ended.err.contains(text), "{}", ended.err);
+}
+
+#[test]
+fn a_search_has_no_more_conditions_than_runs() {
+    let folder = folder(
+        "host.parameters.g: { from: 0.001, to: 0.01 }, flows.size: [10 KB, 20 KB, 30 KB], flows.window: [1, 2, 3, 4]",
+    );
+    let study = folder.path().join("study.yaml");
+    let ended = run(&["lab", "tune", name(&study), "--budget", "10"]);
+    assert_eq!(ended.status, Some(2), "{}{}", ended.out, ended.err);
+    assert!(ended.err.contains("12 conditions"), "{}", ended.err);
+}
+
+/// A check that is meant to break is no failure, whatever else is expected.
+#[test]
+fn a_run_that_fails_as_it_should_has_figures() {
+    let folder = place(
+        "study: s\nscenario: marks.yaml\nvary: { flows.window: [2, 3] }\nfigures: drops.lossless\n",
+    );
+    let scenario = "
+lab: loss
+duration: 3 ms
+sample: 10 us
+link: { rate: 25 Gbit/s, delay: 1 us }
+topology: { incast: { senders: 4 } }
+host: { rate_control: fixed }
+flows: { from: senders, to: sink }
+fails: lossless
+expect: { drops.lossless: \"< 1\" }
+switch:
+  qos:
+    preset: onyx_roce
+    allow_lossy_headroom: true
+    buffer_profiles:
+      ingress_lossless: { pool: ingress_lossless_pool, static_th: 100 KB, headroom: 2 KB, xon_below_xoff: 5 KB }
+";
+    let path = folder.path().join("marks.yaml");
+    fs::write(&path, scenario).expect("writes");
+    let ended = sweep(folder.path(), "out", &[]);
+    assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+    let runs = fs::read_to_string(folder.path().join("out/runs.csv")).expect("a table");
+    assert_eq!(runs.lines().skip(1).filter(|line| line.contains(",no,")).count(), 2, "{runs}");
+    let alone = run(&["lab", "--quiet", name(&path)]);
+    assert_eq!(alone.status, Some(1), "{}", alone.err);
+    assert!(!alone.err.contains("check lossless failed"), "{}", alone.err);
+}
+
+#[test]
+fn an_edit_during_a_study_ends_it() {
+    let folder = place(&STUDY.replace("seeds: 2", "seeds: 400"));
+    let (study, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
+    let child = Command::new(wireyard())
+        .args(["lab", "sweep", name(&study), "-o", name(&out), "--jobs", "1", "--quiet"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let part = out.join("part-1-of-1.jsonl");
+    let lines = || fs::read_to_string(&part).map_or(0, |text| text.lines().count());
+    for _ in 0..1000 {
+        if lines() > 3 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let other = format!("{SCENARIO}# another version\n");
+    fs::write(folder.path().join("marks.yaml"), other).expect("writes");
+    let ended = child.wait_with_output().expect("ends");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.contains("marks.yaml: it changed while the study ran"), "{said}");
 }

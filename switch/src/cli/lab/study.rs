@@ -15,7 +15,7 @@ use super::super::{Failure, Status, complain, print, print_json, say};
 use super::engine;
 use crate::lab::output;
 use crate::lab::study::cluster::Array;
-use crate::lab::study::records::{Head, Part, Results, merge as merged};
+use crate::lab::study::records::{self, Head, Part, Results, merge as merged};
 use crate::lab::study::runner::Runner;
 use crate::lab::study::{Point, Study, read, summary, tune as search};
 use crate::library::LIBRARIES;
@@ -38,7 +38,16 @@ fn jobs(asked: Option<u16>) -> usize {
 pub(super) fn sweep(args: &SweepArgs) -> Result<Status, Failure> {
     let study = study(&args.study)?;
     let folder = args.output.clone().unwrap_or_else(|| PathBuf::from(&study.name));
-    let array = |parts| Array { name: &study.name, study: &args.study, output: &folder, parts };
+    let (engine, about) = engine(args.engine);
+    let runner = Runner { study: &study, engine, about };
+    check_figures(&runner)?;
+    let array = |parts| Array {
+        name: &study.name,
+        study: &args.study,
+        output: &folder,
+        engine: engine.name(),
+        parts,
+    };
     if let (Some(parts), Some(image), Some(claim)) = (args.kubernetes, &args.image, &args.claim) {
         print(&array(parts).kubernetes(image, claim)?);
         return Ok(Status::Success);
@@ -52,9 +61,6 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, Failure> {
         ));
         return Ok(Status::Success);
     }
-    let (engine, about) = engine(args.engine);
-    let runner = Runner { study: &study, engine, about };
-    check_figures(&runner)?;
     let mut progress = Progress::start(args.quiet)?;
     let stop = progress.stop_flag();
     if let Some((point, seed)) = args.only {
@@ -88,6 +94,9 @@ fn runs(
     let study = runner.study;
     let part = args.shard.unwrap_or((1, 1));
     let head = Head::of(study);
+    if args.shard.is_none() {
+        records::check(folder, &head)?;
+    }
     let mut file = Part::open(folder, &head, part)?;
     let known: std::collections::BTreeSet<(usize, u64)> =
         file.done.iter().map(|record| (record.point, record.seed)).collect();
@@ -105,6 +114,7 @@ fn runs(
         .collect();
     let (count, before) = (mine.len(), mine.len() - left.len());
     let mut done = before;
+    let mut failed = file.done.iter().filter(|record| record.failed.is_some()).count();
     if done > 0 && !args.quiet {
         say(&format!("{done} of {count} runs were done before"));
     }
@@ -112,6 +122,7 @@ fn runs(
     runner.all(&left, jobs(args.jobs), stop, &mut |record| {
         done += 1;
         if let Some(why) = &record.failed {
+            failed += 1;
             progress.clear();
             let first = why.lines().next().unwrap_or_default();
             complain(&format!(
@@ -134,7 +145,8 @@ fn runs(
             part.1,
             shown(folder)
         ));
-        return Ok(if done == count { Status::Success } else { Status::Failed });
+        let is_good = done == count && failed == 0;
+        return Ok(if is_good { Status::Success } else { Status::Failed });
     }
     let results = merged(&[folder.to_owned()])?;
     written(&results, folder, args.json)

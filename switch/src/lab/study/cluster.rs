@@ -16,6 +16,8 @@ pub struct Array<'a> {
     pub study: &'a Path,
     /// Folder of the results; every task must have access to it.
     pub output: &'a Path,
+    /// The engine, as on the command line.
+    pub engine: &'static str,
     /// Tasks.
     pub parts: u32,
 }
@@ -47,9 +49,10 @@ impl Array<'_> {
             "#!/bin/sh\n#SBATCH --job-name=wireyard-{}\n#SBATCH --array=1-{parts}\n#SBATCH --requeue\n\
              # A part that is killed (SIGKILL, as by the kernel when memory is short) continues where it was.\n\
              for attempt in 1 2 3 4; do\n  {program} lab sweep {study} \
-             --shard \"$SLURM_ARRAY_TASK_ID/{parts}\" -o {output} --jobs \"${{SLURM_CPUS_PER_TASK:-1}}\" --quiet\n  \
+             --shard \"$SLURM_ARRAY_TASK_ID/{parts}\" -o {output} --engine {engine} --jobs \"${{SLURM_CPUS_PER_TASK:-1}}\" --quiet\n  \
              status=$?\n  [ \"$status\" -eq 137 ] || break\ndone\nexit \"$status\"\n",
             self.name,
+            engine = self.engine,
             parts = self.parts
         ))
     }
@@ -78,9 +81,9 @@ impl Array<'_> {
     pub fn kubernetes(&self, image: &str, claim: &str) -> Result<String, ClusterError> {
         let json = |text: &str| serde_json::Value::from(text).to_string();
         let [study, output] = self.words()?;
-        let parts = self.parts;
+        let (parts, engine) = (self.parts, self.engine);
         let command = format!(
-            "exec wireyard lab sweep {study} --shard \"$((JOB_COMPLETION_INDEX + 1))/{parts}\" -o {output} --quiet"
+            "exec wireyard lab sweep {study} --shard \"$((JOB_COMPLETION_INDEX + 1))/{parts}\" -o {output} --engine {engine} --quiet"
         );
         let name: String = self
             .name

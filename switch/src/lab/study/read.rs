@@ -1,7 +1,7 @@
 //! From a study's file to its model, with all errors at their places.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::ast::Sp;
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
@@ -9,7 +9,7 @@ use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::{Node, NodeKind};
 use wireyard_pipeline::source::shape::{MapShape, Shape, key, needed};
-use wireyard_pipeline::source::{Loader, read_yaml};
+use wireyard_pipeline::source::{DATA_BYTES_MAX, Loader, read_text, read_yaml};
 
 use super::points::{Range, Values, all, count};
 use super::{Axis, Goal, Sample, Study, change};
@@ -88,8 +88,20 @@ pub fn read(path: &Path, loader: &Loader) -> Result<Study, Rejected> {
     };
     study.files = files;
     find_whole_keys(&mut study, loader);
-    study.fingerprint = fingerprint(&texts(&study, loader)?);
+    let texts = texts(&study, loader)?;
+    study.fingerprint = fingerprint(texts.iter().map(|(_, text)| text.as_str()));
+    study.sources = texts
+        .into_iter()
+        .map(|(path, text)| (path, fingerprint([text.as_str()])))
+        // Those inside the binary are not on the disk.
+        .filter(|(path, mark)| of_file(path).as_ref() == Some(mark))
+        .collect();
     Ok(study)
+}
+
+/// The fingerprint of a file as it is now.
+pub(super) fn of_file(path: &Path) -> Option<String> {
+    read_text(path, DATA_BYTES_MAX).ok().map(|text| fingerprint([text.as_str()]))
 }
 
 /// Finds the ranges whose keys take whole numbers only: the scenario refuses others there. Quantities with a unit have
@@ -114,7 +126,7 @@ fn find_whole_keys(study: &mut Study, loader: &Loader) {
 
 /// The text of every file that a run of the study reads, once: of the study, of the scenario as written, and of the scenario with each
 /// listed value that may name a file.
-fn texts(study: &Study, loader: &Loader) -> Result<Vec<String>, Rejected> {
+fn texts(study: &Study, loader: &Loader) -> Result<Vec<(PathBuf, String)>, Rejected> {
     let mut known = BTreeSet::new();
     let mut texts = Vec::new();
     let mut read = |change: &[(Vec<Sp<String>>, Node)]| -> Result<(), Rejected> {
@@ -124,7 +136,7 @@ fn texts(study: &Study, loader: &Loader) -> Result<Vec<String>, Rejected> {
         let programs = build::program_files(&scenario);
         for file in files.iter().chain(programs.iter().flat_map(Files::iter)) {
             if known.insert(file.path.clone()) {
-                texts.push(file.text.to_string());
+                texts.push((file.path.clone(), file.text.clone()));
             }
         }
         Ok(())
@@ -143,7 +155,7 @@ fn texts(study: &Study, loader: &Loader) -> Result<Vec<String>, Rejected> {
 }
 
 /// A hash of texts, and of the version.
-fn fingerprint(texts: &[String]) -> String {
+fn fingerprint<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     let mut state = mix(GAMMA);
     let mut take = |bytes: &[u8]| {
         for byte in bytes.iter().chain(&[0]) {
@@ -151,7 +163,7 @@ fn fingerprint(texts: &[String]) -> String {
         }
     };
     take(env!("CARGO_PKG_VERSION").as_bytes());
-    texts.iter().for_each(|text| take(text.as_bytes()));
+    texts.into_iter().for_each(|text| take(text.as_bytes()));
     format!("{state:016x}")
 }
 
@@ -200,6 +212,7 @@ fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
         places,
         files: Files::new(),
         fingerprint: String::new(),
+        sources: Vec::new(),
     })
 }
 

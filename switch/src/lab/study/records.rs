@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -72,12 +72,21 @@ pub enum RecordsError {
     /// The operating system's error, with the path.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A file of the study changed.
+    #[error(transparent)]
+    Changed(#[from] super::Changed),
     /// Another process has opened the part.
     #[error(
         "{}: another process adds to it: let that one end, or give this one another part or folder",
         shown(.0)
     )]
     InUse(PathBuf),
+    /// A part that could not be read back.
+    #[error(
+        "{}: full: a part has up to {} bytes: run the study in more parts (`--shard K/N`), in another folder",
+        shown(.0), PART_BYTES_MAX
+    )]
+    Full(PathBuf),
     /// A line that is no record.
     #[error("{}:{line}: no result of a study: {source}", shown(.path))]
     Line {
@@ -162,6 +171,13 @@ fn of_file(path: &Path) -> impl Fn(io::Error) -> FileError + '_ {
 }
 
 impl Head {
+    /// Whether runs of both may be together.
+    fn is_same(&self, other: &Head) -> bool {
+        self.fingerprint == other.fingerprint
+            && self.points == other.points
+            && self.seeds == other.seeds
+    }
+
     /// Of a study.
     pub fn of(study: &Study) -> Head {
         Head {
@@ -185,6 +201,8 @@ impl Head {
 pub struct Part {
     file: File,
     path: PathBuf,
+    /// Its length.
+    bytes: u64,
     /// Earlier results.
     pub done: Vec<Record>,
 }
@@ -215,19 +233,13 @@ impl Part {
         let text = whole_lines(&path, bytes)?;
         let end = text.len() as u64;
         file.set_len(end).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
-        let mut part = Part { file, path: path.clone(), done: Vec::new() };
+        let mut part = Part { file, path: path.clone(), bytes: end, done: Vec::new() };
         if text.is_empty() {
             part.line(head)?;
             return Ok(part);
         }
         let (known, done) = parse(&path, &text)?;
-        if known.fingerprint != head.fingerprint
-            || known.points != head.points
-            || known.seeds != head.seeds
-        {
-            let (found, wanted) = (Box::new(known), Box::new(head.clone()));
-            return Err(RecordsError::OfAnother { path, found, wanted });
-        }
+        of_study(&path, known, head)?;
         part.done = done;
         Ok(part)
     }
@@ -235,7 +247,7 @@ impl Part {
     /// Adds a run.
     ///
     /// # Errors
-    /// The operating system's error.
+    /// The operating system's error, or that the part is full.
     pub fn add(&mut self, record: &Record) -> Result<(), RecordsError> {
         self.line(record)
     }
@@ -243,9 +255,22 @@ impl Part {
     fn line(&mut self, value: &impl Serialize) -> Result<(), RecordsError> {
         let failed = of_file(&self.path);
         let text = serde_json::to_string(value).map_err(|error| failed(error.into()))? + "\n";
+        self.bytes += text.len() as u64;
+        if self.bytes > PART_BYTES_MAX {
+            return Err(RecordsError::Full(self.path.clone()));
+        }
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
         Ok(written.map_err(failed)?)
     }
+}
+
+/// Refuses a part of another study.
+fn of_study(path: &Path, found: Head, wanted: &Head) -> Result<(), RecordsError> {
+    if found.is_same(wanted) {
+        return Ok(());
+    }
+    let (found, wanted) = (Box::new(found), Box::new(wanted.clone()));
+    Err(RecordsError::OfAnother { path: path.to_owned(), found, wanted })
 }
 
 /// The complete lines; a kill may cut a line anywhere, inside of a character too.
@@ -302,6 +327,34 @@ impl Results {
     }
 }
 
+/// The files of the parts in a folder.
+fn parts_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let files = std::fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_part = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("part-") && name.ends_with(".jsonl")
+    };
+    Ok(files.filter(is_part).collect())
+}
+
+/// Checks before the runs that all parts in a folder are of a study, as they are merged behind them.
+///
+/// # Errors
+/// A part of another study, or a file that is no part.
+pub fn check(folder: &Path, head: &Head) -> Result<(), RecordsError> {
+    // A folder that is not there has no parts.
+    for path in parts_in(folder).unwrap_or_default() {
+        let mut first = Vec::new();
+        let file = File::open(&path).map_err(of_file(&path))?.take(PART_BYTES_MAX);
+        BufReader::new(file).read_until(b'\n', &mut first).map_err(of_file(&path))?;
+        let text = whole_lines(&path, first)?;
+        if !text.is_empty() {
+            of_study(&path, parse(&path, &text)?.0, head)?;
+        }
+    }
+    Ok(())
+}
+
 /// Reads all parts in folders.
 ///
 /// # Errors
@@ -309,13 +362,7 @@ impl Results {
 pub fn merge(folders: &[PathBuf]) -> Result<Results, RecordsError> {
     let mut paths = Vec::new();
     for folder in folders {
-        let entries = std::fs::read_dir(folder).map_err(of_file(folder))?;
-        let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let is_part = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.starts_with("part-") && name.ends_with(".jsonl")
-        };
-        paths.extend(files.filter(is_part));
+        paths.extend(parts_in(folder).map_err(of_file(folder))?);
     }
     paths.sort();
     let mut results: Option<(PathBuf, Results)> = None;
@@ -330,10 +377,7 @@ pub fn merge(folders: &[PathBuf]) -> Result<Results, RecordsError> {
         let (first, all) = results.get_or_insert_with(|| {
             (path.clone(), Results { head: head.clone(), runs: BTreeMap::new() })
         });
-        if all.head.fingerprint != head.fingerprint
-            || all.head.points != head.points
-            || all.head.seeds != head.seeds
-        {
+        if !all.head.is_same(&head) {
             let heads = Box::new([all.head.clone(), head]);
             return Err(RecordsError::Different { paths: [first.clone(), path], heads });
         }

@@ -11,6 +11,9 @@ use crate::report::{
 
 /// Most cells of a heat map per side, for readability; the page itself bounds the points of the table.
 const CELLS_MAX: usize = 12;
+/// Settings beside the best that are shown, however much worse they are; and the most that are as good.
+const NEXT_SHOWN: usize = 2;
+const GOOD_SHOWN: usize = 30;
 
 /// The report, and every run as CSV.
 pub fn report(results: &Results) -> (Report, String) {
@@ -103,9 +106,9 @@ fn best(report: &mut Report, study: &Measured<'_>) {
     let (first, unit) = (of(winner), study.unit(&goal.figure));
     let mut table = Table {
         title: format!("Best settings: {}", goal.text()),
-        note: "Best first. The difference to the best, over runs with the same seeds, with its 95 % interval; p is the probability of such a \
-               difference where there is none, so that settings with a large p are as good as the best. It is not corrected for having chosen \
-               the best of many: run it again with other seeds to be sure."
+        note: "Best first: those that do not differ significantly from the best (p from 5 % on, or no p), and the next two in any case. The difference \
+               to the best, over runs with the same seeds, with its 95 % interval; p is the probability of such a difference where there is \
+               none. It is not corrected for having chosen the best of many: run it again with other seeds to be sure."
             .to_owned(),
         columns: vec![
             Column::words("setting"),
@@ -117,12 +120,20 @@ fn best(report: &mut Report, study: &Measured<'_>) {
         ],
         rows: Vec::new(),
     };
-    for &(point, value) in ranked.iter().take(10) {
+    let mut left = 0;
+    for (place, &(point, value)) in ranked.iter().enumerate() {
         let values = of(point);
         let is_one = values.len() < 2 || point == winner;
         let difference = student::paired(&first, &values);
         let sign = if goal.direction == Direction::Min { 1.0 } else { -1.0 };
         let nan = f64::NAN;
+        if place > NEXT_SHOWN && difference.p < 0.05 {
+            continue;
+        }
+        if table.rows.len() >= GOOD_SHOWN {
+            left += 1;
+            continue;
+        }
         table.rows.push(vec![
             study.name(point).into(),
             value.into(),
@@ -131,6 +142,9 @@ fn best(report: &mut Report, study: &Measured<'_>) {
             if is_one { nan } else { difference.half_width / mean.abs() }.into(),
             if is_one { nan } else { difference.p }.into(),
         ]);
+    }
+    if left > 0 {
+        table.note += &format!(" {left} more do not differ significantly from the best.");
     }
     let half = student::half_width(&first);
     let interval = if half.is_finite() {
@@ -220,6 +234,23 @@ fn points_table(report: &mut Report, study: &Measured<'_>) {
     report.tables.push(table);
 }
 
+/// Points that no other beats: none costs less in one way, and no more in the other.
+fn unbeaten<T: Copy>(points: &[T], costs: impl Fn(T) -> (f64, f64)) -> Vec<T> {
+    // -0 and 0 are the same.
+    let costs = |point: T| (costs(point).0 + 0.0, costs(point).1 + 0.0);
+    let mut order: Vec<((f64, f64), T)> = points.iter().map(|one| (costs(*one), *one)).collect();
+    order.sort_by(|(a, _), (b, _)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let (mut found, mut least) = (Vec::new(), f64::INFINITY);
+    for same in order.chunk_by(|(a, _), (b, _)| a.0 == b.0) {
+        let lowest = same[0].0.1;
+        if lowest < least {
+            found.extend(same.iter().filter(|(cost, _)| cost.1 == lowest).map(|(_, point)| *point));
+            least = lowest;
+        }
+    }
+    found
+}
+
 /// Points of which none is better in both goals.
 fn pareto(report: &mut Report, study: &Measured<'_>) {
     let [one, other] = study.pareto.as_slice() else { return };
@@ -229,12 +260,7 @@ fn pareto(report: &mut Report, study: &Measured<'_>) {
         .into_iter()
         .filter_map(|(point, mean)| Some((point, mean, *second.get(&point)?)))
         .collect();
-    let beats = |a: &(usize, f64, f64), b: &(usize, f64, f64)| {
-        let (x, y) = (one.cost(a.1) - one.cost(b.1), other.cost(a.2) - other.cost(b.2));
-        x <= 0.0 && y <= 0.0 && (x < 0.0 || y < 0.0)
-    };
-    let mut front: Vec<_> =
-        all.iter().filter(|point| !all.iter().any(|rival| beats(rival, point))).copied().collect();
+    let mut front = unbeaten(&all, |(_, x, y)| (one.cost(x), other.cost(y)));
     if front.is_empty() {
         return;
     }
@@ -274,7 +300,7 @@ fn pareto(report: &mut Report, study: &Measured<'_>) {
     });
 }
 
-/// A map over the two keys with the most values, of each figure.
+/// A map over the two keys with the most values that fit, of each figure.
 fn heat_maps(report: &mut Report, study: &Measured<'_>) {
     let head = &study.results.head;
     if !head.is_grid || head.keys.len() < 2 {
@@ -286,16 +312,21 @@ fn heat_maps(report: &mut Report, study: &Measured<'_>) {
             if !seen.contains(&point[axis].as_str()) {
                 seen.push(&point[axis]);
             }
+            if seen.len() > CELLS_MAX {
+                break;
+            }
         }
         seen
     };
-    let mut axes: Vec<usize> = (0..head.keys.len()).collect();
-    axes.sort_by_key(|axis| (std::cmp::Reverse(values(*axis).len().min(CELLS_MAX)), *axis));
-    let (x, y) = (axes[0].min(axes[1]), axes[0].max(axes[1]));
-    let (across, down) = (values(x), values(y));
-    if across.len() < 2 || down.len() < 2 || across.len() > CELLS_MAX || down.len() > CELLS_MAX {
-        return;
-    }
+    let mut axes: Vec<(usize, Vec<&str>)> = (0..head.keys.len())
+        .map(|axis| (axis, values(axis)))
+        .filter(|(_, values)| (2..=CELLS_MAX).contains(&values.len()))
+        .collect();
+    axes.sort_by_key(|(axis, values)| (std::cmp::Reverse(values.len()), *axis));
+    axes.truncate(2);
+    axes.sort_by_key(|(axis, _)| *axis);
+    let [(x, across), (y, down)] = axes.as_slice() else { return };
+    let (x, y) = (*x, *y);
     let rest = if head.keys.len() > 2 { ", in the mean over all others" } else { "" };
     for figure in &head.figures {
         let cell = |row: &&str, column: &&str| {
@@ -389,4 +420,83 @@ fn runs_csv(results: &Results) -> String {
         table.rows.push(row);
     }
     crate::report::csv::table(&table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::records::Head;
+    use super::*;
+
+    /// Results of all combinations of keys with so many values, with a figure `f` by point and seed.
+    fn results(keys: &[(&str, usize)], value: impl Fn(usize, u64) -> f64) -> Results {
+        let mut points: Vec<Vec<String>> = vec![Vec::new()];
+        for (_, count) in keys {
+            let with = |point: &Vec<String>, n: usize| [&point[..], &[n.to_string()]].concat();
+            points = points
+                .iter()
+                .flat_map(|p| (0..*count).map(|n| with(p, n)).collect::<Vec<_>>())
+                .collect();
+        }
+        let (seeds, mut runs) = ((1..=5).collect::<Vec<u64>>(), BTreeMap::new());
+        for (point, seed) in (0..points.len()).flat_map(|n| (1..=5).map(move |seed| (n, seed))) {
+            let figures = BTreeMap::from([("f".to_owned(), value(point, seed))]);
+            let (failed, units) = (None, BTreeMap::new());
+            let run = Record { point, seed, failed, passed: true, figures, units };
+            runs.insert((point, seed), run);
+        }
+        let head = Head {
+            study: "s".to_owned(),
+            about: String::new(),
+            fingerprint: String::new(),
+            path: "s.yaml".to_owned(),
+            keys: keys.iter().map(|(key, _)| (*key).to_owned()).collect(),
+            points,
+            is_grid: true,
+            seeds,
+            figures: vec!["f".to_owned()],
+            goal: Some("min f".to_owned()),
+            pareto: Vec::new(),
+        };
+        Results { head, runs }
+    }
+
+    #[test]
+    fn a_map_is_of_the_keys_that_fit() {
+        let (report, _) =
+            report(&results(&[("a", 13), ("b", 2), ("c", 4), ("d", 3)], |n, _| n as f64));
+        let axes: Vec<(&str, &str)> =
+            report.heat_maps.iter().map(|map| (map.x.0.as_str(), map.y.0.as_str())).collect();
+        assert_eq!(axes, [("c", "d")]);
+    }
+
+    #[test]
+    fn settings_as_good_as_the_best_are_shown() {
+        let best = |value: fn(usize, u64) -> f64| {
+            let (report, _) = report(&results(&[("a", 40)], value));
+            let of = |table: &&Table| table.title.starts_with("Best settings");
+            let table = report.tables.iter().find(of).unwrap();
+            (table.rows.len(), table.note.contains("10 more do not differ"))
+        };
+        assert_eq!(best(|_, seed| seed as f64), (30, true));
+        // Ten apart, with differences of at most 2.
+        assert_eq!(best(|n, seed| (n as u64 * 10 + n as u64 * seed % 3) as f64), (3, false));
+    }
+
+    #[test]
+    fn the_front_has_the_points_that_no_other_beats() {
+        // Small whole numbers: many are the same in one cost or both.
+        let points: Vec<(f64, f64)> =
+            (0..200u32).map(|n| (f64::from(n * 7919 % 13), f64::from(n * 104_729 % 11))).collect();
+        let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 <= b.1 && a != b;
+        let is_best = |one: &&(f64, f64)| !points.iter().any(|rival| beats(*rival, **one));
+        let mut expected: Vec<(f64, f64)> = points.iter().filter(is_best).copied().collect();
+        let mut found = unbeaten(&points, |point| point);
+        let by_number = |a: &(f64, f64), b: &(f64, f64)| a.partial_cmp(b).unwrap();
+        expected.sort_by(by_number);
+        found.sort_by(by_number);
+        assert_eq!(found, expected);
+        assert_eq!(unbeaten(&[(0.0, 5.0), (-0.0, 3.0)], |point| point), [(-0.0, 3.0)]);
+        let steps = [(1.0, 3.0), (2.0, 2.0), (3.0, 1.0), (2.0, 2.0), (3.0, 2.0)];
+        assert_eq!(unbeaten(&steps, |point| point).len(), 4);
+    }
 }

@@ -67,12 +67,30 @@ pub enum TuneError {
         /// Runs that are needed.
         least: u32,
     },
+    /// The scenario as it is written has no such figure at all.
+    #[error(
+        "the scenario as it is written has no `{0}`: no setting can be compared with it; let it run longer"
+    )]
+    NothingWritten(String),
+    /// Too many combinations of the values of lists.
+    #[error(
+        "{conditions} conditions, all combinations of the listed values, with a budget of {budget} runs: list fewer values"
+    )]
+    Conditions {
+        /// Combinations.
+        conditions: u64,
+        /// Runs that are allowed.
+        budget: u32,
+    },
     /// No setting has the figure with all seeds.
     #[error("no setting could be measured: every run failed")]
     NothingMeasured,
     /// Why one of the runs failed.
     #[error("every run failed, one with: {0}")]
     Failed(String),
+    /// A file of the study changed.
+    #[error(transparent)]
+    Changed(#[from] super::Changed),
     /// It was stopped.
     #[error("stopped: a search that was not finished has no result")]
     Stopped,
@@ -130,16 +148,21 @@ pub fn tune(
     let study = &Study { axes, ..runner.study.clone() };
     let runner = &Runner { study, ..runner.clone() };
     let (lists, keys) = study.axes.split_at(lists.len());
+    let conditions = points::count(lists, Sample::Grid);
+    if conditions > u64::from(budget) {
+        return Err(TuneError::Conditions { conditions, budget });
+    }
     let conditions = points::all(lists, Sample::Grid, study.seed);
     let search = Search { runner, goal, lists, keys, conditions, jobs, stop, ran };
     let shares = search.shares(budget)?;
-    let (tried, mut spent) = search.rounds(&shares)?;
-    let winner = best(&tried, goal).cloned().ok_or(TuneError::NothingMeasured)?;
     let unseen: Vec<u64> =
         (0..u64::from(shares.last)).map(|n| study.seed.wrapping_add(UNSEEN + n)).collect();
-    let point = points::point(search.keys, &winner.parts);
-    let tuned = search.values(&[point], &unseen)?.remove(0);
+    // First: without it a whole budget would be spent for settings that nothing can be compared with.
     let written = search.written(&unseen)?;
+    let (tried, mut spent) = search.rounds(&shares)?;
+    let winner = best(&tried, goal).cloned().ok_or(TuneError::NothingMeasured)?;
+    let point = points::point(search.keys, &winner.parts);
+    let tuned = search.values(&[point], &unseen)?.0.remove(0);
     spent += 2 * shares.last * search.conditions.len() as u32;
     report(&search, (&tried, &winner), (&written, &tuned), (budget, spent))
 }
@@ -151,9 +174,10 @@ impl Search<'_> {
 
     fn shares(&self, budget: u32) -> Result<Shares, TuneError> {
         let conditions = self.conditions.len() as u32;
-        let runs = self.runner.study.seeds.len() as u32 * conditions;
+        let runs = (self.runner.study.seeds.len() as u32).saturating_mul(conditions);
         shares(budget, runs, conditions).ok_or_else(|| {
-            let enough = (budget..=u32::MAX).find(|n| shares(*n, runs, conditions).is_some());
+            let enough =
+                (budget.max(runs)..=u32::MAX).find(|n| shares(*n, runs, conditions).is_some());
             TuneError::Budget { budget, runs, least: enough.unwrap_or(u32::MAX) }
         })
     }
@@ -165,7 +189,7 @@ impl Search<'_> {
             true => (Some(self.means(&self.written(&study.seeds)?)?), shares.runs),
             false => (None, 0),
         };
-        let mut tried: Vec<Tried> = Vec::new();
+        let (mut tried, mut failed) = (Vec::<Tried>::new(), None);
         for round in 0..=ROUNDS {
             let count = if round == 0 { shares.first } else { shares.each };
             let width = 0.5f64.powi(round as i32);
@@ -176,7 +200,8 @@ impl Search<'_> {
                 drawn.iter().map(|parts| around(parts, centre.as_deref(), width)).collect();
             let settings: Vec<Point> =
                 parts.iter().map(|parts| points::point(self.keys, parts)).collect();
-            let values = self.values(&settings, &study.seeds)?;
+            let (values, why) = self.values(&settings, &study.seeds)?;
+            failed = failed.or(why);
             spent += count * shares.runs;
             for ((parts, point), values) in parts.into_iter().zip(settings).zip(values) {
                 let mean = match values.len() == shares.runs as usize {
@@ -186,7 +211,10 @@ impl Search<'_> {
                 tried.push(Tried { parts, labels: point.labels, round, mean });
             }
         }
-        Ok((tried, spent))
+        match failed.filter(|_| best(&tried, self.goal).is_none()) {
+            Some(why) => Err(TuneError::Failed(why)),
+            None => Ok((tried, spent)),
+        }
     }
 
     /// The mean under each condition, which others are divided by.
@@ -213,15 +241,30 @@ impl Search<'_> {
         words.join(", ")
     }
 
-    /// The unchanged scenario, under each condition.
+    /// The unchanged scenario, under each condition. It has the figure under each of them, or there is nothing to
+    /// compare with.
     fn written(&self, seeds: &[u64]) -> Result<Measured, TuneError> {
         let study = Study { axes: self.lists.to_vec(), ..self.runner.study.clone() };
         let runner = Runner { study: &study, ..self.runner.clone() };
-        Ok(self.measure(&runner, &self.conditions, seeds)?.remove(0))
+        let (mut found, failed) = self.measure(&runner, &self.conditions, seeds)?;
+        let written = found.remove(0);
+        match failed.filter(|_| written.is_empty()) {
+            Some(why) => return Err(TuneError::Failed(why)),
+            None if self.is_relative() => drop(self.means(&written)?),
+            None if written.is_empty() => {
+                return Err(TuneError::NothingWritten(self.goal.figure.clone()));
+            }
+            None => {}
+        }
+        Ok(written)
     }
 
-    /// The goal's figure of each setting.
-    fn values(&self, settings: &[Point], seeds: &[u64]) -> Result<Vec<Measured>, TuneError> {
+    /// The goal's figure of each setting, and why one of the runs failed.
+    fn values(
+        &self,
+        settings: &[Point],
+        seeds: &[u64],
+    ) -> Result<(Vec<Measured>, Option<String>), TuneError> {
         let under = |setting: &Point| {
             let of = |condition: &Point| Point {
                 labels: [condition.labels.as_slice(), &setting.labels].concat(),
@@ -233,13 +276,13 @@ impl Search<'_> {
         self.measure(self.runner, &points, seeds)
     }
 
-    /// Runs points, as many for each setting as there are conditions.
+    /// Runs points, as many for each setting as there are conditions; and why one of the runs failed.
     fn measure(
         &self,
         runner: &Runner<'_>,
         points: &[Point],
         seeds: &[u64],
-    ) -> Result<Vec<Measured>, TuneError> {
+    ) -> Result<(Vec<Measured>, Option<String>), TuneError> {
         let conditions = self.conditions.len();
         let with = |(number, point)| seeds.iter().map(move |seed| (number, point, *seed));
         let runs: Vec<(usize, &Point, u64)> = points.iter().enumerate().flat_map(with).collect();
@@ -254,15 +297,12 @@ impl Search<'_> {
                 }
                 (_, why) => failed = why.or(failed.take()),
             }
-            Ok(())
+            Ok::<(), TuneError>(())
         })?;
         if self.stop.load(std::sync::atomic::Ordering::Relaxed) {
             return Err(TuneError::Stopped);
         }
-        match failed.filter(|_| found.iter().all(BTreeMap::is_empty)) {
-            Some(why) => Err(TuneError::Failed(why)),
-            None => Ok(found),
-        }
+        Ok((found, failed))
     }
 }
 
@@ -271,8 +311,10 @@ fn shares(budget: u32, runs: u32, conditions: u32) -> Option<Shares> {
     let last = (budget / 8 / conditions).max(2);
     let first = budget / 2 / runs;
     let written = if conditions > 1 { runs } else { 0 };
-    let rest = budget.saturating_sub(first * runs + 2 * last * conditions + written);
-    let each = rest / ROUNDS / runs;
+    let used = [(first, runs), (2 * last, conditions), (written, 1)];
+    let used = used.iter().map(|(count, each)| u64::from(*count) * u64::from(*each)).sum();
+    let rest = u64::from(budget).saturating_sub(used);
+    let each = (rest / u64::from(ROUNDS) / u64::from(runs)) as u32;
     (first >= 2 && each >= 1).then_some(Shares { first, each, last, runs })
 }
 
@@ -327,13 +369,16 @@ fn report(
     report.figure("tune.p", difference.p, Unit::Plain);
     report.figure("tune.runs", f64::from(spent), Unit::Count);
     let is_better = goal.cost(new) < goal.cost(old) && difference.p < 0.05 && without == 0;
+    let p = match difference.p.is_nan() {
+        true => "no p (too few runs, which all differ by the same)".to_owned(),
+        false => format!("p {}", crate::report::unit::digits(difference.p, 3)),
+    };
     let mut found = format!(
-        "{what}: {} as written, {} tuned: {} +- {}, p {}, over {seeds} seeds that the search did not see",
+        "{what}: {} as written, {} tuned: {} +- {}, {p}, over {seeds} seeds that the search did not see",
         crate::report::unit::digits(old, 4),
         crate::report::unit::digits(new, 4),
         Unit::Share.show((new - old) / old.abs()),
         Unit::Share.show(difference.half_width / old.abs()),
-        crate::report::unit::digits(difference.p, 3),
     );
     if without > 0 {
         found += &format!("; {without} runs of the tuned setting have no {}", goal.figure);
