@@ -15,6 +15,7 @@ use super::points::{self, Axis as Key, Point, Sample, Values, latin};
 use super::records::Record;
 use super::runner::Runner;
 use super::{Goal, Study};
+use crate::report::unit::digits;
 use crate::report::{Axis, Cell, Column, Layer, Plot, Report, Table, Unit, stats, student};
 
 /// Rounds after the first.
@@ -369,17 +370,7 @@ fn report(
     report.figure("tune.p", difference.p, Unit::Plain);
     report.figure("tune.runs", f64::from(spent), Unit::Count);
     let is_better = goal.cost(new) < goal.cost(old) && difference.p < 0.05 && without == 0;
-    let p = match difference.p.is_nan() {
-        true => "no p (too few runs, which all differ by the same)".to_owned(),
-        false => format!("p {}", crate::report::unit::digits(difference.p, 3)),
-    };
-    let mut found = format!(
-        "{what}: {} as written, {} tuned: {} +- {}, {p}, over {seeds} seeds that the search did not see",
-        crate::report::unit::digits(old, 4),
-        crate::report::unit::digits(new, 4),
-        Unit::Share.show((new - old) / old.abs()),
-        Unit::Share.show(difference.half_width / old.abs()),
-    );
+    let mut found = format!("{what}: {}", compared(&before, &after, seeds));
     if without > 0 {
         found += &format!("; {without} runs of the tuned setting have no {}", goal.figure);
     }
@@ -402,6 +393,26 @@ fn report(
         layers: vec![Layer::Measured { name: "settings".to_owned(), points }],
     });
     Ok(report)
+}
+
+/// The last comparison in words.
+fn compared(before: &[f64], after: &[f64], seeds: usize) -> String {
+    if before.is_empty() {
+        return "no pair of runs to compare".to_owned();
+    }
+    let difference = student::paired(before, after);
+    let (old, new) = (stats::mean(before), stats::mean(after));
+    let p = match difference.p.is_nan() {
+        true => "no p (too few runs, which all differ by the same)".to_owned(),
+        false => format!("p {}", digits(difference.p, 3)),
+    };
+    format!(
+        "{} as written, {} tuned: {} +- {}, {p}, over {seeds} seeds that the search did not see",
+        digits(old, 4),
+        digits(new, 4),
+        Unit::Share.show((new - old) / old.abs()),
+        Unit::Share.show(difference.half_width / old.abs()),
+    )
 }
 
 /// Values as parts of the means of others under the same condition. One mean for all seeds: the mean of ratios to single runs is above 1
@@ -475,5 +486,12 @@ mod tests {
     fn every_budget_of_less_than_the_least_is_refused() {
         let least = |runs, conditions| (1..).find(|n| shares(*n, runs, conditions).is_some());
         assert_eq!((least(1, 1), least(2, 1)), (Some(13), Some(18)));
+    }
+
+    #[test]
+    fn what_cannot_be_compared_has_no_probability() {
+        assert_eq!(compared(&[], &[], 0), "no pair of runs to compare");
+        assert!(compared(&[3.0, 3.0], &[2.0, 2.0], 2).contains("no p (too few runs"));
+        assert!(compared(&[3.0; 5], &[2.0; 5], 5).contains(", p 0, over 5 seeds"));
     }
 }
