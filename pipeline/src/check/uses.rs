@@ -148,8 +148,9 @@ impl<'a> Walk<'_, 'a> {
     fn state(&mut self, unit: usize, state: &StateDecl, bind: &[(String, String)], depth: usize) {
         names::in_state(state, &mut |name| self.name(name));
         names::made_in_state(state, &mut |name| {
-            let bound = bind.iter().find(|(from, _)| from == name);
-            self.makes(bound.map_or(name, |(_, to)| to));
+            let (header, _) = element(name);
+            let bound = bind.iter().find(|(from, _)| from == header);
+            self.makes(bound.map_or(header, |(_, to)| to));
         });
         let Some(call) = &state.call else { return };
         let Some((unit, states)) = sub_parser(self.units, unit, &call.target.value) else { return };

@@ -163,16 +163,25 @@ impl Cx<'_> {
         }
     }
 
+    /// The given length of a header that `set_valid` makes valid: none, and that of one that is valid stays.
+    pub(super) fn length_of_new(
+        &mut self,
+        id: InstanceId,
+        span: SourceSpan,
+    ) -> Option<(MetaId, ExprId)> {
+        let meta = self.given_lengths.get(&id).copied()?;
+        let bits = self.ir.metadata.get(meta).map_or(32, |meta| meta.bits);
+        let valid = self.node(ExprKind::Valid(id), 1, span);
+        let old = self.node(ExprKind::Meta(meta), bits, span);
+        let none = self.constant(0, bits, span);
+        Some((meta, self.node(ExprKind::Mux(valid, old, none), bits, span)))
+    }
+
     /// An operation of a control, with the side effects of a changed validity.
     pub(super) fn header_op(&mut self, flow: &mut Flow, op: Op, span: SourceSpan) {
         match op {
             Op::SetValid(id) => {
-                if let Some(meta) = self.given_lengths.get(&id).copied() {
-                    let bits = self.ir.metadata.get(meta).map_or(32, |meta| meta.bits);
-                    let valid = self.node(ExprKind::Valid(id), 1, span);
-                    let old = self.node(ExprKind::Meta(meta), bits, span);
-                    let none = self.constant(0, bits, span);
-                    let value = self.node(ExprKind::Mux(valid, old, none), bits, span);
+                if let Some((meta, value)) = self.length_of_new(id, span) {
                     flow.op(Op::Set(LValue::Meta(meta), value), span);
                 }
                 flow.op(op, span);

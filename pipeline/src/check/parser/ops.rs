@@ -57,9 +57,7 @@ impl Cx<'_> {
         match header {
             InstanceRef::One(id) => {
                 ops.push(ParserOp::Extract(id), name.span);
-                for rival in self.rivals.get(&id).into_iter().flatten() {
-                    ops.push(ParserOp::SetInvalid(*rival), name.span);
-                }
+                self.remove_rivals_here(ops, id, name.span);
             }
             InstanceRef::Stack(id) => ops.push(ParserOp::ExtractNext(id), name.span),
         }
@@ -73,6 +71,7 @@ impl Cx<'_> {
                     && let Some(at) = at
                 {
                     ops.push(ParserOp::ExtractAt(id, at), name.span);
+                    self.remove_rivals_here(ops, id, name.span);
                 }
             }
             Some(InstanceRef::Stack(_)) => {
@@ -228,7 +227,14 @@ impl Cx<'_> {
         }
     }
 
-    /// `set_valid(h)`, which makes the other members of a union invalid, or `set_invalid(h)`.
+    /// Makes the other members of a header's union invalid.
+    fn remove_rivals_here(&self, ops: &mut Ops, id: InstanceId, span: SourceSpan) {
+        for rival in self.rivals.get(&id).into_iter().flatten() {
+            ops.push(ParserOp::SetInvalid(*rival), span);
+        }
+    }
+
+    /// `set_valid(h)`, with its side effects, or `set_invalid(h)`.
     fn change_validity_here(
         &mut self,
         ops: &mut Ops,
@@ -240,10 +246,11 @@ impl Cx<'_> {
         if !is_valid {
             return ops.push(ParserOp::SetInvalid(id), span);
         }
-        ops.push(ParserOp::SetValid(id), span);
-        for rival in self.rivals.get(&id).into_iter().flatten() {
-            ops.push(ParserOp::SetInvalid(*rival), span);
+        if let Some((meta, value)) = self.length_of_new(id, span) {
+            ops.push(ParserOp::Set(LValue::Meta(meta), value), span);
         }
+        ops.push(ParserOp::SetValid(id), span);
+        self.remove_rivals_here(ops, id, span);
     }
 
     /// A constant advance is whole bytes; others are checked for each packet.
