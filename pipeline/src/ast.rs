@@ -18,7 +18,11 @@ use crate::p4info::Origin;
 /// The name and the number of `stack[2]`; a name without one is a header or a whole stack.
 pub fn element(name: &str) -> (&str, Option<u32>) {
     match name.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
-        Some((stack, at)) => (stack, at.parse().ok()),
+        // A number above every stack's stays a number, so that it is refused as one.
+        Some((stack, at)) if at.bytes().all(|byte| byte.is_ascii_digit()) && !at.is_empty() => {
+            (stack, Some(at.parse().unwrap_or(u32::MAX)))
+        }
+        Some((stack, _)) => (stack, None),
         None => (name, None),
     }
 }
@@ -407,7 +411,7 @@ pub struct KeyDecl {
 /// A table entry, of a program or of an entries file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryDecl {
-    /// `match:` key name and pattern; a key left out matches anything.
+    /// `match:` key name and pattern; a key left out matches anything, unless it is exact.
     pub matches: Vec<(Name, Sp<PatternDecl>)>,
     /// `action:`, a call.
     pub action: AstExpr,

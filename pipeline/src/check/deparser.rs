@@ -27,7 +27,8 @@ impl Cx<'_> {
         let decl = root.deparser.as_ref();
         let after = decl.map_or(&[][..], |decl| &decl.after);
         self.lower_after(after);
-        if decl.is_none() && behind.len() == 1 {
+        let has_default = decl.is_none_or(|decl| decl.emit.is_none() && decl.after.is_empty());
+        if has_default && behind.len() == 1 && !self.is_discarded(decl, &behind) {
             self.ir.deparser.after.extend(behind.iter().copied().map(AfterBody::Header));
             self.pads.push(None);
         }
@@ -43,6 +44,15 @@ impl Cx<'_> {
         if !self.incomplete && !self.report.has_errors() {
             self.check_coverage(decl, &extracted);
         }
+    }
+
+    /// Whether `discard` has one of these headers.
+    fn is_discarded(&self, decl: Option<&DeparserDecl>, ids: &[InstanceId]) -> bool {
+        let named = |name: &Name| {
+            let found = |id: &InstanceId| self.ir.instances.get(*id).map(|known| &known.name);
+            ids.iter().any(|id| found(id) == Some(&name.value))
+        };
+        decl.is_some_and(|decl| decl.discard.iter().any(named))
     }
 
     fn trailers(&self) -> BTreeSet<InstanceId> {
@@ -139,8 +149,9 @@ impl Cx<'_> {
         };
         let one = elements.get(at as usize).copied();
         if one.is_none() {
-            let text =
-                format!("the stack has {} elements; there is none of number {at}", elements.len());
+            let number = name.value.split_once('[').map_or("", |(_, at)| at.trim_end_matches(']'));
+            let len = elements.len();
+            let text = format!("the stack has {len} elements; there is none of number {number}");
             self.report.error(codes::DOES_NOT_FIT, name.span, text);
         }
         one.map(InstanceRef::One)
@@ -166,8 +177,8 @@ impl Cx<'_> {
         emit
     }
 
-    /// Every header that may be valid is emitted, a trailer, or discarded on purpose. A header extracted only in an
-    /// unreachable state is never valid.
+    /// Every header that may be valid is emitted, a trailer, or discarded on purpose. A header that is extracted or made
+    /// valid only in an unreachable state is never valid.
     fn check_coverage(&mut self, decl: Option<&DeparserDecl>, extracted: &BTreeSet<InstanceId>) {
         let mut covered = self.trailers();
         covered.extend(self.ir.deparser.emit.iter().copied());
@@ -256,16 +267,22 @@ impl Cx<'_> {
         format!("`{}`", element(name).0)
     }
 
-    /// Headers in the order first seen from the start, and which may follow which.
+    /// Headers that the parser extracts or makes valid, in the order first seen from the start, and which may follow
+    /// which.
     fn extraction_links(&self) -> (Vec<InstanceId>, BTreeSet<(InstanceId, InstanceId)>) {
         let parser = &self.ir.parser;
+        let trailers = self.read_behind(&[]);
         let first = |stack: StackId| self.ir.stacks.get(stack).map(|stack| stack.first);
         // All elements of a stack stand together, whichever of them are extracted.
         let first_of = |op: &ParserOp| match op {
-            ParserOp::Extract(id) => match self.ir.instances.get(*id)?.element {
-                Some((stack, _)) => first(stack),
-                None => Some(*id),
-            },
+            // A trailer that is made valid stays behind the body.
+            ParserOp::SetValid(id) if trailers.contains(id) => None,
+            ParserOp::Extract(id) | ParserOp::SetValid(id) => {
+                match self.ir.instances.get(*id)?.element {
+                    Some((stack, _)) => first(stack),
+                    None => Some(*id),
+                }
+            }
             ParserOp::ExtractNext(stack) => first(*stack),
             _ => None,
         };
@@ -332,7 +349,8 @@ impl Cx<'_> {
     /// Whether every header that an expression reads is valid. `None` when it reads none: an error, unless the value is
     /// constant, as that of a header that is never valid.
     fn all_valid(&mut self, value: ExprId, span: SourceSpan) -> Option<ExprId> {
-        let (mut headers, mut open) = (BTreeSet::new(), vec![value]);
+        let (mut headers, mut stacks) = (BTreeSet::new(), BTreeSet::new());
+        let mut open = vec![value];
         while let Some(id) = open.pop() {
             let Some(expr) = self.ir.exprs.get(id) else { continue };
             match &expr.kind {
@@ -340,25 +358,22 @@ impl Cx<'_> {
                     headers.insert(*instance);
                 }
                 ExprKind::StackLast(stack, _) => {
-                    headers.extend(self.ir.stacks.get(*stack).map(|stack| stack.first));
+                    stacks.insert(*stack);
                 }
                 _ => {}
             }
             open.extend(eval::operands(&expr.kind));
         }
-        if headers.is_empty() && eval::constant(&self.ir.exprs, value).is_none() {
+        let none = headers.is_empty() && stacks.is_empty();
+        if none && eval::constant(&self.ir.exprs, value).is_none() {
             let text = "a field of a header is wanted here";
             self.report.error(codes::WRONG_KIND, span, text);
         }
-        let mut all = None;
-        for instance in headers {
-            let valid = self.node(ExprKind::Valid(instance), 1, span);
-            all = Some(match all {
-                None => valid,
-                Some(all) => self.node(ExprKind::Binary(BinOp::LogicalAnd, all, valid), 1, span),
-            });
-        }
-        all
+        let mut valid: Vec<ExprId> =
+            headers.into_iter().map(|id| self.node(ExprKind::Valid(id), 1, span)).collect();
+        valid.extend(stacks.into_iter().map(|stack| self.any_valid(stack, span)));
+        let both = |a, b| self.node(ExprKind::Binary(BinOp::LogicalAnd, a, b), 1, span);
+        valid.into_iter().reduce(both)
     }
 }
 

@@ -62,8 +62,8 @@ impl Cx<'_> {
                     Target::Field(_, field, bits) => {
                         Some(Target::Read(ExprKind::StackLast(id, field), bits))
                     }
-                    Target::Read(ExprKind::Valid(first), bits) => {
-                        Some(Target::Read(ExprKind::Valid(first), bits))
+                    Target::Read(ExprKind::Valid(_), _) => {
+                        Some(Target::Value(Val::Typed(self.any_valid(id, span))))
                     }
                     _ => {
                         let text = "only fields of the last element can be named";
@@ -82,18 +82,23 @@ impl Cx<'_> {
         }
     }
 
+    /// Whether an element of a stack is valid: then there is a last one.
+    pub(crate) fn any_valid(&mut self, stack: StackId, span: SourceSpan) -> ExprId {
+        let nodes: Vec<ExprId> = self
+            .elements(stack)
+            .into_iter()
+            .map(|id| self.node(ExprKind::Valid(id), 1, span))
+            .collect();
+        let either = |a, b| self.node(ExprKind::Binary(BinOp::LogicalOr, a, b), 1, span);
+        let any = nodes.into_iter().reduce(either);
+        any.unwrap_or_else(|| self.constant(0, 1, span))
+    }
+
     /// The number of an element: a constant, or an expression of 32 bits.
     fn element_number(&mut self, index: &AstExpr) -> Option<Result<u32, ExprId>> {
-        let known = match self.value(index) {
-            Val::Poison => return None,
-            Val::Int(_) => true,
-            Val::Typed(id) => crate::ir::eval::constant(&self.ir.exprs, id).is_some(),
-            Val::Open(_) => false,
-        };
-        if known {
-            return self.const_u32(index).map(Ok);
-        }
-        self.offset(index).map(Err)
+        let at = self.offset(index)?;
+        let known = crate::ir::eval::constant(&self.ir.exprs, at);
+        Some(known.and_then(|value| u32::try_from(value).ok()).ok_or(at))
     }
 
     /// A part of the element with a computed number.
