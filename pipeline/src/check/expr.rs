@@ -122,11 +122,17 @@ impl Cx<'_> {
             let Some(operand) = self.condition(operand) else { return Val::Poison };
             return Val::Typed(self.node(ExprKind::Unary(UnOp::Not, operand), 1, span));
         }
+        let value = self.value(operand);
+        self.negated(op, value, span)
+    }
+
+    /// `-` or `~` of a value.
+    fn negated(&mut self, op: AstUn, value: Val, span: SourceSpan) -> Val {
         let (op, exact): (_, fn(Int) -> Option<Int>) = match op {
             AstUn::Complement => (UnOp::Complement, |value| Some(value.not())),
             _ => (UnOp::Negate, Int::negate),
         };
-        match self.value(operand) {
+        match value {
             Val::Poison => Val::Poison,
             Val::Int(value) => self.exact(exact(value), span),
             Val::Typed(id) => {
@@ -253,6 +259,7 @@ impl Cx<'_> {
     fn shift(&mut self, op: BinOp, left: &AstExpr, right: &AstExpr, span: SourceSpan) -> Val {
         let value = self.value(left);
         let count = self.value(right);
+        let count = self.counted(count, right.span);
         match (value, count) {
             (Val::Poison, _) | (_, Val::Poison) => Val::Poison,
             (Val::Int(value), Val::Int(count)) => {

@@ -5,7 +5,7 @@ use crate::ast::{Ast, AstBin, AstExpr, AstUn};
 use crate::check::cx::Cx;
 use crate::diag::{Diagnostic, codes};
 use crate::ids::*;
-use crate::ir::{BinOp, Display, ExprKind, MatchField, SourceSpan, UnOp, eval};
+use crate::ir::{BinOp, Display, ExprKind, MatchField, SourceSpan, eval};
 
 /// The form of a value of `bits` bits in a message: addresses have a width of their own.
 fn form_of(bits: u32) -> String {
@@ -176,7 +176,19 @@ impl Cx<'_> {
     /// An offset, a length or an index: 32 bits, narrower values are extended in place.
     pub(crate) fn offset(&mut self, ast: &AstExpr) -> Option<ExprId> {
         let value = self.offset_value(ast, 0);
+        let value = self.counted(value, ast.span);
         self.adapt(value, 32, ast.span)
+    }
+
+    /// A value that counts something: a constant below 0 is an error.
+    pub(super) fn counted(&mut self, value: Val, span: SourceSpan) -> Val {
+        let Val::Int(number) = value else { return value };
+        if number.value().is_some() {
+            return value;
+        }
+        let text = format!("{number} is negative, and this counts from 0");
+        self.report.error(codes::DOES_NOT_FIT, span, text);
+        Val::Poison
     }
 
     /// The index of an array with a declared number of entries. A constant one outside is an error; one that is
@@ -204,7 +216,6 @@ impl Cx<'_> {
         if depth >= super::DEPTH_MAX {
             return self.value(ast);
         }
-        let open = |kind| Val::Open(Box::new(Open { kind, span: ast.span }));
         match &ast.value {
             Ast::Binary(op, left, right) => {
                 let op = match op {
@@ -233,18 +244,16 @@ impl Cx<'_> {
                 match (cond, &then, &otherwise) {
                     (None, ..) | (_, Val::Poison, _) | (_, _, Val::Poison) => Val::Poison,
                     (Some(cond), ..) => {
-                        let open = open(OpenKind::Mux(cond, then, otherwise));
+                        let kind = OpenKind::Mux(cond, then, otherwise);
+                        let open = Val::Open(Box::new(Open { kind, span: ast.span }));
                         self.adapt(open, 32, ast.span).map_or(Val::Poison, Val::Typed)
                     }
                 }
             }
-            Ast::Unary(AstUn::Complement, inner) => match self.offset_value(inner, depth + 1) {
-                Val::Poison => Val::Poison,
-                value => {
-                    let open = open(OpenKind::Unary(UnOp::Complement, value));
-                    self.adapt(open, 32, ast.span).map_or(Val::Poison, Val::Typed)
-                }
-            },
+            Ast::Unary(op @ (AstUn::Complement | AstUn::Negate), inner) => {
+                let value = self.offset_value(inner, depth + 1);
+                self.negated(*op, value, ast.span)
+            }
             _ => self.extended(ast),
         }
     }
@@ -258,6 +267,7 @@ impl Cx<'_> {
     ) -> Val {
         let value = self.offset_value(left, depth + 1);
         let count = self.offset_value(right, depth + 1);
+        let count = self.counted(count, right.span);
         if let (Val::Int(value), Val::Int(count)) = (&value, &count) {
             let exact = if op == AstBin::Shl { value.shl(*count) } else { value.shr(*count) };
             return self.exact(exact, span);
