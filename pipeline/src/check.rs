@@ -185,6 +185,7 @@ impl Cx<'_> {
             self.check_unused();
             self.check_loops();
             self.check_sums();
+            self.check_order_of_sums();
         }
         if !self.report.has_errors() {
             marks::note(&mut self.ir);

@@ -73,6 +73,7 @@ use crate::engine::{Context, Engine};
 use crate::exec::{Descriptor, Intrinsic};
 use crate::externs::crc::CrcEngine;
 use crate::ids::*;
+use crate::ir::sums::{SumId, write_order};
 use crate::ir::{AfterBody, Half, Program};
 use crate::phv;
 use std::sync::Arc;
@@ -83,6 +84,8 @@ pub struct Interp {
     program: Arc<Program>,
     /// By [`CrcId`].
     crcs: Box<[CrcEngine]>,
+    /// Those that are written, in this order.
+    sums: Box<[SumId]>,
     /// Field of each checksum, and its bit.
     checksum_fields: Box<[(InstanceId, FieldId, u64)]>,
     /// By [`ExprId`].
@@ -121,6 +124,7 @@ impl Interp {
             egress_is_identity: identity::egress(&program),
             has_given_lengths: identity::has_given_lengths(&program),
             crcs: program.crcs.iter().map(|crc| CrcEngine::new(crc.params)).collect(),
+            sums: write_order(&program).0.into(),
             checksum_fields: program.checksums.entries().map(field).collect(),
             emit: program.deparser.emit.iter().map(|i| (phv::bit(*i), *i)).collect(),
             emit_mask: program.deparser.emit.iter().map(|i| phv::bit(*i)).fold(0, |a, b| a | b),

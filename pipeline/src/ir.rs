@@ -22,6 +22,7 @@ pub mod layout;
 pub mod parser;
 pub mod print;
 pub mod std_meta;
+pub mod sums;
 pub mod validity;
 pub mod verify;
 

@@ -428,3 +428,147 @@ ingress:
     let found = outcome(program, "", &[frame(1, &[]), vec![2, 0, 0]]);
     assert_eq!(found.sent.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [2, 3]);
 }
+
+/// A header that only `set_valid` of the parser makes valid leaves where the parser made it.
+#[test]
+fn a_header_that_the_parser_makes_valid_leaves_with_the_packet() {
+    let program = "
+instances: { a: mark, shim: mark }
+parser:
+  start: { extract: ethernet, do: [ set_valid(shim) ], next: more }
+  more: { extract: a }
+ingress: [ shim.value = 5, std.egress_port = 2 ]
+";
+    let left = outcome(program, "", &[frame(1, &[7])]);
+    assert_eq!(words(&left.sent[0].1), [5, 7]);
+}
+
+#[test]
+fn a_trailer_of_a_union_makes_the_others_invalid() {
+    let program = "
+instances: { a: mark, b: mark }
+unions: { u: [a, b] }
+parser:
+  start: { extract: [ethernet, a], extract_at: { b: 16 }, body_end: 16 }
+ingress:
+  - std.egress_port = 2
+  - if: a.valid || !b.valid
+    then: [ drop two_members ]
+deparser: { emit: [ethernet, a], after: [b] }
+";
+    let left = outcome(program, "", &[frame(1, &[1, 2])]);
+    assert_eq!(left.dropped, []);
+    assert_eq!(left.sent.len(), 1);
+}
+
+#[test]
+fn a_header_that_the_parser_makes_valid_has_no_variable_part() {
+    let program = "
+instances: { a: mark, first: part }
+parser:
+  start:
+    extract: [ethernet, a]
+    do: [ 'extract(first, 32)', 'set_invalid(first)', 'set_valid(first)' ]
+ingress: [ std.egress_port = 2 ]
+egress: [ first.kind = bit<16>(first.length) ]
+deparser: { emit: [ethernet, a, first] }
+";
+    let left = outcome(program, "", &[frame(1, &[1, 2, 0xaaaa, 0xbbbb, 5])]);
+    assert_eq!(words(&left.sent[0].1), [1, 2, 5]);
+}
+
+#[test]
+fn a_stack_has_a_last_element_where_any_is_valid() {
+    let program = "
+instances: { which: mark, tags: { header: mark, stack: 2 } }
+parser: { start: { extract: [ethernet, which, tags, tags] } }
+ingress:
+  - std.egress_port = 2
+  - switch: which.value
+    cases:
+      1: [ 'set_invalid(tags[0])' ]
+      2: [ 'set_invalid(tags[0])', 'set_invalid(tags[1])' ]
+  - if: tags.last.valid
+    then: [ which.value = tags.last.value ]
+    else: [ which.value = 0xffff ]
+deparser: { emit: [ethernet, which, tags] }
+";
+    let frames = [0, 1, 2].map(|which| frame(1, &[which, 10, 20]));
+    let left = outcome(program, "", &frames);
+    let sent: Vec<Vec<u16>> = left.sent.iter().map(|(_, frame)| words(frame)).collect();
+    assert_eq!(sent, [vec![20, 10, 20], vec![20, 20], vec![0xffff]]);
+}
+
+#[test]
+fn the_number_of_an_element_is_computed_with_32_bits() {
+    for index in ["3 + -meta.d", "meta.d - which.value", "-meta.d + which.value + 2"] {
+        let program = format!(
+            "
+instances: {{ which: mark, tags: {{ header: mark, stack: 2 }} }}
+metadata: {{ d: 8 }}
+parser: {{ start: {{ extract: [ethernet, which, tags, tags], do: [ 'meta.d = ethernet.dst[7:0]' ] }} }}
+ingress:
+  - std.egress_port = 2
+  - 'which.value = tags[{index}].value'
+deparser: {{ emit: [ethernet, which, tags] }}
+"
+        );
+        let left = outcome(&program, "", &[frame(2, &[1, 10, 20])]);
+        assert_eq!(words(&left.sent[0].1), [20, 10, 20], "{index}");
+    }
+}
+
+#[test]
+fn a_binding_replaces_an_element_that_is_extracted_by_number() {
+    let program = "
+instances: { inner: { header: mark, stack: 2 }, tags: { header: mark, stack: 2 } }
+parsers:
+  second: { start: { extract: 'tags[1]' } }
+parser:
+  start: { extract: ethernet, call: second, bind: { tags: inner } }
+ingress: [ std.egress_port = 2, 'inner[1].value = 9' ]
+";
+    let left = outcome(program, "", &[frame(1, &[7])]);
+    assert_eq!(words(&left.sent[0].1), [9]);
+}
+
+/// A sum is written behind those whose fields it covers, whatever the order of the declarations.
+#[test]
+fn a_sum_over_the_field_of_another_one_is_right() {
+    let sums = |update: &str| {
+        format!(
+            "
+instances: {{ outer: mark, inner: mark, data: mark }}
+parser: {{ start: {{ extract: [ethernet, outer, inner, data] }} }}
+ingress: [ std.egress_port = 2, data.value = 5 ]
+deparser: {{ emit: [ethernet, outer, inner, data] }}
+checksums:
+  - {{ field: outer.value, over: [outer, inner, data], update: {update} }}
+  - {{ field: inner.value, over: [inner, data], update: {update} }}
+"
+        )
+    };
+    for update in ["always", "incremental"] {
+        let left = outcome(&sums(update), "", &[frame(1, &[0, 0xfffe, 1])]);
+        assert_eq!(words(&left.sent[0].1), [0, 0xfffa, 5], "{update}");
+    }
+    let crc = "
+instances: { sum: mark, crc: mark, data: mark }
+parser: { start: { extract: [ethernet, sum, crc, data] } }
+ingress: [ std.egress_port = 2 ]
+deparser: { emit: [ethernet, sum, crc, data] }
+checksums: [ { field: sum.value, over: [sum, crc, data], update: always } ]
+crcs:
+  check:
+    field: crc.value
+    params: { width: 16, poly: 0x8005, init: 0, reflect: true, xor_out: 0 }
+    over: [ data ]
+    update: always
+";
+    let left = outcome(crc, "", &[frame(1, &[0, 7, 0x3132])]);
+    // CRC-16/ARC of the two bytes.
+    let crc = 0x4594u16;
+    let sum = u32::from(crc) + 0x3132;
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    assert_eq!(words(&left.sent[0].1), [sum, crc, 0x3132]);
+}

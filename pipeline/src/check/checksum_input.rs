@@ -287,8 +287,12 @@ impl Cx<'_> {
             all.push(Covered::Body);
             return Some(());
         }
-        if let Some(at) = self.pads.iter().position(|pad| pad.as_ref() == Some(&name.value)) {
-            all.push(Covered::After(at as u32));
+        // Pads without a name of their own share one.
+        let pads = self.pads.iter().enumerate();
+        let named = pads.filter(|(_, pad)| pad.as_ref() == Some(&name.value));
+        let named: Vec<Covered> = named.map(|(at, _)| Covered::After(at as u32)).collect();
+        if !named.is_empty() {
+            all.extend(named);
             return Some(());
         }
         if matches!(self.scope.symbol(&name.value), Some(Symbol::Instance(_))) {

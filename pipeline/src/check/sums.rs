@@ -2,13 +2,16 @@
 //!
 //! A header whose type has a field `checksum` has a wrong one on the wire once another of its fields was assigned,
 //! unless a checksum is declared that updates it. There is no warning where the program assigns or reads the field
-//! itself, nor for a header that the program makes, whose checksum begins as zero.
+//! itself, nor for a header that the program makes, whose checksum begins as zero. Checksums and CRCs that cover each
+//! other have a warning as well: the one that is written first is wrong after the other.
 
 use std::collections::BTreeMap;
 
 use super::cx::Cx;
+use crate::ast::{Ast, ChecksumDecl};
 use crate::diag::codes;
 use crate::ids::*;
+use crate::ir::sums::{SumId, write_order};
 use crate::ir::verify::op_target;
 use crate::ir::{Body, ExprKind, LValue, Op, SourceSpan, Update};
 
@@ -62,6 +65,39 @@ impl Cx<'_> {
                 .warning(codes::STALE_CHECKSUM, span, text)
                 .note(format!("receivers find `{name}.checksum` wrong and drop the packet"))
                 .help(help);
+        }
+    }
+
+    /// Warns of checksums and CRCs that cover each other.
+    pub(crate) fn check_order_of_sums(&mut self) {
+        let (_, circle) = write_order(&self.ir);
+        let found: Vec<_> = circle.into_iter().filter_map(|id| self.declared_sum(id)).collect();
+        let Some((_, span)) = found.first() else { return };
+        let names: Vec<String> = found.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let text = format!("{} cover each other", names.join(" and "));
+        self.report
+            .warning(codes::STALE_CHECKSUM, *span, text)
+            .note("they are written in this order, and each changes the input of one before it")
+            .help("mask the field of one of them: `{ header: { mask: [field] } }`");
+    }
+
+    /// The name of a checksum or CRC, and where it is declared.
+    fn declared_sum(&self, id: SumId) -> Option<(String, SourceSpan)> {
+        match id {
+            SumId::Checksum(id) => {
+                let name = &self.ir.checksums.get(id)?.name;
+                let named = |decl: &&ChecksumDecl| match &decl.field.value {
+                    Ast::Path(path) => path.plain().as_ref() == Some(name),
+                    _ => false,
+                };
+                let mut decls = self.units.iter().flat_map(|unit| &unit.checksums);
+                decls.find(named).map(|decl| (name.clone(), decl.field.span))
+            }
+            SumId::Crc(id) => {
+                let name = &self.ir.crcs.get(id)?.name;
+                let item = self.scope.crcs.get(name.as_str())?;
+                Some((name.clone(), item.name.span))
+            }
         }
     }
 

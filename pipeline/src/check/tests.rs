@@ -168,3 +168,114 @@ fn an_update_of_a_crc_that_is_never_updated_is_refused() {
         compiled(&program(good)).expect("an update");
     }
 }
+
+#[test]
+fn a_header_that_the_parser_makes_valid_is_emitted_or_discarded() {
+    let program = |deparser: &str| {
+        format!(
+            "pipeline: p\nheaders: {{ h: {{ fields: {{ a: 16 }} }} }}\ninstances: {{ shim: h }}\n\
+             parser: {{ start: {{ extract: h, do: [ set_valid(shim) ] }} }}\n\
+             ingress: [ shim.a = 5, std.egress_port = 1 ]\ndeparser: {{ {deparser} }}\n"
+        )
+    };
+    let refused = compiled(&program("emit: [h]")).expect_err("the shim vanishes");
+    assert!(refused.contains("headers that may be valid are not emitted: shim"), "{refused}");
+    for good in ["emit: [h, shim]", "emit: [h], discard: [shim]", "slack: keep"] {
+        compiled(&program(good)).unwrap_or_else(|text| panic!("{good}: {text}"));
+    }
+}
+
+#[test]
+fn a_trailer_leaves_behind_the_body_unless_the_deparser_says_otherwise() {
+    let program = |deparser: &str| {
+        let text = format!(
+            "pipeline: p\nheaders: {{ h: {{ fields: {{ a: 16 }} }}, t: {{ fields: {{ b: 16 }} }} }}\n\
+             parser: {{ start: {{ extract: h, extract_at: {{ t: 4 }} }} }}\n\
+             ingress: [ std.egress_port = 1 ]\n{deparser}\n"
+        );
+        compiled(&text).map(|compiled| compiled.program.deparser)
+    };
+    for default in ["", "deparser: { slack: strip }"] {
+        let deparser = program(default).unwrap_or_else(|text| panic!("{default}: {text}"));
+        assert_eq!(deparser.after.len(), 1, "{default}");
+        assert_eq!(deparser.strip_slack, !default.is_empty());
+    }
+    let deparser = program("deparser: { discard: [t] }").unwrap_or_else(|text| panic!("{text}"));
+    assert_eq!(deparser.after.len(), 0);
+    assert!(program("deparser: { emit: [h] }").is_err());
+}
+
+#[test]
+fn what_is_counted_is_not_negative() {
+    for (parser, ingress) in [
+        ("next: accept", "meta.x = meta.x << -1"),
+        ("next: accept", "meta.x = 1 << -1"),
+        ("next: accept", "truncate(-1)"),
+        ("next: accept", "truncate(3 - 4)"),
+        ("do: [ 'advance(-8)' ]", "meta.x = 0"),
+        ("body_end: -1", "meta.x = 0"),
+    ] {
+        let text = format!(
+            "pipeline: p\nmetadata: {{ x: 16 }}\nparser: {{ start: {{ {parser} }} }}\n\
+             ingress: [ '{ingress}', std.egress_port = 1 ]\n"
+        );
+        let refused = compiled(&text).expect_err("a negative count");
+        assert!(refused.contains("is negative, and this counts from 0"), "{refused}");
+    }
+}
+
+#[test]
+fn an_element_outside_of_its_stack_is_refused_in_do() {
+    for number in ["9", "4294967296"] {
+        let text = format!(
+            "pipeline: p\nheaders: {{ h: {{ fields: {{ a: 16 }} }} }}\n\
+             instances: {{ s: {{ header: h, stack: 2 }} }}\n\
+             parser: {{ start: {{ do: [ 'extract(s[{number}])' ] }} }}\n\
+             ingress: [ std.egress_port = 1 ]\n"
+        );
+        let refused = compiled(&text).expect_err("an element that is not there");
+        let expected =
+            format!("error[E0110]: the stack has 2 elements; there is none of number {number}");
+        assert!(refused.contains(&expected), "{refused}");
+    }
+}
+
+#[test]
+fn pads_of_one_name_are_covered_together() {
+    let text = "
+pipeline: p
+headers: { h: { fields: { sum: 16 } }, t: { fields: { b: 16 } } }
+parser: { start: { extract: h, extract_at: { t: 4 } } }
+ingress: [ std.egress_port = 1 ]
+deparser: { after: [ { pad: 1 }, t, { pad: 2 } ] }
+crcs:
+  sum:
+    field: h.sum
+    params: { width: 16, poly: 0x8005 }
+    over: [ body, pad ]
+    update: always
+";
+    let compiled = compiled(text).unwrap_or_else(|text| panic!("{text}"));
+    let over: Vec<_> = compiled.program.crcs.iter().flat_map(|crc| &crc.over).collect();
+    use crate::ir::Covered;
+    assert_eq!(over, [&Covered::Body, &Covered::After(0), &Covered::After(2)]);
+}
+
+#[test]
+fn sums_that_cover_each_other_have_a_warning() {
+    let program = |mask: &str| {
+        format!(
+            "pipeline: p\nheaders: {{ h: {{ fields: {{ a: 16, b: 16 }} }} }}\n\
+             parser: {{ start: {{ extract: h }} }}\ningress: [ std.egress_port = 1 ]\n\
+             checksums: [ {{ field: h.a, over: h }}, {{ field: h.b, over: [ {{ h: {{ mask: [{mask}] }} }} ] }} ]\n"
+        )
+    };
+    let circle = compiled(&program("b")).unwrap_or_else(|text| panic!("{text}"));
+    let warnings = format!("{:?}", circle.warnings);
+    assert!(warnings.contains("`h.a` and `h.b` cover each other"), "{warnings}");
+    let masked = compiled(&program("a")).unwrap_or_else(|text| panic!("{text}"));
+    assert!(masked.warnings.is_empty(), "{:?}", masked.warnings);
+    let order = crate::ir::sums::write_order(&masked.program).0;
+    let expected = [1, 0].map(|id| crate::ir::sums::SumId::Checksum(crate::ids::ChecksumId(id)));
+    assert_eq!(order, expected);
+}

@@ -4,6 +4,7 @@ use super::pass::{End, Pass};
 use crate::externs::checksum::{Sum, fold, updated};
 use crate::externs::crc::Run;
 use crate::ids::*;
+use crate::ir::sums::SumId;
 use crate::ir::{AfterBody, BuiltinReason, Checksum, Covered, Crc, Half, Update, Verify};
 use crate::phv::{Before, bit};
 use crate::trace::Event;
@@ -153,33 +154,46 @@ impl Pass<'_> {
         Ok(Some(self.crc_value(id, crc, Pads::AsReceived)? == found))
     }
 
-    /// Writes checksums, then CRCs, into the headers about to be emitted.
+    /// Writes checksums and CRCs into the headers about to be emitted.
     pub(super) fn update_covered(&mut self) -> Result<(), End> {
+        let engine = self.engine;
+        for id in &engine.sums {
+            match id {
+                SumId::Checksum(id) => self.update_checksum(*id)?,
+                SumId::Crc(id) => self.update_crc(*id)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn update_checksum(&mut self, id: ChecksumId) -> Result<(), End> {
         let program = self.program;
-        for (id, checksum) in program.checksums.entries() {
-            if let Some(value) = self.new_checksum(id, checksum)? {
-                let (instance, field) = checksum.field;
-                let header = self.scratch.phv.header_mut(instance);
-                let layout = &program.headers[program.instances[instance].header].fields[field];
-                layout.layout.write(header, value.into());
-                self.trace(|_| Event::ChecksumWritten { checksum: id, value });
-            }
+        let checksum = &program.checksums[id];
+        if let Some(value) = self.new_checksum(id, checksum)? {
+            let (instance, field) = checksum.field;
+            let layout = self.layout(instance, field);
+            layout.write(self.scratch.phv.header_mut(instance), value.into());
+            self.trace(|_| Event::ChecksumWritten { checksum: id, value });
         }
-        for (id, crc) in program.crcs.entries() {
-            let asked = self.scalars.asked_crcs & 1u64.checked_shl(id.0).unwrap_or(0) != 0;
-            let due = match crc.update {
-                Update::Always => self.half == Half::Egress,
-                Update::OnRequest => asked,
-                Update::Never | Update::Incremental => false,
-            };
-            if !due || !self.in_use(crc.field, crc.when)? {
-                continue;
-            }
-            let value = self.crc_value(id, crc, Pads::AsEmitted)?;
-            let layout = self.layout(crc.field.0, crc.field.1);
-            layout.write(self.scratch.phv.header_mut(crc.field.0), value);
-            self.trace(|_| Event::CrcWritten { crc: id, value });
+        Ok(())
+    }
+
+    fn update_crc(&mut self, id: CrcId) -> Result<(), End> {
+        let program = self.program;
+        let crc = &program.crcs[id];
+        let asked = self.scalars.asked_crcs & 1u64.checked_shl(id.0).unwrap_or(0) != 0;
+        let due = match crc.update {
+            Update::Always => self.half == Half::Egress,
+            Update::OnRequest => asked,
+            Update::Never | Update::Incremental => false,
+        };
+        if !due || !self.in_use(crc.field, crc.when)? {
+            return Ok(());
         }
+        let value = self.crc_value(id, crc, Pads::AsEmitted)?;
+        let layout = self.layout(crc.field.0, crc.field.1);
+        layout.write(self.scratch.phv.header_mut(crc.field.0), value);
+        self.trace(|_| Event::CrcWritten { crc: id, value });
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Control, Form, Path};
 use crate::ids::*;
+use crate::ir::sums::{SumId, covers_another};
 use crate::ir::{Checksum, Covered, FieldLayout, Half, Update, Verify};
 use crate::jit::error::NotSupported;
 use crate::phv::bit;
@@ -76,7 +77,7 @@ pub(super) fn before(control: &Control<'_>, path: &Path) -> Form<(Vec<Verified>,
             if control.written.contains(&checksum.field) {
                 return Err(NotSupported::ChecksumAssigned(checksum.name.clone()).into());
             }
-            independent(control, id, &input)?;
+            independent(control, id)?;
             let covers = input.headers.iter().map(|(instance, _)| *instance).collect();
             followed.push(Followed { id, owner, field_at, covers, zero_means_none });
         }
@@ -96,6 +97,14 @@ fn own(control: &Control<'_>, checksum: &Checksum) -> Form<u32> {
 
 fn unsupported(checksum: &Checksum) -> crate::jit::error::CompileError {
     NotSupported::ChecksumInput(checksum.name.clone()).into()
+}
+
+/// Refuses a checksum over the field of another one: it would have to be written behind that one.
+fn independent(control: &Control<'_>, id: ChecksumId) -> Form<()> {
+    match covers_another(control.program, SumId::Checksum(id)) {
+        true => Err(unsupported(&control.program.checksums[id])),
+        false => Ok(()),
+    }
 }
 
 /// The input on a path; no header begins in the middle of a word.
@@ -122,16 +131,6 @@ fn input(control: &Control<'_>, path: &Path, checksum: &Checksum) -> Form<Input>
     match input.headers.iter().filter(|(instance, _)| *instance == owner).count() {
         1 => Ok(input),
         _ => Err(unsupported(checksum)),
-    }
-}
-
-/// A checksum over the field of another one depends on what is written there first, which path code does not track.
-fn independent(control: &Control<'_>, id: ChecksumId, input: &Input) -> Form<()> {
-    let covers = |owner| input.headers.iter().any(|(instance, _)| *instance == owner);
-    let mut others = control.program.checksums.entries().filter(|(other, _)| *other != id);
-    match others.any(|(_, other)| other.update != Update::Never && covers(other.field.0)) {
-        true => Err(unsupported(&control.program.checksums[id])),
-        false => Ok(()),
     }
 }
 
@@ -205,9 +204,8 @@ pub(super) fn computed(
         if control.written.contains(&checksum.field) {
             return Err(NotSupported::ChecksumAssigned(checksum.name.clone()).into());
         }
-        let input = input(control, tail, checksum)?;
-        independent(control, id, &input)?;
-        let covers = without_body(checksum, &input)?;
+        independent(control, id)?;
+        let covers = without_body(checksum, &input(control, tail, checksum)?)?;
         let (field, own) = (checksum.field, own(control, checksum)?);
         let zero_means_none = checksum.zero_means_none;
         computed.push(Computed { field, covers, own, zero_means_none });
