@@ -7,7 +7,7 @@ use crate::ids::*;
 use crate::ir::{Block, Body, Op, OpAt, SourceSpan, Term};
 
 /// Most blocks of a body; nested calls of controls multiply.
-const BLOCKS_MAX: usize = 16_384;
+pub(crate) const BLOCKS_MAX: usize = 16_384;
 /// Most operations of a body, with those of what it calls.
 pub(crate) const OPS_MAX: usize = 65_536;
 

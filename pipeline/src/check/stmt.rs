@@ -10,7 +10,7 @@ mod update;
 
 use super::cx::{Binding, Cx, Env, Place};
 use super::expr::Val;
-use super::flow::Flow;
+use super::flow::{BLOCKS_MAX, Flow, OPS_MAX};
 use super::names;
 use super::scope::Symbol;
 use crate::ast::*;
@@ -41,8 +41,12 @@ impl Cx<'_> {
     pub(super) fn statements(&mut self, flow: &mut Flow, statements: &[Stmt]) {
         if self.nesting >= NESTING_MAX || flow.is_full() {
             if let Some(first) = statements.first() {
-                let text =
-                    format!("statements are nested deeper than {NESTING_MAX} levels, or too many");
+                let text = match self.nesting >= NESTING_MAX {
+                    true => format!("statements are nested deeper than {NESTING_MAX} levels"),
+                    false => format!(
+                        "these statements have more than {BLOCKS_MAX} blocks, or {OPS_MAX} operations"
+                    ),
+                };
                 self.report.error(codes::TOO_DEEP, first.span, text);
             }
             return;

@@ -89,7 +89,11 @@ pub(crate) static ENTRY: MapShape = MapShape {
     name: "entry",
     what: "an entry",
     keys: &[
-        key("match", Shape::MapOf(&Shape::Pattern), "Keys and patterns; what is left out matches."),
+        key(
+            "match",
+            Shape::MapOf(&Shape::Pattern),
+            "Keys and patterns; what is left out matches, and exact keys cannot be.",
+        ),
         needed("action", Shape::Expression, "The action: a name or a call."),
         key("priority", Shape::Count, "Of two entries that match, the higher wins."),
         key("idle_timeout_ms", Shape::Count, "Idle after so long without a hit."),
