@@ -43,9 +43,8 @@ use read::Reader;
 
 /// Widest parameter of an action, and cell of a register.
 const PARAM_BITS_MAX: u32 = 2048;
-/// Most steps that the branches of a pipeline, or the jumps of an action, become: steps that two branches share before
-/// they join are duplicated.
-const BLOCKS_MAX: usize = 10_000;
+/// Most levels of branches in a pipeline, or of jumps in an action. P4 is read to 200 levels, of which a branch takes two.
+const LEVELS_MAX: usize = 100;
 /// Errors that P4 has itself.
 const CORE_ERRORS: [&str; 7] = [
     "NoError",
@@ -57,8 +56,10 @@ const CORE_ERRORS: [&str; 7] = [
     "ParserInvalidArgument",
 ];
 
-/// True for a text that is the JSON of a program for bmv2: an object with the keys that each of them has.
-pub fn is_bmv2(text: &str) -> bool {
+/// True for bytes that are the JSON of a program for bmv2: an object with the keys that each of them has. Pieces of its
+/// source are in any encoding.
+pub fn is_bmv2(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let has = |key: &str| text.contains(key);
     text.starts_with('{')
@@ -173,11 +174,14 @@ impl<'j, 'r> Import<'j, 'r> {
         {
             code.put(&format!("error {{ {} }}", names::word(name)), span);
         }
-        self.model.declare(self.described, &mut code);
+        self.model.declare(self.described, &mut self.reader, span, &mut code);
         code.append(self.types);
         self.model.structs(&mut code, span);
         code.append(self.top);
         code.append(blocks);
+        if let Some((span, why)) = code.refused.take() {
+            self.reader.report.error(codes::LIMIT, span, why);
+        }
         code
     }
 

@@ -94,7 +94,7 @@ pub fn parse_program(path: &Path, loader: &Loader) -> Result<Parsed, Rejected> {
         return p4::program(path, loader);
     }
     let bytes = match loader.read(path, CONFIG_BYTES_MAX) {
-        Ok(bytes) if p4::is_bmv2(&bytes) => {
+        Ok(bytes) if crate::bmv2::is_bmv2(&bytes) => {
             return p4::bmv2(path, Ok(bytes), loader, None);
         }
         Ok(bytes) if bytes.len() as u64 > PROGRAM_BYTES_MAX => {

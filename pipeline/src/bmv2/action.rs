@@ -2,10 +2,10 @@
 
 use super::code::Code;
 use super::expr::{Expr, Translator};
-use super::flow::{END, meetings};
+use super::flow::{Join, joins};
 use super::json::Json;
 use super::model::{Field, Place, unknown};
-use super::{BLOCKS_MAX, Import};
+use super::{Import, LEVELS_MAX};
 use crate::diag::codes;
 use crate::ir::SourceSpan;
 
@@ -115,12 +115,15 @@ impl<'j> Import<'j, '_> {
         if !primitives.iter().any(is_jump) {
             for one in primitives {
                 self.primitive(one, params, &mut code);
+                if code.refused.is_some() {
+                    break;
+                }
             }
             return code;
         }
+        let end = primitives.len();
         let mut next = Vec::new();
         for (at, one) in primitives.iter().enumerate() {
-            let behind = if at + 1 < primitives.len() { at + 1 } else { END };
             let args = self.reader.list(one, "parameters");
             let target = |import: &mut Self, arg: Option<&Json>| {
                 let value = import.translator(params).read(arg?)?;
@@ -132,8 +135,7 @@ impl<'j> Import<'j, '_> {
                     return None;
                 };
                 match usize::try_from(&to) {
-                    Ok(to) if to < primitives.len() => Some(to),
-                    Ok(to) if to == primitives.len() => Some(END),
+                    Ok(to) if to <= end => Some(to),
                     _ => {
                         import.reader.error(
                             one.place("op"),
@@ -144,18 +146,19 @@ impl<'j> Import<'j, '_> {
                 }
             };
             next.push(match one.text_of("op") {
-                Some("_jump") => vec![target(self, args.first()).unwrap_or(END)],
+                Some("_jump") => vec![target(self, args.first()).unwrap_or(end)],
                 // The step for a value other than zero, then the jump's target.
-                Some("_jump_if_zero") => vec![behind, target(self, args.get(1)).unwrap_or(END)],
-                Some("exit") => vec![END],
-                _ => vec![behind],
+                Some("_jump_if_zero") => vec![at + 1, target(self, args.get(1)).unwrap_or(end)],
+                Some("exit") => vec![end],
+                _ => vec![at + 1],
             });
         }
-        match meetings(&next) {
-            Ok(meeting) => {
-                let graph = Graph { primitives, next: &next, meeting: &meeting };
-                let mut budget = BLOCKS_MAX;
-                self.steps(&graph, params, (0, END), &mut budget, &mut code);
+        // The end is a step too: all branches come by there.
+        next.push(Vec::new());
+        match joins(&next, 0) {
+            Ok(joins) => {
+                let graph = Graph { primitives, next: &next, joins: &joins };
+                self.steps(&graph, params, Part { first: 0, until: end, depth: 0 }, &mut code);
             }
             Err(step) => {
                 let span = primitives.get(step).map_or(self.json.span, |one| one.place("op"));
@@ -169,22 +172,14 @@ impl<'j> Import<'j, '_> {
         &mut self,
         graph: &Graph<'j, '_>,
         params: &[(String, u32)],
-        (first, until): (usize, usize),
-        budget: &mut usize,
+        part: Part,
         code: &mut Code,
     ) {
-        let mut at = first;
-        while at != until && at != END {
+        let mut at = part.first;
+        while at != part.until && code.refused.is_none() {
             let Some(one) = graph.primitives.get(at) else { return };
-            if *budget == 0 {
-                let text =
-                    format!("the jumps of this action become more than {BLOCKS_MAX} statements");
-                self.reader.report.error(codes::LIMIT, one.span, text);
-                return;
-            }
-            *budget -= 1;
             match one.text_of("op") {
-                Some("_jump") => {}
+                Some("_jump") => code.step(one.span),
                 Some("_jump_if_zero") => {
                     let span = one.place("op");
                     let condition = self.reader.list(one, "parameters").first().and_then(|arg| {
@@ -194,18 +189,23 @@ impl<'j> Import<'j, '_> {
                     });
                     let Some(condition) = condition else { return };
                     let [then, other] = graph.next[at][..] else { return };
-                    let meeting = graph.meeting[at];
+                    if part.depth == LEVELS_MAX {
+                        let why = format!("jumps are nested deeper than {LEVELS_MAX} levels");
+                        return code.refuse(span, why);
+                    }
+                    let (until, depth) = (graph.joins[at].at, part.depth + 1);
                     code.put(&format!("if ({condition}) {{"), span);
-                    self.steps(graph, params, (then, meeting), budget, code);
+                    self.steps(graph, params, Part { first: then, until, depth }, code);
                     code.put("} else {", span);
-                    self.steps(graph, params, (other, meeting), budget, code);
+                    self.steps(graph, params, Part { first: other, until, depth }, code);
                     code.put("}", span);
-                    at = meeting;
+                    at = until;
                     continue;
                 }
                 _ => self.primitive(one, params, code),
             }
-            at = graph.next[at].first().copied().unwrap_or(END);
+            let Some(next) = graph.next[at].first() else { return };
+            at = *next;
         }
     }
 
@@ -214,6 +214,7 @@ impl<'j> Import<'j, '_> {
         let Some(op) = self.reader.text_at(json, "op") else { return };
         let span = json.place("op");
         let args = self.reader.list(json, "parameters");
+        code.step(span);
         let Some((least, most)) = arity(op) else {
             let shown = crate::syntax::shown(op);
             self.reader.unsupported(span, format!("the primitive `{shown}` is not supported"));
@@ -438,11 +439,19 @@ impl<'j> Import<'j, '_> {
     }
 }
 
-/// The primitives of an action, the successors of each, where branches join.
+/// The primitives of an action, the successors of each and of the end, where branches join.
 struct Graph<'j, 'g> {
     primitives: &'j [Json],
     next: &'g [Vec<usize>],
-    meeting: &'g [usize],
+    joins: &'g [Join],
+}
+
+/// Primitives that are written as one block: from one up to another.
+#[derive(Clone, Copy)]
+struct Part {
+    first: usize,
+    until: usize,
+    depth: usize,
 }
 
 /// `to = value`, cut to the bits of `to`.

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::code::Code;
-use super::flow::{END, meetings};
+use super::flow::{END, Join, joins};
 use super::json::{Json, Value};
 use super::model::unknown;
-use super::{BLOCKS_MAX, Import};
+use super::{Import, LEVELS_MAX};
 use crate::diag::codes;
 use crate::ir::SourceSpan;
+
+/// Most levels of blocks at the end of a pipeline where some branches end early.
+const ENDING_LEVELS: usize = 16;
 
 /// A step of a pipeline.
 struct Step<'j> {
@@ -37,10 +40,30 @@ enum Branches {
     Actions(Vec<(String, usize)>),
 }
 
-/// The parts that blocks are made of.
+/// The steps, and where their branches join.
 struct Graph<'j> {
     steps: Vec<Step<'j>>,
-    meeting: Vec<usize>,
+    joins: Vec<Join>,
+}
+
+/// Steps that are written as one block: from one up to another.
+#[derive(Clone, Copy)]
+struct Part {
+    first: usize,
+    until: usize,
+    depth: usize,
+    /// The step around.
+    place: SourceSpan,
+}
+
+impl Graph<'_> {
+    /// Where the branches of a step join in a part. What ends the pipeline in blocks keeps them, `if (c) { rest }` and
+    /// not `if (!c) { return; } rest`, up to a few levels.
+    fn join(&self, at: usize, part: Part) -> usize {
+        let join = self.joins[at];
+        let keeps = join.alone && part.until == END && part.depth < ENDING_LEVELS;
+        if keeps { END } else { join.at }
+    }
 }
 
 impl<'j> Import<'j, '_> {
@@ -104,8 +127,8 @@ impl<'j> Import<'j, '_> {
             });
         }
         let Some((graph, first)) = self.graph(pipeline, tables, &listed, idents) else { return };
-        let mut budget = BLOCKS_MAX;
-        self.blocks(&graph, (first, END), &mut budget, body);
+        let part = Part { first, until: END, depth: 0, place: pipeline.span };
+        self.blocks(&graph, part, body);
     }
 
     fn declare_action(
@@ -137,8 +160,15 @@ impl<'j> Import<'j, '_> {
                 meters.push(meter);
             }
         }
+        let mut by = tables.iter().zip(listed).filter(|(table, own)| {
+            !is_synthetic(table) && own.iter().any(|one| self.actions[*one].same == at)
+        });
+        let hidden = match by.all(|(table, _)| self.is_hidden(table)) {
+            true => "@hidden ",
+            false => "",
+        };
         let text = format!(
-            "@name({}) action {ident}({}) {{",
+            "{hidden}@name({}) action {ident}({}) {{",
             super::names::quoted(&format!(".{name}")),
             params.join(", ")
         );
@@ -164,6 +194,17 @@ impl<'j> Import<'j, '_> {
         let body = self.action_body(at);
         code.append(body);
         code.put("}", span);
+    }
+
+    /// A table that p4c generated for a `switch`, with its actions: no name for the control plane.
+    pub(super) fn is_hidden(&self, table: &Json) -> bool {
+        let name = table.text_of("name").unwrap_or_default();
+        let mut given = self.described.iter().flat_map(|info| &info.tables);
+        name.starts_with("switch_")
+            && name.ends_with("_table")
+            && !name.contains('.')
+            && table.get("entries").is_some()
+            && !given.any(|one| one.preamble.name == name)
     }
 
     /// The steps of a pipeline, and the first of them.
@@ -202,8 +243,8 @@ impl<'j> Import<'j, '_> {
         }
         let first = self.next(pipeline.get("init_table"), &numbers)?;
         let next: Vec<Vec<usize>> = steps.iter().map(|step| step.next.clone()).collect();
-        match meetings(&next) {
-            Ok(meeting) => Some((Graph { steps, meeting }, first)),
+        match joins(&next, first) {
+            Ok(joins) => Some((Graph { steps, joins }, first)),
             Err(step) => {
                 let span = steps.get(step).map_or(pipeline.span, |step| step.json.place("name"));
                 self.reader.error(
@@ -284,64 +325,65 @@ impl<'j> Import<'j, '_> {
         Some(Step { json: table, kind, next })
     }
 
-    /// Steps from one to where they end, as statements.
-    fn blocks(
-        &mut self,
-        graph: &Graph<'j>,
-        (first, until): (usize, usize),
-        budget: &mut usize,
-        code: &mut Code,
-    ) {
-        let mut at = first;
-        while at != until && at != END {
+    /// The steps of a part as statements.
+    fn blocks(&mut self, graph: &Graph<'j>, part: Part, code: &mut Code) {
+        if part.depth > LEVELS_MAX {
+            let why = format!("branches are nested deeper than {LEVELS_MAX} levels");
+            code.refuse(part.place, why);
+        }
+        let mut at = part.first;
+        while at != part.until && at != END && code.refused.is_none() {
             let Some(step) = graph.steps.get(at) else { return };
-            let span = step.json.place("name");
-            if *budget == 0 {
-                let text =
-                    format!("the branches of this pipeline become more than {BLOCKS_MAX} steps");
-                self.reader.report.error(codes::LIMIT, span, text);
-                return;
-            }
-            *budget -= 1;
-            let meeting = graph.meeting[at];
+            let place = step.json.place("name");
+            let join = graph.join(at, part);
+            let inner = Part { first: at, until: join, depth: part.depth + 1, place };
             match &step.kind {
                 Kind::Call(action) => {
                     let body = self.action_body(*action);
-                    code.put("{", span);
+                    code.put("{", place);
                     code.append(body);
-                    code.put("}", span);
+                    code.put("}", place);
                 }
-                Kind::Condition => self.condition(graph, step, meeting, budget, code),
+                Kind::Condition => self.condition(graph, inner, code),
                 Kind::Table(ident, branches) => {
-                    self.apply(graph, (ident, branches, step.json), meeting, budget, code);
+                    self.apply(graph, (ident, branches, step.json), inner, code);
                 }
             }
-            at = meeting;
+            at = join;
+        }
+        // A branch that ends before the others join.
+        if at != part.until {
+            code.put("return;", part.place);
         }
     }
 
-    fn condition(
-        &mut self,
-        graph: &Graph<'j>,
-        step: &Step<'j>,
-        meeting: usize,
-        budget: &mut usize,
-        code: &mut Code,
-    ) {
-        let Some(expression) = self.reader.need(step.json, "expression") else { return };
-        let mut translator = self.translator(&[]);
-        let read = translator.read(expression);
-        let Some(text) = read.and_then(|value| translator.truth(value, expression.span)) else {
-            return;
-        };
-        let span = step.json.place("name");
-        code.put(&format!("if ({text}) {{"), span);
-        self.blocks(graph, (step.next[0], meeting), budget, code);
-        if step.next[1] != meeting {
-            code.put("} else {", span);
-            self.blocks(graph, (step.next[1], meeting), budget, code);
+    /// An `if`, and those that are the whole `else` of the one before: a chain of them is one level deep.
+    fn condition(&mut self, graph: &Graph<'j>, mut part: Part, code: &mut Code) {
+        let mut at = part.first;
+        while let Some(step) = graph.steps.get(at) {
+            let Some(expression) = self.reader.need(step.json, "expression") else { return };
+            let mut translator = self.translator(&[]);
+            let read = translator.read(expression);
+            let Some(text) = read.and_then(|value| translator.truth(value, expression.span)) else {
+                return;
+            };
+            part.place = step.json.place("name");
+            code.put(&format!("if ({text}) {{"), part.place);
+            self.blocks(graph, Part { first: step.next[0], ..part }, code);
+            at = step.next[1];
+            if at == part.until || code.refused.is_some() {
+                return code.put("}", part.place);
+            }
+            let other = graph.steps.get(at).map(|step| &step.kind);
+            if !matches!(other, Some(Kind::Condition)) || graph.join(at, part) != part.until {
+                code.put("} else {", part.place);
+                self.blocks(graph, Part { first: at, ..part }, code);
+                return code.put("}", part.place);
+            }
+            code.put("} else", part.place);
+            // One that could be flat instead counts.
+            part.depth += usize::from(graph.joins[at].alone);
         }
-        code.put("}", span);
     }
 
     /// The application of a table. A statement that stands alone has one place for all of its parts, by which lowering
@@ -350,33 +392,35 @@ impl<'j> Import<'j, '_> {
         &mut self,
         graph: &Graph<'j>,
         (ident, branches, json): (&str, &Branches, &'j Json),
-        meeting: usize,
-        budget: &mut usize,
+        part: Part,
         code: &mut Code,
     ) {
-        let (whole, name): (SourceSpan, SourceSpan) = (json.span, json.place("name"));
+        let (whole, name): (SourceSpan, SourceSpan) = (json.span, part.place);
         match branches {
             Branches::One(_) => code.put(&format!("{ident}.apply();"), name),
             Branches::Hit(hit, miss) => {
                 code.put("if (", whole);
                 code.put(&format!("{ident}.apply()"), name);
                 code.put(".hit) {", name);
-                self.blocks(graph, (*hit, meeting), budget, code);
+                self.blocks(graph, Part { first: *hit, ..part }, code);
                 code.put("} else {", name);
-                self.blocks(graph, (*miss, meeting), budget, code);
+                self.blocks(graph, Part { first: *miss, ..part }, code);
                 code.put("}", name);
             }
             Branches::Actions(to) => {
                 code.put("switch (", whole);
                 code.put(&format!("{ident}.apply().action_run) {{"), name);
-                let mut written: Vec<&str> = Vec::new();
-                for (action, next) in to {
-                    if written.contains(&action.as_str()) {
-                        continue;
+                // One block for all actions with one successor.
+                let mut groups: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+                for (action, next) in to.iter().filter(|(_, next)| *next != part.until) {
+                    let group = groups.entry(*next).or_default();
+                    if !group.contains(&action.as_str()) {
+                        group.push(action);
                     }
-                    written.push(action);
-                    code.put(&format!("{action}: {{"), name);
-                    self.blocks(graph, (*next, meeting), budget, code);
+                }
+                for (next, actions) in groups {
+                    code.put(&format!("{}: {{", actions.join(": ")), name);
+                    self.blocks(graph, Part { first: next, ..part }, code);
                     code.put("}", name);
                 }
                 code.put("}", name);

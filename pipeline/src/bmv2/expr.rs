@@ -131,12 +131,26 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// The number that the JSON gives an error.
+    /// The number that the JSON gives an error: the sum of a number for each, of which one is not 0.
     fn error_number(&self, text: &str) -> Expr {
-        self.model.errors.iter().rev().fold(Expr::Number(BigInt::ZERO), |other, (number, name)| {
+        let one = |(number, name): (&u32, &String)| {
             let number = Box::new(Expr::Number((*number).into()));
-            Expr::Mux(format!("({text} == error.{name})"), number, Box::new(other))
-        })
+            let condition = format!("({text} == error.{name})");
+            Expr::Mux(condition, number, Box::new(Expr::Number(BigInt::ZERO)))
+        };
+        let mut parts: Vec<Expr> = self.model.errors.iter().map(one).collect();
+        // Pairs, and pairs of these: as flat as many errors can be.
+        while parts.len() > 1 {
+            let mut rest = parts.into_iter();
+            parts = Vec::new();
+            while let Some(left) = rest.next() {
+                parts.push(match rest.next() {
+                    Some(right) => Expr::Binary(Op::Or, Box::new(left), Box::new(right)),
+                    None => left,
+                });
+            }
+        }
+        parts.pop().unwrap_or(Expr::Number(BigInt::ZERO))
     }
 
     /// P4 text of a `bool`.
@@ -248,6 +262,17 @@ impl Translator<'_, '_> {
                 return None;
             }
         })
+    }
+
+    /// P4 text of an index, as `bit<32>`: one that needs more bits is behind the end of every array.
+    pub(super) fn index(&mut self, value: &Expr, span: SourceSpan) -> Option<String> {
+        let of = natural(value);
+        if of.signed || !(33..=EXACT_BITS_MAX).contains(&of.bits) {
+            return self.modular(value, 32, span);
+        }
+        let (text, bits) = self.exact(value, span)?;
+        let most = u32::MAX;
+        Some(format!("({text} > {bits}w{most} ? 32w{most} : (bit<32>)({text}))"))
     }
 
     fn binary(
@@ -445,5 +470,51 @@ fn resized(text: &str, from: u32, signed: bool, to: u32) -> String {
         format!("((bit<{to}>)((int<{to}>)((int<{from}>)({text}))))")
     } else {
         format!("((bit<{to}>)({text}))")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diag::Diagnostics;
+    use crate::ids::FileId;
+
+    fn translated<T>(model: &mut Model, does: impl FnOnce(&mut Translator<'_, '_>) -> T) -> T {
+        let mut report = Diagnostics::new();
+        let mut reader = Reader { report: &mut report };
+        does(&mut Translator { model, reader: &mut reader, params: &[] })
+    }
+
+    const SPAN: SourceSpan = SourceSpan { file: FileId(0), start: 0, end: 0 };
+
+    #[test]
+    fn the_number_of_an_error_is_as_flat_as_it_can_be() {
+        let mut model = Model::default();
+        model.errors = (0..256).map(|number| (number, format!("E{number}"))).collect();
+        let text = translated(&mut model, |translator| {
+            let value = translator.as_number(Expr::Error("e".into()), SPAN)?;
+            translator.exact(&value, SPAN)
+        });
+        let (text, bits) = text.expect("a number");
+        let (mut depth, mut most) = (0, 0);
+        for letter in text.chars() {
+            depth += i32::from(letter == '(') - i32::from(letter == ')');
+            most = most.max(depth);
+        }
+        // Eight pairs around a choice and its condition.
+        assert_eq!((bits, depth, most), (8, 0, 10));
+        assert!(text.contains("((e == error.E255) ? 8w255 : 8w0)"), "{text}");
+    }
+
+    #[test]
+    fn an_index_of_many_bits_is_not_cut_to_one_that_exists() {
+        let index = |bits| {
+            let value = Expr::Data { text: "x".into(), bits, signed: false };
+            translated(&mut Model::default(), |translator| translator.index(&value, SPAN))
+        };
+        assert_eq!(index(16).as_deref(), Some("((bit<32>)(x))"));
+        assert_eq!(index(32).as_deref(), Some("x"));
+        let wide = "(x > 48w4294967295 ? 32w4294967295 : (bit<32>)(x))";
+        assert_eq!(index(48).as_deref(), Some(wide));
     }
 }

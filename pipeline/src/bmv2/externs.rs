@@ -145,6 +145,14 @@ impl<'j> Import<'j, '_> {
         }
     }
 
+    /// P4 text of the index of a counter, meter or register.
+    fn index(&mut self, arg: &'j Json, params: &[(String, u32)]) -> Option<String> {
+        let mut translator = self.translator(params);
+        let value = translator.read(arg)?;
+        let value = translator.as_number(value, arg.span)?;
+        translator.index(&value, arg.span)
+    }
+
     /// A place for a number, and its bits.
     fn target(&mut self, arg: &'j Json, params: &[(String, u32)]) -> Option<(String, u32)> {
         match self.translator(params).read(arg)? {
@@ -166,19 +174,19 @@ impl<'j> Import<'j, '_> {
         match op {
             "count" => {
                 let name = self.object(&args[0], "counter array", |all| &all.counters)?;
-                let index = self.number(&args[1], params, Some(32))?;
+                let index = self.index(&args[1], params)?;
                 Some(format!("{name}.count({index});"))
             }
             "execute_meter" => {
                 let name = self.object(&args[0], "meter array", |all| &all.meters)?;
-                let index = self.number(&args[1], params, Some(32))?;
+                let index = self.index(&args[1], params)?;
                 let (to, _) = self.target(&args[2], params)?;
                 Some(format!("{name}.execute_meter({index}, {to});"))
             }
             "register_read" => self.register_read(args, params, span),
             "register_write" => {
                 let (name, bits) = self.object(&args[0], "register array", |all| &all.registers)?;
-                let index = self.number(&args[1], params, Some(32))?;
+                let index = self.index(&args[1], params)?;
                 let value = self.number(&args[2], params, Some(bits))?;
                 Some(format!("{name}.write({index}, {value});"))
             }
@@ -220,7 +228,7 @@ impl<'j> Import<'j, '_> {
     ) -> Option<String> {
         let to = self.translator(params).read(&args[0])?;
         let (name, bits) = self.object(&args[1], "register array", |all| &all.registers)?;
-        let index = self.number(&args[2], params, Some(32))?;
+        let index = self.index(&args[2], params)?;
         if let Expr::Data { text, bits: wide, .. } = &to
             && *wide == bits
         {
@@ -303,7 +311,7 @@ impl<'j> Import<'j, '_> {
             let place = element.get("value").filter(|_| element.text_of("type") == Some("field"));
             let field =
                 place.and_then(|place| self.reader.pair(place)).map_or("field", |(_, field)| field);
-            fields.push_str(&format!("bit<{bits}> {}; ", names.fresh(field)));
+            fields.push_str(&format!("bit<{bits}> {}; ", names.field(field)));
             values.push(text);
         }
         let ident = match self.digests.get(&number) {

@@ -11,6 +11,10 @@ use crate::p4info::Info;
 
 /// Widest number.
 const WIDTH_MAX: u32 = 1 << 16;
+/// The headers of the controller's packets.
+const CONTROLLERS: [&str; 2] = ["packet_in", "packet_out"];
+/// Most errors: they are numbers of 8 bits.
+const ERRORS_MAX: usize = 256;
 /// The fields of v1model's standard metadata, with their widths there.
 const STANDARD: [(&str, u32); 16] = [
     ("ingress_port", 9),
@@ -142,7 +146,12 @@ impl Model {
                 model.aliases.insert((instance.to_owned(), field.to_owned()), known);
             }
         }
-        for pair in reader.list(json, "errors") {
+        let errors = reader.list(json, "errors");
+        if errors.len() > ERRORS_MAX {
+            let text = format!("{} errors: there are at most {ERRORS_MAX}", errors.len());
+            reader.report.error(codes::LIMIT, json.place("errors"), text);
+        }
+        for pair in errors.iter().take(ERRORS_MAX) {
             if let [name, number] = reader.items(pair)
                 && let (Some(name), Some(number)) = (reader.text(name), reader.count(number))
             {
@@ -180,7 +189,7 @@ impl Model {
                     continue;
                 }
                 fixed = fixed.saturating_add(if variable { 0 } else { bits });
-                let ident = names.fresh(field_name);
+                let ident = names.field(field_name);
                 let name = field_name.to_owned();
                 fields.push(Field { name, ident, bits, signed, variable });
             }
@@ -467,51 +476,49 @@ impl Model {
         let key = (instance.to_owned(), field.to_owned());
         let wanted =
             if field == "$valid$" { format!("{instance}_valid") } else { field.to_owned() };
-        let new = || (names.fresh(&wanted), bits, BTreeSet::new());
+        let new = || (names.field(&wanted), bits, BTreeSet::new());
         let (ident, ..) = self.metadata.entry(key).or_insert_with(new);
         format!("meta.{ident}")
     }
 
-    /// Puts user metadata into a list of fields that clones keep.
+    /// Puts user metadata into a list of fields that clones keep; anything else stays as the device keeps it, as in a
+    /// list of a source.
     pub(super) fn keep(&mut self, json: &Json, list: u32, reader: &mut Reader<'_>) {
         let Some((instance, field)) = reader.pair(json) else { return };
         let key = (instance.to_owned(), field.to_owned());
-        let is_known = self.field(json, reader).is_some();
-        match self.metadata.get_mut(&key) {
-            Some((.., lists)) => _ = lists.insert(list),
-            None if is_known => {
-                let text = format!(
-                    "`{instance}.{field}` in a list of fields that are kept: only the metadata of the program can be kept"
-                );
-                reader.unsupported(json.span, text);
-            }
-            None => {}
+        if self.field(json, reader).is_some()
+            && let Some((.., lists)) = self.metadata.get_mut(&key)
+        {
+            lists.insert(list);
         }
     }
 
-    /// Declarations of header types and unions. The headers of the controller's packets are those in `described`;
-    /// without it those whose type name begins with `packet_in` or `packet_out`.
-    pub(super) fn declare(&self, described: Option<&Info>, code: &mut super::code::Code) {
-        for ty in self.types.iter().filter(|ty| ty.used) {
-            for kind in ["packet_in", "packet_out"] {
-                let is_it = match described {
-                    Some(info) => info.controller_headers.iter().any(|(names, fields)| {
-                        names.name == kind
-                            && fields.len() == ty.fields.len()
-                            && fields.iter().zip(&ty.fields).all(|(known, field)| {
-                                known.name == field.name && known.bits == field.bits
-                            })
-                    }),
-                    None => ty.name.starts_with(kind),
-                };
-                if is_it {
-                    code.put(&format!("@controller_header({})", quoted(kind)), ty.span);
-                }
+    /// Declarations of header types and unions.
+    pub(super) fn declare(
+        &self,
+        described: Option<&Info>,
+        reader: &mut Reader<'_>,
+        span: SourceSpan,
+        code: &mut super::code::Code,
+    ) {
+        let controllers = match described {
+            Some(info) => self.described_controllers(info, reader, span),
+            None => CONTROLLERS
+                .map(|kind| self.types.iter().position(|ty| ty.used && ty.name.starts_with(kind))),
+        };
+        for (at, ty) in self.types.iter().enumerate().filter(|(_, ty)| ty.used) {
+            if let Some(kind) = controllers.iter().position(|one| *one == Some(at)) {
+                let text = format!("@controller_header({})", quoted(CONTROLLERS[kind]));
+                code.put(&text, ty.span);
             }
             code.put(&format!("header {} {{", ty.ident), ty.span);
             for field in &ty.fields {
                 let kind = if field.variable { "varbit" } else { "bit" };
-                code.put(&format!("{kind}<{}> {};", field.bits, field.ident), ty.span);
+                let mut text = format!("{kind}<{}> {};", field.bits, field.ident);
+                if field.ident != field.name {
+                    text = format!("@name({}) {text}", quoted(&field.name));
+                }
+                code.put(&text, ty.span);
             }
             code.put("}", ty.span);
         }
@@ -522,6 +529,45 @@ impl Model {
             }
             code.put("}", ty.span);
         }
+    }
+
+    /// The header types of a P4Info's controller headers: those with their fields. Of several, the name decides.
+    fn described_controllers(
+        &self,
+        info: &Info,
+        reader: &mut Reader<'_>,
+        span: SourceSpan,
+    ) -> [Option<usize>; 2] {
+        let mut found = [None; 2];
+        for (at, kind) in CONTROLLERS.into_iter().enumerate() {
+            let mut headers = info.controller_headers.iter();
+            let Some((_, fields)) = headers.find(|(names, _)| names.name == kind) else { continue };
+            let fits = |ty: &HeaderType| {
+                fields.len() == ty.fields.len()
+                    && fields.iter().zip(&ty.fields).all(|(known, field)| {
+                        // A translated type has a width of its own.
+                        known.name == field.name
+                            && (known.bits == field.bits || known.type_name.is_some())
+                    })
+            };
+            if !self.types.iter().any(fits) {
+                let text = format!(
+                    "the P4Info has the controller header {kind}, and no header type has its fields"
+                );
+                reader.error(span, text);
+            }
+            let other = CONTROLLERS[1 - at];
+            let rank = |place: &usize| {
+                let name = &self.types[*place].name;
+                (!name.starts_with(kind), name.starts_with(other))
+            };
+            let free = |place: &usize| {
+                let ty = &self.types[*place];
+                ty.used && fits(ty) && !found.contains(&Some(*place))
+            };
+            found[at] = (0..self.types.len()).filter(free).min_by_key(rank);
+        }
+        found
     }
 
     /// The structs of all headers and of all metadata that is used.

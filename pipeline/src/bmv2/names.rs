@@ -99,10 +99,19 @@ pub(super) struct Names {
 impl Names {
     /// A unique name: the last part of `full`, or more of it where that is taken.
     pub(super) fn fresh(&mut self, full: &str) -> String {
+        self.unique(full, &[KEYWORDS, TAKEN])
+    }
+
+    /// The same for a field, which may have the name of anything but a keyword.
+    pub(super) fn field(&mut self, full: &str) -> String {
+        self.unique(full, &[KEYWORDS])
+    }
+
+    fn unique(&mut self, full: &str, reserved: &[&[&str]]) -> String {
         let last = full.rsplit('.').find(|part| !part.is_empty()).unwrap_or("unnamed");
         let choices = [plain(last), plain(full)];
         for choice in &choices {
-            let taken = [KEYWORDS, TAKEN].iter().any(|words| words.contains(&choice.as_str()));
+            let taken = reserved.iter().any(|words| words.contains(&choice.as_str()));
             if !taken && self.given.insert(choice.clone()) {
                 return choice.clone();
             }

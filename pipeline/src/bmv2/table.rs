@@ -87,7 +87,9 @@ impl<'j> Import<'j, '_> {
     ) -> Option<String> {
         let name = self.reader.text_at(json, "name")?;
         let (ident, span) = (self.model.names.fresh(name), json.place("name"));
-        code.put(&format!("@name({}) table {ident} {{", quoted(&format!(".{name}"))), span);
+        let hidden = if self.is_hidden(json) { "@hidden " } else { "" };
+        let text = format!("{hidden}@name({}) table {ident} {{", quoted(&format!(".{name}")));
+        code.put(&text, span);
         let profile = match json.text_of("action_profile") {
             Some(wanted) => {
                 let found = profiles.get(wanted);
@@ -306,7 +308,7 @@ impl<'j> Import<'j, '_> {
             }
             let mut sets = Vec::new();
             for (one, key) in matches.iter().zip(keys) {
-                sets.extend(self.set(one, key.of));
+                sets.extend(self.set(one, key));
             }
             let Some(action) = self.reader.need(entry, "action_entry") else { continue };
             let Some(call) = self.call(action) else { continue };
@@ -325,7 +327,8 @@ impl<'j> Import<'j, '_> {
     }
 
     /// A set of values of an entry.
-    fn set(&mut self, json: &'j Json, of: Of) -> Option<String> {
+    fn set(&mut self, json: &'j Json, key: &Key) -> Option<String> {
+        let of = key.of;
         let kind = self.reader.text_at(json, "match_type")?;
         if kind == "valid" || json.get("key").is_some_and(|key| matches!(key.value, Value::Bool(_)))
         {
@@ -376,6 +379,14 @@ impl<'j> Import<'j, '_> {
                 let (value, mask) = (at(self, "key")?, at(self, "mask")?);
                 match of {
                     _ if mask == BigInt::ZERO => Some("_".to_owned()),
+                    Of::Bits(_) if key.kind == "optional" => {
+                        if &mask & &ones != ones {
+                            let text = "a mask of an optional key has all bits, or none";
+                            self.reader.error(json.place("mask"), text);
+                            return None;
+                        }
+                        Some(literal(&value))
+                    }
                     Of::Bits(_) => Some(format!("{} &&& {}", literal(&value), literal(&mask))),
                     _ => one(self, &value),
                 }

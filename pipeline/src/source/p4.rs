@@ -113,7 +113,8 @@ impl p4::Sources for Reader<'_> {
     }
 }
 
-/// P4 text as UTF-8. A byte that is none is taken as Latin-1: comments are in many encodings, and p4c reads bytes.
+/// P4 text, and JSON with pieces of it, as UTF-8. A byte that is none is taken as Latin-1: comments are in many
+/// encodings, and p4c reads bytes.
 fn as_utf8(bytes: Result<Vec<u8>, ReadError>) -> Result<Vec<u8>, ReadError> {
     let bytes = bytes?;
     if std::str::from_utf8(&bytes).is_ok() || bytes.contains(&0) {
@@ -146,11 +147,6 @@ pub(super) fn check(
     }
 }
 
-/// True for a file that is the JSON of bmv2.
-pub(super) fn is_bmv2(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_ok_and(crate::bmv2::is_bmv2)
-}
-
 /// Reads the JSON of bmv2 into the tree that YAML makes.
 pub(super) fn bmv2(
     path: &Path,
@@ -162,6 +158,7 @@ pub(super) fn bmv2(
     let mut reader = Reader { loader, files: Files::new() };
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let stem = stem.unwrap_or_default();
+    let bytes = as_utf8(bytes);
     let unit = text(path, bytes, None, &mut reader.files, &mut report).and_then(|text| {
         let file = reader.files.push(SourceFile::read_from(path, text.clone()));
         let named = crate::bmv2::Named { file, text: &text, name: &stem };

@@ -7,7 +7,7 @@ use wireyard_pipeline::ast::print::units_with_places;
 use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::diag::safe::shown;
-use wireyard_pipeline::source::{CONFIG_BYTES_MAX, Loader, Parsed, is_p4, p4_info, read_text};
+use wireyard_pipeline::source::{CONFIG_BYTES_MAX, Loader, Parsed, is_p4, p4_info, read_bytes};
 
 use super::args::{ConvertArgs, P4InfoArgs, P4InfoFormat, PackArgs, ProgramArgs};
 use super::load::{load, load_from, show};
@@ -69,7 +69,7 @@ pub(super) fn pack(args: &PackArgs) -> Status {
 
 /// A program in P4 as YAML. It is checked first, so that the output can be run.
 pub(super) fn convert(args: &ConvertArgs) -> Status {
-    let is_json = || read_text(&args.program, CONFIG_BYTES_MAX).is_ok_and(|text| is_bmv2(&text));
+    let is_json = || read_bytes(&args.program, CONFIG_BYTES_MAX).is_ok_and(|bytes| is_bmv2(&bytes));
     // What cannot be read is reported below.
     let is_there = || program_path(&args.program) != args.program || args.program.exists();
     if !is_p4(&args.program) && !is_json() && is_there() {

@@ -34,6 +34,9 @@ const AS_JSON: &str = "wireyard.v1.PackedProgram";
 /// Path of the program among the files of a blob.
 const PROGRAM: &str = "program.yaml";
 
+/// A byte order mark in UTF-8.
+const MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Why a blob is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
@@ -114,7 +117,7 @@ fn pack_or_bmv2(parsed: &Parsed) -> Result<PackedProgram, String> {
     let mut files = parsed.files.iter();
     let first = files.next();
     let program = first.map(|file| file.text.clone()).unwrap_or_default();
-    if is_bmv2(&program) {
+    if is_bmv2(program.as_bytes()) {
         return Err(program);
     }
     if let Some(file) = first.filter(|file| is_p4(file.name.as_ref())) {
@@ -147,6 +150,7 @@ pub fn unpack(blob: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> 
     let wrapped = P4DeviceConfig::decode(blob).map(|config| config.device_data);
     let inner = wrapped.unwrap_or_default();
     for bytes in [blob, &inner] {
+        let bytes = bytes.strip_prefix(MARK).unwrap_or(bytes);
         if bytes.trim_ascii_start().starts_with(b"{") {
             return match from_json(bytes) {
                 Some(packed) => unpack_message(packed),
@@ -176,15 +180,14 @@ fn unpack_message(packed: PackedProgram) -> Result<Parsed, PackError> {
 /// True if a blob is the JSON of a program for bmv2, bare or wrapped.
 pub fn is_json(blob: &[u8]) -> bool {
     let inner = P4DeviceConfig::decode(blob).map(|config| config.device_data);
-    let is_json = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok_and(is_bmv2);
-    is_json(blob) || inner.is_ok_and(|inner| is_json(&inner))
+    is_bmv2(blob) || inner.is_ok_and(|inner| is_bmv2(&inner))
 }
 
 /// Path of the JSON in messages.
 const JSON: &str = "device_config.json";
 
 fn bmv2(bytes: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> {
-    if !std::str::from_utf8(bytes).is_ok_and(is_bmv2) {
+    if !is_bmv2(bytes) {
         let read = serde_json::from_slice::<IgnoredAny>(bytes);
         return Err(read.err().map_or(PackError::Json, PackError::Syntax));
     }

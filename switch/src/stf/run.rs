@@ -12,7 +12,7 @@ use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ir::{Program, SourceFile};
-use wireyard_pipeline::source::{CONFIG_BYTES_MAX, Loader, is_p4, read_text};
+use wireyard_pipeline::source::{CONFIG_BYTES_MAX, Loader, is_p4, read_bytes, read_text};
 use wireyard_pipeline::trace::names::hex;
 use wireyard_pipeline::trace::{Recorder, TraceSink, text};
 use wireyard_tables::time::Time;
@@ -172,7 +172,7 @@ struct Script {
 
 /// Whether priorities are those of P4: in a source, and in p4c's JSON for bmv2.
 fn has_p4_priorities(program: &Path) -> bool {
-    is_p4(program) || read_text(program, CONFIG_BYTES_MAX).is_ok_and(|text| is_bmv2(&text))
+    is_p4(program) || read_bytes(program, CONFIG_BYTES_MAX).is_ok_and(|bytes| is_bmv2(&bytes))
 }
 
 impl Script {
