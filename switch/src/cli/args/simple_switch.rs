@@ -1,14 +1,15 @@
 //! Arguments of `simple-switch-grpc`: those of bmv2's simple_switch_grpc.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use clap::{Args, Parser};
+use clap::{ArgAction, Args, Parser};
 
 use crate::ports::PortNumber;
 
 /// `simple-switch-grpc`.
 #[derive(Debug, Args)]
+#[command(version = super::VERSION, disable_version_flag = true)]
 pub struct SimpleSwitchArgs {
     /// The JSON that p4c made for bmv2, a P4 program (NAME.p4), a folder or file as in `run`, or what `wireyard pack`
     /// made. Behind `--pcap`, the folder of captures may stand in front.
@@ -71,6 +72,9 @@ pub struct SimpleSwitchArgs {
     /// Taken for the sake of scripts: `wireyard trace` shows packets.
     #[arg(long, value_name = "BYTES")]
     pub dump_packet_data: Option<u64>,
+    /// Print the version.
+    #[arg(short = 'v', long, action = ArgAction::Version)]
+    pub version: Option<bool>,
     /// A switch configuration, with queues for the ports; without one a port has the rate that tc(8) set for its interface. Not of bmv2.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -89,7 +93,7 @@ pub struct SimpleSwitchArgs {
 #[derive(Debug, Args)]
 pub struct TargetArgs {
     /// Where P4Runtime is served; without TLS and --insecure 0.0.0.0 is 127.0.0.1 here [default: 127.0.0.1:9559].
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = server_address)]
     pub grpc_server_addr: Option<SocketAddr>,
     /// Serve with TLS: with --grpc-server-cert and --grpc-server-key.
     #[arg(long)]
@@ -130,6 +134,13 @@ pub struct TargetCli {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub target: TargetArgs,
+}
+
+/// An address, or the name of a host. Of the addresses of a name, as `localhost`, the first one of IPv4 if there is one.
+fn server_address(text: &str) -> Result<SocketAddr, String> {
+    let all: Vec<SocketAddr> = text.to_socket_addrs().map_err(|why| why.to_string())?.collect();
+    let found = all.iter().find(|one| one.is_ipv4()).or(all.first());
+    found.copied().ok_or_else(|| "this name has no address".into())
 }
 
 fn interface(text: &str) -> Result<(PortNumber, String), String> {

@@ -64,6 +64,17 @@ fn tls_is_that_of_run() {
 }
 
 #[test]
+fn a_host_may_have_a_name_and_the_version_is_printed() {
+    let (run, _) = translated("--no-p4 -- --grpc-server-addr localhost:50051").unwrap();
+    let address = run.p4runtime.unwrap();
+    assert!(address.ip().is_loopback() && address.port() == 50051, "{address}");
+    for flag in ["-v", "--version"] {
+        let printed = translated(flag).map(|_| ()).unwrap_err();
+        assert!(printed.contains(crate::cli::args::VERSION), "{printed}");
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     for (line, why) in [
         ("--no-p4 --restore-state bmv2.dump", "wireyard restore"),
