@@ -91,9 +91,14 @@ impl Confinement {
         self.is_realtime = true;
     }
 
-    /// Files in the folder of this one can be read: an editor replaces the file.
+    /// Files in the folder of this one can be read: an editor replaces the file. So can those in the folder of a
+    /// symbolic link to it, and beneath: a link that is set anew leads elsewhere (a ConfigMap of Kubernetes).
     pub fn read_beside(&mut self, file: &Path) {
-        self.read_beneath(&place_of(file));
+        let place = place_of(file);
+        let beside = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let beside = beside.filter(|_| file.is_symlink()).filter(|folder| **folder != *place);
+        beside.into_iter().for_each(|folder| self.read_beneath(folder));
+        self.read_beneath(&place);
     }
 
     /// Everything beneath this folder can be read.
@@ -209,6 +214,9 @@ mod tests {
         let link = other.path().join("link.pcap");
         std::os::unix::fs::symlink(&file, &link).unwrap();
         assert_eq!(place_of(&link), root, "where the link leads");
+        let mut rules = Confinement::new();
+        rules.read_beside(&link);
+        assert_eq!(rules.read, [other.path(), &root], "and where it is");
         assert_eq!(place_of(Path::new("/dev/null")), Path::new("/dev/null"));
         assert_eq!(place_of(Path::new("new.pcap")), Path::new("."));
     }

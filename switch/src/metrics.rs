@@ -253,6 +253,7 @@ const QUEUE: &[Family<QueueReport>] = &[
     family("queue_sent_packets", "Packets that left by the wire.", Counter(|q| q.sent)),
     family("queue_sent_bytes", "Bytes of these.", Counter(|q| q.sent_bytes)),
     family("queue_passed_packets", "Packets sent without waiting.", Counter(|q| q.passed)),
+    family("queue_passed_bytes", "Bytes of these.", Counter(|q| q.passed_bytes)),
     family("queue_dropped_packets", "Dropped after they entered.", Counter(|q| q.dropped)),
     family("queue_refused_packets", "Not admitted.", Counter(|q| q.refused)),
     family(

@@ -32,7 +32,7 @@ fn place() -> tempfile::TempDir {
 #[test]
 fn messages_say_what_is_wrong_and_what_to_do() {
     let place = place();
-    let cases: [(&[&str], &[&str]); 35] = [
+    let cases: [(&[&str], &[&str]); 36] = [
         (&["test", "folder"], &["folder: no .stf file there"]),
         (&["test", "pipe"], &["pipe: neither a script nor a folder of scripts"]),
         (&["restore", "pipe"], &["pipe: it is a pipe, and only files are read"]),
@@ -51,6 +51,7 @@ fn messages_say_what_is_wrong_and_what_to_do() {
         (&["new", "none/mine"], &["none/mine: there is no folder none: make it first"]),
         (&["new", "folder"], &["folder is already there"]),
         (&["new", "1st"], &["`1st` is no name for a program"]),
+        (&["new", "true"], &["`true` is no name for a program"]),
         (&["man", "-o", "empty"], &["empty: a file stands there: name a folder"]),
         (&["lab", "incast", "-o", "empty"], &["empty: a file stands there: name a folder"]),
         (&["lab", "incast", "-o", "empty/below"], &["empty/below: a file stands there"]),

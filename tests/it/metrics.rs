@@ -111,7 +111,7 @@ const PORT_QUEUES: [(&str, &str); 4] = [
     ("drops", "port_queueing_dropped_packets_total{L,reason=\"R\"}"),
 ];
 
-const QUEUE: [(&str, &str); 17] = [
+const QUEUE: [(&str, &str); 18] = [
     ("waiting", "queue_waiting_packets{L}"),
     ("waiting_bytes", "queue_waiting_bytes{L}"),
     ("peak_bytes", "queue_peak_bytes{L}"),
@@ -119,6 +119,7 @@ const QUEUE: [(&str, &str); 17] = [
     ("sent", "queue_sent_packets_total{L}"),
     ("sent_bytes", "queue_sent_bytes_total{L}"),
     ("passed", "queue_passed_packets_total{L}"),
+    ("passed_bytes", "queue_passed_bytes_total{L}"),
     ("dropped", "queue_dropped_packets_total{L}"),
     ("refused", "queue_refused_packets_total{L}"),
     ("eligible", "queue_eligible_packets_total{L}"),

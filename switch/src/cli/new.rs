@@ -34,7 +34,7 @@ fn write(folder: &Path, template: Template) -> Result<Vec<String>, String> {
     })?;
     let name = name.to_str().filter(|name| is_name(name)).ok_or_else(|| {
         let name = shown(name.as_ref());
-        format!("`{name}` is no name for a program: letters, digits and _, and no digit first")
+        format!("`{name}` is no name for a program: letters, digits and _, no digit first, and no value of YAML such as `true`")
     })?;
     let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", shown(path));
     fs::create_dir(folder).map_err(|error| match error.kind() {
@@ -68,7 +68,10 @@ fn write(folder: &Path, template: Template) -> Result<Vec<String>, String> {
 fn is_name(name: &str) -> bool {
     let mut letters = name.chars();
     let is_first = |letter: char| letter.is_ascii_alphabetic() || letter == '_';
-    letters.next().is_some_and(is_first)
+    // In YAML these are no text.
+    let is_value = ["true", "false", "null"].contains(&name.to_ascii_lowercase().as_str());
+    !is_value
+        && letters.next().is_some_and(is_first)
         && letters.all(|letter| is_first(letter) || letter.is_ascii_digit())
 }
 

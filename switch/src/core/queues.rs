@@ -98,6 +98,7 @@ report! {
         sent_bytes: u64 = of.counters.departed.bytes,
         /// Sent at once, without waiting in the queue.
         passed: u64 = of.counters.passed.packets,
+        passed_bytes: u64 = of.counters.passed.bytes,
         /// Dropped after they were queued.
         dropped: u64 = of.counters.dropped.packets,
         /// Not admitted.

@@ -298,8 +298,10 @@ fn split_comparison(text: &str) -> Parsed<(&str, Comparison)> {
         ("<", CompareOp::Lt),
         (">", CompareOp::Gt),
     ];
+    // A key in quotation marks may contain a comparison.
+    let behind = text.rfind('"').map_or(0, |quote| quote + 1);
     for (symbol, op) in OPS {
-        if let Some(at) = text.rfind(symbol) {
+        if let Some(at) = text[behind..].rfind(symbol).map(|at| behind + at) {
             let value = number(text[at + symbol.len()..].trim(), "a number")?;
             return Ok((text[..at].trim(), Comparison { op, value }));
         }
@@ -463,6 +465,11 @@ mod tests {
                 true,
                 Comparison { op: CompareOp::Ge, value: 64 }
             ))
+        );
+        assert_eq!(
+            split_comparison(r#" t "a == b":1 packets >= 2"#),
+            Ok((r#"t "a == b":1 packets"#, Comparison { op: CompareOp::Ge, value: 2 })),
+            "a key in quotation marks"
         );
         assert_eq!(
             statement("register flow(3).psn = 0x10"),

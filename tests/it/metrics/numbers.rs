@@ -222,6 +222,7 @@ fn queueing(next: &mut dyn FnMut() -> u64) -> QueueingReport {
         sent: next(),
         sent_bytes: next(),
         passed: next(),
+        passed_bytes: next(),
         dropped: next(),
         refused: next(),
         eligible: next(),

@@ -148,14 +148,19 @@ fn hottest(
     let name = |table: &Value, entry: &Value| {
         format!("{} {} {}", table["table"], entry["match"], entry["priority"])
     };
-    let mut old = BTreeMap::new();
+    let (mut old, mut least) = (BTreeMap::new(), BTreeMap::new());
     for table in items(&before["entry_counters"]) {
         old.extend(items(&table["entries"]).map(|entry| (name(table, entry), &entry["packets"])));
+        // Entries that were not shown had counted no more than the last one.
+        let last = items(&table["entries"]).last().filter(|_| count(&table["more"]) > 0);
+        least.extend(last.map(|last| (table["table"].to_string(), &last["packets"])));
     }
     let mut all = Vec::new();
     for table in items(&now["entry_counters"]) {
         for entry in items(&table["entries"]) {
-            let packets_s = rate(&entry["packets"], old.get(&name(table, entry)).copied());
+            let shown = old.get(&name(table, entry));
+            let packets_then = shown.or_else(|| least.get(&table["table"].to_string()));
+            let packets_s = rate(&entry["packets"], packets_then.copied());
             if packets_s > 0 {
                 all.push(json!({
                     "table": table["table"], "match": entry["match"], "action": entry["action"],
@@ -295,6 +300,20 @@ mod tests {
         assert_eq!(shown["entries"][0]["packets_s"], 20);
         let text = people(&shown, "here");
         assert!(text.contains("t: k=1 -> x") && text.contains("acl 2/s, 6 in all"), "{text}");
+    }
+
+    /// Only the busiest entries are sent: what another one counted before is at most what the last of them had.
+    #[test]
+    fn an_entry_that_joins_the_busiest_has_no_rate_of_its_whole_life() {
+        let at = |time_ns: u64, key: &str, packets: u64| {
+            let busy = json!({ "match": { "k": "1" }, "action": "x", "packets": 900 });
+            let last = json!({ "match": { "k": key }, "action": "x", "packets": packets });
+            let table = json!({ "table": "t", "entries": [busy, last], "more": 7 });
+            json!({ "time_ns": time_ns, "entry_counters": [table] })
+        };
+        let shown = compare(&at(0, "2", 800), &at(1_000_000_000, "3", 805));
+        assert_eq!(shown["entries"].as_array().map(Vec::len), Some(1), "{shown}");
+        assert_eq!(shown["entries"][0]["packets_s"], 5);
     }
 
     #[test]

@@ -59,11 +59,17 @@ export function compare(now) {
 
   const name = (table, entry) => `${table.table} ${JSON.stringify(entry.match)} ${entry.priority ?? ''}`;
   const oldEntries = new Map();
-  for (const table of old.entry_counters ?? []) for (const entry of table.entries) oldEntries.set(name(table, entry), entry.packets ?? 0);
+  const least = new Map();
+  for (const table of old.entry_counters ?? []) {
+    for (const entry of table.entries) oldEntries.set(name(table, entry), entry.packets ?? 0);
+    // Entries that were not shown had counted no more than the last one.
+    if (table.more > 0) least.set(table.table, table.entries.at(-1)?.packets ?? 0);
+  }
   for (const table of now.entry_counters ?? []) {
     for (const entry of table.entries) {
       const key = name(table, entry);
-      const hits = Math.max(0, ((entry.packets ?? 0) - (oldEntries.get(key) ?? 0)) / seconds);
+      const before = oldEntries.get(key) ?? least.get(table.table) ?? 0;
+      const hits = Math.max(0, ((entry.packets ?? 0) - before) / seconds);
       if (hits > 0) model.entries.push({ key, table: table.table, match: entry.match, action: entry.action, rate: hits, packets: entry.packets });
     }
   }
@@ -102,7 +108,7 @@ function queues(model, now, old, per) {
       seen.add(place);
       model.queues.push({
         port: port.port, queue: queue.queue, waiting_bytes: queue.waiting_bytes, waiting: queue.waiting, peak_bytes: queue.peak_bytes,
-        packets: of('sent') + of('passed'), bits: of('sent_bytes') * 8, marked: of('marked'), eligible: of('eligible'),
+        packets: of('sent') + of('passed'), bits: (of('sent_bytes') + of('passed_bytes')) * 8, marked: of('marked'), eligible: of('eligible'),
         decisions: of('mark_decisions'), dropped: of('dropped') + of('refused') + of('wred_dropped'), paused: queue.paused, storms: queue.storms,
         totals: queue, settings: settings.get(place) ?? null, history: remember(`queue ${place}`, queue.waiting_bytes),
       });
