@@ -138,7 +138,7 @@ impl EndPoint {
 
     /// The next packet to send at `now`: acknowledgements first.
     pub fn poll_tx(&mut self, now: Time) -> Option<OutPacket> {
-        self.poll_ack().or_else(|| self.poll_data(now))
+        self.poll_ack().or_else(|| self.poll_data(now)).or_else(|| self.poll_ack())
     }
 
     /// The next acknowledgement to send.
@@ -157,7 +157,8 @@ impl EndPoint {
     }
 
     /// The next request or READ response to send at `now`; applies the timers that are due. A caller whose data
-    /// class is paused does not call it, so ACK timeouts wait too: a pause causes no retries.
+    /// class is paused does not call it, so an ACK timer that ends during the pause takes effect after it, unless the
+    /// acknowledgement has arrived by then.
     #[inline]
     pub fn poll_data(&mut self, now: Time) -> Option<OutPacket> {
         while let Some((at, index)) = self.data.first() {
@@ -168,7 +169,7 @@ impl EndPoint {
                 self.data.set(index, Deadline::NEVER, false);
                 continue;
             };
-            let packet = entry.qp.poll_data(now);
+            let packet = entry.qp.poll_data(now, &self.memory);
             let stuck = packet.is_none() && entry.qp.data_deadline().is_by(now);
             self.refresh(index, true);
             if stuck {

@@ -42,6 +42,11 @@ impl Access {
     pub const fn allows(self, needed: Access) -> bool {
         self.0 & needed.0 == needed.0
     }
+
+    /// True if a peer has any access.
+    const fn is_remote(self) -> bool {
+        self.0 & !Access::LOCAL_WRITE.0 != 0
+    }
 }
 
 /// Why an access is refused.
@@ -85,6 +90,8 @@ struct Slot {
 #[derive(Debug, Default)]
 pub struct MemoryTable {
     slots: Vec<Slot>,
+    /// Slots without a region.
+    free: Vec<u32>,
 }
 
 /// Slot numbers are the upper 24 bits of a key.
@@ -101,25 +108,27 @@ impl MemoryTable {
     pub fn register(&mut self, va: u64, access: Access, backing: Box<dyn Backing>) -> Option<u32> {
         let len_bytes = backing.len_bytes();
         va.checked_add(len_bytes)?;
-        let free = self.slots.iter().position(|slot| slot.region.is_none());
-        let index = free.unwrap_or(self.slots.len());
-        if index >= MAX_SLOTS {
-            return None;
-        }
-        if index == self.slots.len() {
-            self.slots.push(Slot::default());
-        }
-        let slot = self.slots.get_mut(index)?;
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if self.slots.len() >= MAX_SLOTS => return None,
+            None => {
+                self.slots.push(Slot::default());
+                self.slots.len() as u32 - 1
+            }
+        };
+        let slot = self.slots.get_mut(index as usize)?;
         slot.tag = slot.tag.wrapping_add(1);
         slot.region = Some(Region { va, len_bytes, access, backing });
-        Some((index as u32) << 8 | u32::from(slot.tag))
+        Some(index << 8 | u32::from(slot.tag))
     }
 
     /// Removes a region (deregistration, or SEND with invalidate) and returns its backing.
     pub fn remove(&mut self, key: u32) -> Option<Box<dyn Backing>> {
         self.region(key)?;
         let slot = self.slots.get_mut((key >> 8) as usize)?;
-        slot.region.take().map(|region| region.backing)
+        let region = slot.region.take()?;
+        self.free.push(key >> 8);
+        Some(region.backing)
     }
 
     /// The backing of a region.
@@ -141,6 +150,15 @@ impl MemoryTable {
             return Err(AccessError::Denied);
         }
         region.offset_of(va, u64::from(len)).map(|_| ())
+    }
+
+    /// Checks that a region exists and that a peer has access to it.
+    ///
+    /// # Errors
+    /// The reason for a refusal.
+    pub fn check_remote(&self, key: u32) -> Result<(), AccessError> {
+        let region = self.region(key).ok_or(AccessError::UnknownKey)?;
+        if region.access.is_remote() { Ok(()) } else { Err(AccessError::Denied) }
     }
 
     /// Copies payload bytes out, for building a frame. `out` is `payload.len` bytes.

@@ -298,16 +298,17 @@ impl QueuePair {
     pub fn on_packet(&mut self, now: Time, packet: &InPacket<'_>, memory: &mut MemoryTable) {
         let bth = &packet.headers.bth;
         self.counters.received_packets += 1;
-        if bth.opcode == CNP_ROCEV2 || bth.opcode == CNP_NATIVE {
+        let is_cnp = bth.opcode == CNP_ROCEV2 || bth.opcode == CNP_NATIVE;
+        if is_cnp && self.is_ready() && pkey_matches(bth.pkey, self.link.pkey) {
             return self.on_cnp(now);
-        }
-        if bth.becn && !self.link.echo {
-            self.on_cnp(now);
         }
         let Some(op) = Op::decode(bth.opcode).filter(|op| self.accepts(op, packet)) else {
             self.counters.dropped_packets += 1;
             return;
         };
+        if bth.becn && !self.link.echo {
+            self.on_cnp(now);
+        }
         if op.is_request() {
             if let Some(telemetry) = packet.telemetry {
                 (self.telemetry, self.owes_telemetry) = (*telemetry, true);
@@ -327,9 +328,8 @@ impl QueuePair {
     /// A request to this queue pair that a switch trimmed to its headers.
     pub fn on_trimmed(&mut self, opcode: u8, psn: Psn) {
         let is_ours = |op: &Op| op.is_request() && op.service == self.link.service;
-        let ready = matches!(self.state, QpState::Rtr | QpState::Rts | QpState::Sqd);
         if self.link.service != Service::Rc
-            || !ready
+            || !self.is_ready()
             || !Op::decode(opcode).is_some_and(|op| is_ours(&op))
         {
             self.counters.dropped_packets += 1;
@@ -338,6 +338,11 @@ impl QueuePair {
         self.counters.received_packets += 1;
         let (_, responder, mut ctx) = self.halves(false);
         responder.on_trimmed(psn, &mut ctx);
+    }
+
+    /// True if it may send data: requests, or READ responses.
+    fn is_ready(&self) -> bool {
+        matches!(self.state, QpState::Rtr | QpState::Rts | QpState::Sqd)
     }
 
     fn accepts(&self, op: &Op, packet: &InPacket<'_>) -> bool {
@@ -442,8 +447,8 @@ impl QueuePair {
     }
 
     /// The next packet that may leave at `now`, if any: [`Self::poll_ack`], otherwise [`Self::poll_data`].
-    pub fn poll_tx(&mut self, now: Time) -> Option<OutPacket> {
-        self.poll_ack().or_else(|| self.poll_data(now))
+    pub fn poll_tx(&mut self, now: Time, memory: &MemoryTable) -> Option<OutPacket> {
+        self.poll_ack().or_else(|| self.poll_data(now, memory)).or_else(|| self.poll_ack())
     }
 
     /// True if an acknowledgement waits to leave.
@@ -462,11 +467,12 @@ impl QueuePair {
         Some(packet)
     }
 
-    /// The next request or READ response that may leave at `now`. Applies timers first.
+    /// The next request or READ response that may leave at `now`. Applies timers first. A READ whose region is gone
+    /// results in a NAK instead, for [`Self::poll_ack`].
     // Each packet is built in one place and returned from it: a copy right after narrow stores stalls on store
     // forwarding.
     #[inline]
-    pub fn poll_data(&mut self, now: Time) -> Option<OutPacket> {
+    pub fn poll_data(&mut self, now: Time, memory: &MemoryTable) -> Option<OutPacket> {
         self.on_time(now);
         if self.pacer.due() > now {
             return None;
@@ -474,7 +480,7 @@ impl QueuePair {
         let response = self.responder.has_response();
         let request = self.requester.has_packet(self.state);
         if response && (self.response_turn || !request) {
-            return self.next_response(now);
+            return self.next_response(now, memory);
         }
         if request { self.next_request(now) } else { None }
     }
@@ -487,8 +493,12 @@ impl QueuePair {
         (&mut self.requester, &mut self.responder, ctx)
     }
 
-    fn next_response(&mut self, now: Time) -> Option<OutPacket> {
+    fn next_response(&mut self, now: Time, memory: &MemoryTable) -> Option<OutPacket> {
         self.response_turn = false;
+        if self.responder.refuse_unreadable(memory, &mut self.counters) {
+            self.fail(Status::WorkRequestFlushed);
+            return None;
+        }
         let packet = self.responder.next_response(&self.link, &mut self.counters);
         if let Some(packet) = &packet {
             self.account(now, packet);

@@ -110,7 +110,7 @@ pub(super) struct Requester {
     rnr_until: Deadline,
     retries_left: u8,
     rnr_left: u8,
-    /// An implied NAK was handled at this `una`; once is enough until there is progress.
+    /// An implied NAK was handled at this `una`; once is enough until there is progress or a timeout.
     implied_nak_done: bool,
     /// Departures of packets whose acknowledgement gives a round-trip sample.
     probes: VecDeque<(Psn, Time)>,

@@ -243,7 +243,10 @@ impl Responder {
         }
         check_length(packet, op, ctx.link.mtu.bytes())?;
         match op.kind {
-            Kind::Send => self.check_send(packet, memory),
+            Kind::Send => {
+                self.check_send(packet, memory)?;
+                check_invalidation(packet, op, memory)
+            }
             Kind::Write => self.check_write(packet, op, memory),
             Kind::ReadRequest => {
                 let reth = packet.headers.reth().ok_or(INVALID)?;
@@ -365,6 +368,15 @@ fn check_permission(kind: Kind, access: Access) -> Result<(), Refusal> {
         _ => Access::NONE,
     };
     if access.allows(need) { Ok(()) } else { Err(INVALID) }
+}
+
+/// SEND with Invalidate removes only a region that peers have access to.
+fn check_invalidation(packet: &InPacket<'_>, op: Op, memory: &MemoryTable) -> Result<(), Refusal> {
+    if op.extra != Extra::Inv {
+        return Ok(());
+    }
+    let rkey = packet.headers.ieth().ok_or(INVALID)?;
+    memory.check_remote(rkey).map_err(|_| NO_ACCESS)
 }
 
 /// First and Middle are full packets, Last is not empty, none is longer than the path MTU.

@@ -13,6 +13,28 @@ fn a_key_of_a_removed_region_is_dead_even_when_its_slot_lives_again() {
 }
 
 #[test]
+fn slots_of_removed_regions_are_used_again() {
+    let mut memory = MemoryTable::new();
+    let add = |memory: &mut MemoryTable| {
+        memory.register(0, Access::ALL, Box::new(Bytes::zeroed(8))).unwrap() >> 8
+    };
+    assert_eq!([add(&mut memory), add(&mut memory), add(&mut memory)], [0, 1, 2]);
+    assert!(memory.remove(1 << 8 | 1).is_some());
+    assert!(memory.remove(1 << 8 | 1).is_none(), "already removed");
+    assert_eq!([add(&mut memory), add(&mut memory)], [1, 3]);
+}
+
+#[test]
+fn a_peer_has_access_to_a_region_with_any_remote_right() {
+    let mut memory = MemoryTable::new();
+    let mut add = |access| memory.register(0, access, Box::new(Bytes::zeroed(8))).unwrap();
+    let (own, shared) = (add(Access::LOCAL_WRITE), add(Access::REMOTE_ATOMIC));
+    assert_eq!(memory.check_remote(own), Err(AccessError::Denied));
+    assert_eq!(memory.check_remote(shared), Ok(()));
+    assert_eq!(memory.check_remote(shared + 1), Err(AccessError::UnknownKey));
+}
+
+#[test]
 fn bounds_and_permissions() {
     let mut memory = MemoryTable::new();
     let rights = Access::REMOTE_READ.with(Access::LOCAL_WRITE);

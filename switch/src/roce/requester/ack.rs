@@ -139,6 +139,7 @@ impl Requester {
         if self.selective.is_none() {
             self.go_back(ctx);
         }
+        self.implied_nak_done = false;
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! responses queued before them, as the requester relies on that order.
 
 use super::super::aeth::{NakCode, Syndrome};
+use super::super::memory::{Access, MemoryTable};
 use super::super::opcode::{Extra, Kind, Op, Position};
 use super::super::packet::{
     Aeth, Bth, ClassHint, Headers, Leading, OutPacket, PayloadRef, Reth, Trailing,
@@ -213,6 +214,24 @@ impl Responder {
             }
             Reply::Read { .. } => None,
         }
+    }
+
+    /// Replaces the READ response next in line by a NAK if its region is gone, or no longer permits it; true then, and
+    /// the queue pair goes to ERR.
+    pub(in super::super) fn refuse_unreadable(
+        &mut self,
+        memory: &MemoryTable,
+        counters: &mut QpCounters,
+    ) -> bool {
+        let Some(Reply::Read { next, reth, .. }) = self.replies.front() else { return false };
+        let (psn, Reth { rkey, va, len_bytes }) = (*next, *reth);
+        if memory.check(rkey, va, len_bytes, Access::REMOTE_READ).is_ok() {
+            return false;
+        }
+        counters.error_naks_sent += 1;
+        self.drop_answers_from(psn);
+        self.reply_nak(psn, NakCode::RemoteAccess);
+        true
     }
 
     /// The next READ response packet. Its payload is read when the frame is built.

@@ -117,10 +117,10 @@ fn err_flushes_everything_and_reset_starts_afresh() {
     let flushed: Vec<_> = std::iter::from_fn(|| side.qp.poll_cq()).collect();
     assert_eq!(flushed.iter().map(|c| c.wr_id).collect::<Vec<_>>(), [1, 7, 2]);
     assert!(flushed.iter().all(|c| c.status == Status::WorkRequestFlushed));
-    assert!(side.qp.poll_tx(pair.now).is_none());
+    assert!(side.qp.poll_tx(pair.now, &side.memory).is_none());
     side.qp.modify(QpState::Reset, &Attrs::default()).unwrap();
     ready(&mut side.qp, 11, &Setup { psn: 100, ..Setup::default() });
     side.qp.post_send(SendWr::new(3, SendOp::Send, local), &side.memory).unwrap();
-    let packet = side.qp.poll_tx(pair.now).unwrap();
+    let packet = side.qp.poll_tx(pair.now, &side.memory).unwrap();
     assert_eq!(packet.headers.bth.psn.get(), 100);
 }

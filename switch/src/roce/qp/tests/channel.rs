@@ -198,7 +198,7 @@ impl Pair {
     /// Takes one packet that a side may send now.
     pub(super) fn take(&mut self, from: usize) -> Option<Frame> {
         let side = &mut self.sides[from];
-        let OutPacket { mut headers, payload, .. } = side.qp.poll_tx(self.now)?;
+        let OutPacket { mut headers, payload, .. } = side.qp.poll_tx(self.now, &side.memory)?;
         let mut bytes = Vec::new();
         if let Trailing::Sack(bits) = headers.trailing {
             // Payload on the wire.

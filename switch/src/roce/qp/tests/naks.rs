@@ -4,7 +4,7 @@ use super::channel::{BASE, Frame, MTU, Pair, Setup};
 use crate::roce::memory::{Access, Bytes};
 use crate::roce::packet::{Aeth, Bth, Headers, Leading, Trailing};
 use crate::roce::psn::Psn;
-use crate::roce::qp::QpState;
+use crate::roce::qp::{Attrs, QpState};
 use crate::roce::verbs::{Remote, SendOp, SendWr, Status};
 
 fn refused(setup: &Setup, op: impl Fn(&Pair) -> (SendOp, u32)) -> Pair {
@@ -60,6 +60,62 @@ fn a_region_that_goes_during_a_write_ends_it() {
     assert_eq!((pair.syndromes(1), statuses(&pair, 0)), (vec![0x62], vec![Status::RemoteAccess]));
     assert_eq!(pair.sides[1].qp.counters().accepted_payload_bytes, u64::from(MTU));
     assert_eq!(pair.sides[1].qp.state(), QpState::Err);
+}
+
+#[test]
+fn a_region_that_goes_during_a_read_ends_it() {
+    let mut pair = Pair::new(&Setup::default());
+    let (local, key) = (pair.sge(0, 0, 3 * MTU), pair.sides[1].key);
+    let side = &mut pair.sides[0];
+    let read = SendOp::Read(Remote { va: BASE, rkey: key });
+    side.qp.post_send(SendWr::new(1, read, local), &side.memory).unwrap();
+    let request = pair.take(0).unwrap();
+    pair.deliver(1, &request);
+    let first = pair.take(1).unwrap();
+    pair.deliver(0, &first);
+    assert!(pair.sides[1].memory.remove(key).is_some());
+    pair.run(10_000);
+    assert_eq!((pair.syndromes(1), statuses(&pair, 0)), (vec![0x62], vec![Status::RemoteAccess]));
+    assert_eq!(pair.sides[1].qp.state(), QpState::Err);
+    assert_eq!(pair.sides[0].qp.counters().timeouts, 0);
+}
+
+#[test]
+fn a_repeated_read_of_a_region_that_is_gone_is_refused() {
+    let mut pair = Pair::new(&Setup::default());
+    let (local, key) = (pair.sge(0, 0, 8), pair.sides[1].key);
+    let side = &mut pair.sides[0];
+    let read = SendOp::Read(Remote { va: BASE, rkey: key });
+    side.qp.post_send(SendWr::new(1, read, local), &side.memory).unwrap();
+    let request = pair.take(0).unwrap();
+    pair.deliver(1, &request);
+    assert!(pair.take(1).is_some(), "lost");
+    assert!(pair.sides[1].memory.remove(key).is_some());
+    pair.run(10_000);
+    assert_eq!((pair.syndromes(1), statuses(&pair, 0)), (vec![0x62], vec![Status::RemoteAccess]));
+    assert_eq!(pair.sides[0].qp.counters().timeouts, 1);
+}
+
+#[test]
+fn a_send_invalidates_only_a_region_that_peers_have_access_to() {
+    for exists in [true, false] {
+        let mut pair = Pair::new(&Setup::default());
+        let access = if exists { Access::LOCAL_WRITE } else { Access::ALL };
+        let memory = &mut pair.sides[1].memory;
+        let key = memory.register(0, access, Box::new(Bytes::zeroed(8))).unwrap();
+        if !exists {
+            assert!(memory.remove(key).is_some());
+        }
+        pair.recv(1, 5, 0, 64);
+        let local = pair.sge(0, 0, 8);
+        let side = &mut pair.sides[0];
+        side.qp.post_send(SendWr::new(1, SendOp::SendInv(key), local), &side.memory).unwrap();
+        pair.run(1000);
+        assert_eq!(pair.syndromes(1), [0x62]);
+        assert_eq!(statuses(&pair, 0), [Status::RemoteAccess]);
+        assert_eq!(statuses(&pair, 1), [Status::WorkRequestFlushed]);
+        assert_eq!(pair.sides[1].memory.backing(key).is_some(), exists);
+    }
 }
 
 #[test]
@@ -230,6 +286,29 @@ fn foreign_packets_are_dropped_and_counted() {
     }
     assert_eq!(pair.sides[1].qp.counters().dropped_packets, 3);
     assert!(pair.take(1).is_none());
+}
+
+#[test]
+fn a_foreign_cnp_does_not_slow_a_queue_pair() {
+    let mut pair = Pair::new(&Setup::default());
+    let mut cnp = raw(0x81, 0, 16);
+    let mut marked = raw(0x04, 0, 4);
+    marked.headers.bth.becn = true;
+    for frame in [&mut cnp, &mut marked] {
+        frame.headers.bth.pkey = 0x7ffe;
+        pair.deliver(1, frame);
+    }
+    let counters = |pair: &Pair| {
+        let of = pair.sides[1].qp.counters();
+        (of.cnps_received, of.dropped_packets)
+    };
+    assert_eq!(counters(&pair), (0, 2), "of another partition");
+    cnp.headers.bth.pkey = 0x7fff;
+    pair.deliver(1, &cnp);
+    assert_eq!(counters(&pair), (1, 2), "a limited member of the same");
+    pair.sides[1].qp.modify(QpState::Err, &Attrs::default()).unwrap();
+    pair.deliver(1, &cnp);
+    assert_eq!(counters(&pair), (1, 3), "nothing is sent in this state");
 }
 
 #[test]

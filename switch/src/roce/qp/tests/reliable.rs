@@ -2,7 +2,7 @@
 
 use wireyard_tables::time::{Span, Time};
 
-use super::channel::{BASE, MTU, Pair, Setup};
+use super::channel::{BASE, MTU, Pair, Setup, Side};
 use crate::roce::psn::Psn;
 use crate::roce::qp::{Attrs, QpState};
 use crate::roce::verbs::{Remote, SendOp, SendWr, Status};
@@ -102,6 +102,23 @@ fn a_lost_read_response_is_asked_for_from_where_it_broke() {
     assert_eq!(pair.bytes(0)[..1289], pair.bytes(1)[2048..2048 + 1289]);
     assert_eq!(pair.sides[0].qp.counters().implied_naks, 1);
     assert_eq!(pair.sides[0].qp.counters().timeouts, 0);
+}
+
+#[test]
+fn a_response_that_is_missing_again_after_a_timeout_is_asked_for_at_once() {
+    let mut pair = Pair::new(&Setup::default());
+    let mut lost = 0;
+    pair.drop = Some(Box::new(move |from, frame| {
+        let hit = from == 1 && frame.headers.bth.psn.get() == 0 && lost < 3;
+        lost += u32::from(hit);
+        hit
+    }));
+    let source = remote(&pair, 2048);
+    post(&mut pair, 1, SendOp::Read(source), 0, 3 * MTU);
+    pair.run(1000);
+    assert_eq!(pair.sides[0].done.len(), 1);
+    let counters = pair.sides[0].qp.counters();
+    assert_eq!((counters.implied_naks, counters.timeouts), (2, 1));
 }
 
 #[test]
@@ -207,12 +224,13 @@ fn packets_leave_at_the_rate_and_never_early() {
     let target = remote(&pair, 0);
     let packets = 400; // less than the ACK timeout
     post(&mut pair, 1, SendOp::Write(target), 0, packets * MTU);
-    let qp = &mut pair.sides[0].qp;
+    let Side { qp, memory, .. } = &mut pair.sides[0];
     let (mut now, mut sent) = (Time::ZERO, 0);
     let mut last = Time::ZERO;
     while sent < packets {
-        assert!(qp.poll_tx(Time::from_ps(now.as_ps().saturating_sub(1))).is_none() || sent == 0);
-        if sent == 0 || qp.poll_tx(now).is_some() {
+        let early = Time::from_ps(now.as_ps().saturating_sub(1));
+        assert!(qp.poll_tx(early, memory).is_none() || sent == 0);
+        if sent == 0 || qp.poll_tx(now, memory).is_some() {
             sent += 1;
             last = now;
         }
