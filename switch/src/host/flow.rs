@@ -4,7 +4,8 @@
 //! every completion posts the next (a closed loop). A receive ring keeps receives posted for a peer that sends.
 //! Messages of a gated flow are released one by one ([`super::gate`]).
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use wireyard_tables::time::{Deadline, Span, Time};
 
@@ -140,18 +141,20 @@ pub(super) struct Flows {
     flows: Vec<Flow>,
     rings: Vec<Ring>,
     gates: Gates,
-    /// Start times of flows and opening times of gates, latest first.
-    waiting: Vec<(Time, u32)>,
+    /// Start times of flows and opening times of gates, earliest first; at equal times in the order of planning.
+    waiting: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    /// Number of times planned.
+    planned: u64,
 }
 
 impl Flows {
     /// When the next flow starts.
     pub(super) fn next_start(&self) -> Deadline {
-        self.waiting.last().map(|(at, _)| *at).into()
+        self.waiting.peek().map(|Reverse((at, ..))| *at).into()
     }
 
     pub(super) fn start_due(&mut self, now: Time, end: &mut EndPoint) {
-        while let Some((at, index)) = self.waiting.last().copied()
+        while let Some(Reverse((at, _, index))) = self.waiting.peek().copied()
             && at <= now
         {
             self.waiting.pop();
@@ -186,10 +189,9 @@ impl Flows {
         }
     }
 
-    /// Among equal times the one that was planned first is at the end, and so is first.
     fn plan(&mut self, at: Time, what: u32) {
-        let place = self.waiting.partition_point(|(start, _)| *start > at);
-        self.waiting.insert(place, (at, what));
+        self.waiting.push(Reverse((at, self.planned, what)));
+        self.planned += 1;
     }
 
     /// Handles the completion of a flow or ring; false if it belongs to none.
