@@ -1,11 +1,13 @@
 //! The end point as a port.
 //!
 //! Frames received from this port are those that the end point sends: answers about addresses, then CNPs,
-//! acknowledgements and data, each class unless PFC stopped it, and data no faster than the link. Frames sent to this
-//! port are those that the end point receives.
+//! acknowledgements and data, each class unless PFC stopped it, and data no faster than the link. Answers about
+//! addresses have no class and wait only while all are stopped. Frames sent to this port are those that the end point
+//! receives.
 //!
 //! PFC and PAUSE frames sent to this port stop classes: so a device whose queue fills stops its own end point, and its
-//! own traffic is lossless. A paused data class also stops ACK timeouts, so a pause causes no retry.
+//! own traffic is lossless. ACK timers go on during a pause; one that ends while the data class is stopped takes effect
+//! when data may leave again, unless the acknowledgement has arrived by then.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -24,6 +26,7 @@ use crate::ports::{
 };
 use crate::roce::endpoint::EndPoint;
 use crate::roce::np::{Cnp, Congestion, FlowKey, Mark, NotificationPoint, NpCounters};
+use crate::roce::opcode::Service;
 use crate::roce::packet::{ClassHint, Headers, OutPacket, Trailing};
 use crate::roce::rp::pacer::Pacer;
 use crate::roce::verbs::Completion;
@@ -222,6 +225,15 @@ impl EndPointPort {
         self.pause.priorities() & priorities != 0
     }
 
+    fn cnps_are_paused(&self) -> bool {
+        self.pause.priorities() >> (self.config.cnp.class.pcp & 7) & 1 == 1
+    }
+
+    /// Every priority is paused, as by an 802.3 PAUSE.
+    fn link_is_paused(&self) -> bool {
+        self.pause.priorities() == u8::MAX
+    }
+
     /// Updates pauses, flows and their completions to `now`.
     fn advance(&mut self, now: Time) {
         if self.pause.next_change().is_by(now) {
@@ -248,11 +260,15 @@ impl EndPointPort {
 
     /// When it may next have something to send.
     fn deadline(&self) -> Deadline {
-        let np = self.np.as_ref().map_or(Deadline::NEVER, NotificationPoint::next_deadline);
+        let messages = !self.messages.is_empty() && !self.link_is_paused();
         let acks = self.end.has_ack() && !self.is_paused(ClassHint::Ack);
-        if !self.messages.is_empty() || acks {
+        if messages || acks {
             return Deadline::NOW;
         }
+        let np = match &self.np {
+            Some(np) if !self.cnps_are_paused() => np.next_deadline(),
+            _ => Deadline::NEVER,
+        };
         let data = match self.is_paused(ClassHint::Data) {
             true => Deadline::NEVER,
             false => self.end.data_deadline().not_before(self.link.due()),
@@ -295,12 +311,16 @@ impl EndPointPort {
 
     /// Builds the next frame that may leave at `now`.
     fn next_frame(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
-        while let Some(message) = self.messages.pop_front() {
+        while !self.link_is_paused()
+            && let Some(message) = self.messages.pop_front()
+        {
             if let Some(bytes) = self.frames.neighbour.build(&message, out) {
                 return Some(self.account(now, bytes));
             }
         }
-        while let Some((cnp, ())) = self.np.as_mut().and_then(|np| np.poll(now)) {
+        while !self.cnps_are_paused()
+            && let Some((cnp, ())) = self.np.as_mut().and_then(|np| np.poll(now))
+        {
             match self.build_cnp(&cnp, out) {
                 Some(bytes) => {
                     self.counters.cnps_sent += 1;
@@ -323,6 +343,8 @@ impl EndPointPort {
                     self.spray(packet.path);
                 }
                 self.build(packet, out)
+            } else if self.end.has_ack() && !self.is_paused(ClassHint::Ack) {
+                continue; // the NAK for a READ whose region is gone
             } else {
                 return None;
             };
@@ -333,10 +355,20 @@ impl EndPointPort {
         }
     }
 
-    /// A CNP, by the path of the queue pair whose packet was marked.
+    /// The first path to an address.
+    fn path_to(&self, address: u128) -> Option<usize> {
+        self.paths.iter().position(|path| path.address.dst == address)
+    }
+
+    /// A CNP, by the path of the queue pair whose packet was marked; for datagrams, by a path to their source.
     fn build_cnp(&self, cnp: &Cnp, out: &mut [u8]) -> Option<usize> {
         let transport = &self.frames.transport;
-        let path = self.paths.get(self.end.qp(cnp.flow.dest_qp)?.path() as usize)?;
+        let qp = self.end.qp(cnp.flow.dest_qp)?;
+        let path = match qp.service() {
+            Service::Ud => self.path_to(cnp.flow.src)?,
+            Service::Rc | Service::Uc => qp.path() as usize,
+        };
+        let path = self.paths.get(path)?;
         let (qp, pkey) = (cnp.sender_qp, cnp.marked.pkey);
         if cnp.mark == Mark::IpCe {
             return transport.build_cnp_in(&path.cnp, qp, pkey, out).ok();
@@ -452,8 +484,7 @@ impl EndPointPort {
                 np.on_congestion(now, &seen, ());
             }
             if deth.is_some() {
-                let back = self.paths.iter().position(|path| path.address.dst == from.src);
-                packet.path = back.unwrap_or(0) as u32;
+                packet.path = self.path_to(from.src).unwrap_or(0) as u32;
             }
         }
         self.counters.delivered += 1;

@@ -231,6 +231,10 @@ impl Session {
                 .map_err(|error| format!("{}: {error}", path.display()))?,
             None => Vec::new(),
         };
+        if content.len() as u64 > bytes {
+            let path = file.unwrap_or(Path::new("")).display();
+            return Err(format!("{path}: {} bytes do not fit in {bytes}", content.len()));
+        }
         content.resize(bytes as usize, 0);
         self.regions += 1;
         let va = FIRST_VA * self.regions;
@@ -373,6 +377,7 @@ mod tests {
             (r#"{"do":"memory","bytes":64,"colour":1}"#, "unknown field `colour`"),
             (r#"{"do":"memory","bytes":99999999999}"#, "at most"),
             (r#"{"do":"memory","bytes":1,"file":"/nowhere/at/all"}"#, "/nowhere/at/all"),
+            (r#"{"do":"memory","bytes":8,"file":"Cargo.toml"}"#, "bytes do not fit in 8"),
             (r#"{"do":"save","key":99,"file":"/tmp/x"}"#, "no memory 99"),
             (r#"{"do":"send","qp":99,"id":1,"key":1,"va":0,"bytes":1}"#, "no such queue pair"),
             (r#"{"do":"send","qp":17,"id":1,"key":1,"va":0,"bytes":1}"#, "state"),

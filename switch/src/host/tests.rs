@@ -11,7 +11,7 @@ use crate::frames::{Frames, Mac};
 use crate::ports::{LinkType, Port, RxFrame, TxFrame};
 use crate::roce::memory::{Access, Bytes, Synthetic};
 use crate::roce::opcode::Service;
-use crate::roce::packet::{Bth, Headers};
+use crate::roce::packet::{Bth, Deth, Headers, Leading};
 use crate::roce::psn::Psn;
 use crate::roce::qp::{PathMtu, QpConfig};
 use crate::roce::rp::RateAlgorithm;
@@ -275,6 +275,82 @@ fn a_cnp_is_of_the_partition_and_service_level_of_the_mark() {
         }
         sent.drain(..).for_each(|frame| rig.mem.free(frame.buf));
     }
+}
+
+/// A packet from the first end point to a queue pair of the second that a switch marked.
+fn marked(opcode: u8, dest_qp: u32, leading: Leading) -> Vec<u8> {
+    let transport = &Frames::shared().unwrap().transport;
+    let class = Class { dscp: 26, ecn: 3, pcp: 3, vl: 0 };
+    let bth = Bth {
+        opcode,
+        solicited: false,
+        pad: 0,
+        pkey: 0xffff,
+        fecn: false,
+        becn: false,
+        dest_qp,
+        ack_req: false,
+        psn: Psn::new(0),
+    };
+    let mut out = [0; 128];
+    let envelope = transport.envelope(&address(Encap::RoceV2Ipv4), &class).unwrap();
+    let headers = Headers { leading, ..Headers::new(bth) };
+    let len = transport.build_with(&envelope, &headers, 4, &mut out, |_| Ok(())).unwrap();
+    out[..len].to_vec()
+}
+
+/// Frames that an end point may send now.
+fn sent(rig: &mut Rig, side: usize) -> Vec<Vec<u8>> {
+    let mut rx: Vec<RxFrame> = Vec::new();
+    rig.ends[side].rx_burst(&mut rig.mem, rig.now, &mut rx, 32).unwrap();
+    let mut bytes = Vec::new();
+    for frame in rx {
+        bytes.push(rig.mem.frame(&frame.buf, frame.data_off, frame.len).to_vec());
+        rig.mem.free(frame.buf);
+    }
+    bytes
+}
+
+#[test]
+fn a_cnp_for_a_datagram_goes_to_its_source() {
+    let mut rig = rig(Encap::RoceV2Ipv4);
+    let back = address(Encap::RoceV2Ipv4).reversed();
+    let other = Address { dst_mac: mac(9), dst: ip(9), ..back };
+    rig.ends[1].add_path(&other).unwrap();
+    rig.ends[1].add_path(&back).unwrap();
+    let config = QpConfig::new(RateAlgorithm::fixed(1e9).unwrap());
+    let qp = rig.ends[1].roce_mut().create_qp(Service::Ud, &config).unwrap();
+    rig.give(1, &marked(0x64, qp, Leading::Deth(Deth { qkey: 0, src_qp: 0x55 })));
+    let cnps = sent(&mut rig, 1);
+    assert_eq!((cnps.len(), &cnps[0][..6]), (1, &mac(1).0[..]));
+    let transport = &Frames::shared().unwrap().transport;
+    let bth = transport.parse(LinkType::Ethernet, &cnps[0]).unwrap().packet.headers.bth;
+    assert_eq!((bth.opcode, bth.dest_qp), (0x81, 0x55));
+}
+
+#[test]
+fn a_pause_stops_cnps_of_its_class_and_one_of_all_classes_stops_requests_for_addresses() {
+    let mut rig = rig(Encap::RoceV2Ipv4);
+    let (_, qb) = rig.connect_as(Service::Uc, Encap::RoceV2Ipv4, "dcqcn");
+    let frames = Frames::shared().unwrap();
+    let pause = |rig: &mut Rig, vector: u8| {
+        let pfc = PfcFrame { vector, quanta: [Quanta::new(1000); 8] };
+        rig.give(1, &frames.flow_control.build(mac(9), &FlowControlFrame::Pfc(pfc)));
+        // 1,000 quanta at 100 Gbit/s.
+        rig.now + Span::from_ns(5_120)
+    };
+    let end = pause(&mut rig, 1 << 6);
+    rig.give(1, &marked(0x27, qb, Leading::None));
+    assert_eq!((sent(&mut rig, 1).len(), rig.ends[1].next_arrival()), (0, Some(end)));
+    rig.ends[1].ask(ip(1), None);
+    assert_eq!(sent(&mut rig, 1).len(), 1, "the request");
+    rig.now = end;
+    assert_eq!(sent(&mut rig, 1).len(), 1, "the CNP");
+    let end = pause(&mut rig, 0xff);
+    rig.ends[1].ask(ip(1), None);
+    assert_eq!((sent(&mut rig, 1).len(), rig.ends[1].next_arrival()), (0, Some(end)));
+    rig.now = end;
+    assert_eq!(sent(&mut rig, 1).len(), 1);
 }
 
 #[test]
