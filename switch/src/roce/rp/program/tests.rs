@@ -1,5 +1,6 @@
 mod dcqcn;
 mod hpcc;
+mod windows;
 
 use super::*;
 use crate::roce::rp::{AckSample, RateControl};
