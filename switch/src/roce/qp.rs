@@ -420,6 +420,7 @@ impl QueuePair {
         if before != after {
             self.pacer.on_rate_change(now, before, after);
         }
+        self.pacer.set_least(self.rate.gap());
         if self.windowed {
             self.follow_window();
         }

@@ -73,6 +73,10 @@ pub trait RateControl: fmt::Debug + Send {
     fn window_bytes(&self) -> Option<u64> {
         None
     }
+    /// Least time from the departure of a packet to the next, whatever their length.
+    fn gap(&self) -> Span {
+        Span::ZERO
+    }
     /// When the rate may next change by itself.
     fn next_deadline(&self) -> Deadline;
     /// Applies the timers that were due up to and including `now`.

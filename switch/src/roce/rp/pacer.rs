@@ -29,6 +29,9 @@ pub struct Pacer {
     gap_ps: u64,
     fraction_ps: f64,
     gap: Gap,
+    /// Departure of the newest packet, and the least time from it to the next.
+    sent: Time,
+    least: Span,
 }
 
 impl Pacer {
@@ -39,7 +42,12 @@ impl Pacer {
 
     /// The earliest instant for the next packet.
     pub fn due(&self) -> Time {
-        self.due
+        self.due.max(self.sent + self.least)
+    }
+
+    /// Sets the least time from one packet to the next, whatever the rate. It applies to a gap that runs, too.
+    pub fn set_least(&mut self, least: Span) {
+        self.least = least;
     }
 
     /// A packet of `bytes` leaves at `now`, at `rate_bps` (above zero).
@@ -53,6 +61,7 @@ impl Pacer {
         self.gap_ps = gap_ps as u64;
         self.fraction_ps = exact - gap_ps as f64;
         self.due = start + Span::from_ps(self.gap_ps);
+        self.sent = now;
     }
 
     /// The rate changed from `old_bps` to `new_bps`.
@@ -94,6 +103,23 @@ mod tests {
         assert_eq!(pacer.due(), Time::from_ns(2_000));
         pacer.on_sent(Time::from_ns(9_000), 1000, 8e9);
         assert_eq!(pacer.due(), Time::from_ns(10_000));
+    }
+
+    #[test]
+    fn a_least_gap_is_that_of_packets_of_every_length() {
+        let mut pacer = Pacer::default();
+        for bytes in [1000, 10] {
+            let at = pacer.due();
+            pacer.on_sent(at, bytes, 8e9);
+            pacer.set_least(Span::from_us(5));
+            assert_eq!(pacer.due(), at + Span::from_us(5));
+            pacer.set_least(Span::from_us(7));
+            assert_eq!(pacer.due(), at + Span::from_us(7), "the gap that runs");
+        }
+        let at = pacer.due();
+        pacer.on_sent(at, 1000, 8e9);
+        pacer.set_least(Span::ZERO);
+        assert_eq!(pacer.due(), at + Span::from_us(1), "no longer");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A program declares parameters with units, state with widths, and statements for events: a CNP, an acknowledgement
 //! with its round-trip time and echo of marks, a NACK, a timeout, timers and byte counters of its own. It sets
-//! `std.rate` and `std.window`. [`Program::parse`] checks it, with all errors at their places; [`Instance`] is a
+//! `std.rate`, `std.window` and `std.gap_ns`. [`Program::parse`] checks it, with all errors at their places; [`Instance`] is a
 //! program with the parameters of a host; [`Machine`] is one queue pair.
 //!
 //! It is interpreted: events are per CNP and per acknowledgement, not per byte. Every value is an exact integer with a
@@ -224,6 +224,7 @@ impl Instance {
                 None => {
                     if let Some(at) = parameter.default {
                         machine::run_plain(&mut frame, &program.code, at);
+                        parameter.check(frame[usize::from(parameter.reg)])?;
                     }
                 }
             }
@@ -238,9 +239,7 @@ impl Instance {
                 Unit::Rate => *value /= factor,
                 _ => {}
             }
-            if *value < parameter.low || *value > parameter.high {
-                return Err(parameter.outside(*value));
-            }
+            parameter.check(*value)?;
         }
         frame[usize::from(LINE)] = sender.line_rate_bps.max(1).into();
         let dilation = sender.dilation.get().into();
@@ -290,7 +289,8 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
     }
     // A statement that is wrong may be the one that sets it.
     if !sets_rate && !sets_window && !compiler.decoder.diagnostics.has_errors() {
-        let message = "nothing here sets `std.rate` or `std.window`: it would control nothing";
+        let message =
+            "nothing here sets `std.rate`, `std.window` or `std.gap_ns`: it would control nothing";
         compiler.decoder.diagnostics.error(codes::RATE_CONTROL, declared.on_span, message);
     }
     let shows = Shows {
@@ -361,8 +361,11 @@ fn parameters(compiler: &mut Compiler<'_, '_>, declared: &Declared) -> Option<Ve
             compiler.scope = Scope { fixed: true, ..Scope::default() };
             default = Some(compiler.here());
             let worked_out = compiler.expr(expr);
-            if let Some(worked_out) = worked_out {
-                compiler.store(value, worked_out, of.span);
+            // Not clamped: a default outside of the bounds is an error, as a written value is.
+            if let Some(worked_out) = worked_out
+                && let Some(worked_out) = compiler.with_fraction(of.span, worked_out, of.fraction)
+            {
+                compiler.push(Op::Copy(reg, worked_out.at));
             }
             compiler.push(Op::End);
         }

@@ -1,11 +1,17 @@
 //! RC in cases with known packets.
 
+use std::sync::Arc;
+
 use wireyard_tables::time::{Span, Time};
 
-use super::channel::{BASE, MTU, Pair, Setup, Side};
+use super::channel::{BASE, MTU, Pair, Setup, Side, ready};
+use crate::roce::opcode::Service;
 use crate::roce::psn::Psn;
-use crate::roce::qp::{Attrs, QpState};
+use crate::roce::qp::{Attrs, QpConfig, QpState, QueuePair};
+use crate::roce::rp::RateAlgorithm;
+use crate::roce::rp::program::{Instance, Program, Sender};
 use crate::roce::verbs::{Remote, SendOp, SendWr, Status};
+use crate::units::Dilation;
 
 fn remote(pair: &Pair, offset: u64) -> Remote {
     Remote { va: BASE + offset, rkey: pair.sides[1].key }
@@ -239,6 +245,30 @@ fn packets_leave_at_the_rate_and_never_early() {
     // 62 + 256 B each, 16 more in the first; 10 Gb/s. The last leaves one gap before the end.
     let exact = (u64::from(packets - 1) * 318 + 16) * 800;
     assert!(last.since(Time::ZERO).as_ps().abs_diff(exact) <= 2, "{last} vs {exact} ps");
+}
+
+#[test]
+fn a_gap_of_rate_control_is_between_packets_of_every_length() {
+    let text = "rate_control: t\non: { start: [ std.gap_ns = 5000 ] }\n";
+    let program = Arc::new(Program::parse("t.yaml", text).unwrap());
+    let sender =
+        Sender { line_rate_bps: 10_000_000_000, packet_bytes: MTU, dilation: Dilation::ONE };
+    let instance = Instance::new(&program, &sender, &[]).unwrap();
+    let config = QpConfig::new(RateAlgorithm::Program(Arc::new(instance)));
+    let mut pair = Pair::new(&Setup::default());
+    pair.sides[0].qp = QueuePair::new(10, Service::Rc, &config);
+    ready(&mut pair.sides[0].qp, 11, &Setup::default());
+    let target = remote(&pair, 0);
+    post(&mut pair, 1, SendOp::Write(target), 0, 8);
+    post(&mut pair, 2, SendOp::Write(target), 0, 2 * MTU);
+    let mut leaves = Vec::new();
+    while leaves.len() < 3 {
+        match pair.take(0) {
+            Some(_) => leaves.push(pair.now),
+            None => pair.now = pair.sides[0].qp.next_deadline().instant().unwrap(),
+        }
+    }
+    assert_eq!(leaves, [Time::ZERO, Time::from_ns(5_000), Time::from_ns(10_000)]);
 }
 
 /// READ responses and requests of one queue pair take turns, and together they have one rate.

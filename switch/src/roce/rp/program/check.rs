@@ -7,7 +7,7 @@ use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::Decoder;
 
-use super::code::{ACK_HOPS, HOP, KNOWN, Op, Place, RATE, Reg, WINDOW};
+use super::code::{ACK_HOPS, GAP, HOP, KNOWN, Op, Place, RATE, Reg, WINDOW};
 use super::expr::Value;
 use super::read::{Block, Statement};
 use crate::roce::telemetry::HOPS_MAX;
@@ -323,11 +323,11 @@ impl<'c, 'd> Compiler<'c, 'd> {
                 let message = format!("`{name}` cannot be set");
                 let of = &mut self.decoder.diagnostics;
                 of.error(codes::NOT_ASSIGNABLE, target.span, message)
-                    .note("`state`, `std.rate` and `std.window` can");
+                    .note("`state`, `std.rate`, `std.window` and `std.gap_ns` can");
                 return None;
             }
         }
-        self.sets_rate |= to.at == RATE;
+        self.sets_rate |= to.at == RATE || to.at == GAP;
         self.sets_window |= to.at == WINDOW;
         self.store(to, value, span)
     }

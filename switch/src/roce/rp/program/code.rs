@@ -78,8 +78,9 @@ pub(super) const ACK_RTT: Reg = 9;
 pub(super) const ACK_HOPS: Reg = 10;
 pub(super) const ACK_PATH: Reg = 11;
 pub(super) const LOST_PACKETS: Reg = 12;
+pub(super) const GAP: Reg = 13;
 /// The values of the first hop of telemetry, in the order of [`HOP`]; those of the next hop follow.
-pub(super) const FIRST_HOP: Reg = 13;
+pub(super) const FIRST_HOP: Reg = 14;
 
 /// The highest rate.
 pub(super) const RATE_MAX: i128 = 1 << 50;
@@ -105,6 +106,7 @@ pub(super) const KNOWN: &[Known] = &[
     known("ack.hops", 0, HOPS_MAX as i128, Place::Ack),
     known("ack.path", 0, 0xfff, Place::Ack),
     known("lost.packets", 1, 1 << 23, Place::Loss),
+    known("std.gap_ns", 0, 1 << 40, Place::Set),
 ];
 
 /// The values of each hop of telemetry.

@@ -9,7 +9,7 @@ use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::super::{AckSample, RateControl, RateState};
 use super::code::{
-    ACK_HOPS, ACK_MARKED, ACK_PACKETS, ACK_PATH, ACK_RTT, ACKED, FIRST_HOP, HOP, LINE,
+    ACK_HOPS, ACK_MARKED, ACK_PACKETS, ACK_PATH, ACK_RTT, ACKED, FIRST_HOP, GAP, HOP, LINE,
     LOST_PACKETS, NOW, Op, RATE, Reg, SENT, WINDOW, WINDOW_MAX,
 };
 use super::{Instance, Unit};
@@ -211,6 +211,10 @@ impl RateControl for Machine {
     fn window_bytes(&self) -> Option<u64> {
         let program = &self.of.program;
         program.sets_window.then(|| self.frame[usize::from(WINDOW)] as u64)
+    }
+
+    fn gap(&self) -> Span {
+        Span::from_ns(self.frame[usize::from(GAP)] as u64)
     }
 
     fn on_cnp(&mut self, now: Time) {

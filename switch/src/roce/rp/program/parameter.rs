@@ -19,6 +19,9 @@ pub enum ParameterError {
     /// No number.
     #[error("expected a number, as `3`, `0.8` or `1/256`, found `{0}`")]
     Number(String),
+    /// A count with a fraction.
+    #[error("expected a whole number, found `{0}`")]
+    Whole(String),
     /// A value that the program does not allow; each as text.
     #[error("{name}: {found} is not from {low} to {high}")]
     Bounds {
@@ -110,6 +113,9 @@ impl Unit {
                 };
                 let value = value.filter(|value| value.is_finite());
                 let value = value.ok_or_else(|| ParameterError::Number(text.to_owned()))?;
+                if self == Unit::Count && value.fract() != 0.0 {
+                    return Err(ParameterError::Whole(text.to_owned()));
+                }
                 (value * (1_u64 << fraction) as f64).round() as i128
             }
         })
@@ -160,17 +166,21 @@ impl Parameter {
     /// Why it is invalid.
     pub fn parse(&self, text: &str) -> Result<i128, ParameterError> {
         let value = self.unit.parse(text, self.fraction)?;
-        if value < self.low || value > self.high {
-            return Err(self.outside(value));
-        }
+        self.check(value)?;
         Ok(value)
     }
 
-    /// The error for a value outside of its bounds.
-    pub(super) fn outside(&self, value: i128) -> ParameterError {
+    /// Checks the bounds of a value.
+    ///
+    /// # Errors
+    /// It is outside of them.
+    pub(super) fn check(&self, value: i128) -> Result<(), ParameterError> {
+        if value >= self.low && value <= self.high {
+            return Ok(());
+        }
         let (name, found) = (self.name.clone(), self.show(value));
         let (low, high) = (self.show(self.low), self.show(self.high));
-        ParameterError::Bounds { name, found, low, high }
+        Err(ParameterError::Bounds { name, found, low, high })
     }
 
     /// A value with its unit.
