@@ -42,7 +42,7 @@ impl Pacer {
 
     /// The earliest instant for the next packet.
     pub fn due(&self) -> Time {
-        self.due.max(self.sent + self.least)
+        if self.least.is_zero() { self.due } else { self.due.max(self.sent + self.least) }
     }
 
     /// Sets the least time from one packet to the next, whatever the rate. It applies to a gap that runs, too.
