@@ -300,7 +300,10 @@ fn read_ports(
         return None;
     }
     for (key, value) in pairs {
-        let number = key.scalar.text.parse().ok().map(PortNumber).filter(|number| is_port(*number));
+        // One way to write each: `01` and `1` would be one port under two keys.
+        let is_plain = |number: &PortNumber| number.to_string() == key.scalar.text;
+        let number = key.scalar.text.parse().ok().map(PortNumber);
+        let number = number.filter(|number| is_port(*number) && is_plain(number));
         let Some(number) = number else {
             let text = key.scalar.text.as_str();
             let message = format!("`{text}` is not a port number: use 0 to {PORT_MAX}");
@@ -379,9 +382,13 @@ fn split_port(decoder: &mut Decoder<'_>, node: &Node) -> Option<(Node, Node)> {
 
 fn read_mac(decoder: &mut Decoder<'_>, node: &Node) -> Option<[u8; 6]> {
     let word = decoder.word(node)?;
-    let bytes: Vec<u8> =
-        word.value.split([':', '-']).map_while(|byte| u8::from_str_radix(byte, 16).ok()).collect();
-    let mac = <[u8; 6]>::try_from(bytes).ok().filter(|mac| mac[0] & 1 == 0);
+    let byte = |text: &str| {
+        let is_hex = text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        u8::from_str_radix(text, 16).ok().filter(|_| is_hex)
+    };
+    let bytes: Option<Vec<u8>> = word.value.split([':', '-']).map(byte).collect();
+    let mac = bytes.and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
+    let mac = mac.filter(|mac| mac[0] & 1 == 0);
     if mac.is_none() {
         let message = format!("`{}` is not the address of an interface", word.value);
         decoder
@@ -475,6 +482,22 @@ mod tests {
         assert!(shown.contains("switch.yaml:1:16") && shown.contains("`onyx_roce`"), "{shown}");
         let (_, found, _) = read("qos: { ports: { swp1: { rate: 1Gbps } } }\nports: { 1: }\n");
         assert_eq!(found.counts(), (1, 0), "a port");
+    }
+
+    #[test]
+    fn numbers_of_ports_and_addresses_are_whole() {
+        for key in ["01", "+1", "1_0"] {
+            let (config, found, _) = read(&format!("ports: {{ 1: , {key}: }}\n"));
+            assert!(config.is_none() && found.counts() == (1, 0), "{key}: {:?}", found.sorted());
+        }
+        let mac = |text: &str| read(&format!("ports: {{ 1: {{ mac: '{text}' }} }}\n")).0;
+        let config = mac("02:00:00:00:00:0a").expect("six bytes");
+        assert_eq!(config.ports[&PortNumber(1)].mac, Some([2, 0, 0, 0, 0, 10]));
+        for text in
+            ["02:00:00:00:00:01:zz", "02:00:00:00:00:+1", "02:00:00:00:00", "02:00:00:00:00:"]
+        {
+            assert!(mac(text).is_none(), "{text}");
+        }
     }
 
     /// An error in a value that ports share is reported once, at its place; one in a port's own value for that port.

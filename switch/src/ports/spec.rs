@@ -229,6 +229,7 @@ fn parse(text: &str) -> Result<PortSpec, String> {
         set_option(&mut spec, key.trim(), value.trim())?;
     }
     check(&spec)?;
+    check_options(&spec, &seen)?;
     Ok(spec)
 }
 
@@ -333,10 +334,6 @@ fn set_fault(faults: &mut FaultSetup, key: &str, value: &str) -> Result<bool, St
 fn check(spec: &PortSpec) -> Result<(), String> {
     let target = spec.target.as_str();
     spec.check_capture().map_err(|error| error.to_string())?;
-    let foreign = |option: &str, given: bool| given && !spec.kind.takes(option);
-    if foreign("queues", spec.queues.is_some()) {
-        return Err(format!("queues= is for {} ports", kinds_with("queues")));
-    }
     if spec.kind.is_file() {
         if spec.input.is_none() && spec.out.is_none() {
             return Err("names no file: write pcap:in.pcap, pcap:in.pcap,out=out.pcap or \
@@ -354,17 +351,34 @@ fn check(spec: &PortSpec) -> Result<(), String> {
              `/`, `:` and spaces (a capture file is pcap:{target})"
         ));
     }
-    if spec.out.is_some() {
-        return Err("out= is for pcap: ports".to_owned());
+    Ok(())
+}
+
+/// Refuses options without an effect on this port; `given` are the names of those that were written.
+fn check_options(spec: &PortSpec, given: &[&str]) -> Result<(), String> {
+    let of_files = ["out", "pace"].into_iter().find(|option| given.contains(option));
+    if let Some(option) = of_files.filter(|_| !spec.kind.is_file()) {
+        return Err(format!("{option}= is for pcap: ports"));
     }
-    if foreign("mtu", spec.mtu_bytes.is_some()) {
-        let kinds = kinds_with("mtu");
-        return Err(format!("mtu= is for {kinds} ports; here: ip link set {target} mtu BYTES"));
+    let some = [
+        ("queues", spec.queues.is_some()),
+        ("queue", spec.queue != 0),
+        ("ring", spec.ring.is_some()),
+        ("mtu", spec.mtu_bytes.is_some()),
+    ];
+    for (option, _) in some.iter().filter(|(option, is_set)| *is_set && !spec.kind.takes(option)) {
+        let remedy = match *option {
+            "mtu" if !spec.kind.is_file() => {
+                format!("; here: ip link set {} mtu BYTES", spec.target)
+            }
+            _ => String::new(),
+        };
+        return Err(format!("{option}= is for {} ports{remedy}", kinds_with(option)));
     }
-    for (option, given) in [("queue", spec.queue != 0), ("ring", spec.ring.is_some())] {
-        if foreign(option, given) {
-            return Err(format!("{option}= is for {} ports", kinds_with(option)));
-        }
+    if given.contains(&"reorder_by") && spec.faults.reordering == Probability::ZERO {
+        return Err(
+            "reorder_by= is how late the frames of reorder= are, which is not given".to_owned()
+        );
     }
     Ok(())
 }
@@ -465,6 +479,11 @@ mod tests {
             ("pcap:a.pcap,capture=a.pcap", "the port uses this file"),
             ("pcap:,out=a.pcap,capture=a.pcap", "the port uses this file"),
             ("pcap:t,pace=slow", "pace=recorded"),
+            ("raw:t,pace=recorded", "pace= is for pcap: ports"),
+            ("pcap:t,mtu=9000", "mtu= is for tap: ports"),
+            ("pcap:t,ring=128", "ring= is for xdp"),
+            ("pcap:,out=t,queue=3", "queue= is for xdp"),
+            ("raw:t,reorder_by=5ms", "reorder="),
         ] {
             let message = error(text);
             assert!(message.contains(expected) && message.contains(text), "{message}");
