@@ -113,7 +113,7 @@ impl<'a> Assembly<'a> {
         notice: &mut dyn FnMut(&str),
     ) -> Result<(), AssemblyError> {
         self.open(cores, notice)?;
-        self.report_uncharged(loaded, cores, notice);
+        self.report_lossy(loaded, cores, notice);
         await_carriers(cores);
         self.set_queues(loaded, cores)?;
         // Last: this empties files.
@@ -129,6 +129,12 @@ impl<'a> Assembly<'a> {
             ports if ports < self.workers => place * self.workers / ports,
             _ => place % self.workers.max(1),
         }
+    }
+
+    /// True for the ports of a worker, and for those without one yet: it may get them when they are added.
+    fn may_own(&self, worker: usize, number: PortNumber) -> bool {
+        let place = self.specs.iter().position(|(known, _)| *known == number);
+        place.is_none_or(|place| self.owner(place) == worker)
     }
 
     /// Opens each port at its worker, and its further queues at the next ones; the others get its place.
@@ -164,12 +170,16 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Reports lossless ports that several workers serve: packets that wait between workers are not charged yet when a
-    /// pause is decided.
-    fn report_uncharged(&self, loaded: &Loaded, cores: &mut [Core], notice: &mut dyn FnMut(&str)) {
+    /// Reports where several workers weaken a lossless guarantee: parts of egress pools that are too small, and lossless
+    /// ports that several workers serve, as packets that wait between workers are not charged yet when a pause is
+    /// decided.
+    fn report_lossy(&self, loaded: &Loaded, cores: &mut [Core], notice: &mut dyn FnMut(&str)) {
         let numbers: Vec<PortNumber> = self.specs.iter().map(|(number, _)| *number).collect();
         let queues = loaded.config.as_ref().and_then(|config| config.queues(&numbers));
         let Some(Ok(qos)) = queues else { return };
+        for shortage in Part::egress_shortages(&qos, self.workers) {
+            notice(&shortage);
+        }
         for number in numbers {
             let others = cores.iter().filter(|core| core.served().contains(&number)).count();
             let port = qos.ports.iter().find(|port| port.number == number);
@@ -204,10 +214,7 @@ impl<'a> Assembly<'a> {
     fn set_queues(&self, loaded: &Loaded, cores: &mut [Core]) -> Result<(), AssemblyError> {
         let numbers: Vec<PortNumber> = self.specs.iter().map(|(number, _)| *number).collect();
         for (worker, core) in cores.iter_mut().enumerate() {
-            let owns = |number: PortNumber| {
-                let place = numbers.iter().position(|known| *known == number);
-                place.is_some_and(|place| self.owner(place) == worker)
-            };
+            let owns = |number: PortNumber| self.may_own(worker, number);
             let part = (self.workers > 1).then_some(Part { workers: self.workers, owns: &owns });
             loaded.set_queues_of(core, &numbers, part.as_ref())?;
         }
