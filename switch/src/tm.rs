@@ -246,7 +246,7 @@ impl<P: Default> Tm<P> {
     /// A traffic manager without ports; allocates all packet slots.
     pub fn new(config: Config) -> Tm<P> {
         let slots = Slab::new(config.packet_slots);
-        let holds = Holds::new(config.hold_slots as usize, config.packet_slots);
+        let holds = Holds::new(config.hold_slots as usize, slots.capacity());
         Tm {
             ports: Vec::new(),
             pools: config.pools.iter().copied().map(Pool::new).collect(),

@@ -53,7 +53,7 @@ impl<P: Default> Tm<P> {
         let charged = self.charge_of(arrival.bytes);
         let marked = self.check_egress(arrival, charged)?;
         if self.slots.is_full() {
-            return Err(DropReason::NoSlot);
+            return Err(self.no_slot(now, arrival));
         }
         let was_empty = self.is_empty();
         let memory = match arrival.terms.charge {
@@ -205,7 +205,7 @@ impl<P: Default> Tm<P> {
             return Err(DropReason::HoldFull);
         }
         if self.slots.is_full() {
-            return Err(DropReason::NoSlot);
+            return Err(self.no_slot(now, arrival));
         }
         let charged = self.charge_of(arrival.bytes);
         let memory = match self.retain_borrowed(arrival.terms.charge) {
@@ -405,21 +405,42 @@ impl<P: Default> Tm<P> {
         };
         if let Err(reason) = charged {
             group.counters.refused.add(bytes);
+            // Other groups may have filled the pool before this one reached its threshold.
+            self.stop_group(now, ingress, number);
             return Err(reason);
         }
         group.counters.admitted.add(bytes);
         if group.lossless.is_some() && !was_xoff && (few_slots || group.account.wants_xoff(pool)) {
-            group.xoff = true;
-            group.counters.xoff += 1;
-            // `send_flow_control` sets it where the peer hears of this only now.
-            let is_announced = port.priorities_of_group(number) & port.pause_tx.stopped != 0;
-            let by = Deadline::at(now + port.config.flow_control.honoured_within);
-            port.groups[usize::from(number)].honoured_by =
-                if is_announced { by } else { Deadline::NEVER };
-            self.send_flow_control(now, ingress);
-            self.stops = true;
+            self.stop_group(now, ingress, number);
         }
         Ok(())
+    }
+
+    /// Sends XOFF to the peer of a group, if it is lossless and not in XOFF.
+    #[cold]
+    fn stop_group(&mut self, now: Time, ingress: PortId, number: u8) {
+        let Some(port) = self.ports.get_mut(ingress.index()) else { return };
+        let is_announced = port.priorities_of_group(number) & port.pause_tx.stopped != 0;
+        let by = Deadline::at(now + port.config.flow_control.honoured_within);
+        let group = port.groups.get_mut(usize::from(number));
+        let Some(group) = group.filter(|group| group.lossless.is_some() && !group.xoff) else {
+            return;
+        };
+        group.xoff = true;
+        group.counters.xoff += 1;
+        // `send_flow_control` sets it where the peer hears of this only now.
+        group.honoured_by = if is_announced { by } else { Deadline::NEVER };
+        self.send_flow_control(now, ingress);
+        self.stops = true;
+    }
+
+    /// The refusal of a packet that no slot is left for.
+    #[cold]
+    fn no_slot(&mut self, now: Time, arrival: &Arrival) -> DropReason {
+        if arrival.terms.charge == Charge::Own {
+            self.stop_group(now, arrival.ingress, arrival.group);
+        }
+        DropReason::NoSlot
     }
 
     /// Counts a refusal at the egress port and queue.

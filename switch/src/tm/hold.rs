@@ -37,12 +37,12 @@ pub(crate) struct Holds {
 
 impl Holds {
     /// A store of `capacity` packets among `slots` slots.
-    pub(crate) fn new(capacity: usize, slots: u32) -> Holds {
+    pub(crate) fn new(capacity: usize, slots: usize) -> Holds {
         Holds {
             timed: BinaryHeap::new(),
             counted: Vec::new(),
             waiting: Vec::new(),
-            slots: slots as usize,
+            slots,
             next_sequence: 1,
             held: 0,
             capacity,

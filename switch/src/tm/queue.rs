@@ -246,6 +246,9 @@ const RESERVED_MAX: usize = 1 << 15;
 /// Slots for which a device with more of them reserves room at first.
 const RESERVED_FIRST: usize = 1 << 10;
 
+/// Slots beside those of packets, for MAC control frames: a pause must leave when packets have taken all others.
+const CONTROL_SLOTS: u32 = 64;
+
 /// All packet slots. Room for all of them is reserved when the first packet waits, and its pages are touched on first
 /// use: a device that is mostly idle costs little memory. A device that may have more than [`RESERVED_MAX`], as a
 /// laboratory has thousands, begins with [`RESERVED_FIRST`] and doubles: with huge pages the first touch of a large
@@ -255,27 +258,38 @@ pub(crate) struct Slab<P> {
     slots: Vec<Slot>,
     /// The packets, at the same indices: in a separate list, so that neither pads the other.
     packets: Vec<P>,
+    /// All slots, those for control frames included.
     capacity: usize,
+    /// Slots in use at which no further packet gets one.
+    limit: u32,
     free: u32,
     used: u32,
 }
 
 impl<P: Default> Slab<P> {
-    pub(crate) fn new(capacity: u32) -> Slab<P> {
-        let capacity = capacity.min(OWN_MEMORY - 1) as usize;
-        Slab { slots: Vec::new(), packets: Vec::new(), capacity, free: NONE, used: 0 }
+    /// Slots for `limit` packets.
+    pub(crate) fn new(limit: u32) -> Slab<P> {
+        let limit = limit.min(OWN_MEMORY - 1 - CONTROL_SLOTS);
+        let capacity = (limit + CONTROL_SLOTS) as usize;
+        Slab { slots: Vec::new(), packets: Vec::new(), capacity, limit, free: NONE, used: 0 }
+    }
+
+    /// All slots, those for control frames included.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
     }
 
     pub(crate) fn used(&self) -> u32 {
         self.used
     }
 
+    /// True if no packet gets a slot; a control frame may.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.free == NONE && self.slots.len() == self.capacity
+        self.used >= self.limit
     }
 
-    /// Takes a free slot, still without a packet.
+    /// Takes a free slot, still without a packet; one for a control frame where the slab is full.
     #[inline]
     pub(crate) fn take_empty(&mut self) -> Option<u32> {
         let index = self.free;

@@ -452,6 +452,41 @@ fn pauses(tm: &mut Tm<u32>) -> Vec<Quanta> {
     quanta.collect()
 }
 
+/// A group that is refused before it reaches its threshold stops its peer all the same: other groups fill the pool, or
+/// no slot is left. One without bytes resumes at the next repetition.
+#[test]
+fn a_lossless_group_that_is_refused_stops_its_peer() {
+    let config = || lossless_port(100, 4_000, 2_000, Xon::AtBytes(500));
+    let ports = [config(), port(100), config()];
+    let mut tm = manager([(1_500, 0), (1_000_000, 0)], &ports);
+    tm.set_blocked(Time::ZERO, PortId(1), true);
+    let other = Arrival { ingress: PortId(2), ..to(CLASS, 1_000) };
+    tm.enqueue(Time::ZERO, 1, &other).unwrap();
+    assert_eq!(pauses(&mut tm), []);
+    let refused = tm.enqueue(Time::ZERO, 2, &to(CLASS, 1_000)).unwrap_err();
+    assert_eq!(refused.reason, DropReason::HeadroomExhausted);
+    assert_eq!(pauses(&mut tm), [Quanta::MAX]);
+    tm.seen().audit().unwrap();
+    // Half of 65535 quanta at 100 Gbit/s are 168 us.
+    tm.advance(Time::from_ns(200_000));
+    assert_eq!(pauses(&mut tm), [Quanta::ZERO]);
+
+    let mut tm = manager([(1_000_000, 10_000), (1_000_000, 0)], &ports);
+    let config = Config { packet_slots: 1, ..tm.config.clone() };
+    tm = Tm::new(config);
+    for port in ports {
+        tm.add_port(port).unwrap();
+    }
+    tm.enqueue(Time::ZERO, 1, &to(CLASS, 1_000)).unwrap();
+    assert_eq!(pauses(&mut tm), []);
+    let refused = tm.enqueue(Time::ZERO, 2, &to(CLASS, 1_000)).unwrap_err();
+    assert_eq!(refused.reason, DropReason::NoSlot);
+    assert_eq!(pauses(&mut tm), [Quanta::MAX]);
+    drain(&mut tm, Time::ZERO, Time::from_ns(10_000));
+    assert_eq!(pauses(&mut tm), [Quanta::ZERO]);
+    tm.seen().audit().unwrap();
+}
+
 /// Packets received by the removed port still fill the headroom: the new peer has to stop before it sends.
 #[test]
 fn a_port_that_is_added_again_pauses_its_peer_at_once() {

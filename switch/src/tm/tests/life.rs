@@ -187,6 +187,7 @@ fn packet_slots_are_a_named_limit() {
         tm.enqueue(Time::ZERO, 1, &to(0, 100)).unwrap();
     }
     assert_eq!(tm.enqueue(Time::ZERO, 1, &to(0, 100)).unwrap_err().reason, DropReason::NoSlot);
+    assert_eq!(tm.send_control(Time::ZERO, PortId(1), 2, 60), Ok(Admitted::Queued), "a pause");
     assert_eq!(tm.seen().pool(INGRESS).unwrap().shared, 200);
     tm.seen().audit().unwrap();
 }
