@@ -4,8 +4,8 @@
 //! so that its receiver learns of the loss at once (SONiC Packet Trimming HLD, SAI
 //! `PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`; NDP, SIGCOMM'17). Only refusals of the queue itself count: its
 //! threshold, its pool, WRED at enqueue. An ingress group without room, a port that is down or a storm drops the packet
-//! as usual: a trimmed packet would be refused there too. The caller cuts the bytes; a packet is trimmed once, and when
-//! the other queue has no room either it is dropped as `trim_refused`.
+//! as usual, also one that was trimmed first. The caller cuts the bytes; a packet is trimmed once, and when the other
+//! queue has no room either it is dropped as `trim_refused`.
 //!
 //! A copy that shares its memory may be trimmed: its queue is charged the trimmed length, its group the whole memory.
 
@@ -34,22 +34,33 @@ impl<P: Default> Tm<P> {
         let at_once = release == Release::Immediate && charge != Charge::Control;
         let port = self.ports.get(arrival.egress.index()).filter(|_| at_once)?;
         let trim = port.config.queues.get(usize::from(arrival.queue))?.trim?;
-        let by_queue = match reason {
+        self.is_by_queue(arrival, reason).then_some(trim)
+    }
+
+    /// True if the queue itself refused a packet, for this reason.
+    fn is_by_queue(&self, arrival: &Arrival, reason: DropReason) -> bool {
+        match reason {
             DropReason::QueueThreshold | DropReason::Wred => true,
             DropReason::PoolExhausted => {
-                // The ingress pool gives the same reason: trim only if the queue's own account refuses the packet.
-                let account = &port.queues[usize::from(arrival.queue)].account;
-                let pool = self.pools.get(usize::from(account.config.pool.0))?;
-                account.admits(pool, self.charge_of(arrival.bytes).into(), reason).is_err()
+                // The ingress pool gives the same reason.
+                let port = self.ports.get(arrival.egress.index());
+                let queue = port.and_then(|port| port.queues.get(usize::from(arrival.queue)));
+                let Some(account) = queue.map(|queue| &queue.account) else { return false };
+                let pool = self.pools.get(usize::from(account.config.pool.0));
+                let charged = self.charge_of(arrival.bytes).into();
+                pool.is_some_and(|pool| account.admits(pool, charged, reason).is_err())
             }
             _ => false,
-        };
-        by_queue.then_some(trim)
+        }
     }
 
     /// Offers a trimmed packet that `from` refused, after [`Offered::Trims`]. Never returns [`Offered::Trims`].
     pub fn offer_trimmed(&mut self, now: Time, from: u8, arrival: &Arrival) -> Offered {
-        self.admit(now, arrival).unwrap_or_else(|_| {
+        self.admit(now, arrival).unwrap_or_else(|reason| {
+            if !self.is_by_queue(arrival, reason) {
+                self.count_refusal(arrival, reason);
+                return Offered::Refused(reason);
+            }
             let reason = DropReason::TrimRefused;
             self.count_refusal(arrival, reason);
             let port = self.ports.get_mut(arrival.egress.index());

@@ -170,6 +170,30 @@ fn a_port_may_go_down_between_begin_and_commit() {
     tm.seen().audit().unwrap();
 }
 
+/// A group without room drops a packet also where its queue trims it first.
+#[test]
+fn a_trimmed_packet_that_its_group_refuses_has_that_reason() {
+    let mut small = port(100);
+    small.groups[0].account.limit = Limit::Static(1_050);
+    let mut trims = port(100);
+    trims.queues[0].account.limit = Limit::Static(1_000);
+    trims.queues[0].trim = Some(Trim { bytes: 128, queue: 1 });
+    let mut tm = manager([(100_000, 0), (100_000, 0)], &[small, trims]);
+    tm.enqueue(Time::ZERO, 1, &to(0, 1_000)).unwrap();
+    let offered = tm.offer(Time::ZERO, &to(0, 1_000));
+    assert!(matches!(offered, Offered::Trims(_)), "{offered:?}");
+    let rest = Arrival { queue: 1, ..to(0, 128) };
+    let refused = tm.offer_trimmed(Time::ZERO, 0, &rest);
+    assert_eq!(refused, Offered::Refused(DropReason::IngressThreshold));
+    let counters = tm.ports[1].queues[0].counters;
+    assert_eq!((counters.trimmed.packets, counters.trim_dropped.packets), (1, 0));
+    // Where the other queue has no room, it is counted as such.
+    tm.ports[1].queues[1].account.config.limit = Limit::Static(100);
+    let refused = tm.offer_trimmed(Time::ZERO, 0, &rest);
+    assert_eq!(refused, Offered::Refused(DropReason::TrimRefused));
+    assert_eq!(tm.ports[1].queues[0].counters.trim_dropped.packets, 1);
+}
+
 #[test]
 fn packet_slots_are_a_named_limit() {
     let pools = vec![PoolConfig { shared_bytes: 1_000_000, headroom_bytes: 0 }; 2];
