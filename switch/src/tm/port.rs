@@ -11,7 +11,7 @@ use super::pfc::{FlowControl, FlowControlConfig, PauseCounters, PauseReceiver, P
 use super::queue::{Fifo, Memory};
 use super::random::Stream;
 use super::scheduler::{Scheduler, ServiceConfig, ShaperConfig};
-use super::watchdog::{Sight, Watchdog, WatchdogConfig};
+use super::watchdog::{Sight, StormAction, Watchdog, WatchdogConfig};
 use super::wred::{Wred, WredConfig};
 
 /// A queue.
@@ -387,6 +387,26 @@ impl Port {
             && self.wake_at.is_never()
             && stopped & 1 << queue == 0
             && !self.scheduler.shapes()
+    }
+
+    /// Queues that the watchdog watches.
+    pub(crate) fn watched_queues(&self) -> u8 {
+        let flow = &self.config.flow_control;
+        let of_pfc = || {
+            let enabled = (0..CLASSES).filter(|p| flow.enabled & 1 << p != 0);
+            enabled.fold(0, |mask, p| mask | 1 << (flow.priority_to_queue[p] % CLASSES as u8))
+        };
+        self.config.watchdog.map_or(0, |watchdog| watchdog.queues.unwrap_or_else(of_pfc))
+    }
+
+    /// Applies the watchdog's action to the queues in a storm.
+    pub(crate) fn apply_storms(&mut self) {
+        let Some(watchdog) = &self.watchdog else { return };
+        let (storms, action) = (watchdog.storms(), watchdog.config.action);
+        self.storm_drop = if action == StormAction::Drop { storms } else { 0 };
+        self.storm_drop_groups = self.groups_of_queues(self.storm_drop);
+        self.ignore_pause = if action == StormAction::Forward { storms } else { 0 };
+        self.update_passes();
     }
 
     /// The watchdog's input about a queue at `now`.

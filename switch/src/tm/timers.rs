@@ -133,7 +133,11 @@ impl<P: Default> Tm<P> {
         self.deferred.invalidate();
         let Some(port) = self.ports.get_mut(id.index()) else { return };
         let gone = port.config.flow_control.enabled & !enabled;
+        let before = port.watched_queues();
         port.config.flow_control.enabled = enabled;
+        let unwatched = before & !port.watched_queues();
+        self.end_storms(id, unwatched);
+        let port = &mut self.ports[id.index()];
         if let Some(rate) = port.quantum_rate().filter(|_| gone != 0) {
             port.pause_rx.advance(now, rate, &mut port.pauses);
             port.pause_rx.disable(now, gone, &mut port.pauses);
@@ -200,20 +204,19 @@ impl<P: Default> Tm<P> {
     fn poll_watchdog(&mut self, at: Time, id: PortId) {
         let port = &mut self.ports[id.index()];
         let Some(mut watchdog) = port.watchdog.take() else { return };
+        let watched = port.watched_queues();
         let sights: [_; CLASSES] = std::array::from_fn(|q| port.sight(q as u8, at));
         let action = watchdog.config.action;
         let mut changes = [Change::None; CLASSES];
         for (queue, sight) in (0u8..).zip(sights) {
-            changes[usize::from(queue)] = watchdog.look(queue, sight);
+            let is_watched = watched & 1 << queue != 0;
+            changes[usize::from(queue)] = watchdog.look(queue, sight, is_watched);
         }
         let goes_on = !port.pause_rx.next_change().is_never() || watchdog.is_busy();
         let poll_at = goes_on.then(|| at + watchdog.config.poll);
         watchdog.poll_at = poll_at.into();
-        let storms = watchdog.storms();
         port.watchdog = Some(watchdog);
-        port.storm_drop = if action == StormAction::Drop { storms } else { 0 };
-        port.storm_drop_groups = port.groups_of_queues(port.storm_drop);
-        port.ignore_pause = if action == StormAction::Forward { storms } else { 0 };
+        port.apply_storms();
         for (queue, change) in (0u8..).zip(changes) {
             match change {
                 Change::None => {}
@@ -223,6 +226,17 @@ impl<P: Default> Tm<P> {
         }
         self.ports[id.index()].update_passes();
         self.arm_sending(at, id);
+    }
+
+    /// Ends the storms of these queues, which are not watched any more, or whose link went down.
+    fn end_storms(&mut self, id: PortId, queues: u8) {
+        let port = &mut self.ports[id.index()];
+        let Some(watchdog) = &mut port.watchdog else { return };
+        let ended = watchdog.restart(queues);
+        port.apply_storms();
+        for queue in bits(ended) {
+            self.events.push_back(Event::StormRestored { port: id, queue });
+        }
     }
 
     fn storm_detected(&mut self, at: Time, id: PortId, queue: u8, action: StormAction) {
@@ -265,12 +279,10 @@ impl<P: Default> Tm<P> {
         port.pause_rx = PauseReceiver::new();
         port.pause_tx = PauseSender::IDLE;
         if let Some(watchdog) = &mut port.watchdog {
-            let counters = watchdog.counters;
-            *watchdog = super::watchdog::Watchdog::new(watchdog.config);
-            watchdog.counters = counters;
+            watchdog.poll_at = Deadline::NEVER;
         }
-        (port.storm_drop, port.storm_drop_groups, port.ignore_pause) = (0, 0, 0);
-        port.update_paused(now);
+        self.end_storms(id, u8::MAX);
+        self.ports[id.index()].update_paused(now);
         self.wires.remove(id.0);
         self.release_wire(id, now);
         // A departure between begin and commit ends here; its commit returns `None`.

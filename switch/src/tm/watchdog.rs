@@ -38,8 +38,8 @@ impl StormAction {
 /// Watchdog of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchdogConfig {
-    /// Queues watched, bit n for queue n (SONiC `pfcwd_sw_enable`).
-    pub queues: u8,
+    /// Queues watched, bit n for queue n (SONiC `pfcwd_sw_enable`); `None` for those of the priorities that have PFC.
+    pub queues: Option<u8>,
     /// Time without progress that makes a storm.
     pub detection: Span,
     /// Time without pause that ends it.
@@ -120,13 +120,13 @@ impl Watchdog {
     }
 
     /// Evaluates one queue at the end of a poll interval.
-    pub(crate) fn look(&mut self, queue: u8, sight: Sight) -> Change {
+    pub(crate) fn look(&mut self, queue: u8, sight: Sight, is_watched: bool) -> Change {
         let q = usize::from(queue) % CLASSES;
         let (config, watch) = (&self.config, &mut self.watches[q]);
-        if config.queues & 1 << q == 0 {
+        let last = std::mem::replace(&mut watch.last, sight);
+        if !is_watched {
             return Change::None;
         }
-        let last = std::mem::replace(&mut watch.last, sight);
         let paused_ps = sight.paused.as_ps().saturating_sub(last.paused.as_ps());
         let pauses = sight.pauses > last.pauses;
         let throughout = paused_ps >= config.poll.as_ps();
@@ -153,6 +153,16 @@ impl Watchdog {
                 Change::Restored
             }
         }
+    }
+
+    /// Watches these queues anew; returns those that were in a storm, which counts as over.
+    pub(crate) fn restart(&mut self, queues: u8) -> u8 {
+        let ended = self.storms() & queues;
+        for q in (0..CLASSES).filter(|q| queues & 1 << q != 0) {
+            self.counters[q].restored += u64::from(ended & 1 << q != 0);
+            (self.watches[q].storm, self.watches[q].run) = (false, Span::ZERO);
+        }
+        ended
     }
 
     /// Queues in a storm.

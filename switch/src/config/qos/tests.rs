@@ -62,7 +62,7 @@ fn sonic_azure_is_what_sonic_has() {
     assert!(port.tm.groups[0].lossless.is_none());
     let (kmin, kmax, pmax) = port.tm.queues[4].wred.unwrap().curves[2].unwrap().parts();
     assert_eq!((kmin, kmax, pmax), (1 << 20, 2 << 20, Probability::percent(5).unwrap()));
-    assert_eq!(port.tm.watchdog.unwrap().queues, 0b11000);
+    assert_eq!(port.tm.watchdog.unwrap().queues, None, "those of pfc_enable");
     let text = qos.report.to_string();
     assert!(text.contains("port 1 priority group 3 (ingress_lossless): xoff at"), "{text}");
     assert!(text.contains("peer response") && text.contains("kmin 1 MiB"), "{text}");
@@ -293,6 +293,9 @@ fn keys_without_an_effect_are_named() {
         "shared_headroom belongs to lossless",
     );
     warned(&azure(r#""small_packet_percent": 10"#, ""), &["qos has no cell"]);
+    let plain = |keys: &str| format!(r#"{{ "port_defaults": {{ {keys} }} }}"#);
+    refused(&plain(r#""pfcwd_sw_enable": [3]"#), "the watchdog pfcwd, which is not given");
+    refused(&plain(r#""pfcwd": {}, "pfcwd_sw_enable": [8]"#), "priorities go from 0 to 7");
     warned(
         &azure(r#""flow_control": "pause""#, ""),
         &["pfc_enable means nothing", "pfcwd watches"],

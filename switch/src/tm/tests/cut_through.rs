@@ -63,7 +63,7 @@ fn traffic() -> Tm<u32> {
     shaped.queues[5].service.max = Some(rate);
     let mut watched = config.clone();
     watched.watchdog = Some(WatchdogConfig {
-        queues: 0xff,
+        queues: Some(0xff),
         detection: Span::from_us(4),
         restoration: Span::from_us(3),
         poll: Span::from_us(1),

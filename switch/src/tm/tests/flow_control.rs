@@ -349,7 +349,7 @@ fn watched(action: StormAction) -> Tm<u32> {
     let mut out = pfc_port(100);
     let ms = Span::from_ms;
     out.watchdog = Some(WatchdogConfig {
-        queues: 1 << CLASS,
+        queues: Some(1 << CLASS),
         detection: ms(200),
         restoration: ms(200),
         poll: ms(100),
@@ -404,6 +404,46 @@ fn the_watchdog_may_forward_or_only_tell() {
         assert_eq!(stuck, forwarded);
         tm.seen().audit().unwrap();
     }
+}
+
+#[test]
+fn a_storm_ends_with_the_link() {
+    let mut tm = watched(StormAction::Drop);
+    let at = |ms: u64| Time::from_ns(ms * 1_000_000);
+    storm(&mut tm, Time::ZERO, at(350));
+    assert!(matches!(tm.next_event(), Some(Event::StormDetected { .. })));
+    while tm.next_event().is_some() {}
+    tm.port_down(at(351), PortId(1));
+    let over = Event::StormRestored { port: PortId(1), queue: CLASS };
+    assert!(std::iter::from_fn(|| tm.next_event()).any(|event| event == over));
+    let counters = tm.seen().port(PortId(1)).unwrap().watchdog.unwrap()[3];
+    assert_eq!((counters.detected, counters.restored), (1, 1));
+    tm.port_up(at(352), PortId(1));
+    assert!(tm.enqueue(at(352), 1, &to(CLASS, 1_000)).is_ok());
+    tm.seen().audit().unwrap();
+}
+
+#[test]
+fn the_watchdog_follows_the_priorities_with_pfc() {
+    let mut tm = watched(StormAction::Alert);
+    tm.ports[1].config.watchdog.as_mut().unwrap().queues = None;
+    let at = |ms: u64| Time::from_ns(ms * 1_000_000);
+    storm(&mut tm, Time::ZERO, at(350));
+    assert!(matches!(tm.next_event(), Some(Event::StormDetected { queue: CLASS, .. })));
+    tm.set_pfc_enabled(at(350), PortId(1), 1 << 5);
+    let over = Event::StormRestored { port: PortId(1), queue: CLASS };
+    assert_eq!(tm.next_event(), Some(over), "its pauses are not watched any more");
+    tm.enqueue(at(350), 1, &to(5, 1_000)).unwrap();
+    let mut now = at(351);
+    while now < at(800) {
+        tm.advance(now);
+        let quanta = [Quanta::MAX; CLASSES];
+        tm.pfc_received(now, PortId(1), &PfcFrame { vector: 1 << 5, quanta });
+        now += Span::from_us(300);
+    }
+    assert!(matches!(tm.next_event(), Some(Event::StormDetected { queue: 5, .. })));
+    assert_eq!(tm.next_event(), None);
+    tm.seen().audit().unwrap();
 }
 
 #[test]

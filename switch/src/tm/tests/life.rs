@@ -220,7 +220,7 @@ fn packet_slots_are_a_named_limit() {
 fn the_counters_of_a_removed_port_go_on() {
     let mut tm = plain();
     let watchdog = Some(WatchdogConfig {
-        queues: 0xff,
+        queues: Some(0xff),
         detection: Span::from_ms(200),
         restoration: Span::from_ms(200),
         poll: Span::from_ms(100),

@@ -106,7 +106,16 @@ impl Resolver<'_> {
         section: &PortSection,
         flow: &FlowControlConfig,
     ) -> Option<WatchdogConfig> {
-        let watchdog = section.pfcwd.as_ref()?;
+        let named = section.pfcwd_sw_enable.as_ref();
+        let named = named.map(|queues| self.mask(&format!("{place}, pfcwd_sw_enable"), queues));
+        let Some(watchdog) = section.pfcwd.as_ref() else {
+            if named.is_some() {
+                let message =
+                    "pfcwd_sw_enable has the queues of the watchdog pfcwd, which is not given";
+                self.refuse(&format!("{place}, pfcwd_sw_enable"), message.to_owned());
+            }
+            return None;
+        };
         if flow.mode != FlowControl::Pfc {
             if section.flow_control != Some(FlowControlWord::Off) {
                 let message = "no priority has PFC, so pfcwd watches nothing: write pfc_enable, or leave pfcwd out";
@@ -114,12 +123,6 @@ impl Resolver<'_> {
             }
             return None;
         }
-        let queues = match &section.pfcwd_sw_enable {
-            Some(queues) => self.mask(&format!("{place}, pfcwd_sw_enable"), queues),
-            None => (0..CLASSES)
-                .filter(|p| flow.enabled & 1 << p != 0)
-                .fold(0, |mask, p| mask | 1 << flow.priority_to_queue[p]),
-        };
         let dilation = u64::from(self.config.dilation.get());
         let or_ms = |interval: Option<crate::units::Interval>, ms: u64| {
             interval.map_or(Span::from_ms(ms * dilation), |interval| interval.span())
@@ -127,7 +130,7 @@ impl Resolver<'_> {
         let detection = or_ms(watchdog.detection_time, 200);
         let restoration = or_ms(watchdog.restoration_time, 200);
         let watchdog = WatchdogConfig {
-            queues,
+            queues: named,
             detection,
             restoration,
             poll: watchdog.poll_interval.map_or(
