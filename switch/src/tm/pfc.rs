@@ -274,7 +274,8 @@ impl PauseSender {
     }
 
     /// Skips a repetition due at `at` if the next one is due by `now` too: a loop that is late sends the current state
-    /// once; a frame for each missed period would only fill the control queue.
+    /// once, at the last instant at which one was due; a frame for each missed period would only fill the control
+    /// queue.
     pub(crate) fn skips_refresh(
         &mut self,
         at: Time,
@@ -282,10 +283,11 @@ impl PauseSender {
         config: &FlowControlConfig,
         rate: BitsPerSec,
     ) -> bool {
-        let next = at + PauseSender::refresh_after(config, rate);
-        let skipped = next <= now;
+        let period = PauseSender::refresh_after(config, rate).as_ps();
+        let late = now.since(at).as_ps();
+        let skipped = late >= period;
         if skipped {
-            self.refresh_at = Deadline::at(next);
+            self.refresh_at = Deadline::at(at + Span::from_ps(late - late % period));
         }
         skipped
     }
@@ -392,6 +394,19 @@ mod tests {
             rx.receive(Time::from_ns(500), frame(1, 7), response, rate, &mut counters);
         }
         assert_eq!((rx.pending.len(), counters.rx_early), (PENDING_MAX, 3));
+    }
+
+    #[test]
+    fn missed_repetitions_are_skipped_at_once() {
+        let rate = BitsPerSec::gbit(100);
+        // One quantum at 100 Gbit/s is 5.12 ns, so the pause is repeated every 2.56 ns.
+        let config = FlowControlConfig { quanta: Quanta::new(1), ..FlowControlConfig::default() };
+        let mut sender = PauseSender { stopped: 1, ..PauseSender::IDLE };
+        let (at, now) = (Time::from_ps(1_000), Time::from_ps(1_000 + 1_000_000 * 2_560 + 7));
+        assert!(sender.skips_refresh(at, now, &config, rate));
+        let last = Time::from_ps(1_000 + 1_000_000 * 2_560);
+        assert_eq!(sender.refresh_at, Deadline::at(last));
+        assert!(!sender.skips_refresh(last, now, &config, rate));
     }
 
     #[test]

@@ -7,11 +7,12 @@ use super::super::resolve::{PortPlan, Resolver};
 impl Resolver<'_> {
     pub(super) fn check_flow_control(&mut self, plan: &PortPlan) {
         let flow = &plan.tm.flow_control;
-        if flow.mode != FlowControl::Pfc {
+        if flow.mode == FlowControl::Off {
             return;
         }
         let place = format!("port {}", plan.number);
-        for p in (0..CLASSES).filter(|p| flow.enabled & 1 << p != 0) {
+        let is_pfc = flow.mode == FlowControl::Pfc;
+        for p in (0..CLASSES).filter(|p| is_pfc && flow.enabled & 1 << p != 0) {
             let group = usize::from(flow.priority_to_group[p]);
             if plan.groups[group].config.lossless.is_none() {
                 let profile = &plan.groups[group].profile;

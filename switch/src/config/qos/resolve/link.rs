@@ -78,6 +78,10 @@ impl Resolver<'_> {
                     .to_owned(),
             );
         }
+        if section.pause_time == Some(Quanta::ZERO) {
+            let message = "a pause of 0 quanta resumes the peer in place of stopping it: give 1 to 65535 quanta";
+            self.refuse(&format!("{place}, pause_time"), message.to_owned());
+        }
         FlowControlConfig {
             mode,
             enabled,
