@@ -29,6 +29,10 @@ fn b(bytes: u64) -> Bytes {
     Bytes::new(bytes)
 }
 
+fn total(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
+}
+
 /// Bytes that each of `n` equal accounts holds at its threshold: x = alpha (S - n x), so x = S alpha / (1 + n alpha).
 fn with_others((numerator, denominator): (u32, u32), shared: u64, n: u64) -> u64 {
     let (numerator, denominator) = (u128::from(numerator), u128::from(denominator));
@@ -48,15 +52,16 @@ impl Resolver<'_> {
             let groups: Vec<&GroupPlan> =
                 groups.filter(|plan| mine(&plan.config.account)).collect();
             let queues = plans.iter().flat_map(|plan| &plan.tm.queues).filter(|_| !ingress);
-            let reserved: u64 = match ingress {
-                true => groups.iter().map(|plan| plan.config.account.reserved_bytes).sum(),
-                false => queues
-                    .filter(|queue| mine(&queue.account))
-                    .map(|q| q.account.reserved_bytes)
-                    .sum(),
+            let reserved = match ingress {
+                true => total(groups.iter().map(|plan| plan.config.account.reserved_bytes)),
+                false => total(
+                    queues
+                        .filter(|queue| mine(&queue.account))
+                        .map(|queue| queue.account.reserved_bytes),
+                ),
             };
             let each = groups.iter().filter_map(|plan| plan.config.lossless);
-            let sum: u64 = each.map(|lossless| lossless.headroom_bytes).sum();
+            let sum = total(each.map(|lossless| lossless.headroom_bytes));
             let headroom = pool.shared_headroom.map_or(sum, Bytes::get);
             if headroom < sum {
                 let message = format!(
@@ -167,7 +172,9 @@ impl Resolver<'_> {
         let xoff_full = account.reserved_bytes.saturating_add(full);
         let xon_at = lossless.xon.at(xoff_at);
         let levels = PauseLevels { xon_at, xoff_at, xoff_full };
-        self.check_xon(&format!("{place}, profile \"{}\"", group.profile), lossless.xon, levels);
+        let profile = format!("{place}, profile \"{}\"", group.profile);
+        self.check_xon(&profile, lossless.xon, levels);
+        self.check_most_headroom(&profile, lossless.headroom_bytes, account.pool.0);
         self.check_slots(place, plan, xoff_at.saturating_add(lossless.headroom_bytes));
         let needed = group.needed.as_ref().map(|needed| needed.bytes);
         self.check_headroom(place, lossless.headroom_bytes, group.least);
@@ -232,6 +239,16 @@ impl Resolver<'_> {
         }
     }
 
+    /// Groups that share their headroom can each use at most all of it, and no pool has more than its size.
+    fn check_most_headroom(&mut self, place: &str, headroom: u64, pool: u8) {
+        let Some(&(name, pool)) = self.pools.get(usize::from(pool)) else { return };
+        if headroom > pool.size.get() && pool.shared_headroom.is_some() {
+            let message =
+                format!("headroom {} is more than the {} of pool {name}", b(headroom), pool.size);
+            self.refuse(&format!("{place}, headroom"), message);
+        }
+    }
+
     fn check_headroom(&mut self, place: &str, headroom: u64, needed: u64) {
         if headroom < needed {
             let message = format!(
@@ -274,7 +291,8 @@ impl Resolver<'_> {
             for egress in plans {
                 let account = egress.tm.queues[queue].account;
                 let (pool, config) = self.pool_of(account.pool.0);
-                let holds = account.limit.alone(config.shared_bytes) + account.reserved_bytes;
+                let alone = account.limit.alone(config.shared_bytes);
+                let holds = alone.saturating_add(account.reserved_bytes);
                 if holds < ingress {
                     let message = format!(
                         "its packets wait in queue {queue} of port {}, which drops beyond {} (pool {pool}), \
@@ -302,7 +320,9 @@ impl Resolver<'_> {
                         continue;
                     }
                     match (group.config.account.limit, group.config.lossless) {
-                        (Limit::Static(bytes), Some(_)) => sum += bytes + plan.mtu.get(),
+                        (Limit::Static(bytes), Some(_)) => {
+                            sum = total([sum, bytes, plan.mtu.get()].into_iter());
+                        }
                         (_, None) => lossy_alpha = true,
                         _ => {}
                     }

@@ -99,6 +99,10 @@ fn interface_bits(rate: BitsPerSec) -> u64 {
     row.map_or(0, |(_, bits)| *bits)
 }
 
+fn total(parts: &[HeadroomPart]) -> u64 {
+    parts.iter().fold(0, |sum, part| sum.saturating_add(part.bytes))
+}
+
 impl HeadroomInput {
     /// Bytes a lossless priority group needs beyond XOFF on this link.
     pub fn compute(&self) -> Headroom {
@@ -110,8 +114,7 @@ impl HeadroomInput {
 
     /// The time from XOFF to the last byte of a peer that honours it.
     pub fn loop_time(&self) -> Span {
-        let wire: u64 = self.ieee_parts().iter().map(|part| part.bytes).sum();
-        self.rate.time_for(Bytes::new(wire))
+        self.rate.time_for(Bytes::new(total(&self.ieee_parts())))
     }
 
     fn ieee_parts(&self) -> Vec<HeadroomPart> {
@@ -129,7 +132,7 @@ impl HeadroomInput {
         };
         let mut parts = vec![
             part("our frame before the PFC frame", self.mtu.get().saturating_add(gap)),
-            part("PFC frame", 64 + gap),
+            part("PFC frame", gap.saturating_add(64)),
             part("cable, both ways", in_bytes(round_trip)),
             part("interface delays", interfaces),
             part("peer response", response),
@@ -151,7 +154,7 @@ impl HeadroomInput {
 
     fn ieee(&self) -> Headroom {
         let parts = self.ieee_parts();
-        let wire: u64 = parts.iter().fold(0, |sum, part| sum.saturating_add(part.bytes));
+        let wire = total(&parts);
         let (numerator, denominator) = self.occupancy();
         let bytes = (u128::from(wire) * numerator).div_ceil(denominator);
         Headroom { bytes: u64::try_from(bytes).unwrap_or(u64::MAX), parts }
@@ -174,17 +177,19 @@ impl HeadroomInput {
         let peer = response_quanta(self.nominal) * QUANTUM_BITS / 8;
         let peer = self.peer_response.map_or(peer, |span| self.rate.bytes_in(span).get());
         let process = self.process.map_or(0, |span| self.rate.bytes_in(span).get());
-        let cable_numerator = 2 * u128::from(self.cable.as_mm()) * u128::from(self.rate.get());
+        let cable = 2 * u128::from(self.cable.as_mm());
+        let cable_numerator = cable.saturating_mul(u128::from(self.rate.get()));
         let cable_denominator = 198 * 8_192 * 1_000_000u128;
         // Common denominator of the cable term and of mac_phy = 4096 / 5 bytes.
         let denominator = 5 * cable_denominator;
         let whole = u128::from(self.mtu.get()) + u128::from(peer) + u128::from(process);
-        let propagation = whole * denominator + 4_096 * cable_denominator + 5 * cable_numerator;
+        let propagation = (whole * denominator + 4_096 * cable_denominator)
+            .saturating_add(cable_numerator.saturating_mul(5));
         let (occupancy, by) = self.occupancy();
         let lossless = u128::from(self.lossless_mtu.get());
-        let total =
-            (lossless * denominator * by + propagation * occupancy).div_ceil(denominator * by);
-        let bytes = u64::try_from(total.div_ceil(1_024) * 1_024).unwrap_or(u64::MAX);
+        let total = propagation.saturating_mul(occupancy);
+        let total = total.saturating_add(lossless * denominator * by).div_ceil(denominator * by);
+        let bytes = u64::try_from(total.next_multiple_of(1_024)).unwrap_or(u64::MAX);
         let part = |name, bytes| HeadroomPart { name, bytes };
         let cable = u64::try_from(cable_numerator.div_ceil(cable_denominator)).unwrap_or(u64::MAX);
         let mut parts = vec![

@@ -256,6 +256,54 @@ fn numbers_that_no_link_has_are_refused() {
     assert_eq!(qos.ports[0].tm.watchdog.unwrap().poll, Span::from_ms(50));
 }
 
+/// Sums of sizes stop at the largest number instead of going around.
+#[test]
+fn sizes_beyond_any_buffer_are_refused() {
+    let most = u64::MAX;
+    let profile = |pool: &str, name: &str, keys: &str| {
+        let body = format!(r#""pool": "{pool}", "dynamic_th": 0, {keys}"#);
+        azure("", &format!(r#""buffer_profiles": {{ "{name}": {{ {body} }} }},"#))
+    };
+    let reserved = format!(r#""reserved": "{most} B""#);
+    refused(&profile("ingress_lossy_pool", "ingress_lossy", &reserved), "leave nothing of");
+    refused(&profile("egress_lossy_pool", "egress_lossy", &reserved), "leave nothing of");
+    let headroom = format!(r#""headroom": "{most} B", "xon_below_xoff": "1 KB""#);
+    let lossless = profile("ingress_lossless_pool", "ingress_lossless", &headroom);
+    refused(&lossless, "leave nothing of 32 MiB");
+    let shared = r#""buffer_pools": { "ingress_lossless_pool": { "direction": "ingress", "size": "32 MiB",
+        "shared_headroom": "1 MB" } },"#;
+    let shared =
+        lossless.replacen("\"buffer_profiles\"", &format!("{shared} \"buffer_profiles\""), 1);
+    refused(&shared, "is more than the 32 MiB of pool");
+    let long =
+        format!(r#""mtu": "{most} B", "lossless_mtu": "{most} B", "preamble_and_gap": "{most} B""#);
+    for formula in ["ieee", "sonic"] {
+        let port = format!(r#"{long}, "headroom_formula": "{formula}""#);
+        refused(&azure(&port, r#""cell": "96 B","#), "leave nothing of 32 MiB");
+    }
+}
+
+#[test]
+fn ports_that_are_not_named_have_the_defaults_only() {
+    let text = r#"{ "preset": "sonic_azure",
+        "schedulers": { "slow": { "type": "dwrr", "max_rate": "1Mbps" } },
+        "ports": { "1": { "queue_schedulers": { "default": "slow" }, "queue_wred": {} } } }"#;
+    let qos = parse(text).resolve(&ports(&[1], 100)).unwrap();
+    assert!(qos.ports[0].tm.queues[0].service.max.is_some());
+    let defaults = &qos.defaults.tm;
+    assert!(defaults.queues.iter().all(|queue| queue.service.max.is_none()));
+    assert!(defaults.queues[3].wred.is_some(), "the preset's");
+    assert_eq!(defaults.queues[3].service.service, Service::Dwrr { weight: 15 });
+    assert!(qos.report.warnings.iter().all(|warning| !warning.place.contains("port 0")));
+}
+
+#[test]
+fn a_map_without_entries_replaces_the_preset_too() {
+    let text = r#"{ "preset": "sonic_azure", "port_defaults": { "queue_wred": {} } }"#;
+    let qos = parse(text).resolve(&ports(&[1], 100)).unwrap();
+    assert!(qos.ports[0].tm.queues.iter().all(|queue| queue.wred.is_none()));
+}
+
 #[test]
 fn rates_beyond_the_port_are_named() {
     let scheduler = |keys: &str| {

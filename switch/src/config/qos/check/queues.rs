@@ -42,7 +42,8 @@ impl Resolver<'_> {
         let (Some(wred), Some(name)) = (&queue.wred, &plan.wred_names[number]) else { return };
         let place = format!("port {}, queue {number}, wred profile \"{name}\"", plan.number);
         let (pool, config) = self.pool_of(queue.account.pool.0);
-        let holds = queue.account.limit.alone(config.shared_bytes) + queue.account.reserved_bytes;
+        let alone = queue.account.limit.alone(config.shared_bytes);
+        let holds = alone.saturating_add(queue.account.reserved_bytes);
         if plan.tm.rate.is_none() {
             let message = format!(
                 "has the curve {name}, but its port has no rate: nothing waits there by itself, so nothing is marked"
