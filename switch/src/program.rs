@@ -398,7 +398,10 @@ impl Loaded {
         let config = self.config.as_mut();
         let room = config.and_then(|config| {
             let room = config.room(numbers, Some(holders))?;
-            config.qos.get_or_insert_default().packet_slots = Some(room.packets);
+            let qos = config.qos.get_or_insert_default();
+            qos.packet_slots = Some(room.packets);
+            // Those that are held are some of them.
+            qos.hold_slots = qos.hold_slots.map(|hold| hold.min(room.packets));
             Some(room)
         });
         room.unwrap_or_else(|| Room::plain(holders))

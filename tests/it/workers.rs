@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_switch::config::qos::Part;
+use wireyard_switch::config::room::Holders;
 use wireyard_switch::core::Core;
 use wireyard_switch::ports::PortNumber;
 use wireyard_switch::ports::absent::AbsentPort;
@@ -244,6 +245,18 @@ fn a_worker_that_stands_still_loses_nothing() {
         .collect();
     assert_eq!(psns, (0..packets).collect::<Vec<_>>());
     check(&mut fabric);
+}
+
+/// The packets that `run` has memory for bound those that are held too.
+#[test]
+fn held_packets_are_at_most_the_packets_at_once() {
+    let mut loaded = loaded("ports: { 1: {}, 2: {} }\nqos: { hold_slots: 20000 }\n");
+    let numbers = [PortNumber(1), PortNumber(2)];
+    let packets = loaded.size_memory(&numbers, &Holders::of_any(numbers)).packets;
+    assert!(packets < 20_000, "{packets}");
+    let queues = loaded.config.as_ref().and_then(|config| config.queues(&numbers));
+    let qos = queues.expect("queues").unwrap_or_else(|report| panic!("{report}"));
+    assert_eq!((qos.tm.hold_slots, qos.tm.packet_slots), (packets, packets));
 }
 
 /// A threshold that is more than a worker's part of the pool would never pause anybody.

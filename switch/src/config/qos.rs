@@ -347,13 +347,13 @@ pub struct PortSection {
     /// Queues of the watchdog (default: those of `pfc_enable`).
     pub pfcwd_sw_enable: Option<Vec<u8>>,
     /// `BUFFER_PG`: profile of each priority group ("3-4": name); absent groups use `ingress_lossy`.
-    pub priority_groups: BTreeMap<ClassKey, String>,
+    pub priority_groups: Option<BTreeMap<ClassKey, String>>,
     /// `BUFFER_QUEUE`: profile of each queue; absent queues use `egress_lossy`.
-    pub queue_buffers: BTreeMap<ClassKey, String>,
+    pub queue_buffers: Option<BTreeMap<ClassKey, String>>,
     /// `QUEUE` wred_profile of each queue; absent queues have none.
-    pub queue_wred: BTreeMap<ClassKey, String>,
+    pub queue_wred: Option<BTreeMap<ClassKey, String>>,
     /// `QUEUE` scheduler of each queue; absent queues are DWRR of weight 1.
-    pub queue_schedulers: BTreeMap<ClassKey, String>,
+    pub queue_schedulers: Option<BTreeMap<ClassKey, String>>,
 }
 
 #[cfg(test)]

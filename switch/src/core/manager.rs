@@ -62,9 +62,9 @@ pub(super) fn slot_of(port: PortId) -> Option<usize> {
     usize::from(port.0).checked_sub(1)
 }
 
-/// A port without rate, pauses and reserved bytes, in the pools of `like`.
-fn unnamed(like: &QosPort) -> QosPort {
-    let mut port = like.clone();
+/// A port without rate, pauses and reserved bytes, with the other settings of `defaults`.
+fn unnamed(defaults: &QosPort) -> QosPort {
+    let mut port = defaults.clone();
     port.tm = PortConfig {
         rate: None,
         max: None,
@@ -102,13 +102,11 @@ impl Manager {
     }
 
     fn new(qos: Qos, configured: bool, reasons: &mut Reasons) -> Manager {
-        let like = qos.ports.first().cloned().or_else(|| plain()?.ports.into_iter().next());
-        let like = like.unwrap_or_else(|| unreachable!("the plain preset is tested"));
         let mut manager = Manager {
             tm: Tm::new(qos.tm.clone()),
             configured,
             maps: Vec::new(),
-            template: unnamed(&like),
+            template: unnamed(&qos.defaults),
             qos,
             reasons: DropReason::ALL.map(|reason| reasons.intern(reason.name())),
         };

@@ -52,6 +52,7 @@ impl Part<'_> {
     pub fn of(&self, whole: &Qos) -> Result<Qos, PartError> {
         let mut qos = whole.clone();
         qos.tm.packet_slots = (qos.tm.packet_slots / self.workers.max(1) as u32).max(1);
+        qos.tm.hold_slots = qos.tm.hold_slots.min(qos.tm.packet_slots);
         if qos.tm.stop_at_slots != u32::MAX {
             qos.tm.stop_at_slots = qos.tm.packet_slots - qos.tm.packet_slots / 4;
         }

@@ -83,14 +83,11 @@ impl QosConfig {
     }
 }
 
-/// Fields of `over` where present, otherwise those of `base`.
+/// Fields of `over` where present, otherwise those of `base`. A map replaces the other as a whole: its keys are ranges
+/// and would overlap.
 macro_rules! merged_fields {
-    ($over:expr, $base:expr; options: $($option:ident),*; maps: $($map:ident),*) => {
-        PortSection {
-            $($option: $over.$option.clone().or_else(|| $base.$option.clone()),)*
-            // A map replaces the other as a whole: its keys are ranges and would overlap.
-            $($map: if $over.$map.is_empty() { $base.$map.clone() } else { $over.$map.clone() },)*
-        }
+    ($over:expr, $base:expr; $($option:ident),*) => {
+        PortSection { $($option: $over.$option.clone().or_else(|| $base.$option.clone()),)* }
     };
 }
 
@@ -98,11 +95,11 @@ impl PortSection {
     /// This section, with the values of `base` where it has none.
     pub(crate) fn over(&self, base: &PortSection) -> PortSection {
         merged_fields!(self, base;
-            options: rate, preamble_and_gap, fcs, min_frame, max_catch_up, max_rate, max_burst, cable,
+            rate, preamble_and_gap, fcs, min_frame, max_catch_up, max_rate, max_burst, cable,
                 mtu, lossless_mtu, headroom_formula, peer, peer_response, interface_delay,
                 small_packet_percent, trust, default_tc, dscp_to_tc_map, dot1p_to_tc_map,
                 tc_to_queue_map, tc_to_pg_map, pfc_to_queue_map, pfc_to_pg_map, flow_control,
-                pfc_enable, pause_time, pause_response, pfcwd, pfcwd_sw_enable;
-            maps: priority_groups, queue_buffers, queue_wred, queue_schedulers)
+                pfc_enable, pause_time, pause_response, pfcwd, pfcwd_sw_enable, priority_groups,
+                queue_buffers, queue_wred, queue_schedulers)
     }
 }

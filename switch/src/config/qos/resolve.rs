@@ -30,6 +30,10 @@ mod link_values;
 /// Frames that a live port with flow control sends at one instant to catch up; the rings of its peer have room for
 /// them.
 pub const CATCH_UP_FRAMES: u32 = 512;
+/// Default `packet_slots` in virtual time.
+const PACKET_SLOTS: u32 = 1 << 16;
+/// Default `hold_slots`.
+const HOLD_SLOTS: u32 = 1 << 12;
 /// Most pools.
 const POOLS_MAX: usize = 256;
 /// Most contradictions that are kept.
@@ -117,6 +121,8 @@ pub struct Qos {
     pub tm: tm::Config,
     /// In the requested order.
     pub ports: Vec<QosPort>,
+    /// By `port_defaults` alone, without a rate: for ports that the configuration does not name.
+    pub defaults: QosPort,
     /// The thresholds, and warnings.
     pub report: Report,
 }
@@ -149,6 +155,12 @@ pub(super) struct PortPlan {
     pub(super) scheduler_names: [Option<String>; CLASSES],
     pub(super) tm: PortConfig,
     pub(super) classifier: Classifier,
+}
+
+impl From<PortPlan> for QosPort {
+    fn from(plan: PortPlan) -> QosPort {
+        QosPort { number: plan.number, tm: plan.tm, classifier: plan.classifier }
+    }
 }
 
 impl PortPlan {
@@ -191,6 +203,7 @@ impl QosConfig {
             // What is compared with a value that was refused is no contradiction.
             return Err(Box::new(resolver.report));
         }
+        let defaults = resolver.defaults();
         resolver.fit_headroom(&mut plans);
         resolver.size_pools(&plans);
         resolver.check(&plans);
@@ -199,7 +212,7 @@ impl QosConfig {
             return Err(Box::new(report));
         }
         let cell = merged.cell.map_or(0, Bytes::get);
-        let packet_slots = merged.packet_slots.unwrap_or(1 << 16);
+        let packet_slots = merged.packet_slots.unwrap_or(PACKET_SLOTS);
         let tm = tm::Config {
             seed: merged.seed.unwrap_or(1),
             packet_slots,
@@ -207,15 +220,12 @@ impl QosConfig {
                 true => packet_slots - packet_slots / 4,
                 false => u32::MAX,
             },
-            hold_slots: merged.hold_slots.unwrap_or(1 << 12),
+            hold_slots: merged.hold_slots.unwrap_or(HOLD_SLOTS).min(packet_slots),
             cell_bytes: u32::try_from(cell).unwrap_or(u32::MAX),
             pools: pool_configs,
         };
-        let ports = plans
-            .into_iter()
-            .map(|plan| QosPort { number: plan.number, tm: plan.tm, classifier: plan.classifier })
-            .collect();
-        Ok(Qos { tm, ports, report })
+        let ports = plans.into_iter().map(QosPort::from).collect();
+        Ok(Qos { tm, ports, defaults, report })
     }
 }
 
@@ -271,6 +281,8 @@ impl Resolver<'_> {
             let message =
                 format!("{hold} of {slots} packet_slots: packets that are held are some of them");
             self.refuse("hold_slots", message);
+        } else if let Some(hold) = self.config.hold_slots.filter(|hold| *hold > PACKET_SLOTS_MAX) {
+            self.refuse("hold_slots", format!("{hold}: give 0 to {PACKET_SLOTS_MAX}"));
         }
         if self.pools.len() > POOLS_MAX {
             let message = format!("{} pools, at most {POOLS_MAX}", self.pools.len());
@@ -290,8 +302,9 @@ impl Resolver<'_> {
     fn spread_or_refuse<V: Clone, const N: usize>(
         &mut self,
         place: &str,
-        map: &BTreeMap<ClassKey, V>,
+        map: Option<&BTreeMap<ClassKey, V>>,
     ) -> [Option<V>; N] {
+        let Some(map) = map else { return std::array::from_fn(|_| None) };
         spread(map).unwrap_or_else(|message| {
             self.refuse(place, message);
             std::array::from_fn(|_| None)
@@ -313,7 +326,7 @@ impl Resolver<'_> {
             self.refuse(&place, format!("there is no such map; known: {}", known.join(", ")));
             return std::array::from_fn(absent);
         };
-        let values: [Option<u8>; N] = self.spread_or_refuse(&place, &map.0);
+        let values: [Option<u8>; N] = self.spread_or_refuse(&place, Some(&map.0));
         if let Some(value) = values.iter().flatten().find(|value| usize::from(**value) >= CLASSES) {
             self.refuse(
                 &place,
@@ -340,6 +353,20 @@ impl Resolver<'_> {
             Some(section) => section.over(&config.port_defaults),
             None => config.port_defaults.clone(),
         };
+        self.port_of(link, section)
+    }
+
+    /// A port without settings of its own. Problems of the defaults are reported for the ports that have them.
+    fn defaults(&mut self) -> QosPort {
+        let reported = std::mem::take(&mut self.report);
+        let link = PortLink { number: PortNumber(0), rate: None };
+        let plan = self.port_of(&link, self.config.port_defaults.clone());
+        self.report = reported;
+        QosPort::from(plan)
+    }
+
+    fn port_of(&mut self, link: &PortLink, section: PortSection) -> PortPlan {
+        let config = self.config;
         let place = format!("port {}", link.number);
         let rate = section.rate.or(link.rate);
         let mtu = section.mtu.unwrap_or(MTU);

@@ -247,6 +247,14 @@ fn numbers_that_no_link_has_are_refused() {
         "poll_interval 1 ns is not between 1 us and restoration_time 1 ns",
     );
     refused(&azure("", r#""packet_slots": 100, "hold_slots": 101,"#), "101 of 100 packet_slots");
+    refused(&azure("", r#""hold_slots": 4000000000,"#), "4000000000: give 0 to 1000000");
+    let more = parse(&azure("", r#""hold_slots": 100000,"#)).resolve(&ports(&[1], 100)).unwrap();
+    assert_eq!((more.tm.hold_slots, more.tm.packet_slots), (65_536, 65_536));
+    refused(&azure(r#""pause_time": "0 quanta""#, ""), "resumes the peer in place of stopping it");
+    refused(&azure(r#""pause_time": "0 quanta", "flow_control": "off""#, ""), "give 1 to 65535");
+    refused(&azure(r#""pause_time": "10 quanta""#, ""), "a refresh may come too late");
+    let whole = azure(r#""pause_time": "10 quanta", "flow_control": "pause""#, "");
+    refused(&whole, "a refresh may come too late");
     // XOFF at half of the pool is 16 MiB: some 1800 frames of 9216 B.
     refused(&azure("", r#""packet_slots": 1000,"#), "packet_slots has room for 1000");
     assert_eq!(problems(&azure("", r#""packet_slots": 4000,"#)), [] as [&str; 0]);

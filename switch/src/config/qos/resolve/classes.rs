@@ -113,7 +113,7 @@ impl<'a> Resolver<'a> {
     ) -> Vec<GroupPlan> {
         let key = format!("{place}, priority_groups");
         let names: [Option<String>; CLASSES] =
-            self.spread_or_refuse(&key, &section.priority_groups);
+            self.spread_or_refuse(&key, section.priority_groups.as_ref());
         let mut plans = Vec::with_capacity(CLASSES);
         for (number, name) in names.into_iter().enumerate() {
             let name = name.unwrap_or_else(|| "ingress_lossy".to_owned());
@@ -180,11 +180,11 @@ impl<'a> Resolver<'a> {
         let config = self.config;
         let key = |what: &str| format!("{place}, {what}");
         let buffers: [Option<String>; CLASSES] =
-            self.spread_or_refuse(&key("queue_buffers"), &section.queue_buffers);
+            self.spread_or_refuse(&key("queue_buffers"), section.queue_buffers.as_ref());
         let wreds: [Option<String>; CLASSES] =
-            self.spread_or_refuse(&key("queue_wred"), &section.queue_wred);
+            self.spread_or_refuse(&key("queue_wred"), section.queue_wred.as_ref());
         let schedulers: [Option<String>; CLASSES] =
-            self.spread_or_refuse(&key("queue_schedulers"), &section.queue_schedulers);
+            self.spread_or_refuse(&key("queue_schedulers"), section.queue_schedulers.as_ref());
         let queues = std::array::from_fn(|q| {
             let place = format!("{place}, queue {q}");
             let buffer = buffers[q].as_deref().unwrap_or(EGRESS_LOSSY);
