@@ -92,6 +92,7 @@ pub use view::{GroupStatus, PortStatus, QueueStatus, View};
 pub use watchdog::{StormAction, WatchdogConfig, WatchdogCounters};
 pub use wred::{Curve, DecideAt, MarkingHistogram, NotEct, WredConfig, WredCounters};
 
+use admit::SlotLevels;
 use buffer::Pool;
 use deadlines::{Deadlines, WireEnds};
 use deferred::Deferred;
@@ -206,6 +207,7 @@ pub struct Tm<P> {
     pub(crate) shared_free: u32,
     pub(crate) released: Vec<u32>,
     pub(crate) config: Config,
+    pub(crate) levels: SlotLevels,
     /// Pauses sent, while recorded.
     pub(crate) pause_log: Option<Vec<PauseEvent>>,
     pub(crate) received_pauses: Option<Vec<ReceivedPause>>,
@@ -264,6 +266,7 @@ impl<P: Default> Tm<P> {
             deferred: Deferred::default(),
             pause_log: None,
             received_pauses: None,
+            levels: SlotLevels::of(&config),
             config,
         }
     }

@@ -178,6 +178,35 @@ fn a_pause_is_decided_by_the_worker_of_the_ingress_port() {
     assert_eq!(outcomes[0], outcomes[1]);
 }
 
+/// Packets of port 1 take slots at the worker of port 2. When these are few, the worker of port 1 stops its peer, long
+/// before its threshold.
+#[test]
+fn a_peer_is_stopped_when_slots_are_few_at_another_worker() {
+    let ports = "{ 1: { rate: 100Gbps }, 2: { rate: 1Gbps } }";
+    let config = lossless_config(ports).replace("qos:\n", "qos:\n  packet_slots: 256\n");
+    let mut loaded = loaded(&config);
+    // A live switch keeps a quarter of them for what comes after XOFF: 32 of the 128 of each worker.
+    loaded.config.as_mut().expect("a configuration").live = Some(Span::from_ms(5));
+    let (mut fabric, fars) = switch_of(&loaded, 2, 2);
+    for host in [1, 2] {
+        fars[usize::from(host - 1)].send(fabric.now, &frame(host, 0xee, 0, 0, 0, 60));
+        fabric.run_until(fabric.now + Span::from_us(50));
+    }
+    fars.iter().for_each(|far| drop(far.take()));
+    let (mut sent, mut now) = (0u64, fabric.now);
+    while fars[0].count() == 0 {
+        assert!(sent < 120, "no pause after {sent} frames");
+        fars[0].send(now, &frame(1, 2, 26, 2, sent as u32, 100));
+        sent += 1;
+        now += Span::from_ns(50);
+        fabric.run_until(now);
+    }
+    assert!(sent > 90, "{sent}");
+    fabric.run_until(now + Span::from_ms(10));
+    assert_eq!(fars[1].count() as u64, sent, "none is lost");
+    check(&mut fabric);
+}
+
 /// Charges go back through a ring too: what finds no room there is paid later, and none is lost.
 #[test]
 fn every_charge_comes_back() {

@@ -12,6 +12,8 @@
 //! switch. This module has no threads: [`crate::live`] runs, wakes and stops the workers.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor};
@@ -71,6 +73,12 @@ pub struct Mesh {
     peers: Vec<Option<Peer>>,
     /// Workers, one bit each by number, that packets or charges were sent to since [`Core::take_wakes`].
     wakes: u64,
+    /// Workers that have few packet slots left, one bit each by number: a packet takes a slot where its egress port
+    /// is, and its peer is stopped where its ingress port is.
+    few_slots: Arc<AtomicU64>,
+    /// This worker's bit, and whether there was another.
+    has_few: bool,
+    others_have_few: bool,
 }
 
 impl std::fmt::Debug for Mesh {
@@ -82,7 +90,15 @@ impl std::fmt::Debug for Mesh {
 impl Mesh {
     /// One `Mesh` for each of `workers` workers, in order of their numbers.
     pub fn of(workers: usize) -> Vec<Mesh> {
-        let place = |me| Mesh { me, peers: Vec::new(), wakes: 0 };
+        let few_slots = Arc::<AtomicU64>::default();
+        let place = |me| Mesh {
+            me,
+            peers: Vec::new(),
+            wakes: 0,
+            few_slots: Arc::clone(&few_slots),
+            has_few: false,
+            others_have_few: false,
+        };
         let mut meshes: Vec<Mesh> = (0..workers).map(place).collect();
         for mesh in &mut meshes {
             mesh.peers.resize_with(workers, || None);
@@ -293,6 +309,7 @@ impl Core {
     /// on queues of its ports. Returns the number of packets.
     pub(super) fn take_handed(&mut self) -> usize {
         self.copies.made = 0;
+        self.share_few_slots();
         let workers = self.mesh.as_ref().map_or(0, |mesh| mesh.peers.len());
         let mut taken = 0;
         for worker in 0..workers as u8 {
@@ -310,6 +327,26 @@ impl Core {
             taken += self.take_served(worker);
         }
         taken
+    }
+
+    /// Publishes whether packet slots are few here, and takes over whether they are at another worker.
+    fn share_few_slots(&mut self) {
+        let Some(mesh) = &mut self.mesh else { return };
+        let tm = &mut self.manager.tm;
+        let (mine, has_few) = (1 << mesh.me, tm.has_few_slots(mesh.has_few));
+        // Relaxed: it is a level, which orders nothing else.
+        if has_few != mesh.has_few {
+            mesh.has_few = has_few;
+            match has_few {
+                true => mesh.few_slots.fetch_or(mine, Ordering::Relaxed),
+                false => mesh.few_slots.fetch_and(!mine, Ordering::Relaxed),
+            };
+        }
+        let others_have_few = mesh.few_slots.load(Ordering::Relaxed) & !mine != 0;
+        if others_have_few != mesh.others_have_few {
+            mesh.others_have_few = others_have_few;
+            tm.set_few_elsewhere(others_have_few);
+        }
     }
 
     pub(super) fn pop<T>(

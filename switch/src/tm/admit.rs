@@ -398,7 +398,7 @@ impl<P: Default> Tm<P> {
             group.counters.after_xoff += 1;
             group.counters.not_honoured += u64::from(group.honoured_by.is_before(now));
         }
-        let few_slots = self.slots.used() >= self.config.stop_at_slots;
+        let few_slots = self.slots.used() >= self.levels.stop;
         let charged = match few_slots && group.lossless.is_none() {
             false => charge_account(group, pool, u64::from(charged)),
             true => Err(DropReason::NoSlot),
@@ -516,7 +516,7 @@ impl<P: Default> Tm<P> {
         };
         group.account.release(pool, u64::from(charged));
         group.counters.released.add(bytes);
-        let few_slots = self.slots.used() >= resume_at_slots(&self.config);
+        let few_slots = self.slots.used() >= self.levels.resume;
         if resume_group(group, pool, few_slots) {
             self.send_flow_control(now, ingress);
             self.note_stops();
@@ -525,7 +525,7 @@ impl<P: Default> Tm<P> {
 
     /// Lets the peer of a group resume if its level allows it, after a change of the group's settings.
     pub(super) fn resume(&mut self, now: Time, id: PortId, number: u8) {
-        let few_slots = self.slots.used() >= resume_at_slots(&self.config);
+        let few_slots = self.slots.used() >= self.levels.resume;
         let Some(port) = self.ports.get_mut(id.index()) else { return };
         let Some(group) = port.groups.get_mut(usize::from(number)) else { return };
         let Some(pool) = self.pools.get(usize::from(group.account.config.pool.0)) else { return };
@@ -561,10 +561,21 @@ fn hold_group(arrival: &Arrival) -> u32 {
     u32::from(arrival.egress.0) << 3 | u32::from(arrival.queue)
 }
 
-/// Number of packets inside at which groups stopped for lack of slots may resume: somewhat lower than where they
-/// stopped.
-pub(crate) fn resume_at_slots(config: &Config) -> u32 {
-    config.stop_at_slots - config.stop_at_slots / 16
+/// Numbers of slots in use from which on groups stop for lack of them, and below which they may resume: somewhat lower.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotLevels {
+    pub(crate) stop: u32,
+    pub(crate) resume: u32,
+}
+
+impl SlotLevels {
+    /// Slots are few, however many are in use.
+    pub(crate) const ALWAYS: SlotLevels = SlotLevels { stop: 0, resume: 0 };
+
+    pub(crate) fn of(config: &Config) -> SlotLevels {
+        let stop = config.stop_at_slots;
+        SlotLevels { stop, resume: stop - stop / 16 }
+    }
 }
 
 /// Ends a group's XOFF if its level allows it; true if it did. A group without bytes resumes in any case: no release of

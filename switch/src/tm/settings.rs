@@ -4,6 +4,7 @@
 use wireyard_tables::time::Time;
 
 use super::Tm;
+use super::admit::SlotLevels;
 use super::buffer::{AccountConfig, Limit, LosslessConfig, PoolConfig, Xon};
 use super::id::PortId;
 use super::pfc::FlowControlConfig;
@@ -21,6 +22,20 @@ impl<P: Default> Tm<P> {
     /// Number of packets inside (queued, held or delayed), and of free slots.
     pub fn slots(&self) -> (u32, u32) {
         (self.slots.used(), self.config.packet_slots.saturating_sub(self.slots.used()))
+    }
+
+    /// True from where the slots kept for packets after XOFF come into use; `had`, until somewhat fewer are in use.
+    pub fn has_few_slots(&self, had: bool) -> bool {
+        let SlotLevels { stop, resume } = SlotLevels::of(&self.config);
+        self.slots.used() >= if had { resume } else { stop }
+    }
+
+    /// Stops groups as if slots were few here: packets that are charged here may wait at another worker, where they
+    /// are.
+    pub fn set_few_elsewhere(&mut self, few: bool) {
+        self.flush(self.now);
+        self.deferred.invalidate();
+        self.levels = if few { SlotLevels::ALWAYS } else { SlotLevels::of(&self.config) };
     }
 
     /// All packets inside: queued, held or delayed, in the order of their slots. For reports.

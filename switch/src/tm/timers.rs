@@ -4,7 +4,7 @@ use wireyard_tables::time::{Deadline, Time};
 
 use crate::units::Quanta;
 
-use super::admit::{resume_at_slots, resume_group};
+use super::admit::resume_group;
 use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
 use super::pfc::{FlowControl, FlowControlFrame, PauseReceiver, PauseSender, PfcFrame};
 use super::scheduler::bits;
@@ -162,7 +162,7 @@ impl<P: Default> Tm<P> {
 
     /// Half of the announced pause is over: resumes if the pool allows it by now, or else repeats the pause.
     fn refresh_flow_control(&mut self, at: Time, id: PortId) {
-        let few_slots = self.slots.used() >= resume_at_slots(&self.config);
+        let few_slots = self.slots.used() >= self.levels.resume;
         let port = &mut self.ports[id.index()];
         let flow = port.config.flow_control;
         let rate = port.quantum_rate();

@@ -103,6 +103,7 @@ fn few_slots_stop_lossless_groups_and_turn_others_away() {
     lossless.flow_control.enabled = 1 << 3;
     let mut tm = manager([(10_000_000, 0), (10_000_000, 0)], &[lossless, port(100)]);
     tm.config.stop_at_slots = 16;
+    tm.set_few_elsewhere(false);
     tm.set_blocked(Time::ZERO, PortId(1), true);
     for n in 0..20 {
         tm.enqueue(Time::ZERO, n, &to(3, 100)).unwrap();
@@ -121,6 +122,30 @@ fn few_slots_stop_lossless_groups_and_turn_others_away() {
         let is_stopped = tm.seen().port(PortId(0)).unwrap().groups[3].xoff;
         assert_eq!(is_stopped, left >= 15, "{left}");
     }
+    tm.seen().audit().unwrap();
+}
+
+/// Packets that are charged here may wait at another worker, which has few slots left.
+#[test]
+fn few_slots_at_another_worker_stop_lossless_groups_too() {
+    let mut lossless = port(100);
+    lossless.groups[3].lossless =
+        Some(LosslessConfig { headroom_bytes: 0, xon: Xon::BelowXoff(0) });
+    lossless.flow_control.mode = FlowControl::Pfc;
+    lossless.flow_control.enabled = 1 << 3;
+    let mut tm = manager([(10_000_000, 0), (10_000_000, 0)], &[lossless, port(100)]);
+    let is_stopped = |tm: &mut Tm<u32>| tm.seen().port(PortId(0)).unwrap().groups[3].xoff;
+    tm.enqueue(Time::ZERO, 1, &to(3, 100)).unwrap();
+    assert!(!is_stopped(&mut tm));
+    tm.set_few_elsewhere(true);
+    tm.enqueue(Time::ZERO, 2, &to(3, 100)).unwrap();
+    assert!(is_stopped(&mut tm));
+    let refused = tm.enqueue(Time::ZERO, 3, &to(0, 100)).unwrap_err();
+    assert_eq!(refused.reason, DropReason::NoSlot);
+    tm.set_few_elsewhere(false);
+    tm.enqueue(Time::ZERO, 4, &to(0, 100)).unwrap();
+    assert_eq!(drain(&mut tm, Time::ZERO, Time::from_ns(1_000)).len(), 3);
+    assert!(!is_stopped(&mut tm));
     tm.seen().audit().unwrap();
 }
 
