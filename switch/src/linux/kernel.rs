@@ -1,9 +1,8 @@
 //! The kernel's notifications about interfaces, addresses, neighbours and routes, as values: rtnetlink(7) messages come
 //! in, [`Change`]s go out.
 //!
-//! Only the routing table `main` counts here. A route that a program's tables cannot express (other routing tables,
-//! type of service, source prefixes, encapsulations) is [`Way::Kernel`] with its reason: the kernel forwards such
-//! packets itself.
+//! Only the routing table `main` counts here. A route that a program's tables cannot express (type of service, source
+//! prefixes, an MTU, encapsulations) has a reason ([`KernelRoute::why_kernel`]): the kernel forwards such packets itself.
 
 use std::net::IpAddr;
 
@@ -16,7 +15,8 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHop, RouteType, RouteVia,
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteMetric, RouteNextHop,
+    RouteType, RouteVia,
 };
 
 /// The routing table that is mapped (rtnetlink(7)).
@@ -118,11 +118,44 @@ pub(super) enum Way {
     Kernel(&'static str),
 }
 
-/// One route to a prefix; the one with the lowest metric is used.
+/// One route to a prefix. The kernel has each of these once, so they are compared as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KernelRoute {
+    /// Type of service of the packets that it is for; 0: any.
+    pub(super) tos: u8,
+    /// Source addresses of the packets that it is for; `None`: any.
+    pub(super) source: Option<Prefix>,
     pub(super) metric: u32,
+    /// Origin of the route (RTPROT_*).
+    pub(super) protocol: u8,
+    /// Source address of the router's own packets.
+    pub(super) preferred: Option<IpAddr>,
+    /// It limits the length of packets.
+    pub(super) has_mtu: bool,
     pub(super) way: Way,
+}
+
+impl KernelRoute {
+    /// Routes of one rank are alternatives, of which the first one is used.
+    pub(super) fn rank(&self) -> (u8, Option<Prefix>, u32) {
+        (self.tos, self.source, self.metric)
+    }
+
+    /// It is for some of the packets to its prefix only.
+    pub(super) fn is_selective(&self) -> bool {
+        self.tos != 0 || self.source.is_some()
+    }
+
+    /// Why only the kernel can follow it, if so.
+    pub(super) fn why_kernel(&self) -> Option<&'static str> {
+        match self.way {
+            _ if self.tos != 0 => Some("a type of service"),
+            _ if self.source.is_some() => Some("a source prefix"),
+            Way::Hops(_) | Way::Connected(_) if self.has_mtu => Some("an MTU of its own"),
+            Way::Kernel(why) => Some(why),
+            _ => None,
+        }
+    }
 }
 
 /// The change of a route.
@@ -153,6 +186,8 @@ pub(super) enum Change {
     Address {
         index: u32,
         address: IpAddr,
+        /// Its subnet, or its peer: an interface has an address once for each.
+        subnet: Prefix,
         present: bool,
     },
     /// Without a MAC address it is unreachable (yet).
@@ -174,6 +209,17 @@ pub(super) enum Change {
 /// The change in a message, if it is a relevant one. `flags` are those of its header.
 pub(super) fn change_of(message: &Message, flags: u16) -> Option<Change> {
     match message {
+        // Messages about ports of a bridge: a port that a bridge releases is deleted there only.
+        Message::NewLink(link) | Message::DelLink(link)
+            if link.header.interface_family == AddressFamily::Bridge =>
+        {
+            None
+        }
+        Message::NewNeighbour(neighbour) | Message::DelNeighbour(neighbour)
+            if neighbour.header.family == AddressFamily::Bridge =>
+        {
+            None
+        }
         Message::NewLink(link) => Some(link_of(link)),
         Message::DelLink(link) => Some(Change::LinkGone { index: link.header.index }),
         Message::NewAddress(address) => address_of(address, true),
@@ -222,9 +268,10 @@ fn address_of(message: &AddressMessage, present: bool) -> Option<Change> {
             _ => {}
         }
     }
+    let subnet = Prefix::new(address.or(local)?, message.header.prefix_len);
     let address = local.or(address)?;
     let is_of_host = address.is_loopback() || Prefix::host(address).is_link_local();
-    (!is_of_host).then_some(Change::Address { index, address, present })
+    (!is_of_host).then_some(Change::Address { index, address, subnet, present })
 }
 
 fn neighbour_of(message: &NeighbourMessage, present: bool) -> Option<Change> {
@@ -316,6 +363,28 @@ fn several(next_hops: &[RouteNextHop]) -> Way {
     Way::Hops(hops)
 }
 
+/// The target of a route; `None` for one that forwards nothing.
+fn way_of(header: &RouteHeader, attributes: &[RouteAttribute]) -> Option<Way> {
+    let next_hops = attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::MultiPath(next_hops) => Some(next_hops),
+        _ => None,
+    });
+    Some(match header.kind {
+        RouteType::Unicast => match next_hops {
+            Some(next_hops) => several(next_hops),
+            None => Parts::of(attributes).way(),
+        },
+        RouteType::BlackHole => Way::Blackhole,
+        RouteType::Unreachable | RouteType::Prohibit | RouteType::Throw => {
+            Way::Kernel("an answer by ICMP")
+        }
+        RouteType::Local | RouteType::Broadcast | RouteType::Anycast | RouteType::Multicast => {
+            Way::Kernel("a local route")
+        }
+        _ => return None,
+    })
+}
+
 fn route_of(message: &RouteMessage, change: RouteChange) -> Option<Change> {
     let header = &message.header;
     let any = match header.address_family {
@@ -323,14 +392,18 @@ fn route_of(message: &RouteMessage, change: RouteChange) -> Option<Change> {
         AddressFamily::Inet6 => IpAddr::V6(0.into()),
         _ => return None,
     };
-    let (mut destination, mut table, mut metric) = (any, u32::from(header.table), 0);
-    let mut next_hops: Option<&[RouteNextHop]> = None;
+    let (mut destination, mut source, mut preferred) = (any, any, None);
+    let (mut table, mut metric, mut has_mtu) = (u32::from(header.table), 0, false);
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Destination(address) => destination = ip_of(address)?,
+            RouteAttribute::Source(address) => source = ip_of(address)?,
+            RouteAttribute::PrefSource(address) => preferred = ip_of(address),
             RouteAttribute::Table(id) => table = *id,
             RouteAttribute::Priority(priority) => metric = *priority,
-            RouteAttribute::MultiPath(hops) => next_hops = Some(hops),
+            RouteAttribute::Metrics(metrics) => {
+                has_mtu = metrics.iter().any(|metric| matches!(metric, RouteMetric::Mtu(_)));
+            }
             _ => {}
         }
     }
@@ -339,18 +412,18 @@ fn route_of(message: &RouteMessage, change: RouteChange) -> Option<Change> {
     if table != TABLE_MAIN || is_cached || prefix.is_link_local() {
         return None;
     }
-    let way = match header.kind {
-        RouteType::Unicast if header.tos != 0 => Way::Kernel("a type of service"),
-        RouteType::Unicast if header.source_prefix_length != 0 => Way::Kernel("a source prefix"),
-        RouteType::Unicast => match next_hops {
-            Some(hops) => several(hops),
-            None => Parts::of(&message.attributes).way(),
-        },
-        RouteType::BlackHole => Way::Blackhole,
-        RouteType::Unreachable | RouteType::Prohibit | RouteType::Throw => {
-            Way::Kernel("an answer by ICMP")
-        }
-        _ => return None,
+    let source_len = header.source_prefix_length;
+    let route = KernelRoute {
+        tos: header.tos,
+        source: (source_len != 0).then(|| Prefix::new(source, source_len)),
+        metric,
+        protocol: header.protocol.into(),
+        preferred,
+        has_mtu,
+        way: way_of(header, &message.attributes)?,
     };
-    Some(Change::Route { prefix, route: KernelRoute { metric, way }, change })
+    Some(Change::Route { prefix, route, change })
 }
+
+#[cfg(test)]
+mod tests;

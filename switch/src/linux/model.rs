@@ -29,6 +29,14 @@ impl Link {
     }
 }
 
+/// A neighbour that packets can be sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Neighbour {
+    mac: [u8; 6],
+    /// The kernel has not heard from it for some time, and does not probe it.
+    is_stale: bool,
+}
+
 /// The target of packets to a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Goal {
@@ -65,8 +73,9 @@ impl Dirty {
 #[derive(Debug, Default)]
 pub(super) struct Model {
     links: BTreeMap<u32, Link>,
-    addresses: BTreeMap<IpAddr, BTreeSet<u32>>,
-    neighbours: BTreeMap<(IpAddr, u32), [u8; 6]>,
+    /// By address: the interfaces that have it, each with the subnet.
+    addresses: BTreeMap<IpAddr, BTreeSet<(u32, Prefix)>>,
+    neighbours: BTreeMap<(IpAddr, u32), Neighbour>,
     routes: HashMap<Prefix, Vec<KernelRoute>>,
     pub(super) dirty: Dirty,
 }
@@ -83,7 +92,19 @@ impl Model {
     /// The MAC address of a neighbour, if it is reachable.
     pub(super) fn neighbour(&self, link: u32, address: IpAddr) -> Option<[u8; 6]> {
         let works = self.links.get(&link).is_some_and(Link::works);
-        self.neighbours.get(&(address, link)).copied().filter(|_| works)
+        self.neighbours.get(&(address, link)).filter(|_| works).map(|neighbour| neighbour.mac)
+    }
+
+    /// True for a neighbour that may no longer be there: nothing finds out unless it is probed.
+    pub(super) fn is_stale(&self, link: u32, address: IpAddr) -> bool {
+        self.neighbours.get(&(address, link)).is_some_and(|neighbour| neighbour.is_stale)
+    }
+
+    /// The kernel probes a neighbour from now on, which it does not report.
+    pub(super) fn set_probed(&mut self, link: u32, address: IpAddr) {
+        if let Some(neighbour) = self.neighbours.get_mut(&(address, link)) {
+            neighbour.is_stale = false;
+        }
     }
 
     pub(super) fn neighbours(&self) -> usize {
@@ -129,9 +150,10 @@ impl Model {
                 self.links.remove(&index);
                 return true;
             }
-            Change::Address { index, address, present } => {
+            Change::Address { index, address, subnet, present } => {
                 let of = self.addresses.entry(address).or_default();
-                let changed = if present { of.insert(index) } else { of.remove(&index) };
+                let place = (index, subnet);
+                let changed = if present { of.insert(place) } else { of.remove(&place) };
                 if of.is_empty() {
                     self.addresses.remove(&address);
                 }
@@ -140,13 +162,14 @@ impl Model {
                     self.dirty.prefixes.insert(Prefix::host(address));
                 }
             }
-            Change::Neighbour { index, address, mac, .. } => {
+            Change::Neighbour { index, address, mac, stale } => {
                 let key = (address, index);
-                let before = match mac {
-                    Some(mac) => self.neighbours.insert(key, mac),
+                let after = mac.map(|mac| Neighbour { mac, is_stale: stale });
+                let before = match after {
+                    Some(neighbour) => self.neighbours.insert(key, neighbour),
                     None => self.neighbours.remove(&key),
                 };
-                if before != mac {
+                if before != after {
                     self.dirty.hops.insert((index, address));
                     self.dirty.prefixes.insert(Prefix::host(address));
                 }
@@ -158,10 +181,16 @@ impl Model {
     }
 
     fn route(&mut self, prefix: Prefix, route: KernelRoute, change: RouteChange) {
-        let routes = self.routes.entry(prefix).or_default();
+        let routes = self.routes.entry(prefix).or_insert_with(|| Vec::with_capacity(1));
         let before = routes.clone();
+        let first = replaced_by(routes, prefix, &route);
         match change {
             RouteChange::Deleted => delete(routes, prefix, &route),
+            // News from before a dump are applied to it: the new route may be there, and the old one again.
+            RouteChange::Replaced if first.is_some_and(|at| routes[at] != route) => {
+                routes.retain(|other| *other != route);
+                add(routes, prefix, route, change);
+            }
             _ if routes.contains(&route) => {}
             _ => add(routes, prefix, route, change),
         }
@@ -229,9 +258,11 @@ impl Model {
         links.into_iter().for_each(|index| self.touch_link(index));
     }
 
-    /// The route that the kernel uses for a prefix.
+    /// The route that the kernel uses for a prefix. One for some of the packets only comes first, so that the kernel
+    /// decides about all of them.
     fn used(&self, prefix: Prefix) -> Option<&KernelRoute> {
-        self.routes.get(&prefix)?.iter().min_by_key(|route| route.metric)
+        let routes = self.routes.get(&prefix)?.iter();
+        routes.min_by_key(|route| (!route.is_selective(), route.metric))
     }
 
     /// The way of packets to exactly this prefix, not to a shorter one; `None` without a route or neighbour for it.
@@ -239,15 +270,17 @@ impl Model {
         if prefix.is_host() && self.is_address(prefix.address) {
             return Some((Goal::Local, None));
         }
-        match self.used(prefix) {
-            Some(route) => Some(self.goal(&route.way)),
-            None if prefix.is_host() => self.host(prefix).map(|hop| (Goal::Hops(vec![hop]), None)),
-            None => None,
+        if let Some(hop) = self.host(prefix) {
+            return Some((Goal::Hops(vec![hop]), None));
         }
+        self.used(prefix).map(|route| self.goal(route))
     }
 
-    fn goal(&self, way: &Way) -> (Goal, Option<&'static str>) {
-        match way {
+    fn goal(&self, route: &KernelRoute) -> (Goal, Option<&'static str>) {
+        if let Some(why) = route.why_kernel() {
+            return (Goal::Kernel, Some(why));
+        }
+        match &route.way {
             Way::Hops(hops) => {
                 let is_port =
                     |hop: &Hop| self.links.get(&hop.link).is_some_and(|l| l.port.is_some());
@@ -256,34 +289,45 @@ impl Model {
                     false => (Goal::Kernel, Some("an interface that is no port")),
                 }
             }
-            Way::Connected(_) => (Goal::Kernel, None),
+            Way::Connected(_) | Way::Kernel(_) => (Goal::Kernel, None),
             Way::Blackhole => (Goal::Blackhole, None),
-            Way::Kernel(why) => (Goal::Kernel, Some(why)),
         }
     }
 
     /// A neighbour that the kernel reaches without a gateway: the longest route to it is that of its link.
     fn host(&self, prefix: Prefix) -> Option<Hop> {
+        if !prefix.is_host() {
+            return None;
+        }
         let address = prefix.address;
         let route = prefix.wider().find_map(|wider| self.used(wider))?;
-        let Way::Connected(link) = route.way else { return None };
+        let (Way::Connected(link), None) = (&route.way, route.why_kernel()) else { return None };
+        let link = *link;
         let is_there = self.neighbours.contains_key(&(address, link));
         let is_port = self.links.get(&link)?.port.is_some();
         (is_there && is_port).then_some(Hop { link, gateway: address, weight: 1 })
     }
 }
 
-/// IPv6 routes of one metric with gateways are one route with several next hops to the kernel (RFC 4191 has none of
-/// that: net/ipv6/route.c), and a message about it has all of them.
-fn add(routes: &mut Vec<KernelRoute>, prefix: Prefix, route: KernelRoute, change: RouteChange) {
-    let merges = |other: &KernelRoute| {
+/// The route that a new one extends. IPv6 routes of one metric with gateways are one route with several next hops to the
+/// kernel (RFC 4191 has none of that: net/ipv6/route.c), and a message about it has all of them.
+fn merged(routes: &[KernelRoute], prefix: Prefix, route: &KernelRoute) -> Option<usize> {
+    routes.iter().position(|other| {
         prefix.address.is_ipv6()
-            && other.metric == route.metric
+            && other.rank() == route.rank()
             && matches!((&other.way, &route.way), (Way::Hops(_), Way::Hops(_)))
-    };
-    let same = routes.iter().position(|other| other.metric == route.metric);
-    let merged = routes.iter().position(merges);
-    match (change, merged, same) {
+    })
+}
+
+/// The route that a new one replaces, if the kernel reports a replacement.
+fn replaced_by(routes: &[KernelRoute], prefix: Prefix, route: &KernelRoute) -> Option<usize> {
+    let of_rank = || routes.iter().position(|other| other.rank() == route.rank());
+    merged(routes, prefix, route).or_else(of_rank)
+}
+
+fn add(routes: &mut Vec<KernelRoute>, prefix: Prefix, route: KernelRoute, change: RouteChange) {
+    let (merged, replaced) = (merged(routes, prefix, &route), replaced_by(routes, prefix, &route));
+    match (change, merged, replaced) {
         (_, Some(at), _) | (RouteChange::Replaced, None, Some(at)) => routes[at] = route,
         (RouteChange::Added, None, Some(at)) => routes.insert(at, route),
         _ => routes.push(route),
@@ -297,7 +341,7 @@ fn delete(routes: &mut Vec<KernelRoute>, prefix: Prefix, route: &KernelRoute) {
         return;
     }
     let Way::Hops(gone) = &route.way else { return };
-    for other in routes.iter_mut().filter(|other| other.metric == route.metric) {
+    for other in routes.iter_mut().filter(|other| other.rank() == route.rank()) {
         if let (true, Way::Hops(hops)) = (prefix.address.is_ipv6(), &mut other.way) {
             let is_gone = |hop: &Hop| {
                 gone.iter().any(|one| (one.link, one.gateway) == (hop.link, hop.gateway))

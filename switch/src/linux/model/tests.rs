@@ -33,13 +33,28 @@ fn model() -> Model {
     model
 }
 
+/// A route for all packets to its prefix.
+fn plain(metric: u32, way: Way) -> KernelRoute {
+    KernelRoute { tos: 0, source: None, metric, protocol: 3, preferred: None, has_mtu: false, way }
+}
+
 fn route(model: &mut Model, to: &str, metric: u32, way: Way, change: RouteChange) {
-    let route = KernelRoute { metric, way };
+    let route = plain(metric, way);
+    apply(model, to, route, change);
+}
+
+fn apply(model: &mut Model, to: &str, route: KernelRoute, change: RouteChange) {
     assert!(!model.apply(Change::Route { prefix: prefix(to), route, change }));
 }
 
 fn neighbour(model: &mut Model, index: u32, address: &str, mac: Option<[u8; 6]>) {
     model.apply(Change::Neighbour { index, address: ip(address), mac, stale: false });
+}
+
+/// An address of interface 1.
+fn address(model: &mut Model, text: &str, present: bool) {
+    let address = ip(text.split_once('/').unwrap().0);
+    model.apply(Change::Address { index: 1, address, subnet: prefix(text), present });
 }
 
 fn goal(model: &Model, to: &str) -> Option<Goal> {
@@ -77,6 +92,77 @@ fn the_lowest_metric_counts_and_among_equal_ones_the_first() {
 }
 
 #[test]
+fn a_replacement_from_before_a_dump_leaves_what_the_dump_has() {
+    let net = "10.1.0.0/16";
+    let [a, b, c] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|gateway| hops(&[(1, gateway)]));
+    // The kernel had A, and B in its place, while it was read.
+    let mut first = model();
+    route(&mut first, net, 0, b.clone(), Appended);
+    route(&mut first, net, 0, a.clone(), Added);
+    route(&mut first, net, 0, b.clone(), Replaced);
+    assert_eq!(goal(&first, net), to(&[(1, "10.0.0.2")]));
+    route(&mut first, net, 0, b.clone(), Deleted);
+    assert_eq!(goal(&first, net), None);
+    // B is there, in the place of what it replaced: the one behind it stays.
+    let mut second = model();
+    route(&mut second, net, 0, b.clone(), Appended);
+    route(&mut second, net, 0, c, Appended);
+    route(&mut second, net, 0, b.clone(), Replaced);
+    assert_eq!(goal(&second, net), to(&[(1, "10.0.0.2")]));
+    route(&mut second, net, 0, b, Deleted);
+    assert_eq!(goal(&second, net), to(&[(1, "10.0.0.3")]));
+}
+
+#[test]
+fn a_prefix_with_a_route_for_some_packets_is_the_kernels() {
+    let mut model = model();
+    let net = "10.1.0.0/16";
+    let [a, b, c] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|gateway| hops(&[(1, gateway)]));
+    let of_tos = |way: &Way| KernelRoute { tos: 8, ..plain(50, way.clone()) };
+    let of_source = KernelRoute { source: Some(prefix("10.9.0.0/16")), ..plain(0, a.clone()) };
+    route(&mut model, net, 0, a.clone(), Added);
+    for change in [Added, Replaced] {
+        let way = if change == Added { &b } else { &c };
+        apply(&mut model, net, of_tos(way), change);
+        let way = model.way_of(prefix(net));
+        assert_eq!(way, Some((Goal::Kernel, Some("a type of service"))), "{change:?}");
+    }
+    apply(&mut model, net, of_tos(&c), Deleted);
+    assert_eq!(goal(&model, net), to(&[(1, "10.0.0.1")]));
+    apply(&mut model, net, of_source.clone(), Added);
+    assert_eq!(model.way_of(prefix(net)), Some((Goal::Kernel, Some("a source prefix"))));
+    route(&mut model, net, 0, a, Deleted);
+    assert_eq!(goal(&model, net), Some(Goal::Kernel));
+    apply(&mut model, net, of_source, Deleted);
+    assert_eq!(goal(&model, net), None);
+}
+
+#[test]
+fn routes_that_differ_in_their_protocol_only_are_two() {
+    let mut model = model();
+    let net = "10.1.0.0/16";
+    let of = |protocol| KernelRoute { protocol, ..plain(0, hops(&[(1, "10.0.0.1")])) };
+    apply(&mut model, net, of(4), Added);
+    apply(&mut model, net, of(186), Appended);
+    apply(&mut model, net, of(186), Deleted);
+    assert_eq!(goal(&model, net), to(&[(1, "10.0.0.1")]));
+    apply(&mut model, net, of(4), Deleted);
+    assert_eq!(goal(&model, net), None);
+}
+
+#[test]
+fn an_address_stays_until_the_last_of_its_subnets_is_gone() {
+    let mut model = model();
+    for subnet in ["10.9.9.9/32", "10.9.9.9/24"] {
+        address(&mut model, subnet, true);
+    }
+    address(&mut model, "10.9.9.9/32", false);
+    assert!(model.is_address(ip("10.9.9.9")));
+    address(&mut model, "10.9.9.9/24", false);
+    assert!(!model.is_address(ip("10.9.9.9")));
+}
+
+#[test]
 fn a_message_about_one_ipv6_next_hop_takes_that_one_away() {
     let mut model = model();
     let net = "fd01::/64";
@@ -109,8 +195,24 @@ fn a_neighbour_is_reached_where_the_longest_route_is_that_of_its_link() {
     neighbour(&mut model, 1, "10.0.1.130", None);
     assert_eq!(goal(&model, "10.0.1.130/32"), None);
     // The router's own address is not a neighbour's.
-    model.apply(Change::Address { index: 1, address: ip("10.0.1.130"), present: true });
+    address(&mut model, "10.0.1.130/24", true);
     assert_eq!(goal(&model, "10.0.1.130/32"), Some(Goal::Local));
+}
+
+#[test]
+fn a_host_with_a_route_to_its_link_is_reached_once_it_is_known() {
+    let mut model = model();
+    route(&mut model, "10.7.7.7/32", 0, Way::Connected(1), Added);
+    assert_eq!(goal(&model, "10.7.7.7/32"), Some(Goal::Kernel));
+    neighbour(&mut model, 2, "10.7.7.7", Some([4; 6]));
+    assert_eq!(goal(&model, "10.7.7.7/32"), Some(Goal::Kernel));
+    neighbour(&mut model, 1, "10.7.7.7", Some([4; 6]));
+    assert_eq!(goal(&model, "10.7.7.7/32"), to(&[(1, "10.7.7.7")]));
+    // A limit of the length of packets is the kernel's to keep.
+    let limited = KernelRoute { has_mtu: true, ..plain(0, Way::Connected(1)) };
+    apply(&mut model, "10.7.7.7/32", limited, Replaced);
+    let way = model.way_of(prefix("10.7.7.7/32"));
+    assert_eq!(way, Some((Goal::Kernel, Some("an MTU of its own"))));
 }
 
 #[test]
@@ -137,7 +239,7 @@ fn what_is_gone_when_all_is_read_again_is_looked_at() {
     neighbour(&mut model, 1, "10.0.1.2", Some([4; 6]));
     model.dirty = Default::default();
     let link = |index| Change::Link { index, mac: Some([2; 6]), mtu: 1500, up: true };
-    let kept = KernelRoute { metric: 0, way: hops(&[(1, "10.0.1.2")]) };
+    let kept = plain(0, hops(&[(1, "10.0.1.2")]));
     let kept = Change::Route { prefix: prefix("10.1.0.0/16"), route: kept, change: Added };
     model.replace(vec![link(1), kept]);
     assert!(goal(&model, "10.1.0.0/16").is_some());
