@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use wireyard_pipeline::ids::TableId;
 use wireyard_pipeline::ir::{ActionCall, MappedCall, MappedValue, Mapping, Program, layout};
+use wireyard_pipeline::state::group_size_max;
 use wireyard_tables::{Match, MatchKind};
 
 use super::kernel::{Prefix, bits_of};
@@ -62,10 +63,14 @@ pub(super) struct Map {
     pub(super) neighbours: Option<Mapped>,
     /// IPv4, IPv6.
     pub(super) routes: [Option<Mapped>; 2],
-    /// Several next hops can be a group.
-    pub(super) has_groups: bool,
+    /// Next hops are members of a selector.
+    pub(super) has_members: bool,
     /// Most next hops and groups, together.
     pub(super) numbers: u32,
+    /// Most groups; 0: several next hops cannot be a group.
+    pub(super) groups: u32,
+    /// The largest sum of weights in a group.
+    pub(super) group_size: u32,
     /// The action of an unreachable next hop, unless the program has one.
     pub(super) miss: ActionCall,
 }
@@ -158,7 +163,8 @@ impl Map {
         };
         let routes = [mapped("routes4"), mapped("routes6")];
         let neighbours = mapped("neighbours");
-        let (mut numbers, mut has_groups) = (0, false);
+        let (mut numbers, mut groups, mut group_size) = (0, 0, 0);
+        let mut has_members = false;
         let mut miss = ActionCall { action: Default::default(), args: Vec::new() };
         if let Some(neighbours) = &neighbours {
             let table = &program.tables[neighbours.table];
@@ -167,15 +173,26 @@ impl Map {
                 numbers = numbers.min(route.largest_number(program));
             }
             if let Some(selector) = &table.selector {
-                has_groups = true;
+                has_members = true;
                 numbers = numbers.min(selector.max_members);
+                (groups, group_size) = (selector.max_groups, group_size_max(selector));
             }
             miss = table.default.clone();
         }
         let addresses = [mapped("addresses4"), mapped("addresses6")];
         let interfaces = mapped("interfaces");
-        let program = Arc::clone(program);
-        Map { program, interfaces, addresses, neighbours, routes, has_groups, numbers, miss }
+        Map {
+            program: Arc::clone(program),
+            interfaces,
+            addresses,
+            neighbours,
+            routes,
+            has_members,
+            numbers,
+            groups,
+            group_size,
+            miss,
+        }
     }
 
     /// Whether the table of routes of a family also has the router's own addresses.

@@ -34,7 +34,7 @@ const FRAMES_TOGETHER: usize = 64;
 const CHANGES_TOGETHER: usize = 2048;
 /// Delay of reading again after the kernel may have removed routes: it is still busy removing them.
 const RESYNC_AFTER: Duration = Duration::from_millis(20);
-/// Interval of probing unknown neighbours, retrying refused routes, and checking ports.
+/// Interval of probing neighbours, retrying refused routes and next hops, and checking ports.
 const TICK: Duration = Duration::from_secs(1);
 /// Neighbours that are probed in a tick, and routes that are retried.
 const ASKED_MOST: usize = 256;
@@ -148,7 +148,8 @@ impl Mirror {
                 self.tick();
             }
             self.write();
-            if !busy {
+            // A flush may leave work for the next one.
+            if !busy && self.model.dirty.is_empty() {
                 self.sleep(now);
             }
         }
@@ -238,12 +239,6 @@ impl Mirror {
     }
 
     fn take_change(&mut self, change: Change) {
-        // The kernel drops stale neighbours that it does not use itself: a probe keeps those that the tables use.
-        if let Change::Neighbour { index, address, stale: true, .. } = change
-            && self.plan.as_ref().is_some_and(|plan| plan.uses(index, address))
-        {
-            let _ = self.netlink.find(index, address);
-        }
         if let Change::LinkGone { index } = change
             && let Some(port) = self.port_of(index)
         {
@@ -324,10 +319,7 @@ impl Mirror {
                 Some(plan) => {
                     let notices = plan.flush(&mut self.model, &self.control);
                     notices.iter().for_each(|text| (self.notify)(&format!("linux: {text}")));
-                    for (link, address) in plan.unresolved(&self.model).into_iter().take(ASKED_MOST)
-                    {
-                        let _ = self.netlink.find(link, address);
-                    }
+                    self.probe();
                 }
                 None => self.model.dirty = Default::default(),
             }
@@ -340,14 +332,22 @@ impl Mirror {
         *sync::lock(&self.report) = self.counted;
     }
 
+    /// Has the kernel probe next hops that it does not use itself.
+    fn probe(&mut self) {
+        let Some(plan) = &self.plan else { return };
+        for (link, address) in plan.to_probe(&self.model).into_iter().take(ASKED_MOST) {
+            if self.netlink.find(link, address).is_ok() {
+                self.model.set_probed(link, address);
+            }
+        }
+    }
+
     /// Periodic work.
     fn tick(&mut self) {
         if let Some(plan) = &mut self.plan {
             plan.retry(&mut self.model, RETRIED_MOST);
-            for (link, address) in plan.unresolved(&self.model).into_iter().take(ASKED_MOST) {
-                let _ = self.netlink.find(link, address);
-            }
         }
+        self.probe();
         let Ok(ports) = self.control.port_places() else { return };
         for port in &ports {
             match self.taps.contains_key(&port.number) {

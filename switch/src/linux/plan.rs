@@ -10,7 +10,7 @@ use super::hops::Hops;
 use super::kernel::{Hop, Prefix};
 use super::mapping::{Facts, Map, Mapped};
 use super::model::{Goal, Model};
-use super::writes::{self, Writes, Written};
+use super::writes::{self, Subject, Writes, Written};
 use crate::control::{Control, Entity, Query, TableEntry, Update};
 use crate::stats::LinuxReport;
 
@@ -40,7 +40,9 @@ pub(super) struct Plan {
     counts: [u64; 2],
     /// Prefixes without room, or refused.
     missing: HashSet<Prefix>,
-    /// Number of these that notices have reported.
+    /// Prefixes for whose next hops no number was free: the kernel follows them.
+    waiting: HashSet<Prefix>,
+    /// Number of missing prefixes and next hops that notices have reported.
     reported_missing: usize,
     /// Routes that the kernel follows itself, since the tables cannot.
     of_kernel: HashMap<Prefix, &'static str>,
@@ -63,6 +65,7 @@ impl Plan {
             routes: HashMap::new(),
             counts: [0; 2],
             missing: HashSet::new(),
+            waiting: HashSet::new(),
             reported_missing: 0,
             of_kernel: HashMap::new(),
             failures: 0,
@@ -99,7 +102,10 @@ impl Plan {
 
     /// Whether this plan's next hops can be those of another mapping.
     pub(super) fn fits(&self, map: &Map) -> bool {
-        self.map.has_groups == map.has_groups && self.map.numbers <= map.numbers
+        self.map.has_members == map.has_members
+            && self.map.numbers <= map.numbers
+            && self.map.groups <= map.groups
+            && self.map.group_size <= map.group_size
     }
 
     /// True for the program whose tables it was written into.
@@ -107,14 +113,9 @@ impl Plan {
         Arc::ptr_eq(&self.map.program, program)
     }
 
-    /// True for a neighbour that packets are sent to.
-    pub(super) fn uses(&self, link: u32, address: IpAddr) -> bool {
-        self.hops.uses((link, address))
-    }
-
-    /// Next hops without a link address yet.
-    pub(super) fn unresolved(&self, model: &Model) -> Vec<(u32, IpAddr)> {
-        self.hops.unresolved(model).collect()
+    /// Next hops that the kernel should probe, by link and address.
+    pub(super) fn to_probe(&self, model: &Model) -> Vec<(u32, IpAddr)> {
+        self.hops.to_probe(model)
     }
 
     /// Fills in the contents of the tables.
@@ -142,21 +143,34 @@ impl Plan {
             left.extend(self.route(prefix, model, &mut writes, &mut notices));
         }
         left.iter().for_each(|hops| self.hops.release(hops, &self.map));
-        self.hops.collect(model, &self.map, &mut writes);
+        let has_freed = self.hops.collect(model, &self.map, &mut writes);
         let written = writes.done_by(control, &self.map.program);
         self.took(written, &mut notices);
+        // Their numbers can be used from the next flush on: the old entries are removed last in this one.
+        if has_freed {
+            model.dirty.prefixes.extend(self.waiting.drain());
+        }
         notices
     }
 
-    /// Retries prefixes without room.
+    /// Retries prefixes without room, and next hops that were refused.
     pub(super) fn retry(&mut self, model: &mut Model, most: usize) {
         model.dirty.prefixes.extend(self.missing.iter().take(most));
+        model.dirty.hops.extend(self.hops.refused());
     }
 
     fn took(&mut self, written: Written, notices: &mut Vec<String>) {
         self.failures += written.failures;
         let count = written.failures;
-        for prefix in written.refused {
+        for subject in written.refused {
+            let prefix = match subject {
+                Subject::Route(prefix) => prefix,
+                Subject::Hop(number) => {
+                    self.hops.refuse(number);
+                    continue;
+                }
+                Subject::Other => continue,
+            };
             if let Some((_, hops)) = self.routes.remove(&prefix) {
                 self.counts[family(prefix.address)] -= 1;
                 self.hops.release(&hops, &self.map);
@@ -164,11 +178,12 @@ impl Plan {
             self.missing.insert(prefix);
         }
         // Those that are retried have been reported.
-        let is_new = self.missing.len() > self.reported_missing || self.missing.is_empty();
-        self.reported_missing = self.missing.len();
+        let missing = self.missing.len() + self.hops.refused().len();
+        let is_new = missing > self.reported_missing || missing == 0;
+        self.reported_missing = missing;
         if let Some(why) = written.why.filter(|_| is_new) {
             notices.push(format!(
-                "{count} of the kernel's entries were refused; routes among them are tried again: {why}"
+                "{count} of the kernel's entries were refused; routes and next hops among them are tried again: {why}"
             ));
         }
     }
@@ -187,13 +202,13 @@ impl Plan {
         if let (Some(old), new) = (&before, &wanted)
             && new.as_ref().map(key) != Some(key(old))
         {
-            writes.entry(Update::Delete(entity(mapped, "action", old)), None);
+            writes.entry(Update::Delete(entity(mapped, "action", old)), Subject::Other);
         }
         if let Some(new) = wanted {
             let is_known = before.is_some_and(|old| key(&old) == key(&new));
             let entity = entity(mapped, "action", &new);
             let update = if is_known { Update::Modify(entity) } else { Update::Insert(entity) };
-            writes.entry(update, None);
+            writes.entry(update, Subject::Other);
             self.interfaces.insert(index, new);
         }
     }
@@ -207,8 +222,12 @@ impl Plan {
         let facts = Facts { prefix: Some(Prefix::host(address)), ..Facts::default() };
         let entity = entity(mapped, "action", &facts);
         match model.is_address(address) {
-            true if self.addresses.insert(address) => writes.entry(Update::Insert(entity), None),
-            false if self.addresses.remove(&address) => writes.entry(Update::Delete(entity), None),
+            true if self.addresses.insert(address) => {
+                writes.entry(Update::Insert(entity), Subject::Other);
+            }
+            false if self.addresses.remove(&address) => {
+                writes.entry(Update::Delete(entity), Subject::Other);
+            }
             _ => {}
         }
     }
@@ -224,10 +243,10 @@ impl Plan {
         let of = family(prefix.address);
         self.map.routes[of].as_ref()?;
         self.missing.remove(&prefix);
+        self.waiting.remove(&prefix);
         let way = model.way_of(prefix);
-        let why = way.as_ref().and_then(|(_, why)| *why);
-        let mut why = why;
-        let wanted = way.and_then(|(goal, _)| self.installed(goal, of, &mut why));
+        let mut why = way.as_ref().and_then(|(_, why)| *why);
+        let wanted = way.and_then(|(goal, _)| self.installed(goal, prefix, &mut why));
         match why {
             Some(why) => {
                 let is_new = self.of_kernel.insert(prefix, why).is_none();
@@ -243,11 +262,11 @@ impl Plan {
             Some((new, _)) if old.as_ref() != Some(new) => {
                 let entity = self.entity_of(mapped, prefix, new);
                 let update = if is_known { Update::Modify(entity) } else { Update::Insert(entity) };
-                writes.entry(update, Some(prefix));
+                writes.entry(update, Subject::Route(prefix));
             }
             None if is_known => {
                 let facts = Facts { prefix: Some(prefix), ..Facts::default() };
-                writes.entry(Update::Delete(entity(mapped, "kernel", &facts)), None);
+                writes.entry(Update::Delete(entity(mapped, "kernel", &facts)), Subject::Other);
             }
             _ => {}
         }
@@ -260,18 +279,21 @@ impl Plan {
     fn installed(
         &mut self,
         goal: Goal,
-        family: usize,
+        prefix: Prefix,
         why: &mut Option<&'static str>,
     ) -> Option<(Installed, Vec<Hop>)> {
         Some(match goal {
-            Goal::Local if self.map.locals_are_routes(family) => (Installed::Local, Vec::new()),
+            Goal::Local if self.map.locals_are_routes(family(prefix.address)) => {
+                (Installed::Local, Vec::new())
+            }
             Goal::Local => return None,
             Goal::Kernel => (Installed::Kernel, Vec::new()),
             Goal::Blackhole => (Installed::Blackhole, Vec::new()),
             Goal::Hops(hops) => match self.hops.acquire(&hops, &self.map) {
-                Some(number) => (Installed::Via(number), hops),
-                None => {
-                    *why = Some("the program's table of next hops is full");
+                Ok(number) => (Installed::Via(number), hops),
+                Err(full) => {
+                    *why = Some(full);
+                    self.waiting.insert(prefix);
                     (Installed::Kernel, Vec::new())
                 }
             },
@@ -329,3 +351,6 @@ fn entity(mapped: &Mapped, role: &str, facts: &Facts) -> Entity {
     entry.key = key;
     Entity::TableEntry(entry)
 }
+
+#[cfg(test)]
+mod tests;

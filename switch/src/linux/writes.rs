@@ -12,14 +12,24 @@ use super::kernel::Prefix;
 /// Number of objects that are removed together.
 const TOGETHER: usize = 4096;
 
+/// The object of an update, which is made again if it is refused.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Subject {
+    Route(Prefix),
+    /// A next hop, or a group of them, by number.
+    Hop(u32),
+    /// Not made again.
+    Other,
+}
+
 /// Updates of one flush, in the order in which they are made.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    members: Vec<Update>,
-    groups: Vec<Update>,
-    hops: Vec<Update>,
-    /// Interfaces, addresses, routes; each with its prefix, if it is a route's.
-    entries: Vec<(Update, Option<Prefix>)>,
+    members: Vec<(Update, Subject)>,
+    groups: Vec<(Update, Subject)>,
+    hops: Vec<(Update, Subject)>,
+    /// Interfaces, addresses, routes.
+    entries: Vec<(Update, Subject)>,
     drop_hops: Vec<Update>,
     drop_groups: Vec<Update>,
     drop_members: Vec<Update>,
@@ -28,8 +38,8 @@ pub(super) struct Writes {
 /// The result of a flush.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    /// Routes that are not in the table.
-    pub(super) refused: Vec<Prefix>,
+    /// Objects that are not in the tables as they should be.
+    pub(super) refused: Vec<Subject>,
     /// How many updates were refused, those of routes too.
     pub(super) failures: u64,
     /// Why the first one was refused.
@@ -41,20 +51,16 @@ fn upsert(is_known: bool, entity: Entity) -> Update {
 }
 
 impl Writes {
-    pub(super) fn upsert_member(&mut self, is_known: bool, member: Entity) {
-        self.members.push(upsert(is_known, member));
+    pub(super) fn upsert_member(&mut self, number: u32, is_known: bool, member: Entity) {
+        self.members.push((upsert(is_known, member), Subject::Hop(number)));
     }
 
-    pub(super) fn upsert_group(&mut self, is_known: bool, group: Entity) {
-        self.groups.push(upsert(is_known, group));
+    pub(super) fn upsert_group(&mut self, number: u32, is_known: bool, group: Entity) {
+        self.groups.push((upsert(is_known, group), Subject::Hop(number)));
     }
 
-    pub(super) fn insert_hop(&mut self, entry: Entity) {
-        self.hops.push(Update::Insert(entry));
-    }
-
-    pub(super) fn modify_hop(&mut self, entry: Entity) {
-        self.hops.push(Update::Modify(entry));
+    pub(super) fn upsert_hop(&mut self, number: u32, is_known: bool, entry: Entity) {
+        self.hops.push((upsert(is_known, entry), Subject::Hop(number)));
     }
 
     pub(super) fn drop_hop(&mut self, entry: Entity) {
@@ -69,21 +75,22 @@ impl Writes {
         self.drop_members.push(Update::Delete(member));
     }
 
-    pub(super) fn entry(&mut self, update: Update, prefix: Option<Prefix>) {
-        self.entries.push((update, prefix));
+    pub(super) fn entry(&mut self, update: Update, subject: Subject) {
+        self.entries.push((update, subject));
     }
 
     /// Makes them all, in tables of this program.
     pub(super) fn done_by(self, control: &Control, program: &Arc<Program>) -> Written {
-        let plain = |updates: Vec<Update>| updates.into_iter().map(|update| (update, None));
+        let plain =
+            |updates: Vec<Update>| updates.into_iter().map(|update| (update, Subject::Other));
         // Removals make room for additions, in full tables.
         let (gone, come): (Vec<_>, Vec<_>) =
             self.entries.into_iter().partition(|(update, _)| matches!(update, Update::Delete(_)));
-        let first = plain(self.members).chain(plain(self.groups)).chain(plain(self.hops));
+        let first = self.members.into_iter().chain(self.groups).chain(self.hops);
         let last =
             plain(self.drop_hops).chain(plain(self.drop_groups)).chain(plain(self.drop_members));
         let all = first.chain(gone).chain(come).chain(last);
-        let (updates, places): (Vec<Update>, Vec<Option<Prefix>>) = all.unzip();
+        let (updates, subjects): (Vec<Update>, Vec<Subject>) = all.unzip();
         let mut written = Written::default();
         if updates.is_empty() {
             return written;
@@ -92,13 +99,13 @@ impl Writes {
         else {
             return written;
         };
-        for ((update, prefix), result) in updates.into_iter().zip(places).zip(results) {
+        for ((update, subject), result) in updates.into_iter().zip(subjects).zip(results) {
             let Err(error) = result.or_else(|error| again(control, program, update, error)) else {
                 continue;
             };
             written.failures += 1;
             written.why.get_or_insert_with(|| error.to_string());
-            written.refused.extend(prefix);
+            written.refused.push(subject);
         }
         written
     }
