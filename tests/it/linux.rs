@@ -188,6 +188,18 @@ fn routes_of_the_kernel_are_those_of_the_router() {
     one.must_reach("192.0.2.3");
 }
 
+#[test]
+fn a_neighbour_that_is_stale_from_the_start_is_probed() {
+    let Some(_network) = network("linux_stale") else { return };
+    let (router, one, two) = two_hosts(&[]);
+    two.ip("addr add 192.0.2.1/32 dev lo");
+    router.kernel.ok("sysctl -qw net.ipv4.neigh.swp2.delay_first_probe_time=1");
+    // No host has this MAC address. Only a probe detects that: packets in transit do not pass the kernel.
+    router.kernel.ip("neigh replace 10.0.2.2 lladdr 02:00:00:00:00:66 dev swp2 nud stale");
+    router.kernel.ip("route add 192.0.2.0/24 via 10.0.2.2");
+    one.must_reach("192.0.2.1");
+}
+
 /// A host behind two links of a router, and one in front.
 fn two_links() -> (Router, Namespace, Namespace) {
     let (one, far) = (Namespace::new(), Namespace::new());
