@@ -38,6 +38,15 @@ fn throughput_is_about_the_time_that_its_bytes_are_about() {
     assert!((finite("1 us") / finite("300 us") - 1.0).abs() < 1e-9);
 }
 
+/// The throughput of flows that start late is that of their time, and not of the time before.
+#[test]
+fn throughput_begins_with_the_first_flow() {
+    let text = "sample: 1 us\nflows: { from: h1, to: sink, start: 150 us }";
+    let found = report(&incast(text));
+    let (all, one) = (figure(&found, "flows.throughput"), figure(&found, "flows.throughput_min"));
+    assert!((all / one - 1.0).abs() < 0.02, "{all} and {one}");
+}
+
 #[test]
 fn a_flow_that_was_over_before_the_warm_up_is_not_measured() {
     let flows = "warm_up: 150 us\nsample: 10 us\nflows:\n  - { from: [h1, h2], to: sink, start: 150 us }\n  \

@@ -123,8 +123,8 @@ pub fn compare(a: &Path, b: &Path) -> Result<Report, CompareError> {
         let relative = |value: f64| value / means.0.abs();
         table.rows.push(vec![
             (*name).clone().into(),
-            unit.show(means.0).into(),
-            unit.show(means.1).into(),
+            unit.show_mean(means.0).into(),
+            unit.show_mean(means.1).into(),
             relative(means.1 - means.0).into(),
             relative(difference.half_width).into(),
             difference.p.into(),

@@ -231,7 +231,7 @@ pub fn spread(runs: &[Run]) -> Table {
         table.rows.push(vec![
             figure.name.clone().into(),
             figure.unit.show(least).into(),
-            figure.unit.show(mean).into(),
+            figure.unit.show_mean(mean).into(),
             figure.unit.show(most).into(),
             (stats::sample_deviation(&values) / mean.abs()).into(),
         ]);

@@ -22,6 +22,8 @@ const OPT_IF_TSOFFSET: u16 = 14;
 pub(super) struct Section {
     pub(super) big_endian: bool,
     interfaces: Vec<Capture>,
+    /// The time of the last record, for records without one.
+    last: Timestamp,
 }
 
 /// The contents of an interface description about its packets.
@@ -70,7 +72,7 @@ impl Section {
         if word(4) != word(body_end) {
             return Err("its two lengths differ");
         }
-        match word(0) {
+        let block = match word(0) {
             SECTION_HEADER if body_end < 24 => Err("a section header needs 28 bytes"),
             SECTION_HEADER if u16_at(block, 12, self.big_endian) != 1 => {
                 Err("a section of a version that is not 1")
@@ -87,7 +89,11 @@ impl Section {
             }
             SIMPLE_PACKET => self.read_simple(block, body_end),
             _ => Ok(Block::Other),
+        }?;
+        if let Block::Record(found) = &block {
+            self.last = found.time;
         }
+        Ok(block)
     }
 
     fn read_interface(&mut self, block: &[u8], body_end: usize) -> Result<(), &'static str> {
@@ -157,7 +163,7 @@ impl Section {
         }))
     }
 
-    /// A simple packet has no timestamp and belongs to the first interface.
+    /// A simple packet has no timestamp, for which that of the record before it stands, and belongs to the first interface.
     fn read_simple(&self, block: &[u8], body_end: usize) -> Result<Block, &'static str> {
         if body_end < 12 {
             return Err("a simple packet block needs 16 bytes");
@@ -171,7 +177,7 @@ impl Section {
             return Err("it states more captured bytes than it has");
         }
         Ok(Block::Record(Found {
-            time: Timestamp::default(),
+            time: self.last,
             wire_len,
             link: interface.link,
             interface: 0,

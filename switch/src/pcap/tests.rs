@@ -97,6 +97,31 @@ fn damaged_lengths_are_refused_without_allocating_them() {
 }
 
 #[test]
+fn a_time_that_pcap_has_no_bits_for_is_refused() {
+    let late =
+        RecordToWrite { time: Timestamp { seconds: 1 << 32, nanos: 0 }, ..record(b"abc", 3, 0) };
+    let mut writer = PcapWriter::pcap(Vec::new(), header(false, true)).unwrap();
+    let error = writer.write(&late).unwrap_err();
+    assert!(error.to_string().contains("write a .pcapng file"), "{error}");
+}
+
+/// A simple packet block has no time: that of the record before it stands for it.
+#[test]
+fn a_simple_packet_comes_at_the_time_of_the_one_before() {
+    let mut writer = PcapWriter::pcapng(Vec::new()).unwrap();
+    writer.add_interface(&Interface { link: 1, name: "a".to_owned() }).unwrap();
+    writer.write(&record(b"1234", 4, 7)).unwrap();
+    let mut file = writer.into_inner().unwrap();
+    for word in [3_u32, 20, 4, 0x6463_6261, 20] {
+        file.extend(word.to_le_bytes());
+    }
+    let mut reader = PcapReader::new(file.as_slice()).unwrap();
+    let first = reader.next_record().unwrap().unwrap().time;
+    let second = reader.next_record().unwrap().unwrap();
+    assert_eq!((second.data, second.time), (&b"abcd"[..], first));
+}
+
+#[test]
 fn files_that_are_no_captures_are_named() {
     let message = |bytes: &[u8]| PcapReader::new(bytes).unwrap_err().to_string();
     assert!(message(b"\x1f\x8b\x08\x00").contains("gunzip"));

@@ -112,7 +112,8 @@ impl<W: Write> PcapWriter<W> {
     /// Writes one record.
     ///
     /// # Errors
-    /// [`PcapError::TooLong`] beyond [`MAX_RECORD_BYTES`] (no reader accepts it), and I/O errors.
+    /// [`PcapError::TooLong`] beyond [`MAX_RECORD_BYTES`] (no reader accepts it), [`PcapError::TimeBeyond`] in pcap, and I/O
+    /// errors.
     pub fn write(&mut self, record: &RecordToWrite<'_>) -> Result<(), PcapError> {
         let captured = u32::try_from(record.data.len()).unwrap_or(u32::MAX);
         if captured > MAX_RECORD_BYTES {
@@ -121,7 +122,8 @@ impl<W: Write> PcapWriter<W> {
         }
         let Some(header) = self.header else { return self.write_enhanced(record, captured) };
         let fraction = record.time.nanos / if header.nanoseconds { 1 } else { 1000 };
-        self.word(record.time.seconds as u32);
+        let seconds = record.time.seconds;
+        self.word(u32::try_from(seconds).map_err(|_| PcapError::TimeBeyond { seconds })?);
         self.word(fraction as u32);
         self.word(captured);
         self.word(record.wire_len);

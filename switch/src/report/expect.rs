@@ -150,12 +150,16 @@ impl Condition {
                     });
                 }
                 let away = figure.value - middle;
+                let relative = 100.0 * away / middle.abs();
+                let relative = match relative.is_finite() {
+                    true => format!("; {} % away", super::unit::digits(relative, 3)),
+                    false => String::new(),
+                };
                 let text = format!(
-                    "{}, wanted {} within {}; {} % away",
+                    "{}, wanted {} within {}{relative}",
                     unit.show(figure.value),
                     unit.show(middle),
                     unit.show(allowed),
-                    super::unit::digits(100.0 * away / middle.abs().max(f64::MIN_POSITIVE), 3)
                 );
                 // NaN on either side is not near.
                 Ok((away.abs() <= allowed, text))
@@ -228,6 +232,18 @@ mod tests {
         let report = crate::report::tests::sample();
         let condition = Condition::parse(condition).unwrap();
         condition.judge(name, &report).map(|(passed, _)| passed)
+    }
+
+    /// Around zero, and where nothing was measured, there is no share by which a value is away.
+    #[test]
+    fn a_condition_around_zero_has_no_share() {
+        let mut report = Report::default();
+        for (value, shown) in [(1.0, "1, wanted 0 within 2"), (f64::NAN, "-, wanted 0 within 2")] {
+            report.figures.clear();
+            report.figure("a", value, crate::report::Unit::Plain);
+            let (passed, text) = Condition::parse("0 +- 2").unwrap().judge("a", &report).unwrap();
+            assert_eq!((passed, text.as_str()), (value == 1.0, shown));
+        }
     }
 
     #[test]

@@ -22,6 +22,10 @@ fn numbers_read_as_people_write_them() {
         (Unit::BitRate, "0.5 Gbit/s", 5e8),
         (Unit::Seconds, "55 us", 55e-6),
         (Unit::PerSecond, "1850/s", 1850.0),
+        (Unit::PerSecond, "17.97k/s", 17_970.0),
+        (Unit::PerSecond, "2 M/s", 2e6),
+        (Unit::Hertz, "20 kHz", 20e3),
+        (Unit::Hertz, "380", 380.0),
         (Unit::Plain, "0.98", 0.98),
     ] {
         assert!((unit.read(text).unwrap() - value).abs() <= value * 1e-12, "{text}");
@@ -29,6 +33,11 @@ fn numbers_read_as_people_write_them() {
     assert!((Unit::Share.read("0.0777 %").unwrap() - 0.000_777).abs() < 1e-9);
     assert!(Unit::Bytes.read("5k").unwrap_err().to_string().contains("is not a unit"));
     assert!(Unit::Count.read("many").is_err());
+    assert_eq!(
+        (Unit::Count.show_mean(16.0 / 6.0), Unit::Count.show_mean(1e6 / 3.0)),
+        ("2.667".into(), "333333".into())
+    );
+    assert_eq!([digits(f64::INFINITY, 3), digits(f64::NAN, 3)], ["inf", "NaN"]);
 }
 
 #[test]

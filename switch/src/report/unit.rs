@@ -113,6 +113,11 @@ impl Unit {
         }
     }
 
+    /// The mean of several values with its unit: that of counts is no whole number.
+    pub fn show_mean(self, mean: f64) -> String {
+        if self == Unit::Count { Unit::Plain.show(mean) } else { self.show(mean) }
+    }
+
     /// Reads the output of [`Unit::show`] or a user's input: "20 KB", "100 Gbit/s", "55 us", "0.08 %", "12".
     ///
     /// # Errors
@@ -126,8 +131,13 @@ impl Unit {
             Unit::Share if text.contains('%') || text.contains('/') => {
                 Probability::from_str(text)?.get() as f64 / 4_294_967_296.0
             }
-            Unit::PerSecond => number(text.trim().trim_end_matches("/s").trim_end())?,
-            Unit::Hertz => number(text.trim().trim_end_matches("Hz").trim_end())?,
+            Unit::PerSecond | Unit::Hertz => {
+                let text = text.trim();
+                let scaled =
+                    |(factor, name): &(f64, &str)| Some((text.strip_suffix(name)?, *factor));
+                let (text, factor) = self.scales().iter().find_map(scaled).unwrap_or((text, 1.0));
+                number(text.trim_end())? * factor
+            }
             Unit::Share | Unit::Count | Unit::Plain => number(text.trim())?,
         })
     }
@@ -149,8 +159,8 @@ fn number(text: &str) -> Result<f64, QuantityError> {
 
 /// A number with `significant` digits, without an exponent and without trailing zeros.
 pub fn digits(value: f64, significant: usize) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
     }
     let whole = value.abs().log10().floor() as i32 + 1;
     let places = (significant as i32 - whole).clamp(0, 9) as usize;

@@ -88,11 +88,14 @@ pub(super) fn active_s(window: &Window<'_>, flow: &FlowStatus) -> f64 {
     active.as_ps() as f64 / 1e12
 }
 
-/// How long there were flows after the warm-up, in seconds: to the end of the last one, or of the run.
+/// How long there were flows after the warm-up, in seconds: from the start of the first one to the end of the last one, or of
+/// the run.
 pub(super) fn all_active_s(window: &Window<'_>) -> f64 {
-    let last = window.lab.last.iter().map(|flow| flow.finished);
-    let end = last.collect::<Option<Vec<Time>>>().and_then(|ends| ends.into_iter().max());
-    let active = end.unwrap_or(window.lab.now()).since(window.lab.measured_from());
+    let (flows, begin) = (&window.lab.last, window.lab.measured_from());
+    let first = flows.iter().filter_map(|flow| flow.started).min().unwrap_or(begin);
+    let ends = flows.iter().map(|flow| flow.finished).collect::<Option<Vec<Time>>>();
+    let end = ends.and_then(|ends| ends.into_iter().max()).unwrap_or(window.lab.now());
+    let active = end.since(first.max(begin));
     active.as_ps() as f64 / 1e12
 }
 

@@ -78,7 +78,7 @@ fn directions<'a>(window: &Window<'a>) -> Vec<Direction<'a>> {
             - sampler.times.get(window.first).copied().unwrap_or(0.0);
         let used = match part {
             [first, .., last] if seconds > 0.0 => (last - first) * 8.0 / rate / seconds,
-            _ => 0.0,
+            _ => f64::NAN,
         };
         let name = format!("{}->{}", fabric.nodes[from].name, fabric.nodes[to].name);
         found.push(Direction { name, sent, rate, used });

@@ -106,11 +106,11 @@ impl Reader<'_> {
         };
         let duration =
             fields.get("duration").and_then(|node| positive_span(decoder, node, "a run"));
-        let warm_up = self.warm_up(decoder, &fields, duration);
         let sample = match fields.get("sample") {
             Some(node) => sample(decoder, node, duration),
             None => Some(Span::from_us(10)),
         };
+        let warm_up = self.warm_up(decoder, &fields, duration, sample);
         let spectrum_window = match fields.get("spectrum_window") {
             Some(node) => bounded(decoder, node, "spectrum_window", (8, 1 << 16)),
             None => Some(2048),
@@ -206,12 +206,24 @@ impl Reader<'_> {
         decoder: &mut Decoder<'_>,
         fields: &Fields<'_>,
         duration: Option<Span>,
+        sample: Option<Span>,
     ) -> Option<Span> {
         let Some(node) = fields.get("warm_up") else { return Some(Span::ZERO) };
         let found = span(decoder, node)?;
         if duration.is_some_and(|duration| found >= duration) {
             let message = "nothing is left after `warm_up`: it is not shorter than `duration`";
             decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+            return None;
+        }
+        // Figures begin at a sample.
+        let (duration, sample) = (duration?.as_ps(), sample?.as_ps());
+        if found.as_ps().div_ceil(sample).saturating_mul(sample) > duration {
+            let message =
+                "no sample is taken between `warm_up` and the end: nothing would be measured";
+            decoder
+                .diagnostics
+                .error(codes::SCENARIO, node.span, message)
+                .help("make `sample` shorter");
             return None;
         }
         Some(found)

@@ -33,6 +33,7 @@ impl Scale {
         if axis.is_logarithmic && least > 0.0 {
             let low = axis.from.unwrap_or_else(|| 10f64.powf(least.log10().floor()));
             let high = axis.to.unwrap_or_else(|| 10f64.powf(most.log10().ceil()));
+            let high = if high > low { high } else { low * 10.0 };
             let (factor, unit) = axis.unit.scale(low * (high / low).sqrt());
             return Scale { low, high, step: 10.0, is_logarithmic: true, range, factor, unit };
         }
@@ -40,6 +41,8 @@ impl Scale {
         let step = round_step((most - least) / factor / TICKS) * factor;
         let low = axis.from.unwrap_or_else(|| (least / step).floor() * step);
         let high = axis.to.unwrap_or_else(|| (most / step).ceil() * step);
+        // Bounds of an axis may be equal, as of a single instant.
+        let high = if high > low { high } else { low + step };
         Scale { low, high, step, is_logarithmic: false, range, factor, unit }
     }
 
