@@ -19,7 +19,7 @@
 //!
 //! Headers: fields lie inside, whole, without overlap (E0121), the size is possible (E0122).
 //!
-//! Parser: there is a `start` (E0126); every loop has a state that certainly moves the cursor (E0127); patterns can
+//! Parser: there is a `start` (E0126); every loop has a state that moves the cursor (E0127); patterns can
 //! match (E0128), cases differ (E0129). States never reached (W0101), cases covered by an earlier one (W0105) and
 //! headers extracted over themselves (W0104) are warnings.
 //!
@@ -173,6 +173,7 @@ impl Cx<'_> {
         self.lower_mappings();
         self.action_bodies();
         self.lower_controls();
+        self.report_unreached();
         if !self.report.has_errors() {
             self.check_recursion();
         }

@@ -14,7 +14,7 @@ use crate::ir::{Program, SourceSpan};
 use crate::source::declared_in;
 use indexmap::IndexMap;
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Names with which a path of the language begins: a local of that name would hide it.
 const ROOTS: [&str; 7] = ["std", "meta", "error", "link", "path", "cursor", "CPU_PORT"];
@@ -159,6 +159,9 @@ pub(crate) struct Cx<'a> {
     pub(crate) called_controls: BTreeSet<usize>,
     /// The control is lowered only for its own errors; those that it calls are checked elsewhere.
     pub(crate) lowers_alone: bool,
+    /// Statements that are reached somewhere, and those that are not reached where their code stands.
+    pub(crate) reached: HashSet<SourceSpan>,
+    pub(crate) unreached: Vec<SourceSpan>,
     /// Names in the conditions around the code that is being lowered.
     pub(crate) guards: Vec<String>,
     /// Sub-parsers that were called, and those that are being copied.
@@ -208,6 +211,8 @@ impl<'a> Cx<'a> {
             controls: Vec::new(),
             called_controls: BTreeSet::new(),
             lowers_alone: false,
+            reached: HashSet::new(),
+            unreached: Vec::new(),
             guards: Vec::new(),
             called: BTreeSet::new(),
             calls: Vec::new(),

@@ -26,13 +26,22 @@ pub(crate) struct Flow {
     pub(crate) returns: Vec<BlockId>,
     /// The current code is unreachable, and that was reported.
     pub(crate) dead: bool,
+    /// It exceeds the limits, and that was reported.
+    pub(crate) is_too_much: bool,
 }
 
 impl Flow {
     /// A body with an empty entry block.
     pub(crate) fn new() -> Flow {
         let entry = Part { ops: Vec::new(), term: None };
-        Flow { parts: vec![entry], ops: 0, current: 0, returns: Vec::new(), dead: false }
+        Flow {
+            parts: vec![entry],
+            ops: 0,
+            current: 0,
+            returns: Vec::new(),
+            dead: false,
+            is_too_much: false,
+        }
     }
 
     /// A new block, not connected.

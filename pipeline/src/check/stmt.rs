@@ -39,15 +39,17 @@ impl Cx<'_> {
 
     /// Lowers a list of statements, which is a scope for `let`.
     pub(super) fn statements(&mut self, flow: &mut Flow, statements: &[Stmt]) {
-        if self.nesting >= NESTING_MAX || flow.is_full() {
+        if self.nesting >= NESTING_MAX {
             if let Some(first) = statements.first() {
-                let text = match self.nesting >= NESTING_MAX {
-                    true => format!("statements are nested deeper than {NESTING_MAX} levels"),
-                    false => format!(
-                        "these statements have more than {BLOCKS_MAX} blocks, or {OPS_MAX} operations"
-                    ),
-                };
+                let text = format!("statements are nested deeper than {NESTING_MAX} levels");
                 self.report.error(codes::TOO_DEEP, first.span, text);
+            }
+            return;
+        }
+        if flow.is_full() {
+            if let Some(first) = statements.first().filter(|_| !flow.is_too_much) {
+                self.report_too_much(first.span);
+                flow.is_too_much = true;
             }
             return;
         }
@@ -57,23 +59,46 @@ impl Cx<'_> {
         for statement in statements {
             if flow.ended() {
                 if !flow.dead {
-                    let ends = self.in_words_of(
-                        "`drop`, `punt`, `exit` and `return` end what stands before it",
-                        "`exit` and `return` end what stands before it",
-                    );
-                    self.report
-                        .warning(codes::UNREACHABLE_CODE, statement.span, "this is never reached")
-                        .note(ends);
+                    self.unreached.push(statement.span);
                 }
                 flow.dead = true;
                 let block = flow.block();
                 flow.enter(block);
+            }
+            if !flow.dead {
+                self.reached.insert(statement.span);
             }
             self.statement(flow, statement);
         }
         flow.dead = was_dead;
         self.env.close();
         self.nesting -= 1;
+    }
+
+    /// Warns of statements that are never reached, at none of the places where the code around them stands.
+    pub(super) fn report_unreached(&mut self) {
+        let ends = self.in_words_of(
+            "`drop`, `punt`, `exit` and `return` end what stands before it",
+            "`exit` and `return` end what stands before it",
+        );
+        for span in std::mem::take(&mut self.unreached) {
+            if self.reached.insert(span) {
+                self.report
+                    .warning(codes::UNREACHABLE_CODE, span, "this is never reached")
+                    .note(ends);
+            }
+        }
+    }
+
+    /// Reports a body that exceeds the limits, once.
+    fn report_too_much(&mut self, span: SourceSpan) {
+        let text =
+            format!("here the code has more than {OPS_MAX} operations or {BLOCKS_MAX} blocks");
+        let note = self.in_words_of(
+            "each `if` makes up to three blocks, and called controls count at every call",
+            "a loop is repeated as often as it may run, and each `if` in it makes up to three blocks",
+        );
+        self.report.error(codes::TOO_DEEP, span, text).note(note);
     }
 
     fn statement(&mut self, flow: &mut Flow, statement: &Stmt) {

@@ -30,9 +30,18 @@ pub(super) struct Iteration {
     pub(super) is_counted_later: bool,
 }
 
+/// A `for` with three parts.
+struct Three<'a> {
+    init: &'a [Stmt],
+    condition: &'a Expr,
+    update: &'a [Stmt],
+    body: &'a Stmt,
+}
+
 /// The variable of a loop.
 struct Counted {
     id: u32,
+    name: Rc<str>,
     place: Option<Val>,
     ty: Type,
     bits: u32,
@@ -90,8 +99,9 @@ impl Lower<'_> {
             if !self.is_within_bounds(span) {
                 return;
             }
-            self.iteration(&marks, body, span, |lower| {
-                lower.bind_iteration(decl, value, own, span)
+            self.unless_broken(&marks, span, |lower| {
+                lower.bind_iteration(decl, value, own, span);
+                lower.iteration(&marks, body, span);
             });
         }
     }
@@ -133,7 +143,7 @@ impl Lower<'_> {
         kept
     }
 
-    /// A loop whose variable has a known value in each iteration.
+    /// A loop whose variables have known values in each iteration. What else its head and its update do is done as it stands there.
     pub(super) fn for_three(
         &mut self,
         init: &[Stmt],
@@ -142,10 +152,11 @@ impl Lower<'_> {
         body: &Stmt,
         span: SourceSpan,
     ) {
-        let Some(mut counters) = self.counters(init, condition, update, body) else {
+        let Some(mut counters) = self.counters(&Three { init, condition, update, body }) else {
             self.for_counted_later(init, condition, update, body, span);
             return;
         };
+        self.begin_counters(init, &counters);
         let mut marks = self.begin_loop(body, span);
         let mut later = 0;
         for iterations in 0.. {
@@ -183,8 +194,13 @@ impl Lower<'_> {
                     break;
                 }
             }
-            self.iteration(&marks, body, span, |lower| lower.store(&counters, span));
-            if !self.count_on(&mut counters, update) {
+            let mut is_known = false;
+            self.unless_broken(&marks, span, |lower| {
+                lower.store(&counters, span);
+                lower.iteration(&marks, body, span);
+                is_known = lower.count_on(&mut counters, update, &marks);
+            });
+            if !is_known {
                 self.unsupported(
                     span,
                     "what the loop counts must be known when the program is compiled",
@@ -192,11 +208,7 @@ impl Lower<'_> {
                 return;
             }
         }
-        for one in counters {
-            if let Some(place) = one.place {
-                self.bind(one.id, place);
-            }
-        }
+        self.unbind(&counters);
     }
 
     /// Variables of the block around that a loop counts with, as they are now.
@@ -209,34 +221,83 @@ impl Lower<'_> {
         }
     }
 
-    /// The variables of a loop, if their values are known in every iteration: those that it begins with, which only its head changes.
-    fn counters(
-        &mut self,
-        init: &[Stmt],
-        condition: &Expr,
-        update: &[Stmt],
-        body: &Stmt,
-    ) -> Option<Vec<Counted>> {
-        let names: Vec<Rc<str>> = init.iter().map(begun).collect::<Option<_>>()?;
-        let is_counter = |statement: &Stmt| match &statement.kind {
-            StmtKind::Assign(target, _, value) => {
-                let is_one =
-                    matches!(&*target.kind, ExprKind::Name(name, _) if names.contains(&name.value));
-                is_one && self.counts(value, &names)
+    /// The variables of a loop's head whose values are known in every iteration, in their order: they begin with a known value, and only
+    /// the update changes them, by constants and such variables. None where such a variable does not decide how long the loop goes on.
+    fn counters(&mut self, of: &Three) -> Option<Vec<Counted>> {
+        let mut counters: Vec<Counted> = Vec::new();
+        for (at, first) in of.init.iter().enumerate() {
+            let Some(name) = begun(first) else { continue };
+            let is_own = matches!(first.kind, StmtKind::Declare(_));
+            let others = of.init.iter().enumerate().filter(|(other, _)| *other != at);
+            let is_changed = others
+                .map(|(_, other)| other)
+                .chain([of.body])
+                .any(|one| self.writes_to(one, &name, is_own))
+                || self.asks_and_writes(of.condition, &name, is_own);
+            let before: Vec<Rc<str>> = of.init[..at].iter().filter_map(begun).collect();
+            let is_unknown = |name: &Rc<str>| {
+                before.contains(name) && !counters.iter().any(|one| one.name == *name)
+            };
+            if is_changed || first_value(first).is_none_or(|value| names_one(value, is_unknown)) {
+                continue;
             }
-            _ => false,
-        };
-        let fits = !init.is_empty()
-            && update.iter().all(is_counter)
-            && !init.iter().zip(&names).any(|(first, name)| {
-                let is_own = matches!(first.kind, StmtKind::Declare(_));
-                self.writes_to(body, name, is_own) || self.asks_and_writes(condition, name, is_own)
-            });
-        if !fits {
-            return None;
+            if let Some(one) = self.counted(first, name) {
+                self.bind(one.id, Val::Scalar(number(one.value, one.bits, first.span)));
+                counters.push(one);
+            }
         }
-        let begins: Option<Vec<Counted>> = init.iter().map(|one| self.counted(one)).collect();
-        begins
+        self.unbind(&counters);
+        loop {
+            let names: Vec<Rc<str>> = counters.iter().map(|one| one.name.clone()).collect();
+            counters.retain(|one| of.update.iter().all(|next| self.changes(next, one, &names)));
+            if counters.len() < names.len() {
+                continue;
+            }
+            let all = counters.len() == of.init.len()
+                && of
+                    .update
+                    .iter()
+                    .all(|one| begun_again(one).is_some_and(|name| names.contains(name)));
+            let decides = || names_one(of.condition, |name| names.contains(name));
+            return (!counters.is_empty() && (all || decides())).then_some(counters);
+        }
+    }
+
+    /// Whether a variable has a known value behind this statement of the update, where these have known ones before.
+    fn changes(&self, next: &Stmt, of: &Counted, names: &[Rc<str>]) -> bool {
+        match (&next.kind, begun_again(next)) {
+            (StmtKind::Assign(_, _, value), Some(name)) if *name == of.name => {
+                self.counts(value, names)
+            }
+            _ => !self.writes_to(next, &of.name, of.place.is_none()),
+        }
+    }
+
+    /// The head of a loop with these variables.
+    fn begin_counters(&mut self, init: &[Stmt], counters: &[Counted]) {
+        let mut begun_now = 0;
+        for first in init {
+            let name = begun(first);
+            match counters.iter().find(|one| name.as_ref() == Some(&one.name)) {
+                Some(one) => {
+                    self.bind(one.id, Val::Scalar(number(one.value, one.bits, first.span)));
+                    begun_now += 1;
+                }
+                None => {
+                    self.store(&counters[..begun_now], first.span);
+                    self.statement(first);
+                }
+            }
+        }
+    }
+
+    /// Variables of the block around are in their places again.
+    fn unbind(&self, counters: &[Counted]) {
+        for one in counters {
+            if let Some(place) = &one.place {
+                self.bind(one.id, place.clone());
+            }
+        }
     }
 
     /// Whether a value is made of constants and these variables.
@@ -255,7 +316,7 @@ impl Lower<'_> {
     }
 
     /// A variable of a loop: its declaration, where it is if it is one of the block around, and its first value.
-    fn counted(&mut self, first: &Stmt) -> Option<Counted> {
+    fn counted(&mut self, first: &Stmt, name: Rc<str>) -> Option<Counted> {
         let (decl, value, is_own) = match &first.kind {
             StmtKind::Declare(decl) => match &decl.kind {
                 DeclKind::Variable(_, Some(value)) => (decl.clone(), value.clone(), true),
@@ -280,22 +341,29 @@ impl Lower<'_> {
         };
         let place = if is_own { None } else { Some(self.env.find(decl.id)?) };
         let bits = self.bits(&ty, decl.name.span);
-        Some(Counted { id: decl.id, place, ty, bits, value })
+        Some(Counted { id: decl.id, name, place, ty, bits, value })
     }
 
-    /// The values in the next iteration; whether they are known.
-    fn count_on(&mut self, counters: &mut [Counted], update: &[Stmt]) -> bool {
+    /// The update: the values in the next iteration, and what else is there; whether the values are known.
+    fn count_on(&mut self, counters: &mut [Counted], update: &[Stmt], marks: &Iteration) -> bool {
         for statement in update {
-            let StmtKind::Assign(target, operator, value) = &statement.kind else { return false };
-            let Some(Def::Decl(decl)) = self.checked.defs.get(&target.id).cloned() else {
+            let span = statement.span;
+            let is_counter = begun_again(statement)
+                .and_then(|name| counters.iter().position(|one| one.name == *name));
+            let (StmtKind::Assign(_, operator, value), Some(at)) = (&statement.kind, is_counter)
+            else {
+                self.unless_left(marks, span, |lower| {
+                    lower.store(counters, span);
+                    lower.statement(statement);
+                });
+                continue;
+            };
+            let Some(next) = self.counted_on(&counters[at], *operator, value, span) else {
                 return false;
             };
-            let Some(one) = counters.iter_mut().find(|one| one.id == decl.id) else { return false };
-            let Some(next) = self.counted_on(one, *operator, value, statement.span) else {
-                return false;
-            };
+            let one = &mut counters[at];
             one.value = next;
-            self.bind(one.id, Val::Scalar(number(one.value, one.bits, statement.span)));
+            self.bind(one.id, Val::Scalar(number(next, one.bits, span)));
         }
         true
     }
@@ -331,25 +399,30 @@ impl Lower<'_> {
         Iteration { skip: Some(skip), broken: Some(broken), returned, is_counted_later: false }
     }
 
-    /// An iteration, which begins with what `first` does.
-    pub(super) fn iteration(
-        &mut self,
-        marks: &Iteration,
-        body: &Stmt,
-        span: SourceSpan,
-        first: impl FnOnce(&mut Self),
-    ) {
-        self.unless_broken(marks, span, |lower| {
-            first(lower);
-            if let Some(skip) = &marks.skip {
-                lower.set(skip, number(0, 1, span), span);
-            }
-            lower.iterations.push(marks.clone());
-            lower.scoped(body);
-            lower.iterations.pop();
-        });
+    /// The body of an iteration.
+    pub(super) fn iteration(&mut self, marks: &Iteration, body: &Stmt, span: SourceSpan) {
+        if let Some(skip) = &marks.skip {
+            self.set(skip, number(0, 1, span), span);
+        }
+        self.iterations.push(marks.clone());
+        self.scoped(body);
+        self.iterations.pop();
     }
 
+    /// What follows the body in its iteration: not where the body has left the loop.
+    pub(super) fn unless_left(
+        &mut self,
+        marks: &Iteration,
+        span: SourceSpan,
+        inner: impl FnOnce(&mut Self),
+    ) {
+        match marks.skip.is_some() || marks.returned.is_some() {
+            true => self.unless_broken(marks, span, inner),
+            false => inner(self),
+        }
+    }
+
+    /// What is done if the loop goes on.
     pub(super) fn unless_broken(
         &mut self,
         marks: &Iteration,
@@ -444,6 +517,37 @@ fn begun(statement: &Stmt) -> Option<Rc<str>> {
         },
         _ => None,
     }
+}
+
+/// The first value of such a variable.
+fn first_value(statement: &Stmt) -> Option<&Expr> {
+    match &statement.kind {
+        StmtKind::Declare(decl) => match &decl.kind {
+            DeclKind::Variable(_, value) => value.as_ref(),
+            _ => None,
+        },
+        StmtKind::Assign(_, None, value) => Some(value),
+        _ => None,
+    }
+}
+
+/// The variable that a statement of a loop's update assigns to.
+fn begun_again(statement: &Stmt) -> Option<&Rc<str>> {
+    match &statement.kind {
+        StmtKind::Assign(target, ..) => match &*target.kind {
+            ExprKind::Name(name, _) => Some(&name.value),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether an expression names such a variable.
+fn names_one(value: &Expr, is: impl Fn(&Rc<str>) -> bool) -> bool {
+    walk::in_expr(
+        value,
+        &mut |met| matches!(met, Met::Expr(Expr { kind, .. }) if matches!(&**kind, ExprKind::Name(name, _) if is(&name.value))),
+    )
 }
 
 /// A `break` or `continue` that belongs to the loop around this statement.

@@ -8,12 +8,12 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::Type;
-use super::build::{known, not, number};
+use super::build::{binary, known, not, number};
 use super::env::Val;
 use super::loops::Iteration;
 use super::walk::{self, Met};
 use super::{Lower, Place};
-use crate::ast::{self, AstExpr, Sp};
+use crate::ast::{self, AstBin, AstExpr, Sp};
 use crate::ir::SourceSpan;
 
 /// Most iterations of a loop that is counted when a packet runs: those of a counter of 8 bits.
@@ -70,7 +70,7 @@ impl Lower<'_> {
         marks.is_counted_later = true;
     }
 
-    /// No further iteration, if the condition does not hold.
+    /// No further iteration, if the condition does not hold; where the loop goes on before.
     pub(super) fn break_unless(
         &mut self,
         marks: &Iteration,
@@ -78,16 +78,32 @@ impl Lower<'_> {
         span: SourceSpan,
         then: impl FnOnce(&mut Self),
     ) {
-        let ((), ended) = self.apart(|lower| {
-            then(lower);
-            if let Some(broken) = &marks.broken {
-                lower.set(broken, number(1, 1, span), span);
-            }
-        });
-        match known(&holds) {
-            Some(0) => self.out.extend(ended),
-            Some(_) => {}
+        let Some(broken) = &marks.broken else { return };
+        let holds_now = known(&holds);
+        if holds_now.is_some_and(|holds| holds != 0) {
+            return;
+        }
+        let ((), mut ended) = self.apart(then);
+        if ended.is_empty() && holds_now.is_none() {
+            return self.set(broken, not(holds), span);
+        }
+        ended.extend(self.apart(|lower| lower.set(broken, number(1, 1, span), span)).1);
+        match holds_now {
+            Some(_) => self.out.extend(ended),
             None => self.push(ast::StmtKind::If(not(holds), ended, Vec::new()), span),
+        }
+    }
+
+    /// No further iteration if this is so, or if the body has left the loop.
+    fn break_if(&mut self, marks: &Iteration, is_so: AstExpr, span: SourceSpan) {
+        let Some(broken) = &marks.broken else { return };
+        match known(&is_so) {
+            Some(0) => {}
+            Some(_) => self.set(broken, number(1, 1, span), span),
+            None => {
+                let ends = binary(AstBin::LogicalOr, broken.clone(), is_so, span);
+                self.set(broken, ends, span);
+            }
         }
     }
 
@@ -105,25 +121,24 @@ impl Lower<'_> {
         }
         init.iter().for_each(|one| self.statement(one));
         let marks = self.begin_counting(body, span);
+        let holds = self.scalar(condition);
+        self.break_unless(&marks, holds, span, |_| {});
+        let mut always = false;
         for _ in 0..self.iterations_max(body) {
             if !self.is_within_bounds(span) {
                 return;
             }
             self.unless_broken(&marks, span, |lower| {
-                let holds = lower.scalar(condition);
-                lower.break_unless(&marks, holds, span, |_| {});
-            });
-            self.iteration(&marks, body, span, |_| {});
-            self.unless_broken(&marks, span, |lower| {
-                update.iter().for_each(|one| lower.statement(one));
+                lower.iteration(&marks, body, span);
+                lower.unless_left(&marks, span, |lower| {
+                    update.iter().for_each(|one| lower.statement(one));
+                    let holds = lower.scalar(condition);
+                    always = known(&holds).is_some_and(|holds| holds != 0);
+                    lower.break_unless(&marks, holds, span, |_| {});
+                });
             });
         }
-        let mut always = false;
-        self.unless_broken(&marks, span, |lower| {
-            let holds = lower.scalar(condition);
-            always = known(&holds).is_some_and(|holds| holds != 0);
-            lower.drop_if_more(holds, span);
-        });
+        self.unless_broken(&marks, span, |lower| lower.drop_if_more(number(1, 1, span), span));
         if always && !may_leave(body) {
             self.unsupported(condition.span, "this loop never ends");
         }
@@ -157,18 +172,18 @@ impl Lower<'_> {
             if !self.is_within_bounds(span) {
                 return;
             }
-            self.iteration(&marks, body, span, |lower| {
-                lower.bind_iteration(decl, &Val::Scalar(at.clone()), own.as_ref(), span);
-            });
             let next = self.operate(Binary::Add, at.clone(), number(1, bits, span), &ty, span);
             self.unless_broken(&marks, span, |lower| {
-                let more = lower.operate(Binary::Ne, at.clone(), high.clone(), &ty, span);
-                lower.break_unless(&marks, more, span, |_| {});
+                lower.bind_iteration(decl, &Val::Scalar(at.clone()), own.as_ref(), span);
+                lower.iteration(&marks, body, span);
+                let is_last = lower.operate(Binary::Eq, at.clone(), high.clone(), &ty, span);
+                lower.break_if(&marks, is_last, span);
+                if starts_known.is_none() {
+                    lower.set(&at, next.clone(), span);
+                }
             });
             if starts_known.is_some() {
                 at = next;
-            } else {
-                self.unless_broken(&marks, span, |lower| lower.set(&at, next, span));
             }
         }
         self.unless_broken(&marks, span, |lower| lower.drop_if_more(number(1, 1, span), span));
