@@ -147,6 +147,22 @@ impl Program {
         }
     }
 
+    /// An object of a list by its name; else by the name that a P4 source has for it (see [`Origin::is_called`]), if only one is
+    /// called so.
+    pub fn named<'t, I: Id, T>(
+        &self,
+        list: &'t IdVec<I, T>,
+        name: &str,
+        name_of: impl Fn(&T) -> &str,
+    ) -> Option<(I, &'t T)> {
+        list.entries().find(|(_, item)| name_of(item) == name).or_else(|| {
+            let origin = self.origin.as_ref()?;
+            let mut found =
+                list.entries().filter(|(_, item)| origin.is_called(name_of(item), name));
+            found.next().filter(|_| found.next().is_none())
+        })
+    }
+
     /// Whether the controls or actions contain an operation for which `wanted` is true.
     pub fn uses(&self, wanted: impl Fn(&Op) -> bool) -> bool {
         let actions = self.actions.iter().map(|action| &action.body);

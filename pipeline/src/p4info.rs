@@ -25,11 +25,21 @@ pub struct Origin {
     /// Instances and elements of stacks among which a counter selects the one to extract, so none is
     /// extracted twice.
     pub counted_elements: BTreeSet<String>,
+    /// Counters, meters and registers of which an entry is used that they do not have.
+    pub outside: BTreeSet<String>,
     /// Metadata with the mark that a packet enters ingress again.
     pub again_mark: Option<String>,
 }
 
 impl Origin {
+    /// Whether the source has this name for what is called `known` in the program: the full one, or the end of it behind a `.`.
+    pub fn is_called(&self, known: &str, name: &str) -> bool {
+        let maps = [&self.tables, &self.actions, &self.objects, &self.digests, &self.value_sets];
+        maps.iter().filter_map(|names| names.get(known)).any(|full| {
+            full.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        })
+    }
+
     /// Whether an action of a table, both by their names in the program, has this annotation in the table's list
     /// (P4-16 14.2.1.2, `@tableonly` and `@defaultonly`).
     pub fn is_annotated(&self, table: &str, action: &str, annotation: &str) -> bool {

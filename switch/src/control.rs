@@ -169,12 +169,13 @@ impl Shared {
 
 /// The id of an object of the program, by name.
 fn find<I: Id, T>(
+    program: &Program,
     objects: &IdVec<I, T>,
     kind: &str,
     name: &str,
     name_of: impl Fn(&T) -> &str,
 ) -> Result<I, ControlError> {
-    let found = objects.entries().find(|(_, object)| name_of(object) == name);
+    let found = program.named(objects, name, &name_of);
     found.map(|(id, _)| id).ok_or_else(|| {
         let known: Vec<&str> = objects.iter().map(name_of).collect();
         if known.is_empty() {
@@ -311,7 +312,8 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn table(&self, name: &str) -> Result<TableId, ControlError> {
-        find(&self.program().tables, "table", name, |table| &table.name)
+        let program = self.program();
+        find(&program, &program.tables, "table", name, |table| &table.name)
     }
 
     /// An action by its name.
@@ -319,7 +321,8 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn action(&self, name: &str) -> Result<ActionId, ControlError> {
-        find(&self.program().actions, "action", name, |action| &action.name)
+        let program = self.program();
+        find(&program, &program.actions, "action", name, |action| &action.name)
     }
 
     /// A counter array by its name.
@@ -327,7 +330,8 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn counter(&self, name: &str) -> Result<CounterId, ControlError> {
-        find(&self.program().counters, "counter", name, |counter| &counter.name)
+        let program = self.program();
+        find(&program, &program.counters, "counter", name, |counter| &counter.name)
     }
 
     /// A meter array by its name.
@@ -335,7 +339,8 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn meter(&self, name: &str) -> Result<MeterId, ControlError> {
-        find(&self.program().meters, "meter", name, |meter| &meter.name)
+        let program = self.program();
+        find(&program, &program.meters, "meter", name, |meter| &meter.name)
     }
 
     /// A register by its name.
@@ -343,7 +348,8 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn register(&self, name: &str) -> Result<RegisterId, ControlError> {
-        find(&self.program().registers, "register", name, |register| &register.name)
+        let program = self.program();
+        find(&program, &program.registers, "register", name, |register| &register.name)
     }
 
     /// A value set by its name.
@@ -351,7 +357,8 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn value_set(&self, name: &str) -> Result<ValueSetId, ControlError> {
-        find(&self.program().value_sets, "value set", name, |set| &set.name)
+        let program = self.program();
+        find(&program, &program.value_sets, "value set", name, |set| &set.name)
     }
 
     /// A digest by its name.
@@ -359,7 +366,8 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn digest(&self, name: &str) -> Result<DigestId, ControlError> {
-        find(&self.program().digests, "digest", name, |digest| &digest.name)
+        let program = self.program();
+        find(&program, &program.digests, "digest", name, |digest| &digest.name)
     }
 
     /// A call of an action by its name, with arguments.

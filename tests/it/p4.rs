@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use wireyard_pipeline::ast::print::units_with_places;
 use wireyard_pipeline::check::{ExternRegistry, compile};
-use wireyard_pipeline::diag::{Rejected, Severity, line_columns};
+use wireyard_pipeline::diag::{Diagnostics, Rejected, Severity, line_columns};
+use wireyard_pipeline::entries::load;
 use wireyard_pipeline::passes::LEVEL_MAX;
 use wireyard_pipeline::source::{Loader, check_p4, parse_program};
 use wireyard_switch::program::EngineKind;
@@ -233,6 +234,7 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/psa_more.stf",
         "data/p4/turns.stf",
         "data/p4/counted.stf",
+        "data/p4/looped.stf",
         "data/p4/ranged.stf",
         "data/p4/parsed.stf",
         "data/p4/chosen.stf",
@@ -477,6 +479,49 @@ fn p4_calls_that_double_are_refused() {
         assert!(refused.to_string().contains("statements"), "{refused}");
         assert!(start.elapsed() < Duration::from_secs(10), "it takes too long");
     }
+}
+
+/// Entries name tables and actions as the source does, also where the program has other names since the language has these.
+#[test]
+fn entries_have_the_names_of_the_p4_source() {
+    let text = fs::read_to_string("data/p4/ranged.p4").expect("the program");
+    let table = |name: &str| {
+        format!(
+            "table {name} {{ key = {{ hdr.h.n: exact; }} actions = {{ drop; NoAction; }} \
+             default_action = NoAction(); }}"
+        )
+    };
+    let action = "bit<8> k = 2; action drop() { std.egress_spec = 511; }";
+    let text = text
+        .replace("bit<8> k = 2;", &format!("{action} {} {}", table("n"), table("punt")))
+        .replace("std.egress_spec = 2;", "std.egress_spec = 2; n.apply(); punt.apply();");
+    let entries = "entries:\n  n: [ { match: { hdr.h.n: 1 }, action: drop() } ]\n  \
+                   punt: [ { match: { hdr.h.n: 2 }, action: drop() } ]\n";
+    let loader = Loader::in_memory([("m.p4", text), ("e.yaml", entries.to_owned())], &[]);
+    let parsed = parse_program("m.p4".as_ref(), &loader).unwrap_or_else(|why| panic!("{why}"));
+    let program = compile(&parsed, &ExternRegistry::new()).expect("it is a program").program;
+    assert!(program.tables.iter().any(|table| table.name == "n"), "a name of its own");
+    let (mut files, mut found) = (parsed.files, Diagnostics::new());
+    let resolved = load("e.yaml".as_ref(), &loader, &program, &mut files, &mut found);
+    let why = Rejected { diagnostics: found, files };
+    assert!(resolved.is_some(), "{why}");
+}
+
+/// Loops that become more code than a pass may have are one error, which names the limit.
+#[test]
+fn p4_loops_that_become_too_much_are_one_error() {
+    let text = fs::read_to_string("data/p4/ranged.p4").expect("the program");
+    let (before, behind) = text.split_once("for (bit<8> i in k..hdr.h.n) {").expect("a loop");
+    let ifs: String =
+        (0..20).map(|n| format!("if (hdr.h.n == {n}) {{ hdr.h.steps = {n}; }}\n")).collect();
+    let loops = "for (bit<8> o = 0; o < hdr.h.n; o = o + 1) { for (bit<8> i in k..hdr.h.n) {";
+    let text = format!("{before}{loops} {ifs} }} }} for (bit<8> i in k..hdr.h.n) {{{behind}");
+    let loader = Loader::in_memory([("m.p4", text)], &[]);
+    let parsed = parse_program("m.p4".as_ref(), &loader).unwrap_or_else(|why| panic!("{why}"));
+    let refused = compile(&parsed, &ExternRegistry::new()).map(drop).expect_err("too much");
+    let errors = refused.iter().filter(|one| one.severity() == Severity::Error).count();
+    assert_eq!(errors, 1, "{:?}", refused.iter().map(|one| &one.message).collect::<Vec<_>>());
+    assert!(refused.iter().any(|one| one.message.contains("16384 blocks")));
 }
 
 /// Nesting that would exhaust the stack is an error.

@@ -14,7 +14,7 @@ use crate::ast::entries::*;
 use crate::ast::*;
 use crate::diag::{Diagnostics, codes};
 use crate::ids::*;
-use crate::ir::{Program, Table};
+use crate::ir::{Action, Program, Table};
 use crate::source::chunks::Chunk;
 use crate::state::entries::Resolved;
 use crate::state::{action_data_words, action_words};
@@ -105,7 +105,7 @@ impl<'a> Resolver<'a> {
         what: &str,
         name_of: fn(&T) -> &str,
     ) -> Option<(I, &'a T)> {
-        let found = list.entries().find(|(_, item)| name_of(item) == name.value);
+        let found = self.program.named(list, &name.value, name_of);
         if found.is_none() {
             let text = format!("the program has no {what} `{}`", name.value);
             let names: Vec<&str> = list.iter().map(name_of).collect();
@@ -119,15 +119,31 @@ impl<'a> Resolver<'a> {
         self.named(&program.tables, name, "table", |table| &table.name)
     }
 
+    /// An action: one of the table if that has one of this name, by the program or the P4 source.
+    fn action(&mut self, table: &Table, name: &Name) -> Option<(ActionId, &'a Action)> {
+        let program = self.program;
+        let listed =
+            || table.actions.iter().filter_map(|id| Some((*id, program.actions.get(*id)?)));
+        if let Some(found) = listed().find(|(_, action)| action.name == name.value) {
+            return Some(found);
+        }
+        if let Some(origin) = &program.origin {
+            let mut found =
+                listed().filter(|(_, action)| origin.is_called(&action.name, &name.value));
+            if let (Some(only), None) = (found.next(), found.next()) {
+                return Some(only);
+            }
+        }
+        self.named(&program.actions, name, "action", |action| &action.name)
+    }
+
     /// An action with its arguments, in an entry or (with `is_default`) as the default action.
     fn call(&mut self, table: &Table, call: &AstExpr, is_default: bool) -> Option<ActionCall> {
         if self.purpose == Purpose::Remove {
             return Some(ActionCall { action: 0, data: Vec::new() });
         }
         let (name, args) = self.cx.call_parts(call)?;
-        let program = self.program;
-        let (action, known) =
-            self.named(&program.actions, name, "action", |action| &action.name)?;
+        let (action, known) = self.action(table, name)?;
         if !self.cx.listed_for_entries(table, action, name) {
             return None;
         }
@@ -135,7 +151,7 @@ impl<'a> Resolver<'a> {
             true => ("@tableonly", "the default action"),
             false => ("@defaultonly", "an entry"),
         };
-        let origin = program.origin.as_ref();
+        let origin = self.program.origin.as_ref();
         if origin.is_some_and(|o| o.is_annotated(&table.name, &known.name, annotation)) {
             let text = format!(
                 "action `{}` is {annotation} in table `{}`: it cannot be {place}",

@@ -131,7 +131,8 @@ impl Control {
     /// [`ControlError::NotFound`].
     pub fn entries_from(&self, table: &str, from: u32, slots: u32) -> Result<EntriesPart> {
         let generation = self.shared.loader().current();
-        let id = find(&generation.program.tables, "table", table, |table| &table.name)?;
+        let program = &generation.program;
+        let id = find(program, &program.tables, "table", table, |table| &table.name)?;
         let tables = generation.state.tables();
         let (of_tables, from) = (plan::table_id(id), wireyard_tables::Slot(from));
         let part = tables.entries_from(of_tables, from, slots);

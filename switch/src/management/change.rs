@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wireyard_pipeline::diag::{Diagnostics, Files, render, suggest};
 use wireyard_pipeline::entries::{self, Purpose, Resolved};
 use wireyard_pipeline::ids::{Id, RegisterId, TableId};
-use wireyard_pipeline::ir::{ActionCall, Program, Table};
+use wireyard_pipeline::ir::{ActionCall, Program};
 use wireyard_pipeline::source::Loader;
 use wireyard_pipeline::state::action_args;
 use wireyard_tables as tables;
@@ -395,11 +395,11 @@ impl Changes<'_> {
         let is_of = |kind: What| [What::Unspecified, kind].contains(&wanted.kind());
         let (counts, rates, values) =
             (is_of(What::Counters), is_of(What::Meters), is_of(What::Registers));
-        let counter = program.counters.entries().find(|(_, one)| counts && one.name == name);
-        let meter = program.meters.entries().find(|(_, one)| rates && one.name == name);
-        let register = program.registers.entries().find(|(_, one)| values && one.name == name);
-        let is_table = |table: &Table| counts && table.name == name && table.counters;
-        let table = program.tables.entries().find(|(_, one)| is_table(one));
+        let counter = program.named(&program.counters, name, |one| &one.name).filter(|_| counts);
+        let meter = program.named(&program.meters, name, |one| &one.name).filter(|_| rates);
+        let register = program.named(&program.registers, name, |one| &one.name).filter(|_| values);
+        let table = program.named(&program.tables, name, |one| &one.name);
+        let table = table.filter(|(_, table)| counts && table.counters);
         if let Some((counter, declared)) = counter {
             let entity = |index| Entity::Counter { counter, index, count };
             cells(declared.size)?.for_each(|index| self.modify(entity(index)));

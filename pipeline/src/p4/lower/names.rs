@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::super::types::{StructType, Type};
 use crate::syntax::RESERVED;
 
-/// Words that mean something in one place, or that YAML reads as something else.
+/// Words that mean something in one place, and the one that is no name in YAML.
 const TAKEN: &[&str] = &[
     "rest",
     "body",
@@ -21,14 +21,6 @@ const TAKEN: &[&str] = &[
     "depth",
     "next",
     "null",
-    "yes",
-    "no",
-    "on",
-    "off",
-    "y",
-    "n",
-    "Y",
-    "N",
 ];
 
 /// Names that are given.
