@@ -195,3 +195,76 @@ control C";
     let parts = BTreeMap::from([("top", top), ("applies", variables)]);
     assert_eq!(warned(program(&parts)), Vec::<String>::new(), "a type of variables only");
 }
+
+/// Warnings of a program that is right, with their codes.
+fn warnings(text: String) -> Vec<String> {
+    let loader = Loader::in_memory([("right.p4", text)], &[]);
+    let parsed = parse_program("right.p4".as_ref(), &loader).unwrap_or_else(|why| panic!("{why}"));
+    let compiled = compile(&parsed, &ExternRegistry::new()).expect("it is a program");
+    compiled.warnings.iter().map(|one| format!("{} {}", one.code.id, one.message)).collect()
+}
+
+/// A statement is never reached if it is so in every instance, a header never valid if no element at its place is; an index outside says
+/// so itself, and not the array that nothing else uses.
+#[test]
+fn warnings_are_of_all_that_a_place_stands_for() {
+    let q = "control Q(inout bit<8> v)(bool ex) { apply { if (ex) { v = 9; exit; } v = v + 1; } }";
+    let apply = "std.egress_spec = 1; if (hdr.h.a == 1) { one.apply(meta.m); } two.apply(meta.m);";
+    let computed = "std.egress_spec = 1; hdr.st[0].setValid(); meta.m = hdr.st[hdr.h.a].a;";
+    for (top, declares, applies, code, count) in [
+        (q, "Q(true) one; Q(false) two;", apply, "W0100", 0),
+        (q, "Q(true) one; Q(true) two;", apply, "W0100", 1),
+        ("", "", computed, "W0103", 0),
+        ("", "counter(4, CounterType.packets) c;", "c.count(7);", "W0106", 0),
+        (
+            "",
+            "counter(4, CounterType.packets) c;",
+            "c.count(7);",
+            "W0117 index 7 is outside of `c`",
+            1,
+        ),
+    ] {
+        let parts = [("top", top), ("declares", declares), ("applies", applies)];
+        let parts = parts.map(|(part, text)| (part, text.to_owned()));
+        let found = warnings(program(&parts.into_iter().collect()));
+        let of_code = found.iter().filter(|one| one.starts_with(code)).count();
+        assert_eq!(of_code, count, "{code} of {applies}: {found:?}");
+    }
+}
+
+/// A clone of PSA is a bit that egress sets: where that is guarded, the clone is.
+#[test]
+fn a_guarded_clone_in_egress_of_psa_is_not_warned_of() {
+    const PROGRAM: &str = "#include <core.p4>
+#include <psa.p4>
+header k_t { bit<8> a; }
+struct H { k_t k; }
+struct E { }
+parser IP(packet_in p, out H h, inout E m, in psa_ingress_parser_input_metadata_t i, in E a, in E b) {
+    state start { p.extract(h.k); transition accept; }
+}
+control I(inout H h, inout E m, in psa_ingress_input_metadata_t i, inout psa_ingress_output_metadata_t o) {
+    apply { send_to_port(o, (PortId_t)1); }
+}
+control ID(packet_out p, out E a, out E b, out E c, inout H h, in E m, in psa_ingress_output_metadata_t o) {
+    apply { p.emit(h); }
+}
+parser EP(packet_in p, out H h, inout E m, in psa_egress_parser_input_metadata_t i, in E a, in E b, in E c) {
+    state start { p.extract(h.k); transition accept; }
+}
+control Eg(inout H h, inout E m, in psa_egress_input_metadata_t i, inout psa_egress_output_metadata_t o) {
+    apply { if (GUARD) { o.clone = true; o.clone_session_id = (CloneSessionId_t)7; } }
+}
+control ED(packet_out p, out E a, out E b, inout H h, in E m, in psa_egress_output_metadata_t o,
+    in psa_egress_deparser_input_metadata_t d) { apply { p.emit(h); } }
+PSA_Switch(IngressPipeline(IP(), I(), ID()), PacketReplicationEngine(),
+    EgressPipeline(EP(), Eg(), ED()), BufferingQueueingEngine()) main;
+";
+    for (guard, count) in
+        [("i.packet_path != PSA_PacketPath_t.CLONE_E2E", 0), ("h.k.a == 1", 1), ("true", 1)]
+    {
+        let found = warnings(PROGRAM.replace("GUARD", guard));
+        let clones = found.iter().filter(|one| one.starts_with("W0108")).count();
+        assert_eq!(clones, count, "{guard}: {found:?}");
+    }
+}

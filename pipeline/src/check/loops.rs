@@ -7,8 +7,9 @@
 use super::cx::Cx;
 use super::depend::{actions_of, deciders, dependent, reads};
 use crate::diag::codes;
+use crate::ids::{ExprId, MetaId};
 use crate::ir::std_meta::StdField;
-use crate::ir::{Body, ExprKind, LValue, Op, Program, SourceSpan, Term};
+use crate::ir::{Body, ExprKind, LValue, Op, OpAt, Program, SourceSpan, Term};
 
 /// True for an input that differs between a copy and its original.
 fn tells_copies_apart(kind: &ExprKind) -> bool {
@@ -41,7 +42,10 @@ impl Cx<'_> {
             let name = self.ir.metadata.get(*id).map_or("", |meta| meta.name.as_str());
             self.in_words_of(false, name.starts_with("egress_clone_session"))
         };
-        let distinguishes = |kind: &ExprKind| tells_copies_apart(kind) || is_asked(kind);
+        let marks = marks_of_originals(&self.ir);
+        let is_mark = |kind: &ExprKind| matches!(kind, ExprKind::Meta(id) if marks.contains(id));
+        let distinguishes =
+            |kind: &ExprKind| tells_copies_apart(kind) || is_asked(kind) || is_mark(kind);
         let clones = unguarded(&self.ir, &distinguishes, &|op| matches!(op, Op::Clone(_)));
         for span in clones {
             self.report
@@ -73,23 +77,59 @@ impl Cx<'_> {
     }
 }
 
+/// Metadata that only egress sets, and only where a condition distinguishes copies from originals, or to such a condition.
+fn marks_of_originals(program: &Program) -> Vec<MetaId> {
+    let is_zero = |value: ExprId| {
+        matches!(program.exprs.get(value).map(|expr| &expr.kind), Some(ExprKind::Const(0)))
+    };
+    let sets = |op: &Op| match op {
+        Op::Set(LValue::Meta(id), value) if !is_zero(*value) => Some((*id, *value)),
+        _ => None,
+    };
+    let never = |_: &ExprKind| false;
+    let all = unguarded_in(program, &program.egress, &never);
+    let open = unguarded_in(program, &program.egress, &tells_copies_apart);
+    let open = open.into_iter().filter_map(|op| sets(&op.op));
+    let of_ingress = unguarded_in(program, &program.ingress, &never);
+    let mut others: Vec<MetaId> = open
+        .filter(|(_, value)| !reads(program, *value, &tells_copies_apart))
+        .chain(of_ingress.into_iter().filter_map(|op| sets(&op.op)))
+        .map(|(id, _)| id)
+        .collect();
+    others.sort_unstable();
+    let set = all.into_iter().filter_map(|op| sets(&op.op)).map(|(id, _)| id);
+    let mut marks: Vec<MetaId> = set.filter(|id| others.binary_search(id).is_err()).collect();
+    marks.sort_unstable();
+    marks.dedup();
+    marks
+}
+
 /// Places of an operation in egress that no condition guards against the next copy.
 fn unguarded(
     program: &Program,
     distinguishes: &dyn Fn(&ExprKind) -> bool,
     wanted: &dyn Fn(&Op) -> bool,
 ) -> Vec<SourceSpan> {
+    let found = unguarded_in(program, &program.egress, distinguishes);
+    found.into_iter().filter(|op| wanted(&op.op)).filter_map(|op| op.span).collect()
+}
+
+/// Operations of a control and its actions that no such condition guards.
+fn unguarded_in<'p>(
+    program: &'p Program,
+    control: &'p Body,
+    distinguishes: &dyn Fn(&ExprKind) -> bool,
+) -> Vec<&'p OpAt> {
     let decides = |term: &Term| {
         deciders(program, term).into_iter().any(|expr| reads(program, expr, distinguishes))
     };
-    let places = |body: &Body| {
+    let places = |body: &'p Body| {
         let depends = dependent(body, &decides);
         let free = body.blocks.iter().zip(depends).filter(|(_, depends)| !depends);
-        let ops = free.flat_map(|(block, _)| &block.ops).filter(|op| wanted(&op.op));
-        ops.filter_map(|op| op.span).collect::<Vec<_>>()
+        free.flat_map(|(block, _)| &block.ops).collect::<Vec<_>>()
     };
-    let mut found = places(&program.egress);
-    for (id, guarded) in actions_of(program, &program.egress, &decides) {
+    let mut found = places(control);
+    for (id, guarded) in actions_of(program, control, &decides) {
         if let (false, Some(action)) = (guarded, program.actions.get(id)) {
             found.extend(places(&action.body));
         }

@@ -7,7 +7,7 @@ use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::validity::{self, Touch, Validity, Watch};
 use crate::ir::{Body, Op, SourceSpan};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Every use of a header that is reached: its place, the header, whether it may be valid there.
 #[derive(Default)]
@@ -38,17 +38,22 @@ impl Cx<'_> {
         let mut uses = Uses::default();
         validity::controls(&self.ir, &mut uses);
         let mut found: Vec<(SourceSpan, InstanceId, bool)> = Vec::new();
+        // A place of P4 is several where it stands for the elements of a stack: of these one that may be valid is enough.
+        let mut valid: HashSet<SourceSpan> = HashSet::new();
         for (expr, (instance, may)) in &uses.reads {
-            let span = self.ir.exprs.get(*expr).and_then(|expr| expr.span);
-            if let (false, Some(span)) = (*may, span) {
-                found.push((span, *instance, false));
+            match self.ir.exprs.get(*expr).and_then(|expr| expr.span) {
+                Some(span) if *may => _ = valid.insert(span),
+                Some(span) => found.push((span, *instance, false)),
+                None => {}
             }
         }
         for (span, instance, may) in uses.writes.values() {
-            if !may {
-                found.push((*span, *instance, true));
+            match may {
+                true => _ = valid.insert(*span),
+                false => found.push((*span, *instance, true)),
             }
         }
+        found.retain(|(span, ..)| !valid.contains(span));
         for (span, instance, is_write) in found {
             let Some(instance) = self.ir.instances.get(instance) else { continue };
             let name = &instance.name;
@@ -99,8 +104,12 @@ impl Cx<'_> {
         let mut unused: Vec<(SourceSpan, String)> = Vec::new();
         // A header type of P4 is used where a variable or metadata has it, of which nothing is left here.
         let is_p4 = self.in_words_of(false, true);
+        let origin = self.ir.origin.clone();
         for (name, (symbol, span)) in &self.scope.symbols {
             let Some(span) = span.filter(|span| span.file == FileId(0)) else { continue };
+            if origin.as_ref().is_some_and(|origin| origin.outside.contains(*name)) {
+                continue;
+            }
             let implied = matches!(symbol, Symbol::Instance(at)
                 if self.scope.instances.get(*at).is_none_or(|instance| instance.implied));
             let by_type = implied

@@ -155,6 +155,7 @@ codes! {
     NO_ORDER = "W0114", "headers that are extracted in more than one order";
     ALWAYS_ZERO = "W0115", "standard metadata that is always 0 here";
     SKIPPED_LINE = "W0116", "a line that begins with `#` and is no directive";
+    NO_EFFECT = "W0117", "something that has no effect here";
 }
 
 #[cfg(test)]

@@ -162,8 +162,8 @@ struct Lower<'a> {
     /// The standard metadata of the parser, of ingress and of egress, and where fields that are 0 are read (W0115).
     standards: Vec<(standard::Half, env::Members)>,
     noted_zero: BTreeSet<(standard::Half, String)>,
-    /// Statements that are never reached, as they were reported.
-    noted_dead: HashSet<SourceSpan>,
+    /// Places that were warned of: statements that are never reached, indices outside.
+    noted: HashSet<SourceSpan>,
     /// Fields of it that the parser writes, and where they are,
     standard_parsed: HashMap<String, ast::AstExpr>,
     /// and those that ingress writes.
@@ -273,7 +273,7 @@ fn begin<'a>(
         device_set: Vec::new(),
         standards: Vec::new(),
         noted_zero: BTreeSet::new(),
-        noted_dead: HashSet::new(),
+        noted: HashSet::new(),
         standard_parsed: HashMap::new(),
         standard_kept: HashMap::new(),
         egress_spec: None,

@@ -82,7 +82,7 @@ impl Lower<'_> {
 
     /// Warns of a statement behind `exit` or `return`, once, however often its block is made.
     pub(super) fn note_dead(&mut self, span: SourceSpan) {
-        if self.noted_dead.insert(span) {
+        if self.noted.insert(span) {
             self.report
                 .warning(codes::UNREACHABLE_CODE, span, "this is never reached")
                 .note("`exit` and `return` end what stands before it");

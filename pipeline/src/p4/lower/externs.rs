@@ -2,13 +2,16 @@
 
 use std::rc::Rc;
 
+use num_bigint::BigInt;
+
 use super::super::tree::*;
-use super::super::types::{CallInfo, Type};
+use super::super::types::{CallInfo, Const, Type};
 use super::build::{binary, cast, known, named, number};
 use super::env::{Object, Val};
 use super::table::SIZE_MAX;
 use super::{Lower, Place};
 use crate::ast::{self, Ast, AstBin, AstExpr, Size, Sp, StmtKind as Made};
+use crate::diag::codes;
 use crate::ir::SourceSpan;
 
 /// Whether an index is known and outside of an array, which is right: nothing is read, written or counted (v1model.p4, `counter`, `meter`,
@@ -100,6 +103,31 @@ impl Lower<'_> {
         Val::Object(Rc::new(object))
     }
 
+    /// Warns of a constant index outside of an array.
+    fn note_outside(&mut self, object: &Object, method: &str, args: &[Arg]) {
+        let index = match (&*object.decl.name.value, method) {
+            ("register", "read") => args.get(1),
+            ("counter" | "Counter" | "register" | "Register" | "meter" | "Meter", _) => {
+                args.first()
+            }
+            _ => None,
+        };
+        let Some(index) = index.map(|arg| &arg.value) else { return };
+        let (Some(Const::Int(at)), Some(Val::Scalar(size))) =
+            (self.checked.consts.get(&index.id), object.args.first())
+        else {
+            return;
+        };
+        let Some(size) = known(size).filter(|size| *at >= BigInt::from(*size)) else { return };
+        let text = format!("index {at} is outside of `{}`, which has {size} entries", object.name);
+        self.origin().outside.insert(object.name.clone());
+        if self.noted.insert(index.span) {
+            self.report
+                .warning(codes::NO_EFFECT, index.span, text)
+                .note("outside, nothing is counted, measured or written, and 0 is read");
+        }
+    }
+
     /// Whether a meter or its type counts packets: the first member of `MeterType` in both architectures.
     pub(super) fn counts_packets(&self, object: &Object) -> bool {
         let at = if object.decl.name.value.to_ascii_lowercase().contains("direct") { 0 } else { 1 };
@@ -121,6 +149,9 @@ impl Lower<'_> {
         let ordered: Vec<Arg> =
             info.order.iter().filter_map(|at| at.and_then(|at| args.get(at))).cloned().collect();
         let span = expr.span;
+        if let Val::Object(object) = object {
+            self.note_outside(object, &method.name.value, &ordered);
+        }
         match (&*decl.name.value, object) {
             ("packet_in", _) => self.packet_in(expr, &method.name.value, &ordered),
             ("packet_out", _) => {

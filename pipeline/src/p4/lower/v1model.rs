@@ -15,6 +15,7 @@ use super::standard::{Half, INGRESS_ONLY};
 use super::stmt::returns;
 use super::{Lower, Place};
 use crate::ast::{self, AstBin, AstExpr, Sp, StmtKind as Made};
+use crate::diag::codes;
 use crate::ir::SourceSpan;
 
 /// The port that means drop.
@@ -284,10 +285,15 @@ impl Lower<'_> {
     /// The packet enters ingress again, from the control that has this function.
     fn enters_again(&mut self, function: &str, list: Option<u128>, span: SourceSpan) {
         let recirculates = entry(function) == Some(Entry::Recirculate);
+        let in_ingress = self.unit.ingress.is_none();
         if recirculates {
             self.need(Need::Recirculates);
+        } else if !in_ingress {
+            self.report
+                .warning(codes::NO_EFFECT, span, format!("`{function}` has no effect in egress"))
+                .help("`recirculate_preserving_field_list` sends the packet to ingress from here");
+            return;
         }
-        let in_ingress = self.unit.ingress.is_none();
         self.again_with(list, recirculates && in_ingress, span);
     }
 

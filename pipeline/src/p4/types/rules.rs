@@ -33,7 +33,55 @@ fn is_text(words: &str) -> bool {
     }
 }
 
+/// Properties of tables in P4-16, and in the architectures v1model, PSA, PNA and TNA.
+const PROPERTIES: &[&str] = &[
+    "key",
+    "actions",
+    "entries",
+    "default_action",
+    "size",
+    "largest_priority_wins",
+    "priority_delta",
+    "counters",
+    "meters",
+    "implementation",
+    "support_timeout",
+    "psa_direct_counter",
+    "psa_direct_meter",
+    "psa_empty_group_action",
+    "psa_idle_timeout",
+    "psa_implementation",
+    "add_on_miss",
+    "default_idle_timeout_for_data_plane_added_entries",
+    "idle_timeout_with_auto_delete",
+    "pna_direct_counter",
+    "pna_direct_meter",
+    "pna_empty_group_action",
+    "pna_idle_timeout",
+    "pna_implementation",
+    "registers",
+    "filters",
+    "idle_timeout",
+    "atcam",
+    "alpm",
+    "proxy_hash",
+    "requires_versioning",
+];
+
 impl Checker<'_> {
+    /// Warns of a property that nothing reads; not of one with annotations, which another target may have.
+    pub(super) fn note_unknown_property(&mut self, table: &TableDecl, property: &Ident) {
+        let name = &*property.value;
+        let is_annotated = table.property_annotations.iter().any(|(of, _)| **of == *name);
+        if is_annotated || PROPERTIES.contains(&name) {
+            return;
+        }
+        let text = format!("`{name}` is no property of tables, and has no effect");
+        self.report
+            .warning(codes::NO_EFFECT, property.span, text)
+            .did_you_mean(name, PROPERTIES.iter().copied());
+    }
+
     /// What annotations of one declaration say together.
     pub(super) fn annotated(&mut self, all: &[Annotation]) {
         for (at, one) in all.iter().enumerate() {

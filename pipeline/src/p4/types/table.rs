@@ -277,7 +277,7 @@ impl Checker<'_> {
                         self.type_error(value.span, "`priority_delta` is a positive number");
                     }
                 }
-                _ => {}
+                _ => self.note_unknown_property(table, name),
             }
         }
     }
