@@ -23,7 +23,7 @@ pub(crate) use pattern::not_an_operation;
 /// Deepest nesting of parentheses, indices, calls and signs of one operand.
 pub const DEPTH_MAX: u32 = 64;
 /// Most words and signs in one string.
-pub const TOKENS_MAX: usize = 512;
+pub const TOKENS_MAX: usize = 2048;
 
 /// Reserved names of the language.
 pub(crate) const RESERVED: &[&str] = &[

@@ -17,8 +17,8 @@ use crate::diag::{Diagnostics, codes};
 use crate::ids::FileId;
 use crate::ir::SourceSpan;
 
-/// Deepest nesting of lists and maps.
-pub const NESTING_MAX: usize = 100;
+/// Deepest nesting of lists and maps: a statement in another one is two levels deeper, or three.
+pub const NESTING_MAX: usize = 200;
 /// Most nodes that aliases may repeat in one file.
 pub const ALIAS_NODES_MAX: usize = 20_000;
 

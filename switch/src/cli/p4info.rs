@@ -5,14 +5,18 @@ use std::path::PathBuf;
 use prost::Message;
 use wireyard_pipeline::ast::print::units_with_places;
 use wireyard_pipeline::bmv2::is_bmv2;
+use wireyard_pipeline::check::compile;
 use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::diag::safe::shown;
-use wireyard_pipeline::source::{CONFIG_BYTES_MAX, Loader, Parsed, is_p4, p4_info, read_bytes};
+use wireyard_pipeline::source::{
+    CONFIG_BYTES_MAX, Loader, Parsed, is_p4, p4_info, parse_program, read_bytes,
+};
 
 use super::args::{ConvertArgs, P4InfoArgs, P4InfoFormat, PackArgs, ProgramArgs};
 use super::load::{load, load_from, show};
 use super::output::write;
 use super::{Status, complain};
+use crate::device::externs;
 use crate::library::{LIBRARIES, program_path};
 use crate::p4runtime::{info, p4_source, pack as packed, proto};
 use crate::program::Place;
@@ -67,7 +71,7 @@ pub(super) fn pack(args: &PackArgs) -> Status {
     }
 }
 
-/// A program in P4 as YAML. It is checked first, so that the output can be run.
+/// A program in P4 as YAML. Both are checked, so that the output can be run.
 pub(super) fn convert(args: &ConvertArgs) -> Status {
     let is_json = || read_bytes(&args.program, CONFIG_BYTES_MAX).is_ok_and(|bytes| is_bmv2(&bytes));
     // What cannot be read is reported below.
@@ -89,5 +93,19 @@ pub(super) fn convert(args: &ConvertArgs) -> Status {
     let Some(loaded) = load_from(&place) else { return Status::Wrong };
     let Parsed { units, files, .. } = &loaded.parsed;
     let text = units_with_places(units, files);
+    let made = args.program.with_extension("yaml");
+    let loader = Loader::in_memory([(made.clone(), text.clone())], LIBRARIES);
+    let again = parse_program(&made, &loader).and_then(|parsed| {
+        let files = parsed.files.clone();
+        compile(&parsed, &externs()).map_err(|diagnostics| Rejected { diagnostics, files })
+    });
+    if let Err(Rejected { diagnostics, files }) = again {
+        show(&diagnostics, &files);
+        let path = shown(&args.program);
+        complain(&format!(
+            "{path} runs, but as YAML it would be no program, as shown: nothing is written; run {path} itself"
+        ));
+        return Status::Wrong;
+    }
     write(args.output.as_deref(), text.as_bytes(), true, &loaded.sources())
 }
