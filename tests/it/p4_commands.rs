@@ -119,6 +119,54 @@ fn convert_prints_the_same_program_in_yaml() {
     assert!(code == Some(2) && text.contains("not a program in P4"), "{text}");
 }
 
+/// Long chains and sums, and a loop that skips what it reads the length of, are programs in YAML too; what is not is an error.
+#[test]
+fn convert_writes_only_what_is_a_program() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |args: &[&str]| run(folder.path(), args);
+    let write = |name: &str, apply: &str| {
+        let text = format!(
+            "#include <v1model.p4>
+header h_t {{ bit<8> a; bit<16> r; }}
+struct H {{ h_t h; }}
+struct M {{ bit<8> left; }}
+parser P(packet_in p, out H h, inout M m, inout standard_metadata_t s) {{
+    state start {{ p.extract(h.h); m.left = h.h.a; transition next; }}
+    state next {{ transition select(m.left) {{ 0: accept; default: skip; }} }}
+    state skip {{
+        bit<8> l = p.lookahead<bit<8>>();
+        p.advance((bit<32>)l * 8);
+        m.left = m.left - 1;
+        transition next;
+    }}
+}}
+control C(inout H h, inout M m) {{ apply {{ }} }}
+control I(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{ s.egress_spec = 1; {apply} }} }}
+control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{ }} }}
+control D(packet_out p, in H h) {{ apply {{ p.emit(h.h); }} }}
+V1Switch(P(), C(), I(), E(), C(), D()) main;
+"
+        );
+        fs::write(folder.path().join(name), text).expect("writes");
+    };
+    let chain: Vec<String> =
+        (0..55).map(|n| format!("if (h.h.a == {n}) {{ h.h.r = {}; }}", 3 * n)).collect();
+    let sum = |terms: usize| {
+        let one = |n: usize| format!("(h.h.a == {} ? 16w{n} : 0)", n % 256);
+        (0..terms).map(one).collect::<Vec<_>>().join(" + ")
+    };
+    write("long.p4", &format!("h.h.r = {}; {}", sum(100), chain.join(" else ")));
+    let (code, text) = run(&["convert", "long.p4", "-o", "long.yaml"]);
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = run(&["check", "long.yaml"]);
+    assert_eq!(code, Some(0), "{text}");
+    write("longer.p4", &format!("h.h.r = {};", sum(300)));
+    assert_eq!(run(&["check", "longer.p4"]).0, Some(0));
+    let (code, text) = run(&["convert", "longer.p4", "-o", "longer.yaml"]);
+    assert!(code != Some(0) && text.contains("nothing is written"), "{text}");
+    assert!(!folder.path().join("longer.yaml").exists());
+}
+
 /// A program of an architecture that does not run here is checked like any other, and refused where something is to run.
 #[test]
 fn programs_of_any_architecture_are_checked() {
@@ -245,10 +293,82 @@ V1Switch(P(), C(), I(), E(), C(), D()) main;
         texts.iter().for_each(|part| assert!(text.contains(part), "{ingress}: {part}: {text}"));
         assert_eq!(text.matches("W01").count(), usize::from(code == 0), "{ingress}: {text}");
     }
+    // Words and signs of other languages.
+    for (ingress, parts) in [
+        ("bits<8> x = 1;", ["there is no `bits`", "did you mean `bit`?"]),
+        ("h.h.dscp = h.h.kind[0:5];", ["the higher bit of a slice comes first", "`[5:0]`"]),
+        ("while (h.h.ecn > 0) { h.h.ecn = 0; }", ["P4 has no `while`", "`for (; condition; )"]),
+        ("switch (h.h.kind) { case 1: { } }", ["found the number 1", "without `case`"]),
+        ("h.h.kind++;", ["found `;`", "`x = x + 1`"]),
+        ("h.h.kind--;", ["found `;`", "`x = x - 1`"]),
+        ("if (h.h.kind = 1) { }", ["found `=`", "compared by `==`"]),
+        ("if (h.h.kind == 1) { } elif (h.h.kind == 2) { }", ["found `{`", "`else if`"]),
+        ("if (h.h.kind == 1 and h.h.ecn == 2) { }", ["found `and`", "write `&&`"]),
+        ("if (h.h.kind == 1 or h.h.ecn == 2) { }", ["found `or`", "write `||`"]),
+        ("if (not h.h.isValid()) { }", ["found `h`", "write `!`"]),
+        ("bit<32> x = 10.0.0.1;", ["found the number 0", "write 0x0a000001"]),
+        ("int x = 5;", ["a variable cannot be int", "`bit<32>`"]),
+        ("bool x = 1;", ["expected bool, found int", "write `true` or `false`"]),
+        ("if (h.h.kind) { }", ["expected bool, found bit<16>", "`.. != 0`"]),
+        ("uint8 x = 1;", ["found `x`", "`uint8` is no type here"]),
+    ] {
+        let (got, text) = check(ingress, accept);
+        assert_eq!(got, Some(1), "{ingress}: {text}");
+        parts.iter().for_each(|part| assert!(text.contains(part), "{ingress}: {part}: {text}"));
+    }
     // A negative number for an unsigned type, a cast, and what fits are not reported.
     let fine = "h.h.kind = -1; h.h.ecn = 3; h.h.dscp = (bit<6>) 184; h.h.kind = h.h.kind + 65535; t.apply();";
     let (code, text) = check(fine, accept);
     assert!(code == Some(0) && text.contains("0 warnings"), "{text}");
+}
+
+/// A name that is used in front of its declaration, or whose declaration cannot be read.
+#[test]
+fn names_are_declared_further_below_or_cannot_be_read() {
+    let program = |header: &str, declares: &str, apply: &str| {
+        format!(
+            "#include <v1model.p4>
+header h_t {{ {header} }}
+struct H {{ h_t h; }}
+struct M {{ }}
+parser P(packet_in p, out H h, inout M m, inout standard_metadata_t s) {{
+    state start {{ p.extract(h.h); transition accept; }}
+}}
+control C(inout H h, inout M m) {{ apply {{ }} }}
+control I(inout H h, inout M m, inout standard_metadata_t s) {{
+{declares}
+    apply {{ {apply} }}
+}}
+control Below(inout H h) {{ apply {{ }} }}
+control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{ }} }}
+control D(packet_out p, in H h) {{ apply {{ p.emit(h.h); }} }}
+V1Switch(P(), C(), I(), E(), C(), D()) main;
+"
+        )
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |text: String| {
+        std::fs::write(folder.path().join("x.p4"), text).expect("writes");
+        let (code, text) = run(folder.path(), &["check", "x.p4"]);
+        assert_eq!(code, Some(1), "{text}");
+        text
+    };
+    let field = "bit<8> a;";
+    let table = "table t { actions = { NoAction; } }";
+    let below = "declared here, below";
+    let text = check(program(field, "action a() { b(); }\naction b() { }", "a();"));
+    assert!(text.contains("there is no `b`") && text.contains(below), "{text}");
+    let applies = format!("action a() {{ t.apply(); }}\n{table}");
+    let text = check(program(field, &applies, "a();"));
+    assert!(text.contains("cannot apply a table") && text.contains(below), "{text}");
+    let text = check(program(field, "Below() q;", "q.apply(h);"));
+    assert!(text.contains("there is no type `Below`") && text.contains(below), "{text}");
+    // One error each, where there is one.
+    let broken = table.replace("= {", "{");
+    for text in [program("bit<8> a", "", "h.h.a = 1;"), program(field, &broken, "t.apply();")] {
+        let text = check(text);
+        assert!(text.contains("E0022") && !text.contains("there is no"), "{text}");
+    }
 }
 
 /// A table without a size has room for its entries, also for more than the 1,024 that it has by default.

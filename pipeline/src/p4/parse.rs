@@ -6,12 +6,13 @@
 
 mod decl;
 mod expr;
+mod hints;
 mod operators;
 mod stmt;
 mod table;
 mod types;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::lex::{Tok, Token};
@@ -86,6 +87,8 @@ pub(super) struct Parser<'r> {
     /// Expressions that are numbers not written in tens, with their base.
     radixes: HashMap<u32, u32>,
     depth: usize,
+    /// Names in declarations and statements that could not be read: what is not found may be among them.
+    cut: HashSet<Rc<str>>,
     /// Set once something is nested deeper than `DEPTH_MAX`: the rest is skipped, and its syntax errors are not reported.
     unread: Option<Diagnostics>,
 }
@@ -96,6 +99,8 @@ pub(super) struct Tree {
     pub(super) expressions: u32,
     /// Numbers that are not written in tens, with their base.
     pub(super) radixes: HashMap<u32, u32>,
+    /// Names in what could not be read.
+    pub(super) cut: HashSet<Rc<str>>,
 }
 
 /// Reads a program.
@@ -110,6 +115,7 @@ pub(super) fn program(tokens: Vec<Token>, report: &mut Diagnostics) -> Tree {
         declarations: 0,
         radixes: HashMap::new(),
         depth: 0,
+        cut: HashSet::new(),
         unread: None,
     };
     let mut decls = Vec::new();
@@ -123,7 +129,8 @@ pub(super) fn program(tokens: Vec<Token>, report: &mut Diagnostics) -> Tree {
             Err(Failed) => parser.recover(before),
         }
     }
-    Tree { decls, expressions: parser.expressions, radixes: parser.radixes }
+    let Parser { expressions, radixes, cut, .. } = parser;
+    Tree { decls, expressions, radixes, cut }
 }
 
 impl Parser<'_> {
@@ -202,8 +209,14 @@ impl Parser<'_> {
             Tok::Sign(sign) => format!("`{sign}`"),
             Tok::End => "the end of the program".to_owned(),
         };
+        let hint = self.hint(what);
         let report = self.unread.as_mut().unwrap_or(&mut *self.report);
-        report.error(codes::P4_SYNTAX, token.span, format!("expected {what}, found {found}"))
+        let text = format!("expected {what}, found {found}");
+        let error = report.error(codes::P4_SYNTAX, token.span, text);
+        if let Some(hint) = hint {
+            error.help(hint);
+        }
+        error
     }
 
     /// A name that may be declared.
@@ -315,6 +328,7 @@ impl Parser<'_> {
     /// Goes on behind the declaration or statement that was begun at `before`.
     fn recover(&mut self, before: usize) {
         self.at = self.at.max(before);
+        self.cut_names(before);
         let mut depth = 0usize;
         // Brackets that were opened before the error.
         for token in self.tokens.get(before..self.at).unwrap_or_default() {
@@ -346,6 +360,26 @@ impl Parser<'_> {
             }
             self.step();
         }
+    }
+
+    /// Notes the names in the head of what was begun there: up to its first bracket, value or end.
+    fn cut_names(&mut self, begun: usize) {
+        let tokens = self.tokens.get(begun..).unwrap_or_default();
+        let is_end = |token: &Token| {
+            ["{", "(", "=", ";", "}"].iter().any(|sign| token.is(sign)) || token.tok == Tok::End
+        };
+        // Annotations stand in front.
+        let mut from = 0;
+        while tokens.get(from).is_some_and(|token| token.is("@")) {
+            from += 2;
+            if tokens.get(from).is_some_and(|token| token.is("(")) {
+                let close = tokens[from..].iter().position(|token| token.is(")"));
+                from += close.map_or(1, |close| close + 1);
+            }
+        }
+        let head = tokens.get(from..).unwrap_or_default().iter().take_while(|token| !is_end(token));
+        let words = head.filter_map(|token| token.word());
+        self.cut.extend(words.filter(|word| !KEYWORDS.contains(&&***word)).cloned());
     }
 
     /// Annotations before a declaration.

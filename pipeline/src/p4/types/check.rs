@@ -56,6 +56,10 @@ pub(super) struct Checker<'r> {
     pub(super) constructor_params: Vec<u32>,
     /// Parameters without a direction.
     pub(super) directionless: HashSet<u32>,
+    /// Names in what could not be read.
+    cut: HashSet<Rc<str>>,
+    /// What the program declares, and the parser or control that is checked: each is a name only behind its declaration.
+    pub(super) all: Vec<Vec<Rc<Decl>>>,
 }
 
 /// Checks a program.
@@ -81,6 +85,8 @@ pub(in crate::p4) fn check(tree: Tree, report: &mut Diagnostics) -> Checked {
         in_parser: false,
         constructor_params: Vec::new(),
         directionless: HashSet::new(),
+        cut: tree.cut,
+        all: vec![tree.decls.clone()],
     };
     for decl in &tree.decls {
         checker.declaration(decl);
@@ -185,6 +191,36 @@ impl Checker<'_> {
             .collect();
         names.sort();
         names
+    }
+
+    /// Reports a name that is not declared here (`kind` and a blank, or nothing, in front of it); nothing for one that could not be read.
+    pub(super) fn unknown(&mut self, kind: &str, name: &Ident) {
+        if self.cut.contains(&name.value) {
+            return;
+        }
+        let below = self.all.iter().rev().flatten().find(|decl| decl.name.value == name.value);
+        let below = below.map(|decl| (decl.name.span, matches!(decl.kind, DeclKind::Table(_))));
+        let mut known = self.known_names();
+        known.extend(["bit", "bool", "varbit"].map(str::to_owned));
+        let error = self.report.error(
+            codes::UNKNOWN,
+            name.span,
+            format!("there is no {kind}`{}`", name.value),
+        );
+        let Some((span, is_table)) = below else {
+            error.did_you_mean(&name.value, known.iter().map(String::as_str));
+            return;
+        };
+        let is_below = span.file != name.span.file || span.start > name.span.start;
+        error.label(span, if is_below { "declared here, below" } else { "declared here" }).help(
+            match is_below {
+                true => "a name can be used only behind its declaration: move that up",
+                false => "a declaration cannot use itself",
+            },
+        );
+        if is_table && matches!(self.place, Place::Action) {
+            error.note("an action cannot apply a table");
+        }
     }
 
     /// Parameters as names of a new scope.

@@ -24,6 +24,12 @@ impl Checker<'_> {
             let error = self.type_error(expr.span, text);
             if are_bits(&got) && are_bits(&want) {
                 error.help(format!("a cast changes the width: `({want}) ..`"));
+            } else if matches!(want, Type::Bool) && are_bits(&got) {
+                error.help("compare it: `.. != 0`");
+            } else if matches!((&want, &got), (Type::Bool, Type::Integer)) {
+                error.help("write `true` or `false`");
+            } else if matches!((&want, &got), (Type::Bit(1), Type::Bool)) {
+                error.help("a cast makes a bit of it: `(bit<1>) ..`");
             }
         }
         false

@@ -122,7 +122,9 @@ impl Checker<'_> {
             (Type::Parser(..), Type::Parser(..)) | (Type::Control(..), Type::Control(..)) => {
                 if !self.block_fits(&got, &wanted) {
                     let text = format!("`{}` does not have the parameters of {wanted}", got);
-                    self.type_error(value.span, text);
+                    let params = parameters(&wanted);
+                    self.type_error(value.span, text)
+                        .note(format!("{wanted} has the parameters {params}"));
                 }
             }
             (_, Type::Infer(_)) => {
@@ -179,4 +181,30 @@ fn without_left_out(mut wanted: Vec<Param>, has: &[Param]) -> Vec<Param> {
             || has.iter().any(|one| one.name.value == param.name.value)
     });
     wanted
+}
+
+/// The parameters of a parser or control, as they are written.
+fn parameters(of: &Type) -> String {
+    let params = match of {
+        Type::Parser(decl, _) | Type::Control(decl, _) => match &decl.kind {
+            DeclKind::Parser(inner) => inner.params.as_slice(),
+            DeclKind::Control(inner) => &inner.params,
+            _ => &[],
+        },
+        _ => &[],
+    };
+    let written = params.iter().map(|param| {
+        let direction = match param.direction {
+            Direction::None => "",
+            Direction::In => "in ",
+            Direction::Out => "out ",
+            Direction::InOut => "inout ",
+        };
+        let ty = match &param.ty.value {
+            TypeKind::Name { name, .. } => format!("{} ", name.value),
+            _ => String::new(),
+        };
+        format!("{direction}{ty}{}", param.name.value)
+    });
+    written.collect::<Vec<_>>().join(", ")
 }

@@ -249,7 +249,9 @@ impl Checker<'_> {
         self.open();
         self.inside.push(decl.id);
         self.in_parser = matches!(place, Place::Parser);
+        self.all.push(locals.to_vec());
         locals.iter().for_each(|local| self.declaration(local));
+        self.all.pop();
         self.distinct_for_control(decl, locals);
         self.in_parser = false;
         self.place = place;

@@ -183,7 +183,10 @@ impl Checker<'_> {
         }
         let want = self.declared_type(ty);
         if !self.may_hold(&want) || matches!(want, Type::Integer | Type::Text) {
-            self.type_error(ty.span, format!("a variable cannot be {want}"));
+            let error = self.type_error(ty.span, format!("a variable cannot be {want}"));
+            if matches!(want, Type::Integer) {
+                error.help("give it a width: `bit<32>`, or `int<32>` for a signed number");
+            }
         }
         if let Some(value) = value {
             self.value_as(value, &want);

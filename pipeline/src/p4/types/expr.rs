@@ -100,10 +100,7 @@ impl Checker<'_> {
                 self.consts.insert(expr.id, Const::Enum(u32::MAX, name.value.clone()));
                 return Type::MatchKind;
             }
-            let text = format!("there is no `{}`", name.value);
-            let known = self.known_names();
-            self.error(codes::UNKNOWN, name.span, text)
-                .did_you_mean(&name.value, known.iter().map(String::as_str));
+            self.unknown("", name);
             return Type::Any;
         };
         match first.clone() {
@@ -213,6 +210,11 @@ impl Checker<'_> {
         };
         let (top, bottom) = match (u32::try_from(&top), u32::try_from(&bottom)) {
             (Ok(top), Ok(bottom)) if top < bits && bottom <= top => (top, bottom),
+            (Ok(top), Ok(bottom)) if top < bottom && bottom < bits => {
+                self.error(codes::BAD_SLICE, high.span, "the higher bit of a slice comes first")
+                    .help(format!("write `[{bottom}:{top}]`"));
+                return Type::Any;
+            }
             (_, Ok(bottom)) if bottom < bits => {
                 let text = format!("bit {top} is outside of [{}:{bottom}]", bits - 1);
                 self.error(codes::BAD_SLICE, high.span, text);

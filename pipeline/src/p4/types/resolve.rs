@@ -168,10 +168,7 @@ impl Checker<'_> {
                 Type::Any
             }
             None => {
-                let text = format!("there is no type `{}`", name.value);
-                let known = self.known_names();
-                self.error(codes::UNKNOWN, name.span, text)
-                    .did_you_mean(&name.value, known.iter().map(String::as_str));
+                self.unknown("type ", name);
                 Type::Any
             }
         }
