@@ -229,14 +229,14 @@ fn nesting_and_length_are_limited() {
         let error = expression(text(&deep)).expect_err("too deep");
         assert_eq!(error.code, codes::LIMIT, "{}", error.message);
     }
-    let long = vec!["a"; 300].join(" + ");
+    let long = vec!["a"; 1100].join(" + ");
     assert_eq!(expression(text(&long)).expect_err("too long").code, codes::LIMIT);
-    let fits = vec!["a"; 200].join(" + ");
+    let fits = vec!["a"; 1000].join(" + ");
     let mut tree = expression(text(&fits)).expect("reads");
     let mut depth = 0;
     while let Ast::Binary(AstBin::Add, left, _) = tree.value {
         tree = *left;
         depth += 1;
     }
-    assert_eq!(depth, 199);
+    assert_eq!(depth, 999);
 }
