@@ -46,7 +46,8 @@ pub(crate) fn inputs() -> Vec<Input> {
         if protocol == 6 {
             bytes.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
         } else {
-            bytes.extend([0, 0, 0, 0]);
+            bytes.extend(((len - start - 20) as u16).to_be_bytes());
+            bytes.extend([0, 0]);
         }
         bytes.resize(len, n as u8);
         Input { bytes, port: if outward { 1 } else { 2 }, mark: false }

@@ -348,16 +348,7 @@ impl<'j> Import<'j, '_> {
         let one = |import: &mut Self, value: &BigInt| match of {
             Of::Bits(_) => Some(literal(value)),
             Of::Bool => Some((*value != BigInt::ZERO).to_string()),
-            Of::Error => {
-                let number = u32::try_from(value).ok();
-                let name = number.and_then(|number| import.model.errors.get(&number));
-                if name.is_none() {
-                    import
-                        .reader
-                        .error(json.place("key"), format!("`errors` has none of number {value}"));
-                }
-                name.map(|name| format!("error.{name}"))
-            }
+            Of::Error => import.error_of(json, value),
         };
         match kind {
             "exact" => {
@@ -402,5 +393,16 @@ impl<'j> Import<'j, '_> {
                 None
             }
         }
+    }
+
+    /// The error of this number, as P4 writes it.
+    fn error_of(&mut self, json: &'j Json, value: &BigInt) -> Option<String> {
+        let number = u32::try_from(value).ok();
+        let name = number.and_then(|number| self.model.errors.get(&number));
+        if name.is_none() {
+            let text = format!("`errors` has none of number {value}");
+            self.reader.error(json.place("key"), text);
+        }
+        name.map(|name| format!("error.{name}"))
     }
 }

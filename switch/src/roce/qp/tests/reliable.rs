@@ -249,7 +249,8 @@ fn packets_leave_at_the_rate_and_never_early() {
 
 #[test]
 fn a_gap_of_rate_control_is_between_packets_of_every_length() {
-    let text = "rate_control: t\non: { start: [ std.gap_ns = 5000 ], ack: [ std.gap_ns = 5000 ] }\n";
+    let text =
+        "rate_control: t\non: { start: [ std.gap_ns = 5000 ], ack: [ std.gap_ns = 5000 ] }\n";
     let program = Arc::new(Program::parse("t.yaml", text).unwrap());
     let sender =
         Sender { line_rate_bps: 10_000_000_000, packet_bytes: MTU, dilation: Dilation::ONE };
