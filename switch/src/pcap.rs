@@ -154,11 +154,6 @@ pub enum PcapError {
         /// Records delivered before.
         records: u64,
     },
-    /// A time that pcap has no bits for.
-    TimeBeyond {
-        /// Seconds since 1970.
-        seconds: u64,
-    },
     /// A pcapng block contradicts itself.
     BadBlock {
         /// Offset of the block.
@@ -208,10 +203,6 @@ impl fmt::Display for PcapError {
                 f,
                 "the record at offset {offset} states {bytes} bytes, more than {MAX_RECORD_BYTES}: the \
                  file is damaged ({records} records were read before it)"
-            ),
-            PcapError::TimeBeyond { seconds } => write!(
-                f,
-                "a frame has the time {seconds} s, and pcap has 32 bits for seconds, to the year 2106: write a .pcapng file"
             ),
             PcapError::BadBlock { offset, what, records } => write!(
                 f,

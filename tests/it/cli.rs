@@ -104,7 +104,7 @@ fn bad_programs_are_refused_with_their_place() {
         "program.yaml",
         "ipv4.ttl = ipv4.ttl - 1",
         "ipv4.ttl = ethernet.dst",
-        &["E0109", "program.yaml:78:16", "8 bits are wanted here, this has 48"],
+        &["E0109", "program.yaml:80:16", "8 bits are wanted here, this has 48"],
     );
     broken(
         "program.yaml",

@@ -104,17 +104,14 @@ pub fn compare(a: &Path, b: &Path) -> Result<Report, CompareError> {
         if !means.0.is_finite() || !means.1.is_finite() {
             continue;
         }
-        let differs = means.0 != means.1 || difference.p < 1.0;
-        if differs {
+        // Most figures that are the same in both are settings and counts of what cannot happen, about which there is no
+        // question.
+        if means.0 != means.1 || difference.p < 1.0 {
             rows.push((name, *unit, means, difference, (first.len(), second.len())));
+            chances.push(if difference.p.is_nan() { 1.0 } else { difference.p });
         }
-        // Figures that are the same in both could have differed by chance, too.
-        let p = if difference.p.is_nan() { 1.0 } else { difference.p };
-        chances.push((p, differs));
     }
-    let counts = student::holm(&chances.iter().map(|(p, _)| *p).collect::<Vec<_>>());
-    let shown = counts.into_iter().zip(&chances).filter(|(_, (_, differs))| *differs);
-    let counts: Vec<bool> = shown.map(|(counts, _)| counts).collect();
+    let counts = student::holm(&chances);
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|place| (!counts[*place], *place));
     let mut table = table();
@@ -150,7 +147,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Report, CompareError> {
 fn table() -> Table {
     Table {
         title: "Differences".to_owned(),
-        note: "B against A, as a part of A; the interval is that of the difference, 95 %. Significant: Holm's procedure at 5 % over all figures, \
+        note: "B against A, as a part of A; the interval is that of the difference, 95 %. Significant: Holm's procedure at 5 % over the figures shown, \
                so that a chance difference among them is as rare as that. Fewer than 5 runs that all differ by the same have no p: their \
                variance is not known. Runs: those that have the figure, of pairs those in which both have it; all \
                numbers of a row are of these. Figures that are the same in both are left out."

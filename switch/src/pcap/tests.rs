@@ -96,15 +96,6 @@ fn damaged_lengths_are_refused_without_allocating_them() {
     assert!(writer.write(&record(&vec![0; MAX_RECORD_BYTES as usize + 1], 0, 0)).is_err());
 }
 
-#[test]
-fn a_time_that_pcap_has_no_bits_for_is_refused() {
-    let late =
-        RecordToWrite { time: Timestamp { seconds: 1 << 32, nanos: 0 }, ..record(b"abc", 3, 0) };
-    let mut writer = PcapWriter::pcap(Vec::new(), header(false, true)).unwrap();
-    let error = writer.write(&late).unwrap_err();
-    assert!(error.to_string().contains("write a .pcapng file"), "{error}");
-}
-
 /// A simple packet block has no time: that of the record before it stands for it.
 #[test]
 fn a_simple_packet_comes_at_the_time_of_the_one_before() {

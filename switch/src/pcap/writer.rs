@@ -112,8 +112,7 @@ impl<W: Write> PcapWriter<W> {
     /// Writes one record.
     ///
     /// # Errors
-    /// [`PcapError::TooLong`] beyond [`MAX_RECORD_BYTES`] (no reader accepts it), [`PcapError::TimeBeyond`] in pcap, and I/O
-    /// errors.
+    /// [`PcapError::TooLong`] beyond [`MAX_RECORD_BYTES`] (no reader accepts it), and I/O errors.
     pub fn write(&mut self, record: &RecordToWrite<'_>) -> Result<(), PcapError> {
         let captured = u32::try_from(record.data.len()).unwrap_or(u32::MAX);
         if captured > MAX_RECORD_BYTES {
@@ -122,8 +121,8 @@ impl<W: Write> PcapWriter<W> {
         }
         let Some(header) = self.header else { return self.write_enhanced(record, captured) };
         let fraction = record.time.nanos / if header.nanoseconds { 1 } else { 1000 };
-        let seconds = record.time.seconds;
-        self.word(u32::try_from(seconds).map_err(|_| PcapError::TimeBeyond { seconds })?);
+        // 32 bits, which are over in 2106; a .pcapng file goes on.
+        self.word(record.time.seconds as u32);
         self.word(fraction as u32);
         self.word(captured);
         self.word(record.wire_len);
