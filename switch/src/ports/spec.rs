@@ -366,8 +366,9 @@ fn check_options(spec: &PortSpec, given: &[&str]) -> Result<(), String> {
         ("ring", spec.ring.is_some()),
         ("mtu", spec.mtu_bytes.is_some()),
     ];
-    for (option, _) in some.iter().filter(|(option, is_set)| *is_set && !spec.kind.takes(option)) {
-        let remedy = match *option {
+    let foreign = some.into_iter().find(|(option, is_set)| *is_set && !spec.kind.takes(option));
+    if let Some((option, _)) = foreign {
+        let remedy = match option {
             "mtu" if !spec.kind.is_file() => {
                 format!("; here: ip link set {} mtu BYTES", spec.target)
             }
