@@ -10,14 +10,14 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 # acl_firewall has more values alive than registers, so that the seeds of its tables, which are read from memory, cost 20 instructions:
-# loads, and what they push out of registers.
+# loads, and what they push out of registers. It verifies the lengths of IP and UDP (11 instructions).
 limits='
 rocev2_router 235
-acl_firewall 330
+acl_firewall 340
 vxlan_gateway 705
 '
 # Eight senders to one host through one switch: all that a delivered packet costs, with its acknowledgements.
-# 14,137 instructions are counted, and a change elsewhere moves 100 of them, when the compiler inlines other functions: each frame asks for what the next one of a large lab reads (100 of them); frames take the one way in of the traffic manager, ports move them in bursts, also where a burst is one
+# 14,177 instructions are counted, and a change elsewhere moves 100 of them, when the compiler inlines other functions: each frame asks for what the next one of a large lab reads (100 of them); frames take the one way in of the traffic manager, ports move them in bursts, also where a burst is one
 # frame; end points measure a round-trip time for every packet, keep a window for rate controls that want one, and ask whether they send
 # selectively or spray (500 of them). The goal is 11,100.
 lab_limit=14300
