@@ -4,12 +4,13 @@
 //! Neither has a password: any client that reaches the address can read it. A browser on the same machine does so for
 //! any page that it shows. A foreign page whose name resolves to this address (DNS rebinding) would have the same
 //! origin; its requests have that name in `Host`, so names other than `localhost` are refused. Other pages are of
-//! another site, which browsers report (`Sec-Fetch-Site`, Fetch Metadata Request Headers, W3C).
+//! another site, which browsers report (`Sec-Fetch-Site`, Fetch Metadata Request Headers, W3C; older ones only by the
+//! `Origin` of what their scripts request, Fetch, WHATWG).
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::http::uri::Authority;
@@ -39,7 +40,13 @@ pub(super) fn refusal(request: Asked<'_>, any_name: bool) -> Option<Answer> {
         return Some(text(StatusCode::MISDIRECTED_REQUEST, why));
     }
     let site = request.headers().get("sec-fetch-site").map(|site| site.as_bytes());
-    let is_of_page = matches!(site, None | Some(b"same-origin" | b"none"));
+    let own = host.and_then(|host| host.to_str().ok());
+    let is_foreign = |origin: &HeaderValue| {
+        let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+        origin.map(|(_, host)| host) != own
+    };
+    let is_of_page = matches!(site, None | Some(b"same-origin" | b"none"))
+        && !request.headers().get(ORIGIN).is_some_and(is_foreign);
     let is_opened = request.headers().get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
     let is_page = !request.uri().path().starts_with("/api/");
     let is_asked_by_it = is_of_page || is_opened && is_page;

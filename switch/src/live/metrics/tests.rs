@@ -133,6 +133,15 @@ fn a_request_has_one_answer() {
             "GET /metrics HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n",
             "HTTP/1.1 403",
         ),
+        (
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n",
+            "HTTP/1.1 403",
+        ),
+        ("GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n", "HTTP/1.1 403"),
+        (
+            "GET /metrics HTTP/1.1\r\nHost: [::1]:9101\r\nOrigin: http://[::1]:9101\r\n\r\n",
+            "HTTP/1.1 200",
+        ),
         ("POST /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 405"),
         ("CONNECT x:1 HTTP/1.1\r\n\r\n", "HTTP/1.1 405"),
         ("OPTIONS * HTTP/1.1\r\n\r\n", "HTTP/1.1 405"),
