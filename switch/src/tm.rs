@@ -92,14 +92,13 @@ pub use view::{GroupStatus, PortStatus, QueueStatus, View};
 pub use watchdog::{StormAction, WatchdogConfig, WatchdogCounters};
 pub use wred::{Curve, DecideAt, MarkingHistogram, NotEct, WredConfig, WredCounters};
 
-use admit::SlotLevels;
 use buffer::Pool;
 use deadlines::{Deadlines, WireEnds};
 use deferred::Deferred;
 use hold::Holds;
 pub use pause_log::{PauseEvent, ReceivedPause};
 use port::Port;
-use queue::Slab;
+use queue::{Slab, SlotLevels};
 
 /// Capacity of the event queue before it allocates again.
 const EVENTS: usize = 64;

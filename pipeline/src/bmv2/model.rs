@@ -9,10 +9,10 @@ use crate::diag::codes;
 use crate::ir::SourceSpan;
 use crate::p4info::Info;
 
+mod controllers;
+
 /// Widest number.
 const WIDTH_MAX: u32 = 1 << 16;
-/// The headers of the controller's packets.
-const CONTROLLERS: [&str; 2] = ["packet_in", "packet_out"];
 /// Most errors: they are numbers of 8 bits.
 const ERRORS_MAX: usize = 256;
 /// The fields of v1model's standard metadata, with their widths there.
@@ -502,13 +502,12 @@ impl Model {
         code: &mut super::code::Code,
     ) {
         let controllers = match described {
-            Some(info) => self.described_controllers(info, reader, span),
-            None => CONTROLLERS
-                .map(|kind| self.types.iter().position(|ty| ty.used && ty.name.starts_with(kind))),
+            Some(info) => controllers::described(&self.types, info, reader, span),
+            None => controllers::named(&self.types),
         };
         for (at, ty) in self.types.iter().enumerate().filter(|(_, ty)| ty.used) {
             if let Some(kind) = controllers.iter().position(|one| *one == Some(at)) {
-                let text = format!("@controller_header({})", quoted(CONTROLLERS[kind]));
+                let text = format!("@controller_header({})", quoted(controllers::KINDS[kind]));
                 code.put(&text, ty.span);
             }
             code.put(&format!("header {} {{", ty.ident), ty.span);
@@ -529,45 +528,6 @@ impl Model {
             }
             code.put("}", ty.span);
         }
-    }
-
-    /// The header types of a P4Info's controller headers: those with their fields. Of several, the name decides.
-    fn described_controllers(
-        &self,
-        info: &Info,
-        reader: &mut Reader<'_>,
-        span: SourceSpan,
-    ) -> [Option<usize>; 2] {
-        let mut found = [None; 2];
-        for (at, kind) in CONTROLLERS.into_iter().enumerate() {
-            let mut headers = info.controller_headers.iter();
-            let Some((_, fields)) = headers.find(|(names, _)| names.name == kind) else { continue };
-            let fits = |ty: &HeaderType| {
-                fields.len() == ty.fields.len()
-                    && fields.iter().zip(&ty.fields).all(|(known, field)| {
-                        // A translated type has a width of its own.
-                        known.name == field.name
-                            && (known.bits == field.bits || known.type_name.is_some())
-                    })
-            };
-            if !self.types.iter().any(fits) {
-                let text = format!(
-                    "the P4Info has the controller header {kind}, and no header type has its fields"
-                );
-                reader.error(span, text);
-            }
-            let other = CONTROLLERS[1 - at];
-            let rank = |place: &usize| {
-                let name = &self.types[*place].name;
-                (!name.starts_with(kind), name.starts_with(other))
-            };
-            let free = |place: &usize| {
-                let ty = &self.types[*place];
-                ty.used && fits(ty) && !found.contains(&Some(*place))
-            };
-            found[at] = (0..self.types.len()).filter(free).min_by_key(rank);
-        }
-        found
     }
 
     /// The structs of all headers and of all metadata that is used.

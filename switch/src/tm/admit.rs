@@ -8,7 +8,7 @@ use super::port::{Group, Leaving, Port};
 use super::queue::{Arrival, Charge, Memory, NONE, PacketSlot, QueueDepth, Release, Terms, charge};
 use super::scheduler::Pick;
 use super::wred::{DecideAt, Decision};
-use super::{Config, Departure, Event, Offered, SharedCharge, SharedMemory, Tm};
+use super::{Departure, Event, Offered, SharedCharge, SharedMemory, Tm};
 
 /// Control frames that may wait for one port: enough for XOFF, refreshes and XON of several changes.
 const CONTROL_MAX: u32 = 64;
@@ -559,23 +559,6 @@ fn charge_account(group: &mut Group, pool: &mut Pool, charged: u64) -> Result<()
 /// The number under which packets are held by count: that of queue and port.
 fn hold_group(arrival: &Arrival) -> u32 {
     u32::from(arrival.egress.0) << 3 | u32::from(arrival.queue)
-}
-
-/// Numbers of slots in use from which on groups stop for lack of them, and below which they may resume: somewhat lower.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SlotLevels {
-    pub(crate) stop: u32,
-    pub(crate) resume: u32,
-}
-
-impl SlotLevels {
-    /// Slots are few, however many are in use.
-    pub(crate) const ALWAYS: SlotLevels = SlotLevels { stop: 0, resume: 0 };
-
-    pub(crate) fn of(config: &Config) -> SlotLevels {
-        let stop = config.stop_at_slots;
-        SlotLevels { stop, resume: stop - stop / 16 }
-    }
 }
 
 /// Ends a group's XOFF if its level allows it; true if it did. A group without bytes resumes in any case: no release of

@@ -7,7 +7,7 @@ use wireyard_tables::prefetch::prefetch;
 use wireyard_tables::time::{Span, Time};
 
 use super::id::{CLASSES, Color, DropReason};
-use super::{Departure, SharedCharge, Trim};
+use super::{Config, Departure, SharedCharge, Trim};
 
 /// The index of no slot.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -248,6 +248,23 @@ const RESERVED_FIRST: usize = 1 << 10;
 
 /// Slots beside those of packets, for MAC control frames: a pause must leave when packets have taken all others.
 const CONTROL_SLOTS: u32 = 64;
+
+/// Numbers of slots in use from which on groups stop for lack of them, and below which they may resume: somewhat lower.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotLevels {
+    pub(crate) stop: u32,
+    pub(crate) resume: u32,
+}
+
+impl SlotLevels {
+    /// Slots are few, however many are in use.
+    pub(crate) const ALWAYS: SlotLevels = SlotLevels { stop: 0, resume: 0 };
+
+    pub(crate) fn of(config: &Config) -> SlotLevels {
+        let stop = config.stop_at_slots;
+        SlotLevels { stop, resume: stop - stop / 16 }
+    }
+}
 
 /// All packet slots. Room for all of them is reserved when the first packet waits, and its pages are touched on first
 /// use: a device that is mostly idle costs little memory. A device that may have more than [`RESERVED_MAX`], as a

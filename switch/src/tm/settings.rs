@@ -4,10 +4,10 @@
 use wireyard_tables::time::Time;
 
 use super::Tm;
-use super::admit::SlotLevels;
 use super::buffer::{AccountConfig, Limit, LosslessConfig, PoolConfig, Xon};
 use super::id::PortId;
 use super::pfc::FlowControlConfig;
+use super::queue::SlotLevels;
 use super::wred::{MarkingHistogram, Wred, WredConfig};
 use crate::units::BitsPerSec;
 

@@ -14,6 +14,7 @@ mod life;
 mod marking;
 mod model;
 mod sending;
+mod watchdog;
 
 /// The result for an accepted packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

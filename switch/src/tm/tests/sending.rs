@@ -93,15 +93,20 @@ fn a_late_caller_sends_no_more_frames_at_once_than_it_may() {
     tm.seen().audit().unwrap();
 }
 
-/// Slots are kept for packets after XOFF: lossless groups stop their peers, other groups are refused.
-#[test]
-fn few_slots_stop_lossless_groups_and_turn_others_away() {
+/// Two ports of 100 Gbit/s, of which the first has a lossless group 3 without headroom.
+fn lossless_pair() -> Tm<u32> {
     let mut lossless = port(100);
     lossless.groups[3].lossless =
         Some(LosslessConfig { headroom_bytes: 0, xon: Xon::BelowXoff(0) });
     lossless.flow_control.mode = FlowControl::Pfc;
     lossless.flow_control.enabled = 1 << 3;
-    let mut tm = manager([(10_000_000, 0), (10_000_000, 0)], &[lossless, port(100)]);
+    manager([(10_000_000, 0), (10_000_000, 0)], &[lossless, port(100)])
+}
+
+/// Slots are kept for packets after XOFF: lossless groups stop their peers, other groups are refused.
+#[test]
+fn few_slots_stop_lossless_groups_and_turn_others_away() {
+    let mut tm = lossless_pair();
     tm.config.stop_at_slots = 16;
     tm.set_few_elsewhere(false);
     tm.set_blocked(Time::ZERO, PortId(1), true);
@@ -128,12 +133,7 @@ fn few_slots_stop_lossless_groups_and_turn_others_away() {
 /// Packets that are charged here may wait at another worker, which has few slots left.
 #[test]
 fn few_slots_at_another_worker_stop_lossless_groups_too() {
-    let mut lossless = port(100);
-    lossless.groups[3].lossless =
-        Some(LosslessConfig { headroom_bytes: 0, xon: Xon::BelowXoff(0) });
-    lossless.flow_control.mode = FlowControl::Pfc;
-    lossless.flow_control.enabled = 1 << 3;
-    let mut tm = manager([(10_000_000, 0), (10_000_000, 0)], &[lossless, port(100)]);
+    let mut tm = lossless_pair();
     let is_stopped = |tm: &mut Tm<u32>| tm.seen().port(PortId(0)).unwrap().groups[3].xoff;
     tm.enqueue(Time::ZERO, 1, &to(3, 100)).unwrap();
     assert!(!is_stopped(&mut tm));
