@@ -155,10 +155,19 @@ impl Program {
         name: &str,
         name_of: impl Fn(&T) -> &str,
     ) -> Option<(I, &'t T)> {
-        list.entries().find(|(_, item)| name_of(item) == name).or_else(|| {
+        self.named_among(|| list.entries(), name, name_of)
+    }
+
+    /// The same among some objects.
+    pub fn named_among<'t, I, T: 't, L: Iterator<Item = (I, &'t T)>>(
+        &self,
+        list: impl Fn() -> L,
+        name: &str,
+        name_of: impl Fn(&T) -> &str,
+    ) -> Option<(I, &'t T)> {
+        list().find(|(_, item)| name_of(item) == name).or_else(|| {
             let origin = self.origin.as_ref()?;
-            let mut found =
-                list.entries().filter(|(_, item)| origin.is_called(name_of(item), name));
+            let mut found = list().filter(|(_, item)| origin.is_called(name_of(item), name));
             found.next().filter(|_| found.next().is_none())
         })
     }

@@ -31,13 +31,16 @@ pub struct Origin {
     pub again_mark: Option<String>,
 }
 
+/// Whether a name ends in another one, in whole parts.
+pub fn ends_in(full: &str, end: &str) -> bool {
+    full.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+}
+
 impl Origin {
     /// Whether the source has this name for what is called `known` in the program: the full one, or the end of it behind a `.`.
     pub fn is_called(&self, known: &str, name: &str) -> bool {
         let maps = [&self.tables, &self.actions, &self.objects, &self.digests, &self.value_sets];
-        maps.iter().filter_map(|names| names.get(known)).any(|full| {
-            full.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
-        })
+        maps.iter().filter_map(|names| names.get(known)).any(|full| ends_in(full, name))
     }
 
     /// Whether an action of a table, both by their names in the program, has this annotation in the table's list

@@ -264,7 +264,8 @@ impl Translator<'_, '_> {
         })
     }
 
-    /// P4 text of an index, as `bit<32>`: one that needs more bits is behind the end of every array.
+    /// P4 text of an index, as `bit<32>`: an unsigned one that needs more bits, up to 2,048, is behind the end of every
+    /// array; a signed one is cut.
     pub(super) fn index(&mut self, value: &Expr, span: SourceSpan) -> Option<String> {
         let of = natural(value);
         if of.signed || !(33..=EXACT_BITS_MAX).contains(&of.bits) {

@@ -9,20 +9,7 @@ use petgraph::algo::dominators::{Dominators, simple_fast};
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::ids::*;
-use crate::ir::{Body, Expr, ExprKind, Op, Program, Term, eval};
-
-/// True if `wanted` is true of a part of the expression.
-pub(crate) fn reads(program: &Program, expr: ExprId, wanted: &dyn Fn(&ExprKind) -> bool) -> bool {
-    let mut open = vec![expr];
-    while let Some(id) = open.pop() {
-        let Some(Expr { kind, .. }) = program.exprs.get(id) else { continue };
-        if wanted(kind) {
-            return true;
-        }
-        open.extend(eval::operands(kind));
-    }
-    false
-}
+use crate::ir::{Body, Op, Program, Term};
 
 /// The expressions that decide the next block: a condition, a value, or the keys of a table.
 pub(crate) fn deciders(program: &Program, term: &Term) -> Vec<ExprId> {

@@ -124,17 +124,9 @@ impl<'a> Resolver<'a> {
         let program = self.program;
         let listed =
             || table.actions.iter().filter_map(|id| Some((*id, program.actions.get(*id)?)));
-        if let Some(found) = listed().find(|(_, action)| action.name == name.value) {
-            return Some(found);
-        }
-        if let Some(origin) = &program.origin {
-            let mut found =
-                listed().filter(|(_, action)| origin.is_called(&action.name, &name.value));
-            if let (Some(only), None) = (found.next(), found.next()) {
-                return Some(only);
-            }
-        }
-        self.named(&program.actions, name, "action", |action| &action.name)
+        program
+            .named_among(listed, &name.value, |action: &Action| &action.name)
+            .or_else(|| self.named(&program.actions, name, "action", |action| &action.name))
     }
 
     /// An action with its arguments, in an entry or (with `is_default`) as the default action.

@@ -5,9 +5,10 @@
 //! stops it (`too_many_copies`, `too_many_passes`); this warns of it in advance.
 
 use super::cx::Cx;
-use super::depend::{actions_of, deciders, dependent, reads};
+use super::depend::{actions_of, deciders, dependent};
 use crate::diag::codes;
 use crate::ids::{ExprId, MetaId};
+use crate::ir::eval::reads;
 use crate::ir::std_meta::StdField;
 use crate::ir::{Body, ExprKind, LValue, Op, OpAt, Program, SourceSpan, Term};
 

@@ -8,8 +8,9 @@
 
 use std::collections::BTreeSet;
 
-use super::depend::{deciders, dependent, reads};
+use super::depend::{deciders, dependent};
 use crate::ids::*;
+use crate::ir::eval::reads;
 use crate::ir::std_meta::StdField;
 use crate::ir::verify::{op_exprs, op_target};
 use crate::ir::{Body, ExprKind, LValue, Op, OpAt, Program, Term};

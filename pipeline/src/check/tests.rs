@@ -273,6 +273,16 @@ fn sums_that_cover_each_other_have_a_warning() {
     let circle = compiled(&program("b")).unwrap_or_else(|text| panic!("{text}"));
     let warnings = format!("{:?}", circle.warnings);
     assert!(warnings.contains("`h.a` and `h.b` cover each other"), "{warnings}");
+    // A sum over a circle, declared before it, is written behind it.
+    let behind =
+        program("b").replace("checksums: [ ", "checksums: [ { field: o.c, over: [ o, h ] }, ");
+    let behind = behind
+        .replace("headers: { h", "headers: { o: { fields: { c: 16 } }, h")
+        .replace("extract: h }", "extract: [o, h] }");
+    let behind = compiled(&behind).unwrap_or_else(|text| panic!("{text}"));
+    let order = crate::ir::sums::write_order(&behind.program).0;
+    let expected = [1, 2, 0].map(|id| crate::ir::sums::SumId::Checksum(crate::ids::ChecksumId(id)));
+    assert_eq!(order, expected);
     let masked = compiled(&program("a")).unwrap_or_else(|text| panic!("{text}"));
     assert!(masked.warnings.is_empty(), "{:?}", masked.warnings);
     let order = crate::ir::sums::write_order(&masked.program).0;

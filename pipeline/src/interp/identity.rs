@@ -3,7 +3,7 @@
 //! Then no checksum is computed and nothing is deparsed: only the headers are located again, because the descriptor
 //! depends on them.
 
-use crate::ir::eval::{may_end, operands};
+use crate::ir::eval::{may_end, reads};
 use crate::ir::{Body, Covered, ExprKind, Program, Term, Update};
 
 /// True when the control does nothing, nothing is written in every egress, nothing is behind the body, and no condition
@@ -27,15 +27,8 @@ pub(super) fn egress(program: &Program) -> bool {
 
 /// True when metadata has the length of a header: the parser gave it.
 pub(super) fn has_given_lengths(program: &Program) -> bool {
-    let mut open: Vec<_> = program.instances.iter().filter_map(|i| i.variable_bits).collect();
-    while let Some(id) = open.pop() {
-        let kind = &program.exprs[id].kind;
-        if matches!(kind, ExprKind::Meta(_)) {
-            return true;
-        }
-        open.extend(operands(kind));
-    }
-    false
+    let mut lengths = program.instances.iter().filter_map(|instance| instance.variable_bits);
+    lengths.any(|length| reads(program, length, &|kind| matches!(kind, ExprKind::Meta(_))))
 }
 
 fn does_nothing(body: &Body) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! Operands are below two to their width; results are too.
 
+use super::Program;
 use super::expr::{BinOp, Expr, ExprKind, UnOp};
 use super::layout::ones;
 use crate::ids::*;
@@ -102,6 +103,19 @@ pub fn may_end(exprs: &IdVec<ExprId, Expr>, id: ExprId) -> bool {
     let kind = &exprs[id].kind;
     matches!(kind, ExprKind::Element { .. } | ExprKind::Lookahead { .. })
         || operands(kind).into_iter().any(|operand| may_end(exprs, operand))
+}
+
+/// True if `wanted` is true of a part of the expression.
+pub fn reads(program: &Program, expr: ExprId, wanted: &dyn Fn(&ExprKind) -> bool) -> bool {
+    let mut open = vec![expr];
+    while let Some(id) = open.pop() {
+        let Some(kind) = program.exprs.get(id).map(|expr| &expr.kind) else { continue };
+        if wanted(kind) {
+            return true;
+        }
+        open.extend(operands(kind));
+    }
+    false
 }
 
 /// The expressions that an expression is made of, in the order of evaluation.

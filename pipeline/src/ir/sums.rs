@@ -1,6 +1,6 @@
 //! The order in which checksums and CRCs are written when a packet leaves: each behind those whose fields it covers.
 
-use super::eval::operands;
+use super::eval::reads;
 use super::{AfterBody, Covered, ExprKind, FieldLayout, Program, Update};
 use crate::ids::*;
 
@@ -48,10 +48,16 @@ pub fn write_order(program: &Program) -> (Vec<SumId>, Vec<SumId>) {
     while !left.is_empty() {
         let covers_none = |one: &SumId| !left.iter().any(|other| covers(program, *one, *other));
         let ready = left.iter().position(covers_none);
-        if ready.is_none() && circle.is_empty() {
-            circle = circle_of(program, &left);
-        }
-        order.push(left.remove(ready.unwrap_or(0)));
+        let next = ready.unwrap_or_else(|| {
+            // The first of a circle: what only covers it comes behind it.
+            let found = circle_of(program, &left);
+            let first = left.iter().position(|one| found.contains(one)).unwrap_or(0);
+            if circle.is_empty() {
+                circle = found;
+            }
+            first
+        });
+        order.push(left.remove(next));
     }
     (order, circle)
 }
@@ -88,7 +94,9 @@ fn contains(program: &Program, part: &Covered, field: Field) -> bool {
         Covered::Header { instance, ones } => {
             *instance == field.0 && !is_masked(program, field, ones)
         }
-        Covered::Value(value) => reads(program, *value, field),
+        Covered::Value(value) => {
+            reads(program, *value, &|kind| *kind == ExprKind::Field(field.0, field.1))
+        }
         Covered::After(n) => match program.deparser.after.get(*n as usize) {
             Some(AfterBody::Header(trailer)) => *trailer == field.0,
             _ => false,
@@ -105,16 +113,4 @@ fn is_masked(program: &Program, (instance, field): Field, ones: &[u8]) -> bool {
     let Some(FieldLayout::Run { bit, bits }) = layout else { return false };
     let bytes = (bit / 8) as usize..((bit + bits) / 8) as usize;
     ones.get(bytes).is_some_and(|ones| ones.iter().all(|byte| *byte == 0xff))
-}
-
-fn reads(program: &Program, value: ExprId, (instance, field): Field) -> bool {
-    let mut open = vec![value];
-    while let Some(id) = open.pop() {
-        let Some(expr) = program.exprs.get(id) else { continue };
-        if expr.kind == ExprKind::Field(instance, field) {
-            return true;
-        }
-        open.extend(operands(&expr.kind));
-    }
-    false
 }

@@ -5,6 +5,7 @@
 //! blocks. A name that the program itself has always takes precedence.
 
 use wireyard_pipeline::ir::{Program, Table};
+use wireyard_pipeline::p4info::ends_in;
 
 use super::script::{CounterName, EntryText, Statement};
 
@@ -97,9 +98,7 @@ fn validity<'n>(key: &str, known: impl Iterator<Item = &'n str> + Clone) -> Opti
     }
     let header = key.strip_suffix(".valid").unwrap_or(key);
     let headers = known.filter_map(|known| Some((known, known.strip_suffix(".$valid$")?)));
-    let mut found = headers.filter(|(_, of)| {
-        key == "valid" || *of == header || of.strip_suffix(header).is_some_and(|o| o.ends_with('.'))
-    });
+    let mut found = headers.filter(|(_, of)| key == "valid" || ends_in(of, header));
     match (found.next(), found.next()) {
         (Some((only, _)), None) => Some(only),
         _ => None,

@@ -300,8 +300,8 @@ fn lists_of_fields_may_have_what_every_copy_keeps() {
     }
 }
 
-/// A table with one key, and an entry with this value and mask; its name.
-fn with_entry(name: &str, value: &str, mask: &str) -> String {
+/// A table of this name with one key, and an entry for 7 with this mask.
+fn with_entry(name: &str, mask: &str) -> String {
     small(|program| {
         program["pipelines"][0]["tables"] = json!([{
             "name": name, "id": 0, "max_size": 16,
@@ -310,7 +310,7 @@ fn with_entry(name: &str, value: &str, mask: &str) -> String {
             "base_default_next": "last", "next_tables": {"other": null, "NoAction": "last"},
             "default_entry": {"action_id": 0, "action_const": true, "action_data": []},
             "entries": [{
-                "match_key": [{"match_type": "ternary", "key": value, "mask": mask}],
+                "match_key": [{"match_type": "ternary", "key": "0x07", "mask": mask}],
                 "action_entry": {"action_id": 2, "action_data": []}, "priority": 1,
             }],
         }]);
@@ -325,7 +325,7 @@ fn constant_entries_of_optional_keys_have_a_value_or_none() {
         let parsed = parse_bmv2("small.json".as_ref(), &loader, info);
         parsed.map(|parsed| parsed.units[0].clone()).map_err(|why| why.to_string())
     };
-    let text = |mask: &str| with_entry("ingress.t", "0x07", mask);
+    let text = |mask: &str| with_entry("ingress.t", mask);
     let own = read(&text("0xff"), None).unwrap_or_else(|why| panic!("{why}"));
     let mut info = own.origin.expect("names of P4").info;
     info.tables[0].keys[0].kind = "optional".into();
@@ -342,7 +342,7 @@ fn constant_entries_of_optional_keys_have_a_value_or_none() {
 #[test]
 fn tables_of_a_switch_are_hidden() {
     for (name, is_shown) in [("ingress.t", true), ("switch_0_table", false)] {
-        let text = with_entry(name, "0x07", "0xff");
+        let text = with_entry(name, "0xff");
         assert_eq!(ports_of(&text, &[7, 8]), [Some(3), Some(2)]);
         let loader = Loader::in_memory([("small.json", text.as_str())], &[]);
         let parsed = parse_program("small.json".as_ref(), &loader);

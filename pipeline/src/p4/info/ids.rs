@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::tree::*;
 use super::{Info, Preamble};
+use crate::p4info::ends_in;
 
 /// The number of a name: Bob Jenkins' one-at-a-time hash in 24 bits.
 pub fn number(name: &str) -> u32 {
@@ -119,10 +120,7 @@ fn shortest(name: &str, names: &BTreeSet<String>) -> String {
     let starts = name.rmatch_indices('.').map(|(at, _)| at + 1).chain([0]);
     for start in starts {
         let end = &name[start..];
-        let has = |other: &&String| {
-            other.as_str() == end || other.strip_suffix(end).is_some_and(|rest| rest.ends_with('.'))
-        };
-        if names.iter().filter(has).count() == 1 {
+        if names.iter().filter(|other| ends_in(other, end)).count() == 1 {
             return end.to_owned();
         }
     }

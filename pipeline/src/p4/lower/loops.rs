@@ -222,7 +222,8 @@ impl Lower<'_> {
     }
 
     /// The variables of a loop's head whose values are known in every iteration, in their order: they begin with a known value, and only
-    /// the update changes them, by constants and such variables. None where such a variable does not decide how long the loop goes on.
+    /// the update changes them, by constants and such variables. None where none of them decides how long the loop goes on, unless head and update do
+    /// nothing else.
     fn counters(&mut self, of: &Three) -> Option<Vec<Counted>> {
         let mut counters: Vec<Counted> = Vec::new();
         for (at, first) in of.init.iter().enumerate() {
