@@ -111,7 +111,7 @@ use wireyard_pipeline::ir::{ActionCall, Program};
 use wireyard_tables::follow::{Contents, Follower};
 use wireyard_tables::time::Time;
 
-pub(crate) use batch::CELLS_MAX;
+pub(crate) use batch::{CELLS_MAX, named};
 pub use entity::{Entity, EntryKey, Mode, Query, TableEntry, Target, Update};
 pub use error::{ControlError, WriteError};
 pub use journal::{Change, Changes, Journal, Kept as KeptUnits, Record, Ticket, Unit, Written};

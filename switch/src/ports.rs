@@ -327,7 +327,7 @@ pub trait Port: Send {
     /// Reads the state of the link (a system call for an interface) and tries to reopen a lost one.
     fn link_state(&mut self, now: Time) -> LinkState;
 
-    /// Messages for the user, returned once after opening: a fallback, a limit of this kind.
+    /// Messages for the user that were not returned yet: a fallback, a limit of this kind, what its input has shown.
     fn notices(&mut self) -> Vec<String> {
         self.inner_mut().map_or_else(Vec::new, Port::notices)
     }

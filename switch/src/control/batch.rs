@@ -52,6 +52,11 @@ fn invalid<T>(text: impl ToString) -> Result<T> {
     Err(ControlError::InvalidArgument(text.to_string()))
 }
 
+/// Refuses number 0, by which controllers read all of them.
+pub(crate) fn named(id: u32, what: &str) -> Result<()> {
+    if id == 0 { invalid(format!("the number of a {what} is 1 or more")) } else { Ok(()) }
+}
+
 /// True for an update that the tables publish as part of a version.
 fn is_of_tables(update: &Update) -> bool {
     matches!(
@@ -325,18 +330,8 @@ impl<'a> Batch<'a> {
                 To::SetDefault(plan::table_id(*table), action)
             }
             (_, Entity::DefaultAction { .. }) => return only_modify(update, "a default action"),
-            // Controllers read all of them by number 0.
-            (Update::Insert(_), Entity::Member { id: 0, .. }) => {
-                return Err(ControlError::InvalidArgument(
-                    "the number of a member is 1 or more".into(),
-                ));
-            }
-            (Update::Insert(_), Entity::Group { id: 0, .. }) => {
-                return Err(ControlError::InvalidArgument(
-                    "the number of a group is 1 or more".into(),
-                ));
-            }
             (Update::Insert(_), Entity::Member { table, id, action }) => {
+                named(*id, "member")?;
                 To::InsertMember(profile(*table)?, *id, call(*table, action)?)
             }
             (Update::Modify(_), Entity::Member { table, id, action }) => {
@@ -346,6 +341,7 @@ impl<'a> Batch<'a> {
                 To::DeleteMember(profile(*table)?, *id)
             }
             (Update::Insert(_), Entity::Group { table, id, members }) => {
+                named(*id, "group")?;
                 To::InsertGroup(profile(*table)?, *id, members.clone())
             }
             (Update::Modify(_), Entity::Group { table, id, members }) => {

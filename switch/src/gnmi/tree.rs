@@ -79,7 +79,7 @@ impl Entry {
         Path { elem: front.into_iter().chain(names).collect(), ..Path::default() }
     }
 
-    /// True for a counter, which changes with each packet.
+    /// True for a leaf of the configuration.
     fn is_config(&self) -> bool {
         self.names.first() == Some(&"config")
     }

@@ -227,14 +227,17 @@ impl Session {
             return Err(format!("{bytes} bytes of memory: at most {MEMORY_BYTES_MAX}"));
         }
         let mut content = match file {
-            Some(path) => read_bytes(path, MEMORY_BYTES_MAX)
-                .map_err(|error| format!("{}: {error}", path.display()))?,
+            Some(path) => {
+                let content = read_bytes(path, MEMORY_BYTES_MAX)
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
+                if content.len() as u64 > bytes {
+                    let (path, has) = (path.display(), content.len());
+                    return Err(format!("{path}: {has} bytes do not fit in {bytes}"));
+                }
+                content
+            }
             None => Vec::new(),
         };
-        if content.len() as u64 > bytes {
-            let path = file.unwrap_or(Path::new("")).display();
-            return Err(format!("{path}: {} bytes do not fit in {bytes}", content.len()));
-        }
         content.resize(bytes as usize, 0);
         self.regions += 1;
         let va = FIRST_VA * self.regions;

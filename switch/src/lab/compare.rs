@@ -2,7 +2,7 @@
 //!
 //! A folder has one run, or one of many seeds (`seeds.csv`). If both have two seeds in common, the runs of these are
 //! compared in pairs, which removes the common effect of the seed; otherwise all of them as two samples. Of many figures
-//! some differ by chance: Holm's procedure over all of them decides which are significant.
+//! some differ by chance: Holm's procedure over those that differ decides which are significant.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

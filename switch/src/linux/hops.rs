@@ -195,6 +195,11 @@ impl Hops {
         self.refused.insert(number);
     }
 
+    /// Number of next hops and groups that the tables refused.
+    pub(super) fn refused_count(&self) -> usize {
+        self.refused.len()
+    }
+
     /// Next hops that have to be touched so that what was refused is written again.
     pub(super) fn refused(&self) -> Vec<Place> {
         if self.refused.is_empty() {

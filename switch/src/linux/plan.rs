@@ -40,7 +40,7 @@ pub(super) struct Plan {
     counts: [u64; 2],
     /// Prefixes without room, or refused.
     missing: HashSet<Prefix>,
-    /// Prefixes for whose next hops no number was free: the kernel follows them.
+    /// Prefixes for whose next hops no number or group was free: the kernel follows them.
     waiting: HashSet<Prefix>,
     /// Number of missing prefixes and next hops that notices have reported.
     reported_missing: usize,
@@ -178,7 +178,7 @@ impl Plan {
             self.missing.insert(prefix);
         }
         // Those that are retried have been reported.
-        let missing = self.missing.len() + self.hops.refused().len();
+        let missing = self.missing.len() + self.hops.refused_count();
         let is_new = missing > self.reported_missing || missing == 0;
         self.reported_missing = missing;
         if let Some(why) = written.why.filter(|_| is_new) {

@@ -416,14 +416,13 @@ impl CapturePort {
             self.input = None;
             return Err(PortError::Unsupported { port: self.name.clone(), why });
         }
-        self.disorder.note(record.time);
         let (data, wire_len) = match erf::frame(record.data) {
             Ok(inner) if record.link == LINK_ERF && !self.erf_as_is => {
                 (inner.bytes, inner.wire_len)
             }
             _ => (record.data, record.wire_len),
         };
-        let len = data.len() as u32;
+        let (len, time) = (data.len() as u32, record.time);
         if len > mem.max_frame_bytes() {
             self.stats.rx_too_long += 1;
             self.pending = false;
@@ -435,6 +434,7 @@ impl CapturePort {
         };
         let data_off = mem.config().headroom_bytes as u16;
         let checksum = ChecksumStatus::AsReceived;
+        self.disorder.note(time);
         out.push(RxFrame { buf, data_off, len, wire_len, timestamp: due, checksum });
         self.pending = false;
         self.stats.rx_frames += 1;

@@ -57,13 +57,10 @@ impl<P: Default> Tm<P> {
     /// Offers a trimmed packet that `from` refused, after [`Offered::Trims`]. Never returns [`Offered::Trims`].
     pub fn offer_trimmed(&mut self, now: Time, from: u8, arrival: &Arrival) -> Offered {
         self.admit(now, arrival).unwrap_or_else(|reason| {
-            if !self.is_by_queue(arrival, reason) {
-                self.count_refusal(arrival, reason);
-                return Offered::Refused(reason);
-            }
-            let reason = DropReason::TrimRefused;
+            let by_queue = self.is_by_queue(arrival, reason);
+            let reason = if by_queue { DropReason::TrimRefused } else { reason };
             self.count_refusal(arrival, reason);
-            let port = self.ports.get_mut(arrival.egress.index());
+            let port = self.ports.get_mut(arrival.egress.index()).filter(|_| by_queue);
             if let Some(queue) = port.and_then(|port| port.queues.get_mut(usize::from(from))) {
                 queue.counters.trim_dropped.add(arrival.bytes);
             }

@@ -35,7 +35,17 @@ fn a_job_array_runs_the_parts_and_merges_them() {
     let (study, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
     let slurm = |path: &str| {
         let done = Command::new(wireyard())
-            .args(["lab", "sweep", name(&study), "-o", name(&out), "--slurm", "3"])
+            .args([
+                "lab",
+                "sweep",
+                name(&study),
+                "-o",
+                name(&out),
+                "--slurm",
+                "3",
+                "--engine",
+                "interp",
+            ])
             .env("PATH", path)
             .output()
             .expect("runs");
@@ -53,7 +63,9 @@ fn a_job_array_runs_the_parts_and_merges_them() {
     assert_eq!(figure(&out, "study.missing"), 0.0);
     let script = fs::read_to_string(out.join("sweep.slurm")).expect("a script");
     assert!(
-        script.contains("#SBATCH --array=1-3") && script.contains("#SBATCH --requeue"),
+        script.contains("#SBATCH --array=1-3")
+            && script.contains("#SBATCH --requeue")
+            && script.contains("--engine interp"),
         "{script}"
     );
     // The same results as in one go.

@@ -2,7 +2,7 @@
 //!
 //! Every worker has a traffic manager of its own. A priority group is charged by the worker of its port and a queue by
 //! the worker of its port, so their own bytes (reserved, headroom) are whole there. The shared ones, the rest of each
-//! pool and the packets at once, are split evenly: nothing is counted twice, and no worker depends on another. The
+//! pool and the packets at once, are split evenly: nothing is counted twice, and workers report to each other only whether their packet slots are few. The
 //! price: a port can use only its worker's part of the shared bytes. Packets of all workers may wait behind one port, so
 //! the part of an egress pool can be too small for what all ingress parts together admit ([`Part::egress_shortages`]).
 

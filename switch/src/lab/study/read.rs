@@ -9,7 +9,7 @@ use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::{Node, NodeKind};
 use wireyard_pipeline::source::shape::{MapShape, Shape, key, needed};
-use wireyard_pipeline::source::{DATA_BYTES_MAX, Loader, read_text, read_yaml};
+use wireyard_pipeline::source::{DATA_BYTES_MAX, Loader, read_bytes, read_yaml};
 
 use super::points::{Range, Values, all, count};
 use super::{Axis, Goal, Sample, Study, change};
@@ -89,19 +89,18 @@ pub fn read(path: &Path, loader: &Loader) -> Result<Study, Rejected> {
     study.files = files;
     find_whole_keys(&mut study, loader);
     let texts = texts(&study, loader)?;
-    study.fingerprint = fingerprint(texts.iter().map(|(_, text)| text.as_str()));
+    study.fingerprint = fingerprint(texts.iter().map(|(_, text)| text.as_bytes()));
     study.sources = texts
         .into_iter()
-        .map(|(path, text)| (path, fingerprint([text.as_str()])))
         // Those inside the binary are not on the disk.
-        .filter(|(path, mark)| of_file(path).as_ref() == Some(mark))
+        .filter_map(|(path, _)| of_file(&path).map(|mark| (path, mark)))
         .collect();
     Ok(study)
 }
 
 /// The fingerprint of a file as it is now.
 pub(super) fn of_file(path: &Path) -> Option<String> {
-    read_text(path, DATA_BYTES_MAX).ok().map(|text| fingerprint([text.as_str()]))
+    read_bytes(path, DATA_BYTES_MAX).ok().map(|bytes| fingerprint([bytes.as_slice()]))
 }
 
 /// Finds the ranges whose keys take whole numbers only: the scenario refuses others there. Quantities with a unit have
@@ -155,7 +154,7 @@ fn texts(study: &Study, loader: &Loader) -> Result<Vec<(PathBuf, String)>, Rejec
 }
 
 /// A hash of texts, and of the version.
-fn fingerprint<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
+fn fingerprint<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> String {
     let mut state = mix(GAMMA);
     let mut take = |bytes: &[u8]| {
         for byte in bytes.iter().chain(&[0]) {
@@ -163,7 +162,7 @@ fn fingerprint<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
         }
     };
     take(env!("CARGO_PKG_VERSION").as_bytes());
-    texts.into_iter().for_each(|text| take(text.as_bytes()));
+    texts.into_iter().for_each(&mut take);
     format!("{state:016x}")
 }
 

@@ -148,13 +148,13 @@ fn best(report: &mut Report, study: &Measured<'_>) {
     }
     let half = student::half_width(&first);
     let interval = if half.is_finite() {
-        format!(" +- {}", unit.show(half))
+        format!(" +- {}", unit.show_mean(half))
     } else {
         ", one seed: no interval".to_owned()
     };
     report.fact(
         "best",
-        format!("{}: {} {}{interval}", study.name(winner), goal.figure, unit.show(mean)),
+        format!("{}: {} {}{interval}", study.name(winner), goal.figure, unit.show_mean(mean)),
     );
     report.figure("study.best", mean, unit);
     report.figure("study.best_point", winner as f64 + 1.0, Unit::Count);

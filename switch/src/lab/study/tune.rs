@@ -84,10 +84,10 @@ pub enum TuneError {
         budget: u32,
     },
     /// No setting has the figure with all seeds.
-    #[error("no setting could be measured: every run failed")]
+    #[error("no setting has the figure in all of its runs: let it run longer")]
     NothingMeasured,
     /// Why one of the runs failed.
-    #[error("every run failed, one with: {0}")]
+    #[error("nothing could be measured; one run failed with: {0}")]
     Failed(String),
     /// A file of the study changed.
     #[error(transparent)]

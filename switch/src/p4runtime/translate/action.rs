@@ -5,7 +5,7 @@ use wireyard_pipeline::ir::ActionCall;
 use wireyard_tables::GroupMember;
 
 use super::{Result, invalid};
-use crate::control::Entity;
+use crate::control::{Entity, named};
 use crate::p4runtime::forms::{self, Field};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
@@ -102,11 +102,6 @@ pub fn group_size(schema: &Schema, group: &p4::ActionProfileGroup) -> Result<()>
         return invalid(format!("max_size of group {} is {}", group.group_id, group.max_size));
     };
     schema.check_group(table, &weights.collect::<Result<Vec<u32>>>()?, max_size)
-}
-
-/// Refuses number 0, which selects all of them in a read.
-pub(super) fn named(id: u32, what: &str) -> Result<()> {
-    if id == 0 { invalid(format!("the number of a {what} is 1 or more")) } else { Ok(()) }
 }
 
 /// A weight, which is at least 1.

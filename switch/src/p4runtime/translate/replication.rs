@@ -5,9 +5,8 @@
 
 use wireyard_pipeline::ir::CPU_PORT;
 
-use super::action::named;
 use super::{Result, bits, invalid};
-use crate::control::{Control, ControlError, Entity, Query};
+use crate::control::{Control, ControlError, Entity, Query, named};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::value::shortest;
 use crate::ports::PortNumber;

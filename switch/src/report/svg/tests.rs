@@ -39,6 +39,22 @@ fn nothing_measured_is_said() {
     assert!(plot(&plot_of(vec![nan])).contains("nothing was measured"));
 }
 
+/// One instant is no range: the axis is wider.
+#[test]
+fn an_axis_with_equal_bounds_has_places() {
+    for is_logarithmic in [false, true] {
+        let x = Axis {
+            from: Some(1.0),
+            to: Some(1.0),
+            is_logarithmic,
+            ..Axis::new("time", Unit::Seconds)
+        };
+        let scale = super::scale::Scale::new(&x, vec![1.0], (0.0, 100.0));
+        assert!(scale.place(1.0).is_finite(), "{is_logarithmic}");
+        assert!(scale.ticks().iter().all(|(place, _)| place.is_finite()), "{is_logarithmic}");
+    }
+}
+
 #[test]
 fn a_logarithmic_axis_has_ticks_within_its_range_and_whole_labels() {
     let points = vec![(12e-6, 0.1), (3806e-6, 1.0)];
