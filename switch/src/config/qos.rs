@@ -356,5 +356,10 @@ pub struct PortSection {
     pub queue_schedulers: Option<BTreeMap<ClassKey, String>>,
 }
 
+/// Sum that stops at the largest value.
+fn total(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
+}
+
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use crate::confine;
 use crate::core::{Core, PortState};
 use crate::ports::PortNumber;
 use crate::recorder::{Keep, Recorder};
-use crate::tm::{CLASSES, FlowControl, FlowControlConfig, Limit, PortId, WredConfig, Xon};
+use crate::tm::{AccountConfig, CLASSES, FlowControl, FlowControlConfig, Limit, PortId, WredConfig, Xon};
 use crate::units::BitsPerSec;
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -26,18 +26,23 @@ pub struct QueueSettings {
     pub rate: Option<BitsPerSec>,
     /// Marking of the queue, if it has any.
     pub wred: Option<WredConfig>,
-    /// The part of its pool that the priority group may use.
-    pub limit: Option<Limit>,
+    /// The priority group's share of its pool; `None` for a port without queues.
+    pub account: Option<AccountConfig>,
     /// The priority group is lossless.
     pub lossless: bool,
     /// The XON of a lossless group.
     pub xon: Option<Xon>,
-    /// Bytes reserved for the group.
-    pub reserved_bytes: u64,
-    /// Shared bytes of its pool.
+    /// Shared bytes of the group's pool.
     pub pool_bytes: u64,
     /// Flow control of the port.
     pub flow_control: FlowControlConfig,
+}
+
+impl QueueSettings {
+    /// The part of its pool that the priority group may use.
+    pub fn limit(&self) -> Option<Limit> {
+        self.account.map(|account| account.limit)
+    }
 }
 
 /// A peer that is stopped because another port cannot send.
@@ -96,10 +101,9 @@ fn settings_of(core: &Core, port: PortNumber, id: PortId, queue: u8) -> QueueSet
         queue,
         rate: tm.rate(id),
         wred: tm.wred(id, queue),
-        limit: account.map(|account| account.limit),
+        account,
         lossless: lossless.is_some(),
         xon: lossless.map(|lossless| lossless.xon),
-        reserved_bytes: account.map_or(0, |account| account.reserved_bytes),
         pool_bytes: pool.map_or(0, |pool| pool.shared_bytes),
         flow_control: tm.flow_control(id).unwrap_or_default(),
     }

@@ -186,5 +186,5 @@ fn too_small_for(qos: &Qos, setup: &HostSetup) -> Vec<Problem> {
 fn holds(qos: &Qos, account: &AccountConfig) -> u64 {
     let pool = qos.tm.pools.get(usize::from(account.pool.0));
     let shared = pool.map_or(0, |pool| pool.shared_bytes);
-    account.reserved_bytes.saturating_add(account.limit.alone(shared))
+    account.alone(shared)
 }

@@ -105,7 +105,7 @@ pub fn shown(one: &QueueSettings) -> Value {
     let mut value = json!({ "port": one.port, "queue": one.queue });
     value["rate"] = one.rate.map(|rate| rate.to_string()).into();
     value["lossless"] = one.lossless.into();
-    match one.limit {
+    match one.limit() {
         Some(Limit::Static(bytes)) => value["limit"] = Bytes::new(bytes).to_string().into(),
         Some(Limit::Dynamic(alpha)) => value["alpha"] = alpha.to_string().into(),
         None => {}
@@ -259,7 +259,7 @@ impl Before {
                 let pfc = speaks_pfc.then_some(one.flow_control.enabled);
                 note(control.change_port(one.port, PortChange { rate: one.rate, pfc }));
             }
-            let change = QueueChange { wred: one.wred, limit: one.limit, xon: one.xon };
+            let change = QueueChange { wred: one.wred, limit: one.limit(), xon: one.xon };
             note(control.change_queue(one.port, one.queue, move |_| Ok(change)));
         }
         failed
@@ -365,15 +365,16 @@ fn check_thresholds(one: &QueueSettings, wanted: &Wanted) -> Result<()> {
         );
         return Err(ControlError::FailedPrecondition(text));
     }
-    let Some(limit) = wanted.limit.or(one.limit) else { return Ok(()) };
+    let Some(mut account) = one.account else { return Ok(()) };
+    account.limit = wanted.limit.unwrap_or(account.limit);
     let shown = |bytes: u64| Bytes::new(bytes).to_string();
-    if let Limit::Static(bytes) = limit
+    if let Limit::Static(bytes) = account.limit
         && bytes > one.pool_bytes
     {
         let (limit, pool) = (shown(bytes), shown(one.pool_bytes));
         return Err(invalid(format!("limit {limit} is above the {pool} that its pool shares")));
     }
-    let xoff_at = one.reserved_bytes.saturating_add(limit.alone(one.pool_bytes));
+    let xoff_at = account.alone(one.pool_bytes);
     let Some(xon) = wanted.xon.or(one.xon) else { return Ok(()) };
     let xon_at = xon.at(xoff_at);
     match xon_at < xoff_at {

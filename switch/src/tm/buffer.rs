@@ -32,9 +32,9 @@ impl Limit {
         }
     }
 
-    /// Bytes an account can hold before its threshold while its pool of `shared` bytes is otherwise empty: for a
+    /// Shared bytes at the threshold while the pool of `shared` bytes is otherwise empty: for a
     /// dynamic threshold x = alpha (S - x), so x = S alpha / (1 + alpha).
-    pub fn alone(self, shared: u64) -> u64 {
+    fn alone(self, shared: u64) -> u64 {
         match self {
             Limit::Static(bytes) => bytes.min(shared),
             Limit::Dynamic(alpha) => {
@@ -92,6 +92,13 @@ pub struct AccountConfig {
     pub reserved_bytes: u64,
     /// Upper bound of its shared bytes.
     pub limit: Limit,
+}
+
+impl AccountConfig {
+    /// Bytes that it holds at its threshold, while its pool of `shared_bytes` is otherwise empty.
+    pub fn alone(&self, shared_bytes: u64) -> u64 {
+        self.reserved_bytes.saturating_add(self.limit.alone(shared_bytes))
+    }
 }
 
 /// The sizes of a pool. Reserved bytes belong to accounts and are not included.

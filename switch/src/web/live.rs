@@ -48,7 +48,7 @@ fn in_use(queueing: &Value) -> impl Iterator<Item = (u64, u64)> {
 fn settings(one: &QueueSettings) -> Value {
     let mut value = json!({ "port": one.port, "queue": one.queue, "lossless": one.lossless });
     value["rate_bps"] = one.rate.map(|rate| rate.get()).into();
-    match one.limit {
+    match one.limit() {
         Some(Limit::Static(bytes)) => value["limit_bytes"] = bytes.into(),
         Some(Limit::Dynamic(alpha)) => value["alpha"] = alpha.to_string().into(),
         None => {}

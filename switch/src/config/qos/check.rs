@@ -7,7 +7,7 @@
 use crate::tm::{CLASSES, FlowControl, Limit, LosslessConfig, PoolConfig, Xon};
 use crate::units::Bytes;
 
-use super::PoolDirection;
+use super::{PoolDirection, total};
 use super::report::{GroupReport, PoolReport};
 use super::resolve::{GroupPlan, PortPlan, Resolver};
 
@@ -27,10 +27,6 @@ struct PauseLevels {
 
 fn b(bytes: u64) -> Bytes {
     Bytes::new(bytes)
-}
-
-fn total(bytes: impl Iterator<Item = u64>) -> u64 {
-    bytes.fold(0, u64::saturating_add)
 }
 
 /// Bytes that each of `n` equal accounts holds at its threshold: x = alpha (S - n x), so x = S alpha / (1 + n alpha).
@@ -159,7 +155,7 @@ impl Resolver<'_> {
         let group = &plan.groups[number];
         let account = group.config.account;
         let (_, pool) = self.pool_of(account.pool.0);
-        let xoff_at = account.reserved_bytes.saturating_add(account.limit.alone(pool.shared_bytes));
+        let xoff_at = account.alone(pool.shared_bytes);
         let peers = plans.iter().flat_map(|plan| &plan.groups);
         let peers =
             peers.filter(|p| p.config.lossless.is_some() && p.config.account.pool == account.pool);
@@ -291,8 +287,7 @@ impl Resolver<'_> {
             for egress in plans {
                 let account = egress.tm.queues[queue].account;
                 let (pool, config) = self.pool_of(account.pool.0);
-                let alone = account.limit.alone(config.shared_bytes);
-                let holds = alone.saturating_add(account.reserved_bytes);
+                let holds = account.alone(config.shared_bytes);
                 if holds < ingress {
                     let message = format!(
                         "its packets wait in queue {queue} of port {}, which drops beyond {} (pool {pool}), \
@@ -321,7 +316,7 @@ impl Resolver<'_> {
                     }
                     match (group.config.account.limit, group.config.lossless) {
                         (Limit::Static(bytes), Some(_)) => {
-                            sum = total([sum, bytes, plan.mtu.get()].into_iter());
+                            sum = sum.saturating_add(bytes).saturating_add(plan.mtu.get());
                         }
                         (_, None) => lossy_alpha = true,
                         _ => {}

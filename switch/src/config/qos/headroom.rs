@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use wireyard_tables::time::Span;
 
+use super::total;
 use crate::units::{BitsPerSec, Bytes, Length, QUANTUM_BITS};
 
 /// The formula of headroom.
@@ -99,10 +100,6 @@ fn interface_bits(rate: BitsPerSec) -> u64 {
     row.map_or(0, |(_, bits)| *bits)
 }
 
-fn total(parts: &[HeadroomPart]) -> u64 {
-    parts.iter().fold(0, |sum, part| sum.saturating_add(part.bytes))
-}
-
 impl HeadroomInput {
     /// Bytes a lossless priority group needs beyond XOFF on this link.
     pub fn compute(&self) -> Headroom {
@@ -114,7 +111,7 @@ impl HeadroomInput {
 
     /// The time from XOFF to the last byte of a peer that honours it.
     pub fn loop_time(&self) -> Span {
-        self.rate.time_for(Bytes::new(total(&self.ieee_parts())))
+        self.rate.time_for(Bytes::new(total(self.ieee_parts().iter().map(|part| part.bytes))))
     }
 
     fn ieee_parts(&self) -> Vec<HeadroomPart> {
@@ -154,7 +151,7 @@ impl HeadroomInput {
 
     fn ieee(&self) -> Headroom {
         let parts = self.ieee_parts();
-        let wire = total(&parts);
+        let wire = total(parts.iter().map(|part| part.bytes));
         let (numerator, denominator) = self.occupancy();
         let bytes = (u128::from(wire) * numerator).div_ceil(denominator);
         Headroom { bytes: u64::try_from(bytes).unwrap_or(u64::MAX), parts }

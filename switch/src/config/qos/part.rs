@@ -6,7 +6,7 @@
 //! price: a port can use only its worker's part of the shared bytes. Packets of all workers may wait behind one port, so
 //! the part of an egress pool can be too small for what all ingress parts together admit ([`Part::egress_shortages`]).
 
-use super::Qos;
+use super::{Qos, total};
 use crate::ports::PortNumber;
 use crate::tm::{CLASSES, GroupConfig, Limit, PoolConfig, PoolId};
 use crate::units::Bytes;
@@ -85,10 +85,7 @@ impl Part<'_> {
             let queue = usize::from(port.classifier.tc_to_queue[tc]);
             for account in whole.ports.iter().map(|port| port.tm.queues[queue].account) {
                 let Some(egress) = pool(account.pool) else { continue };
-                let holds = |parts: u64| {
-                    let alone = account.limit.alone(egress.shared_bytes / parts);
-                    alone.saturating_add(account.reserved_bytes)
-                };
+                let holds = |parts: u64| account.alone(egress.shared_bytes / parts);
                 let enough = ingress.size_bytes;
                 let is_new = found.iter().all(|(known, _)| *known != account.pool);
                 if is_new && holds(parts) < enough && holds(1) >= enough {
@@ -114,7 +111,7 @@ impl Part<'_> {
             let groups = ports.flat_map(|port| &port.tm.groups);
             let of_pool = groups.filter(|group| group.account.pool == id);
             let each = of_pool.filter_map(|group| Some(group.lossless?.headroom_bytes));
-            each.fold(0, u64::saturating_add)
+            total(each)
         };
         // A headroom pool that is smaller than the sum of its groups' headroom is shared, and so split.
         let is_shared = headroom(false) > pool.headroom_bytes;

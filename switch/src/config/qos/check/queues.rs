@@ -42,8 +42,7 @@ impl Resolver<'_> {
         let (Some(wred), Some(name)) = (&queue.wred, &plan.wred_names[number]) else { return };
         let place = format!("port {}, queue {number}, wred profile \"{name}\"", plan.number);
         let (pool, config) = self.pool_of(queue.account.pool.0);
-        let alone = queue.account.limit.alone(config.shared_bytes);
-        let holds = alone.saturating_add(queue.account.reserved_bytes);
+        let holds = queue.account.alone(config.shared_bytes);
         if plan.tm.rate.is_none() {
             let message = format!(
                 "has the curve {name}, but its port has no rate: nothing waits there by itself, so nothing is marked"
@@ -103,7 +102,7 @@ impl Resolver<'_> {
             .map(|tc| plan.groups[usize::from(plan.classifier.tc_to_group[tc])].config.account);
         let levels = accounts.map(|account| {
             let (_, pool) = self.pool_of(account.pool.0);
-            account.reserved_bytes.saturating_add(account.limit.alone(pool.shared_bytes))
+            account.alone(pool.shared_bytes)
         });
         levels.min()
     }
