@@ -220,6 +220,17 @@ impl Diagnostics {
         self.push(Diagnostic::new(code, Some(span), message))
     }
 
+    /// Adds an error, for a reader that has no value then.
+    pub fn refuse<T>(
+        &mut self,
+        code: Code,
+        span: SourceSpan,
+        message: impl Into<String>,
+    ) -> Option<T> {
+        self.error(code, span, message);
+        None
+    }
+
     /// Adds a warning; returns it, to add labels, notes and help.
     pub fn warning(
         &mut self,

@@ -29,7 +29,7 @@ use super::node::{Key, Node, NodeKind};
 use super::shape::MapShape;
 use super::yaml;
 use crate::ast::{AstExpr, Name, Named, PatternDecl, Sp};
-use crate::diag::{Diagnostics, Files, codes};
+use crate::diag::{Code, Diagnostics, Files, codes};
 use crate::ir::{SourceFile, SourceSpan};
 use crate::syntax::{self, Text};
 
@@ -88,6 +88,16 @@ impl<'d> Decoder<'d> {
     /// A decoder for nodes of these files.
     pub fn new(files: &'d Files, diagnostics: &'d mut Diagnostics) -> Self {
         Decoder { files, diagnostics }
+    }
+
+    /// Reports an error, and has no value.
+    pub fn refuse<T>(
+        &mut self,
+        code: Code,
+        span: SourceSpan,
+        message: impl Into<String>,
+    ) -> Option<T> {
+        self.diagnostics.refuse(code, span, message)
     }
 
     /// A map with known keys. Unknown keys are reported and left out, missing ones are reported.

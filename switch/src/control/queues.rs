@@ -10,7 +10,9 @@ use crate::confine;
 use crate::core::{Core, PortState};
 use crate::ports::PortNumber;
 use crate::recorder::{Keep, Recorder};
-use crate::tm::{AccountConfig, CLASSES, FlowControl, FlowControlConfig, Limit, PortId, WredConfig, Xon};
+use crate::tm::{
+    AccountConfig, CLASSES, FlowControl, FlowControlConfig, Limit, PortId, WredConfig, Xon,
+};
 use crate::units::BitsPerSec;
 
 type Result<T> = std::result::Result<T, ControlError>;

@@ -7,9 +7,9 @@
 use crate::tm::{CLASSES, FlowControl, Limit, LosslessConfig, PoolConfig, Xon};
 use crate::units::Bytes;
 
-use super::{PoolDirection, total};
 use super::report::{GroupReport, PoolReport};
 use super::resolve::{GroupPlan, PortPlan, Resolver};
+use super::{PoolDirection, total};
 
 mod flow;
 mod queues;

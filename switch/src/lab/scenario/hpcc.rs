@@ -39,8 +39,7 @@ pub(super) fn host(decoder: &mut Decoder<'_>, word: &Sp<String>, fabric: &Fabric
             format!("there is no host {count}: numbers go to {}", fabric.hosts().count().max(1) - 1)
         }
     };
-    decoder.diagnostics.error(codes::UNKNOWN, word.span, problem);
-    None
+    decoder.refuse(codes::UNKNOWN, word.span, problem)
 }
 
 pub(super) fn whole(words: &[Sp<String>]) -> SourceSpan {
@@ -75,8 +74,7 @@ pub(super) fn flows(
     }
     if wrong == 0 && flows.len() != count {
         let message = format!("{count} flows are announced, and {} follow", flows.len());
-        decoder.diagnostics.error(codes::SCENARIO, head[0].span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, head[0].span, message);
     }
     if wrong > 0 {
         return None;
@@ -95,8 +93,7 @@ fn line(
         _ => {
             let message =
                 format!("{} words, expected `src dst priority [port] bytes start`", words.len());
-            decoder.diagnostics.error(codes::SCENARIO, whole(words), message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, whole(words), message);
         }
     };
     let (a, b) = (host(decoder, from, fabric), host(decoder, to, fabric));
@@ -114,8 +111,7 @@ fn line(
         () => None,
     };
     if let Some((place, message)) = problem {
-        decoder.diagnostics.error(codes::SCENARIO, place, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, place, message);
     }
     let at = since(decoder, start.span, (seconds * 1e12).round() as u64, origin)?;
     Some(listed(common, (a, b, Bytes::new(size)), at, whole(words)))
@@ -131,8 +127,7 @@ pub(super) fn topology(
     let [head, rest @ ..] = lines.as_slice() else { return empty(decoder, file) };
     let [nodes, switches, links] = head.as_slice() else {
         let message = "expected the numbers of nodes, of switches and of links";
-        decoder.diagnostics.error(codes::SCENARIO, whole(head), message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, whole(head), message);
     };
     let place = nodes.span;
     let nodes: usize = number(decoder, nodes, "number of nodes")?;
@@ -140,8 +135,7 @@ pub(super) fn topology(
     let links: usize = number(decoder, links, "number of links")?;
     if nodes > NUMBERS_MAX || links > NUMBERS_MAX {
         let message = format!("{nodes} nodes and {links} links: at most {NUMBERS_MAX} are read");
-        decoder.diagnostics.error(codes::LIMIT, place, message);
-        return None;
+        return decoder.refuse(codes::LIMIT, place, message);
     }
     // The numbers of the switches may be on several lines.
     let mut numbers = Vec::new();
@@ -149,8 +143,7 @@ pub(super) fn topology(
     while numbers.len() < switches {
         let Some(words) = rest.next() else {
             let message = format!("{switches} switches are announced, and {} named", numbers.len());
-            decoder.diagnostics.error(codes::SCENARIO, place, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, place, message);
         };
         for word in words {
             numbers.push(below(decoder, word, nodes)?);
@@ -167,30 +160,26 @@ pub(super) fn topology(
     }
     if fabric.links.len() != links {
         let message = format!("{links} links are announced, and {} follow", fabric.links.len());
-        decoder.diagnostics.error(codes::SCENARIO, place, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, place, message);
     }
     let lonely = fabric.nodes.iter().find(|node| node.links.is_empty());
     if let Some(node) = lonely {
         let message = format!("`{}` has no link", node.name);
-        decoder.diagnostics.error(codes::SCENARIO, place, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, place, message);
     }
     Some(fabric)
 }
 
 fn empty(decoder: &mut Decoder<'_>, file: FileId) -> Option<Fabric> {
     let place = SourceSpan { file, start: 0, end: 0 };
-    decoder.diagnostics.error(codes::SCENARIO, place, "an empty file is no topology");
-    None
+    decoder.refuse(codes::SCENARIO, place, "an empty file is no topology")
 }
 
 fn below(decoder: &mut Decoder<'_>, word: &Sp<String>, nodes: usize) -> Option<usize> {
     let found: usize = number(decoder, word, "number of a node")?;
     if found >= nodes {
         let message = format!("there is no node {found}: numbers are below {nodes}");
-        decoder.diagnostics.error(codes::UNKNOWN, word.span, message);
-        return None;
+        return decoder.refuse(codes::UNKNOWN, word.span, message);
     }
     Some(found)
 }
@@ -203,8 +192,7 @@ fn join(
 ) -> Option<()> {
     let [a, b, rate, delay, loss @ ..] = words else {
         let message = format!("{} words, expected `src dst rate delay loss`", words.len());
-        decoder.diagnostics.error(codes::SCENARIO, whole(words), message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, whole(words), message);
     };
     let nodes = fabric.nodes.len();
     let ends = (below(decoder, a, nodes)?, below(decoder, b, nodes)?);
@@ -212,8 +200,7 @@ fn join(
     let bps = with_unit(decoder, rate, RATES)?;
     let Some(bps) = BitsPerSec::new(bps as u64) else {
         let message = format!("`{}`: a link has 1 bit/s at least", rate.value);
-        decoder.diagnostics.error(codes::BAD_NUMBER, rate.span, message);
-        return None;
+        return decoder.refuse(codes::BAD_NUMBER, rate.span, message);
     };
     setup.rate = bps;
     setup.delay = Span::from_ps(with_unit(decoder, delay, TIMES)?.round() as u64);
@@ -222,8 +209,7 @@ fn join(
         let Ok(loss) = format!("{} %", share * 100.0).parse::<Probability>() else {
             let message =
                 format!("`{}` is no share of frames: 0 to 1, in steps of 10^-10", word.value);
-            decoder.diagnostics.error(codes::BAD_NUMBER, word.span, message);
-            return None;
+            return decoder.refuse(codes::BAD_NUMBER, word.span, message);
         };
         setup.loss = loss;
     }
@@ -237,8 +223,7 @@ fn join(
             "another link of `{}`: a host has one, to another node",
             fabric.nodes[host].name
         );
-        decoder.diagnostics.error(codes::SCENARIO, whole(words), message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, whole(words), message);
     }
     fabric.join(ends.0, ends.1, setup);
     Some(())
