@@ -79,13 +79,6 @@ impl TableEntry {
             is_const: false,
         }
     }
-
-    /// Sets the priority.
-    #[must_use]
-    pub fn with_priority(mut self, priority: u32) -> TableEntry {
-        self.key.priority = priority;
-        self
-    }
 }
 
 /// An object of a device. A table with a selector has a profile of members and groups; the id of the table names it.

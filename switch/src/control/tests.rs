@@ -153,10 +153,9 @@ fn each_wrong_update_has_its_status() {
     assert!(matches!(status(insert(with("out", &[]))), E::InvalidArgument(_)));
     assert!(matches!(status(insert(with("out", &[1 << 16]))), E::OutOfRange(_)));
     assert!(matches!(status(insert(entry(&control, 1 << 16, 2))), E::OutOfRange(_)));
-    assert!(matches!(
-        status(insert(entry(&control, 9, 2).with_priority(1))),
-        E::InvalidArgument(_)
-    ));
+    let mut ranked = entry(&control, 9, 2);
+    ranked.key.priority = 1;
+    assert!(matches!(status(insert(ranked)), E::InvalidArgument(_)));
     let fixed = control.table("fixed").unwrap();
     let nop = control.call("nop", &[]).unwrap();
     let constant = TableEntry::new(fixed, vec![Match::Exact(9)], nop.clone());

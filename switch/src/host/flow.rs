@@ -331,15 +331,6 @@ impl EndPointPort {
         (0..self.flows.flows.len() as u32).filter_map(|index| self.flow(FlowId(index)))
     }
 
-    /// True when every flow with a number of messages has completed them, or failed.
-    pub fn flows_finished(&self) -> bool {
-        self.flows.flows.iter().all(|flow| {
-            flow.stats.finished.is_some()
-                || flow.stats.failed.is_some()
-                || flow.spec.messages.is_none()
-        })
-    }
-
     /// Keeps `receives` receives posted on a queue pair, all into the same memory. False when one was refused.
     pub fn keep_receiving(&mut self, qp: u32, local: Sge, receives: u32) -> bool {
         let wr_id = RING_WR | self.flows.rings.len() as u64;

@@ -25,7 +25,7 @@ use crate::ports::{
     TxFrame,
 };
 use crate::roce::endpoint::EndPoint;
-use crate::roce::np::{Cnp, Congestion, FlowKey, Mark, NotificationPoint, NpCounters};
+use crate::roce::np::{Cnp, Congestion, FlowKey, Mark, NotificationPoint};
 use crate::roce::opcode::Service;
 use crate::roce::packet::{ClassHint, Headers, OutPacket, Trailing};
 use crate::roce::rp::pacer::Pacer;
@@ -126,11 +126,6 @@ impl EndPointPort {
     /// Its counters.
     pub fn counters(&self) -> &HostCounters {
         &self.counters
-    }
-
-    /// Counters of its notification point.
-    pub fn np_counters(&self) -> NpCounters {
-        self.np.as_ref().map(NotificationPoint::counters).unwrap_or_default()
     }
 
     /// Pauses obeyed.

@@ -167,7 +167,7 @@ fn messages_arrive_whole_in_every_encapsulation() {
             rig.run_until(Time::MAX);
             let report = rig.ends[0].flow(flow).unwrap();
             assert_eq!(report.stats.completed, 5, "{} {op:?}: {report:?}", encap.name());
-            assert!(report.stats.finished.is_some() && rig.ends[0].flows_finished());
+            assert!(report.stats.finished.is_some());
             let side = if matches!(op, FlowOp::Read(_)) { 0 } else { 1 };
             let from = if side == 0 { before.1 } else { before.0 };
             assert_eq!(rig.verified(side, keys[side]), (from + 5 * u64::from(MESSAGE), 0));
@@ -229,9 +229,8 @@ fn marks_become_cnps_and_lower_the_rate() {
     assert_eq!(rig.ends[0].flow(flow).unwrap().rate.rate_bps, 100e9);
     rig.mark = true;
     rig.run_until(Time::from_ns(300_000));
-    let np = rig.ends[1].np_counters();
     // One at once, then one each 50 us.
-    assert_eq!((np.cnp_sent, rig.ends[1].counters().cnps_sent), (4, 4));
+    assert_eq!(rig.ends[1].counters().cnps_sent, 4);
     let report = rig.ends[0].flow(flow).unwrap();
     assert_eq!(report.qp.cnps_received, 4);
     assert!(report.rate.rate_bps < 30e9 && report.rate.estimate > 0.9, "{:?}", report.rate);

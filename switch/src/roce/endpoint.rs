@@ -33,7 +33,7 @@ struct Entry {
 /// The queue pairs of one port.
 #[derive(Debug, Default)]
 pub struct EndPoint {
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Entry>,
     memory: MemoryTable,
     data: Schedule,
     /// Queue pairs with an acknowledgement to send, each once.
@@ -55,35 +55,27 @@ impl EndPoint {
             return None;
         }
         let qp = QueuePair::new(qpn, service, config);
-        self.entries.push(Some(Entry { qp, in_ack_line: false }));
+        self.entries.push(Entry { qp, in_ack_line: false });
         Some(qpn)
-    }
-
-    /// Removes a queue pair with its state. Its number is not used again.
-    pub fn destroy_qp(&mut self, qpn: u32) -> Option<QueuePair> {
-        let index = qpn.checked_sub(FIRST_QPN)?;
-        let entry = self.entries.get_mut(index as usize)?.take()?;
-        self.data.set(index, Deadline::NEVER, false);
-        Some(entry.qp)
     }
 
     /// A queue pair.
     pub fn qp(&self, qpn: u32) -> Option<&QueuePair> {
         let index = qpn.checked_sub(FIRST_QPN)?;
-        self.entries.get(index as usize)?.as_ref().map(|entry| &entry.qp)
+        self.entries.get(index as usize).map(|entry| &entry.qp)
     }
 
     /// Updates the state of a queue pair's reaction point to `now`, before it is read.
     pub fn sync_rate(&mut self, qpn: u32, now: Time) {
         let index = qpn.checked_sub(FIRST_QPN).map(|index| index as usize);
-        if let Some(Some(entry)) = index.and_then(|index| self.entries.get_mut(index)) {
+        if let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) {
             entry.qp.sync_rate(now);
         }
     }
 
     /// All queue pairs in the order of their numbers.
     pub fn qps(&self) -> impl Iterator<Item = &QueuePair> {
-        self.entries.iter().flatten().map(|entry| &entry.qp)
+        self.entries.iter().map(|entry| &entry.qp)
     }
 
     /// Registered memory.
@@ -145,7 +137,7 @@ impl EndPoint {
     pub fn poll_ack(&mut self) -> Option<OutPacket> {
         while let Some(&index) = self.ack_line.front() {
             self.ack_line.pop_front();
-            let Some(Some(entry)) = self.entries.get_mut(index as usize) else { continue };
+            let entry = &mut self.entries[index as usize];
             entry.in_ack_line = false;
             let packet = entry.qp.poll_ack();
             self.refresh(index, false);
@@ -165,10 +157,7 @@ impl EndPoint {
             if !at.is_by(now) {
                 return None;
             }
-            let Some(Some(entry)) = self.entries.get_mut(index as usize) else {
-                self.data.set(index, Deadline::NEVER, false);
-                continue;
-            };
+            let entry = &mut self.entries[index as usize];
             let packet = entry.qp.poll_data(now, &self.memory);
             let stuck = packet.is_none() && entry.qp.data_deadline().is_by(now);
             self.refresh(index, true);
@@ -210,7 +199,7 @@ impl EndPoint {
         act: impl FnOnce(&mut QueuePair, &mut MemoryTable) -> R,
     ) -> Option<R> {
         let index = qpn.checked_sub(FIRST_QPN)?;
-        let entry = self.entries.get_mut(index as usize)?.as_mut()?;
+        let entry = self.entries.get_mut(index as usize)?;
         let result = act(&mut entry.qp, &mut self.memory);
         self.refresh(index, requeue);
         Some(result)
@@ -218,7 +207,7 @@ impl EndPoint {
 
     /// Updates completions, the acknowledgement line and the schedule for a queue pair.
     fn refresh(&mut self, index: u32, requeue: bool) {
-        let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
+        let entry = &mut self.entries[index as usize];
         while let Some(done) = entry.qp.poll_cq() {
             self.completions.push_back(done);
         }

@@ -205,11 +205,6 @@ impl<R> NotificationPoint<R> {
         self.counters
     }
 
-    /// Open windows.
-    pub fn open_windows(&self) -> usize {
-        self.windows.len()
-    }
-
     /// Handles a marked packet, whose CNP is returned with `reply`. [`Self::poll`] returns the CNPs, an immediate one
     /// at once.
     pub fn on_congestion(&mut self, now: Time, seen: &Congestion, reply: R) {

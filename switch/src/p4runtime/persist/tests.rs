@@ -62,7 +62,8 @@ impl Running {
     fn entry(&self, table: &str, matched: Match, priority: u32) -> Entity {
         let call = self.device.control.call("forward", &[2]).unwrap();
         let table = self.device.control.table(table).unwrap();
-        let entry = TableEntry::new(table, vec![matched], call).with_priority(priority);
+        let mut entry = TableEntry::new(table, vec![matched], call);
+        entry.key.priority = priority;
         Entity::TableEntry(entry)
     }
 

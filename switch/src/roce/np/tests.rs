@@ -58,7 +58,7 @@ fn first_mark_is_answered_at_once_and_the_rest_at_the_end_of_the_window() {
     assert!(drain(&mut np, us(59)).is_empty());
     assert_eq!(drain(&mut np, us(60)), [105]);
     assert!(drain(&mut np, us(110)).is_empty());
-    assert_eq!(np.open_windows(), 0, "an idle flow leaves no state");
+    assert_eq!(np.windows.len(), 0, "an idle flow leaves no state");
     let c = np.counters();
     assert_eq!((c.ce_seen, c.cnp_sent, c.cnp_suppressed), (3, 2, 1));
 }
@@ -110,7 +110,7 @@ fn a_connectx_window_forgets() {
 fn interval_zero_answers_every_mark() {
     let mut np = NotificationPoint::new(NpConfig { interval: Span::ZERO, ..NpConfig::default() });
     assert_eq!(instants(&mut np, &[1, 1, 2]), [1, 1, 2]);
-    assert_eq!(np.open_windows(), 0);
+    assert_eq!(np.windows.len(), 0);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn pacing_scope_decides_which_flows_share_a_window() {
         np.on_congestion(us(0), &Congestion { port: 2, ..marked(1, 5) }, ());
         let immediate = drain(&mut np, us(0)).len();
         // The second port is a window of its own only when windows are per port.
-        let windows = np.open_windows();
+        let windows = np.windows.len();
         assert_eq!(immediate, windows);
         assert_eq!(windows, if pacing == Pacing::PerFlow { 3 } else { 2 }, "{pacing:?}");
         assert_eq!(
@@ -154,7 +154,7 @@ fn a_full_table_evicts_the_window_that_closes_first_and_loses_no_signal() {
     np.on_congestion(us(2), &marked(1, 1), ()); // pending on the oldest window
     np.on_congestion(us(3), &marked(1, 3), ());
     assert_eq!(drain(&mut np, us(3)), [101, 102, 101, 103]);
-    assert_eq!((np.open_windows(), np.counters().evicted), (2, 1));
+    assert_eq!((np.windows.len(), np.counters().evicted), (2, 1));
 }
 
 #[test]

@@ -91,17 +91,6 @@ impl Dcqcn {
         self.limited
     }
 
-    /// The next instant at which alpha changes by itself; not part of [`RateControl::next_deadline`].
-    pub fn next_alpha_update(&self) -> Deadline {
-        self.alpha_at
-    }
-
-    /// Bytes to send until the next byte stage; `None` without a running byte counter.
-    pub fn bytes_to_next_stage(&self) -> Option<u64> {
-        let threshold = self.byte_threshold()?;
-        self.limited.then(|| threshold.saturating_sub(self.bytes))
-    }
-
     /// Applies everything due before `until`, and at it if `inclusive`, in the order alpha, cut, timer.
     fn advance(&mut self, until: Time, inclusive: bool) {
         while self.limited {

@@ -45,10 +45,16 @@ impl Fluid {
         Time::from_ps((s * 1e12).round() as u64)
     }
 
+    /// Bytes to send until the next byte stage; `None` without a running byte counter.
+    fn bytes_to_next_stage(&self) -> Option<u64> {
+        let threshold = self.rp.byte_threshold()?;
+        self.rp.limited.then(|| threshold.saturating_sub(self.rp.bytes))
+    }
+
     fn advance(&mut self, to_s: f64) {
         if self.rp.is_limited() {
             self.sent += self.rp.rate_bps() / 8.0 * (to_s - self.now_s);
-            let left = self.rp.bytes_to_next_stage().unwrap_or(u64::MAX);
+            let left = self.bytes_to_next_stage().unwrap_or(u64::MAX);
             let whole = (self.sent as u64).saturating_sub(self.reported).min(left - 1);
             self.reported += whole;
             self.rp.on_bytes_sent(Self::time(self.now_s), whole);
@@ -83,7 +89,7 @@ impl Fluid {
             let ps = |t: Deadline| t.instant().map_or(f64::MAX, |at| at.as_ps() as f64 / 1e12);
             let cnp = cnps.peek().copied().unwrap_or(f64::MAX);
             let (alpha, timer, bytes) = if self.rp.is_limited() {
-                let left = self.rp.bytes_to_next_stage().map_or(f64::MAX, |left| {
+                let left = self.bytes_to_next_stage().map_or(f64::MAX, |left| {
                     (left as f64 - (self.sent - self.reported as f64)) * 8.0 / self.rp.rate_bps()
                 });
                 (ps(self.rp.alpha_at), ps(self.rp.increase_at), self.now_s + left)
@@ -113,7 +119,7 @@ impl Fluid {
                 self.row(&event);
             } else {
                 self.advance(at);
-                let left = self.rp.bytes_to_next_stage().unwrap_or(0);
+                let left = self.bytes_to_next_stage().unwrap_or(0);
                 self.rp.on_bytes_sent(Self::time(at), left);
                 (self.sent, self.reported) = (0.0, 0);
                 let event = format!("B:{}", self.phase(before));
@@ -350,7 +356,7 @@ fn a_long_idle_time_costs_little() {
     rp.on_cnp(us(0));
     rp.poll(Time::ZERO + Span::from_ms(50_000_000));
     assert_eq!(rp.state().estimate, 0.0);
-    assert!(!rp.next_alpha_update().is_by(Time::ZERO + Span::from_ms(49_999_999)));
+    assert!(!rp.alpha_at.is_by(Time::ZERO + Span::from_ms(49_999_999)));
 }
 
 #[test]
