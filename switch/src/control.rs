@@ -113,6 +113,7 @@ use wireyard_tables::time::Time;
 
 pub(crate) use batch::{CELLS_MAX, named};
 pub use entity::{Entity, EntryKey, Mode, Query, TableEntry, Target, Update};
+pub(crate) use error::invalid;
 pub use error::{ControlError, WriteError};
 pub use journal::{Change, Changes, Journal, Kept as KeptUnits, Record, Ticket, Unit, Written};
 pub(crate) use ports::{NewPort, PortSource, close};

@@ -16,7 +16,7 @@ use wireyard_tables::time::Time;
 
 use entries::Entries;
 
-use super::error::{of_batch, of_entry};
+use super::error::{invalid, of_batch, of_entry};
 use super::plan::{self, Result};
 use super::{Control, ControlError, Entity, EntryKey, Mode, Update, WriteError};
 use crate::core::Core;
@@ -46,10 +46,6 @@ struct Plan {
     /// The place in the batch of each of these.
     places: Vec<usize>,
     later: Vec<Later>,
-}
-
-fn invalid<T>(text: impl ToString) -> Result<T> {
-    Err(ControlError::InvalidArgument(text.to_string()))
 }
 
 /// Refuses number 0, by which controllers read all of them.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use wireyard_pipeline::ir::CPU_PORT;
 
+use super::error::invalid;
 use super::{Control, ControlError};
 use crate::core::{
     Core, EntriesShown, PortPlace, PortState, ProgramReport, Statistics, TableEntries, entries_of,
@@ -250,9 +251,7 @@ impl Control {
 fn taken(core: &mut Core, frame: &[u8], take: impl FnOnce(&mut Core) -> bool) -> Result<()> {
     let (bytes, longest) = (frame.len(), core.longest_frame());
     match bytes > longest {
-        true => Err(ControlError::InvalidArgument(format!(
-            "a packet of {bytes} bytes: packets have at most {longest}"
-        ))),
+        true => invalid(format!("a packet of {bytes} bytes: packets have at most {longest}")),
         false if take(core) => Ok(()),
         false => Err(ControlError::ResourceExhausted("no packet memory is free".to_owned())),
     }

@@ -51,6 +51,18 @@ pub enum ControlError {
     Internal(String),
 }
 
+impl ControlError {
+    /// [`ControlError::InvalidArgument`].
+    pub(crate) fn invalid(text: impl ToString) -> ControlError {
+        ControlError::InvalidArgument(text.to_string())
+    }
+}
+
+/// Refuses a request as invalid.
+pub(crate) fn invalid<T>(text: impl ToString) -> Result<T, ControlError> {
+    Err(ControlError::invalid(text))
+}
+
 /// A batch of which at least one update was not done.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", first_of(.results))]

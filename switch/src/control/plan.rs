@@ -10,7 +10,7 @@ use wireyard_tables as tables;
 use wireyard_tables::meter::{Meter, MeterConfig};
 use wireyard_tables::time::Time;
 
-use super::error::of_entry;
+use super::error::{invalid, of_entry};
 use super::{ControlError, Entity, EntryKey, TableEntry, Target, Update};
 
 pub(super) type Result<T> = std::result::Result<T, ControlError>;
@@ -40,7 +40,7 @@ pub(super) fn profile(program: &Program, id: TableId) -> Result<tables::ProfileI
     let declared = table(program, id)?;
     if declared.selector.is_none() {
         let text = format!("table {} has no selector, so no members and groups", declared.name);
-        return Err(ControlError::InvalidArgument(text));
+        return invalid(text);
     }
     let before = program.tables.iter().take(id.index()).filter(|table| table.selector.is_some());
     Ok(tables::ProfileId(before.count() as u32))
@@ -80,17 +80,17 @@ pub(super) fn call(
     let declared = table(program, id)?;
     let Some(action) = program.actions.get(call.action) else {
         let text = format!("table {}: there is no action {}", declared.name, call.action.0);
-        return Err(ControlError::InvalidArgument(text));
+        return invalid(text);
     };
     let Some(place) = declared.actions.iter().position(|known| *known == call.action) else {
         let text = format!("table {} does not list action {}", declared.name, action.name);
-        return Err(ControlError::InvalidArgument(text));
+        return invalid(text);
     };
     let (found, expected) = (call.args.len(), action.params.len());
     if found != expected {
         let text =
             format!("action {} has {expected} parameters, and {found} were given", action.name);
-        return Err(ControlError::InvalidArgument(text));
+        return invalid(text);
     }
     let mut args = action.params.iter().zip(&call.args);
     if let Some((param, value)) = args.find(|(param, value)| !fits(param, **value)) {
@@ -131,7 +131,7 @@ pub(super) fn entry(program: &Program, entry: &TableEntry) -> Result<tables::Ent
     let declared = table(program, *id)?;
     if entry.counter.is_some() && !declared.counters {
         let text = format!("table {} has no counters", declared.name);
-        return Err(ControlError::InvalidArgument(text));
+        return invalid(text);
     }
     Ok(tables::Entry {
         matches: matches.clone(),

@@ -127,7 +127,7 @@ impl Control {
         let mut changes = self.exchange_ports(&mut memory, &[], vec![new])?;
         close(changes.closing, &mut memory);
         let added = changes.added.remove(&number).unwrap_or(Ok(Vec::new()));
-        added.map_err(|error| ControlError::InvalidArgument(error.to_string()))
+        added.map_err(ControlError::invalid)
     }
 
     /// Like [`Control::add_port`] for a port that is open already, on the packet memory of the device, at worker 0: a

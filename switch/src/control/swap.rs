@@ -82,14 +82,13 @@ impl Control {
             Keep::WhatFits => loader.prepare(Arc::clone(program), self.now()),
             Keep::Nothing => loader.prepare_anew(Arc::clone(program), self.now()),
         };
-        let invalid = |why: String| ControlError::InvalidArgument(why);
-        let prepared = prepared.map_err(|error| invalid(error.to_string()))?;
+        let prepared = prepared.map_err(ControlError::invalid)?;
         let mut replication = Replication::default();
         if let Some(entries) = entries {
             entries
                 .apply_but(prepared.state(), &prepared.kept(), self.now())
-                .map_err(|error| invalid(error.to_string()))?;
-            replication.fill(entries).map_err(|error| invalid(error.to_string()))?;
+                .map_err(ControlError::invalid)?;
+            replication.fill(entries).map_err(ControlError::invalid)?;
         }
         let kept = prepared.kept();
         let (new, was) = (program, &old.program);

@@ -16,7 +16,7 @@ use wireyard_tables::selector::FIRST_OWNED_ID;
 
 use super::show;
 use crate::control::{
-    CELLS_MAX, Control, ControlError, Entity, EntryKey, Query, TableEntry, Target, Update,
+    CELLS_MAX, Control, ControlError, Entity, EntryKey, Query, TableEntry, Target, Update, invalid,
 };
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::replicate::Replication;
@@ -29,10 +29,6 @@ type Result<T> = std::result::Result<T, ControlError>;
 const ERRORS_BYTES: usize = 4 << 10;
 /// Number of entries that CLEAR deletes together.
 const CLEAR_TOGETHER: usize = 4096;
-
-fn invalid(text: impl ToString) -> ControlError {
-    ControlError::InvalidArgument(text.to_string())
-}
 
 /// The errors, one line each, for a text that the user did not write as a file.
 fn brief(found: &Diagnostics) -> String {
@@ -85,8 +81,8 @@ pub fn resolve(program: &Program, text: &str, name: &str, purpose: Purpose) -> R
     let resolved = entries::load_for(path, &loader, program, purpose, &mut files, &mut found);
     match resolved.filter(|_| !found.has_errors()) {
         Some(resolved) => Ok(resolved),
-        None if name.is_empty() => Err(invalid(brief(&found))),
-        None => Err(invalid(shown(&render::plain(&found, &files), name))),
+        None if name.is_empty() => invalid(brief(&found)),
+        None => invalid(shown(&render::plain(&found, &files), name)),
     }
 }
 
@@ -182,8 +178,8 @@ pub fn updates(
 impl Changes<'_> {
     fn change(&mut self, change: &wire::Change) -> Result<()> {
         let purpose = match self.kind {
-            Kind::Unspecified => return Err(invalid("a change has no kind")),
-            Kind::Clear => return Err(invalid("CLEAR is the only change of its batch")),
+            Kind::Unspecified => return invalid("a change has no kind"),
+            Kind::Clear => return invalid("CLEAR is the only change of its batch"),
             Kind::Delete => Purpose::Remove,
             Kind::Insert | Kind::Modify | Kind::Set => Purpose::Change,
         };
@@ -312,7 +308,7 @@ impl Changes<'_> {
 
     fn replication(&mut self, resolved: &Resolved) -> Result<()> {
         let mut all = Replication::default();
-        all.fill(resolved).map_err(invalid)?;
+        all.fill(resolved).map_err(ControlError::invalid)?;
         for (id, group) in all.groups() {
             let entity = Entity::Multicast { id, group: group.clone() };
             let there = Query::Multicast { id: Some(id) };
@@ -382,7 +378,7 @@ impl Changes<'_> {
         // All ids are of this program: the running one may have been replaced, and its ids may refer to other objects.
         let (program, name) = (Arc::clone(self.program), wanted.name.as_str());
         if self.kind != Kind::Delete {
-            return Err(invalid("cells become blank by DELETE"));
+            return invalid("cells become blank by DELETE");
         }
         let cells = |size: u32| match wanted.index {
             Some(index) => Ok(index..index.saturating_add(1)),

@@ -4,16 +4,12 @@ use serde_json::{Value, json};
 use wireyard_pipeline::diag::suggest;
 
 use super::filter::Filter;
-use crate::control::{Control, ControlError};
+use crate::control::{Control, ControlError, invalid};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::ports::faults::chance::FaultSetup;
 use crate::ports::spec::FAULT_OPTIONS;
 use crate::ports::{PortNumber, PortSpec, SpecError};
 use wire::port_request::Kind;
-
-fn invalid(text: impl ToString) -> ControlError {
-    ControlError::InvalidArgument(text.to_string())
-}
 
 /// Checks a port's number.
 ///
@@ -23,7 +19,8 @@ pub fn number(port: u32) -> Result<PortNumber, ControlError> {
     let number =
         u16::try_from(port).ok().map(PortNumber).filter(|number| crate::config::is_port(*number));
     number.ok_or_else(|| {
-        invalid(format!("port {port}: ports have numbers from 0 to {}", crate::config::PORT_MAX))
+        let most = crate::config::PORT_MAX;
+        ControlError::invalid(format!("port {port}: ports have numbers from 0 to {most}"))
     })
 }
 
@@ -36,13 +33,13 @@ fn faults(text: &str) -> Result<FaultSetup, ControlError> {
         let near = suggest(unknown, FAULT_OPTIONS);
         let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
         let all = FAULT_OPTIONS.join(", ");
-        return Err(invalid(format!("faults: there is no `{unknown}`; there are: {all}{near}")));
+        return invalid(format!("faults: there is no `{unknown}`; there are: {all}{near}"));
     }
     // Parsed as options of a port's specification; the port is not opened.
     let spec = PortSpec::parse(&format!("raw:any,{text}"));
     let spec = spec.map_err(|error| match error {
-        SpecError::Form { why, .. } => invalid(format!("faults: {why}")),
-        other => invalid(format!("faults: {other}")),
+        SpecError::Form { why, .. } => ControlError::invalid(format!("faults: {why}")),
+        other => ControlError::invalid(format!("faults: {other}")),
     })?;
     Ok(spec.faults)
 }
@@ -54,7 +51,7 @@ fn faults(text: &str) -> Result<FaultSetup, ControlError> {
 pub fn capture(control: &Control, request: &wire::CaptureRequest) -> Result<Value, ControlError> {
     let port = request.port.map(number).transpose()?;
     if request.file.is_empty() && !request.filter.is_empty() {
-        return Err(invalid("a filter is of a capture that begins"));
+        return invalid("a filter is of a capture that begins");
     }
     match request.file.as_str() {
         "" => Ok(json!([{ "stopped": control.stop_recording(port)? }])),
@@ -79,11 +76,11 @@ pub fn capture(control: &Control, request: &wire::CaptureRequest) -> Result<Valu
 /// It was not sent.
 pub fn send(control: &Control, request: &wire::PacketRequest) -> Result<Value, ControlError> {
     if request.packet.is_empty() {
-        return Err(invalid("the packet is empty"));
+        return invalid("the packet is empty");
     }
     match (request.out, request.port) {
         (true, Some(port)) => control.send(number(port)?, &request.packet)?,
-        (true, None) => return Err(invalid("say which port the packet leaves by")),
+        (true, None) => return invalid("say which port the packet leaves by"),
         (false, None) => control.packet_out(&request.packet)?,
         (false, Some(port)) => control.inject(number(port)?, &request.packet)?,
     }
@@ -98,11 +95,11 @@ pub fn change(control: &Control, request: &wire::PortRequest) -> Result<Value, C
     let port = number(request.port)?;
     let mut notices = Vec::new();
     match Kind::try_from(request.kind).unwrap_or_default() {
-        Kind::Unspecified => return Err(invalid("the request does not say what to do")),
+        Kind::Unspecified => return invalid("the request does not say what to do"),
         Kind::Add => {
             let spec = PortSpec::list(&[format!("{port}={}", request.spec)], |_| None, None);
-            let spec = spec.map_err(invalid)?.pop();
-            let (_, spec) = spec.ok_or_else(|| invalid("the request has no port"))?;
+            let spec = spec.map_err(ControlError::invalid)?.pop();
+            let (_, spec) = spec.ok_or_else(|| ControlError::invalid("the request has no port"))?;
             notices = control.add_port(port, &spec)?;
         }
         Kind::Remove => notices = control.remove_port(port)?,

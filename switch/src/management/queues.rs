@@ -6,7 +6,9 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::ports::number;
-use crate::control::{Control, ControlError, PortChange, QueueChange, QueueSettings, no_marking};
+use crate::control::{
+    Control, ControlError, PortChange, QueueChange, QueueSettings, invalid, no_marking,
+};
 use crate::core::PortState;
 use crate::p4runtime::persist::settings::{OfPlace, SHUT};
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -21,10 +23,6 @@ type Result<T> = std::result::Result<T, ControlError>;
 /// Names of settings, as in `qos:`.
 const NAMES: [&str; 9] =
     ["rate", "pfc", "kmin", "kmax", "pmax", "alpha", "limit", "xon_at", "xon_below_xoff"];
-
-fn invalid(text: String) -> ControlError {
-    ControlError::InvalidArgument(text)
-}
 
 /// The requested settings.
 #[derive(Debug, Default)]
@@ -46,7 +44,7 @@ fn priorities(text: &str) -> Result<u8> {
     }
     text.split(',').try_fold(0, |mask, one| match one.trim().parse::<u8>() {
         Ok(priority) if usize::from(priority) < CLASSES => Ok(mask | 1 << priority),
-        _ => Err(invalid(format!("pfc: `{one}` is no priority from 0 to 7: write 3,4 or none"))),
+        _ => invalid(format!("pfc: `{one}` is no priority from 0 to 7: write 3,4 or none")),
     })
 }
 
@@ -56,17 +54,15 @@ fn parse(settings: &[String]) -> Result<Wanted> {
     for setting in settings {
         let (name, value) = setting
             .split_once('=')
-            .ok_or_else(|| invalid(format!("`{setting}`: write NAME=VALUE")))?;
+            .ok_or_else(|| ControlError::invalid(format!("`{setting}`: write NAME=VALUE")))?;
         fn read<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str, text: &str) -> Result<T> {
-            text.trim().parse().map_err(|error| invalid(format!("{name}: {error}")))
+            text.trim().parse().map_err(|error| ControlError::invalid(format!("{name}: {error}")))
         }
         if !seen.insert(name.trim()) {
-            return Err(invalid(format!("{} is given twice: give it once", name.trim())));
+            return invalid(format!("{} is given twice: give it once", name.trim()));
         }
         if matches!(name.trim(), "alpha" | "limit") && wanted.limit.is_some() {
-            return Err(invalid(
-                "alpha and limit are two kinds of one threshold: give one of them".to_owned(),
-            ));
+            return invalid("alpha and limit are two kinds of one threshold: give one of them");
         }
         match name.trim() {
             "rate" => wanted.rate = Some(read(name, value)?),
@@ -84,7 +80,7 @@ fn parse(settings: &[String]) -> Result<Wanted> {
                 let near = suggest(other, NAMES);
                 let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
                 let all = NAMES.join(", ");
-                return Err(invalid(format!("`{other}` cannot be set; what can: {all}{near}")));
+                return invalid(format!("`{other}` cannot be set; what can: {all}{near}"));
             }
         }
     }
@@ -139,7 +135,9 @@ pub fn change(control: &Control, request: &wire::QueueRequest) -> Result<Value> 
     let wanted = parse(&request.settings)?;
     let port = request.port.map(number).transpose()?;
     let queue = match request.queue {
-        Some(queue) => Some(u8::try_from(queue).map_err(|_| invalid(format!("no queue {queue}")))?),
+        Some(queue) => Some(
+            u8::try_from(queue).map_err(|_| ControlError::invalid(format!("no queue {queue}")))?,
+        ),
         None => None,
     };
     let is_it = |one: &QueueSettings| {
@@ -157,7 +155,7 @@ pub fn change(control: &Control, request: &wire::QueueRequest) -> Result<Value> 
         }
     }
     if !request.settings.is_empty() {
-        let port = port.ok_or_else(|| invalid("say which port".into()))?;
+        let port = port.ok_or_else(|| ControlError::invalid("say which port"))?;
         set(control, port, queue, wanted)?;
     }
     Ok(found()?.iter().map(shown).collect())
@@ -171,7 +169,7 @@ fn without_shut(settings: &[String]) -> Result<(bool, Vec<String>)> {
             Some((SHUT, "true")) => is_shut = true,
             Some((SHUT, _)) => {
                 let why = "a port that is not shut has no such setting: write shut=true or nothing";
-                return Err(invalid(format!("`{one}`: {why}")));
+                return invalid(format!("`{one}`: {why}"));
             }
             _ => rest.push(one.clone()),
         }
@@ -284,7 +282,7 @@ pub fn make(control: &Control, settings: &[Setting], before: &Before) -> Result<
     // Invalid settings are detected before anything is changed.
     for (port, _, set) in &kept {
         let parsed = without_shut(set).and_then(|(_, rest)| parse(&rest));
-        parsed.map_err(|error| invalid(format!("settings: port {port}: {error}")))?;
+        parsed.map_err(|error| ControlError::invalid(format!("settings: port {port}: {error}")))?;
     }
     match restore(control, &kept).into_iter().next() {
         None => Ok(()),
@@ -317,10 +315,10 @@ fn set(control: &Control, port: PortNumber, queue: Option<u8>, wanted: Wanted) -
         || wanted.xon.is_some();
     if is_of_queue && queue.is_none() {
         let text = "say which queue: only `rate` and `pfc` are of the whole port";
-        return Err(invalid(text.into()));
+        return invalid(text);
     }
     if (wanted.rate.is_some() || wanted.pfc.is_some()) && queue.is_some() {
-        return Err(invalid("`rate` and `pfc` are of the whole port: write `port`".into()));
+        return invalid("`rate` and `pfc` are of the whole port: write `port`");
     }
     match queue {
         None => control.change_port(port, PortChange { rate: wanted.rate, pfc: wanted.pfc }),
@@ -340,7 +338,7 @@ fn planned(one: &QueueSettings, wanted: &Wanted) -> Result<QueueChange> {
             let pmax = wanted.pmax.unwrap_or(pmax);
             *curve = Curve::new(kmin, kmax, pmax).ok_or_else(|| {
                 let shown = |bytes: u64| Bytes::new(bytes).to_string();
-                invalid(match kmin > kmax {
+                ControlError::invalid(match kmin > kmax {
                     true => format!(
                         "kmin {} is above kmax {}: set both, as in kmin=100KB kmax=400KB",
                         shown(kmin),
@@ -372,17 +370,17 @@ fn check_thresholds(one: &QueueSettings, wanted: &Wanted) -> Result<()> {
         && bytes > one.pool_bytes
     {
         let (limit, pool) = (shown(bytes), shown(one.pool_bytes));
-        return Err(invalid(format!("limit {limit} is above the {pool} that its pool shares")));
+        return invalid(format!("limit {limit} is above the {pool} that its pool shares"));
     }
     let xoff_at = account.alone(one.pool_bytes);
     let Some(xon) = wanted.xon.or(one.xon) else { return Ok(()) };
     let xon_at = xon.at(xoff_at);
     match xon_at < xoff_at {
         true => Ok(()),
-        false => Err(invalid(format!(
+        false => invalid(format!(
             "XON at {} is not below XOFF at {}: the peer would be resumed where it is stopped",
             shown(xon_at),
             shown(xoff_at)
-        ))),
+        )),
     }
 }

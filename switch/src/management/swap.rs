@@ -1,6 +1,5 @@
 //! The program of a running switch: replaced, or compared with one that could replace it.
 
-use std::fmt::Display;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -29,14 +28,12 @@ fn word(fate: Fate) -> &'static str {
 /// # Errors
 /// Nothing has changed.
 pub fn swap(device: &Device, request: &wire::SwapRequest) -> Result<Value, ControlError> {
-    let invalid = |error: &dyn Display| ControlError::InvalidArgument(error.to_string());
-    let parsed = pack::unpack(&request.program, None).map_err(|error| invalid(&error))?;
+    let parsed = pack::unpack(&request.program, None).map_err(ControlError::invalid)?;
     let mut loaded = program::without_entries(parsed)
-        .map_err(|rejected| invalid(&pack::PackError::Rejected(Box::new(rejected))))?;
+        .map_err(|rejected| ControlError::invalid(pack::PackError::Rejected(Box::new(rejected))))?;
     if !request.entries.is_empty() {
-        loaded = loaded
-            .with_entries("entries.yaml", &request.entries)
-            .map_err(|rejected| invalid(&rejected))?;
+        loaded =
+            loaded.with_entries("entries.yaml", &request.entries).map_err(ControlError::invalid)?;
     }
     let keep = if request.anew { Keep::Nothing } else { Keep::WhatFits };
     let swap = device.control.prepare(&loaded, keep)?;

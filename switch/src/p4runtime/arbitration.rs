@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::control::ControlError;
+use crate::control::{ControlError, invalid};
 
 /// Maximum number of open streams.
 pub const STREAMS_MAX: usize = 64;
@@ -99,9 +99,7 @@ impl Arbitration {
         if let Some(election) = election
             && self.streams.iter().any(is_used)
         {
-            return Err(ControlError::InvalidArgument(format!(
-                "election id {election} is used by another controller"
-            )));
+            return invalid(format!("election id {election} is used by another controller"));
         }
         self.has_room_for(role, election.is_some())?;
         let before = self.primary(role);

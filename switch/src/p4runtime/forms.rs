@@ -15,7 +15,7 @@ use wireyard_pipeline::p4info::{Info, NamedType, Object, ObjectKind, Origin, Par
 use super::proto::p4::v1 as p4;
 use super::translate::{Result, bits};
 use super::value::shortest;
-use crate::control::ControlError;
+use crate::control::invalid;
 use p4::p4_data::Data;
 
 /// A match field, a parameter of an action, or a field of a controller header.
@@ -31,7 +31,10 @@ impl Field {
     /// Parses the value of a bytestring.
     ///
     /// # Errors
-    /// [`ControlError::OutOfRange`], [`ControlError::InvalidArgument`] for a text that is not a decimal number.
+    /// [`OutOfRange`](crate::control::ControlError::OutOfRange); [`InvalidArgument`] for a text that is not a decimal
+    /// number.
+    ///
+    /// [`InvalidArgument`]: crate::control::ControlError::InvalidArgument
     pub fn read(self, bytes: &[u8], width: u32, what: impl Fn() -> String) -> Result<u128> {
         if !self.is_text {
             return bits(bytes, width, what);
@@ -40,10 +43,10 @@ impl Field {
         let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         let Some(value) = digits.and_then(|digits| digits.parse::<u128>().ok()) else {
             let text = String::from_utf8_lossy(bytes);
-            return Err(ControlError::InvalidArgument(format!(
+            return invalid(format!(
                 "{}: the text {text:?} is no decimal number, which is how this switch translates texts",
                 what()
-            )));
+            ));
         };
         bits(&value.to_be_bytes(), width, what)
     }

@@ -14,7 +14,7 @@ use super::proto::p4::v1 as p4;
 use super::schema::Schema;
 use super::service::Service;
 use super::status::code;
-use crate::control::ControlError;
+use crate::control::{ControlError, invalid};
 use crate::core::PuntedPacket;
 use p4::stream_error::Details;
 use p4::stream_message_response::Update;
@@ -50,9 +50,9 @@ fn packet_bytes(schema: &Schema, packet: &p4::PacketOut) -> Result<Vec<u8>> {
     let Some(header) = schema.controller(ControllerHeader::PacketOut) else {
         return match packet.metadata.is_empty() {
             true => Ok(packet.payload.clone()),
-            false => Err(ControlError::InvalidArgument(
-                "the program has no header with `controller: packet_out`, so a packet has no metadata".into(),
-            )),
+            false => invalid(
+                "the program has no header with `controller: packet_out`, so a packet has no metadata",
+            ),
         };
     };
     let mut bytes = header_bytes(schema, header, &packet.metadata)?;
@@ -70,12 +70,12 @@ fn header_bytes(
     let mut given = vec![false; declared.fields.len()];
     for one in metadata {
         let Some(at) = forms::find(forms, one.metadata_id) else {
-            return Err(ControlError::InvalidArgument(format!(
+            return invalid(format!(
                 "header {} has {} fields; there is no metadata {}",
                 declared.name,
                 declared.fields.len(),
                 one.metadata_id
-            )));
+            ));
         };
         let field = &declared.fields[wireyard_pipeline::ids::FieldId::new(at)];
         let value =
@@ -83,7 +83,7 @@ fn header_bytes(
         field.layout.write(&mut bytes, value);
         if std::mem::replace(&mut given[at], true) {
             let text = format!("metadata {} (id {}) is given twice", field.name, one.metadata_id);
-            return Err(ControlError::InvalidArgument(text));
+            return invalid(text);
         }
     }
     match given.iter().position(|given| !given) {
@@ -91,7 +91,7 @@ fn header_bytes(
         Some(at) => {
             let field = &declared.fields[wireyard_pipeline::ids::FieldId::new(at)];
             let text = format!("metadata {} (id {}) is missing", field.name, forms[at].id);
-            Err(ControlError::InvalidArgument(text))
+            invalid(text)
         }
     }
 }
@@ -116,7 +116,7 @@ pub(super) fn digest_ack(service: &Service, id: StreamId, ack: p4::DigestListAck
     let done = primary(service, id).and_then(|()| {
         // A reference to an object that does not exist is an invalid argument in a stream.
         let digests = service.device.pipeline().schema.digests(ack.digest_id);
-        let digests = digests.map_err(|e| ControlError::InvalidArgument(e.to_string()))?;
+        let digests = digests.map_err(ControlError::invalid)?;
         let mut sent = service.device.digests();
         let done = digests.into_iter().try_for_each(|digest| sent.acknowledge(digest, ack.list_id));
         service.device.counts.digests(sent.counts());

@@ -16,7 +16,7 @@ use super::saved::{Checked, Saved};
 use super::schema::Schema;
 use super::watch::Name;
 use super::write;
-use crate::control::{ControlError, Fate, Keep, ObjectFate, Swap, Unit};
+use crate::control::{ControlError, Fate, Keep, ObjectFate, Swap, Unit, invalid};
 use crate::program;
 use p4::get_forwarding_pipeline_config_request::ResponseType;
 use p4::set_forwarding_pipeline_config_request::Action;
@@ -33,7 +33,7 @@ pub fn get(device: &Device, wanted: i32) -> Result<p4::ForwardingPipelineConfig>
         .then_some(p4::forwarding_pipeline_config::Cookie { cookie: pipeline.cookie });
     pipeline.check()?;
     let Ok(wanted) = ResponseType::try_from(wanted) else {
-        return Err(ControlError::InvalidArgument("unknown response type".into()));
+        return invalid("unknown response type");
     };
     let (info, blob) = match wanted {
         ResponseType::All => (true, true),
@@ -72,7 +72,7 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
     };
     let checked = |config: Option<p4::ForwardingPipelineConfig>| match config {
         Some(config) => check(config),
-        None => Err(ControlError::InvalidArgument("the request has no configuration".into())),
+        None => invalid("the request has no configuration"),
     };
     match Action::try_from(request.action) {
         Ok(Action::Verify) => checked(request.config).map(|_| ()),
@@ -84,7 +84,7 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
         }
         Ok(Action::Commit) if request.config.is_some() => {
             let text = "COMMIT takes the saved configuration: the request must have none";
-            Err(ControlError::InvalidArgument(text.into()))
+            invalid(text)
         }
         Ok(Action::Commit) => match device.saved() {
             // If the program is refused, COMMIT can be requested again.
@@ -95,9 +95,7 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
         },
         Ok(Action::VerifyAndCommit) => commit(&checked(request.config)?, Keep::Nothing, None),
         Ok(Action::ReconcileAndCommit) => commit(&checked(request.config)?, Keep::WhatFits, None),
-        Ok(Action::Unspecified) | Err(_) => {
-            Err(ControlError::InvalidArgument("the request has no action".into()))
-        }
+        Ok(Action::Unspecified) | Err(_) => invalid("the request has no action"),
     }
 }
 
@@ -119,14 +117,13 @@ fn replay(
 
 /// Compiles a pushed program and compares its P4Info with the given one.
 fn check(config: p4::ForwardingPipelineConfig) -> Result<Checked> {
-    let invalid = |text: String| ControlError::InvalidArgument(text);
     let parsed = pack::unpack(&config.p4_device_config, config.p4info.as_ref())
-        .map_err(|e| invalid(e.to_string()))?;
+        .map_err(ControlError::invalid)?;
     let loaded = program::without_entries(parsed)
-        .map_err(|rejected| invalid(PackError::Rejected(Box::new(rejected)).to_string()))?;
+        .map_err(|rejected| ControlError::invalid(PackError::Rejected(Box::new(rejected))))?;
     let schema = Arc::new(Schema::of(loaded.program.clone()));
     if let Some(given) = &config.p4info {
-        fit::agrees(given, &schema.info).map_err(invalid)?;
+        fit::agrees(given, &schema.info).map_err(ControlError::invalid)?;
     }
     let cookie = config.cookie.map_or(0, |cookie| cookie.cookie);
     let pipeline = Pipeline { schema, blob: config.p4_device_config, cookie, is_absent: false };
@@ -137,10 +134,10 @@ fn check(config: p4::ForwardingPipelineConfig) -> Result<Checked> {
 fn prepare(device: &Device, checked: &Checked, keep: Keep) -> Result<Swap> {
     let swap = device.control.prepare(&checked.loaded, keep)?;
     if let (Keep::WhatFits, Some(lost)) = (keep, swap.lost()) {
-        return Err(ControlError::InvalidArgument(format!(
+        return invalid(format!(
             "{} {} is different in the new program, so its state cannot be kept: use VERIFY_AND_COMMIT, which begins anew",
             lost.kind, lost.name
-        )));
+        ));
     }
     if keep == Keep::WhatFits {
         let before = Arc::clone(&device.pipeline().schema);
@@ -152,10 +149,10 @@ fn prepare(device: &Device, checked: &Checked, keep: Keep) -> Result<Swap> {
         });
         if has_metadata || has_watched {
             let what = if has_metadata { "metadata of entries" } else { "watched ports of groups" };
-            return Err(ControlError::InvalidArgument(format!(
+            return invalid(format!(
                 "a table has another id in the new program, and {what} would be lost, which belong to the id: give the \
                  table its id with @id, or use VERIFY_AND_COMMIT, which begins anew"
-            )));
+            ));
         }
     }
     Ok(swap)

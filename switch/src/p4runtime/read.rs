@@ -16,7 +16,7 @@ use super::translate::replication::{self as replicated, port_bytes};
 use super::translate::{Result, action, objects};
 use super::watch::{self, Name};
 use super::write::profile;
-use crate::control::{Control, ControlError, Entity, Query, TableEntry, Target};
+use crate::control::{Control, ControlError, Entity, Query, TableEntry, Target, invalid};
 use p4::entity::Entity as Message;
 use p4::packet_replication_engine_entry::Type as Replication;
 use p4::table_action::Type as Does;
@@ -114,7 +114,7 @@ pub fn read(device: &Device, schema: &Schema, entities: &[p4::Entity], share: &S
                 groups(device, schema, wanted, &mut answers)
             }
             Some(message) => one(&device.control, schema, message, &mut answers),
-            None => Err(ControlError::InvalidArgument("an entity of the request is empty".into())),
+            None => invalid("an entity of the request is empty"),
         })
         .collect();
     if answers.is_too_long() {
@@ -363,7 +363,7 @@ fn entries(
         Some(table) if !wanted.r#match.is_empty() => Some(entry::key(schema, table, wanted)?),
         None if !wanted.r#match.is_empty() => {
             let text = "a read with a match names its table";
-            return Err(ControlError::InvalidArgument(text.into()));
+            return invalid(text);
         }
         _ => None,
     };
@@ -373,7 +373,7 @@ fn entries(
     });
     let Ok(priority) = u32::try_from(wanted.priority) else {
         let text = format!("priority is {}; it cannot be negative", wanted.priority);
-        return Err(ControlError::InvalidArgument(text));
+        return invalid(text);
     };
     let matched = key
         .as_ref()
@@ -415,7 +415,7 @@ fn direct(
     let wanted = wanted.cloned().unwrap_or_default();
     if wanted.is_default_action {
         let text = "a default action has no counter and no meter";
-        return Err(ControlError::InvalidArgument(text.into()));
+        return invalid(text);
     }
     match entries(control, schema, &wanted, each, answers)? {
         true => Ok(()),
@@ -438,7 +438,7 @@ fn table_entries(
     let has_times = |table: TableId| schema.declared(table).idle_timeout_ms.is_some();
     if wanted.time_since_last_hit.is_some() && table.is_some_and(|table| !has_times(table)) {
         let text = "time_since_last_hit is read of tables that support idle timeout";
-        return Err(ControlError::InvalidArgument(text.into()));
+        return invalid(text);
     }
     let parts = Parts {
         counter: wanted.counter_data.is_some(),

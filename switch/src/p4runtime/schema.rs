@@ -10,7 +10,7 @@ use wireyard_pipeline::ir::{ControllerHeader, Program, Table};
 use super::forms::Forms;
 use super::info::{self, ById, Ids};
 use super::proto::p4::config::v1::{ActionProfile, P4Info};
-use crate::control::ControlError;
+use crate::control::{ControlError, invalid};
 
 /// A program and its ids for controllers.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Schema {
     /// [`ControlError::InvalidArgument`].
     pub fn action(&self, id: u32) -> Result<ActionId> {
         let found = self.find(&self.actions, id, "action");
-        found.map_err(|error| ControlError::InvalidArgument(error.to_string()))
+        found.map_err(ControlError::invalid)
     }
 
     /// An action of a table: one of P4 may correspond to several of the program. One that the table does not list is
@@ -160,7 +160,6 @@ impl Schema {
         use super::proto::p4::config::v1::action_profile::SelectorSizeSemantics as Counted;
         let Some(profile) = self.action_profile(table) else { return Ok(()) };
         let of = &self.declared(table).name;
-        let invalid = |text: String| Err(ControlError::InvalidArgument(text));
         let (size, what) = match &profile.selector_size_semantics {
             Some(Counted::SumOfMembers(bound)) => {
                 let most = u32::try_from(bound.max_member_weight).unwrap_or(0);
@@ -197,10 +196,10 @@ impl Schema {
     /// [`ControlError::InvalidArgument`]: it has members only.
     pub fn check_groups(&self, table: TableId) -> Result<()> {
         match self.action_profile(table) {
-            Some(profile) if !profile.with_selector => Err(ControlError::InvalidArgument(format!(
+            Some(profile) if !profile.with_selector => invalid(format!(
                 "the action profile of table {} has no selector, so it has members and no groups",
                 self.declared(table).name
-            ))),
+            )),
             _ => Ok(()),
         }
     }

@@ -6,15 +6,10 @@ pub mod objects;
 pub mod replication;
 
 use super::value::{ValueError, number};
-use crate::control::ControlError;
+use crate::control::{ControlError, invalid};
 
 /// The result of a translation.
 pub type Result<T> = std::result::Result<T, ControlError>;
-
-/// The error for an invalid argument.
-fn invalid<T>(text: impl Into<String>) -> Result<T> {
-    Err(ControlError::InvalidArgument(text.into()))
-}
 
 /// A number from a bytestring of a width; `what` names it in the error.
 pub(super) fn bits(bytes: &[u8], bits: u32, what: impl FnOnce() -> String) -> Result<u128> {

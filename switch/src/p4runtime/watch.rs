@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::proto::p4::v1 as p4;
 use super::translate::{Result, action, replication};
 use crate::config::is_port;
-use crate::control::ControlError;
+use crate::control::{ControlError, invalid};
 use crate::ports::PortNumber;
 use p4::action_profile_group::member::WatchKind;
 use p4::entity::Entity as Message;
@@ -155,17 +155,17 @@ fn distinct(replicas: &[p4::Replica]) -> Result<()> {
             if backup.instance > u16::MAX.into() {
                 let text =
                     format!("instance {} of a backup replica is above 65535", backup.instance);
-                return Err(ControlError::InvalidArgument(text));
+                return invalid(text);
             }
             if !ports.insert(port) {
                 let text = format!("port {port} is in a replica and in its backups");
-                return Err(ControlError::InvalidArgument(text));
+                return invalid(text);
             }
             pairs.push((port, backup.instance));
         }
         if let Some((port, instance)) = pairs.into_iter().find(|pair| !seen.insert(*pair)) {
             let text = format!("duplicate port {port} with instance {instance}, backups counted");
-            return Err(ControlError::InvalidArgument(text));
+            return invalid(text);
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ use super::schema::{Schema, optional};
 use super::translate::Result;
 use super::watch::{self, Name, Watch};
 use crate::control::{
-    ControlError, Entity, EntryKey, Mode, TableEntry, Ticket, Unit, Update, WriteError,
+    ControlError, Entity, EntryKey, Mode, TableEntry, Ticket, Unit, Update, WriteError, invalid,
 };
 use p4::entity::Entity as Message;
 use p4::update::Type;
@@ -340,10 +340,6 @@ fn is_one_shot(schema: &Schema, update: &p4::Update) -> bool {
         return false;
     };
     schema.table(entry.table_id).is_ok_and(|table| schema.declared(table).selector.is_some())
-}
-
-fn invalid<T>(text: &str) -> Result<T> {
-    Err(ControlError::InvalidArgument(text.into()))
 }
 
 /// The table of profile `id`, or `None` for all.

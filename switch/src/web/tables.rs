@@ -11,7 +11,7 @@ use wireyard_pipeline::ir::{Program, Table};
 
 use super::Result;
 use super::parameters::Parameters;
-use crate::control::{Control, ControlError, Entity, TableEntry, Target};
+use crate::control::{Control, ControlError, Entity, TableEntry, Target, invalid};
 use crate::core::{EntriesShown, match_text};
 use crate::management::show;
 
@@ -42,18 +42,17 @@ impl Asked {
     /// # Errors
     /// A number is out of range, or the table is not named.
     pub(super) fn read(parameters: &Parameters) -> Result<Asked> {
-        let invalid = |text: &str| ControlError::InvalidArgument(text.to_owned());
         let (table, search) = (parameters.text("table"), parameters.text("search"));
         if table.is_empty() {
-            return Err(invalid("table: the name of a table is expected"));
+            return invalid("table: the name of a table is expected");
         }
         if search.len() > SEARCH_MAX {
-            return Err(invalid("search: at most 200 bytes"));
+            return invalid("search: at most 200 bytes");
         }
         let by_packets = match parameters.text("order") {
             "" | "slots" => false,
             "packets" => true,
-            _ => return Err(invalid("order: slots or packets")),
+            _ => return invalid("order: slots or packets"),
         };
         Ok(Asked {
             table: table.to_owned(),

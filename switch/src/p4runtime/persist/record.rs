@@ -10,6 +10,7 @@ use wireyard_pipeline::ir::Table;
 
 use crate::control::{
     Change, Control, Entity, EntryKey, Fate, ObjectFate, Query, Swap, TableEntry, Target, Update,
+    invalid,
 };
 use crate::p4runtime::device::Pipeline;
 use crate::p4runtime::fit::tables_alike;
@@ -389,12 +390,8 @@ pub(super) enum Found {
     Settings(Vec<u8>, Vec<u8>),
 }
 
-fn wrong<T>(text: impl Into<String>) -> Result<T> {
-    Err(crate::control::ControlError::InvalidArgument(text.into()))
-}
-
 fn decode<M: Message + Default>(value: &[u8]) -> Result<M> {
-    M::decode(value).or_else(|error| wrong(format!("the record cannot be read: {error}")))
+    M::decode(value).or_else(|error| invalid(format!("the record cannot be read: {error}")))
 }
 
 fn number(bytes: &[u8]) -> Option<u32> {
@@ -425,19 +422,19 @@ pub(super) fn of_any_program(key: &[u8], value: &[u8]) -> Option<Found> {
 /// # Errors
 /// It is damaged, or the program has no such object.
 pub(super) fn entity(schema: &Schema, key: &[u8], value: &[u8]) -> Result<Entity> {
-    let Some((kind, ids)) = key.split_first() else { return wrong("a record without a key") };
-    let id = || ids.get(..4).and_then(number).map_or_else(|| wrong("no id"), Ok);
-    let id16 = || u16::try_from(id()?).or_else(|_| wrong("a number above 65535"));
+    let Some((kind, ids)) = key.split_first() else { return invalid("a record without a key") };
+    let id = || ids.get(..4).and_then(number).map_or_else(|| invalid("no id"), Ok);
+    let id16 = || u16::try_from(id()?).or_else(|_| invalid("a number above 65535"));
     let index = || {
         let index = ids.get(4..).and_then(|index| index.try_into().ok());
-        index.map_or_else(|| wrong("no index"), |index| Ok(u64::from_be_bytes(index)))
+        index.map_or_else(|| invalid("no index"), |index| Ok(u64::from_be_bytes(index)))
     };
     Ok(match *kind {
         MEMBER => action::member(schema, &decode(value)?, false)?,
         GROUP => action::group(schema, &decode(value)?, false)?,
         ENTRY => match entry::wanted(schema, &decode(value)?, false)? {
             entry::Wanted::Entity(entity) => entity,
-            entry::Wanted::OneShot(..) => return wrong("an action set has no record"),
+            entry::Wanted::OneShot(..) => return invalid("an action set has no record"),
         },
         DEFAULT => {
             let table = schema.table(id()?)?;
@@ -461,7 +458,7 @@ pub(super) fn entity(schema: &Schema, key: &[u8], value: &[u8]) -> Result<Entity
         SESSION => {
             let found: stored::StoredSession = decode(value)?;
             let class = found.traffic_class.map(u8::try_from).transpose();
-            let traffic_class = class.or_else(|_| wrong("a traffic class above 255"))?;
+            let traffic_class = class.or_else(|_| invalid("a traffic class above 255"))?;
             let replicas = members(&found.replicas)?;
             let truncate_bytes = found.truncate_bytes;
             let session = Session { replicas, traffic_class, truncate_bytes };
@@ -483,12 +480,12 @@ pub(super) fn entity(schema: &Schema, key: &[u8], value: &[u8]) -> Result<Entity
             let cells = objects::cells(schema, register, &message.data.unwrap_or_default())?;
             Entity::Register { register, index: index()?, cells }
         }
-        other => return wrong(format!("a record of kind {other}")),
+        other => return invalid(format!("a record of kind {other}")),
     })
 }
 
 fn members(replicas: &[stored::StoredReplica]) -> Result<Vec<Member>> {
-    let number = |value: u32| u16::try_from(value).or_else(|_| wrong("a number above 65535"));
+    let number = |value: u32| u16::try_from(value).or_else(|_| invalid("a number above 65535"));
     let member = |one: &stored::StoredReplica| {
         Ok(Member { port: PortNumber(number(one.port)?), instance: number(one.instance)? })
     };

@@ -1,9 +1,9 @@
 //! Translates an update of a request into changes of the device, by kind of entity.
 
 use super::action_sets::{self, not_own};
-use super::{Pending, Result, invalid};
+use super::{Pending, Result};
 use crate::control::{
-    CELLS_MAX, Control, ControlError, Entity, EntryKey, Query, TableEntry, Target, Update,
+    CELLS_MAX, Control, ControlError, Entity, EntryKey, Query, TableEntry, Target, Update, invalid,
 };
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
@@ -163,12 +163,12 @@ impl Context<'_> {
         {
             return Ok(());
         }
-        Err(ControlError::InvalidArgument(format!(
+        invalid(format!(
             "max_size of group {} is {}, and stays what it was when the group was inserted: {}",
             group.group_id,
             group.max_size,
             known.unwrap_or(0)
-        )))
+        ))
     }
 
     fn replication(&self, message: &Message, pending: &mut Pending<'_>) -> Result<Step> {
@@ -193,10 +193,9 @@ impl Context<'_> {
         match count {
             Some(count) => self.one(Entity::DirectCounter { key, count }),
             None if self.kind != Type::Modify => invalid("a direct counter is modified only"),
-            None if !declared.counters => Err(ControlError::InvalidArgument(format!(
-                "table {} has no counters",
-                declared.name
-            ))),
+            None if !declared.counters => {
+                invalid(format!("table {} has no counters", declared.name))
+            }
             // Modified without data, it is unchanged.
             None => {
                 current(self.control, self.schema, key, pending)?;
