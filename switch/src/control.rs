@@ -192,6 +192,31 @@ fn find<I: Id, T>(
     })
 }
 
+/// Functions of the handle that find an object of the program by its name.
+macro_rules! by_name {
+    ($($doc:literal $function:ident: $id:ident in $objects:ident, $kind:literal;)+) => {
+        impl Control {
+            $(
+                #[doc = concat!($doc, " by its name.\n\n# Errors\n[`ControlError::NotFound`].")]
+                pub fn $function(&self, name: &str) -> Result<$id, ControlError> {
+                    let program = self.program();
+                    find(&program, &program.$objects, $kind, name, |object| &object.name)
+                }
+            )+
+        }
+    };
+}
+
+by_name! {
+    "A table" table: TableId in tables, "table";
+    "An action" action: ActionId in actions, "action";
+    "A counter array" counter: CounterId in counters, "counter";
+    "A meter array" meter: MeterId in meters, "meter";
+    "A register" register: RegisterId in registers, "register";
+    "A value set" value_set: ValueSetId in value_sets, "value set";
+    "A digest" digest: DigestId in digests, "digest";
+}
+
 impl Core {
     /// The handle on this device, for use by any thread; `None` for a device made without one ([`Core::new`]).
     pub fn control(&self) -> Option<&Control> {
@@ -306,69 +331,6 @@ impl Control {
     /// when the program is replaced.
     pub fn follow_tables(&self, capacity: usize) -> (Contents, Follower) {
         self.shared.loader().current().state.tables().follow(capacity)
-    }
-
-    /// A table by its name.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`].
-    pub fn table(&self, name: &str) -> Result<TableId, ControlError> {
-        let program = self.program();
-        find(&program, &program.tables, "table", name, |table| &table.name)
-    }
-
-    /// An action by its name.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`].
-    pub fn action(&self, name: &str) -> Result<ActionId, ControlError> {
-        let program = self.program();
-        find(&program, &program.actions, "action", name, |action| &action.name)
-    }
-
-    /// A counter array by its name.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`].
-    pub fn counter(&self, name: &str) -> Result<CounterId, ControlError> {
-        let program = self.program();
-        find(&program, &program.counters, "counter", name, |counter| &counter.name)
-    }
-
-    /// A meter array by its name.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`].
-    pub fn meter(&self, name: &str) -> Result<MeterId, ControlError> {
-        let program = self.program();
-        find(&program, &program.meters, "meter", name, |meter| &meter.name)
-    }
-
-    /// A register by its name.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`].
-    pub fn register(&self, name: &str) -> Result<RegisterId, ControlError> {
-        let program = self.program();
-        find(&program, &program.registers, "register", name, |register| &register.name)
-    }
-
-    /// A value set by its name.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`].
-    pub fn value_set(&self, name: &str) -> Result<ValueSetId, ControlError> {
-        let program = self.program();
-        find(&program, &program.value_sets, "value set", name, |set| &set.name)
-    }
-
-    /// A digest by its name.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`].
-    pub fn digest(&self, name: &str) -> Result<DigestId, ControlError> {
-        let program = self.program();
-        find(&program, &program.digests, "digest", name, |digest| &digest.name)
     }
 
     /// A call of an action by its name, with arguments.
