@@ -5,7 +5,9 @@
 //! workers, which share its state. Peaks of pools are sums of the peaks of their parts, which may have been at
 //! different times.
 
-use super::{NotificationReport, PoolReport, PortQueues, PortReport, QueueingReport, Statistics};
+use super::{
+    NotificationReport, PoolReport, PortQueues, PortReport, QueueReport, QueueingReport, Statistics,
+};
 
 /// Figures of two workers, as one: counts are added, a condition holds where it holds at one of them.
 pub(super) trait Merge {
@@ -30,17 +32,32 @@ impl Merge for bool {
     }
 }
 
+/// Adds counters by name.
+macro_rules! add {
+    ($mine:expr, $theirs:expr, $($count:ident),+) => { $($mine.$count += $theirs.$count;)+ };
+}
+
+/// Merges each of `theirs` into the one of `mine` with the same key, or appends it.
+fn merge_each<T: Clone, K: PartialEq>(
+    mine: &mut Vec<T>,
+    theirs: &[T],
+    key: impl Fn(&T) -> K,
+    merge: impl Fn(&mut T, &T),
+) {
+    for other in theirs {
+        match mine.iter_mut().find(|one| key(one) == key(other)) {
+            Some(one) => merge(one, other),
+            None => mine.push(other.clone()),
+        }
+    }
+}
+
 impl Statistics {
     /// Adds the counts of another worker of the same switch.
     pub fn merge(&mut self, other: &Statistics) {
         self.total.merge(&other.total);
         self.cpu.merge(&other.cpu);
-        for theirs in &other.ports {
-            match self.ports.iter_mut().find(|mine| mine.port == theirs.port) {
-                Some(mine) => mine.merge(theirs),
-                None => self.ports.push(theirs.clone()),
-            }
-        }
+        merge_each(&mut self.ports, &other.ports, |port| port.port, PortReport::merge);
         match (&mut self.removed, &other.removed) {
             (Some(mine), Some(theirs)) => mine.merge(theirs),
             (mine @ None, theirs) => mine.clone_from(theirs),
@@ -85,51 +102,30 @@ impl QueueingReport {
 
 impl PoolReport {
     fn merge(&mut self, other: &PoolReport) {
-        self.reserved_bytes += other.reserved_bytes;
-        self.shared_bytes += other.shared_bytes;
-        self.headroom_bytes += other.headroom_bytes;
-        self.peak_bytes += other.peak_bytes;
+        add!(self, other, reserved_bytes, shared_bytes, headroom_bytes, peak_bytes);
     }
 }
 
 impl PortQueues {
     fn merge(&mut self, other: &PortQueues) {
-        for theirs in &other.queues {
-            match self.queues.iter_mut().find(|mine| mine.queue == theirs.queue) {
-                Some(mine) => mine.merge(theirs),
-                None => self.queues.push(theirs.clone()),
-            }
-        }
+        merge_each(&mut self.queues, &other.queues, |queue| queue.queue, QueueReport::merge);
         self.groups.extend(other.groups.iter().cloned());
         self.pauses.extend(other.pauses.iter().cloned());
-        self.pauses_ignored += other.pauses_ignored;
-        self.control_sent += other.control_sent;
-        for (name, count) in &other.drops {
-            match self.drops.iter_mut().find(|(mine, _)| mine == name) {
-                Some((_, mine)) => *mine += count,
-                None => self.drops.push((name, *count)),
-            }
-        }
+        add!(self, other, pauses_ignored, control_sent);
+        merge_each(&mut self.drops, &other.drops, |drop| drop.0, |mine, theirs| mine.1 += theirs.1);
     }
 }
 
 impl NotificationReport {
     fn merge(&mut self, other: &NotificationReport) {
-        self.reported += other.reported;
-        self.cnp_sent += other.cnp_sent;
-        self.cnp_suppressed += other.cnp_suppressed;
-        self.cnp_no_qp_pair += other.cnp_no_qp_pair;
-        self.ignored += other.ignored;
-        self.evicted += other.evicted;
-        self.not_transport += other.not_transport;
-        self.unbuildable += other.unbuildable;
+        add!(self, other, reported, cnp_sent, cnp_suppressed, cnp_no_qp_pair);
+        add!(self, other, ignored, evicted, not_transport, unbuildable);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::QueueReport;
 
     fn queue(refused: u64) -> QueueReport {
         QueueReport { queue: 3, refused, ..QueueReport::default() }
