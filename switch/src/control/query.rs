@@ -1,5 +1,6 @@
 //! Reading the objects of a device.
 
+use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{CounterId, Id, IdVec, MeterId, RegisterId, TableId};
 use wireyard_pipeline::ir::Program;
 use wireyard_tables::time::Time;
+use wireyard_tables::{EntryError, ProfileId, Tables};
 
 use super::error::of_entry;
 use super::plan::{self, Result};
@@ -65,12 +67,7 @@ impl Control {
         numbers.map_err(|error| of_entry(&declared.name, &error))
     }
 
-    fn visit_in(
-        &self,
-        generation: &Arc<Generation>,
-        query: &Query,
-        each: &mut dyn FnMut(Entity),
-    ) -> Result<()> {
+    fn visit_in(&self, generation: &Arc<Generation>, query: &Query, each: Each<'_>) -> Result<()> {
         let read = Reading { control: self, generation, now: self.now() };
         match query {
             Query::Entry(key) => each(read.entry(key)?),
@@ -80,11 +77,11 @@ impl Control {
             Query::DefaultActions { table } => {
                 read.each_table(*table, |id| read.default_action(id).map(&mut *each))?;
             }
-            Query::Members { table, id } => read.members(*table, *id, each)?,
-            Query::Groups { table, id } => read.groups(*table, *id, each)?,
-            Query::Counters { counter, index } => read.counters(*counter, *index, each)?,
-            Query::Meters { meter, index } => read.meters(*meter, *index, each)?,
-            Query::Registers { register, index } => read.registers(*register, *index, each)?,
+            Query::Members { table, id } => read.members((*table, *id), each)?,
+            Query::Groups { table, id } => read.groups((*table, *id), each)?,
+            Query::Counters { counter, index } => read.counters((*counter, *index), each)?,
+            Query::Meters { meter, index } => read.meters((*meter, *index), each)?,
+            Query::Registers { register, index } => read.registers((*register, *index), each)?,
             Query::ValueSets { set } => {
                 for id in ids(&generation.program.value_sets, "value set", *set)? {
                     let members = generation.state.value_set(id).unwrap_or_default();
@@ -155,11 +152,15 @@ fn give(
     found: impl Iterator<Item = Entity>,
     id: Option<u16>,
     kind: &str,
-    each: &mut dyn FnMut(Entity),
+    each: Each<'_>,
 ) -> Result<()> {
-    let given = found.map(each).count();
+    some(found.map(each).count(), id, kind)
+}
+
+/// Refuses the number of an object of which none was found.
+fn some(found: usize, id: Option<impl Display>, kind: &str) -> Result<()> {
     match id {
-        Some(id) if given == 0 => Err(ControlError::NotFound(format!("there is no {kind} {id}"))),
+        Some(id) if found == 0 => Err(ControlError::NotFound(format!("there is no {kind} {id}"))),
         _ => Ok(()),
     }
 }
@@ -176,10 +177,10 @@ fn ids<I: Id, T>(objects: &IdVec<I, T>, kind: &str, id: Option<I>) -> Result<Vec
 /// Calls `each` with every cell of these arrays, or the selected ones; `shape` returns name and size of an array.
 fn each_cell<I: Id, T>(
     arrays: &IdVec<I, T>,
-    wanted: (Option<I>, Option<u64>),
+    wanted: Cells<I>,
     kind: &str,
     shape: impl Fn(&T) -> (&str, u32),
-    each: &mut dyn FnMut(I, usize),
+    mut each: impl FnMut(I, usize),
 ) -> Result<()> {
     for id in ids(arrays, kind, wanted.0)? {
         let (name, size) = shape(&arrays[id]);
@@ -191,6 +192,13 @@ fn each_cell<I: Id, T>(
     Ok(())
 }
 
+/// Takes each object found.
+type Each<'a> = &'a mut dyn FnMut(Entity);
+/// An array and an index in it, or all of each.
+type Cells<I> = (Option<I>, Option<u64>);
+/// A table and the number of a member or group of its profile, or all of each.
+type Numbered = (Option<TableId>, Option<u32>);
+
 struct Reading<'a> {
     control: &'a Control,
     generation: &'a Arc<Generation>,
@@ -198,19 +206,14 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn counters(
-        &self,
-        counter: Option<CounterId>,
-        index: Option<u64>,
-        each: &mut dyn FnMut(Entity),
-    ) -> Result<()> {
+    fn counters(&self, wanted: Cells<CounterId>, each: Each<'_>) -> Result<()> {
         let arrays = &self.generation.program.counters;
         each_cell(
             arrays,
-            (counter, index),
+            wanted,
             "counter",
             |one| (&one.name, one.size),
-            &mut |counter, index| {
+            |counter, index| {
                 let array = self.generation.state.counter(counter);
                 let count = array.and_then(|array| array.read(index)).unwrap_or_default();
                 each(Entity::Counter { counter, index: index as u64, count });
@@ -218,19 +221,14 @@ impl Reading<'_> {
         )
     }
 
-    fn meters(
-        &self,
-        meter: Option<MeterId>,
-        index: Option<u64>,
-        each: &mut dyn FnMut(Entity),
-    ) -> Result<()> {
+    fn meters(&self, wanted: Cells<MeterId>, each: Each<'_>) -> Result<()> {
         let arrays = &self.generation.program.meters;
         each_cell(
             arrays,
-            (meter, index),
+            wanted,
             "meter",
             |one| (&one.name, one.size),
-            &mut |meter, index| {
+            |meter, index| {
                 let array = self.generation.state.meter_array(meter);
                 let config = array.and_then(|array| array.config(index));
                 each(Entity::Meter { meter, index: index as u64, config });
@@ -257,7 +255,7 @@ impl Reading<'_> {
         plan::entry_of(self.generation, key.table, view, found, self.now).map(Entity::TableEntry)
     }
 
-    fn entries(&self, table: TableId, each: &mut dyn FnMut(Entity)) -> Result<()> {
+    fn entries(&self, table: TableId, each: Each<'_>) -> Result<()> {
         let declared = plan::table(&self.generation.program, table)?;
         let (tables, id) = (self.generation.state.tables(), plan::table_id(table));
         let all = tables.copied(id).map_err(|error| of_entry(&declared.name, &error))?;
@@ -290,53 +288,43 @@ impl Reading<'_> {
         Ok(all)
     }
 
-    fn members(
-        &self,
-        table: Option<TableId>,
-        id: Option<u32>,
-        each: &mut dyn FnMut(Entity),
-    ) -> Result<()> {
+    fn members(&self, wanted: Numbered, each: Each<'_>) -> Result<()> {
         let program = &self.generation.program;
-        let mut given = 0;
-        for table in self.profiles(table)? {
-            let declared = plan::table(program, table)?;
-            let all = self.generation.state.tables().members(plan::profile(program, table)?);
-            let all = all.map_err(|error| of_entry(&declared.name, &error))?;
-            for (member, call) in all.into_iter().filter(|(n, _)| id.is_none_or(|id| id == *n)) {
-                let action = plan::call_of(program, declared, &call);
-                each(Entity::Member { table, id: member, action });
-                given += 1;
-            }
-        }
-        found(given, id, "member")
+        self.of_profiles(wanted, "member", Tables::members, |table, id, call| {
+            let action = plan::call_of(program, &program.tables[table], &call);
+            each(Entity::Member { table, id, action });
+        })
     }
 
-    fn groups(
-        &self,
-        table: Option<TableId>,
-        id: Option<u32>,
-        each: &mut dyn FnMut(Entity),
-    ) -> Result<()> {
-        let program = &self.generation.program;
-        let mut given = 0;
-        for table in self.profiles(table)? {
-            let declared = plan::table(program, table)?;
-            let all = self.generation.state.tables().groups(plan::profile(program, table)?);
-            let all = all.map_err(|error| of_entry(&declared.name, &error))?;
-            for (group, members) in all.into_iter().filter(|(n, _)| id.is_none_or(|id| id == *n)) {
-                each(Entity::Group { table, id: group, members });
-                given += 1;
-            }
-        }
-        found(given, id, "group")
+    fn groups(&self, wanted: Numbered, each: Each<'_>) -> Result<()> {
+        self.of_profiles(wanted, "group", Tables::groups, |table, id, members| {
+            each(Entity::Group { table, id, members });
+        })
     }
 
-    fn registers(
+    /// Calls `each` with what `all` lists of the profiles of tables: everything, or that of one number.
+    fn of_profiles<T>(
         &self,
-        register: Option<RegisterId>,
-        index: Option<u64>,
-        each: &mut dyn FnMut(Entity),
+        (table, id): Numbered,
+        kind: &str,
+        all: fn(&Tables, ProfileId) -> std::result::Result<Vec<(u32, T)>, EntryError>,
+        mut each: impl FnMut(TableId, u32, T),
     ) -> Result<()> {
+        let program = &self.generation.program;
+        let mut found = 0;
+        for table in self.profiles(table)? {
+            let declared = plan::table(program, table)?;
+            let all = all(self.generation.state.tables(), plan::profile(program, table)?);
+            let all = all.map_err(|error| of_entry(&declared.name, &error))?;
+            for (number, one) in all.into_iter().filter(|(n, _)| id.is_none_or(|id| id == *n)) {
+                each(table, number, one);
+                found += 1;
+            }
+        }
+        some(found, id, kind)
+    }
+
+    fn registers(&self, (register, index): Cells<RegisterId>, each: Each<'_>) -> Result<()> {
         let registers = &self.generation.program.registers;
         for register in ids(registers, "register", register)? {
             let declared = &registers[register];
@@ -358,13 +346,6 @@ impl Reading<'_> {
             }
         }
         Ok(())
-    }
-}
-
-fn found(given: usize, id: Option<u32>, kind: &str) -> Result<()> {
-    match id {
-        Some(id) if given == 0 => Err(ControlError::NotFound(format!("there is no {kind} {id}"))),
-        _ => Ok(()),
     }
 }
 
