@@ -1,7 +1,7 @@
 //! What senders know of their paths over time, as pictures and series: window, round-trip time, marks.
 
 use super::Window;
-use super::flow_plots::{POINTS, active, layers, within};
+use super::flow_plots::{active, changes, layers, within};
 use super::flows::Measured;
 use crate::lab::sampler::FlowTrack;
 use crate::report::{Axis, Plot, Report, Series, Unit};
@@ -70,31 +70,11 @@ fn measured(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>], ki
 
 /// Marks as they are counted, and in the picture by time.
 fn marks(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
-    let times = &window.lab.sampler.times;
-    let tracks = &window.lab.sampler.flows;
-    if tracks.iter().all(|track| track.marks.last().is_none_or(|marks| *marks == 0.0)) {
+    let mut tracks = window.lab.sampler.flows.iter();
+    if tracks.all(|track| track.marks.last().is_none_or(|marks| *marks == 0.0)) {
         return;
     }
-    let step = times.len().div_ceil(POINTS).max(1);
-    let ends: Vec<usize> = (step..times.len()).step_by(step).collect();
-    let mut rates = Vec::new();
-    for (flow, track) in flows.iter().zip(tracks) {
-        let active = active(times, flow);
-        let rate = |end: &usize| {
-            let is_active = active.start < *end && end - step < active.end;
-            let marks = track.marks[*end] - track.marks[end - step];
-            if is_active { marks / (times[*end] - times[end - step]) } else { f64::NAN }
-        };
-        rates.push(ends.iter().map(rate).collect());
-        let values = within(&track.marks, &active);
-        report.series.push(Series {
-            name: format!("{} marks", flow.name),
-            unit: Unit::Count,
-            values,
-        });
-    }
-    let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
-    let at: Vec<f64> = ends.iter().map(|end| times[*end]).collect();
+    let layers = changes(report, window, flows, ("marks", Unit::Count, 1.0), |track| &track.marks);
     report.plots.push(Plot {
         id: "marks".to_owned(),
         title: "Marks that senders received".to_owned(),
@@ -102,6 +82,6 @@ fn marks(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
             .to_owned(),
         x: Axis::from_zero("time", Unit::Seconds),
         y: Axis::from_zero("marks", Unit::PerSecond),
-        layers: layers(&names, &at, &rates, false),
+        layers,
     });
 }

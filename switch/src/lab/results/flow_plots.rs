@@ -7,13 +7,13 @@ use super::Window;
 use super::crossing::Crossing;
 use super::estimates::Estimates;
 use super::flows::Measured;
-use crate::lab::sampler::{QueueKey, seconds};
+use crate::lab::sampler::{FlowTrack, QueueKey, seconds};
 use crate::report::{Axis, Layer, Plot, Report, Series, Unit, stats};
 
 /// Flows that have a line each.
 const LINES_MAX: usize = 8;
 /// Points of a picture.
-pub(super) const POINTS: usize = 400;
+const POINTS: usize = 400;
 
 pub(super) fn fill(
     report: &mut Report,
@@ -100,29 +100,38 @@ fn level(name: &str, value: f64, times: &[f64]) -> Option<Layer> {
     Some(Layer::Reference { name: name.to_owned(), points })
 }
 
-fn throughput(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>], fair: Option<f64>) {
+/// A counter of each flow as a series, and its changes per second, times `scale`, as means over each step of the picture.
+pub(super) fn changes(
+    report: &mut Report,
+    window: &Window<'_>,
+    flows: &[Measured<'_>],
+    (what, unit, scale): (&str, Unit, f64),
+    total: fn(&FlowTrack) -> &[f64],
+) -> Vec<Layer> {
     let times = &window.lab.sampler.times;
     let step = times.len().div_ceil(POINTS).max(1);
     let ends: Vec<usize> = (step..times.len()).step_by(step).collect();
     let at: Vec<f64> = ends.iter().map(|end| times[*end]).collect();
     let mut rates = Vec::new();
     for (flow, track) in flows.iter().zip(&window.lab.sampler.flows) {
-        let active = active(times, flow);
+        let (total, active) = (total(track), active(times, flow));
         let rate = |end: &usize| {
-            let bytes = track.delivered[*end] - track.delivered[end - step];
-            let touches = active.start < *end && end - step < active.end;
-            if touches { bytes * 8.0 / (times[*end] - times[end - step]) } else { f64::NAN }
+            let is_active = active.start < *end && end - step < active.end;
+            let change = (total[*end] - total[end - step]) * scale;
+            if is_active { change / (times[*end] - times[end - step]) } else { f64::NAN }
         };
         rates.push(ends.iter().map(rate).collect());
-        report.series.push(Series {
-            name: format!("{} delivered", flow.name),
-            unit: Unit::Bytes,
-            values: within(&track.delivered, &active),
-        });
+        let (name, values) = (format!("{} {what}", flow.name), within(total, &active));
+        report.series.push(Series { name, unit, values });
     }
     let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
-    let mut layers = layers(&names, &at, &rates, false);
-    layers.extend(fair.and_then(|fair| level("fair share", fair, times)));
+    layers(&names, &at, &rates, false)
+}
+
+fn throughput(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>], fair: Option<f64>) {
+    let delivered = ("delivered", Unit::Bytes, 8.0);
+    let mut layers = changes(report, window, flows, delivered, |track| &track.delivered);
+    layers.extend(fair.and_then(|fair| level("fair share", fair, &window.lab.sampler.times)));
     report.plots.push(Plot {
         id: "throughput".to_owned(),
         title: "Throughput of flows".to_owned(),
