@@ -2,21 +2,24 @@
 //!
 //! The answer is split into messages below 4 MB, the default limit of clients.
 
+use std::collections::BTreeMap;
+
 use prost::Message as _;
 use wireyard_pipeline::ids::{DigestId, Id, TableId};
 use wireyard_tables::MatchKind;
 use wireyard_tables::selector::FIRST_OWNED_ID;
 
 use super::device::Device;
+use super::kept::Kept;
 use super::proto::p4::v1 as p4;
 use super::room::Share;
 use super::schema::{Schema, optional};
 use super::translate::entry::{self, Parts};
 use super::translate::replication::{self as replicated, port_bytes};
 use super::translate::{Result, action, objects};
-use super::watch::{self, Name};
+use super::watch::{self, Name, Watch};
 use super::write::profile;
-use crate::control::{Control, ControlError, Entity, Query, TableEntry, Target, invalid};
+use crate::control::{ControlError, Entity, Query, TableEntry, Target, invalid};
 use p4::entity::Entity as Message;
 use p4::packet_replication_engine_entry::Type as Replication;
 use p4::table_action::Type as Does;
@@ -103,17 +106,7 @@ pub fn read(device: &Device, schema: &Schema, entities: &[p4::Entity], share: &S
     let results: Vec<Result<()>> = entities
         .iter()
         .map(|entity| match &entity.entity {
-            Some(Message::DigestEntry(wanted)) => digests(device, schema, wanted, &mut answers),
-            Some(Message::TableEntry(wanted)) => {
-                table_entries(device, schema, wanted, &mut answers)
-            }
-            Some(Message::PacketReplicationEngineEntry(wanted)) => {
-                replication(device, wanted, &mut answers)
-            }
-            Some(Message::ActionProfileGroup(wanted)) => {
-                groups(device, schema, wanted, &mut answers)
-            }
-            Some(message) => one(&device.control, schema, message, &mut answers),
+            Some(wanted) => Reading::new(device, schema).entity(wanted, &mut answers),
             None => invalid("an entity of the request is empty"),
         })
         .collect();
@@ -135,162 +128,333 @@ pub fn read(device: &Device, schema: &Schema, entities: &[p4::Entity], share: &S
     }
 }
 
-fn one(
-    control: &Control,
-    schema: &Schema,
-    wanted: &Message,
-    answers: &mut Answers<'_>,
-) -> Result<()> {
-    let mut visit = |query: &Query, each: &mut dyn FnMut(Entity) -> Option<Message>| {
-        control.visit_of(&schema.program, query, &mut |entity| answers.extend(each(entity)))
-    };
-    match wanted {
-        Message::DirectCounterEntry(wanted) => {
-            let mut count = |entry: TableEntry| {
-                let message = entry::direct_counter(schema, &entry.key, entry.counter?);
-                Some(Message::DirectCounterEntry(message))
-            };
-            direct(control, schema, wanted.table_entry.as_ref(), &mut count, answers)
-        }
-        Message::DirectMeterEntry(wanted) => {
-            objects::no_colours(wanted.counter_data.as_ref())?;
-            let mut rates = |entry: TableEntry| {
-                schema.declared(entry.key.table).meter?;
-                let message = entry::direct_meter(schema, &entry.key, entry.meter.as_ref());
-                Some(Message::DirectMeterEntry(message))
-            };
-            direct(control, schema, wanted.table_entry.as_ref(), &mut rates, answers)
-        }
-        Message::ActionProfileMember(wanted) => {
-            let table = profile(schema, wanted.action_profile_id)?;
-            let id = (wanted.member_id != 0).then_some(wanted.member_id);
-            visit(&Query::Members { table, id }, &mut |entity| match entity {
-                Entity::Member { table, id, action: call } if id < FIRST_OWNED_ID => {
-                    let message = action::member_message(schema, table, id, &call);
-                    Some(Message::ActionProfileMember(message))
-                }
-                _ => None,
-            })
-        }
-        wanted => arrays(control, schema, wanted, answers),
-    }
+/// What the reading of one entity of a request needs.
+struct Reading<'a> {
+    device: &'a Device,
+    schema: &'a Schema,
+    /// Metadata of entries and groups when the reading begins.
+    kept: Kept,
+    /// The forms in which controllers wrote what depends on links.
+    watch: Watch,
 }
 
-/// Groups of profiles, in the form that their controllers wrote.
-fn groups(
-    device: &Device,
-    schema: &Schema,
-    wanted: &p4::ActionProfileGroup,
-    answers: &mut Answers<'_>,
-) -> Result<()> {
-    let table = profile(schema, wanted.action_profile_id)?;
-    let id = (wanted.group_id != 0).then_some(wanted.group_id);
-    let watch = device.watch().clone();
-    device.control.visit_of(&schema.program, &Query::Groups { table, id }, &mut |entity| {
-        match entity {
-            Entity::Group { table, id, members } if id < FIRST_OWNED_ID => {
-                let name = Name::Group(schema.ids.profiles[table.index()], id);
-                answers.push(watch.wanted(name).cloned().unwrap_or_else(|| {
-                    Message::ActionProfileGroup(action::group_message(schema, table, id, &members))
-                }));
+impl<'a> Reading<'a> {
+    fn new(device: &'a Device, schema: &'a Schema) -> Reading<'a> {
+        let (kept, watch) = (device.kept().clone(), device.watch().clone());
+        Reading { device, schema, kept, watch }
+    }
+
+    /// Adds what an entity of the request selects.
+    fn entity(&self, wanted: &Message, answers: &mut Answers<'_>) -> Result<()> {
+        let schema = self.schema;
+        let query = match wanted {
+            Message::TableEntry(wanted) if wanted.is_default_action => {
+                return self.default_actions(wanted, answers);
             }
-            _ => {}
-        }
-    })
-}
-
-/// Counters, meters, registers, value sets, groups and sessions.
-fn arrays(
-    control: &Control,
-    schema: &Schema,
-    wanted: &Message,
-    answers: &mut Answers<'_>,
-) -> Result<()> {
-    let mut visit = |query: &Query, each: &mut dyn FnMut(Entity) -> Option<Message>| {
-        control.visit_of(&schema.program, query, &mut |entity| answers.extend(each(entity)))
-    };
-    match wanted {
-        Message::CounterEntry(wanted) => {
-            let counter = optional(wanted.counter_id, |id| schema.counter(id))?;
-            let index = objects::index(wanted.index.as_ref())?;
-            visit(&Query::Counters { counter, index }, &mut |entity| match entity {
-                Entity::Counter { counter, index, count } => {
-                    Some(Message::CounterEntry(p4::CounterEntry {
-                        counter_id: schema.ids.counters[counter.index()],
-                        index: objects::index_message(index),
-                        data: Some(objects::count_message(count)),
-                    }))
+            Message::TableEntry(wanted) => return self.table_entries(wanted, answers),
+            Message::DirectCounterEntry(wanted) => {
+                let mut count = |entry: TableEntry| {
+                    let message = entry::direct_counter(schema, &entry.key, entry.counter?);
+                    Some(Message::DirectCounterEntry(message))
+                };
+                return self.direct(wanted.table_entry.as_ref(), &mut count, answers);
+            }
+            Message::DirectMeterEntry(wanted) => {
+                objects::no_colours(wanted.counter_data.as_ref())?;
+                let mut rates = |entry: TableEntry| {
+                    schema.declared(entry.key.table).meter?;
+                    let message = entry::direct_meter(schema, &entry.key, entry.meter.as_ref());
+                    Some(Message::DirectMeterEntry(message))
+                };
+                return self.direct(wanted.table_entry.as_ref(), &mut rates, answers);
+            }
+            Message::DigestEntry(wanted) => return self.digests(wanted, answers),
+            Message::ActionProfileMember(wanted) => Query::Members {
+                table: profile(schema, wanted.action_profile_id)?,
+                id: (wanted.member_id != 0).then_some(wanted.member_id),
+            },
+            Message::ActionProfileGroup(wanted) => Query::Groups {
+                table: profile(schema, wanted.action_profile_id)?,
+                id: (wanted.group_id != 0).then_some(wanted.group_id),
+            },
+            Message::CounterEntry(wanted) => Query::Counters {
+                counter: optional(wanted.counter_id, |id| schema.counter(id))?,
+                index: objects::index(wanted.index.as_ref())?,
+            },
+            Message::MeterEntry(wanted) => {
+                objects::no_colours(wanted.counter_data.as_ref())?;
+                let meter = optional(wanted.meter_id, |id| schema.meter(id))?;
+                Query::Meters { meter, index: objects::index(wanted.index.as_ref())? }
+            }
+            Message::RegisterEntry(wanted) => Query::Registers {
+                register: optional(wanted.register_id, |id| schema.register(id))?,
+                index: objects::index(wanted.index.as_ref())?,
+            },
+            Message::ValueSetEntry(wanted) => {
+                Query::ValueSets { set: optional(wanted.value_set_id, |id| schema.value_set(id))? }
+            }
+            Message::PacketReplicationEngineEntry(wanted) => match &wanted.r#type {
+                None => {
+                    self.visit(&Query::Multicast { id: None }, answers)?;
+                    Query::Mirrors { id: None }
                 }
-                _ => None,
-            })
-        }
-        Message::MeterEntry(wanted) => {
-            objects::no_colours(wanted.counter_data.as_ref())?;
-            let meter = optional(wanted.meter_id, |id| schema.meter(id))?;
-            let index = objects::index(wanted.index.as_ref())?;
-            visit(&Query::Meters { meter, index }, &mut |entity| match entity {
-                Entity::Meter { meter, index, config } => {
-                    Some(Message::MeterEntry(p4::MeterEntry {
-                        meter_id: schema.ids.meters[meter.index()],
-                        index: objects::index_message(index),
-                        config: config.as_ref().map(objects::meter_message),
-                        counter_data: None,
-                    }))
+                Some(Replication::MulticastGroupEntry(group)) => {
+                    Query::Multicast { id: numbered(group.multicast_group_id)? }
                 }
-                _ => None,
-            })
-        }
-        Message::RegisterEntry(wanted) => {
-            let register = optional(wanted.register_id, |id| schema.register(id))?;
-            let index = objects::index(wanted.index.as_ref())?;
-            visit(&Query::Registers { register, index }, &mut |entity| match entity {
-                Entity::Register { register, index, cells } => Some(Message::RegisterEntry(
-                    objects::register_message(schema, register, index, &cells),
-                )),
-                _ => None,
-            })
-        }
-        Message::ValueSetEntry(wanted) => {
-            let set = optional(wanted.value_set_id, |id| schema.value_set(id))?;
-            visit(&Query::ValueSets { set }, &mut |entity| match entity {
-                Entity::ValueSet { set, members } => {
-                    let message = objects::value_set_message(schema, set, &members);
-                    Some(Message::ValueSetEntry(message))
+                Some(Replication::CloneSessionEntry(session)) => {
+                    Query::Mirrors { id: numbered(session.session_id)? }
                 }
-                _ => None,
-            })
-        }
-        // Other entities are read above; externs of a program have no entries.
-        _ => Ok(()),
+            },
+            // Externs of a program have no entries.
+            _ => return Ok(()),
+        };
+        self.visit(&query, answers)
     }
-}
 
-/// The configured digests.
-fn digests(
-    device: &Device,
-    schema: &Schema,
-    wanted: &p4::DigestEntry,
-    answers: &mut Answers<'_>,
-) -> Result<()> {
-    let only = optional(wanted.digest_id, |id| Ok(schema.digests(id)?[0]))?;
-    // Digests of a program that was loaded meanwhile have no id here.
-    let number = |id: DigestId| schema.ids.digests.get(id.index()).copied();
-    let first = |id: DigestId| schema.digests(number(id)?).ok()?.first().copied();
-    let configured = device.digests();
-    let wanted = configured
-        .configs()
-        .filter(|(id, _)| first(*id) == Some(*id) && only.is_none_or(|only| only == *id));
-    answers.extend(wanted.map(|(id, config)| {
-        Message::DigestEntry(p4::DigestEntry {
-            digest_id: schema.ids.digests[id.index()],
-            config: Some(p4::digest_entry::Config {
-                max_timeout_ns: config.max_timeout_ns as i64,
-                max_list_size: config.max_list_size as i32,
-                ack_timeout_ns: config.ack_timeout_ns as i64,
+    /// Adds what a query finds.
+    fn visit(&self, query: &Query, answers: &mut Answers<'_>) -> Result<()> {
+        let each = &mut |entity| answers.extend(self.message(entity));
+        match query {
+            // These belong to no program.
+            Query::Multicast { .. } | Query::Mirrors { .. } => {
+                self.device.control.visit(query, each)
+            }
+            _ => self.device.control.visit_of(&self.schema.program, query, each),
+        }
+    }
+
+    /// The message for an object other than an entry, in the form that its controller wrote.
+    fn message(&self, entity: Entity) -> Option<Message> {
+        let (schema, ids) = (self.schema, &self.schema.ids);
+        let message = match entity {
+            Entity::Member { table, id, action: call } if id < FIRST_OWNED_ID => {
+                Message::ActionProfileMember(action::member_message(schema, table, id, &call))
+            }
+            Entity::Group { table, id, members } if id < FIRST_OWNED_ID => {
+                Message::ActionProfileGroup(action::group_message(schema, table, id, &members))
+            }
+            Entity::Counter { counter, index, count } => Message::CounterEntry(p4::CounterEntry {
+                counter_id: ids.counters[counter.index()],
+                index: objects::index_message(index),
+                data: Some(objects::count_message(count)),
             }),
+            Entity::Meter { meter, index, config } => Message::MeterEntry(p4::MeterEntry {
+                meter_id: ids.meters[meter.index()],
+                index: objects::index_message(index),
+                config: config.as_ref().map(objects::meter_message),
+                counter_data: None,
+            }),
+            Entity::Register { register, index, cells } => {
+                Message::RegisterEntry(objects::register_message(schema, register, index, &cells))
+            }
+            Entity::ValueSet { set, members } => {
+                Message::ValueSetEntry(objects::value_set_message(schema, set, &members))
+            }
+            Entity::Multicast { id, group } => {
+                let metadata = self.kept.of_group(id.into());
+                let message = replicated::group_message(id, &group, metadata);
+                Message::PacketReplicationEngineEntry(message)
+            }
+            Entity::Mirror { id, session } => {
+                Message::PacketReplicationEngineEntry(replicated::session_message(id, &session))
+            }
+            _ => return None,
+        };
+        let wanted = watch::name(&message).and_then(|name| self.watch.wanted(name)).cloned();
+        Some(wanted.unwrap_or(message))
+    }
+
+    /// The configured digests.
+    fn digests(&self, wanted: &p4::DigestEntry, answers: &mut Answers<'_>) -> Result<()> {
+        let (device, schema) = (self.device, self.schema);
+        let only = optional(wanted.digest_id, |id| Ok(schema.digests(id)?[0]))?;
+        // Digests of a program that was loaded meanwhile have no id here.
+        let number = |id: DigestId| schema.ids.digests.get(id.index()).copied();
+        let first = |id: DigestId| schema.digests(number(id)?).ok()?.first().copied();
+        let configured = device.digests();
+        let wanted = configured
+            .configs()
+            .filter(|(id, _)| first(*id) == Some(*id) && only.is_none_or(|only| only == *id));
+        answers.extend(wanted.map(|(id, config)| {
+            Message::DigestEntry(p4::DigestEntry {
+                digest_id: schema.ids.digests[id.index()],
+                config: Some(p4::digest_entry::Config {
+                    max_timeout_ns: config.max_timeout_ns as i64,
+                    max_list_size: config.max_list_size as i32,
+                    ack_timeout_ns: config.ack_timeout_ns as i64,
+                }),
+            })
+        }));
+        Ok(())
+    }
+
+    /// Visits the entries of the table, and with the match, that a message selects; false if it selects a match that no
+    /// entry has. A match without a priority selects every entry with it.
+    fn entries(
+        &self,
+        wanted: &p4::TableEntry,
+        each: &mut dyn FnMut(TableEntry) -> Option<Message>,
+        answers: &mut Answers<'_>,
+    ) -> Result<bool> {
+        let schema = self.schema;
+        let table = optional(wanted.table_id, |id| schema.table(id))?;
+        let key = match table {
+            Some(table) if !wanted.r#match.is_empty() => Some(entry::key(schema, table, wanted)?),
+            None if !wanted.r#match.is_empty() => {
+                return invalid("a read with a match names its table");
+            }
+            _ => None,
+        };
+        let has_priorities = table.is_some_and(|table| {
+            let mut keys = schema.declared(table).keys.iter();
+            keys.any(|key| !matches!(key.kind, MatchKind::Exact | MatchKind::Lpm))
+        });
+        let Ok(priority) = u32::try_from(wanted.priority) else {
+            let text = format!("priority is {}; it cannot be negative", wanted.priority);
+            return invalid(text);
+        };
+        let matched = key
+            .as_ref()
+            .filter(|_| has_priorities && priority == 0)
+            .map(|key| entry::entry_matches(schema, key));
+        let query = match key {
+            Some(key) if matched.is_none() => Query::Entry(key),
+            _ => Query::Entries { table },
+        };
+        let mut found = wanted.r#match.is_empty();
+        let result = self.device.control.visit_of(&schema.program, &query, &mut |entity| {
+            let Entity::TableEntry(one) = entity else { return };
+            let is_it =
+                matched.as_ref().is_none_or(|all| *all == entry::entry_matches(schema, &one.key));
+            if is_it && (priority == 0 || one.key.priority == priority) {
+                found = true;
+                answers.extend(each(one));
+            }
+        });
+        match result {
+            Err(ControlError::NotFound(_) | ControlError::NoEntry(_))
+                if matches!(query, Query::Entry(_)) =>
+            {
+                Ok(false)
+            }
+            result => result.map(|()| found),
+        }
+    }
+
+    /// Visits the direct counters or meters of entries; a named entry must exist (P4Runtime specification 1.5, sections
+    /// 9.3.1 and 9.4.1).
+    fn direct(
+        &self,
+        wanted: Option<&p4::TableEntry>,
+        each: &mut dyn FnMut(TableEntry) -> Option<Message>,
+        answers: &mut Answers<'_>,
+    ) -> Result<()> {
+        let wanted = wanted.cloned().unwrap_or_default();
+        if wanted.is_default_action {
+            return invalid("a default action has no counter and no meter");
+        }
+        match self.entries(&wanted, each, answers)? {
+            true => Ok(()),
+            false => Err(ControlError::NotFound("the table has no entry with this match".into())),
+        }
+    }
+
+    fn table_entries(&self, wanted: &p4::TableEntry, answers: &mut Answers<'_>) -> Result<()> {
+        let schema = self.schema;
+        objects::no_colours(wanted.meter_counter_data.as_ref())?;
+        let table = optional(wanted.table_id, |id| schema.table(id))?;
+        let has_times = |table: TableId| schema.declared(table).idle_timeout_ms.is_some();
+        if wanted.time_since_last_hit.is_some() && table.is_some_and(|table| !has_times(table)) {
+            return invalid("time_since_last_hit is read of tables that support idle timeout");
+        }
+        let parts = Parts {
+            counter: wanted.counter_data.is_some(),
+            meter: wanted.meter_config.is_some(),
+            since_hit: wanted.time_since_last_hit.is_some(),
+        };
+        let sets = self.own_sets(table)?;
+        self.entries(
+            wanted,
+            &mut |entry| {
+                let does = match &entry.target {
+                    Target::Action(call) => Does::Action(action::action(schema, call)),
+                    Target::Member(id) => Does::ActionProfileMemberId(*id),
+                    Target::Group(id) if *id >= FIRST_OWNED_ID => {
+                        sets.get(&(entry.key.table, *id))?.clone()
+                    }
+                    Target::Group(id) => Does::ActionProfileGroupId(*id),
+                };
+                let mut message = entry::message(schema, &entry, does, parts);
+                message.metadata = self.kept.of_entry(&message);
+                is_asked_for(wanted, &message).then_some(Message::TableEntry(message))
+            },
+            answers,
+        )
+        // A read without results is an empty answer (specification 1.5, section 11.1).
+        .map(|_| ())
+    }
+
+    /// Action sets of entries with actions of their own, of one table or of all, by table and group.
+    fn own_sets(&self, table: Option<TableId>) -> Result<BTreeMap<(TableId, u32), Does>> {
+        let (control, schema) = (&self.device.control, self.schema);
+        let (mut members, mut sets) = (BTreeMap::new(), BTreeMap::new());
+        if table.is_some_and(|table| schema.declared(table).selector.is_none()) {
+            return Ok(sets);
+        }
+        let query = Query::Members { table, id: None };
+        control.visit_of(&schema.program, &query, &mut |entity| {
+            if let Entity::Member { table, id, action: call } = entity
+                && id >= FIRST_OWNED_ID
+            {
+                members.insert((table, id), action::action(schema, &call));
+            }
+        })?;
+        let query = Query::Groups { table, id: None };
+        control.visit_of(&schema.program, &query, &mut |entity| {
+            let Entity::Group { table, id, members: list } = entity else { return };
+            let name = Name::Group(schema.ids.profiles[table.index()], id);
+            let wanted = self.watch.wanted(name).and_then(|message| match message {
+                Message::ActionProfileGroup(group) => Some(group.clone()),
+                _ => None,
+            });
+            let group = wanted.unwrap_or_else(|| action::group_message(schema, table, id, &list));
+            let one = |member: &p4::action_profile_group::Member| p4::ActionProfileAction {
+                action: members.get(&(table, member.member_id)).cloned(),
+                weight: member.weight,
+                watch_kind: member.watch_kind.as_ref().and_then(|kind| {
+                    use p4::action_profile_action::WatchKind;
+                    Some(WatchKind::WatchPort(port_bytes(watch::watched(kind).ok()?)))
+                }),
+            };
+            if id >= FIRST_OWNED_ID {
+                let action_profile_actions = group.members.iter().map(one).collect();
+                let set =
+                    p4::ActionProfileActionSet { action_profile_actions, ..Default::default() };
+                sets.insert((table, id), Does::ActionProfileActionSet(set));
+            }
+        })?;
+        Ok(sets)
+    }
+
+    fn default_actions(&self, wanted: &p4::TableEntry, answers: &mut Answers<'_>) -> Result<()> {
+        let schema = self.schema;
+        let table = optional(wanted.table_id, |id| schema.table(id))?;
+        let query = Query::DefaultActions { table };
+        self.device.control.visit_of(&schema.program, &query, &mut |entity| {
+            let Entity::DefaultAction { table, action: Some(call) } = entity else { return };
+            let does = Does::Action(action::action(schema, &call));
+            let mut message = p4::TableEntry {
+                table_id: schema.ids.tables[table.index()],
+                action: Some(p4::TableAction { r#type: Some(does) }),
+                is_default_action: true,
+                ..Default::default()
+            };
+            message.metadata = self.kept.of_entry(&message);
+            if is_asked_for(wanted, &message) {
+                answers.push(Message::TableEntry(message));
+            }
         })
-    }));
-    Ok(())
+    }
 }
 
 impl Extend<Message> for Answers<'_> {
@@ -306,173 +470,6 @@ fn numbered(id: u32) -> Result<Option<u16>> {
     Ok((number != 0).then_some(number))
 }
 
-/// Multicast groups, clone sessions, or both.
-fn replication(
-    device: &Device,
-    wanted: &p4::PacketReplicationEngineEntry,
-    answers: &mut Answers<'_>,
-) -> Result<()> {
-    let query = match &wanted.r#type {
-        None => {
-            return replicas(
-                device,
-                answers,
-                &[Query::Multicast { id: None }, Query::Mirrors { id: None }],
-            );
-        }
-        Some(Replication::MulticastGroupEntry(group)) => {
-            Query::Multicast { id: numbered(group.multicast_group_id)? }
-        }
-        Some(Replication::CloneSessionEntry(session)) => {
-            Query::Mirrors { id: numbered(session.session_id)? }
-        }
-    };
-    replicas(device, answers, &[query])
-}
-
-fn replicas(device: &Device, answers: &mut Answers<'_>, queries: &[Query]) -> Result<()> {
-    let (kept, watch) = (device.kept().clone(), device.watch().clone());
-    for query in queries {
-        device.control.visit(query, &mut |entity| {
-            let message = match entity {
-                Entity::Multicast { id, group } => {
-                    replicated::group_message(id, &group, kept.of_group(id.into()))
-                }
-                Entity::Mirror { id, session } => replicated::session_message(id, &session),
-                _ => return,
-            };
-            let message = Message::PacketReplicationEngineEntry(message);
-            let wanted = watch::name(&message).and_then(|name| watch.wanted(name)).cloned();
-            answers.push(wanted.unwrap_or(message));
-        })?;
-    }
-    Ok(())
-}
-
-/// Visits the entries of the table, and with the match, that a message selects; false if it selects a match that no
-/// entry has. A match without a priority selects every entry with it.
-fn entries(
-    control: &Control,
-    schema: &Schema,
-    wanted: &p4::TableEntry,
-    each: &mut dyn FnMut(TableEntry) -> Option<Message>,
-    answers: &mut Answers<'_>,
-) -> Result<bool> {
-    let table = optional(wanted.table_id, |id| schema.table(id))?;
-    let key = match table {
-        Some(table) if !wanted.r#match.is_empty() => Some(entry::key(schema, table, wanted)?),
-        None if !wanted.r#match.is_empty() => {
-            let text = "a read with a match names its table";
-            return invalid(text);
-        }
-        _ => None,
-    };
-    let has_priorities = table.is_some_and(|table| {
-        let mut keys = schema.declared(table).keys.iter();
-        keys.any(|key| !matches!(key.kind, MatchKind::Exact | MatchKind::Lpm))
-    });
-    let Ok(priority) = u32::try_from(wanted.priority) else {
-        let text = format!("priority is {}; it cannot be negative", wanted.priority);
-        return invalid(text);
-    };
-    let matched = key
-        .as_ref()
-        .filter(|_| has_priorities && priority == 0)
-        .map(|key| entry::entry_matches(schema, key));
-    let query = match key {
-        Some(key) if matched.is_none() => Query::Entry(key),
-        _ => Query::Entries { table },
-    };
-    let mut found = wanted.r#match.is_empty();
-    let result = control.visit_of(&schema.program, &query, &mut |entity| {
-        let Entity::TableEntry(one) = entity else { return };
-        let is_it =
-            matched.as_ref().is_none_or(|all| *all == entry::entry_matches(schema, &one.key));
-        if is_it && (priority == 0 || one.key.priority == priority) {
-            found = true;
-            answers.extend(each(one));
-        }
-    });
-    match result {
-        Err(ControlError::NotFound(_) | ControlError::NoEntry(_))
-            if matches!(query, Query::Entry(_)) =>
-        {
-            Ok(false)
-        }
-        result => result.map(|()| found),
-    }
-}
-
-/// Visits the direct counters or meters of entries; a named entry must exist (P4Runtime specification 1.5, sections
-/// 9.3.1 and 9.4.1).
-fn direct(
-    control: &Control,
-    schema: &Schema,
-    wanted: Option<&p4::TableEntry>,
-    each: &mut dyn FnMut(TableEntry) -> Option<Message>,
-    answers: &mut Answers<'_>,
-) -> Result<()> {
-    let wanted = wanted.cloned().unwrap_or_default();
-    if wanted.is_default_action {
-        let text = "a default action has no counter and no meter";
-        return invalid(text);
-    }
-    match entries(control, schema, &wanted, each, answers)? {
-        true => Ok(()),
-        false => Err(ControlError::NotFound("the table has no entry with this match".into())),
-    }
-}
-
-fn table_entries(
-    device: &Device,
-    schema: &Schema,
-    wanted: &p4::TableEntry,
-    answers: &mut Answers<'_>,
-) -> Result<()> {
-    let control = &device.control;
-    if wanted.is_default_action {
-        return default_actions(device, schema, wanted, answers);
-    }
-    objects::no_colours(wanted.meter_counter_data.as_ref())?;
-    let table = optional(wanted.table_id, |id| schema.table(id))?;
-    let has_times = |table: TableId| schema.declared(table).idle_timeout_ms.is_some();
-    if wanted.time_since_last_hit.is_some() && table.is_some_and(|table| !has_times(table)) {
-        let text = "time_since_last_hit is read of tables that support idle timeout";
-        return invalid(text);
-    }
-    let parts = Parts {
-        counter: wanted.counter_data.is_some(),
-        meter: wanted.meter_config.is_some(),
-        since_hit: wanted.time_since_last_hit.is_some(),
-    };
-    let mut sets: std::collections::BTreeMap<(TableId, u32), Does> = Default::default();
-    if table.is_none_or(|table| schema.declared(table).selector.is_some()) {
-        own_sets(device, schema, table, &mut sets)?;
-    }
-    let kept = device.kept().clone();
-    entries(
-        control,
-        schema,
-        wanted,
-        &mut |entry| {
-            let does = match &entry.target {
-                Target::Action(call) => Does::Action(action::action(schema, call)),
-                Target::Member(id) => Does::ActionProfileMemberId(*id),
-                Target::Group(id) if *id >= FIRST_OWNED_ID => {
-                    sets.get(&(entry.key.table, *id))?.clone()
-                }
-                Target::Group(id) => Does::ActionProfileGroupId(*id),
-            };
-            let mut message = entry::message(schema, &entry, does, parts);
-            message.metadata = kept.of_entry(&message);
-            is_asked_for(wanted, &message).then_some(Message::TableEntry(message))
-        },
-        answers,
-    )
-    // A read without results is an empty answer (specification 1.5, section 11.1).
-    .map(|_| ())
-}
-
 /// True if an entry has the action and the metadata of a request, where it sets any (P4Runtime specification 1.5,
 /// section 9.1.1).
 fn is_asked_for(wanted: &p4::TableEntry, entry: &p4::TableEntry) -> bool {
@@ -483,70 +480,6 @@ fn is_asked_for(wanted: &p4::TableEntry, entry: &p4::TableEntry) -> bool {
     let asked = action(wanted).filter(|id| *id != 0);
     (asked.is_none() || asked == action(entry))
         && (wanted.metadata.is_empty() || wanted.metadata == entry.metadata)
-}
-
-/// Action sets of entries with actions of their own, of one table or of all, by table and group.
-fn own_sets(
-    device: &Device,
-    schema: &Schema,
-    of: Option<TableId>,
-    sets: &mut std::collections::BTreeMap<(TableId, u32), Does>,
-) -> Result<()> {
-    let (control, watch) = (&device.control, device.watch().clone());
-    let mut members = std::collections::BTreeMap::new();
-    control.visit_of(&schema.program, &Query::Members { table: of, id: None }, &mut |entity| {
-        if let Entity::Member { table, id, action: call } = entity
-            && id >= FIRST_OWNED_ID
-        {
-            members.insert((table, id), action::action(schema, &call));
-        }
-    })?;
-    control.visit_of(&schema.program, &Query::Groups { table: of, id: None }, &mut |entity| {
-        let Entity::Group { table, id, members: list } = entity else { return };
-        let name = Name::Group(schema.ids.profiles[table.index()], id);
-        let wanted = watch.wanted(name).and_then(|message| match message {
-            Message::ActionProfileGroup(group) => Some(group.clone()),
-            _ => None,
-        });
-        let group = wanted.unwrap_or_else(|| action::group_message(schema, table, id, &list));
-        let one = |member: &p4::action_profile_group::Member| p4::ActionProfileAction {
-            action: members.get(&(table, member.member_id)).cloned(),
-            weight: member.weight,
-            watch_kind: member.watch_kind.as_ref().and_then(|kind| {
-                use p4::action_profile_action::WatchKind;
-                Some(WatchKind::WatchPort(port_bytes(watch::watched(kind).ok()?)))
-            }),
-        };
-        if id >= FIRST_OWNED_ID {
-            let action_profile_actions = group.members.iter().map(one).collect();
-            let set = p4::ActionProfileActionSet { action_profile_actions, ..Default::default() };
-            sets.insert((table, id), Does::ActionProfileActionSet(set));
-        }
-    })
-}
-
-fn default_actions(
-    device: &Device,
-    schema: &Schema,
-    wanted: &p4::TableEntry,
-    answers: &mut Answers<'_>,
-) -> Result<()> {
-    let table = optional(wanted.table_id, |id| schema.table(id))?;
-    let (query, kept) = (Query::DefaultActions { table }, device.kept().clone());
-    device.control.visit_of(&schema.program, &query, &mut |entity| {
-        let Entity::DefaultAction { table, action: Some(call) } = entity else { return };
-        let does = Does::Action(action::action(schema, &call));
-        let mut message = p4::TableEntry {
-            table_id: schema.ids.tables[table.index()],
-            action: Some(p4::TableAction { r#type: Some(does) }),
-            is_default_action: true,
-            ..Default::default()
-        };
-        message.metadata = kept.of_entry(&message);
-        if is_asked_for(wanted, &message) {
-            answers.push(Message::TableEntry(message));
-        }
-    })
 }
 
 #[cfg(test)]
