@@ -9,8 +9,7 @@ use wireyard_pipeline::ids::{Id, IdVec};
 use wireyard_pipeline::ir::Table;
 
 use crate::control::{
-    Change, Control, Entity, EntryKey, Fate, ObjectFate, Query, Swap, TableEntry, Target, Update,
-    invalid,
+    Change, Control, Entity, Fate, ObjectFate, Query, Swap, TableEntry, Target, Update, invalid,
 };
 use crate::p4runtime::device::Pipeline;
 use crate::p4runtime::fit::tables_alike;
@@ -201,55 +200,37 @@ pub(super) struct Record<'a> {
 impl Record<'_> {
     /// The change of the record for an update that was done.
     pub(super) fn update(&self, update: &Update) -> Option<Change> {
-        let ids = &self.schema.ids;
+        let entity = update.entity();
+        let key = self.key_of(entity)?;
         // Not read back: a later update of the batch may have made it again, with a place of its own among the others.
-        if let Update::Delete(entity) = update {
-            return Some((self.key_of(entity)?, None));
-        }
-        Some(match update.entity() {
+        let is_deleted = matches!(update, Update::Delete(_));
+        Some((key, if is_deleted { None } else { self.current(entity) }))
+    }
+
+    /// The value of an object of an update, with the parts that the update does not set.
+    fn current(&self, entity: &Entity) -> Option<Vec<u8>> {
+        let query = match entity {
             Entity::TableEntry(TableEntry { key, .. }) | Entity::DirectMeter { key, .. } => {
-                let found = self.read(&Query::Entry(key.clone()));
-                (self.entry_key(key), found.and_then(|found| self.value(&found)))
+                Query::Entry(key.clone())
             }
             Entity::Member { table, id, .. } => {
-                let found = self.read(&Query::Members { table: Some(*table), id: Some(*id) });
-                let key = key(MEMBER, &[ids.profiles[table.index()], *id]);
-                (key, found.and_then(|found| self.value(&found)))
+                Query::Members { table: Some(*table), id: Some(*id) }
             }
-            Entity::Group { table, id, .. } => {
-                let found = self.read(&Query::Groups { table: Some(*table), id: Some(*id) });
-                let key = key(GROUP, &[ids.profiles[table.index()], *id]);
-                (key, found.and_then(|found| self.value(&found)))
-            }
-            Entity::Multicast { id, .. } => {
-                let found = self.read(&Query::Multicast { id: Some(*id) });
-                let key = key(MULTICAST, &[u32::from(*id)]);
-                (key, found.and_then(|found| self.value(&found)))
-            }
-            Entity::Mirror { id, .. } => {
-                let found = self.read(&Query::Mirrors { id: Some(*id) });
-                let key = key(SESSION, &[u32::from(*id)]);
-                (key, found.and_then(|found| self.value(&found)))
-            }
-            // Counts of entries are changes by packets.
-            Entity::DirectCounter { .. } => return None,
-            entity => (self.key_of(entity)?, self.value(entity)),
-        })
-    }
-
-    fn read(&self, query: &Query) -> Option<Entity> {
-        self.control.read(query).ok()?.pop()
-    }
-
-    fn entry_key(&self, found: &EntryKey) -> Vec<u8> {
-        let message = entry::key_message(self.schema, found);
-        [vec![ENTRY], message.encode_to_vec()].concat()
+            Entity::Group { table, id, .. } => Query::Groups { table: Some(*table), id: Some(*id) },
+            Entity::Multicast { id, .. } => Query::Multicast { id: Some(*id) },
+            Entity::Mirror { id, .. } => Query::Mirrors { id: Some(*id) },
+            entity => return self.value(entity),
+        };
+        self.value(&self.control.read(&query).ok()?.pop()?)
     }
 
     pub(super) fn key_of(&self, entity: &Entity) -> Option<Vec<u8>> {
         let ids = &self.schema.ids;
         Some(match entity {
-            Entity::TableEntry(found) => self.entry_key(&found.key),
+            Entity::TableEntry(TableEntry { key, .. }) | Entity::DirectMeter { key, .. } => {
+                let message = entry::key_message(self.schema, key);
+                [vec![ENTRY], message.encode_to_vec()].concat()
+            }
             Entity::DefaultAction { table, .. } => key(DEFAULT, &[ids.tables[table.index()]]),
             Entity::Member { table, id, .. } => key(MEMBER, &[ids.profiles[table.index()], *id]),
             Entity::Group { table, id, .. } => key(GROUP, &[ids.profiles[table.index()], *id]),
@@ -263,7 +244,8 @@ impl Record<'_> {
             Entity::Register { register, index, .. } => {
                 cell(REGISTER, ids.registers[register.index()], *index)
             }
-            Entity::DirectCounter { .. } | Entity::DirectMeter { .. } => return None,
+            // Counts of entries are changes by packets.
+            Entity::DirectCounter { .. } => return None,
         })
     }
 
@@ -307,6 +289,10 @@ impl Record<'_> {
         })
     }
 
+    fn record(&self, entity: &Entity) -> Option<Change> {
+        Some((self.key_of(entity)?, Some(self.value(entity)?)))
+    }
+
     /// Records of the cells of these arrays.
     ///
     /// # Errors
@@ -315,10 +301,8 @@ impl Record<'_> {
         let mut all = Vec::new();
         for query in arrays {
             self.control.visit(query, &mut |entity| {
-                if !entity.is_blank()
-                    && let (Some(key), Some(value)) = (self.key_of(&entity), self.value(&entity))
-                {
-                    all.push((key, Some(value)));
+                if !entity.is_blank() {
+                    all.extend(self.record(&entity));
                 }
             })?;
         }
@@ -340,11 +324,9 @@ impl Record<'_> {
         for query in queries {
             // All exist, so no query is refused.
             let _ = self.control.visit(&query, &mut |entity| {
-                if !entity.is_const()
-                    && !self.control.is_mirrored(&self.schema.program, &entity)
-                    && let (Some(key), Some(value)) = (self.key_of(&entity), self.value(&entity))
-                {
-                    all.push((key, Some(value)));
+                let is_mirrored = || self.control.is_mirrored(&self.schema.program, &entity);
+                if !entity.is_const() && !is_mirrored() {
+                    all.extend(self.record(&entity));
                 }
             });
         }
