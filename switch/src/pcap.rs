@@ -14,7 +14,6 @@ pub mod seen;
 mod tests;
 mod writer;
 
-use std::fmt;
 use std::io;
 
 use wireyard_tables::time::Time;
@@ -123,18 +122,25 @@ impl PcapHeader {
 }
 
 /// Why a capture could not be read further. Everything before `offset` was delivered.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PcapError {
     /// The file could not be read or written.
-    Io(io::Error),
+    #[error("{0}")]
+    Io(#[from] io::Error),
     /// The first bytes are of no known capture format.
+    #[error("{}", not_a_capture(.magic))]
     NotACapture {
         /// The first four bytes of the file, or fewer.
         magic: Vec<u8>,
     },
     /// A pcap file of a version or variant that has another record layout.
+    #[error("{0}")]
     Variant(&'static str),
     /// The file ends inside a record or block.
+    #[error(
+        "the file ends early: the record at offset {offset} needs {need} bytes and {have} are left ({records} records \
+         were read before it)"
+    )]
     Truncated {
         /// Offset of the record.
         offset: u64,
@@ -146,6 +152,10 @@ pub enum PcapError {
         records: u64,
     },
     /// A record is longer than [`MAX_RECORD_BYTES`].
+    #[error(
+        "the record at offset {offset} states {bytes} bytes, more than {MAX_RECORD_BYTES}: the file is damaged \
+         ({records} records were read before it)"
+    )]
     TooLong {
         /// Offset of the record.
         offset: u64,
@@ -155,6 +165,9 @@ pub enum PcapError {
         records: u64,
     },
     /// A pcapng block contradicts itself.
+    #[error(
+        "the pcapng block at offset {offset} is damaged: {what} ({records} records were read before it)"
+    )]
     BadBlock {
         /// Offset of the block.
         offset: u64,
@@ -177,53 +190,16 @@ fn packed_by(magic: &[u8]) -> Option<(&'static str, &'static str)> {
     }
 }
 
-impl fmt::Display for PcapError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PcapError::Io(error) => write!(f, "{error}"),
-            PcapError::NotACapture { magic } if packed_by(magic).is_some() => {
-                let (format, tool) = packed_by(magic).unwrap_or_default();
-                write!(f, "the file is compressed with {format}: unpack it with {tool} first")
-            }
-            PcapError::NotACapture { magic } if magic.is_empty() => {
-                f.write_str("the file is empty: a capture has at least a file header of 24 bytes")
-            }
-            PcapError::NotACapture { magic } => {
-                write!(f, "not a pcap or pcapng file: it starts with")?;
-                magic.iter().try_for_each(|byte| write!(f, " {byte:02x}"))?;
-                f.write_str("; `editcap -F pcapng` converts the other formats that Wireshark reads")
-            }
-            PcapError::Variant(what) => write!(f, "{what}"),
-            PcapError::Truncated { offset, need, have, records } => write!(
-                f,
-                "the file ends early: the record at offset {offset} needs {need} bytes and {have} are \
-                 left ({records} records were read before it)"
-            ),
-            PcapError::TooLong { offset, bytes, records } => write!(
-                f,
-                "the record at offset {offset} states {bytes} bytes, more than {MAX_RECORD_BYTES}: the \
-                 file is damaged ({records} records were read before it)"
-            ),
-            PcapError::BadBlock { offset, what, records } => write!(
-                f,
-                "the pcapng block at offset {offset} is damaged: {what} ({records} records were read \
-                 before it)"
-            ),
-        }
+fn not_a_capture(magic: &[u8]) -> String {
+    if let Some((format, tool)) = packed_by(magic) {
+        return format!("the file is compressed with {format}: unpack it with {tool} first");
     }
-}
-
-impl std::error::Error for PcapError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            PcapError::Io(error) => Some(error),
-            _ => None,
-        }
+    if magic.is_empty() {
+        return "the file is empty: a capture has at least a file header of 24 bytes".to_owned();
     }
-}
-
-impl From<io::Error> for PcapError {
-    fn from(error: io::Error) -> PcapError {
-        PcapError::Io(error)
-    }
+    let begin: String = magic.iter().map(|byte| format!(" {byte:02x}")).collect();
+    format!(
+        "not a pcap or pcapng file: it starts with{begin}; `editcap -F pcapng` converts the other formats that \
+         Wireshark reads"
+    )
 }

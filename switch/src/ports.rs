@@ -34,7 +34,6 @@ pub mod veth;
 mod watch;
 pub mod xdp;
 
-use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
 
@@ -149,9 +148,10 @@ impl LinkState {
 }
 
 /// An error of a port, with the remedy. The message names the port.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// The interface does not exist (any more).
+    #[error("{port}: no such interface: {help}")]
     Gone {
         /// The port, as in its specification.
         port: String,
@@ -159,6 +159,7 @@ pub enum PortError {
         help: String,
     },
     /// Another switch uses the interface.
+    #[error("{port}: the interface is taken: {help}")]
     Taken {
         /// The port, as in its specification.
         port: String,
@@ -166,6 +167,7 @@ pub enum PortError {
         help: String,
     },
     /// The interface is down.
+    #[error("{port}: the interface is down: {help}")]
     Down {
         /// The port, as in its specification.
         port: String,
@@ -173,6 +175,7 @@ pub enum PortError {
         help: String,
     },
     /// A system call failed.
+    #[error("{port}: {doing}: {source}{}", remedy(.help))]
     Io {
         /// The port, as in its specification.
         port: String,
@@ -184,6 +187,7 @@ pub enum PortError {
         help: String,
     },
     /// A capture file cannot be read or written.
+    #[error("{port}: {source}")]
     Capture {
         /// The port, as in its specification.
         port: String,
@@ -191,6 +195,7 @@ pub enum PortError {
         source: PcapError,
     },
     /// The port does not support what was requested.
+    #[error("{port}: {why}")]
     Unsupported {
         /// The port, as in its specification.
         port: String,
@@ -199,32 +204,8 @@ pub enum PortError {
     },
 }
 
-impl fmt::Display for PortError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PortError::Gone { port, help } => write!(f, "{port}: no such interface: {help}"),
-            PortError::Taken { port, help } => write!(f, "{port}: the interface is taken: {help}"),
-            PortError::Down { port, help } => write!(f, "{port}: the interface is down: {help}"),
-            PortError::Io { port, doing, source, help } if help.is_empty() => {
-                write!(f, "{port}: {doing}: {source}")
-            }
-            PortError::Io { port, doing, source, help } => {
-                write!(f, "{port}: {doing}: {source}: {help}")
-            }
-            PortError::Capture { port, source } => write!(f, "{port}: {source}"),
-            PortError::Unsupported { port, why } => write!(f, "{port}: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for PortError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            PortError::Io { source, .. } => Some(source),
-            PortError::Capture { source, .. } => Some(source),
-            _ => None,
-        }
-    }
+fn remedy(help: &str) -> String {
+    if help.is_empty() { String::new() } else { format!(": {help}") }
 }
 
 /// A port of any kind. One worker uses it at a time; it may be moved to another.

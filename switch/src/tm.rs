@@ -213,32 +213,18 @@ pub struct Tm<P> {
 }
 
 /// A port configuration that does not fit the traffic manager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
     /// It names a pool that does not exist.
+    #[error("buffer pool {} does not exist", .0.0)]
     NoSuchPool(PoolId),
     /// There are 65535 ports already, or the number to reuse is taken or unknown.
+    #[error("no free port of that number")]
     NoSuchPort,
     /// PFC or PAUSE is on, but nothing defines a quantum: give the port a rate or a quantum rate.
+    #[error("flow control is on but no rate defines a pause quantum: give the port a rate")]
     NoQuantumRate,
 }
-
-impl std::fmt::Display for PortError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            PortError::NoSuchPool(pool) => write!(f, "buffer pool {} does not exist", pool.0),
-            PortError::NoSuchPort => write!(f, "no free port of that number"),
-            PortError::NoQuantumRate => {
-                write!(
-                    f,
-                    "flow control is on but no rate defines a pause quantum: give the port a rate"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for PortError {}
 
 impl<P: Default> Tm<P> {
     /// Memory in bytes of a waiting packet apart from its frame: the packet itself, and its slot.

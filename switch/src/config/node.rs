@@ -15,19 +15,12 @@ use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::node::{Key, Node, NodeKind, Scalar};
 
 /// An error, with its place.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub(super) struct NodeError {
     span: Option<SourceSpan>,
     message: String,
 }
-
-impl std::fmt::Display for NodeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for NodeError {}
 
 impl de::Error for NodeError {
     fn custom<T: std::fmt::Display>(message: T) -> NodeError {

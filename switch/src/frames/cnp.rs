@@ -4,8 +4,6 @@
 //! 0x80 and nothing after it (IBTA A10). BECN is set, PSN 0, the partition key is that of the marked packet. A CNP over
 //! RoCEv1 is an extension: RoCEv1 has no marking, and the notification point requests none.
 
-use std::fmt;
-
 use crate::roce::np::{Cnp, Mark, Marked};
 use crate::roce::opcode::{CNP_NATIVE, CNP_ROCEV2};
 use crate::roce::packet::{Bth, Headers};
@@ -88,27 +86,18 @@ pub enum CnpLink {
 }
 
 /// Why a CNP could not be built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CnpError {
     /// Its addresses are invalid.
+    #[error("CNP: {0}")]
     Address(AddressError),
     /// A mark of one kind of network with a link of the other.
+    #[error("CNP: an InfiniBand mark on Ethernet, or the reverse")]
     Link,
     /// The frame could not be built.
+    #[error("CNP: {0}")]
     Build(BuildError),
 }
-
-impl fmt::Display for CnpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CnpError::Address(why) => write!(f, "CNP: {why}"),
-            CnpError::Link => f.write_str("CNP: an InfiniBand mark on Ethernet, or the reverse"),
-            CnpError::Build(why) => write!(f, "CNP: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for CnpError {}
 
 impl CnpLink {
     /// The return link of a marked packet: its link addresses exchanged.

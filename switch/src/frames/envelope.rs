@@ -10,7 +10,6 @@
 mod shape;
 mod slots;
 
-use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Mac;
@@ -234,36 +233,27 @@ impl Class {
 }
 
 /// Why an address or class cannot be written into headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Addresses of two families, or IPv4 headers without two IPv4-mapped addresses.
+    #[error("both addresses must be IPv4, or both IPv6")]
     Family,
     /// A LID has 16 bits.
+    #[error("a LID has 16 bits")]
     Lid,
     /// A VLAN number is at most 4094.
+    #[error("a VLAN number is at most 4094")]
     Vlan,
     /// A flow label has 20 bits.
+    #[error("a flow label has 20 bits")]
     FlowLabel,
     /// DSCP at most 63, ECN at most 3, PCP at most 7 (SL and VL at most 15).
+    #[error("DSCP is at most 63, ECN 3, PCP 7, SL and VL 15")]
     Class,
     /// Only RoCEv2 can have telemetry.
+    #[error("telemetry is only in RoCEv2 over IPv4 or IPv6")]
     Telemetry,
 }
-
-impl fmt::Display for AddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            AddressError::Family => "both addresses must be IPv4, or both IPv6",
-            AddressError::Lid => "a LID has 16 bits",
-            AddressError::Vlan => "a VLAN number is at most 4094",
-            AddressError::FlowLabel => "a flow label has 20 bits",
-            AddressError::Class => "DSCP is at most 63, ECN 3, PCP 7, SL and VL 15",
-            AddressError::Telemetry => "telemetry is only in RoCEv2 over IPv4 or IPv6",
-        })
-    }
-}
-
-impl std::error::Error for AddressError {}
 
 /// The finished headers of one address and class, up to and with a BTH of zeros.
 #[derive(Clone, Debug)]

@@ -2,8 +2,6 @@
 //!
 //! The traffic manager decides when to send a frame and what a received one does; this module has only their format.
 
-use std::fmt;
-
 use crate::tm::pfc::{FlowControlFrame, PfcFrame};
 use crate::units::Quanta;
 
@@ -22,29 +20,34 @@ const OPCODE_PFC: u16 = 0x0101;
 const PRIORITIES: usize = 8;
 
 /// Why a MAC control frame is not flow control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlowControlError {
     /// It does not have the length of a MAC control frame.
+    #[error("a MAC control frame of {bytes} bytes: it has {FRAME_BYTES}")]
     Length {
         /// Bytes found.
         bytes: usize,
     },
     /// Not addressed to the MAC control address (01:80:c2:00:00:01).
+    #[error("a MAC control frame to {found}, not to {}", Mac(MAC_CONTROL_ADDRESS))]
     WrongMac {
         /// The destination found.
         found: Mac,
     },
     /// The EtherType is not that of MAC control.
+    #[error("EtherType {found:#06x} is not MAC control")]
     NotMacControl {
         /// The EtherType found.
         found: u16,
     },
     /// A MAC control opcode that is neither PAUSE nor PFC.
+    #[error("MAC control opcode {found:#06x} is neither PAUSE nor PFC")]
     UnknownOpcode {
         /// The opcode found.
         found: u16,
     },
     /// The high octet of the class-enable vector is not zero: there are eight priorities.
+    #[error("a PFC class-enable vector with high octet {high:#04x}, not zero")]
     Vector {
         /// The high octet.
         high: u8,
@@ -63,30 +66,6 @@ impl FlowControlError {
         }
     }
 }
-
-impl fmt::Display for FlowControlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FlowControlError::Length { bytes } => {
-                write!(f, "a MAC control frame of {bytes} bytes: it has {FRAME_BYTES}")
-            }
-            FlowControlError::WrongMac { found } => {
-                write!(f, "a MAC control frame to {found}, not to {}", Mac(MAC_CONTROL_ADDRESS))
-            }
-            FlowControlError::NotMacControl { found } => {
-                write!(f, "EtherType {found:#06x} is not MAC control")
-            }
-            FlowControlError::UnknownOpcode { found } => {
-                write!(f, "MAC control opcode {found:#06x} is neither PAUSE nor PFC")
-            }
-            FlowControlError::Vector { high } => {
-                write!(f, "a PFC class-enable vector with high octet {high:#04x}, not zero")
-            }
-        }
-    }
-}
-
-impl std::error::Error for FlowControlError {}
 
 /// Builds and parses flow control frames.
 #[derive(Clone, Debug)]

@@ -3,8 +3,6 @@
 //! Building copies an [`Envelope`], writes BTH, extended headers, payload and pad, then lengths and CRCs. Parsing
 //! checks everything that building writes, so a packet that passes is as its sender built it.
 
-use std::fmt;
-
 use crate::link_type::LinkType;
 use crate::roce::memory::{AccessError, MemoryTable};
 use crate::roce::np::{Mark, Marked};
@@ -31,30 +29,21 @@ pub struct Received<'a> {
 }
 
 /// Why a packet could not be built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// The opcode is not supported, or the headers are not those of the opcode.
+    #[error("the headers are not those of the opcode")]
     Headers,
     /// The pad count does not match the payload.
+    #[error("payload and pad are not a multiple of 4 bytes")]
     PadCount,
     /// The frame does not fit its buffer.
+    #[error("the frame does not fit its buffer")]
     NoRoom,
     /// The payload cannot be read.
+    #[error("payload: {0}")]
     Memory(AccessError),
 }
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BuildError::Headers => f.write_str("the headers are not those of the opcode"),
-            BuildError::PadCount => f.write_str("payload and pad are not a multiple of 4 bytes"),
-            BuildError::NoRoom => f.write_str("the frame does not fit its buffer"),
-            BuildError::Memory(why) => write!(f, "payload: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {}
 
 /// Length of a BTH, and of the first of its two words, in bytes.
 const BTH_BYTES: usize = 12;

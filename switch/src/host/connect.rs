@@ -1,7 +1,5 @@
 //! Connections: the data that two ends exchange out of band, as `ibv_rc_pingpong` does, and the way to RTS.
 
-use std::fmt;
-
 use crate::frames::envelope::{Address, AddressError, Encap, udp_src_port};
 use crate::roce::memory::Access;
 use crate::roce::opcode::Service;
@@ -63,27 +61,18 @@ impl Default for ConnectOptions {
 }
 
 /// Why two ends could not be connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// The end point has no such queue pair, or no number for another.
+    #[error("no such queue pair")]
     NoQueuePair,
     /// The queue pair refuses an attribute.
+    #[error("queue pair: {0}")]
     Modify(ModifyError),
     /// The address has no form in the headers.
+    #[error("path: {0}")]
     Address(AddressError),
 }
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ConnectError::NoQueuePair => f.write_str("no such queue pair"),
-            ConnectError::Modify(why) => write!(f, "queue pair: {why}"),
-            ConnectError::Address(why) => write!(f, "path: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for ConnectError {}
 
 impl EndPointPort {
     /// Takes a reliable or unreliable connection from RESET to RTS.

@@ -2,7 +2,6 @@
 //!
 //! They are created in the network namespace of the calling thread and deleted with it, or with either of their ends.
 
-use std::fmt;
 use std::io;
 
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NetlinkMessage, NetlinkPayload};
@@ -18,26 +17,18 @@ use super::sys::interface;
 const ANSWER_BYTES: usize = 8192;
 
 /// A cable that could not be created.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the veth pair {cable}: {source}{}", remedy(.source))]
 pub struct VethError {
     cable: String,
     source: io::Error,
 }
 
-impl fmt::Display for VethError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the veth pair {}: {}", self.cable, self.source)?;
-        match self.source.raw_os_error() {
-            Some(libc::EPERM) => f.write_str(": it takes CAP_NET_ADMIN"),
-            Some(libc::EOPNOTSUPP) => f.write_str(": the kernel has no veth (modprobe veth)"),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for VethError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
+fn remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => ": it takes CAP_NET_ADMIN",
+        Some(libc::EOPNOTSUPP) => ": the kernel has no veth (modprobe veth)",
+        _ => "",
     }
 }
 

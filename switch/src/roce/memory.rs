@@ -5,8 +5,6 @@
 //! are written, and stores neither. One key serves as L_Key and R_Key. Its low byte is a tag that changes when a slot
 //! is reused.
 
-use std::fmt;
-
 pub mod backing;
 #[cfg(test)]
 mod tests;
@@ -50,27 +48,18 @@ impl Access {
 }
 
 /// Why an access is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
     /// No region has this key.
+    #[error("no memory region has this key")]
     UnknownKey,
     /// Not inside the region.
+    #[error("the range is not inside the memory region")]
     OutOfBounds,
     /// The region does not permit it.
+    #[error("the memory region does not permit this access")]
     Denied,
 }
-
-impl fmt::Display for AccessError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            AccessError::UnknownKey => "no memory region has this key",
-            AccessError::OutOfBounds => "the range is not inside the memory region",
-            AccessError::Denied => "the memory region does not permit this access",
-        })
-    }
-}
-
-impl std::error::Error for AccessError {}
 
 #[derive(Debug)]
 struct Region {

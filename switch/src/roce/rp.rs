@@ -158,7 +158,8 @@ impl RateAlgorithm {
 }
 
 /// A parameter that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{param} is {found}, expected {expected}")]
 pub struct ParamError {
     /// The parameter, spelt as in the configuration.
     pub param: &'static str,
@@ -173,11 +174,3 @@ impl ParamError {
         ParamError { param, found, expected: expected.into() }
     }
 }
-
-impl fmt::Display for ParamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {}, expected {}", self.param, self.found, self.expected)
-    }
-}
-
-impl std::error::Error for ParamError {}

@@ -181,32 +181,21 @@ pub struct Completion {
 }
 
 /// Why a work request was not accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {
     /// The queue is full: poll completions first.
+    #[error("the work queue is full: poll completions first")]
     QueueFull,
     /// The queue pair's state does not accept work of this kind.
+    #[error("the queue pair's state takes no such work")]
     WrongState,
     /// The service (RC, UC, UD) does not have this operation.
+    #[error("the queue pair's service has no such operation")]
     Unsupported,
     /// Longer than 2^31 bytes, a datagram longer than the path MTU, or an ATOMIC that is not 8 bytes.
+    #[error("message over 2^31 bytes, datagram over the path MTU, or ATOMIC that is not 8 bytes")]
     BadLength,
     /// The local key, bounds or permission is wrong.
+    #[error("local memory: {0}")]
     BadMemory(super::memory::AccessError),
 }
-
-impl std::fmt::Display for PostError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            PostError::QueueFull => f.write_str("the work queue is full: poll completions first"),
-            PostError::WrongState => f.write_str("the queue pair's state takes no such work"),
-            PostError::Unsupported => f.write_str("the queue pair's service has no such operation"),
-            PostError::BadLength => f.write_str(
-                "message over 2^31 bytes, datagram over the path MTU, or ATOMIC that is not 8 bytes",
-            ),
-            PostError::BadMemory(why) => write!(f, "local memory: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for PostError {}

@@ -174,21 +174,14 @@ pub struct Line {
 }
 
 /// Why a script cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}: {message}")]
 pub struct ScriptError {
     /// Line number from 1.
     pub line: usize,
     /// What is wrong, and what was expected.
     pub message: String,
 }
-
-impl fmt::Display for ScriptError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.line, self.message)
-    }
-}
-
-impl std::error::Error for ScriptError {}
 
 impl Comparison {
     /// Whether the comparison is true for `found`.

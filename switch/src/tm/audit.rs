@@ -1,7 +1,5 @@
 //! The accounting identity, recomputed from the packets.
 
-use std::fmt;
-
 use super::Tm;
 use super::id::{CLASSES, PortId};
 use super::port::{Leaving, QueueCounters};
@@ -9,20 +7,13 @@ use super::queue::Memory;
 use super::view::View;
 
 /// A counter that does not match the packets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: counted {counted}, recomputed {recomputed}")]
 pub struct AuditError {
     what: String,
     counted: u64,
     recomputed: u64,
 }
-
-impl fmt::Display for AuditError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: counted {}, recomputed {}", self.what, self.counted, self.recomputed)
-    }
-}
-
-impl std::error::Error for AuditError {}
 
 fn same(counted: u64, recomputed: u64, what: impl FnOnce() -> String) -> Result<(), AuditError> {
     if counted == recomputed {

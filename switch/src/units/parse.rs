@@ -13,7 +13,8 @@ use wireyard_tables::time::Span;
 use super::{BitsPerSec, Bytes, Interval, Length, PoolAlpha, Probability, Quanta};
 
 /// Text that is not a quantity, with a remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{text}\": {problem}; expected {expected}")]
 pub struct UnitError {
     text: String,
     problem: String,
@@ -25,14 +26,6 @@ impl UnitError {
         UnitError { text: text.to_owned(), problem: problem.into(), expected }
     }
 }
-
-impl fmt::Display for UnitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\": {}; expected {}", self.text, self.problem, self.expected)
-    }
-}
-
-impl std::error::Error for UnitError {}
 
 const SIZE: &str = "a size such as \"5 KB\" (5000 bytes) or \"5 KiB\" (5120 bytes); units: B, KB, MB, GB, KiB, MiB, GiB";
 const RATE: &str = "a bit rate such as \"100Gbit/s\"; units: bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, or bps to Tbps";

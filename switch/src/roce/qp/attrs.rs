@@ -1,7 +1,5 @@
 //! Queue pair states, attributes, and those of each transition (`ibv_modify_qp(3)`).
 
-use std::fmt;
-
 use super::super::memory::Access;
 use super::super::opcode::Service;
 
@@ -123,32 +121,21 @@ const NAMES: [&str; 15] = [
 ];
 
 /// Why a transition was refused. Nothing has changed then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModifyError {
     /// There is no such transition.
+    #[error("a queue pair in {0:?} cannot go to {1:?}")]
     NoTransition(QpState, QpState),
     /// A required attribute is not given.
+    #[error("this transition needs {0}")]
     Missing(&'static str),
     /// An attribute that this transition does not allow.
+    #[error("this transition does not take {0}")]
     NotAllowed(&'static str),
     /// A value out of range.
+    #[error("{0} is out of range")]
     OutOfRange(&'static str),
 }
-
-impl fmt::Display for ModifyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ModifyError::NoTransition(from, to) => {
-                write!(f, "a queue pair in {from:?} cannot go to {to:?}")
-            }
-            ModifyError::Missing(name) => write!(f, "this transition needs {name}"),
-            ModifyError::NotAllowed(name) => write!(f, "this transition does not take {name}"),
-            ModifyError::OutOfRange(name) => write!(f, "{name} is out of range"),
-        }
-    }
-}
-
-impl std::error::Error for ModifyError {}
 
 /// Required and optional attributes of a transition; `None` if there is none.
 fn rule(service: Service, from: QpState, to: QpState) -> Option<(u16, u16)> {
