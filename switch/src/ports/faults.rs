@@ -13,60 +13,35 @@ use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::{Span, Time};
 
 use super::absent::AbsentPort;
+use super::stats::counters;
 use super::{LinkState, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame};
 use chance::{Chances, FaultSetup, flip_bit};
 
 /// Maximum number of frames in transit in one direction; more are lost as `overflowed`.
 const UNDER_WAY_MAX: usize = 1024;
 
-/// Faults in one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct FaultCounters {
-    /// Frames lost at random.
-    pub lost: u64,
-    /// Frames with a flipped bit.
-    pub corrupted: u64,
-    /// Frames that were sent twice.
-    pub duplicated: u64,
-    /// Frames delayed behind later ones.
-    pub reordered: u64,
-    /// Frames that were delayed, reordered ones included.
-    pub delayed: u64,
-    /// Frames lost because too many were in transit.
-    pub overflowed: u64,
-    /// Frames in transit that were lost with the cable: the port was closed, or was down by command when they arrived.
-    pub cut: u64,
-    /// Frames in transit now.
-    pub under_way: u64,
-}
-
-impl FaultCounters {
-    /// All counters that never decrease, with their names.
-    pub fn named(&self) -> [(&'static str, u64); 7] {
-        [
-            ("lost", self.lost),
-            ("corrupted", self.corrupted),
-            ("duplicated", self.duplicated),
-            ("reordered", self.reordered),
-            ("delayed", self.delayed),
-            ("overflowed", self.overflowed),
-            ("cut", self.cut),
-        ]
+counters! {
+    /// Faults in one direction.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct FaultCounters {
+        /// Frames lost at random.
+        lost,
+        /// Frames with a flipped bit.
+        corrupted,
+        /// Frames that were sent twice.
+        duplicated,
+        /// Frames delayed behind later ones.
+        reordered,
+        /// Frames that were delayed, reordered ones included.
+        delayed,
+        /// Frames lost because too many were in transit.
+        overflowed,
+        /// Frames in transit that were lost with the cable: the port was closed, or was down by command when they arrived.
+        cut,
     }
-}
-
-impl FaultCounters {
-    fn and(&self, other: &FaultCounters) -> FaultCounters {
-        FaultCounters {
-            lost: self.lost + other.lost,
-            corrupted: self.corrupted + other.corrupted,
-            duplicated: self.duplicated + other.duplicated,
-            reordered: self.reordered + other.reordered,
-            delayed: self.delayed + other.delayed,
-            overflowed: self.overflowed + other.overflowed,
-            cut: self.cut + other.cut,
-            under_way: self.under_way + other.under_way,
-        }
+    besides {
+        /// Frames in transit now.
+        under_way,
     }
 }
 
@@ -81,11 +56,10 @@ pub struct FaultReport {
 
 impl FaultReport {
     /// The sum with the faults of another queue of the same link.
-    pub fn and(&self, other: &FaultReport) -> FaultReport {
-        FaultReport {
-            received: self.received.and(&other.received),
-            sent: self.sent.and(&other.sent),
-        }
+    pub fn and(mut self, other: &FaultReport) -> FaultReport {
+        self.received.add(&other.received);
+        self.sent.add(&other.sent);
+        self
     }
 }
 
