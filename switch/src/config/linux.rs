@@ -8,6 +8,7 @@ use wireyard_pipeline::source::node::Node;
 use wireyard_pipeline::source::shape::{MapShape, Shape, key};
 
 use super::{PORT_MAX, PortNumber, is_port};
+use Shape::{Count, Flag, MapOf, Text};
 
 /// The default class of the kernel's packets: that of network control (IEEE 802.1Q table I-2, RFC 4594).
 const TRAFFIC_CLASS: u8 = 6;
@@ -18,10 +19,10 @@ pub(super) static LINUX: MapShape = MapShape {
     name: "linux",
     what: "`linux`",
     keys: &[
-        key("mirror", Shape::Flag, "Each port has an interface; routes go into the tables."),
-        key("namespace", Shape::Text, "The network namespace: a name, or a path."),
-        key("interfaces", Shape::MapOf(&Shape::Text), "Names by port; other ports get none."),
-        key("traffic_class", Shape::Count, "Class of what the kernel sends; 6 when absent."),
+        key("mirror", Flag, "Each port has an interface; routes go into the tables."),
+        key("namespace", Text, "The network namespace: a name, or a path."),
+        key("interfaces", MapOf(&Text), "Names by port; other ports get none."),
+        key("traffic_class", Count, "Class of what the kernel sends; 6 when absent."),
     ],
 };
 

@@ -17,6 +17,7 @@ use crate::file_kind::{self, FileKind};
 use crate::lab::build;
 use crate::tm::random::{GAMMA, mix};
 use crate::units;
+use Shape::{Any, Choice, Count, Either, List, Map, MapOf, Name, OneOrMore, Text};
 
 /// Runs of a study at most.
 const RUNS_MAX: u64 = 1_000_000;
@@ -28,24 +29,24 @@ pub static STUDY: MapShape = MapShape {
     name: "study",
     what: "a study",
     keys: &[
-        needed("study", Shape::Name, "Its name."),
-        key("about", Shape::Text, "What it asks."),
-        needed("scenario", Shape::Text, "The scenario, relative to this file."),
+        needed("study", Name, "Its name."),
+        key("about", Text, "What it asks."),
+        needed("scenario", Text, "The scenario, relative to this file."),
         needed(
             "vary",
-            Shape::MapOf(&Shape::Either(&[Shape::Map(&RANGE), Shape::OneOrMore(&Shape::Any)])),
+            MapOf(&Either(&[Map(&RANGE), OneOrMore(&Any)])),
             "Keys of the scenario, with dots between, and their values: a list, or a range.",
         ),
-        key("sample", Shape::Map(&SAMPLE), "Points that are drawn; every combination when absent."),
-        key("seeds", Shape::Count, "Runs of each point; 1 when absent."),
+        key("sample", Map(&SAMPLE), "Points that are drawn; every combination when absent."),
+        key("seeds", Count, "Runs of each point; 1 when absent."),
         key(
             "seed",
-            Shape::Count,
+            Count,
             "Of the first run of each point, and of what is drawn here; 1 when absent.",
         ),
-        key("figures", Shape::OneOrMore(&Shape::Name), "Figures that the report shows."),
-        key("goal", Shape::Text, "What the best setting is: `min FIGURE` or `max FIGURE`."),
-        key("pareto", Shape::List(&Shape::Text), "Two goals that stand against each other."),
+        key("figures", OneOrMore(&Name), "Figures that the report shows."),
+        key("goal", Text, "What the best setting is: `min FIGURE` or `max FIGURE`."),
+        key("pareto", List(&Text), "Two goals that stand against each other."),
     ],
 };
 
@@ -54,10 +55,10 @@ pub static RANGE: MapShape = MapShape {
     name: "range",
     what: "a range",
     keys: &[
-        needed("from", Shape::Text, "The first value."),
-        needed("to", Shape::Text, "The last value, in the same unit."),
-        key("steps", Shape::Count, "Points of a grid; 5 when absent."),
-        key("scale", Shape::Choice(SCALES), "Even steps or even ratios; `linear` when absent."),
+        needed("from", Text, "The first value."),
+        needed("to", Text, "The last value, in the same unit."),
+        key("steps", Count, "Points of a grid; 5 when absent."),
+        key("scale", Choice(SCALES), "Even steps or even ratios; `linear` when absent."),
     ],
 };
 
@@ -66,8 +67,8 @@ pub static SAMPLE: MapShape = MapShape {
     name: "sample",
     what: "a sample",
     keys: &[
-        key("random", Shape::Count, "So many points, each key by itself."),
-        key("latin_hypercube", Shape::Count, "So many points, evenly over each key."),
+        key("random", Count, "So many points, each key by itself."),
+        key("latin_hypercube", Count, "So many points, evenly over each key."),
     ],
 };
 

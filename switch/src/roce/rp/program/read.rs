@@ -14,9 +14,10 @@ use wireyard_tables::time::Span;
 use super::parameter::{self, Unit};
 use super::requires;
 use crate::units::Interval;
+use Shape::{Choice, Count, Either, Expression, Flag, Map, MapOf, OneOrMore, Real, Text};
 
-const STATEMENTS: Shape = Shape::OneOrMore(&Shape::Statement);
-const VALUE: Shape = Shape::Either(&[Shape::Real, Shape::Text]);
+const STATEMENTS: Shape = OneOrMore(&Shape::Statement);
+const VALUE: Shape = Either(&[Real, Text]);
 
 /// How the marks of the receiver's data are returned.
 pub(super) const MARKS: &[&str] = &["cnp", "ack", "none"];
@@ -30,24 +31,20 @@ pub static RATE_CONTROL: MapShape = MapShape {
     what: "a rate control",
     keys: &[
         needed("rate_control", Shape::Name, "Its name."),
-        key("doc", Shape::Text, "What it is and where it is from."),
-        key("notification", Shape::Map(&NOTIFICATION), "What it asks of the receiver."),
-        key("parameters", Shape::MapOf(&Shape::Map(&PARAMETER)), "Its parameters."),
-        key(
-            "requires",
-            Shape::OneOrMore(&Shape::Expression),
-            "Conditions that parameters fulfil, on each link.",
-        ),
+        key("doc", Text, "What it is and where it is from."),
+        key("notification", Map(&NOTIFICATION), "What it asks of the receiver."),
+        key("parameters", MapOf(&Map(&PARAMETER)), "Its parameters."),
+        key("requires", OneOrMore(&Expression), "Conditions that parameters fulfil, on each link."),
         key(
             "state",
-            Shape::MapOf(&Shape::Either(&[Shape::Count, Shape::Map(&STATE)])),
+            MapOf(&Either(&[Count, Map(&STATE)])),
             "What it keeps for each queue pair: bits, or more.",
         ),
-        needed("on", Shape::Map(&EVENTS), "Statements by what happens."),
-        key("timers", Shape::MapOf(&STATEMENTS), "Timers, and what happens when one ends."),
-        key("bytes", Shape::MapOf(&STATEMENTS), "Byte counters of what leaves, likewise."),
-        key("controls", Shape::MapOf(&STATEMENTS), "Blocks for `call`."),
-        key("shows", Shape::Map(&SHOWS), "State that plots show."),
+        needed("on", Map(&EVENTS), "Statements by what happens."),
+        key("timers", MapOf(&STATEMENTS), "Timers, and what happens when one ends."),
+        key("bytes", MapOf(&STATEMENTS), "Byte counters of what leaves, likewise."),
+        key("controls", MapOf(&STATEMENTS), "Blocks for `call`."),
+        key("shows", Map(&SHOWS), "State that plots show."),
     ],
 };
 
@@ -55,20 +52,12 @@ static NOTIFICATION: MapShape = MapShape {
     name: "rate_control_notification",
     what: "`notification`",
     keys: &[
-        key(
-            "marks",
-            Shape::Choice(MARKS),
-            "Marks come back as CNPs (the usual), in the ACK, or not.",
-        ),
-        key("cnp_interval", Shape::Text, "Least time between two CNPs; 50 us."),
-        key(
-            "ack_every",
-            Shape::Count,
-            "Packets for each acknowledgement; 1 with `on: ack`, else 64.",
-        ),
+        key("marks", Choice(MARKS), "Marks come back as CNPs (the usual), in the ACK, or not."),
+        key("cnp_interval", Text, "Least time between two CNPs; 50 us."),
+        key("ack_every", Count, "Packets for each acknowledgement; 1 with `on: ack`, else 64."),
         key(
             "telemetry",
-            Shape::Choice(TELEMETRY),
+            Choice(TELEMETRY),
             "What switches write into data and acknowledgements bring back; none.",
         ),
     ],
@@ -78,12 +67,12 @@ pub(super) static PARAMETER: MapShape = MapShape {
     name: "rate_control_parameter",
     what: "a parameter",
     keys: &[
-        needed("unit", Shape::Choice(Unit::NAMES), "What it is counted in."),
+        needed("unit", Choice(Unit::NAMES), "What it is counted in."),
         needed("default", VALUE, "A quantity with its unit, or an expression."),
         key("min", VALUE, "The least that it can be."),
         key("max", VALUE, "The most that it can be."),
-        key("fraction", Shape::Count, "Bits of fraction of a number."),
-        key("doc", Shape::Text, "What it is."),
+        key("fraction", Count, "Bits of fraction of a number."),
+        key("doc", Text, "What it is."),
     ],
 };
 
@@ -91,11 +80,11 @@ static STATE: MapShape = MapShape {
     name: "rate_control_state",
     what: "a state",
     keys: &[
-        needed("bits", Shape::Count, "Its width, 1 to 64."),
-        key("signed", Shape::Flag, "It can be below zero."),
-        key("fraction", Shape::Count, "Bits of fraction, of these."),
+        needed("bits", Count, "Its width, 1 to 64."),
+        key("signed", Flag, "It can be below zero."),
+        key("fraction", Count, "Bits of fraction, of these."),
         key("start", VALUE, "What it is at first; 0."),
-        key("per_hop", Shape::Flag, "There is one for each hop of telemetry; known in `each_hop`."),
+        key("per_hop", Flag, "There is one for each hop of telemetry; known in `each_hop`."),
     ],
 };
 
@@ -118,7 +107,7 @@ static SHOWS: MapShape = MapShape {
     keys: &[
         key("target", Shape::Name, "A rate beside the sending rate."),
         key("estimate", Shape::Name, "An estimate of congestion."),
-        key("unit", Shape::Choice(Unit::NAMES), "What the estimate is counted in; number."),
+        key("unit", Choice(Unit::NAMES), "What the estimate is counted in; number."),
     ],
 };
 
@@ -126,7 +115,7 @@ static IF: MapShape = MapShape {
     name: "rate_control_if",
     what: "an `if`",
     keys: &[
-        needed("if", Shape::Expression, "The condition."),
+        needed("if", Expression, "The condition."),
         needed("then", STATEMENTS, "Statements when it holds."),
         key("else", STATEMENTS, "Statements when it does not."),
     ],
