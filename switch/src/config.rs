@@ -296,8 +296,7 @@ fn read_ports(
     let pairs = decoder.pairs(node, "ports by number")?;
     if let Some((surplus, _)) = pairs.get(PORTS_MAX) {
         let message = format!("a switch has at most {PORTS_MAX} ports, not {}", pairs.len());
-        decoder.diagnostics.error(codes::LIMIT, surplus.span, message);
-        return None;
+        return decoder.refuse(codes::LIMIT, surplus.span, message);
     }
     for (key, value) in pairs {
         // One way to write each: `01` and `1` would be one port under two keys.
@@ -345,10 +344,7 @@ fn read_interface(
             taken.push((number, spec));
             Some(name)
         }
-        Err(why) => {
-            decoder.diagnostics.error(codes::WRONG_TYPE, node.span, why);
-            None
-        }
+        Err(why) => decoder.refuse(codes::WRONG_TYPE, node.span, why),
     }
 }
 

@@ -59,8 +59,7 @@ pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node) -> Option<LinuxSectio
         let class = decoder.count(node)?;
         if class.value > 7 {
             let message = format!("there is no traffic class {}: use 0 to 7", class.value);
-            decoder.diagnostics.error(codes::WRONG_TYPE, class.span, message);
-            return None;
+            return decoder.refuse(codes::WRONG_TYPE, class.span, message);
         }
         section.traffic_class = class.value as u8;
     }

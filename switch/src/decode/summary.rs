@@ -166,8 +166,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn unknown<T>(&mut self, node: &Node, what: &str) -> Option<T> {
         let message = format!("the program has no {what}");
-        self.decoder.diagnostics.error(codes::UNKNOWN, node.span, message);
-        None
+        self.decoder.refuse(codes::UNKNOWN, node.span, message)
     }
 
     fn instance(&mut self, name: &str, node: &Node) -> Option<InstanceId> {

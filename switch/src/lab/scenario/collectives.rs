@@ -54,8 +54,7 @@ fn one(
         Some(node) if kind != Operation::AllReduce => {
             let message =
                 format!("`{}` has one algorithm: only `all_reduce` has others", operation.value);
-            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, node.span, message);
         }
         Some(node) => Algorithm::by_name(&decoder.choice(node, Algorithm::NAMES)?.value)?,
         None => Algorithm::Ring,
@@ -120,8 +119,7 @@ fn only_of(
         None => Some(()),
         Some(node) => {
             let message = format!("`{key}` means nothing without {what}");
-            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-            None
+            decoder.refuse(codes::SCENARIO, node.span, message)
         }
     }
 }
@@ -144,8 +142,7 @@ fn ranks_fit(
         }
         None => return Some(()),
     };
-    decoder.diagnostics.error(codes::SCENARIO, place, problem);
-    None
+    decoder.refuse(codes::SCENARIO, place, problem)
 }
 
 fn stragglers(
@@ -161,14 +158,12 @@ fn stragglers(
     if let Some(other) = of.iter().find(|host| !ranks.contains(host)) {
         let message =
             format!("`{}` is no rank of this collective", context.fabric.nodes[*other].name);
-        decoder.diagnostics.error(codes::SCENARIO, own.span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, own.span, message);
     }
     let slower = decoder.real(own.get("slower")?)?;
     if !(1.0..=1000.0).contains(&slower.value) {
         let message = format!("{} times slower: expected 1 to 1000", slower.value);
-        decoder.diagnostics.error(codes::SCENARIO, slower.span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, slower.span, message);
     }
     Some((of, slower.value))
 }
@@ -178,8 +173,7 @@ fn skew(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<f64> {
     let skew = decoder.real(node)?;
     if !(0.0..=4.0).contains(&skew.value) || (skew.value * 2.0).fract() != 0.0 {
         let message = format!("a skew of {}: expected 0 to 4 in steps of 0.5", skew.value);
-        decoder.diagnostics.error(codes::SCENARIO, skew.span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, skew.span, message);
     }
     Some(skew.value)
 }
@@ -199,6 +193,5 @@ fn not_too_much(
     } else {
         return Some(());
     };
-    decoder.diagnostics.error(codes::LIMIT, fields.span, problem);
-    None
+    decoder.refuse(codes::LIMIT, fields.span, problem)
 }

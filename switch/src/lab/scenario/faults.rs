@@ -22,8 +22,7 @@ pub(super) fn read(
         if fault.at >= end {
             let (at, end) = (fault.at.since(Time::ZERO), end.since(Time::ZERO));
             let message = format!("a fault would begin at {at}, and the run ends at {end}");
-            decoder.diagnostics.error(codes::SCENARIO, item.span, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, item.span, message);
         }
         Some(fault)
     });
@@ -73,8 +72,7 @@ fn fault(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Faul
             let until = Time::ZERO + instant(decoder, node)?;
             if until <= at {
                 let message = "`until` is not after `at`";
-                decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-                return None;
+                return decoder.refuse(codes::SCENARIO, node.span, message);
             }
             Some(until)
         }
@@ -84,8 +82,7 @@ fn fault(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Faul
     let mut written = kinds.into_iter().filter(|kind| fields.get(kind).is_some());
     let (Some(kind), other) = (written.next(), written.next()) else {
         let message = format!("a fault of what kind? write one of `{}`", kinds.join("`, `"));
-        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
-        return None;
+        return decoder.refuse(codes::MISSING_KEY, fields.span, message);
     };
     if let Some(other) = other {
         decoder.exclude(&fields, kind, other);
@@ -151,8 +148,7 @@ fn tuning(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Tun
         if fabric.nodes[switch].kind != NodeKind::Switch {
             let message =
                 format!("`{}` is a host: it has no thresholds", fabric.nodes[switch].name);
-            decoder.diagnostics.error(codes::WRONG_KIND, node.span, message);
-            return None;
+            return decoder.refuse(codes::WRONG_KIND, node.span, message);
         }
         found.switch = Some(switch);
     }
@@ -165,8 +161,7 @@ fn tuning(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Tun
         let Some(link) = fabric.between(switch, neighbour) else {
             let [a, b] = [switch, neighbour].map(|node| &fabric.nodes[node].name);
             let message = format!("there is no link between `{a}` and `{b}`");
-            decoder.diagnostics.error(codes::UNKNOWN, node.span, message);
-            return None;
+            return decoder.refuse(codes::UNKNOWN, node.span, message);
         };
         found.port = Some(fabric.port(switch, link));
     }
@@ -186,15 +181,13 @@ fn tuning(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Tun
     let changes = [found.kmin, found.kmax, found.xoff_at].iter().any(Option::is_some);
     if !changes && found.pmax.is_none() {
         let message = "which thresholds? write `kmin`, `kmax`, `pmax` or `xoff_at`";
-        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
-        return None;
+        return decoder.refuse(codes::MISSING_KEY, fields.span, message);
     }
     if let (Some(kmin), Some(kmax)) = (found.kmin, found.kmax)
         && kmin > kmax
     {
         let message = format!("kmin {kmin} is above kmax {kmax}");
-        decoder.diagnostics.error(codes::SCENARIO, fields.span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, fields.span, message);
     }
     Some(found)
 }

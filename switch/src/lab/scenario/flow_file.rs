@@ -61,8 +61,7 @@ pub(super) fn some_flows(
 ) -> Option<Vec<FlowSpec>> {
     if flows.is_empty() {
         let message = "the file has no flow: nothing would be sent";
-        decoder.diagnostics.error(codes::SCENARIO, item, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, item, message);
     }
     Some(flows)
 }
@@ -121,8 +120,7 @@ fn line(
     let span = whole(cells)?;
     let [from, to, bytes, start] = cells else {
         let message = format!("{} cells, expected 4: {}", cells.len(), COLUMNS.join(","));
-        decoder.diagnostics.error(codes::SCENARIO, span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, span, message);
     };
     let size = bytes.value.parse::<u64>().ok();
     let size = size.filter(|size| (1..=SIZE_MAX.get()).contains(size)).map(Bytes::new);
@@ -139,8 +137,7 @@ fn line(
     let (a, b, size) = (a?, b?, size?);
     if a == b {
         let message = format!("`{}` would send to itself", from.value);
-        decoder.diagnostics.error(codes::SCENARIO, span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, span, message);
     }
     let start = since(decoder, start.span, (start_us? * 1e6).round() as u64, origin)?;
     Some(listed(common, (a, b, size), start, span))

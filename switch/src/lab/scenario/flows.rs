@@ -153,8 +153,7 @@ fn common(
     }
     if let Some(node) = fields.get("message").filter(|_| rounds > 1) {
         let text = "a round is one message of `size`: with `rounds`, `message` means nothing";
-        decoder.diagnostics.error(codes::SCENARIO, node.span, text);
-        return None;
+        return decoder.refuse(codes::SCENARIO, node.span, text);
     }
     if rounds > 1 && total.is_some_and(|total| total > MESSAGE_MAX) {
         let span = fields.get("size").map_or(fields.span, |node| node.span);
@@ -165,8 +164,7 @@ fn common(
     let window = match fields.get("window") {
         Some(node) if rounds > 1 => {
             let message = "a round begins when the one before is over: it has no window";
-            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, node.span, message);
         }
         Some(node) => bounded(decoder, node, "messages under way", (1, WINDOW_MAX))? as u32,
         None if rounds > 1 => 1,
@@ -262,8 +260,7 @@ fn one(
     }
     if pattern == "each" && (fields.get("from").is_none() || fields.get("to").is_none()) {
         let message = "a flow needs `from` and `to`, or a `pattern`";
-        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
-        return None;
+        return decoder.refuse(codes::MISSING_KEY, fields.span, message);
     }
     let all = matches!(pattern.as_str(), "each" | "all_to_all");
     if all && !few_enough(decoder, from.len().saturating_mul(to.len()), fields.span) {
@@ -315,8 +312,7 @@ fn to_others(
         }
         None => return Some(()),
     };
-    decoder.diagnostics.error(codes::SCENARIO, span, message);
-    None
+    decoder.refuse(codes::SCENARIO, span, message)
 }
 
 /// Refuses keys that have no effect with other patterns.
@@ -373,8 +369,7 @@ fn once_each(
     if let Some(host) = twice {
         let name = &context.fabric.nodes[host].name;
         let message = format!("`{name}` is named twice, by itself or by groups");
-        decoder.diagnostics.error(codes::TWICE, span, message);
-        return None;
+        return decoder.refuse(codes::TWICE, span, message);
     }
     Some(())
 }
@@ -387,8 +382,7 @@ fn pairs(
 ) -> Option<Vec<(usize, usize)>> {
     if from.len() != to.len() {
         let message = format!("`pairs` of {} senders and {} receivers", from.len(), to.len());
-        decoder.diagnostics.error(codes::SCENARIO, span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, span, message);
     }
     Some(from.iter().copied().zip(to.iter().copied()).collect())
 }
@@ -446,8 +440,7 @@ pub(super) fn host(decoder: &mut Decoder<'_>, name: &Sp<String>, fabric: &Fabric
     };
     if fabric.nodes[node].kind != NodeKind::Host {
         let message = format!("`{}` is a switch: only hosts send and receive", name.value);
-        decoder.diagnostics.error(codes::WRONG_KIND, name.span, message);
-        return None;
+        return decoder.refuse(codes::WRONG_KIND, name.span, message);
     }
     Some(node)
 }

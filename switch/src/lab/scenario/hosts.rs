@@ -221,8 +221,7 @@ fn fill_timer(decoder: &mut Decoder<'_>, fields: &Fields<'_>, setup: &mut HostSe
         let waits = decoder.one_or_more(node, "early_timeouts");
         if waits.len() > EARLY_MAX {
             let message = format!("{} early timeouts: at most {EARLY_MAX}", waits.len());
-            decoder.diagnostics.error(codes::LIMIT, node.span, message);
-            return None;
+            return decoder.refuse(codes::LIMIT, node.span, message);
         }
         let waits = waits.iter().map(|wait| positive_span(decoder, wait, "an early timeout"));
         setup.ack_timer.early = waits.collect::<Option<_>>()?;
@@ -267,8 +266,7 @@ fn outstanding(decoder: &mut Decoder<'_>, node: &Node) -> Option<Outstanding> {
         let payload = quantity::<Bytes>(decoder, node)?.value;
         if payload.get() == 0 {
             let message = "nothing may be under way: expected a packet or more";
-            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, node.span, message);
         }
         return Some(Outstanding::Payload(payload));
     };

@@ -82,8 +82,7 @@ pub(super) fn flows(
     if let Some((count, span)) = announced.filter(|(count, _)| *count != matrix.flows.len()) {
         let message =
             format!("{count} connections are announced, and {} follow", matrix.flows.len());
-        decoder.diagnostics.error(codes::SCENARIO, span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, span, message);
     }
     matrix.flows = some_flows(decoder, matrix.flows, common.0.span)?;
     matrix.joined(decoder)
@@ -97,8 +96,7 @@ fn given(
     let mut given: BTreeMap<&'static str, (u64, SourceSpan)> = BTreeMap::new();
     for pair in words.chunks(2) {
         let [key, value] = pair else {
-            decoder.diagnostics.error(codes::SCENARIO, pair[0].span, "a word without its number");
-            return None;
+            return decoder.refuse(codes::SCENARIO, pair[0].span, "a word without its number");
         };
         let Some(known) = KEYS.into_iter().find(|known| *known == key.value) else {
             let message = format!("`{}` is unknown", key.value);
@@ -127,8 +125,7 @@ fn nodes(decoder: &mut Decoder<'_>, words: &[Sp<String>], fabric: &Fabric) -> Op
     let hosts = fabric.hosts().count();
     if count > hosts {
         let message = format!("a matrix of {count} nodes, and the topology has {hosts} hosts");
-        decoder.diagnostics.error(codes::SCENARIO, whole(words), message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, whole(words), message);
     }
     Some(())
 }
@@ -143,16 +140,14 @@ impl Matrix {
             }
             _ => {
                 let message = "expected `trigger id T oneshot` or `trigger id T barrier count N`";
-                decoder.diagnostics.error(codes::SCENARIO, whole(words), message);
-                return None;
+                return decoder.refuse(codes::SCENARIO, whole(words), message);
             }
         };
         let id: u64 = number(decoder, &words[2], "number of a trigger")?;
         let trigger = Trigger { count, span: whole(words), needs: Vec::new() };
         if self.triggers.insert(id, trigger).is_some() {
             let message = format!("trigger {id} is declared twice");
-            decoder.diagnostics.error(codes::TWICE, words[2].span, message);
-            return None;
+            return decoder.refuse(codes::TWICE, words[2].span, message);
         }
         Some(())
     }
@@ -166,26 +161,22 @@ impl Matrix {
     ) -> Option<()> {
         let Some((a, b)) = words[0].value.split_once("->") else {
             let message = format!("`{}` begins no line of a connection matrix", words[0].value);
-            decoder.diagnostics.error(codes::SCENARIO, words[0].span, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, words[0].span, message);
         };
         let end = |text: &str| Sp::new(text.to_owned(), words[0].span);
         let from = host(decoder, &end(a), fabric);
         let (from, to) = (from?, host(decoder, &end(b), fabric)?);
         if from == to {
             let message = format!("`{}` would send to itself", fabric.nodes[from].name);
-            decoder.diagnostics.error(codes::SCENARIO, words[0].span, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, words[0].span, message);
         }
         let given = given(decoder, &words[1..])?;
         let span = whole(words);
         let Some(&(bytes, at)) = given.get("size") else {
-            decoder.diagnostics.error(codes::MISSING_KEY, span, "a connection needs its `size`");
-            return None;
+            return decoder.refuse(codes::MISSING_KEY, span, "a connection needs its `size`");
         };
         if bytes > SIZE_MAX.get() {
-            decoder.diagnostics.error(codes::LIMIT, at, "at most 10^18 bytes");
-            return None;
+            return decoder.refuse(codes::LIMIT, at, "at most 10^18 bytes");
         }
         let start = match given.get("start") {
             Some((ps, place)) => since(decoder, *place, *ps, origin)?,
@@ -214,12 +205,7 @@ impl Matrix {
     fn joined(mut self, decoder: &mut Decoder<'_>) -> Option<Source> {
         for (id, host, need, span) in std::mem::take(&mut self.done) {
             let Some(trigger) = self.triggers.get_mut(&id) else {
-                decoder.diagnostics.error(
-                    codes::UNKNOWN,
-                    span,
-                    format!("there is no trigger {id}"),
-                );
-                return None;
+                return decoder.refuse(codes::UNKNOWN, span, format!("there is no trigger {id}"));
             };
             trigger.needs.push((host, need));
             self.gated(decoder, need, span)?;
@@ -239,8 +225,7 @@ impl Matrix {
                 let message = format!(
                     "trigger {id} waits for {count} connections, and {happen} make it happen"
                 );
-                decoder.diagnostics.error(codes::SCENARIO, trigger.span, message);
-                return None;
+                return decoder.refuse(codes::SCENARIO, trigger.span, message);
             }
             let host = self.flows[*first].from;
             let here = |(at, _): &(usize, Need)| *at == host;
@@ -265,12 +250,7 @@ impl Matrix {
         }
         for (flow, id, span) in &started {
             if !self.triggers.contains_key(id) {
-                decoder.diagnostics.error(
-                    codes::UNKNOWN,
-                    *span,
-                    format!("there is no trigger {id}"),
-                );
-                return None;
+                return decoder.refuse(codes::UNKNOWN, *span, format!("there is no trigger {id}"));
             }
             self.gated(decoder, Need::Completed(*flow, 1), *span)?;
         }
@@ -284,8 +264,7 @@ impl Matrix {
         let spec = &mut self.flows[flow];
         let Some(size) = spec.size.filter(|size| *size <= MESSAGE_MAX) else {
             let message = "a connection with a trigger is one message, of 1 to 2^31 bytes";
-            decoder.diagnostics.error(codes::SCENARIO, span, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, span, message);
         };
         (spec.is_gated, spec.message, spec.window) = (true, size, WINDOW);
         Some(())

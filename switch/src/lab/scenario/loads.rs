@@ -44,8 +44,7 @@ pub(super) fn arrivals(
     let until = until(decoder, fields, context, common.start)?;
     if !to.iter().any(|to| from.iter().any(|from| from != to)) {
         let message = "nothing to send to: senders and receivers are one host";
-        decoder.diagnostics.error(codes::SCENARIO, fields.span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, fields.span, message);
     }
     Some(Arrivals { common, from, to, load, sizes, until })
 }
@@ -59,13 +58,11 @@ pub(super) fn incasts(
 ) -> Option<Incasts> {
     if common.size.is_none() {
         let message = "an incast needs the `size` of its flows";
-        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
-        return None;
+        return decoder.refuse(codes::MISSING_KEY, fields.span, message);
     }
     let Some(node) = fields.get("fan_in") else {
         let message = "an incast needs `fan_in`: how many send at a time";
-        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
-        return None;
+        return decoder.refuse(codes::MISSING_KEY, fields.span, message);
     };
     let others = |to: &usize| from.iter().filter(|from| *from != to).count();
     let most = to.iter().map(others).min().unwrap_or(0) as u64;
@@ -86,8 +83,7 @@ pub(super) fn incasts(
         (None, Some(node)) => FanIn::Load(share(decoder, node)?),
         (None, None) => {
             let message = "an incast needs `every` or a `load`";
-            decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
-            return None;
+            return decoder.refuse(codes::MISSING_KEY, fields.span, message);
         }
     };
     let until = until(decoder, fields, context, common.start)?;
@@ -104,8 +100,7 @@ fn share(decoder: &mut Decoder<'_>, node: &Node) -> Option<f64> {
         None => quantity::<Probability>(decoder, node)?.value.get() as f64 / 4_294_967_296.0,
     };
     if found <= 0.0 {
-        decoder.diagnostics.error(codes::SCENARIO, node.span, "a load of zero sends nothing");
-        return None;
+        return decoder.refuse(codes::SCENARIO, node.span, "a load of zero sends nothing");
     }
     Some(found)
 }
@@ -138,8 +133,7 @@ fn until(
     }
     if until <= start {
         let message = "nothing arrives: `until` is not after `start`";
-        decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, node.span, message);
     }
     Some(until)
 }
@@ -163,8 +157,7 @@ fn sizes(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>) -> Optio
     for words in &lines {
         let [bytes, percent] = words.as_slice() else {
             let message = format!("{} words, expected bytes and percent", words.len());
-            decoder.diagnostics.error(codes::SCENARIO, words[0].span, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, words[0].span, message);
         };
         points.push((
             number(decoder, bytes, "number of bytes")?,
@@ -175,8 +168,7 @@ fn sizes(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>) -> Optio
         Ok(sizes) => Some(sizes),
         Err((place, why)) => {
             let span = lines.get(place).map_or(node.span, |words| words[0].span);
-            decoder.diagnostics.error(codes::SCENARIO, span, why);
-            None
+            decoder.refuse(codes::SCENARIO, span, why)
         }
     }
 }

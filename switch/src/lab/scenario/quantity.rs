@@ -19,10 +19,7 @@ where
     let text = decoder.scalar(node, "a quantity with its unit")?;
     match text.text.parse::<T>() {
         Ok(value) => Some(Sp::new(value, node.span)),
-        Err(error) => {
-            decoder.diagnostics.error(codes::BAD_NUMBER, node.span, error.to_string());
-            None
-        }
+        Err(error) => decoder.refuse(codes::BAD_NUMBER, node.span, error.to_string()),
     }
 }
 
@@ -49,12 +46,11 @@ pub(super) fn span(decoder: &mut Decoder<'_>, node: &Node) -> Option<Span> {
 pub(super) fn instant(decoder: &mut Decoder<'_>, node: &Node) -> Option<Span> {
     let text = decoder.scalar(node, "a time")?.text;
     if text.trim_start().starts_with('-') {
-        decoder.diagnostics.error(
+        return decoder.refuse(
             codes::SCENARIO,
             node.span,
             "this is before time zero, where the run begins",
         );
-        return None;
     }
     span(decoder, node)
 }
@@ -64,8 +60,7 @@ pub(super) fn positive_span(decoder: &mut Decoder<'_>, node: &Node, what: &str) 
     let found = span(decoder, node)?;
     if found.is_zero() {
         let message = format!("{what} must be longer than zero");
-        decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, node.span, message);
     }
     Some(found)
 }
@@ -77,13 +72,11 @@ pub(super) const SIZE_MAX: Bytes = Bytes::new(1_000_000_000_000_000_000);
 pub(super) fn size(decoder: &mut Decoder<'_>, node: &Node, what: &str) -> Option<Bytes> {
     let found = quantity::<Bytes>(decoder, node)?.value;
     if found == Bytes::ZERO {
-        decoder.diagnostics.error(codes::SCENARIO, node.span, format!("{what} of zero bytes"));
-        return None;
+        return decoder.refuse(codes::SCENARIO, node.span, format!("{what} of zero bytes"));
     }
     if found > SIZE_MAX {
         let message = format!("{what} of {found}: at most 10^18 bytes");
-        decoder.diagnostics.error(codes::LIMIT, node.span, message);
-        return None;
+        return decoder.refuse(codes::LIMIT, node.span, message);
     }
     Some(found)
 }
@@ -103,8 +96,7 @@ pub(super) fn bounded(
     let found = decoder.count(node)?;
     if found.value < least || found.value > most {
         let message = format!("{what}: {}, expected {least} to {most}", found.value);
-        decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, node.span, message);
     }
     Some(found.value)
 }

@@ -53,8 +53,7 @@ impl Controls {
             let read = self.0.iter().find(|(known, _)| *known == name.value);
             let Some((_, read)) = read else {
                 let message = format!("`{}` was not read", name.value);
-                decoder.diagnostics.error(codes::FILE_NOT_READ, name.span, message);
-                return None;
+                return decoder.refuse(codes::FILE_NOT_READ, name.span, message);
             };
             return match read {
                 Ok(program) => Some(plain(Some(Arc::clone(program)))),
@@ -218,8 +217,7 @@ fn number(decoder: &mut Decoder<'_>, node: &Node, param: &ParamInfo) -> Option<S
     let (low, high) = param.range;
     if number.value < low || number.value > high {
         let message = format!("{}: {} is not from {low} to {high}", param.name, number.value);
-        decoder.diagnostics.error(codes::SCENARIO, number.span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, number.span, message);
     }
     Some(Setting::Number(number.value))
 }

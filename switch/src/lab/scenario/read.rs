@@ -212,8 +212,7 @@ impl Reader<'_> {
         let found = span(decoder, node)?;
         if duration.is_some_and(|duration| found >= duration) {
             let message = "nothing is left after `warm_up`: it is not shorter than `duration`";
-            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, node.span, message);
         }
         // Figures begin at a sample.
         let (duration, sample) = (duration?.as_ps(), sample?.as_ps());
@@ -291,8 +290,7 @@ fn sources(
     }
     if fields.get("flows").is_none() && fields.get("collectives").is_none() {
         let message = "a scenario needs `flows` or `collectives`: nothing would be sent";
-        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
-        return None;
+        return decoder.refuse(codes::MISSING_KEY, fields.span, message);
     }
     Some(sources)
 }
@@ -306,8 +304,7 @@ fn sample(decoder: &mut Decoder<'_>, node: &Node, duration: Option<Span>) -> Opt
         1..=SAMPLES_MAX => return Some(found),
         _ => format!("{samples} samples in `duration`: at most {SAMPLES_MAX}"),
     };
-    decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-    None
+    decoder.refuse(codes::SCENARIO, node.span, message)
 }
 
 /// The scenario in slow motion.
@@ -326,10 +323,7 @@ fn dilated(decoder: &mut Decoder<'_>, node: &Node, scenario: &Scenario) -> Optio
             }
             Some(slow)
         }
-        Err(problem) => {
-            decoder.diagnostics.error(codes::SCENARIO, node.span, problem.to_string());
-            None
-        }
+        Err(problem) => decoder.refuse(codes::SCENARIO, node.span, problem.to_string()),
     }
 }
 

@@ -44,10 +44,7 @@ impl Sheets {
     pub(super) fn text_of(&self, decoder: &mut Decoder<'_>, node: &Node) -> Option<FileId> {
         match self.0.iter().find(|(place, _)| *place == node.span).map(|(_, sheet)| sheet)? {
             Ok(id) => Some(*id),
-            Err(problem) => {
-                decoder.diagnostics.error(codes::FILE_NOT_READ, node.span, problem.clone());
-                None
-            }
+            Err(problem) => decoder.refuse(codes::FILE_NOT_READ, node.span, problem.clone()),
         }
     }
 }

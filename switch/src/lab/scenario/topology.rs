@@ -211,8 +211,7 @@ fn generated(
             let k = bounded(decoder, fields.get("k")?, "k", (2, 16))? as usize;
             if !k.is_multiple_of(2) {
                 let span = fields.get("k")?.span;
-                decoder.diagnostics.error(codes::SCENARIO, span, "k of a fat tree is even");
-                return None;
+                return decoder.refuse(codes::SCENARIO, span, "k of a fat tree is even");
             }
             fat_tree(k, base)
         }
@@ -395,8 +394,7 @@ fn written(
         let joined = fabric.between(switch, neighbour).is_some();
         if fabric.nodes[switch].kind != NodeKind::Switch || !joined {
             let message = "a bottleneck is a switch and the neighbour that it sends to";
-            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, node.span, message);
         }
         fabric.bottleneck = Some((switch, neighbour));
     }
@@ -449,14 +447,12 @@ fn names_of(fabric: &Fabric, link: usize) -> [String; 2] {
 fn two_nodes(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<(usize, usize)> {
     let items = decoder.items(node, "two nodes")?;
     let [a, b] = items else {
-        decoder.diagnostics.error(codes::WRONG_TYPE, node.span, "two different nodes are needed");
-        return None;
+        return decoder.refuse(codes::WRONG_TYPE, node.span, "two different nodes are needed");
     };
     let (one, other) = (node_named(decoder, a, fabric), node_named(decoder, b, fabric));
     let (one, other) = (one?, other?);
     if one == other {
-        decoder.diagnostics.error(codes::WRONG_TYPE, node.span, "two different nodes are needed");
-        return None;
+        return decoder.refuse(codes::WRONG_TYPE, node.span, "two different nodes are needed");
     }
     Some((one, other))
 }

@@ -180,8 +180,7 @@ fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
             let found = decoder.count(node)?;
             if found.value == 0 || found.value > most {
                 let message = format!("{key}: {}, expected 1 to {most}", found.value);
-                decoder.diagnostics.error(codes::SCENARIO, found.span, message);
-                return None;
+                return decoder.refuse(codes::SCENARIO, found.span, message);
             }
             Some(found.value)
         }
@@ -236,18 +235,16 @@ fn wanted(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Wanted> {
     if let Some(node) = fields.get("pareto") {
         let goals = decoder.items(node, "two goals")?;
         if goals.len() != 2 {
-            decoder.diagnostics.error(
+            return decoder.refuse(
                 codes::SCENARIO,
                 node.span,
                 "two goals stand against each other",
             );
-            return None;
         }
         pareto = goals.iter().map(|node| read_goal(decoder, node)).collect::<Option<Vec<_>>>()?;
         if pareto[0].figure == pareto[1].figure {
             let message = format!("`{}` stands against itself", pareto[0].figure);
-            decoder.diagnostics.error(codes::SCENARIO, goals[1].span, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, goals[1].span, message);
         }
         goals_at.extend(goals.iter().map(|node| node.span));
     }
@@ -264,8 +261,7 @@ fn wanted(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Wanted> {
     }
     if figures.is_empty() {
         let message = "a study needs `figures`, or a `goal`: nothing would be shown";
-        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
-        return None;
+        return decoder.refuse(codes::MISSING_KEY, fields.span, message);
     }
     Some(Wanted { goal, pareto, figures, places })
 }
@@ -289,8 +285,7 @@ fn sample(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Sample> {
         (None, Some(count)) => Some(Sample::LatinHypercube(drawn(decoder, count)?)),
         _ => {
             let message = "a sample is `random: N` or `latin_hypercube: N`";
-            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-            None
+            decoder.refuse(codes::SCENARIO, node.span, message)
         }
     }
 }
@@ -299,8 +294,7 @@ fn drawn(decoder: &mut Decoder<'_>, node: &Node) -> Option<u32> {
     let count = decoder.count(node)?;
     if !(1..=RUNS_MAX).contains(&count.value) {
         let message = format!("{} points, expected 1 to {RUNS_MAX}", count.value);
-        decoder.diagnostics.error(codes::SCENARIO, count.span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, count.span, message);
     }
     Some(count.value as u32)
 }
@@ -340,12 +334,11 @@ fn axes(decoder: &mut Decoder<'_>, node: &Node, is_drawn: bool) -> Option<Vec<Ax
         axes.push(Axis { key: key.scalar.text.clone(), path: change::path(key), values });
     }
     if axes.is_empty() {
-        decoder.diagnostics.error(
+        return decoder.refuse(
             codes::SCENARIO,
             node.span,
             "no key varies: there is nothing to study",
         );
-        return None;
     }
     Some(axes)
 }
@@ -356,8 +349,7 @@ fn refuse_twice(decoder: &mut Decoder<'_>, items: &[Node]) -> Option<()> {
     for (item, text) in items.iter().filter_map(|item| Some((item, item.text()?))) {
         if !known.insert(text.text.to_owned()) {
             let message = format!("`{}` is listed twice", text.text);
-            decoder.diagnostics.error(codes::SCENARIO, item.span, message);
-            return None;
+            return decoder.refuse(codes::SCENARIO, item.span, message);
         }
     }
     Some(())
@@ -393,8 +385,7 @@ fn range(decoder: &mut Decoder<'_>, node: &Node, is_drawn: bool) -> Option<Range
     let (Some((first, unit)), Some((last, other))) = (quantity(&from.value), quantity(&to.value))
     else {
         let message = "a range has two numbers, with their unit";
-        decoder.diagnostics.error(codes::BAD_NUMBER, node.span, message);
-        return None;
+        return decoder.refuse(codes::BAD_NUMBER, node.span, message);
     };
     let steps = match fields.get("steps") {
         Some(node) => drawn(decoder, node)?,
@@ -416,8 +407,7 @@ fn range(decoder: &mut Decoder<'_>, node: &Node, is_drawn: bool) -> Option<Range
         () => None,
     };
     if let Some(message) = problem {
-        decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-        return None;
+        return decoder.refuse(codes::SCENARIO, node.span, message);
     }
     let place = node.clone();
     Some(Range {

@@ -106,13 +106,11 @@ impl<'c, 'd> Compiler<'c, 'd> {
     pub(super) fn declare(&mut self, name: &Name, slot: Slot) -> Found<()> {
         if matches!(name.value.as_str(), "std" | "ack" | "hop") {
             let message = format!("`{}` is a word of the language", name.value);
-            self.decoder.diagnostics.error(codes::RESERVED, name.span, message);
-            return None;
+            return self.decoder.refuse(codes::RESERVED, name.span, message);
         }
         if self.slots.insert(name.value.clone(), slot).is_some() {
             let message = format!("`{}` is declared twice", name.value);
-            self.decoder.diagnostics.error(codes::TWICE, name.span, message);
-            return None;
+            return self.decoder.refuse(codes::TWICE, name.span, message);
         }
         Some(())
     }
@@ -121,8 +119,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
     pub(super) fn register(&mut self, value: i128, span: SourceSpan) -> Found<Reg> {
         if self.frame.len() >= REGISTERS_MAX || self.code.len() >= CODE_MAX {
             let message = "this is more code than a rate control may have";
-            self.decoder.diagnostics.error(codes::TOO_DEEP, span, message);
-            return None;
+            return self.decoder.refuse(codes::TOO_DEEP, span, message);
         }
         self.frame.push(value);
         Some(self.frame.len() as Reg - 1)
@@ -166,8 +163,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
         };
         if !fits {
             let message = format!("`{}` is known {where_}", name.value);
-            self.decoder.diagnostics.error(codes::WRONG_PLACE, name.span, message);
-            return None;
+            return self.decoder.refuse(codes::WRONG_PLACE, name.span, message);
         }
         let hop = self.hop.unwrap_or(0);
         let at = match slot.kind {
@@ -240,8 +236,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
             _ => "",
         };
         if !problem.is_empty() {
-            self.decoder.diagnostics.error(codes::WRONG_PLACE, span, problem);
-            return None;
+            return self.decoder.refuse(codes::WRONG_PLACE, span, problem);
         }
         let mut ends = Vec::new();
         for hop in 0..HOPS_MAX as u16 {
@@ -271,8 +266,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
         };
         if self.calls.contains(&name.value) {
             let message = format!("`{}` calls itself", name.value);
-            self.decoder.diagnostics.error(codes::RECURSION, name.span, message);
-            return None;
+            return self.decoder.refuse(codes::RECURSION, name.span, message);
         }
         self.calls.push(name.value.clone());
         self.block(block);

@@ -91,8 +91,7 @@ impl Compiler<'_, '_> {
         let found = self.expr(expr)?;
         if !found.truth {
             let message = "a condition is a comparison, or several with `&&`, `||` and `!`";
-            self.decoder.diagnostics.error(codes::NOT_BOOLEAN, expr.span, message);
-            return None;
+            return self.decoder.refuse(codes::NOT_BOOLEAN, expr.span, message);
         }
         Some(found)
     }
@@ -363,8 +362,7 @@ impl Compiler<'_, '_> {
 
     /// Reports what is not possible here.
     pub(super) fn no<T>(&mut self, span: SourceSpan, why: &str) -> Found<T> {
-        self.decoder.diagnostics.error(codes::WRONG_PLACE, span, why);
-        None
+        self.decoder.refuse(codes::WRONG_PLACE, span, why)
     }
 }
 

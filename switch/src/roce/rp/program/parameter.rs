@@ -198,8 +198,7 @@ pub(super) fn declared(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declare
         Some(node) if unit == Unit::Number => super::read::bounded(decoder, node, (0, 32))? as u8,
         Some(node) => {
             let message = format!("a parameter in {} has no fraction", unit.name());
-            decoder.diagnostics.error(codes::WRONG_PLACE, node.span, message);
-            return None;
+            return decoder.refuse(codes::WRONG_PLACE, node.span, message);
         }
         None => 0,
     };
@@ -217,8 +216,7 @@ pub(super) fn declared(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declare
     let outside = matches!(default, Default::Value(value) if value < low || value > high);
     if low > high || outside || high > 1 << 62 || low < -(1 << 62) {
         let message = "the bounds, or the default between them, are not in order";
-        decoder.diagnostics.error(codes::DOES_NOT_FIT, node.span, message);
-        return None;
+        return decoder.refuse(codes::DOES_NOT_FIT, node.span, message);
     }
     let doc = fields.get("doc").and_then(|node| decoder.word(node));
     let doc = doc.map(|doc| doc.value).unwrap_or_default();
@@ -229,9 +227,6 @@ fn value(decoder: &mut Decoder<'_>, node: &Node, unit: Unit, fraction: u8) -> Op
     let text = decoder.scalar(node, "a quantity with its unit")?.text;
     match unit.parse(text, fraction) {
         Ok(value) => Some(value),
-        Err(problem) => {
-            decoder.diagnostics.error(codes::BAD_NUMBER, node.span, problem.to_string());
-            None
-        }
+        Err(problem) => decoder.refuse(codes::BAD_NUMBER, node.span, problem.to_string()),
     }
 }

@@ -265,10 +265,7 @@ fn interval(decoder: &mut Decoder<'_>, node: &Node) -> Option<Span> {
     let text = decoder.scalar(node, "a time")?.text;
     match text.parse::<Interval>() {
         Ok(found) => Some(found.span()),
-        Err(error) => {
-            decoder.diagnostics.error(codes::BAD_NUMBER, node.span, error.to_string());
-            None
-        }
+        Err(error) => decoder.refuse(codes::BAD_NUMBER, node.span, error.to_string()),
     }
 }
 
@@ -277,8 +274,7 @@ pub(super) fn bounded(decoder: &mut Decoder<'_>, node: &Node, range: (u64, u64))
     let found = decoder.count(node)?;
     if found.value < range.0 || found.value > range.1 {
         let message = format!("{}: expected {} to {}", found.value, range.0, range.1);
-        decoder.diagnostics.error(codes::BAD_WIDTH, node.span, message);
-        return None;
+        return decoder.refuse(codes::BAD_WIDTH, node.span, message);
     }
     Some(found.value as u32)
 }
