@@ -122,6 +122,11 @@ pub struct Table {
 }
 
 impl Table {
+    /// A table without rows; `note` may be empty.
+    pub fn new(title: impl Into<String>, note: impl Into<String>, columns: Vec<Column>) -> Table {
+        Table { title: title.into(), note: note.into(), columns, rows: Vec::new() }
+    }
+
     /// The text of a cell, `-` if it is empty.
     pub fn shown(&self, row: usize, column: usize) -> String {
         match self.rows.get(row).and_then(|cells| cells.get(column)) {

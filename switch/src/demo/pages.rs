@@ -59,11 +59,11 @@ fn facts(report: &mut Report, options: &Options, drained: &Drained) {
 fn outcome(report: &Report, drained: &Drained, incast: &Incast) -> Table {
     let value = |name: &str| report.find(name).map_or(f64::NAN, |figure| figure.value);
     let show = |name: &str| report.find(name).map_or("-".into(), |f| f.unit.show(f.value));
-    let mut table = Table {
-        title: "Outcome".to_owned(),
-        columns: ["what", "measured", "theory, or wanted"].map(Column::words).to_vec(),
-        ..Table::default()
-    };
+    let mut table = Table::new(
+        "Outcome",
+        "",
+        ["what", "measured", "theory, or wanted"].map(Column::words).to_vec(),
+    );
     let mut row = |what: &str, measured: String, wanted: String| {
         table.rows.push(vec![what.into(), measured.into(), wanted.into()]);
     };
@@ -98,10 +98,10 @@ fn outcome(report: &Report, drained: &Drained, incast: &Incast) -> Table {
 
 /// Table and picture of the open loop.
 fn curve(report: &mut Report, options: &Options, tally: &Tally) {
-    let mut table = Table {
-        title: "Marking by depth, open loop".to_owned(),
-        note: format!("A bucket of the ramp is judged from {MARKS_MIN} marks on."),
-        columns: vec![
+    let mut table = Table::new(
+        "Marking by depth, open loop",
+        format!("A bucket of the ramp is judged from {MARKS_MIN} marks on."),
+        vec![
             Column::words("depth"),
             Column::numbers("packets", Unit::Count),
             Column::numbers("marked", Unit::Count),
@@ -111,8 +111,7 @@ fn curve(report: &mut Report, options: &Options, tally: &Tally) {
             Column::numbers("law", Unit::Share),
             Column::words("verdict"),
         ],
-        rows: Vec::new(),
-    };
+    );
     let mut points = Vec::new();
     for (bucket, opinion) in tally.buckets.iter().zip(tally.opinions(&options.law)) {
         let (low, high) = bucket.interval(SHOWN_DEVIATIONS);

@@ -145,14 +145,13 @@ pub fn compare(a: &Path, b: &Path) -> Result<Report, CompareError> {
 }
 
 fn table() -> Table {
-    Table {
-        title: "Differences".to_owned(),
-        note: "B against A, as a part of A; the interval is that of the difference, 95 %. Significant: Holm's procedure at 5 % over the figures shown, \
-               so that a chance difference among them is as rare as that. Fewer than 5 runs that all differ by the same have no p: their \
-               variance is not known. Runs: those that have the figure, of pairs those in which both have it; all \
-               numbers of a row are of these. Figures that are the same in both are left out."
-            .to_owned(),
-        columns: vec![
+    Table::new(
+        "Differences",
+        "B against A, as a part of A; the interval is that of the difference, 95 %. Significant: Holm's procedure at 5 % over the figures shown, \
+         so that a chance difference among them is as rare as that. Fewer than 5 runs that all differ by the same have no p: their \
+         variance is not known. Runs: those that have the figure, of pairs those in which both have it; all \
+         numbers of a row are of these. Figures that are the same in both are left out.",
+        vec![
             Column::words("figure"),
             Column::words("A"),
             Column::words("B"),
@@ -162,8 +161,7 @@ fn table() -> Table {
             Column::words("significant"),
             Column::words("runs"),
         ],
-        rows: Vec::new(),
-    }
+    )
 }
 
 /// The values that are compared: of pairs those in which both are measured.

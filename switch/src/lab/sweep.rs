@@ -204,20 +204,18 @@ fn figures(runs: &[Run]) -> impl Iterator<Item = &Figure> {
 
 /// Differences of figures between runs.
 pub fn spread(runs: &[Run]) -> Table {
-    let mut table = Table {
-        title: format!("Figures of {} runs", runs.len()),
-        note: "One row for each figure that is not the same in all runs, or that is expected; deviation: the sample \
-               standard deviation, as a part of the mean."
-            .to_owned(),
-        columns: vec![
+    let mut table = Table::new(
+        format!("Figures of {} runs", runs.len()),
+        "One row for each figure that is not the same in all runs, or that is expected; deviation: the sample \
+         standard deviation, as a part of the mean.",
+        vec![
             Column::words("figure"),
             Column::words("least"),
             Column::words("mean"),
             Column::words("largest"),
             Column::numbers("deviation", Unit::Share),
         ],
-        rows: Vec::new(),
-    };
+    );
     for figure in figures(runs) {
         let of = |run: &Run| run.report.find(&figure.name).map_or(f64::NAN, |f| f.value);
         let values: Vec<f64> = runs.iter().map(of).filter(|value| value.is_finite()).collect();
@@ -246,7 +244,7 @@ pub fn by_seed(runs: &[Run]) -> Table {
     let names = names.chain(["least", "mean", "largest", "deviation"].map(str::to_owned));
     // The unit has a column of its own: it differs by row.
     columns.extend(names.map(|name| Column { name, unit: None }));
-    let mut table = Table { title: "seeds".to_owned(), columns, ..Table::default() };
+    let mut table = Table::new("seeds", "", columns);
     for figure in figures(runs) {
         let of = |run: &Run| run.report.find(&figure.name).map_or(f64::NAN, |f| f.value);
         let values: Vec<f64> = runs.iter().map(of).collect();

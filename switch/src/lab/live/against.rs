@@ -22,16 +22,15 @@ const SHOWN: [&str; 10] = [
 
 /// Adds the table of both, and a verdict for each figure that must agree within `percent`.
 pub fn fill(report: &mut Report, virtual_run: &Report, live: &Live, percent: f64) {
-    let mut table = Table {
-        title: "Live against virtual time".to_owned(),
-        note: "The same scenario and seed; figures of both in the scenario's own time.".to_owned(),
-        columns: ["figure", "virtual", "live"]
+    let mut table = Table::new(
+        "Live against virtual time",
+        "The same scenario and seed; figures of both in the scenario's own time.",
+        ["figure", "virtual", "live"]
             .map(Column::words)
             .into_iter()
             .chain([Column::numbers("difference", Unit::Share)])
             .collect(),
-        rows: Vec::new(),
-    };
+    );
     let mut verdicts = Vec::new();
     for name in SHOWN {
         let (Some(wanted), Some(found)) = (virtual_run.find(name), report.find(name)) else {

@@ -50,12 +50,11 @@ fn table(report: &mut Report, flows: &[(f64, f64)]) {
     if flows.len() < BINS {
         return;
     }
-    let mut table = Table {
-        title: "Slowdown by size".to_owned(),
-        note: "Tenths of the flows that are done, shortest first, without incasts: completion time against the same bytes on an empty \
-               network."
-            .to_owned(),
-        columns: vec![
+    let mut table = Table::new(
+        "Slowdown by size",
+        "Tenths of the flows that are done, shortest first, without incasts: completion time against the same bytes on an empty \
+         network.",
+        vec![
             Column::numbers("up to", Unit::Bytes),
             Column::numbers("flows", Unit::Count),
             Column::numbers("p50", Unit::Plain),
@@ -63,8 +62,7 @@ fn table(report: &mut Report, flows: &[(f64, f64)]) {
             Column::numbers("p99", Unit::Plain),
             Column::numbers("worst", Unit::Plain),
         ],
-        rows: Vec::new(),
-    };
+    );
     let mut curves = PERCENTILES.map(|(name, _)| (name, Vec::new()));
     for bin in 0..BINS {
         let part = &flows[bin * flows.len() / BINS..(bin + 1) * flows.len() / BINS];

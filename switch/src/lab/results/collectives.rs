@@ -142,12 +142,11 @@ impl Part<'_> {
 
     fn table(&self, report: &mut Report, window: &Window<'_>) {
         let name = |node: usize| window.lab.scenario.fabric.nodes[node].name.as_str();
-        let mut table = Table {
-            title: format!("Iterations of {}", self.of.name),
-            note: "An iteration lasts from the end of the one before until its last rank is done, computing among it. The bound is the \
-                   same where nothing but each host's own link is shared."
-                .to_owned(),
-            columns: vec![
+        let mut table = Table::new(
+            format!("Iterations of {}", self.of.name),
+            "An iteration lasts from the end of the one before until its last rank is done, computing among it. The bound is the \
+             same where nothing but each host's own link is shared.",
+            vec![
                 Column::numbers("iteration", Unit::Count),
                 Column::numbers("first rank sends", Unit::Seconds),
                 Column::numbers("last rank sends", Unit::Seconds),
@@ -157,8 +156,7 @@ impl Part<'_> {
                 Column::numbers("time", Unit::Seconds),
                 Column::numbers("bound", Unit::Seconds),
             ],
-            rows: Vec::new(),
-        };
+        );
         for one in &self.iterations {
             table.rows.push(vec![
                 u64::from(one.number + 1).into(),
@@ -244,12 +242,11 @@ impl Part<'_> {
     fn path(&self, report: &mut Report, window: &Window<'_>, waits: Vec<Wait>) {
         let Some(slowest) = self.slowest() else { return };
         let name = |node: usize| window.lab.scenario.fabric.nodes[node].name.as_str();
-        let mut table = Table {
-            title: format!("What iteration {} of {} waited for", slowest.number + 1, self.of.name),
-            note: "The critical path of the slowest iteration: each line is what the step after it waited for last. At best: the same \
-                   message on an empty network; what is above that is contention, a pause, a repeat or a cut link."
-                .to_owned(),
-            columns: vec![
+        let mut table = Table::new(
+            format!("What iteration {} of {} waited for", slowest.number + 1, self.of.name),
+            "The critical path of the slowest iteration: each line is what the step after it waited for last. At best: the same \
+             message on an empty network; what is above that is contention, a pause, a repeat or a cut link.",
+            vec![
                 Column::numbers("from", Unit::Seconds),
                 Column::words("rank"),
                 Column::numbers("step", Unit::Count),
@@ -257,8 +254,7 @@ impl Part<'_> {
                 Column::numbers("took", Unit::Seconds),
                 Column::numbers("at best", Unit::Seconds),
             ],
-            rows: Vec::new(),
-        };
+        );
         for wait in waits {
             let what = match wait.data {
                 Some((sender, step)) => format!("data of {}, step {step}", name(sender)),

@@ -19,16 +19,15 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
 /// Drops by device and reason, in the whole run.
 fn drops(report: &mut Report, window: &Window<'_>) {
     let fabric = &window.lab.scenario.fabric;
-    let mut table = Table {
-        title: "Drops by reason".to_owned(),
-        note: "In the whole run, warm-up included. What a host's end point does not take (`bad_icrc`: a bit was wrong) is among it.".to_owned(),
-        columns: vec![
+    let mut table = Table::new(
+        "Drops by reason",
+        "In the whole run, warm-up included. What a host's end point does not take (`bad_icrc`: a bit was wrong) is among it.",
+        vec![
             Column::words("device"),
             Column::words("reason"),
             Column::numbers("packets", Unit::Count),
         ],
-        rows: Vec::new(),
-    };
+    );
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for (node, core) in window.lab.cores.iter().enumerate() {
         let discarded = window.discarded.iter().filter(|of| of.0 == node);
@@ -87,10 +86,10 @@ fn lossless(report: &mut Report, window: &Window<'_>) {
 fn links(report: &mut Report, window: &Window<'_>) {
     let fabric = &window.lab.scenario.fabric;
     let mut sums = [0u64; 5];
-    let mut table = Table {
-        title: "Links that lost, changed or delayed frames".to_owned(),
-        note: String::new(),
-        columns: vec![
+    let mut table = Table::new(
+        "Links that lost, changed or delayed frames",
+        "",
+        vec![
             Column::words("link"),
             Column::numbers("sent", Unit::Count),
             Column::numbers("lost", Unit::Count),
@@ -98,8 +97,7 @@ fn links(report: &mut Report, window: &Window<'_>) {
             Column::numbers("corrupted", Unit::Count),
             Column::numbers("reordered", Unit::Count),
         ],
-        rows: Vec::new(),
-    };
+    );
     for (link, directions) in window.lab.links.iter().enumerate() {
         for (side, direction) in directions.iter().enumerate() {
             let c = direction.counters();

@@ -118,12 +118,11 @@ fn per_second(amount: f64, seconds: f64) -> f64 {
 }
 
 fn table(report: &mut Report, flows: &[Measured<'_>], estimates: &Estimates) {
-    let mut table = Table {
-        title: "Flows".to_owned(),
-        note: "What came after the warm-up. Throughput is payload from a flow's start to its end. Completion is the mean of a flow's \
-               rounds; slowdown compares it with the same bytes on an empty network."
-            .to_owned(),
-        columns: vec![
+    let mut table = Table::new(
+        "Flows",
+        "What came after the warm-up. Throughput is payload from a flow's start to its end. Completion is the mean of a flow's \
+         rounds; slowdown compares it with the same bytes on an empty network.",
+        vec![
             Column::words("flow"),
             Column::words("state"),
             Column::numbers("throughput", Unit::BitRate),
@@ -134,8 +133,7 @@ fn table(report: &mut Report, flows: &[Measured<'_>], estimates: &Estimates) {
             Column::numbers("sent again", Unit::Count),
             Column::numbers("rate", Unit::BitRate),
         ],
-        rows: Vec::new(),
-    };
+    );
     let of_kinds = estimates.kinds.iter().map(|(name, unit)| Column::numbers(name, *unit));
     table.columns.extend(of_kinds);
     for (number, flow) in flows.iter().enumerate() {

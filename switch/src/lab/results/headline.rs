@@ -42,12 +42,11 @@ pub(super) fn fill(report: &mut Report, is_of_all: bool, estimates: &[(String, U
         }
         false => "",
     };
-    let mut table = Table {
-        title: "Headline figures".to_owned(),
-        note: note.to_owned(),
-        columns: ["figure", "measured", "theory"].map(Column::words).to_vec(),
-        rows: Vec::new(),
-    };
+    let mut table = Table::new(
+        "Headline figures",
+        note,
+        ["figure", "measured", "theory"].map(Column::words).to_vec(),
+    );
     let count = |name: &str| finite(name).map_or(0.0, |figure| figure.value);
     let (flows, finished) = (count("flows.count"), count("flows.finished"));
     let part = match finished < flows {

@@ -12,13 +12,11 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
     let mut columns = vec![Column::words("device")];
     columns.extend(numbers);
     columns.push(Column::words("balance"));
-    let mut table = Table {
-        title: "Where every packet went".to_owned(),
-        note: "In the whole run: received + generated = sent + dropped + consumed + queued, in every device."
-            .to_owned(),
+    let mut table = Table::new(
+        "Where every packet went",
+        "In the whole run: received + generated = sent + dropped + consumed + queued, in every device.",
         columns,
-        rows: Vec::new(),
-    };
+    );
     let nodes = &window.lab.scenario.fabric.nodes;
     for (node, core) in nodes.iter().zip(&window.lab.cores).take(DEVICES_MAX) {
         let ledger = core.report();

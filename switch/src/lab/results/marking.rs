@@ -32,11 +32,10 @@ fn by_depth(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKe
     let histogram = core.traffic_port(key.1).and_then(|id| core.traffic().marking(id, key.2));
     let Some(histogram) = histogram else { return f64::NAN };
     let groups = grouped(histogram, curve);
-    let mut table = Table {
-        title: "Marks by depth of the bottleneck queue".to_owned(),
-        note: "The interval is Wilson's, 95 %. The law is the mean of the curve over the packets of the row."
-            .to_owned(),
-        columns: vec![
+    let mut table = Table::new(
+        "Marks by depth of the bottleneck queue",
+        "The interval is Wilson's, 95 %. The law is the mean of the curve over the packets of the row.",
+        vec![
             Column::numbers("from", Unit::Bytes),
             Column::numbers("to", Unit::Bytes),
             Column::numbers("packets", Unit::Count),
@@ -46,8 +45,7 @@ fn by_depth(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKe
             Column::numbers("high", Unit::Share),
             Column::numbers("law", Unit::Share),
         ],
-        rows: Vec::new(),
-    };
+    );
     let (mut points, mut outside) = (Vec::new(), 0);
     for group in &groups {
         let (low, high) = stats::wilson(group.marked, group.packets);

@@ -78,21 +78,19 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
     if edges.is_empty() {
         return;
     }
-    let mut table = Table {
-        title: "Who paused whom, and why".to_owned(),
-        note: "After the warm-up. A line is a switch (or host) that asked its neighbour to stop, and what made it for the longest time. Root: the \
-               queue that filled it was free to send, and too slow; or a host that took no more. Below a root are the pauses that followed \
-               from it, further in for each hop."
-            .to_owned(),
-        columns: vec![
+    let mut table = Table::new(
+        "Who paused whom, and why",
+        "After the warm-up. A line is a switch (or host) that asked its neighbour to stop, and what made it for the longest time. Root: the \
+         queue that filled it was free to send, and too slow; or a host that took no more. Below a root are the pauses that followed \
+         from it, further in for each hop.",
+        vec![
             Column::words("who paused whom"),
             Column::words("because of"),
             Column::numbers("pauses", Unit::Count),
             Column::numbers("first", Unit::Seconds),
             Column::numbers("stopped", Unit::Seconds),
         ],
-        rows: Vec::new(),
-    };
+    );
     for (sender, edge) in &edges {
         if let Some((port, false)) = edge.main_cause() {
             line(&mut table, window, &edges, (*sender, port, 0));

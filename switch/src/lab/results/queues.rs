@@ -87,11 +87,10 @@ fn dropping(window: &Window<'_>, known: &[QueueKey]) -> Vec<QueueKey> {
 }
 
 fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
-    let mut table = Table {
-        title: "Queues".to_owned(),
-        note: "Bytes waiting, as the traffic manager counts them: without the frame on the wire."
-            .to_owned(),
-        columns: vec![
+    let mut table = Table::new(
+        "Queues",
+        "Bytes waiting, as the traffic manager counts them: without the frame on the wire.",
+        vec![
             Column::words("queue"),
             Column::numbers("mean", Unit::Bytes),
             Column::numbers("p50", Unit::Bytes),
@@ -102,8 +101,7 @@ fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
             Column::numbers("marking", Unit::Share),
             Column::numbers("dropped", Unit::Count),
         ],
-        rows: Vec::new(),
-    };
+    );
     let sampler = &window.lab.sampler;
     if sampler.waiting.keys().any(|key| !sampler.queues.contains_key(key)) {
         let followed = sampler.waiting.keys().filter(|key| sampler.queues.contains_key(key));
@@ -333,10 +331,10 @@ fn series(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
 
 /// Pauses by port, received ones over time, and their sums.
 fn pauses(report: &mut Report, window: &Window<'_>) {
-    let mut table = Table {
-        title: "Pauses".to_owned(),
-        note: "Pauses that a port received from its peer and sent to it since the warm-up; refreshed XOFFs are counted.".to_owned(),
-        columns: vec![
+    let mut table = Table::new(
+        "Pauses",
+        "Pauses that a port received from its peer and sent to it since the warm-up; refreshed XOFFs are counted.",
+        vec![
             Column::words("port"),
             Column::numbers("XOFF received", Unit::Count),
             Column::numbers("XON received", Unit::Count),
@@ -344,8 +342,7 @@ fn pauses(report: &mut Report, window: &Window<'_>) {
             Column::numbers("XOFF sent", Unit::Count),
             Column::numbers("XON sent", Unit::Count),
         ],
-        rows: Vec::new(),
-    };
+    );
     let fabric = &window.lab.scenario().fabric;
     let (mut all, mut paused_seconds) = ([0u64; 4], 0.0);
     for (node, description) in fabric.nodes.iter().enumerate() {

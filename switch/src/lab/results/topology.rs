@@ -70,18 +70,17 @@ fn links(report: &mut Report, fabric: &Fabric) {
         let setup = &link.setup;
         *kinds.entry((between, setup.rate.get(), setup.delay, setup.mtu.get())).or_default() += 1;
     }
-    let mut table = Table {
-        title: "Links".to_owned(),
-        note: String::new(),
-        columns: vec![
+    let mut table = Table::new(
+        "Links",
+        "",
+        vec![
             Column::words("between"),
             Column::numbers("links", Unit::Count),
             Column::numbers("rate", Unit::BitRate),
             Column::numbers("delay", Unit::Seconds),
             Column::numbers("MTU", Unit::Bytes),
         ],
-        rows: Vec::new(),
-    };
+    );
     for (((a, b), rate, delay, mtu), count) in kinds {
         table.rows.push(vec![
             format!("{a} and {b}").into(),

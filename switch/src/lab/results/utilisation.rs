@@ -29,16 +29,15 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
     if all.is_empty() {
         return;
     }
-    let mut table = Table {
-        title: "Link utilisation".to_owned(),
-        note: "Share of each direction's rate that frames with their gaps took after the warm-up, busiest first.".to_owned(),
-        columns: vec![
+    let mut table = Table::new(
+        "Link utilisation",
+        "Share of each direction's rate that frames with their gaps took after the warm-up, busiest first.",
+        vec![
             Column::words("link"),
             Column::numbers("rate", Unit::BitRate),
             Column::numbers("used", Unit::Share),
         ],
-        rows: Vec::new(),
-    };
+    );
     for one in &all {
         table.rows.push(vec![one.name.clone().into(), one.rate.into(), one.used.into()]);
     }

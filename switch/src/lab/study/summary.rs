@@ -104,13 +104,12 @@ fn best(report: &mut Report, study: &Measured<'_>) {
     let Some(&(winner, mean)) = ranked.first() else { return };
     let of = |point: usize| study.values(point, &goal.figure).into_values().collect::<Vec<_>>();
     let (first, unit) = (of(winner), study.unit(&goal.figure));
-    let mut table = Table {
-        title: format!("Best settings: {}", goal.text()),
-        note: "Best first: those that do not differ significantly from the best (p from 5 % on, or no p), and the next two in any case. The difference \
-               to the best, over runs with the same seeds, with its 95 % interval; p is the probability of such a difference where there is \
-               none. It is not corrected for having chosen the best of many: run it again with other seeds to be sure."
-            .to_owned(),
-        columns: vec![
+    let mut table = Table::new(
+        format!("Best settings: {}", goal.text()),
+        "Best first: those that do not differ significantly from the best (p from 5 % on, or no p), and the next two in any case. The difference \
+         to the best, over runs with the same seeds, with its 95 % interval; p is the probability of such a difference where there is \
+         none. It is not corrected for having chosen the best of many: run it again with other seeds to be sure.",
+        vec![
             Column::words("setting"),
             Column::numbers("mean", unit),
             Column::numbers("+-", unit),
@@ -118,8 +117,7 @@ fn best(report: &mut Report, study: &Measured<'_>) {
             Column::numbers("interval", Unit::Share),
             Column::numbers("p", Unit::Plain),
         ],
-        rows: Vec::new(),
-    };
+    );
     let mut left = 0;
     for (place, &(point, value)) in ranked.iter().enumerate() {
         let values = of(point);
@@ -179,15 +177,14 @@ fn sensitivity(report: &mut Report, study: &Measured<'_>) {
         return;
     }
     let variance = deviation.powi(2);
-    let mut table = Table {
-        title: "What matters".to_owned(),
-        note: format!(
+    let mut table = Table::new(
+        "What matters",
+        format!(
             "Share of the variance of {} between settings that a key explains by itself (first-order effect, Sobol' 1993).",
             goal.figure
         ),
-        columns: vec![Column::words("key"), Column::numbers("explains", Unit::Share)],
-        rows: Vec::new(),
-    };
+        vec![Column::words("key"), Column::numbers("explains", Unit::Share)],
+    );
     let overall = stats::mean(&all);
     for (axis, key) in head.keys.iter().enumerate() {
         let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
@@ -213,12 +210,8 @@ fn points_table(report: &mut Report, study: &Measured<'_>) {
         columns.push(Column::numbers(figure, unit));
         columns.push(Column::numbers("+-", unit));
     }
-    let mut table = Table {
-        title: "Points".to_owned(),
-        note: "Means over the seeds, with their 95 % intervals.".to_owned(),
-        columns,
-        rows: Vec::new(),
-    };
+    let mut table =
+        Table::new("Points", "Means over the seeds, with their 95 % intervals.", columns);
     for (point, labels) in head.points.iter().enumerate() {
         let mut row: Vec<Cell> = vec![(point as u64 + 1).into()];
         row.extend(labels.iter().map(|label| Cell::from(label.clone())));
@@ -265,16 +258,15 @@ fn pareto(report: &mut Report, study: &Measured<'_>) {
         return;
     }
     front.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
-    let mut table = Table {
-        title: "Pareto front".to_owned(),
-        note: "Settings of which no other is better in both.".to_owned(),
-        columns: vec![
+    let mut table = Table::new(
+        "Pareto front",
+        "Settings of which no other is better in both.",
+        vec![
             Column::words("setting"),
             Column::numbers(&one.figure, study.unit(&one.figure)),
             Column::numbers(&other.figure, study.unit(&other.figure)),
         ],
-        rows: Vec::new(),
-    };
+    );
     for (point, x, y) in &front {
         table.rows.push(vec![study.name(*point).into(), (*x).into(), (*y).into()]);
     }
@@ -369,12 +361,11 @@ fn failures(report: &mut Report, results: &Results, failed: &[&Record]) {
     if failed.is_empty() {
         return;
     }
-    let mut table = Table {
-        title: "Runs that failed".to_owned(),
-        note: "Each with the command that runs it alone.".to_owned(),
-        columns: ["setting", "seed", "why", "command"].map(Column::words).to_vec(),
-        rows: Vec::new(),
-    };
+    let mut table = Table::new(
+        "Runs that failed",
+        "Each with the command that runs it alone.",
+        ["setting", "seed", "why", "command"].map(Column::words).to_vec(),
+    );
     let study = Measured::new(results);
     for run in failed {
         let why = run.failed.as_deref().unwrap_or_default();
@@ -402,7 +393,7 @@ fn runs_csv(results: &Results) -> String {
     columns.extend(head.keys.iter().map(|key| Column::words(key)));
     columns.push(Column::words("passed"));
     columns.extend(head.figures.iter().map(|figure| Column::numbers(figure, results.unit(figure))));
-    let mut table = Table { title: "Runs".to_owned(), columns, ..Table::default() };
+    let mut table = Table::new("Runs", "", columns);
     for ((point, seed), run) in &results.runs {
         let mut row: Vec<Cell> = vec![(*point as u64 + 1).into(), seed.to_string().into()];
         row.extend(head.points[*point].iter().map(|label| Cell::from(label.clone())));
