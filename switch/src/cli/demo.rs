@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use super::args::{DemoArgs, EngineChoice};
+use super::args::DemoArgs;
 use super::{Failure, Status, ended, print, print_json, say};
 use crate::demo::drain::Drained;
 use crate::demo::judge::RAMP_BUCKETS;
@@ -12,7 +12,6 @@ use crate::lab::snapshot::Snapshot;
 use crate::live::Signals;
 use crate::output_file;
 use crate::ports::files;
-use crate::program::EngineKind;
 use crate::report::{Unit, html, json, text};
 use crate::terminal::styled;
 use wireyard_pipeline::diag::safe::shown;
@@ -100,11 +99,7 @@ fn start(args: &DemoArgs) -> Result<Status, Failure> {
     let mut options = Options {
         duration: Duration::from_secs(args.seconds),
         seed: args.seed,
-        engine: match args.engine {
-            EngineChoice::Auto => EngineKind::Auto,
-            EngineChoice::Interp => EngineKind::Interpreter,
-            EngineChoice::Jit => EngineKind::Jit,
-        },
+        engine: args.engine.kind(),
         ..Options::default()
     };
     if let Some(percent) = args.judge_pmax {

@@ -80,11 +80,7 @@ fn scenario_run(args: &LabArgs, wanted: &Path) -> Status {
 
 /// The engine, and its description for reports.
 fn engine(choice: EngineChoice) -> (EngineKind, About) {
-    let engine = match choice {
-        EngineChoice::Auto => EngineKind::Auto,
-        EngineChoice::Interp => EngineKind::Interpreter,
-        EngineChoice::Jit => EngineKind::Jit,
-    };
+    let engine = choice.kind();
     (engine, About { version: VERSION.to_owned(), engine: engine.name().to_owned() })
 }
 
