@@ -304,18 +304,21 @@ impl Core {
     /// # Errors
     /// Another trace is in progress, or the program was replaced.
     pub(crate) fn start_trace(&mut self, task: TraceTask, now: Time) -> Result<(), DeviceError> {
-        self.refresh_program();
-        let current = self.generation().map(|current| (current.id, &current.program));
-        let Some((id, _)) =
-            current.filter(|(_, program)| Arc::ptr_eq(program, &task.request.program))
-        else {
-            return Err(DeviceError::ProgramReplaced);
-        };
-        if self.is_traced(now) {
-            return Err(DeviceError::Traced);
-        }
+        let id = self.untraced(&task.request.program, now)?;
         self.live_trace = Some(Box::new(Look::Trace(LiveTrace::new(task, id, now))));
         Ok(())
+    }
+
+    /// The id of the generation of this program, which must be the running one; an error while a trace is in progress.
+    pub(super) fn untraced(
+        &mut self,
+        program: &Arc<Program>,
+        now: Time,
+    ) -> Result<u16, DeviceError> {
+        self.refresh_program();
+        let current = self.generation().filter(|current| Arc::ptr_eq(&current.program, program));
+        let id = current.ok_or(DeviceError::ProgramReplaced)?.id;
+        if self.is_traced(now) { Err(DeviceError::Traced) } else { Ok(id) }
     }
 
     /// True while a trace is in progress.

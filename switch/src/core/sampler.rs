@@ -271,15 +271,7 @@ impl Core {
     /// # Errors
     /// A trace is in progress, or the program was replaced.
     pub(crate) fn sample(&mut self, samples: &Arc<Samples>, now: Time) -> Result<(), DeviceError> {
-        self.refresh_program();
-        let current = self.generation().map(|current| (current.id, &current.program));
-        let Some((id, _)) = current.filter(|(_, program)| Arc::ptr_eq(program, samples.source()))
-        else {
-            return Err(DeviceError::ProgramReplaced);
-        };
-        if self.is_traced(now) {
-            return Err(DeviceError::Traced);
-        }
+        let id = self.untraced(samples.source(), now)?;
         if let Some(Look::Samples(sampler)) = self.live_trace.as_deref_mut()
             && Arc::ptr_eq(&sampler.samples, samples)
         {
