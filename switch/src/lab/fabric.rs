@@ -48,6 +48,17 @@ pub struct LinkSetup {
 }
 
 impl LinkSetup {
+    /// A link of which nothing is stated: 100 Gbit/s, 1 us, 9216 bytes, and no faults.
+    pub(super) const PLAIN: LinkSetup = LinkSetup {
+        rate: BitsPerSec::gbit(100),
+        delay: Span::from_us(1),
+        mtu: Bytes::new(9216),
+        loss: Probability::ZERO,
+        corruption: Probability::ZERO,
+        reordering: Probability::ZERO,
+        reorder_by: Span::from_us(10),
+    };
+
     /// The faults of frames on the link, and its delay.
     pub(super) fn faults(&self, seed: u64) -> FaultSetup {
         FaultSetup {
@@ -64,15 +75,7 @@ impl LinkSetup {
     #[cfg(test)]
     /// 100 Gbit/s, 1 us, 1500 bytes, and no faults.
     pub(super) fn clean() -> LinkSetup {
-        LinkSetup {
-            rate: BitsPerSec::gbit(100),
-            delay: Span::from_us(1),
-            mtu: Bytes::new(1500),
-            loss: Probability::ZERO,
-            corruption: Probability::ZERO,
-            reordering: Probability::ZERO,
-            reorder_by: Span::ZERO,
-        }
+        LinkSetup { mtu: Bytes::new(1500), reorder_by: Span::ZERO, ..LinkSetup::PLAIN }
     }
 }
 

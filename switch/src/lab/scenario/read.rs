@@ -20,7 +20,7 @@ use super::{
 };
 use crate::config::qos::QosConfig;
 use crate::file_kind::{self, FileKind};
-use crate::lab::fabric::Fabric;
+use crate::lab::fabric::{Fabric, LinkSetup};
 use crate::lab::study::change;
 use crate::lab::workload::{self, Source};
 use crate::library::{self, LIBRARIES};
@@ -116,8 +116,8 @@ impl Reader<'_> {
             None => Some(2048),
         };
         let link = match fields.get("link") {
-            Some(node) => topology::link(decoder, node, &topology::plain_link()),
-            None => Some(topology::plain_link()),
+            Some(node) => topology::link(decoder, node, &LinkSetup::PLAIN),
+            None => Some(LinkSetup::PLAIN),
         };
         let fabric = match (fields.get("topology"), link) {
             (Some(node), Some(link)) => {

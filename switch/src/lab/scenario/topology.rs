@@ -6,13 +6,12 @@ use wireyard_pipeline::diag::{Files, codes};
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::Node;
-use wireyard_tables::time::Span;
 
 use super::quantity::{bounded, chance, rate, size, span};
 use super::sheets::Sheets;
 use super::{hpcc, shapes};
 use crate::lab::fabric::{Fabric, LinkSetup, NodeKind};
-use crate::units::{BitsPerSec, Bytes, Probability};
+use crate::units::Bytes;
 
 /// Most nodes of a lab, links of it, and links of one node.
 const NODES_MAX: u64 = 1 << 12;
@@ -63,19 +62,6 @@ impl Extent {
             fits = false;
         }
         fits
-    }
-}
-
-/// The default link.
-pub(super) fn plain_link() -> LinkSetup {
-    LinkSetup {
-        rate: BitsPerSec::gbit(100),
-        delay: Span::from_us(1),
-        mtu: Bytes::new(9216),
-        loss: Probability::ZERO,
-        corruption: Probability::ZERO,
-        reordering: Probability::ZERO,
-        reorder_by: Span::from_us(10),
     }
 }
 
