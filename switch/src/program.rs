@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use wireyard_pipeline::check::{compile, compile_within};
+use wireyard_pipeline::check::compile_within;
 use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes, suggest};
 use wireyard_pipeline::engine::Engine;
@@ -110,11 +110,8 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     let parsed = parse_program(&program_path, &loader)
         .map_err(|errors| file_kind::or_kind(&program_path, &loader, FileKind::Program, errors))?;
     let max_state = place.max_state.unwrap_or(STATE_BYTES_MAX);
-    let compiled = compile_within(&parsed, &device::externs(), max_state)
-        .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
-    let program = Arc::new(compiled.program);
-    check_words(&program, &parsed)?;
-    let (mut files, mut warnings) = (parsed.files.clone(), compiled.warnings);
+    let (program, mut warnings) = checked(&parsed, max_state)?;
+    let mut files = parsed.files.clone();
     let named = config.as_ref().and_then(|config| config.entries.clone());
     let entries_path = match &place.entries {
         _ if place.no_entries => None,
@@ -199,23 +196,21 @@ deparser: { emit: [ethernet] }
 /// All errors, with their places.
 pub fn without_entries(parsed: Parsed) -> Result<Loaded, Rejected> {
     let files = parsed.files.clone();
-    let compiled = compile(&parsed, &device::externs())
-        .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
-    let (program, warnings) = (Arc::new(compiled.program), compiled.warnings);
-    check_words(&program, &parsed)?;
-    let codes = Arc::default();
-    let (entries, entries_path) = (None, None);
-    let (config, max_state) = (None, STATE_BYTES_MAX);
+    let max_state = STATE_BYTES_MAX;
+    let (program, warnings) = checked(&parsed, max_state)?;
+    let (entries, entries_path, config, codes) = (None, None, None, Arc::default());
     Ok(Loaded { parsed, program, entries, entries_path, config, warnings, files, max_state, codes })
 }
 
-/// Checks the words of `linux:`.
-fn check_words(program: &Program, parsed: &Parsed) -> Result<(), Rejected> {
+/// The program, with the words of its `linux:` checked, and warnings.
+fn checked(parsed: &Parsed, max_state: u64) -> Result<(Arc<Program>, Diagnostics), Rejected> {
+    let rejected = |diagnostics| Rejected { diagnostics, files: parsed.files.clone() };
+    let compiled = compile_within(parsed, &device::externs(), max_state).map_err(rejected)?;
     let mut found = Diagnostics::new();
-    linux_words::check(program, &mut found);
+    linux_words::check(&compiled.program, &mut found);
     match found.has_errors() {
-        true => Err(Rejected { diagnostics: found, files: parsed.files.clone() }),
-        false => Ok(()),
+        true => Err(rejected(found)),
+        false => Ok((Arc::new(compiled.program), compiled.warnings)),
     }
 }
 
