@@ -10,6 +10,7 @@ use wireyard_pipeline::p4info::{
     SelectorSize, Structured, Table, TypeRef, Unit, ValueSet,
 };
 
+use super::fit;
 use super::proto::p4::config::v1 as p4;
 
 /// The contents of a P4Info.
@@ -145,14 +146,7 @@ fn action(given: &p4::Action) -> Action {
 }
 
 fn key(given: &p4::MatchField) -> Key {
-    use p4::match_field::{Match, MatchType};
-    let kind = match &given.r#match {
-        Some(Match::MatchType(kind)) => MatchType::try_from(*kind)
-            .map_or("unknown", |kind| kind.as_str_name())
-            .to_ascii_lowercase(),
-        Some(Match::OtherMatchType(name)) => name.clone(),
-        None => "exact".to_owned(),
-    };
+    let kind = fit::match_kind(given).unwrap_or_else(|| "exact".to_owned());
     let field = param(given.id, &given.name, given.bitwidth, &given.type_name, &given.annotations);
     Key { field: Param { doc: doc(&given.doc), ..field }, kind }
 }

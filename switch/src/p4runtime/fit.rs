@@ -120,13 +120,17 @@ fn counted(unit: Option<impl std::fmt::Debug>) -> String {
     unit.map_or_else(|| "no unit".to_owned(), |unit| format!("unit {unit:?}").to_lowercase())
 }
 
-fn key(field: &p4::MatchField) -> String {
-    let kind = match &field.r#match {
-        Some(Match::MatchType(kind)) => p4::match_field::MatchType::try_from(*kind)
+/// The kind of a match, as a program writes it.
+pub(super) fn match_kind(field: &p4::MatchField) -> Option<String> {
+    Some(match field.r#match.as_ref()? {
+        Match::MatchType(kind) => p4::match_field::MatchType::try_from(*kind)
             .map_or("unknown", |kind| kind.as_str_name())
             .to_ascii_lowercase(),
-        Some(Match::OtherMatchType(name)) => name.clone(),
-        None => "none".into(),
-    };
+        Match::OtherMatchType(name) => name.clone(),
+    })
+}
+
+fn key(field: &p4::MatchField) -> String {
+    let kind = match_kind(field).unwrap_or_else(|| "none".to_owned());
     format!("match field {} {} of {} bits, {kind}", field.id, field.name, field.bitwidth)
 }
