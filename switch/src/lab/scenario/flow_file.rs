@@ -9,6 +9,7 @@ use wireyard_tables::time::{Span, Time};
 
 use super::flows::{FLOWS_MAX, few_enough, host};
 use super::quantity::SIZE_MAX;
+use super::sheets::whole;
 use super::{FlowSpec, MESSAGE};
 use crate::lab::fabric::Fabric;
 use crate::units::Bytes;
@@ -79,11 +80,6 @@ fn cells(file: FileId, start: usize, line: &str) -> Vec<Sp<String>> {
     line.split(',').map(cell).collect()
 }
 
-fn whole(cells: &[Sp<String>]) -> Option<SourceSpan> {
-    let (first, last) = (cells.first()?, cells.last()?);
-    Some(SourceSpan { end: last.span.end, ..first.span })
-}
-
 /// A first line of words names the columns: others, or another order, would be misread and are refused.
 fn heading(decoder: &mut Decoder<'_>, cells: &[Sp<String>]) -> Option<()> {
     let names: Vec<&str> = cells.iter().map(|cell| cell.value.as_str()).collect();
@@ -101,7 +97,7 @@ fn heading(decoder: &mut Decoder<'_>, cells: &[Sp<String>]) -> Option<()> {
         },
         None => {
             let missing = COLUMNS[cells.len()..].join("`, `");
-            (whole(cells)?, format!("this names {} columns: `{missing}` is missing", cells.len()))
+            (whole(cells), format!("this names {} columns: `{missing}` is missing", cells.len()))
         }
     };
     let columns = COLUMNS.join(",");
@@ -117,7 +113,7 @@ fn line(
     fabric: &Fabric,
     (common, origin): (&FlowSpec, Span),
 ) -> Option<FlowSpec> {
-    let span = whole(cells)?;
+    let span = whole(cells);
     let [from, to, bytes, start] = cells else {
         let message = format!("{} cells, expected 4: {}", cells.len(), COLUMNS.join(","));
         return decoder.refuse(codes::SCENARIO, span, message);

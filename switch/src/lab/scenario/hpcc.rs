@@ -18,7 +18,7 @@ use super::FlowSpec;
 use super::flow_file::{WRONG_MAX, listed, since, some_flows};
 use super::flows::few_enough;
 use super::quantity::SIZE_MAX;
-use super::sheets::{lines, number};
+use super::sheets::{lines, number, whole};
 use crate::lab::fabric::{Fabric, LinkSetup, NodeKind};
 use crate::units::{BitsPerSec, Bytes, Probability};
 
@@ -40,11 +40,6 @@ pub(super) fn host(decoder: &mut Decoder<'_>, word: &Sp<String>, fabric: &Fabric
         }
     };
     decoder.refuse(codes::UNKNOWN, word.span, problem)
-}
-
-pub(super) fn whole(words: &[Sp<String>]) -> SourceSpan {
-    let (first, last) = (&words[0], &words[words.len() - 1]);
-    SourceSpan { end: last.span.end, ..first.span }
 }
 
 /// The flows of a file.

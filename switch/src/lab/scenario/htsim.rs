@@ -17,9 +17,9 @@ use wireyard_tables::time::{Span, Time};
 
 use super::flow_file::{WRONG_MAX, listed, since, some_flows};
 use super::flows::{MESSAGE_MAX, few_enough};
-use super::hpcc::{host, whole};
+use super::hpcc::host;
 use super::quantity::SIZE_MAX;
-use super::sheets::{lines, number};
+use super::sheets::{lines, number, whole};
 use super::{FlowSpec, MESSAGE};
 use crate::lab::fabric::Fabric;
 use crate::lab::workload::collective::WINDOW;

@@ -105,6 +105,12 @@ pub(super) fn lines(file: FileId, text: &str) -> Vec<Vec<Sp<String>>> {
     lines
 }
 
+/// The place of the words of a line, of which there is at least one.
+pub(super) fn whole(words: &[Sp<String>]) -> SourceSpan {
+    let (first, last) = (&words[0], &words[words.len() - 1]);
+    SourceSpan { end: last.span.end, ..first.span }
+}
+
 /// The number in a word; errors are reported.
 pub(super) fn number<T: std::str::FromStr>(
     decoder: &mut Decoder<'_>,
