@@ -100,7 +100,7 @@ pub enum RateAlgorithm {
 }
 
 impl RateAlgorithm {
-    /// `fixed` (at line rate) or the name of a DCQCN preset ([`dcqcn::preset::NAMES`]).
+    /// `fixed` (at line rate) or the name of a DCQCN preset ([`dcqcn::preset::names`]).
     ///
     /// # Errors
     /// An unknown name, with the valid names, or a line rate that is no positive number.

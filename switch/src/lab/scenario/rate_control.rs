@@ -66,7 +66,7 @@ impl Controls {
                 }
             };
         }
-        let presets = || preset::NAMES.iter().copied().chain(["fixed"]);
+        let presets = || preset::names().chain(["fixed"]);
         if presets().any(|preset| preset == name.value) {
             return Some(plain(None));
         }

@@ -31,43 +31,36 @@ pub struct Preset {
     pub marking: Option<Marking>,
 }
 
-/// Names for [`by_name`].
-pub const NAMES: &[&str] = &[
-    "dcqcn",
-    "ns3_rdma_code",
-    "ns3_rdma_config",
-    "hpcc_code",
-    "hpcc_config",
-    "hpcc_dcqcn",
-    "hpcc_dcqcn_paper",
-    "conweave",
-    "uet_htsim",
-    "connectx",
-    "spirent",
+/// Every preset by its name, for ports of a line rate in bit/s.
+pub const PRESETS: [(&str, fn(f64) -> Preset); 11] = [
+    ("dcqcn", paper),
+    ("ns3_rdma_code", ns3_rdma_code),
+    ("ns3_rdma_config", ns3_rdma_config),
+    ("hpcc_code", hpcc_code),
+    ("hpcc_config", hpcc_config),
+    ("hpcc_dcqcn", hpcc_dcqcn),
+    ("hpcc_dcqcn_paper", hpcc_dcqcn_paper),
+    ("conweave", conweave),
+    ("uet_htsim", uet_htsim),
+    ("connectx", connectx),
+    ("spirent", spirent),
 ];
+
+/// Names for [`by_name`].
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PRESETS.into_iter().map(|(name, _)| name)
+}
 
 /// The preset of that name, for ports of `line_rate_bps`.
 ///
 /// # Errors
 /// An unknown name, with the valid names.
 pub fn by_name(name: &str, line_rate_bps: f64) -> Result<Preset, ParamError> {
-    let line = line_rate_bps;
-    Ok(match name {
-        "dcqcn" => paper(line),
-        "ns3_rdma_code" => ns3_rdma_code(line),
-        "ns3_rdma_config" => ns3_rdma_config(line),
-        "hpcc_code" => hpcc_code(line),
-        "hpcc_config" => hpcc_config(line),
-        "hpcc_dcqcn" => hpcc_dcqcn(line),
-        "hpcc_dcqcn_paper" => hpcc_dcqcn_paper(line),
-        "conweave" => conweave(line),
-        "uet_htsim" => uet_htsim(line),
-        "connectx" => connectx(line),
-        "spirent" => spirent(line),
-        _ => {
-            let expected = format!("fixed or one of {}", NAMES.join(", "));
-            return Err(ParamError::new("rate control", format!("`{name}`"), expected));
-        }
+    let found = PRESETS.into_iter().find(|(known, _)| *known == name);
+    found.map(|(_, preset)| preset(line_rate_bps)).ok_or_else(|| {
+        let names: Vec<&str> = names().collect();
+        let expected = format!("fixed or one of {}", names.join(", "));
+        ParamError::new("rate control", format!("`{name}`"), expected)
     })
 }
 

@@ -310,9 +310,9 @@ fn connectx_never_cuts_below_half_and_counts_bytes() {
 fn rate_stays_between_minimum_and_line_whatever_happens() {
     use proptest::prelude::*;
     let event = (0u8..3, 0u64..500, 1u64..20_000);
-    let which = 0..preset::NAMES.len();
+    let which = 0..preset::PRESETS.len();
     proptest!(|(which in which, events in prop::collection::vec(event, 1..300))| {
-        let p = params(preset::NAMES[which], 100e9);
+        let p = preset::PRESETS[which].1(100e9).rp;
         let (min, max) = (p.min_rate_bps, p.line_rate_bps);
         let mut rp = start(p);
         let mut now = Time::ZERO;
@@ -332,7 +332,7 @@ fn rate_stays_between_minimum_and_line_whatever_happens() {
 
 #[test]
 fn polling_often_or_once_gives_the_same_state() {
-    for name in preset::NAMES {
+    for name in preset::names() {
         let run = |step_us: u64| {
             let mut rp = start(params(name, 25e9));
             for t in [10, 40, 90, 200, 400] {
@@ -362,7 +362,7 @@ fn a_long_idle_time_costs_little() {
 #[test]
 fn every_preset_is_valid_at_every_common_rate() {
     for line in [10e9, 25e9, 40e9, 100e9, 200e9, 400e9] {
-        for name in preset::NAMES {
+        for name in preset::names() {
             assert!(RateAlgorithm::by_name(name, line).is_ok(), "{name} at {line}");
         }
     }

@@ -88,8 +88,8 @@ fn beside_rust(of: &DcqcnParams, events: &[(u64, Event)]) -> (f64, f64) {
 
 /// The presets whose law has a program.
 fn presets(line: u64) -> Vec<(&'static str, DcqcnParams)> {
-    let of = |name: &&'static str| (*name, preset::by_name(name, line as f64).unwrap().rp);
-    preset::NAMES.iter().map(of).filter(|(_, rp)| as_program(rp).is_some()).collect()
+    let all = preset::PRESETS.into_iter().map(|(name, preset)| (name, preset(line as f64).rp));
+    all.filter(|(_, rp)| as_program(rp).is_some()).collect()
 }
 
 /// The documented rounding: rates to a part in 10^8 of the line rate, alpha to 10^-7.
@@ -101,7 +101,7 @@ fn dcqcn_as_programs_is_dcqcn_in_rust() {
     let later = (0..40).map(|n| (20_000, if n % 3 == 0 { Sent(4_000_000) } else { Nothing }));
     let events: Vec<_> = golden.into_iter().chain(later).collect();
     let all = presets(40_000_000_000);
-    assert_eq!(all.len(), preset::NAMES.len() - 2, "all but those of ns3-rdma");
+    assert_eq!(all.len(), preset::PRESETS.len() - 2, "all but those of ns3-rdma");
     for (name, rp) in &all {
         let (rates, alphas) = beside_rust(rp, &events);
         assert!(rates < 1e-8 && alphas < 1e-7, "{name}: {rates} {alphas}");
