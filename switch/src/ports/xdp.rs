@@ -30,7 +30,7 @@ pub(super) use kind::without_socket;
 use parts::{Lost, Partial, copy_into_umem};
 use rings::Rings;
 use shape::{HEADER_BYTES, Shape};
-use start::{Live, Queue};
+use start::{Live, Queue, Start};
 
 use super::offload::{finish_unmarked_checksum, insert_tag};
 use super::sys::bpf::{TAG_RECORD_BYTES, read_tag};
@@ -131,8 +131,10 @@ impl XdpPort {
         let unsupported = |why| PortError::Unsupported { port: spec.to_string(), why };
         let shape = Shape::of(mem).map_err(unsupported)?;
         let rings = Rings::on(mem, spec)?;
-        let how = (rings.entries, start::BUSY_TRIES);
-        let (live, notices) = start::start(&watch, found, &queue, mem, &shape, how)?;
+        let (entries, tries) = (rings.entries, start::BUSY_TRIES);
+        let start =
+            Start { watch: &watch, queue: &queue, shape: &shape, found, mem, entries, tries };
+        let (live, notices) = start.run()?;
         let link = spec.link.unwrap_or(LinkType::Ethernet);
         let mut port = XdpPort {
             watch,
@@ -191,9 +193,16 @@ impl XdpPort {
     fn reopen(&mut self, mem: &mut PacketMemory, now: Time) {
         let Some(found) = self.watch.look_again(now) else { return };
         // Once: this is the thread that forwards, and it tries again soon.
-        let how = (self.rings.entries, 1);
-        let live = start::start(&self.watch, &found, &self.queue, mem, &self.shape, how);
-        let Ok((live, _)) = live else { return };
+        let start = Start {
+            watch: &self.watch,
+            found: &found,
+            queue: &self.queue,
+            mem,
+            shape: &self.shape,
+            entries: self.rings.entries,
+            tries: 1,
+        };
+        let Ok((live, _)) = start.run() else { return };
         self.live = Some(live);
         self.index = found.index;
         self.caps.mtu_bytes = Some(found.mtu_bytes);

@@ -103,185 +103,167 @@ const MODES: [(XdpMode, bool); 4] = [
 pub(super) const BUSY_TRIES: u32 = 50;
 const BUSY_WAIT: Duration = Duration::from_millis(2);
 
-/// Starts AF_XDP on a queue, and attaches the program if it is the first one of its port. A queue that is busy is tried
-/// `tries` times; a thread that forwards packets, which must not sleep, tries once.
-///
-/// # Errors
-/// The error in the last mode, with the remedy; a queue other than the first fails until that one has started.
-pub(super) fn start(
-    watch: &Watch,
-    found: &Interface,
-    queue: &Queue,
-    mem: &PacketMemory,
-    shape: &Shape,
-    (entries, tries): (Entries, u32),
-) -> Result<(Live, Vec<String>), PortError> {
-    if queue.number == queue.first {
-        let (live, notices) = start_first(watch, found, queue, mem, shape, (entries, tries))?;
-        queue.share(Some(Arc::clone(&live.program)));
-        return Ok((live, notices));
-    }
-    let at = |step| move |error| explain(watch, step, error, found, shape);
-    let program = queue.program(found.index).ok_or_else(|| io::ErrorKind::NotFound.into());
-    let program = program.map_err(at("find the XDP program of the first queue"))?;
-    let multi_buffer = program.multi_buffer;
-    let config = config_of(found, queue, shape, entries, multi_buffer);
-    let xsk = open_patiently(mem, &config, tries).map_err(|(step, error)| at(step)(error))?;
-    program.map.set(queue.number, xsk.fd()).map_err(at("register the AF_XDP socket"))?;
-    Ok((Live { program, xsk, multi_buffer }, Vec::new()))
+/// A start of AF_XDP on a queue.
+pub(super) struct Start<'a> {
+    pub(super) watch: &'a Watch,
+    pub(super) found: &'a Interface,
+    pub(super) queue: &'a Queue,
+    pub(super) mem: &'a PacketMemory,
+    pub(super) shape: &'a Shape,
+    pub(super) entries: Entries,
+    /// How often a queue that is busy is tried. A thread that forwards packets, which must not sleep, tries once.
+    pub(super) tries: u32,
 }
 
-fn config_of(
-    found: &Interface,
-    queue: &Queue,
-    shape: &Shape,
-    entries: Entries,
-    multi_buffer: bool,
-) -> XskConfig {
-    XskConfig {
-        index: found.index,
-        queue: queue.number,
-        receive_entries: entries.receive.next_power_of_two(),
-        send_entries: entries.send.next_power_of_two(),
-        umem_chunk_bytes: shape.umem_chunk_bytes,
-        extra_headroom_bytes: shape.extra_headroom_bytes,
-        multi_buffer,
+impl Start<'_> {
+    /// Starts the queue, and attaches the program if it is the first one of its port.
+    ///
+    /// # Errors
+    /// The error in the last mode, with the remedy; a queue other than the first fails until that one has started.
+    pub(super) fn run(&self) -> Result<(Live, Vec<String>), PortError> {
+        let queue = self.queue;
+        if queue.number == queue.first {
+            let (live, notices) = self.first()?;
+            queue.share(Some(Arc::clone(&live.program)));
+            return Ok((live, notices));
+        }
+        let at = |step| move |error| self.explain(step, error);
+        let program = queue.program(self.found.index).ok_or_else(|| io::ErrorKind::NotFound.into());
+        let program = program.map_err(at("find the XDP program of the first queue"))?;
+        let multi_buffer = program.multi_buffer;
+        let xsk = self.open(multi_buffer).map_err(|(step, error)| at(step)(error))?;
+        program.map.set(queue.number, xsk.fd()).map_err(at("register the AF_XDP socket"))?;
+        Ok((Live { program, xsk, multi_buffer }, Vec::new()))
     }
-}
 
-/// Starts the first queue in the best mode that works, with a message if that is not the native one.
-fn start_first(
-    watch: &Watch,
-    found: &Interface,
-    queue: &Queue,
-    mem: &PacketMemory,
-    shape: &Shape,
-    (entries, tries): (Entries, u32),
-) -> Result<(Live, Vec<String>), PortError> {
-    let longest = found.mtu_bytes.saturating_add(HEADER_BYTES);
-    if longest > shape.frame_bytes_max() {
-        return Err(mtu_too_large(watch, found.mtu_bytes, shape.frame_bytes_max()));
-    }
-    let mut last = None;
-    for (mode, frags) in MODES {
-        if !frags && longest > shape.one_part_bytes() {
-            continue;
+    /// Starts the first queue in the best mode that works, with a message if that is not the native one.
+    fn first(&self) -> Result<(Live, Vec<String>), PortError> {
+        let Start { watch, found, shape, .. } = *self;
+        let longest = found.mtu_bytes.saturating_add(HEADER_BYTES);
+        if longest > shape.frame_bytes_max() {
+            return Err(mtu_too_large(watch, found.mtu_bytes, shape.frame_bytes_max()));
         }
-        let config = config_of(found, queue, shape, entries, frags);
-        match try_mode(mem, &config, queue, mode, tries) {
-            Ok(live) if !live.stores_tags() && strips_tags(watch.interface()) => {
-                return Err(tags_are_lost(watch, last.as_ref()));
+        let mut last = None;
+        for (mode, frags) in MODES {
+            if !frags && longest > shape.one_part_bytes() {
+                continue;
             }
-            Ok(live) => {
-                let notice = match (mode, last) {
-                    (XdpMode::Generic, Some(failure)) => Some(format!(
-                        "{}: the driver has no native XDP ({}: {}), generic XDP is used; {}",
-                        watch.port(),
-                        failure.0,
-                        failure.1,
-                        instead(watch.interface(), &failure)
-                    )),
-                    _ => None,
-                };
-                return Ok((live, notice.into_iter().collect()));
+            match self.try_mode(mode, frags) {
+                Ok(live) if !live.stores_tags() && strips_tags(watch.interface()) => {
+                    return Err(tags_are_lost(watch, last.as_ref()));
+                }
+                Ok(live) => {
+                    let notice = match (mode, last) {
+                        (XdpMode::Generic, Some(failure)) => Some(format!(
+                            "{}: the driver has no native XDP ({}: {}), generic XDP is used; {}",
+                            watch.port(),
+                            failure.0,
+                            failure.1,
+                            instead(watch.interface(), &failure)
+                        )),
+                        _ => None,
+                    };
+                    return Ok((live, notice.into_iter().collect()));
+                }
+                // No other mode helps against these.
+                Err((doing, error)) if is_final(&error) => {
+                    return Err(self.explain(doing, error));
+                }
+                Err(failure) => last = Some(failure),
             }
-            // No other mode helps against these.
-            Err((doing, error)) if is_final(&error) => {
-                return Err(explain(watch, doing, error, found, shape));
-            }
-            Err(failure) => last = Some(failure),
+        }
+        match last {
+            Some((doing, error)) => Err(self.explain(doing, error)),
+            None => Err(mtu_too_large(watch, found.mtu_bytes, shape.one_part_bytes())),
         }
     }
-    match last {
-        Some((doing, error)) => Err(explain(watch, doing, error, found, shape)),
-        None => Err(mtu_too_large(watch, found.mtu_bytes, shape.one_part_bytes())),
+
+    fn try_mode(&self, mode: XdpMode, multi_buffer: bool) -> Result<Live, Failure> {
+        let (queue, index) = (self.queue, self.found.index);
+        let at = |step| move |error| (step, error);
+        let xsk = self.open(multi_buffer)?;
+        let map = SocketMap::new(queue.first + queue.count)
+            .map_err(at("make the map of AF_XDP sockets"))?;
+        map.set(queue.number, xsk.fd()).map_err(at("register the AF_XDP socket"))?;
+        let attachment =
+            attach(&map, index, mode, multi_buffer).map_err(at("attach the XDP program"))?;
+        let _promiscuous =
+            packet::promiscuous(index).map_err(at("make the interface promiscuous"))?;
+        let program = Arc::new(Program { attachment, map, index, multi_buffer, _promiscuous });
+        Ok(Live { program, xsk, multi_buffer })
+    }
+
+    /// Opens the socket.
+    fn open(&self, multi_buffer: bool) -> Result<Xsk, Failure> {
+        let Start { found, queue, mem, shape, entries, tries, .. } = *self;
+        let config = XskConfig {
+            index: found.index,
+            queue: queue.number,
+            receive_entries: entries.receive.next_power_of_two(),
+            send_entries: entries.send.next_power_of_two(),
+            umem_chunk_bytes: shape.umem_chunk_bytes,
+            extra_headroom_bytes: shape.extra_headroom_bytes,
+            multi_buffer,
+        };
+        for _ in 1..tries {
+            match Xsk::open(mem, &config) {
+                Err((_, error)) if error.raw_os_error() == Some(libc::EBUSY) => sleep(BUSY_WAIT),
+                other => return other,
+            }
+        }
+        Xsk::open(mem, &config)
+    }
+
+    fn explain(&self, doing: &'static str, source: io::Error) -> PortError {
+        let Start { watch, found, shape, .. } = *self;
+        let (name, mtu) = (watch.interface(), found.mtu_bytes);
+        // For frames in one part.
+        let fits = shape.one_part_bytes() - HEADER_BYTES;
+        let help = match source.raw_os_error() {
+            Some(libc::ENOMEM | libc::ENOBUFS | libc::EPERM | libc::EACCES)
+                if !is_in_first_user_namespace() =>
+            {
+                format!(
+                    "the capabilities of a user namespace do not reach AF_XDP: raw:{name}, or start the switch outside of it \
+                     (sudo nsenter --net=/proc/PID/ns/net, with the PID of a process in it)"
+                )
+            }
+            Some(libc::ENOMEM | libc::ENOBUFS) => {
+                format!(
+                    "the packet memory cannot be pinned: raise the limit (ulimit -l unlimited), or give the \
+                     binary the right to do without (setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock=ep), or \
+                     use less memory (packet_slots), or raw:{name}"
+                )
+            }
+            Some(libc::EPERM | libc::EACCES) => {
+                "run as root, or: sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock=ep WIREYARD-BINARY".to_owned()
+            }
+            Some(libc::EBUSY) if doing.contains("program") => {
+                format!("another XDP program is attached: ip link set dev {name} xdp off")
+            }
+            Some(libc::EBUSY) => {
+                format!(
+                    "another AF_XDP socket has this queue of {name}: end its program, or use raw:{name}"
+                )
+            }
+            Some(libc::EAFNOSUPPORT) => "this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)".to_owned(),
+            Some(libc::EINVAL | libc::ERANGE | libc::EOPNOTSUPP) if mtu > fits => {
+                format!(
+                    "frames of MTU {mtu} are received in several parts, which Linux 6.6 and its driver have to know: \
+                     ip link set {name} mtu {fits}, or raw:{name}"
+                )
+            }
+            _ => return failed(watch.port(), doing, source),
+        };
+        PortError::Io { port: watch.port().to_owned(), doing, source, help }
     }
 }
 
 type Failure = (&'static str, io::Error);
 
-fn try_mode(
-    mem: &PacketMemory,
-    config: &XskConfig,
-    queue: &Queue,
-    mode: XdpMode,
-    tries: u32,
-) -> Result<Live, Failure> {
-    let at = |step| move |error| (step, error);
-    let XskConfig { index, multi_buffer, .. } = *config;
-    let xsk = open_patiently(mem, config, tries)?;
-    let map =
-        SocketMap::new(queue.first + queue.count).map_err(at("make the map of AF_XDP sockets"))?;
-    map.set(queue.number, xsk.fd()).map_err(at("register the AF_XDP socket"))?;
-    let attachment =
-        attach(&map, index, mode, multi_buffer).map_err(at("attach the XDP program"))?;
-    let _promiscuous = packet::promiscuous(index).map_err(at("make the interface promiscuous"))?;
-    let program = Arc::new(Program { attachment, map, index, multi_buffer, _promiscuous });
-    Ok(Live { program, xsk, multi_buffer })
-}
-
-fn open_patiently(mem: &PacketMemory, config: &XskConfig, tries: u32) -> Result<Xsk, Failure> {
-    for _ in 1..tries {
-        match Xsk::open(mem, config) {
-            Err((_, error)) if error.raw_os_error() == Some(libc::EBUSY) => sleep(BUSY_WAIT),
-            other => return other,
-        }
-    }
-    Xsk::open(mem, config)
-}
-
 fn is_final(error: &io::Error) -> bool {
     let codes = [libc::EPERM, libc::EBUSY, libc::ENOMEM, libc::ENOBUFS, libc::EAFNOSUPPORT];
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
-}
-
-fn explain(
-    watch: &Watch,
-    doing: &'static str,
-    source: io::Error,
-    found: &Interface,
-    shape: &Shape,
-) -> PortError {
-    let (name, mtu) = (watch.interface(), found.mtu_bytes);
-    // For frames in one part.
-    let fits = shape.one_part_bytes() - HEADER_BYTES;
-    let help = match source.raw_os_error() {
-        Some(libc::ENOMEM | libc::ENOBUFS | libc::EPERM | libc::EACCES)
-            if !is_in_first_user_namespace() =>
-        {
-            format!(
-                "the capabilities of a user namespace do not reach AF_XDP: raw:{name}, or start the switch outside of it \
-                 (sudo nsenter --net=/proc/PID/ns/net, with the PID of a process in it)"
-            )
-        }
-        Some(libc::ENOMEM | libc::ENOBUFS) => {
-            format!(
-                "the packet memory cannot be pinned: raise the limit (ulimit -l unlimited), or give the \
-                 binary the right to do without (setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock=ep), or \
-                 use less memory (packet_slots), or raw:{name}"
-            )
-        }
-        Some(libc::EPERM | libc::EACCES) => {
-            "run as root, or: sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock=ep WIREYARD-BINARY".to_owned()
-        }
-        Some(libc::EBUSY) if doing.contains("program") => {
-            format!("another XDP program is attached: ip link set dev {name} xdp off")
-        }
-        Some(libc::EBUSY) => {
-            format!(
-                "another AF_XDP socket has this queue of {name}: end its program, or use raw:{name}"
-            )
-        }
-        Some(libc::EAFNOSUPPORT) => "this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)".to_owned(),
-        Some(libc::EINVAL | libc::ERANGE | libc::EOPNOTSUPP) if mtu > fits => {
-            format!(
-                "frames of MTU {mtu} are received in several parts, which Linux 6.6 and its driver have to know: \
-                 ip link set {name} mtu {fits}, or raw:{name}"
-            )
-        }
-        _ => return failed(watch.port(), doing, source),
-    };
-    PortError::Io { port: watch.port().to_owned(), doing, source, help }
 }
 
 /// The remedy where the driver refuses native XDP.
