@@ -18,6 +18,7 @@ pub mod nic;
 mod quantity;
 mod rate_control;
 mod read;
+mod reading;
 mod shapes;
 mod sheets;
 mod topology;

@@ -4,17 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use wireyard_pipeline::ast::Sp;
-use wireyard_pipeline::diag::{Files, codes};
+use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::ir::SourceSpan;
-use wireyard_pipeline::source::decode::{Decoder, Fields};
+use wireyard_pipeline::source::decode::Decoder;
 use wireyard_pipeline::source::node::Node;
 use wireyard_tables::time::{Span, Time};
 
-use super::flow_file;
 use super::quantity::{bounded, instant, size, span};
-use super::rate_control::Controls;
-use super::sheets::Sheets;
-use super::{FlowSetup, FlowSpec, MESSAGE, hosts, loads, shapes};
+use super::reading::{Context, Reading};
+use super::{FlowSetup, FlowSpec, MESSAGE, flow_file, hosts, hpcc, htsim, shapes};
 use crate::lab::fabric::{Fabric, NodeKind};
 use crate::lab::workload::{Permutation, Source};
 use crate::units::Bytes;
@@ -32,26 +30,15 @@ const WINDOW_MAX: u64 = 4096;
 /// Names in a list of choices.
 const NAMES_SHOWN: usize = 12;
 
-/// The inputs of reading flows.
-pub(super) struct Context<'a> {
-    pub(super) fabric: &'a Fabric,
-    /// The end of the run.
-    pub(super) end: Time,
-    /// Files of flows that it names.
-    pub(super) sheets: &'a Sheets,
-    pub(super) files: &'a Files,
-    /// Rate controls that it names.
-    pub(super) controls: &'a Controls,
-}
-
 /// Reads `flows`.
 pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>) -> Vec<Source> {
     let (mut sources, mut count) = (Vec::new(), 0);
     for (index, item) in decoder.one_or_more(node, "a flow").iter().enumerate() {
         let Some(fields) = decoder.map(item, &shapes::FLOW) else { continue };
+        let mut reading = Reading { decoder, fields: &fields, context };
         let more = match fields.get("file") {
-            Some(file) => from_file(decoder, &fields, file, context),
-            None => one(decoder, &fields, context, index as u64),
+            Some(file) => reading.from_file(file),
+            None => reading.one(index as u64),
         };
         count += more.as_ref().map_or(0, |more| match more {
             Source::Listed(flows) | Source::Triggered(flows, _) => flows.len(),
@@ -123,282 +110,248 @@ fn reachable(decoder: &mut Decoder<'_>, flow: &FlowSpec, fabric: &Fabric, found:
     found
 }
 
-/// What the flows of one item have in common.
-fn common(
-    decoder: &mut Decoder<'_>,
-    fields: &Fields<'_>,
-    context: &Context<'_>,
-) -> Option<FlowSpec> {
-    let total = match fields.get("size") {
-        Some(node) => Some(size(decoder, node, "a flow")?),
-        None => None,
-    };
-    let message = match fields.get("message") {
-        Some(node) => size(decoder, node, "a message")?,
-        None => total.unwrap_or(MESSAGE).min(MESSAGE),
-    };
-    let longest = fields.get("message").filter(|_| message > MESSAGE_MAX);
-    if let Some(node) = longest.or_else(|| fields.get("size").filter(|_| message > MESSAGE_MAX)) {
-        let text = format!("a message of {message} is longer than {MESSAGE_MAX}");
-        decoder.diagnostics.error(codes::SCENARIO, node.span, text).note(LONGEST);
-        return None;
-    }
-    let plain = plain(decoder, fields, context)?;
-    let rounds = match fields.get("rounds") {
-        Some(node) => bounded(decoder, node, "rounds", (1, u64::from(u32::MAX)))? as u32,
-        None => 1,
-    };
-    if total.is_none() {
-        decoder.needs(fields, "rounds", "size");
-    }
-    if let Some(node) = fields.get("message").filter(|_| rounds > 1) {
-        let text = "a round is one message of `size`: with `rounds`, `message` means nothing";
-        return decoder.refuse(codes::SCENARIO, node.span, text);
-    }
-    if rounds > 1 && total.is_some_and(|total| total > MESSAGE_MAX) {
-        let span = fields.get("size").map_or(fields.span, |node| node.span);
-        let text = format!("a round is one message, and may not be longer than {MESSAGE_MAX}");
-        decoder.diagnostics.error(codes::SCENARIO, span, text).note(LONGEST);
-        return None;
-    }
-    let window = match fields.get("window") {
-        Some(node) if rounds > 1 => {
-            let message = "a round begins when the one before is over: it has no window";
-            return decoder.refuse(codes::SCENARIO, node.span, message);
+impl Reading<'_, '_> {
+    /// What the flows of the item have in common.
+    fn common(&mut self) -> Option<FlowSpec> {
+        let total = self.given("size", |decoder, node| size(decoder, node, "a flow"))?;
+        let usual = total.unwrap_or(MESSAGE).min(MESSAGE);
+        let message =
+            self.given_or("message", usual, |decoder, node| size(decoder, node, "a message"))?;
+        let longest = self.get("message").or(self.get("size"));
+        if let Some(node) = longest.filter(|_| message > MESSAGE_MAX) {
+            let text = format!("a message of {message} is longer than {MESSAGE_MAX}");
+            self.decoder.diagnostics.error(codes::SCENARIO, node.span, text).note(LONGEST);
+            return None;
         }
-        Some(node) => bounded(decoder, node, "messages under way", (1, WINDOW_MAX))? as u32,
-        None if rounds > 1 => 1,
-        None => WINDOW,
-    };
-    Some(FlowSpec { size: total, message, rounds, window, ..plain })
-}
+        let plain = self.plain()?;
+        let rounds = self.given_or("rounds", 1, |decoder, node| {
+            bounded(decoder, node, "rounds", (1, u64::from(u32::MAX)))
+        })? as u32;
+        if total.is_none() {
+            self.decoder.needs(self.fields, "rounds", "size");
+        }
+        if let Some(node) = self.get("message").filter(|_| rounds > 1) {
+            let text = "a round is one message of `size`: with `rounds`, `message` means nothing";
+            return self.decoder.refuse(codes::SCENARIO, node.span, text);
+        }
+        if rounds > 1 && total.is_some_and(|total| total > MESSAGE_MAX) {
+            let span = self.get("size").map_or(self.fields.span, |node| node.span);
+            let text = format!("a round is one message, and may not be longer than {MESSAGE_MAX}");
+            self.decoder.diagnostics.error(codes::SCENARIO, span, text).note(LONGEST);
+            return None;
+        }
+        let window = match self.get("window") {
+            Some(node) if rounds > 1 => {
+                let message = "a round begins when the one before is over: it has no window";
+                return self.decoder.refuse(codes::SCENARIO, node.span, message);
+            }
+            Some(node) => {
+                bounded(self.decoder, node, "messages under way", (1, WINDOW_MAX))? as u32
+            }
+            None if rounds > 1 => 1,
+            None => WINDOW,
+        };
+        Some(FlowSpec { size: total, message, rounds, window, ..plain })
+    }
 
-/// Keys that flows and collectives share.
-pub(super) fn plain(
-    decoder: &mut Decoder<'_>,
-    fields: &Fields<'_>,
-    context: &Context<'_>,
-) -> Option<FlowSpec> {
-    let start = match fields.get("start") {
-        Some(node) => Time::ZERO + instant(decoder, node)?,
-        None => Time::ZERO,
-    };
-    Some(FlowSpec {
-        from: 0,
-        to: 0,
-        size: None,
-        message: MESSAGE,
-        start,
-        rounds: 1,
-        window: WINDOW,
-        own: own(decoder, fields, context)?,
-        is_gated: false,
-        span: fields.span,
-    })
-}
+    /// Keys that flows and collectives share.
+    pub(super) fn plain(&mut self) -> Option<FlowSpec> {
+        Some(FlowSpec {
+            from: 0,
+            to: 0,
+            size: None,
+            message: MESSAGE,
+            start: Time::ZERO + self.given_or("start", Span::ZERO, instant)?,
+            rounds: 1,
+            window: WINDOW,
+            own: self.own()?,
+            is_gated: false,
+            span: self.fields.span,
+        })
+    }
 
-/// The own settings of a flow.
-fn own(
-    decoder: &mut Decoder<'_>,
-    fields: &Fields<'_>,
-    context: &Context<'_>,
-) -> Option<Option<Arc<FlowSetup>>> {
-    let mut own = FlowSetup::default();
-    if let Some(node) = fields.get("rate_control") {
-        let mut control = context.controls.named(decoder, node)?;
-        if let Some(node) = fields.get("parameters") {
-            control.read_parameters(decoder, node);
+    /// The own settings of a flow.
+    fn own(&mut self) -> Option<Option<Arc<FlowSetup>>> {
+        let mut own = FlowSetup::default();
+        if let Some(node) = self.get("rate_control") {
+            let mut control = self.context.controls.named(self.decoder, node)?;
+            if let Some(node) = self.get("parameters") {
+                control.read_parameters(self.decoder, node);
+            }
+            own.rate_control = Some(control);
+        } else if self.get("parameters").is_some() {
+            self.decoder.needs(self.fields, "parameters", "rate_control");
+            return None;
         }
-        own.rate_control = Some(control);
-    } else if fields.get("parameters").is_some() {
-        decoder.needs(fields, "parameters", "rate_control");
-        return None;
+        let dscp = self.given("dscp", |decoder, node| bounded(decoder, node, "a DSCP", (0, 63)))?;
+        own.dscp = dscp.map(|dscp| dscp as u8);
+        own.ecn = self.given("ecn", |decoder, node| decoder.flag(node))?;
+        own.retransmission = hosts::retransmission(self.decoder, self.fields)?;
+        own.spray = self.given("spray", hosts::spray)?;
+        Some((own != FlowSetup::default()).then(|| Arc::new(own)))
     }
-    if let Some(node) = fields.get("dscp") {
-        own.dscp = Some(bounded(decoder, node, "a DSCP", (0, 63))? as u8);
-    }
-    if let Some(node) = fields.get("ecn") {
-        own.ecn = Some(decoder.flag(node)?);
-    }
-    own.retransmission = hosts::retransmission(decoder, fields)?;
-    if let Some(node) = fields.get("spray") {
-        own.spray = Some(hosts::spray(decoder, node)?);
-    }
-    Some((own != FlowSetup::default()).then(|| Arc::new(own)))
-}
 
-/// The source of flows of one item without a file.
-fn one(
-    decoder: &mut Decoder<'_>,
-    fields: &Fields<'_>,
-    context: &Context<'_>,
-    index: u64,
-) -> Option<Source> {
-    let common = common(decoder, fields, context)?;
-    let pattern = match fields.get("pattern") {
-        Some(node) => decoder.choice(node, shapes::PATTERNS)?.value,
-        None => "each".to_owned(),
-    };
-    only_with(decoder, fields, &pattern)?;
-    let hosts: Vec<usize> = context.fabric.hosts().collect();
-    let mut side = |name: &str| match fields.get(name) {
-        Some(node) => some_members(decoder, (name, node), context.fabric),
-        None => Some(hosts.clone()),
-    };
-    let (from, to) = (side("from")?, side("to")?);
-    if pattern == "incast" || fields.get("load").is_some() || pattern == "permutation" {
-        for (name, hosts) in [("from", &from), ("to", &to)] {
-            let place = fields.get(name).map_or(fields.span, |node| node.span);
-            once_each(decoder, place, hosts, context)?;
+    /// The source of flows of one item without a file.
+    fn one(&mut self, index: u64) -> Option<Source> {
+        let common = self.common()?;
+        let pattern = self.choice("pattern", shapes::PATTERNS, "each")?;
+        self.only_with(&pattern)?;
+        let (from, to) = (self.side("from")?, self.side("to")?);
+        let is_loaded = self.get("load").is_some();
+        if pattern == "incast" || is_loaded || pattern == "permutation" {
+            self.once_each("from", &from)?;
+            self.once_each("to", &to)?;
         }
-    }
-    if pattern == "incast" {
-        return loads::incasts(decoder, fields, context, (common, from, to)).map(Source::Incasts);
-    }
-    if fields.get("load").is_some() {
-        return loads::arrivals(decoder, fields, context, (common, from, to)).map(Source::Arrivals);
-    }
-    if pattern == "each" && (fields.get("from").is_none() || fields.get("to").is_none()) {
-        let message = "a flow needs `from` and `to`, or a `pattern`";
-        return decoder.refuse(codes::MISSING_KEY, fields.span, message);
-    }
-    let all = matches!(pattern.as_str(), "each" | "all_to_all");
-    if all && !few_enough(decoder, from.len().saturating_mul(to.len()), fields.span) {
-        return None;
-    }
-    let pairs = match pattern.as_str() {
-        "pairs" => pairs(decoder, fields.span, &from, &to)?,
-        // Receivers are drawn later.
-        "permutation" => {
-            let next = from.iter().copied().cycle().skip(1);
-            from.iter().copied().zip(next).collect()
+        if pattern == "incast" {
+            return self.incasts((common, from, to)).map(Source::Incasts);
         }
-        _ => from.iter().flat_map(|&a| to.iter().map(move |&b| (a, b))).collect(),
-    };
-    let pairs: Vec<(usize, usize)> = match pattern.as_str() {
-        "all_to_all" => pairs.into_iter().filter(|(a, b)| a != b).collect(),
-        _ => pairs,
-    };
-    to_others(decoder, fields.span, &pairs, context)?;
-    let stagger = match fields.get("stagger") {
-        Some(node) => span(decoder, node)?,
-        None => Span::ZERO,
-    };
-    let flow = |(n, (from, to)): (usize, (usize, usize))| {
-        let later = Span::from_ps(stagger.as_ps().saturating_mul(n as u64));
-        FlowSpec { from, to, start: common.start + later, ..common.clone() }
-    };
-    let hosts = pairs.iter().map(|pair| pair.0).collect();
-    let flows = pairs.into_iter().enumerate().map(flow).collect();
-    Some(match pattern.as_str() {
-        "permutation" => Source::Permutation(Permutation { hosts, flows, index }),
-        _ => Source::Listed(flows),
-    })
-}
+        if is_loaded {
+            return self.arrivals((common, from, to)).map(Source::Arrivals);
+        }
+        if pattern == "each" && (self.get("from").is_none() || self.get("to").is_none()) {
+            let message = "a flow needs `from` and `to`, or a `pattern`";
+            return self.refuse(codes::MISSING_KEY, message);
+        }
+        let all = matches!(pattern.as_str(), "each" | "all_to_all");
+        let count = from.len().saturating_mul(to.len());
+        if all && !few_enough(self.decoder, count, self.fields.span) {
+            return None;
+        }
+        let mut pairs: Vec<(usize, usize)> = match pattern.as_str() {
+            "pairs" if from.len() != to.len() => {
+                let (from, to) = (from.len(), to.len());
+                let message = format!("`pairs` of {from} senders and {to} receivers");
+                return self.refuse(codes::SCENARIO, message);
+            }
+            "pairs" => from.into_iter().zip(to).collect(),
+            // Receivers are drawn later.
+            "permutation" => {
+                let next = from.iter().copied().cycle().skip(1);
+                from.iter().copied().zip(next).collect()
+            }
+            _ => from.iter().flat_map(|&a| to.iter().map(move |&b| (a, b))).collect(),
+        };
+        if pattern == "all_to_all" {
+            pairs.retain(|(a, b)| a != b);
+        }
+        self.to_others(&pairs)?;
+        let stagger = self.given_or("stagger", Span::ZERO, span)?;
+        let flow = |(n, (from, to)): (usize, (usize, usize))| {
+            let later = Span::from_ps(stagger.as_ps().saturating_mul(n as u64));
+            FlowSpec { from, to, start: common.start + later, ..common.clone() }
+        };
+        let hosts = pairs.iter().map(|pair| pair.0).collect();
+        let flows = pairs.into_iter().enumerate().map(flow).collect();
+        Some(match pattern.as_str() {
+            "permutation" => Source::Permutation(Permutation { hosts, flows, index }),
+            _ => Source::Listed(flows),
+        })
+    }
 
-/// Checks that somebody sends, and nobody to itself.
-fn to_others(
-    decoder: &mut Decoder<'_>,
-    span: SourceSpan,
-    pairs: &[(usize, usize)],
-    context: &Context<'_>,
-) -> Option<()> {
-    let message = match pairs.iter().find(|(a, b)| a == b) {
-        Some((host, _)) => {
-            format!("`{}` would send to itself", context.fabric.nodes[*host].name)
-        }
-        None if pairs.is_empty() => {
-            "nothing to send to: senders and receivers are one host".to_owned()
-        }
-        None => return Some(()),
-    };
-    decoder.refuse(codes::SCENARIO, span, message)
-}
+    /// A word of a list, or `absent`.
+    fn choice(&mut self, key: &str, words: &[&str], absent: &str) -> Option<String> {
+        let word = self.given(key, |decoder, node| decoder.choice(node, words))?;
+        Some(word.map_or_else(|| absent.to_owned(), |word| word.value))
+    }
 
-/// Refuses keys that have no effect with other patterns.
-fn only_with(decoder: &mut Decoder<'_>, fields: &Fields<'_>, pattern: &str) -> Option<()> {
-    let loaded = fields.get("load").is_some();
-    let wrong = |decoder: &mut Decoder<'_>, key: &str, why: &str| {
-        let node = fields.get(key)?;
-        decoder.diagnostics.error(codes::SCENARIO, node.span, format!("`{key}` {why}"));
-        Some(())
-    };
-    let mut refused = false;
-    for key in ["format", "origin"] {
-        refused |= wrong(decoder, key, "is about a `file`").is_some();
-    }
-    if pattern == "permutation" {
-        let why = "means nothing with `pattern: permutation`: those of `from` send to each other";
-        refused |= wrong(decoder, "to", why).is_some();
-    }
-    if pattern == "incast" {
-        let why = "means nothing with `pattern: incast`, whose flows have one `size`";
-        refused |= wrong(decoder, "sizes", why).is_some();
-    } else {
-        for key in ["fan_in", "every"] {
-            refused |= wrong(decoder, key, "needs `pattern: incast`").is_some();
+    /// The senders or receivers, at least one: an item without them would send nothing.
+    fn side(&mut self, name: &str) -> Option<Vec<usize>> {
+        let fabric = self.context.fabric;
+        let Some(node) = self.get(name) else { return Some(fabric.hosts().collect()) };
+        let found = members(self.decoder, node, fabric)?;
+        if found.is_empty() && !self.decoder.diagnostics.has_errors() {
+            let message = format!("`{name}` has no host: nothing would be sent");
+            self.decoder.diagnostics.error(codes::SCENARIO, node.span, message);
         }
-        if loaded && fields.get("pattern").is_some() {
-            refused |=
-                wrong(decoder, "pattern", "stands against `load`, which draws who sends to whom")
-                    .is_some();
+        (!found.is_empty()).then_some(found)
+    }
+
+    /// Checks that somebody sends, and nobody to itself.
+    fn to_others(&mut self, pairs: &[(usize, usize)]) -> Option<()> {
+        let message = match pairs.iter().find(|(a, b)| a == b) {
+            Some((host, _)) => {
+                format!("`{}` would send to itself", self.context.fabric.nodes[*host].name)
+            }
+            None if pairs.is_empty() => {
+                "nothing to send to: senders and receivers are one host".to_owned()
+            }
+            None => return Some(()),
+        };
+        self.refuse(codes::SCENARIO, message)
+    }
+
+    /// Refuses keys that have no effect with other patterns.
+    fn only_with(&mut self, pattern: &str) -> Option<()> {
+        let loaded = self.get("load").is_some();
+        let mut refused = false;
+        let mut wrong = |key: &str, why: &str| {
+            if let Some(node) = self.fields.get(key) {
+                let message = format!("`{key}` {why}");
+                self.decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+                refused = true;
+            }
+        };
+        for key in ["format", "origin"] {
+            wrong(key, "is about a `file`");
         }
-        if !loaded {
-            for key in ["sizes", "until"] {
-                refused |= wrong(decoder, key, "needs a `load`").is_some();
+        if pattern == "permutation" {
+            let why =
+                "means nothing with `pattern: permutation`: those of `from` send to each other";
+            wrong("to", why);
+        }
+        if pattern == "incast" {
+            wrong("sizes", "means nothing with `pattern: incast`, whose flows have one `size`");
+        } else {
+            for key in ["fan_in", "every"] {
+                wrong(key, "needs `pattern: incast`");
+            }
+            if loaded {
+                wrong("pattern", "stands against `load`, which draws who sends to whom");
+            } else {
+                for key in ["sizes", "until"] {
+                    wrong(key, "needs a `load`");
+                }
             }
         }
+        if loaded || pattern == "incast" {
+            for key in ["rounds", "stagger", "message"] {
+                wrong(key, "means nothing where flows arrive by chance");
+            }
+        }
+        (!refused).then_some(())
     }
-    if loaded || pattern == "incast" {
-        for key in ["rounds", "stagger", "message"] {
-            refused |= wrong(decoder, key, "means nothing where flows arrive by chance").is_some();
+
+    /// Hosts each named at most once, where flows are drawn: a duplicate would send to itself, or the same twice.
+    fn once_each(&mut self, key: &str, hosts: &[usize]) -> Option<()> {
+        let mut known = BTreeSet::new();
+        let Some(host) = hosts.iter().find(|host| !known.insert(**host)) else { return Some(()) };
+        let name = &self.context.fabric.nodes[*host].name;
+        let message = format!("`{name}` is named twice, by itself or by groups");
+        let place = self.get(key).map_or(self.fields.span, |node| node.span);
+        self.decoder.refuse(codes::TWICE, place, message)
+    }
+
+    /// The flows of a file, which has all of them.
+    fn from_file(&mut self, file: &Node) -> Option<Source> {
+        self.decoder.word(file)?;
+        let own = ["file", "format", "origin"];
+        let mut others = shapes::FLOW.keys.iter().map(|key| key.name);
+        let other = others.find(|name| !own.contains(name) && self.get(name).is_some());
+        if let Some(other) = other {
+            return self.exclude("file", other);
+        }
+        let common = self.common()?;
+        let format = self.choice("format", shapes::FLOW_FORMATS, "csv")?;
+        let origin = self.given_or("origin", Span::ZERO, instant)?;
+        let (decoder, fabric) = (&mut *self.decoder, self.context.fabric);
+        let id = self.context.sheets.text_of(decoder, file)?;
+        let sheet = (id, self.context.files[id].text.as_str());
+        match format.as_str() {
+            "htsim" => htsim::flows(decoder, sheet, fabric, (&common, origin)),
+            "hpcc" => hpcc::flows(decoder, sheet, fabric, (&common, origin)).map(Source::Listed),
+            _ => flow_file::flows(decoder, sheet, fabric, (&common, origin)).map(Source::Listed),
         }
     }
-    (!refused).then_some(())
-}
-
-/// Hosts each named at most once, where flows are drawn: a duplicate would send to itself, or the same twice.
-fn once_each(
-    decoder: &mut Decoder<'_>,
-    span: SourceSpan,
-    hosts: &[usize],
-    context: &Context<'_>,
-) -> Option<()> {
-    let mut known = BTreeSet::new();
-    let twice = hosts.iter().find(|host| !known.insert(**host)).copied();
-    if let Some(host) = twice {
-        let name = &context.fabric.nodes[host].name;
-        let message = format!("`{name}` is named twice, by itself or by groups");
-        return decoder.refuse(codes::TWICE, span, message);
-    }
-    Some(())
-}
-
-fn pairs(
-    decoder: &mut Decoder<'_>,
-    span: SourceSpan,
-    from: &[usize],
-    to: &[usize],
-) -> Option<Vec<(usize, usize)>> {
-    if from.len() != to.len() {
-        let message = format!("`pairs` of {} senders and {} receivers", from.len(), to.len());
-        return decoder.refuse(codes::SCENARIO, span, message);
-    }
-    Some(from.iter().copied().zip(to.iter().copied()).collect())
-}
-
-/// The same, at least one: an item without senders or receivers would send nothing.
-fn some_members(
-    decoder: &mut Decoder<'_>,
-    (name, node): (&str, &Node),
-    fabric: &Fabric,
-) -> Option<Vec<usize>> {
-    let found = members(decoder, node, fabric)?;
-    if found.is_empty() && !decoder.diagnostics.has_errors() {
-        let message = format!("`{name}` has no host: nothing would be sent");
-        decoder.diagnostics.error(codes::SCENARIO, node.span, message);
-    }
-    (!found.is_empty()).then_some(found)
 }
 
 /// Hosts by their names and the names of groups.
@@ -443,39 +396,4 @@ pub(super) fn host(decoder: &mut Decoder<'_>, name: &Sp<String>, fabric: &Fabric
         return decoder.refuse(codes::WRONG_KIND, name.span, message);
     }
     Some(node)
-}
-
-/// The flows of a file, which has all of them.
-fn from_file(
-    decoder: &mut Decoder<'_>,
-    fields: &Fields<'_>,
-    file: &Node,
-    context: &Context<'_>,
-) -> Option<Source> {
-    decoder.word(file)?;
-    let own = ["file", "format", "origin"];
-    let others = shapes::FLOW.keys.iter().map(|key| key.name).filter(|name| !own.contains(name));
-    if let Some(other) = others.into_iter().find(|name| fields.get(name).is_some()) {
-        decoder.exclude(fields, "file", other);
-        return None;
-    }
-    let common = common(decoder, fields, context)?;
-    let format = match fields.get("format") {
-        Some(node) => decoder.choice(node, shapes::FLOW_FORMATS)?.value,
-        None => "csv".to_owned(),
-    };
-    let origin = match fields.get("origin") {
-        Some(node) => instant(decoder, node)?,
-        None => Span::ZERO,
-    };
-    let id = context.sheets.text_of(decoder, file)?;
-    let sheet = (id, context.files[id].text.as_str());
-    match format.as_str() {
-        "htsim" => super::htsim::flows(decoder, sheet, context.fabric, (&common, origin)),
-        "hpcc" => super::hpcc::flows(decoder, sheet, context.fabric, (&common, origin))
-            .map(Source::Listed),
-        _ => {
-            flow_file::flows(decoder, sheet, context.fabric, (&common, origin)).map(Source::Listed)
-        }
-    }
 }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wireyard_pipeline::diag::codes;
-use wireyard_pipeline::source::decode::{Decoder, Fields};
+use wireyard_pipeline::source::decode::Decoder;
 use wireyard_pipeline::source::node::Node;
 use wireyard_tables::time::Time;
 
-use super::flows::Context;
 use super::quantity::{bounded, instant, positive_span, quantity};
+use super::reading::{Context, Reading};
 use super::sheets::{is_file, lines, number};
 use super::{FlowSpec, HostSetup, Scenario};
 use crate::lab::fabric::Fabric;
@@ -19,75 +19,84 @@ use crate::units::{Bytes, Probability};
 /// The common settings of an item's flows, its senders and its receivers.
 type Item = (FlowSpec, Vec<usize>, Vec<usize>);
 
-/// `load`: flows by a Poisson process.
-pub(super) fn arrivals(
-    decoder: &mut Decoder<'_>,
-    fields: &Fields<'_>,
-    context: &Context<'_>,
-    (common, from, to): Item,
-) -> Option<Arrivals> {
-    let load = share(decoder, fields.get("load")?)?;
-    let sizes = match (fields.get("sizes"), common.size) {
-        (Some(_), Some(_)) => {
-            decoder.exclude(fields, "sizes", "size");
-            return None;
+impl Reading<'_, '_> {
+    /// `load`: flows by a Poisson process.
+    pub(super) fn arrivals(&mut self, (common, from, to): Item) -> Option<Arrivals> {
+        let load = share(self.decoder, self.fields.get("load")?)?;
+        let sizes = match (self.get("sizes"), common.size) {
+            (Some(_), Some(_)) => return self.exclude("sizes", "size"),
+            (Some(node), None) => sizes(self.decoder, node, self.context)?,
+            (None, Some(size)) => Sizes::fixed(size),
+            (None, None) => {
+                let message = "a `load` needs `sizes` (or one `size`)";
+                let place = self.fields.span;
+                let error = self.decoder.diagnostics.error(codes::MISSING_KEY, place, message);
+                error.help(format!("one of {}, or a file", Sizes::NAMES.join(", ")));
+                return None;
+            }
+        };
+        let until = self.until(common.start)?;
+        if !to.iter().any(|to| from.iter().any(|from| from != to)) {
+            let message = "nothing to send to: senders and receivers are one host";
+            return self.refuse(codes::SCENARIO, message);
         }
-        (Some(node), None) => sizes(decoder, node, context)?,
-        (None, Some(size)) => Sizes::fixed(size),
-        (None, None) => {
-            let message = "a `load` needs `sizes` (or one `size`)";
-            let error = decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
-            error.help(format!("one of {}, or a file", Sizes::NAMES.join(", ")));
-            return None;
-        }
-    };
-    let until = until(decoder, fields, context, common.start)?;
-    if !to.iter().any(|to| from.iter().any(|from| from != to)) {
-        let message = "nothing to send to: senders and receivers are one host";
-        return decoder.refuse(codes::SCENARIO, fields.span, message);
+        Some(Arrivals { common, from, to, load, sizes, until })
     }
-    Some(Arrivals { common, from, to, load, sizes, until })
-}
 
-/// `pattern: incast`: several hosts send to one, repeatedly.
-pub(super) fn incasts(
-    decoder: &mut Decoder<'_>,
-    fields: &Fields<'_>,
-    context: &Context<'_>,
-    (common, from, to): Item,
-) -> Option<Incasts> {
-    if common.size.is_none() {
-        let message = "an incast needs the `size` of its flows";
-        return decoder.refuse(codes::MISSING_KEY, fields.span, message);
+    /// `pattern: incast`: several hosts send to one, repeatedly.
+    pub(super) fn incasts(&mut self, (common, from, to): Item) -> Option<Incasts> {
+        if common.size.is_none() {
+            return self.refuse(codes::MISSING_KEY, "an incast needs the `size` of its flows");
+        }
+        let Some(node) = self.get("fan_in") else {
+            let message = "an incast needs `fan_in`: how many send at a time";
+            return self.refuse(codes::MISSING_KEY, message);
+        };
+        let others = |to: &usize| from.iter().filter(|from| *from != to).count();
+        let most = to.iter().map(others).min().unwrap_or(0) as u64;
+        let what = "senders of an incast, of those that are not its receiver";
+        let senders = bounded(self.decoder, node, what, (1, most))? as usize;
+        let rate = match (self.get("every"), self.get("load")) {
+            (Some(_), Some(_)) => return self.exclude("every", "load"),
+            (Some(node), None) => {
+                FanIn::Every(positive_span(self.decoder, node, "the time between incasts")?)
+            }
+            (None, Some(node)) => FanIn::Load(share(self.decoder, node)?),
+            (None, None) => {
+                return self.refuse(codes::MISSING_KEY, "an incast needs `every` or a `load`");
+            }
+        };
+        let until = self.until(common.start)?;
+        Some(Incasts { common, from, to, senders, rate, until })
     }
-    let Some(node) = fields.get("fan_in") else {
-        let message = "an incast needs `fan_in`: how many send at a time";
-        return decoder.refuse(codes::MISSING_KEY, fields.span, message);
-    };
-    let others = |to: &usize| from.iter().filter(|from| *from != to).count();
-    let most = to.iter().map(others).min().unwrap_or(0) as u64;
-    let senders = bounded(
-        decoder,
-        node,
-        "senders of an incast, of those that are not its receiver",
-        (1, most),
-    )?;
-    let rate = match (fields.get("every"), fields.get("load")) {
-        (Some(_), Some(_)) => {
-            decoder.exclude(fields, "every", "load");
+
+    /// When the last flow may begin.
+    fn until(&mut self, start: Time) -> Option<Time> {
+        let end = self.context.end;
+        if start >= end {
+            let (start, end) = (start.since(Time::ZERO), end.since(Time::ZERO));
+            let message = format!("flows would arrive from {start} on, and the run ends at {end}");
+            let place = self.get("start").map_or(self.fields.span, |node| node.span);
+            let error = self.decoder.diagnostics.error(codes::SCENARIO, place, message);
+            error.help("start them earlier, or make `duration` longer");
             return None;
         }
-        (Some(node), None) => {
-            FanIn::Every(positive_span(decoder, node, "the time between incasts")?)
+        let Some(node) = self.get("until") else { return Some(end) };
+        let until = Time::ZERO + instant(self.decoder, node)?;
+        if until > end {
+            let message = "`until` is after the end of the run";
+            let error = self.decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+            error.help(
+                "make it at most `duration`, or leave it out: flows arrive until the end then",
+            );
+            return None;
         }
-        (None, Some(node)) => FanIn::Load(share(decoder, node)?),
-        (None, None) => {
-            let message = "an incast needs `every` or a `load`";
-            return decoder.refuse(codes::MISSING_KEY, fields.span, message);
+        if until <= start {
+            let message = "nothing arrives: `until` is not after `start`";
+            return self.decoder.refuse(codes::SCENARIO, node.span, message);
         }
-    };
-    let until = until(decoder, fields, context, common.start)?;
-    Some(Incasts { common, from, to, senders: senders as usize, rate, until })
+        Some(until)
+    }
 }
 
 /// A part of a link, above zero.
@@ -103,39 +112,6 @@ fn share(decoder: &mut Decoder<'_>, node: &Node) -> Option<f64> {
         return decoder.refuse(codes::SCENARIO, node.span, "a load of zero sends nothing");
     }
     Some(found)
-}
-
-fn until(
-    decoder: &mut Decoder<'_>,
-    fields: &Fields<'_>,
-    context: &Context<'_>,
-    start: Time,
-) -> Option<Time> {
-    if start >= context.end {
-        let (start, end) = (start.since(Time::ZERO), context.end.since(Time::ZERO));
-        let message = format!("flows would arrive from {start} on, and the run ends at {end}");
-        let place = fields.get("start").map_or(fields.span, |node| node.span);
-        decoder
-            .diagnostics
-            .error(codes::SCENARIO, place, message)
-            .help("start them earlier, or make `duration` longer");
-        return None;
-    }
-    let Some(node) = fields.get("until") else { return Some(context.end) };
-    let until = Time::ZERO + instant(decoder, node)?;
-    if until > context.end {
-        let message = "`until` is after the end of the run";
-        decoder
-            .diagnostics
-            .error(codes::SCENARIO, node.span, message)
-            .help("make it at most `duration`, or leave it out: flows arrive until the end then");
-        return None;
-    }
-    if until <= start {
-        let message = "nothing arrives: `until` is not after `start`";
-        return decoder.refuse(codes::SCENARIO, node.span, message);
-    }
-    Some(until)
 }
 
 /// A distribution by name, or from a file of lines `bytes percent`.

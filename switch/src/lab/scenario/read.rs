@@ -13,6 +13,7 @@ use wireyard_tables::time::{Span, Time};
 
 use super::quantity::{bounded, positive_span, span};
 use super::rate_control::Controls;
+use super::reading::Context;
 use super::sheets::Sheets;
 use super::{
     CaptureSpec, Expect, HostSetup, SCENARIO, Scenario, SwitchSetup, collectives, faults, flows,
@@ -139,7 +140,7 @@ impl Reader<'_> {
         };
         let expect = fields.get("expect").map(|node| expectations(decoder, node));
         let fabric = fabric?;
-        let context = flows::Context {
+        let context = Context {
             fabric: &fabric,
             end: duration.map_or(Time::MAX, |duration| Time::ZERO + duration),
             sheets: &self.sheets,
@@ -279,7 +280,7 @@ impl Reader<'_> {
 fn sources(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
-    context: &flows::Context<'_>,
+    context: &Context<'_>,
 ) -> Option<Vec<Source>> {
     let mut sources = Vec::new();
     if let Some(node) = fields.get("flows") {
