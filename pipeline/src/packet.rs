@@ -74,19 +74,6 @@ impl Buf {
     pub fn index(&self) -> u32 {
         self.0.get() & BUF_INDEX_MASK
     }
-
-    /// Releases the ownership to a number that [`Buf::from_raw`] takes back.
-    pub fn into_raw(self) -> NonZeroU32 {
-        self.0
-    }
-
-    /// Takes back the ownership that [`Buf::into_raw`] released.
-    ///
-    /// # Safety
-    /// `raw` came from `into_raw`, and is converted back only once.
-    pub unsafe fn from_raw(raw: NonZeroU32) -> Buf {
-        Buf(raw)
-    }
 }
 
 /// The shape of a packet memory.

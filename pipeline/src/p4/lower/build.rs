@@ -9,6 +9,7 @@ use super::env::{Members, Val};
 use super::{Lower, Place};
 use crate::ast::{Ast, AstBin, AstExpr, AstUn, Path, PathPart, Sp, StmtKind};
 use crate::ir::SourceSpan;
+use crate::ir::layout::ones;
 
 /// `a.b.c`.
 pub(super) fn path(parts: &[&str], span: SourceSpan) -> Path {
@@ -47,8 +48,7 @@ pub(super) fn mux(condition: AstExpr, then: AstExpr, other: AstExpr, span: Sourc
 pub(super) fn cast(bits: u32, value: AstExpr) -> AstExpr {
     let span = value.span;
     if let Ast::Number { value: known, bits: Some(_) } = value.value {
-        let mask = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
-        return number(known & mask, bits, span);
+        return number(known & ones(bits), bits, span);
     }
     Sp::new(Ast::Cast(Sp::new(u64::from(bits), span), Box::new(value)), span)
 }

@@ -2,15 +2,12 @@
 //! it is read (a choice of values), written (a `switch`) or used in a parser (a state for each element).
 
 use super::super::tree::*;
-use super::build::{binary, mux, number};
+use super::build::{INDEX_BITS, binary, mux, number};
 use super::env::{Choice, Val};
 use super::{Lower, Place};
 use crate::ast::{self, AstBin, AstExpr, CaseDecl, NextDecl, PatternDecl, Sp};
 use crate::ir::SourceSpan;
 use std::rc::Rc;
-
-/// Bits of the number of an element.
-const INDEX_BITS: u32 = 32;
 
 /// A choice among parts of the elements.
 pub(super) fn of_each(choice: &Choice, part: impl FnMut(&Val) -> Val) -> Val {

@@ -15,6 +15,7 @@ use super::walk::{self, Met};
 use super::{Lower, Place};
 use crate::ast::{AstBin, AstExpr, StmtKind};
 use crate::ir::SourceSpan;
+use crate::ir::layout::ones;
 
 impl Lower<'_> {
     /// A value that is one number.
@@ -444,15 +445,13 @@ impl Lower<'_> {
         };
         if let Some(value) = known(&value) {
             let negative = value >> (from - 1) & 1 == 1;
-            let ones = if to >= 128 { u128::MAX } else { (1 << to) - 1 };
-            let high = if negative { ones & !((1 << from) - 1) } else { 0 };
+            let high = if negative { ones(to) & !ones(from) } else { 0 };
             return number(value | high, to, span);
         }
         let sign = slice(value.clone(), from - 1, from - 1, span);
         let more = to - from;
-        let ones = if more >= 128 { u128::MAX } else { (1 << more) - 1 };
         let negative = binary(AstBin::Eq, sign, number(1, 1, span), span);
-        let high = mux(negative, number(ones, more, span), number(0, more, span), span);
+        let high = mux(negative, number(ones(more), more, span), number(0, more, span), span);
         binary(AstBin::Concat, high, value, span)
     }
 

@@ -8,6 +8,7 @@ use super::externs::is_outside;
 use super::names::Fields;
 use crate::ast::{self, Ast, AstBin, AstExpr, PathPart, Sp};
 use crate::ir::SourceSpan;
+use crate::ir::layout::ones;
 use std::rc::Rc;
 use std::vec::IntoIter;
 
@@ -192,7 +193,7 @@ impl Lower<'_> {
 fn part(value: &AstExpr, high: u32, low: u32, span: SourceSpan) -> AstExpr {
     let bits = high - low + 1;
     match known(value) {
-        Some(value) => number(value >> low & crate::ir::layout::ones(bits), bits, span),
+        Some(value) => number(value >> low & ones(bits), bits, span),
         None => slice(value.clone(), high, low, span),
     }
 }

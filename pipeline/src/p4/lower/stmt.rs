@@ -12,6 +12,7 @@ use super::walk::{self, Met};
 use super::{Lower, Place, Return};
 use crate::ast::{self, ApplyStmt, AstExpr, Sp};
 use crate::ir::SourceSpan;
+use crate::ir::layout::ones;
 
 /// Nothing behind it in its block runs.
 fn ends_block(statement: &Stmt) -> bool {
@@ -233,7 +234,6 @@ impl Lower<'_> {
             self.unsupported(span, "a part of more than 128 bits in a parser");
             return;
         };
-        let ones = |count: u32| u128::MAX.checked_shr(128 - count).unwrap_or(0);
         let around = ones(bits) & !(ones(high - low + 1) << low);
         let kept = binary(ast::AstBin::And, whole.clone(), number(around, bits, span), span);
         let moved = binary(ast::AstBin::Shl, cast(bits, value), number(low.into(), 0, span), span);
@@ -267,7 +267,7 @@ impl Lower<'_> {
             let moved = binary(ast::AstBin::Shr, old, at.clone(), span);
             value = self.operate(operator, slice(moved, width - 1, 0, span), value, part, span);
         }
-        let ones = number(crate::ir::layout::ones(width), bits, span);
+        let ones = number(ones(width), bits, span);
         let mask = binary(ast::AstBin::Shl, ones, at.clone(), span);
         let around = super::build::unary(ast::AstUn::Complement, mask, span);
         let kept = binary(ast::AstBin::And, self.read_of(&place, span), around, span);

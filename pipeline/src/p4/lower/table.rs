@@ -14,6 +14,7 @@ use crate::ast::{
     TableDecl as Table,
 };
 use crate::ir::SourceSpan;
+use crate::ir::layout::ones;
 
 /// Highest priority of a declared entry.
 const PRIORITY_MAX: u64 = 1 << 24;
@@ -497,7 +498,7 @@ impl Lower<'_> {
         let ty = self.type_of(&key.value);
         let bits = self.bits(&ty, set.span);
         let pattern = self.pattern(set, &ty)?;
-        let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
+        let all = ones(bits);
         Some(match (&*key.kind.value, pattern) {
             ("lpm", PatternDecl::Mask(value, mask)) => {
                 let mask = known(&mask).unwrap_or(0) & all;
@@ -518,10 +519,7 @@ impl Lower<'_> {
         let sized = |lower: &mut Self, expr: &Expr| {
             let value = lower.scalar(expr);
             match known(&value) {
-                Some(value) => {
-                    let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
-                    number(value & all, bits, expr.span)
-                }
+                Some(value) => number(value & ones(bits), bits, expr.span),
                 None => value,
             }
         };
