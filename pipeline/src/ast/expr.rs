@@ -97,6 +97,35 @@ pub enum AstBin {
     Concat,
 }
 
+impl AstBin {
+    /// As it is written.
+    pub fn sign(self) -> &'static str {
+        use AstBin::*;
+        match self {
+            Add => "+",
+            Sub => "-",
+            Mul => "*",
+            Rem => "%",
+            SatAdd => "|+|",
+            SatSub => "|-|",
+            And => "&",
+            Or => "|",
+            Xor => "^",
+            Shl => "<<",
+            Shr => ">>",
+            Eq => "==",
+            Ne => "!=",
+            Lt => "<",
+            Le => "<=",
+            Gt => ">",
+            Ge => ">=",
+            LogicalAnd => "&&",
+            LogicalOr => "||",
+            Concat => "++",
+        }
+    }
+}
+
 impl Ast {
     /// Calls `found` with every path in it, each before those of its indices.
     pub(crate) fn paths<'a>(&'a self, found: &mut dyn FnMut(&'a Path)) {

@@ -65,36 +65,27 @@ pub(super) enum Op {
     Shr,
 }
 
+/// Every operator with its sign.
+const SIGNS: [(Op, &str); 10] = [
+    (Op::Add, "+"),
+    (Op::Sub, "-"),
+    (Op::Mul, "*"),
+    (Op::Div, "/"),
+    (Op::Rem, "%"),
+    (Op::And, "&"),
+    (Op::Or, "|"),
+    (Op::Xor, "^"),
+    (Op::Shl, "<<"),
+    (Op::Shr, ">>"),
+];
+
 impl Op {
     pub(super) fn find(sign: &str) -> Option<Op> {
-        Some(match sign {
-            "+" => Op::Add,
-            "-" => Op::Sub,
-            "*" => Op::Mul,
-            "/" => Op::Div,
-            "%" => Op::Rem,
-            "&" => Op::And,
-            "|" => Op::Or,
-            "^" => Op::Xor,
-            "<<" => Op::Shl,
-            ">>" => Op::Shr,
-            _ => return None,
-        })
+        SIGNS.iter().find(|(_, known)| *known == sign).map(|(op, _)| *op)
     }
 
     fn sign(self) -> &'static str {
-        match self {
-            Op::Add => "+",
-            Op::Sub => "-",
-            Op::Mul => "*",
-            Op::Div => "/",
-            Op::Rem => "%",
-            Op::And => "&",
-            Op::Or => "|",
-            Op::Xor => "^",
-            Op::Shl => "<<",
-            Op::Shr => ">>",
-        }
+        SIGNS.iter().find(|(op, _)| *op == self).map_or("", |(_, sign)| sign)
     }
 }
 

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
+pub(super) use crate::ast::AstBin;
 use crate::ast::Sp;
 use crate::ir::SourceSpan;
 
@@ -384,55 +385,18 @@ pub(super) enum Unary {
 /// Operators of two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binary {
-    Add,
-    Sub,
-    Mul,
+    /// One that the tree behind P4 has too.
+    Op(AstBin),
+    /// `/`.
     Div,
-    Mod,
-    SatAdd,
-    SatSub,
-    And,
-    Or,
-    Xor,
-    Shl,
-    Shr,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    LogicalAnd,
-    LogicalOr,
-    Concat,
 }
 
 impl Binary {
     /// As it is written.
     pub(super) fn sign(self) -> &'static str {
-        use Binary::*;
         match self {
-            Add => "+",
-            Sub => "-",
-            Mul => "*",
-            Div => "/",
-            Mod => "%",
-            SatAdd => "|+|",
-            SatSub => "|-|",
-            And => "&",
-            Or => "|",
-            Xor => "^",
-            Shl => "<<",
-            Shr => ">>",
-            Eq => "==",
-            Ne => "!=",
-            Lt => "<",
-            Le => "<=",
-            Gt => ">",
-            Ge => ">=",
-            LogicalAnd => "&&",
-            LogicalOr => "||",
-            Concat => "++",
+            Binary::Op(op) => op.sign(),
+            Binary::Div => "/",
         }
     }
 }

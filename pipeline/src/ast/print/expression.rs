@@ -31,7 +31,7 @@ fn write(out: &mut String, value: &Ast, least: u8) {
 fn strength(value: &Ast) -> u8 {
     match value {
         Ast::Mux(..) => 0,
-        Ast::Binary(operator, ..) => sign(*operator).1,
+        Ast::Binary(operator, ..) => level(*operator),
         Ast::Unary(..) => UNARY,
         _ => ATOM,
     }
@@ -52,7 +52,7 @@ fn write_plain(out: &mut String, value: &Ast) {
             write(out, &operand.value, UNARY);
         }
         Ast::Binary(operator, left, right) => {
-            let (sign, strength) = sign(*operator);
+            let (sign, strength) = (operator.sign(), level(*operator));
             // Operators of one level associate to the left; comparisons not at all.
             write(out, &left.value, strength + u8::from(strength == COMPARISON));
             out.push_str(&format!(" {sign} "));
@@ -98,28 +98,20 @@ pub(super) fn path(path: &Path) -> String {
     out
 }
 
-fn sign(operator: AstBin) -> (&'static str, u8) {
+/// How strong an operator binds.
+fn level(operator: AstBin) -> u8 {
+    use AstBin::*;
     match operator {
-        AstBin::LogicalOr => ("||", 1),
-        AstBin::LogicalAnd => ("&&", 2),
-        AstBin::Eq => ("==", COMPARISON),
-        AstBin::Ne => ("!=", COMPARISON),
-        AstBin::Lt => ("<", COMPARISON),
-        AstBin::Le => ("<=", COMPARISON),
-        AstBin::Gt => (">", COMPARISON),
-        AstBin::Ge => (">=", COMPARISON),
-        AstBin::Or => ("|", 4),
-        AstBin::Xor => ("^", 5),
-        AstBin::And => ("&", 6),
-        AstBin::Concat => ("++", 7),
-        AstBin::Shl => ("<<", 8),
-        AstBin::Shr => (">>", 8),
-        AstBin::Add => ("+", 9),
-        AstBin::Sub => ("-", 9),
-        AstBin::SatAdd => ("|+|", 9),
-        AstBin::SatSub => ("|-|", 9),
-        AstBin::Mul => ("*", 10),
-        AstBin::Rem => ("%", 10),
+        LogicalOr => 1,
+        LogicalAnd => 2,
+        Eq | Ne | Lt | Le | Gt | Ge => COMPARISON,
+        Or => 4,
+        Xor => 5,
+        And => 6,
+        Concat => 7,
+        Shl | Shr => 8,
+        Add | Sub | SatAdd | SatSub => 9,
+        Mul | Rem => 10,
     }
 }
 

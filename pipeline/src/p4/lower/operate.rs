@@ -7,6 +7,7 @@ use super::env::Val;
 use super::{Lower, Place};
 use crate::ast::{Ast, AstBin, AstExpr, AstUn, Sp, StmtKind};
 use crate::ir::SourceSpan;
+use crate::ir::layout::ones;
 
 impl Lower<'_> {
     pub(super) fn unary(&mut self, operator: Unary, operand: &Expr, span: SourceSpan) -> AstExpr {
@@ -28,14 +29,14 @@ impl Lower<'_> {
 
     pub(super) fn binary(&mut self, expr: &Expr, op: Binary, left: &Expr, right: &Expr) -> AstExpr {
         let span = expr.span;
-        if matches!(op, Binary::LogicalAnd | Binary::LogicalOr) {
+        if matches!(op, Binary::Op(AstBin::LogicalAnd | AstBin::LogicalOr)) {
             return self.logical(op, left, right, span);
         }
         let left_ty = self.type_of(left);
         let [a, b] = self.each_in_order([left, right]);
-        if matches!(op, Binary::Eq | Binary::Ne) {
+        if matches!(op, Binary::Op(AstBin::Eq | AstBin::Ne)) {
             let equal = self.equal(&a, &b, &left_ty, span);
-            return if op == Binary::Eq { equal } else { not(equal) };
+            return if op == Binary::Op(AstBin::Eq) { equal } else { not(equal) };
         }
         let right_ty = self.type_of(right);
         if left_ty.has_no_bits() || right_ty.has_no_bits() {
@@ -46,7 +47,7 @@ impl Lower<'_> {
             self.unsupported(span, "this operator is not supported here");
             return number(0, 1, span);
         };
-        let ty = if matches!(op, Binary::Shl | Binary::Shr | Binary::Concat) {
+        let ty = if matches!(op, Binary::Op(AstBin::Shl | AstBin::Shr | AstBin::Concat)) {
             left_ty
         } else {
             self.wider(left_ty, right)
@@ -63,13 +64,13 @@ impl Lower<'_> {
         span: SourceSpan,
     ) -> AstExpr {
         match op {
-            Binary::Le | Binary::Ge => number(1, 1, span),
-            Binary::Lt | Binary::Gt => number(0, 1, span),
-            Binary::Concat => match a.or(b) {
+            Binary::Op(AstBin::Le | AstBin::Ge) => number(1, 1, span),
+            Binary::Op(AstBin::Lt | AstBin::Gt) => number(0, 1, span),
+            Binary::Op(AstBin::Concat) => match a.or(b) {
                 Some(side) => self.number_in(&side, span),
                 None => number(0, 0, span),
             },
-            Binary::Shl | Binary::Shr => match a {
+            Binary::Op(AstBin::Shl | AstBin::Shr) => match a {
                 Some(shifted) => self.number_in(&shifted, span),
                 None => number(0, 0, span),
             },
@@ -96,39 +97,18 @@ impl Lower<'_> {
         if let Some(value) = self.calculated(op, &a, &b, ty, span) {
             return value;
         }
-        let compare = |op: AstBin, a: AstExpr, b: AstExpr| {
-            if is_signed {
+        match op {
+            Binary::Div => self.divide(a, b, bits, span),
+            Binary::Op(AstBin::Shr) if is_signed => self.shift_signed(a, b, bits, span),
+            Binary::Op(op @ (AstBin::SatAdd | AstBin::SatSub)) if is_signed => {
+                self.saturate(op, a, b, bits, span)
+            }
+            Binary::Op(op @ (AstBin::Lt | AstBin::Le | AstBin::Gt | AstBin::Ge)) if is_signed => {
                 let signed =
                     |value: AstExpr| Sp::new(Ast::Signed(Box::new(value.clone())), value.span);
                 binary(op, signed(a), signed(b), span)
-            } else {
-                binary(op, a, b, span)
             }
-        };
-        match op {
-            Binary::Add => binary(AstBin::Add, a, b, span),
-            Binary::Sub => binary(AstBin::Sub, a, b, span),
-            Binary::Mul => binary(AstBin::Mul, a, b, span),
-            Binary::And => binary(AstBin::And, a, b, span),
-            Binary::Or => binary(AstBin::Or, a, b, span),
-            Binary::Xor => binary(AstBin::Xor, a, b, span),
-            Binary::Concat => binary(AstBin::Concat, a, b, span),
-            Binary::Mod => binary(AstBin::Rem, a, b, span),
-            Binary::Div => self.divide(a, b, bits, span),
-            Binary::Shl => binary(AstBin::Shl, a, b, span),
-            Binary::Shr if is_signed => self.shift_signed(a, b, bits, span),
-            Binary::Shr => binary(AstBin::Shr, a, b, span),
-            Binary::SatAdd | Binary::SatSub if is_signed => self.saturate(op, a, b, bits, span),
-            Binary::SatAdd => binary(AstBin::SatAdd, a, b, span),
-            Binary::SatSub => binary(AstBin::SatSub, a, b, span),
-            Binary::Lt => compare(AstBin::Lt, a, b),
-            Binary::Le => compare(AstBin::Le, a, b),
-            Binary::Gt => compare(AstBin::Gt, a, b),
-            Binary::Ge => compare(AstBin::Ge, a, b),
-            Binary::Eq => binary(AstBin::Eq, a, b, span),
-            Binary::Ne => binary(AstBin::Ne, a, b, span),
-            Binary::LogicalAnd => binary(AstBin::LogicalAnd, a, b, span),
-            Binary::LogicalOr => binary(AstBin::LogicalOr, a, b, span),
+            Binary::Op(op) => binary(op, a, b, span),
         }
     }
 
@@ -142,19 +122,19 @@ impl Lower<'_> {
         span: SourceSpan,
     ) -> Option<AstExpr> {
         let (x, y) = (known(a)?, known(b)?);
-        if self.bits(ty, span) == 0 || op == Binary::Concat {
+        if self.bits(ty, span) == 0 || op == Binary::Op(AstBin::Concat) {
             return None;
         }
         let back = |value: u128| super::super::types::wrapped(&value.into(), ty);
-        let is_shift = matches!(op, Binary::Shl | Binary::Shr);
+        let is_shift = matches!(op, Binary::Op(AstBin::Shl | AstBin::Shr));
         let right = if is_shift { y.into() } else { back(y) };
         let Some(value) = super::super::types::calculate(op, &back(x), &right, ty) else {
-            if matches!(op, Binary::Div | Binary::Mod) {
+            if matches!(op, Binary::Div | Binary::Op(AstBin::Rem)) {
                 self.report.error(crate::diag::codes::P4_TYPE, span, "division by zero");
             }
             return None;
         };
-        let compares = matches!(op, Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge);
+        let compares = matches!(op, Binary::Op(AstBin::Lt | AstBin::Le | AstBin::Gt | AstBin::Ge));
         match self.constant(&value, if compares { &Type::Bool } else { ty }, span) {
             Val::Scalar(value) => Some(value),
             _ => None,
@@ -193,7 +173,7 @@ impl Lower<'_> {
     /// Saturating addition of signed numbers, in one bit more.
     fn saturate(
         &mut self,
-        op: Binary,
+        op: AstBin,
         a: AstExpr,
         b: AstExpr,
         bits: u32,
@@ -205,7 +185,7 @@ impl Lower<'_> {
         }
         let a = self.extended(a, bits, bits + 1, span);
         let b = self.extended(b, bits, bits + 1, span);
-        let op = if op == Binary::SatAdd { AstBin::Add } else { AstBin::Sub };
+        let op = if op == AstBin::SatAdd { AstBin::Add } else { AstBin::Sub };
         let sum = binary(op, a, b, span);
         let sum = self.keep_number(sum, bits + 1);
         let top = || slice(sum.clone(), bits, bits - 1, span);
@@ -218,7 +198,7 @@ impl Lower<'_> {
 
     fn logical(&mut self, op: Binary, left: &Expr, right: &Expr, span: SourceSpan) -> AstExpr {
         let a = self.scalar(left);
-        let is_and = op == Binary::LogicalAnd;
+        let is_and = op == Binary::Op(AstBin::LogicalAnd);
         if let Some(value) = known(&a) {
             return if (value != 0) == is_and {
                 self.scalar(right)
@@ -367,8 +347,7 @@ pub(super) fn quotient(a: AstExpr, by: u128, bits: u32, span: SourceSpan) -> Ast
     }
     let rest = binary(AstBin::Rem, a.clone(), number(by, bits, span), span);
     let multiple = shifted(binary(AstBin::Sub, a, rest, span));
-    let ones = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
-    binary(AstBin::Mul, multiple, number(inverse(odd) & ones, bits, span), span)
+    binary(AstBin::Mul, multiple, number(inverse(odd) & ones(bits), bits, span), span)
 }
 
 /// The inverse of an odd number modulo 2^128: each step doubles the bits that are right (Newton; Warren, Hacker's Delight, 10-16).

@@ -166,17 +166,19 @@ impl Lower<'_> {
         let writes = self.writes_to(body, &decl.name.value, true);
         let own = writes.then(|| self.storage(&ty, &decl.name.value, span));
         let marks = self.begin_counting(body, span);
-        let within = self.operate(Binary::Le, at.clone(), high.clone(), &ty, span);
+        let within = self.operate(Binary::Op(AstBin::Le), at.clone(), high.clone(), &ty, span);
         self.break_unless(&marks, within, span, |_| {});
         for _ in 0..self.iterations_max(body) {
             if !self.is_within_bounds(span) {
                 return;
             }
-            let next = self.operate(Binary::Add, at.clone(), number(1, bits, span), &ty, span);
+            let next =
+                self.operate(Binary::Op(AstBin::Add), at.clone(), number(1, bits, span), &ty, span);
             self.unless_broken(&marks, span, |lower| {
                 lower.bind_iteration(decl, &Val::Scalar(at.clone()), own.as_ref(), span);
                 lower.iteration(&marks, body, span);
-                let is_last = lower.operate(Binary::Eq, at.clone(), high.clone(), &ty, span);
+                let is_last =
+                    lower.operate(Binary::Op(AstBin::Eq), at.clone(), high.clone(), &ty, span);
                 lower.break_if(&marks, is_last, span);
                 if starts_known.is_none() {
                     lower.set(&at, next.clone(), span);

@@ -7,8 +7,8 @@ use crate::ir::SourceSpan;
 
 /// How strong an operator binds; `None`: no operator of two operands.
 fn strength(sign: &str) -> Option<(u8, Binary)> {
-    use Binary::*;
-    Some(match sign {
+    use AstBin::*;
+    let (strength, operator) = match sign {
         "||" => (1, LogicalOr),
         "&&" => (2, LogicalAnd),
         "==" => (3, Eq),
@@ -28,10 +28,11 @@ fn strength(sign: &str) -> Option<(u8, Binary)> {
         "|+|" => (9, SatAdd),
         "|-|" => (9, SatSub),
         "*" => (10, Mul),
-        "/" => (10, Div),
-        "%" => (10, Mod),
+        "/" => return Some((10, Binary::Div)),
+        "%" => (10, Rem),
         _ => return None,
-    })
+    };
+    Some((strength, Binary::Op(operator)))
 }
 
 /// Most operands of a chain that is read from the left: `((a + b) + c) + d`.
@@ -51,9 +52,11 @@ impl Chain {
 
     /// Whether this operator joins one more operand to it.
     fn goes_on(&self, operator: Binary) -> bool {
-        use Binary::*;
-        let is_open =
-            matches!(operator, LogicalOr | LogicalAnd | Or | Xor | And | Concat | Add | Mul);
+        use AstBin::*;
+        let is_open = matches!(
+            operator,
+            Binary::Op(LogicalOr | LogicalAnd | Or | Xor | And | Concat | Add | Mul)
+        );
         self.operator.is_none_or(|own| is_open && own == operator)
     }
 

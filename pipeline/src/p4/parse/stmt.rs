@@ -6,13 +6,13 @@ use super::{Failed, Parser, Read};
 
 /// Assignments with an operator.
 fn compound(sign: &str) -> Option<Binary> {
-    use Binary::*;
-    Some(match sign {
+    use AstBin::*;
+    Some(Binary::Op(match sign {
         "+=" => Add,
         "-=" => Sub,
         "*=" => Mul,
-        "/=" => Div,
-        "%=" => Mod,
+        "/=" => return Some(Binary::Div),
+        "%=" => Rem,
         "&=" => And,
         "|=" => Or,
         "^=" => Xor,
@@ -20,7 +20,7 @@ fn compound(sign: &str) -> Option<Binary> {
         "|-|=" => SatSub,
         "<<=" => Shl,
         _ => return None,
-    })
+    }))
 }
 
 impl Parser<'_> {
@@ -130,7 +130,7 @@ impl Parser<'_> {
         if self.is(">") && self.token(1).is(">=") {
             self.step();
             self.step();
-            return Ok(StmtKind::Assign(target, Some(Binary::Shr), self.expression()?));
+            return Ok(StmtKind::Assign(target, Some(Binary::Op(AstBin::Shr)), self.expression()?));
         }
         let operator = match self.token(0).tok {
             Tok::Sign(sign) => compound(sign),

@@ -61,42 +61,43 @@ pub(in crate::p4) fn calculate(
     right: &BigInt,
     ty: &Type,
 ) -> Option<Const> {
-    use Binary::*;
+    use AstBin::*;
+    use Binary::{Div, Op};
     let shift = |value: &BigInt| u32::try_from(value).ok().filter(|by| *by <= 1 << 16);
     let value = match operator {
-        Add => left + right,
-        Sub => left - right,
-        Mul => left * right,
-        Div | Mod if *right == BigInt::ZERO => return None,
+        Op(Add) => left + right,
+        Op(Sub) => left - right,
+        Op(Mul) => left * right,
+        Div | Op(Rem) if *right == BigInt::ZERO => return None,
         Div => left / right,
-        Mod => left % right,
-        SatAdd | SatSub => {
-            let exact = if operator == SatAdd { left + right } else { left - right };
+        Op(Rem) => left % right,
+        Op(SatAdd | SatSub) => {
+            let exact = if operator == Op(SatAdd) { left + right } else { left - right };
             let (low, high) = limits(ty)?;
             exact.clamp(low, high)
         }
-        And => left & right,
-        Or => left | right,
-        Xor => left ^ right,
-        Shl | Shr if right.sign() == Sign::Minus => return None,
-        Shl => match (shift(right), ty.base()) {
+        Op(And) => left & right,
+        Op(Or) => left | right,
+        Op(Xor) => left ^ right,
+        Op(Shl | Shr) if right.sign() == Sign::Minus => return None,
+        Op(Shl) => match (shift(right), ty.base()) {
             (Some(by), _) => left << by,
             // All bits have left.
             (None, Type::Bit(_) | Type::Int(_)) => BigInt::ZERO,
             (None, _) => return None,
         },
-        Shr => match shift(right) {
+        Op(Shr) => match shift(right) {
             Some(by) => left >> by,
             None if left.sign() == Sign::Minus => BigInt::from(-1),
             None => BigInt::ZERO,
         },
-        Eq => return Some(Const::Bool(left == right)),
-        Ne => return Some(Const::Bool(left != right)),
-        Lt => return Some(Const::Bool(left < right)),
-        Le => return Some(Const::Bool(left <= right)),
-        Gt => return Some(Const::Bool(left > right)),
-        Ge => return Some(Const::Bool(left >= right)),
-        LogicalAnd | LogicalOr | Concat => return None,
+        Op(Eq) => return Some(Const::Bool(left == right)),
+        Op(Ne) => return Some(Const::Bool(left != right)),
+        Op(Lt) => return Some(Const::Bool(left < right)),
+        Op(Le) => return Some(Const::Bool(left <= right)),
+        Op(Gt) => return Some(Const::Bool(left > right)),
+        Op(Ge) => return Some(Const::Bool(left >= right)),
+        Op(LogicalAnd | LogicalOr | Concat) => return None,
     };
     (value.bits() <= NUMBER_BITS_MAX).then(|| Const::Int(wrapped(&value, ty)))
 }
@@ -149,29 +150,30 @@ impl Checker<'_> {
         let b = self.value(right);
         let (a, b) = (self.known(&a), self.known(&b));
         if a.is_any() || b.is_any() {
-            let is_bool = is_comparison(op) || matches!(op, Binary::LogicalAnd | Binary::LogicalOr);
+            let is_bool = is_comparison(op)
+                || matches!(op, Binary::Op(AstBin::LogicalAnd | AstBin::LogicalOr));
             return if is_bool { Type::Bool } else { Type::Any };
         }
         let ty = match op {
-            Binary::LogicalAnd | Binary::LogicalOr => logical(&a, &b),
-            Binary::Shl | Binary::Shr => self.shift(right, &a, &b),
-            Binary::Concat => concat(&a, &b),
-            Binary::Eq | Binary::Ne => self.equality(left, right, &a, &b),
-            Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge => {
+            Binary::Op(AstBin::LogicalAnd | AstBin::LogicalOr) => logical(&a, &b),
+            Binary::Op(AstBin::Shl | AstBin::Shr) => self.shift(right, &a, &b),
+            Binary::Op(AstBin::Concat) => concat(&a, &b),
+            Binary::Op(AstBin::Eq | AstBin::Ne) => self.equality(left, right, &a, &b),
+            Binary::Op(AstBin::Lt | AstBin::Le | AstBin::Gt | AstBin::Ge) => {
                 self.numbers(left, right, &a, &b).map(|_| Type::Bool)
             }
-            Binary::SatAdd | Binary::SatSub => {
+            Binary::Op(AstBin::SatAdd | AstBin::SatSub) => {
                 self.numbers(left, right, &a, &b).filter(|ty| !matches!(ty, Type::Integer))
             }
-            Binary::And | Binary::Or | Binary::Xor | Binary::Add | Binary::Sub | Binary::Mul => {
-                self.numbers(left, right, &a, &b)
-            }
-            Binary::Div | Binary::Mod => self.division(left, right, &a, &b),
+            Binary::Op(
+                AstBin::And | AstBin::Or | AstBin::Xor | AstBin::Add | AstBin::Sub | AstBin::Mul,
+            ) => self.numbers(left, right, &a, &b),
+            Binary::Div | Binary::Op(AstBin::Rem) => self.division(left, right, &a, &b),
         };
         let Some(ty) = ty else {
             let text = format!("`{}` cannot be applied to {a} and {b}", op.sign());
             let error = self.type_error(expr.span, text);
-            if matches!(op, Binary::Shl | Binary::Shr) && matches!(a, Type::Integer) {
+            if matches!(op, Binary::Op(AstBin::Shl | AstBin::Shr)) && matches!(a, Type::Integer) {
                 error.help("give the number on the left a width, as in 8w1");
             }
             return if is_comparison(op) { Type::Bool } else { Type::Any };
@@ -316,7 +318,7 @@ impl Checker<'_> {
         let (a, b) = (self.consts.get(&left.id), self.consts.get(&right.id));
         let value = match (a, b) {
             (Some(Const::Int(_)), Some(Const::Int(b)))
-                if matches!(op, Binary::Shl)
+                if matches!(op, Binary::Op(AstBin::Shl))
                     && matches!(ty.base(), Type::Integer)
                     && *b > BigInt::from(1 << 16) =>
             {
@@ -324,7 +326,7 @@ impl Checker<'_> {
                 self.error(codes::LIMIT, right.span, text);
                 None
             }
-            (Some(Const::Int(a)), Some(Const::Int(b))) if op == Binary::Concat => {
+            (Some(Const::Int(a)), Some(Const::Int(b))) if op == Binary::Op(AstBin::Concat) => {
                 let low = self.noted(right).base().bits().unwrap_or(0);
                 let high = wrapped(a, &Type::Bit(self.noted(left).base().bits().unwrap_or(0)));
                 let joined = (high << low) | wrapped(b, &Type::Bit(low));
@@ -332,7 +334,9 @@ impl Checker<'_> {
             }
             (Some(Const::Int(a)), Some(Const::Int(b))) => {
                 let value = calculate(op, a, b, ty);
-                if value.is_none() && matches!(op, Binary::Add | Binary::Sub | Binary::Mul) {
+                if value.is_none()
+                    && matches!(op, Binary::Op(AstBin::Add | AstBin::Sub | AstBin::Mul))
+                {
                     let text = format!("a constant of more than {NUMBER_BITS_MAX} bits");
                     self.error(codes::LIMIT, expr.span, text);
                     // Some value, so that what is made of it is no error too.
@@ -342,26 +346,30 @@ impl Checker<'_> {
                 }
             }
             (Some(Const::Text(a)), Some(Const::Text(b)))
-                if op == Binary::Concat && a.len() + b.len() > TEXT_BYTES_MAX =>
+                if op == Binary::Op(AstBin::Concat) && a.len() + b.len() > TEXT_BYTES_MAX =>
             {
                 let text = format!("a constant string of more than {TEXT_BYTES_MAX} bytes");
                 self.error(codes::LIMIT, expr.span, text);
                 Some(Const::Text("".into()))
             }
-            (Some(Const::Text(a)), Some(Const::Text(b))) if op == Binary::Concat => {
+            (Some(Const::Text(a)), Some(Const::Text(b))) if op == Binary::Op(AstBin::Concat) => {
                 Some(Const::Text(format!("{a}{b}").into()))
             }
             (Some(Const::Bool(a)), Some(Const::Bool(b))) => match op {
-                Binary::LogicalAnd => Some(Const::Bool(*a && *b)),
-                Binary::LogicalOr => Some(Const::Bool(*a || *b)),
-                Binary::Eq => Some(Const::Bool(a == b)),
-                Binary::Ne => Some(Const::Bool(a != b)),
+                Binary::Op(AstBin::LogicalAnd) => Some(Const::Bool(*a && *b)),
+                Binary::Op(AstBin::LogicalOr) => Some(Const::Bool(*a || *b)),
+                Binary::Op(AstBin::Eq) => Some(Const::Bool(a == b)),
+                Binary::Op(AstBin::Ne) => Some(Const::Bool(a != b)),
                 _ => None,
             },
-            (Some(a), Some(b)) if op == Binary::Eq => Some(Const::Bool(a == b)),
-            (Some(a), Some(b)) if op == Binary::Ne => Some(Const::Bool(a != b)),
-            (Some(Const::Bool(false)), _) if op == Binary::LogicalAnd => Some(Const::Bool(false)),
-            (Some(Const::Bool(true)), _) if op == Binary::LogicalOr => Some(Const::Bool(true)),
+            (Some(a), Some(b)) if op == Binary::Op(AstBin::Eq) => Some(Const::Bool(a == b)),
+            (Some(a), Some(b)) if op == Binary::Op(AstBin::Ne) => Some(Const::Bool(a != b)),
+            (Some(Const::Bool(false)), _) if op == Binary::Op(AstBin::LogicalAnd) => {
+                Some(Const::Bool(false))
+            }
+            (Some(Const::Bool(true)), _) if op == Binary::Op(AstBin::LogicalOr) => {
+                Some(Const::Bool(true))
+            }
             _ => None,
         };
         if let Some(value) = value {
@@ -371,8 +379,8 @@ impl Checker<'_> {
 }
 
 fn is_comparison(op: Binary) -> bool {
-    use Binary::*;
-    matches!(op, Eq | Ne | Lt | Le | Gt | Ge)
+    use AstBin::*;
+    matches!(op, Binary::Op(Eq | Ne | Lt | Le | Gt | Ge))
 }
 
 /// The number below a serializable enum.

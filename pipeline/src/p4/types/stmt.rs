@@ -147,7 +147,7 @@ impl Checker<'_> {
         if ty.is_any() || got.is_any() {
             return;
         }
-        let is_shift = matches!(operator, Binary::Shl | Binary::Shr);
+        let is_shift = matches!(operator, Binary::Op(AstBin::Shl | AstBin::Shr));
         let is_number = |ty: &Type| matches!(ty, Type::Bit(_) | Type::Int(_));
         let fits = is_number(&ty)
             && if is_shift {

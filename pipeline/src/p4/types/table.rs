@@ -89,7 +89,7 @@ impl Checker<'_> {
                 ExprKind::Call { callee, .. } => {
                     matches!(&*callee.kind, ExprKind::Member(_, name) if &*name.value == "isValid")
                 }
-                ExprKind::Binary(Binary::And, a, b) => is_named(a) && is_named(b),
+                ExprKind::Binary(Binary::Op(AstBin::And), a, b) => is_named(a) && is_named(b),
                 ExprKind::Binary(..) => false,
                 ExprKind::Member(of, _) | ExprKind::Slice(of, ..) | ExprKind::Cast(_, of) => {
                     is_named(of)
