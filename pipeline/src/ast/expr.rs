@@ -127,25 +127,43 @@ impl AstBin {
 }
 
 impl Ast {
+    /// Calls `found` with each operand and argument; the indices of a path are none.
+    pub(crate) fn each_part<'a>(&'a self, found: &mut dyn FnMut(&'a AstExpr)) {
+        match self {
+            Ast::Number { .. } | Ast::Bool(_) | Ast::Path(_) => {}
+            Ast::Unary(_, value)
+            | Ast::Named(_, value)
+            | Ast::Cast(_, value)
+            | Ast::Signed(value) => found(value),
+            Ast::Binary(_, left, right) => [left, right].into_iter().for_each(|part| found(part)),
+            Ast::Slice { value: a, high: b, low: c } | Ast::Mux(a, b, c) => {
+                [a, b, c].into_iter().for_each(|part| found(part));
+            }
+            Ast::Call(_, args) => args.iter().for_each(found),
+        }
+    }
+
+    /// The same, to change them.
+    pub(crate) fn each_part_mut(&mut self, found: &mut dyn FnMut(&mut AstExpr)) {
+        match self {
+            Ast::Number { .. } | Ast::Bool(_) | Ast::Path(_) => {}
+            Ast::Unary(_, value)
+            | Ast::Named(_, value)
+            | Ast::Cast(_, value)
+            | Ast::Signed(value) => found(value),
+            Ast::Binary(_, left, right) => [left, right].into_iter().for_each(|part| found(part)),
+            Ast::Slice { value: a, high: b, low: c } | Ast::Mux(a, b, c) => {
+                [a, b, c].into_iter().for_each(|part| found(part));
+            }
+            Ast::Call(_, args) => args.iter_mut().for_each(found),
+        }
+    }
+
     /// Calls `found` with every path in it, each before those of its indices.
     pub(crate) fn paths<'a>(&'a self, found: &mut dyn FnMut(&'a Path)) {
         match self {
             Ast::Path(path) => path.paths(found),
-            Ast::Unary(_, value)
-            | Ast::Named(_, value)
-            | Ast::Cast(_, value)
-            | Ast::Signed(value) => value.value.paths(found),
-            Ast::Slice { value, high, low } => {
-                [value, high, low].into_iter().for_each(|part| part.value.paths(found));
-            }
-            Ast::Binary(_, left, right) => {
-                [left, right].into_iter().for_each(|part| part.value.paths(found));
-            }
-            Ast::Mux(condition, then, other) => {
-                [condition, then, other].into_iter().for_each(|part| part.value.paths(found));
-            }
-            Ast::Call(_, args) => args.iter().for_each(|arg| arg.value.paths(found)),
-            Ast::Number { .. } | Ast::Bool(_) => {}
+            _ => self.each_part(&mut |part| part.value.paths(found)),
         }
     }
 }

@@ -67,29 +67,11 @@ fn in_statement<'a>(statement: &'a Stmt, found: &mut dyn FnMut(&'a str)) {
 /// Names in an expression; those of functions too.
 pub(crate) fn in_expr<'a>(expr: &'a AstExpr, found: &mut dyn FnMut(&'a str)) {
     match &expr.value {
-        Ast::Number { .. } | Ast::Bool(_) => {}
         Ast::Path(path) => in_path(path, found),
-        Ast::Unary(_, value) | Ast::Cast(_, value) | Ast::Signed(value) => in_expr(value, found),
-        Ast::Binary(_, left, right) => {
-            in_expr(left, found);
-            in_expr(right, found);
-        }
-        Ast::Slice { value, high, low } => {
-            in_expr(value, found);
-            in_expr(high, found);
-            in_expr(low, found);
-        }
-        Ast::Mux(cond, then, otherwise) => {
-            in_expr(cond, found);
-            in_expr(then, found);
-            in_expr(otherwise, found);
-        }
-        Ast::Named(_, value) => in_expr(value, found),
-        Ast::Call(name, args) => {
-            found(&name.value);
-            args.iter().for_each(|arg| in_expr(arg, found));
-        }
+        Ast::Call(name, _) => found(&name.value),
+        _ => {}
     }
+    expr.value.each_part(&mut |part| in_expr(part, found));
 }
 
 fn in_path<'a>(path: &'a Path, found: &mut dyn FnMut(&'a str)) {

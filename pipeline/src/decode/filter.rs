@@ -90,37 +90,18 @@ fn guard(expr: &mut AstExpr, headers: &BTreeSet<(String, bool)>) {
         }
         return;
     }
-    each_operand(expr, |operand| guard(operand, headers));
-}
-
-fn each_operand(expr: &mut AstExpr, mut run: impl FnMut(&mut AstExpr)) {
-    match &mut expr.value {
-        Ast::Unary(_, a) | Ast::Cast(_, a) | Ast::Signed(a) => run(a),
-        Ast::Binary(_, a, b) => {
-            run(a);
-            run(b);
-        }
-        Ast::Mux(a, b, c) => {
-            run(a);
-            run(b);
-            run(c);
-        }
-        Ast::Slice { value, .. } => run(value),
-        Ast::Named(_, value) => run(value),
-        Ast::Call(_, args) => args.iter_mut().for_each(run),
-        Ast::Number { .. } | Ast::Bool(_) | Ast::Path(_) => {}
-    }
+    expr.value.each_part_mut(&mut |part| guard(part, headers));
 }
 
 /// The validity of every header whose fields are read, each once.
-fn mentioned(expr: &mut AstExpr, headers: &BTreeSet<(String, bool)>, into: &mut Vec<AstExpr>) {
+fn mentioned(expr: &AstExpr, headers: &BTreeSet<(String, bool)>, into: &mut Vec<AstExpr>) {
     if let Ast::Path(path) = &expr.value
         && let Some(valid) = validity(path, headers, expr.span)
         && !into.iter().any(|known| known.value == valid.value)
     {
         into.push(valid);
     }
-    each_operand(expr, |operand| mentioned(operand, headers, into));
+    expr.value.each_part(&mut |part| mentioned(part, headers, into));
 }
 
 /// `ipv4.valid` for `ipv4.ttl`; of a stack, that of the element named, or of its first.

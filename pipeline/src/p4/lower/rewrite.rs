@@ -132,20 +132,7 @@ pub(super) fn in_statement(statement: &mut Stmt, does: &mut dyn FnMut(&mut Path)
 pub(super) fn in_expr(expr: &mut AstExpr, does: &mut dyn FnMut(&mut Path)) {
     match &mut expr.value {
         Ast::Path(path) => in_path(path, does),
-        Ast::Unary(_, value)
-        | Ast::Named(_, value)
-        | Ast::Cast(_, value)
-        | Ast::Signed(value)
-        | Ast::Slice { value, .. } => in_expr(value, does),
-        Ast::Binary(_, left, right) => {
-            in_expr(left, does);
-            in_expr(right, does);
-        }
-        Ast::Mux(condition, then, other) => {
-            [condition, then, other].into_iter().for_each(|part| in_expr(part, does));
-        }
-        Ast::Call(_, args) => args.iter_mut().for_each(|arg| in_expr(arg, does)),
-        Ast::Number { .. } | Ast::Bool(_) => {}
+        other => other.each_part_mut(&mut |part| in_expr(part, does)),
     }
 }
 

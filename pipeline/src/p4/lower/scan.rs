@@ -137,26 +137,12 @@ impl Mentions {
     pub(super) fn expr(&mut self, expr: &AstExpr) {
         match &expr.value {
             Ast::Path(path) => self.path(path, true),
-            Ast::Unary(_, value)
-            | Ast::Named(_, value)
-            | Ast::Cast(_, value)
-            | Ast::Signed(value)
-            | Ast::Slice { value, .. } => {
-                self.expr(value);
-            }
-            Ast::Binary(_, left, right) => {
-                self.expr(left);
-                self.expr(right);
-            }
-            Ast::Mux(condition, then, other) => {
-                [condition, then, other].into_iter().for_each(|part| self.expr(part));
-            }
-            Ast::Call(name, args) => {
+            Ast::Call(name, _) => {
                 self.called.insert(name.value.clone());
-                args.iter().for_each(|arg| self.expr(arg));
             }
-            Ast::Number { .. } | Ast::Bool(_) => {}
+            _ => {}
         }
+        expr.value.each_part(&mut |part| self.expr(part));
     }
 }
 
