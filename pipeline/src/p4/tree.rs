@@ -373,6 +373,37 @@ pub(super) enum ExprKind {
     Poison,
 }
 
+impl Expr {
+    /// Calls `found` with each expression in it, in order.
+    pub(super) fn each_part<'a>(&'a self, found: &mut dyn FnMut(&'a Expr)) {
+        match &*self.kind {
+            ExprKind::Member(of, _) | ExprKind::Unary(_, of) | ExprKind::Cast(_, of) => found(of),
+            ExprKind::Index(a, b)
+            | ExprKind::Binary(_, a, b)
+            | ExprKind::Mask(a, b)
+            | ExprKind::Range(a, b) => [a, b].into_iter().for_each(found),
+            ExprKind::Slice(a, b, c) | ExprKind::PlusSlice(a, b, c) | ExprKind::Mux(a, b, c) => {
+                [a, b, c].into_iter().for_each(found);
+            }
+            ExprKind::Call { callee, args, .. } => {
+                found(callee);
+                args.iter().for_each(|arg| found(&arg.value));
+            }
+            ExprKind::List(items, _) | ExprKind::Tuple(items) => items.iter().for_each(found),
+            ExprKind::Record(fields, _) => fields.iter().for_each(|(_, value)| found(value)),
+            ExprKind::Number(..)
+            | ExprKind::Bool(_)
+            | ExprKind::Text(_)
+            | ExprKind::Name(..)
+            | ExprKind::Type(_)
+            | ExprKind::Invalid
+            | ExprKind::Dots
+            | ExprKind::Any
+            | ExprKind::Poison => {}
+        }
+    }
+}
+
 /// Operators of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unary {

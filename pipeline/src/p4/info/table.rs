@@ -234,29 +234,8 @@ impl Walk<'_> {
 
 /// Each call in an expression.
 pub(super) fn calls_in(expr: &Expr, each: &mut dyn FnMut(&Expr)) {
-    match &*expr.kind {
-        ExprKind::Call { callee, args, .. } => {
-            calls_in(callee, each);
-            args.iter().for_each(|arg| calls_in(&arg.value, each));
-            each(expr);
-        }
-        ExprKind::Member(of, _) | ExprKind::Unary(_, of) | ExprKind::Cast(_, of) => {
-            calls_in(of, each)
-        }
-        ExprKind::Index(a, b)
-        | ExprKind::Binary(_, a, b)
-        | ExprKind::Mask(a, b)
-        | ExprKind::Range(a, b) => {
-            calls_in(a, each);
-            calls_in(b, each);
-        }
-        ExprKind::Slice(a, b, c) | ExprKind::PlusSlice(a, b, c) | ExprKind::Mux(a, b, c) => {
-            [a, b, c].into_iter().for_each(|one| calls_in(one, each));
-        }
-        ExprKind::List(items, _) | ExprKind::Tuple(items) => {
-            items.iter().for_each(|item| calls_in(item, each));
-        }
-        ExprKind::Record(fields, _) => fields.iter().for_each(|(_, value)| calls_in(value, each)),
-        _ => {}
+    expr.each_part(&mut |part| calls_in(part, each));
+    if matches!(&*expr.kind, ExprKind::Call { .. }) {
+        each(expr);
     }
 }

@@ -88,30 +88,7 @@ pub(super) fn in_expr<'a>(expr: &'a Expr, is: &mut dyn FnMut(Met<'a>) -> bool) -
     if is(Met::Expr(expr)) {
         return true;
     }
-    match &*expr.kind {
-        ExprKind::Member(of, _) | ExprKind::Unary(_, of) | ExprKind::Cast(_, of) => in_expr(of, is),
-        ExprKind::Index(a, b)
-        | ExprKind::Binary(_, a, b)
-        | ExprKind::Mask(a, b)
-        | ExprKind::Range(a, b) => in_expr(a, is) || in_expr(b, is),
-        ExprKind::Slice(a, b, c) | ExprKind::PlusSlice(a, b, c) | ExprKind::Mux(a, b, c) => {
-            [a, b, c].into_iter().any(|one| in_expr(one, is))
-        }
-        ExprKind::Call { callee, args, .. } => {
-            in_expr(callee, is) || args.iter().any(|arg| in_expr(&arg.value, is))
-        }
-        ExprKind::List(items, _) | ExprKind::Tuple(items) => {
-            items.iter().any(|item| in_expr(item, is))
-        }
-        ExprKind::Record(fields, _) => fields.iter().any(|(_, value)| in_expr(value, is)),
-        ExprKind::Number(..)
-        | ExprKind::Bool(_)
-        | ExprKind::Text(_)
-        | ExprKind::Name(..)
-        | ExprKind::Type(_)
-        | ExprKind::Invalid
-        | ExprKind::Dots
-        | ExprKind::Any
-        | ExprKind::Poison => false,
-    }
+    let mut is_met = false;
+    expr.each_part(&mut |part| is_met = is_met || in_expr(part, is));
+    is_met
 }
