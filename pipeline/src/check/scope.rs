@@ -114,8 +114,7 @@ impl<'a> Scope<'a> {
         }
         for (unit, decls) in units.iter().enumerate() {
             scope.collect_instances(decls, report);
-            scope.collect_code(unit, decls, report);
-            scope.collect_state(unit, decls, report);
+            scope.collect_lists(unit, decls, report);
             scope.collect_own_spaces(unit, decls, report);
             scope.count(decls, report);
         }
@@ -166,53 +165,50 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn collect_code(&mut self, unit: usize, decls: &'a Unit, report: &mut Diagnostics) {
-        for (name, decl) in &decls.consts {
-            if self.declare(name, Symbol::Const(self.consts.len()), report) {
-                self.consts.push(Item { unit, name, decl });
-            }
-        }
-        for (name, decl) in &decls.actions {
-            if self.declare(name, Symbol::Action(self.actions.len()), report) {
-                self.actions.push(Item { unit, name, decl });
-            }
-        }
-        for (name, decl) in &decls.tables {
-            if self.declare(name, Symbol::Table(self.tables.len()), report) {
-                self.tables.push(Item { unit, name, decl });
-            }
-        }
-        for (name, decl) in &decls.controls {
-            if self.declare(name, Symbol::Control(self.controls.len()), report) {
-                self.controls.push(Item { unit, name, decl });
-            }
-        }
+    /// What has a list of its kind and a name in the shared space.
+    fn collect_lists(&mut self, unit: usize, decls: &'a Unit, report: &mut Diagnostics) {
+        self.collect_list(unit, &decls.consts, (Symbol::Const, |all| &mut all.consts), report);
+        self.collect_list(unit, &decls.actions, (Symbol::Action, |all| &mut all.actions), report);
+        self.collect_list(unit, &decls.tables, (Symbol::Table, |all| &mut all.tables), report);
+        self.collect_list(
+            unit,
+            &decls.controls,
+            (Symbol::Control, |all| &mut all.controls),
+            report,
+        );
+        self.collect_list(
+            unit,
+            &decls.registers,
+            (Symbol::Register, |all| &mut all.registers),
+            report,
+        );
+        self.collect_list(
+            unit,
+            &decls.counters,
+            (Symbol::Counter, |all| &mut all.counters),
+            report,
+        );
+        self.collect_list(unit, &decls.meters, (Symbol::Meter, |all| &mut all.meters), report);
+        self.collect_list(unit, &decls.digests, (Symbol::Digest, |all| &mut all.digests), report);
+        self.collect_list(
+            unit,
+            &decls.value_sets,
+            (Symbol::ValueSet, |all| &mut all.value_sets),
+            report,
+        );
     }
 
-    fn collect_state(&mut self, unit: usize, decls: &'a Unit, report: &mut Diagnostics) {
-        for (name, decl) in &decls.registers {
-            if self.declare(name, Symbol::Register(self.registers.len()), report) {
-                self.registers.push(Item { unit, name, decl });
-            }
-        }
-        for (name, decl) in &decls.counters {
-            if self.declare(name, Symbol::Counter(self.counters.len()), report) {
-                self.counters.push(Item { unit, name, decl });
-            }
-        }
-        for (name, decl) in &decls.meters {
-            if self.declare(name, Symbol::Meter(self.meters.len()), report) {
-                self.meters.push(Item { unit, name, decl });
-            }
-        }
-        for (name, decl) in &decls.digests {
-            if self.declare(name, Symbol::Digest(self.digests.len()), report) {
-                self.digests.push(Item { unit, name, decl });
-            }
-        }
-        for (name, decl) in &decls.value_sets {
-            if self.declare(name, Symbol::ValueSet(self.value_sets.len()), report) {
-                self.value_sets.push(Item { unit, name, decl });
+    fn collect_list<T>(
+        &mut self,
+        unit: usize,
+        decls: &'a [(Name, T)],
+        (symbol, list): (fn(usize) -> Symbol, fn(&mut Self) -> &mut Vec<Item<'a, T>>),
+        report: &mut Diagnostics,
+    ) {
+        for (name, decl) in decls {
+            let index = list(self).len();
+            if self.declare(name, symbol(index), report) {
+                list(self).push(Item { unit, name, decl });
             }
         }
     }
