@@ -234,7 +234,8 @@ impl<'j, 'r> Import<'j, 'r> {
         code.put("control DeparserImpl(packet_out packet, in Headers hdr) { apply {", span);
         if let Some(deparser) = deparsers.first() {
             if let Some(first) = self.reader.list(deparser, "primitives").first() {
-                self.reader.unsupported(first.span, "primitives in a deparser are not supported");
+                self.reader
+                    .unsupported::<()>(first.span, "primitives in a deparser are not supported");
             }
             let mut paths: Vec<(String, SourceSpan)> = Vec::new();
             for header in self.reader.list(deparser, "order") {
@@ -287,7 +288,7 @@ fn version(json: &Json, reader: &mut Reader<'_>) {
     for one in reader.list(json, "headers") {
         if one.text_of("name").is_some_and(|name| name.starts_with("psa_ingress_")) {
             let text = "this is for `psa_switch`: only the JSON for `simple_switch` is read";
-            reader.unsupported(one.place("name"), text);
+            reader.unsupported::<()>(one.place("name"), text);
             return;
         }
     }

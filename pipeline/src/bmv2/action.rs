@@ -74,10 +74,9 @@ impl<'j> Import<'j, '_> {
     pub(super) fn action_by_id(&mut self, json: &Json) -> Option<usize> {
         let id = self.reader.count(json)?;
         let found = self.actions.iter().position(|action| action.id == Some(id));
-        if found.is_none() {
-            self.reader.report.error(codes::UNKNOWN, json.span, format!("there is no action {id}"));
-        }
-        found
+        found.or_else(|| {
+            self.reader.report.refuse(codes::UNKNOWN, json.span, format!("there is no action {id}"))
+        })
     }
 
     /// Places of a table's actions.
@@ -128,21 +127,17 @@ impl<'j> Import<'j, '_> {
             let target = |import: &mut Self, arg: Option<&Json>| {
                 let value = import.translator(params).read(arg?)?;
                 let Expr::Number(to) = value else {
-                    import.reader.unsupported(
+                    return import.reader.unsupported(
                         one.place("op"),
                         "a jump to a computed place is not supported",
                     );
-                    return None;
                 };
                 match usize::try_from(&to) {
                     Ok(to) if to <= end => Some(to),
-                    _ => {
-                        import.reader.error(
-                            one.place("op"),
-                            format!("there is no primitive {to} in this action"),
-                        );
-                        None
-                    }
+                    _ => import.reader.refuse(
+                        one.place("op"),
+                        format!("there is no primitive {to} in this action"),
+                    ),
                 }
             };
             next.push(match one.text_of("op") {
@@ -162,7 +157,8 @@ impl<'j> Import<'j, '_> {
             }
             Err(step) => {
                 let span = primitives.get(step).map_or(self.json.span, |one| one.place("op"));
-                self.reader.unsupported(span, "a jump back in an action: loops are not supported");
+                self.reader
+                    .unsupported::<()>(span, "a jump back in an action: loops are not supported");
             }
         }
         code
@@ -217,7 +213,8 @@ impl<'j> Import<'j, '_> {
         code.step(span);
         let Some((least, most)) = arity(op) else {
             let shown = crate::syntax::shown(op);
-            self.reader.unsupported(span, format!("the primitive `{shown}` is not supported"));
+            self.reader
+                .unsupported::<()>(span, format!("the primitive `{shown}` is not supported"));
             return;
         };
         if args.len() < least || args.len() > most {
@@ -256,11 +253,9 @@ impl<'j> Import<'j, '_> {
                     (Expr::Variable(to), Expr::Variable(from))
                     | (Expr::Union(to), Expr::Union(from))
                     | (Expr::Stack(to, _), Expr::Stack(from, _)) => Some(format!("{to} = {from};")),
-                    _ => {
-                        self.reader
-                            .error(span, format!("`{op}` cannot copy one of these to the other"));
-                        None
-                    }
+                    _ => self
+                        .reader
+                        .refuse(span, format!("`{op}` cannot copy one of these to the other")),
                 }
             }
             "assign_header" | "copy_header" => self.assign_header(args, params, span),
@@ -279,8 +274,7 @@ impl<'j> Import<'j, '_> {
                         Some(format!("{path}.{op}_front({count});"))
                     }
                     _ => {
-                        self.reader.error(span, format!("`{op}` takes a stack and a known number"));
-                        None
+                        self.reader.refuse(span, format!("`{op}` takes a stack and a known number"))
                     }
                 }
             }
@@ -312,10 +306,7 @@ impl<'j> Import<'j, '_> {
                 let flag = self.loose_field(&name, "$valid$", span)?;
                 Some(format!("{flag} = 1w{};", u8::from(valid)))
             }
-            _ => {
-                self.reader.error(header.span, "a header must stand here");
-                None
-            }
+            _ => self.reader.refuse(header.span, "a header must stand here"),
         }
     }
 
@@ -370,10 +361,7 @@ impl<'j> Import<'j, '_> {
                 let made = format!("{path}.setValid();{}", self.copies(*a, &to, &from, span)?);
                 Some(format!("if ({flag} == 1w1) {{ {made} }} else {{ {path}.setInvalid(); }}"))
             }
-            _ => {
-                self.reader.error(span, "two headers of one type must stand here");
-                None
-            }
+            _ => self.reader.refuse(span, "two headers of one type must stand here"),
         }
     }
 
@@ -468,10 +456,7 @@ pub(super) fn store(
             Some(format!("{text} = {value};"))
         }
         (Expr::Variable(to), Expr::Variable(from)) => Some(format!("{to} = {from};")),
-        _ => {
-            translator.reader.error(span, "this cannot be assigned");
-            None
-        }
+        _ => translator.reader.refuse(span, "this cannot be assigned"),
     }
 }
 

@@ -188,7 +188,7 @@ impl<'j> Import<'j, '_> {
                 let text = format!(
                     "the action `{name}` is used by a table with a meter and by others: that is not supported"
                 );
-                self.reader.unsupported(span, text);
+                self.reader.unsupported::<()>(span, text);
             }
         }
         let body = self.action_body(at);
@@ -222,8 +222,7 @@ impl<'j> Import<'j, '_> {
             let name = self.reader.text_at(one, "name")?;
             if numbers.insert(name, at).is_some() {
                 let text = format!("`{}` is in this pipeline twice", crate::syntax::shown(name));
-                self.reader.report.error(codes::TWICE, one.place("name"), text);
-                return None;
+                return self.reader.report.refuse(codes::TWICE, one.place("name"), text);
             }
         }
         let mut steps = Vec::new();
@@ -247,11 +246,10 @@ impl<'j> Import<'j, '_> {
             Ok(joins) => Some((Graph { steps, joins }, first)),
             Err(step) => {
                 let span = steps.get(step).map_or(pipeline.span, |step| step.json.place("name"));
-                self.reader.error(
+                self.reader.refuse(
                     span,
                     "this pipeline comes back to this step: a packet would never leave",
-                );
-                None
+                )
             }
         }
     }
@@ -282,8 +280,7 @@ impl<'j> Import<'j, '_> {
         let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
         if let Some(next) = table.get("next_tables") {
             let Value::Object(pairs) = &next.value else {
-                self.reader.error(next.span, "`next_tables` is an object");
-                return None;
+                return self.reader.refuse(next.span, "`next_tables` is an object");
             };
             for (name, to) in pairs {
                 let to = (!matches!(to.value, Value::Null)).then_some(to);

@@ -114,10 +114,7 @@ impl Translator<'_, '_> {
             | Expr::Loose(..)
             | Expr::Union(_)
             | Expr::Stack(..)
-            | Expr::Variable(_) => {
-                self.reader.error(span, "a number must stand here");
-                None
-            }
+            | Expr::Variable(_) => self.reader.refuse(span, "a number must stand here"),
             number => Some(number),
         }
     }
@@ -207,8 +204,7 @@ impl Translator<'_, '_> {
             let text = format!(
                 "this needs numbers of {bits} bits: at most {EXACT_BITS_MAX}, or `& mask` around what overflows"
             );
-            self.reader.unsupported(span, text);
-            return None;
+            return self.reader.unsupported(span, text);
         }
         Some(bits.max(1))
     }
@@ -249,8 +245,7 @@ impl Translator<'_, '_> {
             | Expr::Loose(..)
             | Expr::Union(_)
             | Expr::Stack(..) => {
-                self.reader.error(span, "a number must stand here");
-                return None;
+                return self.reader.refuse(span, "a number must stand here");
             }
         })
     }
@@ -326,8 +321,7 @@ impl Translator<'_, '_> {
     fn amount(&mut self, value: &Expr, span: SourceSpan) -> Option<String> {
         match value {
             Expr::Number(number) if number.sign() == Sign::Minus => {
-                self.reader.error(span, "a shift by less than nothing");
-                None
+                self.reader.refuse(span, "a shift by less than nothing")
             }
             Expr::Number(number) => {
                 Some(u32::try_from(number).unwrap_or(u32::MAX).min(EXACT_BITS_MAX).to_string())

@@ -77,7 +77,7 @@ impl<'j> Import<'j, '_> {
                 "the extern `{}` is not supported: only what v1model has",
                 crate::syntax::shown(kind)
             );
-            self.reader.unsupported(one.place("type"), text);
+            self.reader.unsupported::<()>(one.place("type"), text);
         }
     }
 
@@ -157,10 +157,7 @@ impl<'j> Import<'j, '_> {
     fn target(&mut self, arg: &'j Json, params: &[(String, u32)]) -> Option<(String, u32)> {
         match self.translator(params).read(arg)? {
             Expr::Data { text, bits, .. } => Some((text, bits)),
-            _ => {
-                self.reader.error(arg.span, "a field must stand here");
-                None
-            }
+            _ => self.reader.refuse(arg.span, "a field must stand here"),
         }
     }
 
@@ -258,8 +255,7 @@ impl<'j> Import<'j, '_> {
                 "the hash algorithm `{}` is not supported",
                 crate::syntax::shown(algorithm)
             );
-            self.reader.unsupported(found.place("algo"), text);
-            return None;
+            return self.reader.unsupported(found.place("algo"), text);
         };
         let (mut inputs, mut payload) = (Vec::new(), false);
         for input in self.reader.list(found, "input") {
@@ -273,8 +269,7 @@ impl<'j> Import<'j, '_> {
                 Expr::Header(path, _) | Expr::Variable(path) => path,
                 Expr::Loose(..) => {
                     let text = "a header that is neither extracted nor sent, in a hash";
-                    self.reader.unsupported(input.span, text);
-                    return None;
+                    return self.reader.unsupported(input.span, text);
                 }
                 Expr::Number(number) => {
                     let bits = translator.reader.count_at(input, "bitwidth")?;
@@ -297,8 +292,7 @@ impl<'j> Import<'j, '_> {
         let receiver = self.number(&args[0], params, Some(32))?;
         let (number, list) = self.numbered(&args[1], "learn_lists", params)?;
         let Some(list) = list else {
-            self.reader.error(args[1].span, format!("there is no list {number} to learn"));
-            return None;
+            return self.reader.refuse(args[1].span, format!("there is no list {number} to learn"));
         };
         let name = list.text_of("name").unwrap_or("digest");
         let (mut fields, mut values) = (String::new(), Vec::new());
@@ -335,12 +329,10 @@ impl<'j> Import<'j, '_> {
         params: &[(String, u32)],
     ) -> Option<(u32, Option<&'j Json>)> {
         let Expr::Number(number) = self.translator(params).read(arg)? else {
-            self.reader.unsupported(arg.span, "a computed list of fields is not supported");
-            return None;
+            return self.reader.unsupported(arg.span, "a computed list of fields is not supported");
         };
         let Ok(number) = u32::try_from(&number) else {
-            self.reader.error(arg.span, "not the number of a list");
-            return None;
+            return self.reader.refuse(arg.span, "not the number of a list");
         };
         let all = self.reader.list(self.json, lists);
         let found = all
@@ -353,14 +345,13 @@ impl<'j> Import<'j, '_> {
     fn field_list(&mut self, arg: &'j Json, params: &[(String, u32)]) -> Option<(u32, bool)> {
         let (number, list) = self.numbered(arg, "field_lists", params)?;
         if number > 255 {
-            self.reader.unsupported(arg.span, "a list of fields above 255");
-            return None;
+            return self.reader.unsupported(arg.span, "a list of fields above 255");
         }
         let Some(list) = list else { return Some((number, false)) };
         let mut keeps = false;
         for element in self.reader.list(list, "elements") {
             if element.text_of("type") != Some("field") {
-                self.reader.unsupported(element.span, "only fields can be kept by a copy");
+                self.reader.unsupported::<()>(element.span, "only fields can be kept by a copy");
                 continue;
             }
             if let Some(field) = self.reader.need(element, "value") {

@@ -65,8 +65,7 @@ pub(super) fn parse(file: FileId, text: &str, report: &mut Diagnostics) -> Optio
             let length = text[at..].chars().next().map_or(0, char::len_utf8);
             let span = SourceSpan { file, start: at as u32, end: (at + length) as u32 };
             let code = if is_limit { codes::LIMIT } else { codes::BMV2_JSON };
-            report.error(code, span, why);
-            None
+            report.refuse(code, span, why)
         }
     }
 }

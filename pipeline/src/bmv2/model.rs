@@ -169,7 +169,7 @@ impl Model {
                 one.get("length_exp").filter(|found| !matches!(found.value, Value::Null))
             {
                 let text = "a `length_exp`, which P4-14 has for fields of variable length";
-                reader.unsupported(length.span, text);
+                reader.unsupported::<()>(length.span, text);
             }
             let (mut fields, mut names) = (Vec::new(), Names::default());
             let mut fixed = 0_u32;
@@ -460,11 +460,10 @@ impl Model {
             return Some(Place::Error("standard_metadata.parser_error".to_owned()));
         }
         if field.variable {
-            reader.unsupported(
+            return reader.unsupported(
                 span,
                 format!("a variable field in the metadata `{instance_name}` is not supported"),
             );
-            return None;
         }
         let text = self.own_metadata(instance_name, field_name, field.bits);
         Some(Place::Data { text, bits: field.bits, signed: field.signed })

@@ -25,10 +25,7 @@ impl Translator<'_, '_> {
             "hexstr" => self.reader.hex(value).map(Expr::Number),
             "bool" => match value.value {
                 Value::Bool(flag) => Some(Expr::Bool(flag.to_string())),
-                _ => {
-                    self.reader.error(value.span, "`true` or `false` must stand here");
-                    None
-                }
+                _ => self.reader.refuse(value.span, "`true` or `false` must stand here"),
             },
             "local" | "runtime_data" => self.parameter(value),
             "lookahead" => self.lookahead(value),
@@ -42,8 +39,7 @@ impl Translator<'_, '_> {
                 }
                 if found.path.is_empty() {
                     let text = format!("`{}` is metadata, which is no header", found.name);
-                    self.reader.error(value.span, text);
-                    return None;
+                    return self.reader.refuse(value.span, text);
                 }
                 Some(Expr::Header(found.path.clone(), found.ty))
             }
@@ -61,8 +57,7 @@ impl Translator<'_, '_> {
                 self.reader.unsupported(
                     json.place("type"),
                     format!("an operand of type `{shown}` is not supported"),
-                );
-                None
+                )
             }
         }
     }
@@ -73,24 +68,23 @@ impl Translator<'_, '_> {
             Some((name, bits)) => {
                 Some(Expr::Data { text: name.clone(), bits: *bits, signed: false })
             }
-            None => {
-                self.reader.error(value.span, format!("the action has no parameter {number}"));
-                None
-            }
+            None => self.reader.refuse(value.span, format!("the action has no parameter {number}")),
         }
     }
 
     /// `[offset, bits]` of the packet ahead.
     fn lookahead(&mut self, value: &Json) -> Option<Expr> {
         let [offset, bits] = self.reader.items(value) else {
-            self.reader.error(value.span, "a lookahead is a list of an offset and a width in bits");
-            return None;
+            return self
+                .reader
+                .refuse(value.span, "a lookahead is a list of an offset and a width in bits");
         };
         let (offset, bits) = (self.reader.count(offset)?, self.reader.count(bits)?);
         let all = offset.saturating_add(bits);
         if bits == 0 || all > EXACT_BITS_MAX {
-            self.reader.error(value.span, format!("a lookahead of {bits} bits behind {offset}"));
-            return None;
+            return self
+                .reader
+                .refuse(value.span, format!("a lookahead of {bits} bits behind {offset}"));
         }
         let text = match offset {
             0 => format!("packet.lookahead<bit<{bits}>>()"),
@@ -114,9 +108,9 @@ impl Translator<'_, '_> {
 
     fn last_union_field(&mut self, value: &Json) -> Option<Expr> {
         let [stack, member, field] = self.reader.items(value) else {
-            self.reader
-                .error(value.span, "a list of a stack, a member and a field must stand here");
-            return None;
+            return self
+                .reader
+                .refuse(value.span, "a list of a stack, a member and a field must stand here");
         };
         let (stack, member, field) =
             (self.reader.text(stack)?, self.reader.text(member)?, self.reader.text(field)?);
@@ -207,8 +201,7 @@ impl Translator<'_, '_> {
             }
             "dereference_header_stack" | "dereference_union_stack" => {
                 let Expr::Stack(path, ty) = left else {
-                    self.reader.error(span, "only a stack has elements");
-                    return None;
+                    return self.reader.refuse(span, "only a stack has elements");
                 };
                 let index = self.as_number(right, span)?;
                 let index = match &index {
@@ -236,8 +229,7 @@ impl Translator<'_, '_> {
 
     pub(super) fn no_operator<T>(&mut self, sign: &str, span: SourceSpan) -> Option<T> {
         let text = format!("the operation `{}` is not supported", crate::syntax::shown(sign));
-        self.reader.unsupported(span, text);
-        None
+        self.reader.unsupported(span, text)
     }
 
     fn unary(&mut self, sign: &str, right: Expr, span: SourceSpan) -> Option<Expr> {
@@ -270,28 +262,22 @@ impl Translator<'_, '_> {
             ("size_stack" | "valid" | "valid_union" | "last_stack_index" | "b2d", _) => {
                 self.no_operator(sign, span)
             }
-            _ => {
-                self.reader
-                    .error(span, format!("`{}` has no left side", crate::syntax::shown(sign)));
-                None
-            }
+            _ => self
+                .reader
+                .refuse(span, format!("`{}` has no left side", crate::syntax::shown(sign))),
         }
     }
 
     fn access_field(&mut self, json: &Json, number: &Json) -> Option<Expr> {
         let left = self.reader.need(json, "left")?;
         let Expr::Header(path, ty) = self.read(left)? else {
-            self.reader.error(left.span, "only a header has fields");
-            return None;
+            return self.reader.refuse(left.span, "only a header has fields");
         };
         let at_field = self.reader.count(number)? as usize;
         let field = self.model.types.get(ty).and_then(|ty| ty.fields.get(at_field)).cloned();
         match field {
             Some(field) => Some(of_place(at(&format!("{path}.{}", field.ident), &field))),
-            None => {
-                self.reader.error(number.span, format!("the header has no field {at_field}"));
-                None
-            }
+            None => self.reader.refuse(number.span, format!("the header has no field {at_field}")),
         }
     }
 
@@ -303,9 +289,9 @@ impl Translator<'_, '_> {
             _ => None,
         };
         let Some(bits) = bits else {
-            self.reader
-                .error(span, format!("`{sign}` takes a width of 1 to {EXACT_BITS_MAX} bits"));
-            return None;
+            return self
+                .reader
+                .refuse(span, format!("`{sign}` takes a width of 1 to {EXACT_BITS_MAX} bits"));
         };
         let value = Box::new(value);
         Some(match sign {

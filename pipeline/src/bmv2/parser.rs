@@ -102,14 +102,12 @@ impl<'j> Import<'j, '_> {
                 _,
             ) => {
                 let text = format!("`{op}` has {} parameters here", args.len());
-                self.reader.error(span, text);
-                None
+                self.reader.refuse(span, text)
             }
             (other, _) => {
                 let shown = crate::syntax::shown(other);
                 self.reader
-                    .unsupported(span, format!("the parser operation `{shown}` is not supported"));
-                None
+                    .unsupported(span, format!("the parser operation `{shown}` is not supported"))
             }
         };
         if let Some(text) = text {
@@ -151,8 +149,7 @@ impl<'j> Import<'j, '_> {
             }
         };
         if path.is_empty() {
-            self.reader.error(value.span, "metadata is not extracted");
-            return None;
+            return self.reader.refuse(value.span, "metadata is not extracted");
         }
         let Some(length) = length else { return Some(format!("packet.extract({path});")) };
         let mut translator = self.translator(&[]);
@@ -167,16 +164,12 @@ impl<'j> Import<'j, '_> {
         let value = translator.read(condition)?;
         let condition = translator.truth(value, span)?;
         let Expr::Number(number) = translator.read(error)? else {
-            self.reader.unsupported(error.span, "a computed error is not supported");
-            return None;
+            return self.reader.unsupported(error.span, "a computed error is not supported");
         };
         let name = u32::try_from(&number).ok().and_then(|number| self.model.errors.get(&number));
         match name {
             Some(name) => Some(format!("verify({condition}, error.{name});")),
-            None => {
-                self.reader.error(error.span, format!("`errors` has none of number {number}"));
-                None
-            }
+            None => self.reader.refuse(error.span, format!("`errors` has none of number {number}")),
         }
     }
 

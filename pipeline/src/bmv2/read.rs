@@ -76,23 +76,30 @@ impl Reader<'_> {
         self.report.error(codes::BMV2_JSON, span, message)
     }
 
-    /// Reports a feature of bmv2 that the language cannot express.
-    pub(super) fn unsupported(&mut self, span: SourceSpan, message: impl Into<String>) {
-        self.report.error(codes::P4_UNSUPPORTED, span, message);
+    /// An error of a reader that has no value then.
+    pub(super) fn refuse<T>(&mut self, span: SourceSpan, message: impl Into<String>) -> Option<T> {
+        self.report.refuse(codes::BMV2_JSON, span, message)
+    }
+
+    /// The same for a feature of bmv2 that the language cannot express.
+    pub(super) fn unsupported<T>(
+        &mut self,
+        span: SourceSpan,
+        message: impl Into<String>,
+    ) -> Option<T> {
+        self.report.refuse(codes::P4_UNSUPPORTED, span, message)
     }
 
     /// A required value.
     pub(super) fn need<'j>(&mut self, json: &'j Json, key: &str) -> Option<&'j Json> {
-        let found = json.get(key);
-        if found.is_none() {
-            self.report.error(codes::MISSING_KEY, json.span, format!("this has no `{key}`"));
-        }
-        found
+        json.get(key).or_else(|| {
+            self.report.refuse(codes::MISSING_KEY, json.span, format!("this has no `{key}`"))
+        })
     }
 
-    fn wrong(&mut self, json: &Json, wanted: &str) {
+    fn wrong<T>(&mut self, json: &Json, wanted: &str) -> Option<T> {
         let text = format!("{} where {wanted} must be", json.value.what());
-        self.report.error(codes::WRONG_TYPE, json.span, text);
+        self.report.refuse(codes::WRONG_TYPE, json.span, text)
     }
 
     /// The items of a list of a key; empty without the key.
@@ -108,7 +115,7 @@ impl Reader<'_> {
         match &json.value {
             Value::List(items) => items,
             _ => {
-                self.wrong(json, "a list");
+                self.wrong::<()>(json, "a list");
                 &NOTHING
             }
         }
@@ -116,11 +123,7 @@ impl Reader<'_> {
 
     /// A string.
     pub(super) fn text<'j>(&mut self, json: &'j Json) -> Option<&'j str> {
-        let found = json.as_text();
-        if found.is_none() {
-            self.wrong(json, "a string");
-        }
-        found
+        json.as_text().or_else(|| self.wrong(json, "a string"))
     }
 
     /// The string of a required key.
@@ -132,17 +135,11 @@ impl Reader<'_> {
     /// A number from 0.
     pub(super) fn count(&mut self, json: &Json) -> Option<u32> {
         match &json.value {
-            Value::Number(text) => {
-                let found = text.parse().ok();
-                if found.is_none() {
-                    self.error(json.span, "not a whole number from 0 to 4294967295");
-                }
-                found
-            }
-            _ => {
-                self.wrong(json, "a number");
-                None
-            }
+            Value::Number(text) => text
+                .parse()
+                .ok()
+                .or_else(|| self.refuse(json.span, "not a whole number from 0 to 4294967295")),
+            _ => self.wrong(json, "a number"),
         }
     }
 
@@ -156,10 +153,7 @@ impl Reader<'_> {
     pub(super) fn pair<'j>(&mut self, json: &'j Json) -> Option<(&'j str, &'j str)> {
         match self.items(json) {
             [first, second] => Some((self.text(first)?, self.text(second)?)),
-            _ => {
-                self.wrong(json, "a list of two strings");
-                None
-            }
+            _ => self.wrong(json, "a list of two strings"),
         }
     }
 
@@ -168,15 +162,11 @@ impl Reader<'_> {
         let text = match &json.value {
             Value::Text(text) => text.as_str(),
             Value::Number(text) => {
-                let found = BigInt::parse_bytes(text.as_bytes(), 10);
-                if found.is_none() {
-                    self.error(json.span, "not a whole number");
-                }
-                return found;
+                return BigInt::parse_bytes(text.as_bytes(), 10)
+                    .or_else(|| self.refuse(json.span, "not a whole number"));
             }
             _ => {
-                self.wrong(json, "a hexadecimal number");
-                return None;
+                return self.wrong(json, "a hexadecimal number");
             }
         };
         let (negative, digits) = match text.strip_prefix('-') {
@@ -188,10 +178,7 @@ impl Reader<'_> {
         let is_number = digits.len() <= DIGITS_MAX && digits.chars().all(|c| c.is_ascii_hexdigit());
         match BigInt::parse_bytes(digits.as_bytes(), 16).filter(|_| is_number) {
             Some(value) => Some(if negative { -value } else { value }),
-            None => {
-                self.error(json.span, "not a hexadecimal number, as in 0x0800");
-                None
-            }
+            None => self.refuse(json.span, "not a hexadecimal number, as in 0x0800"),
         }
     }
 }

@@ -236,8 +236,7 @@ impl<'j> Import<'j, '_> {
         }
         if MatchKind::named(kind).is_none() {
             let text = format!("the match kind `{}` is not supported", crate::syntax::shown(kind));
-            self.reader.unsupported(one.place("match_type"), text);
-            return None;
+            return self.reader.unsupported(one.place("match_type"), text);
         }
         let (text, of) = match self.model.field(target, &mut self.reader)? {
             Place::Data { text, bits, .. } => (text, Of::Bits(bits)),
@@ -245,8 +244,7 @@ impl<'j> Import<'j, '_> {
             Place::Flag(text) => (text, Of::Bits(1)),
             Place::Error(text) => (text, Of::Error),
             Place::Variable(_) => {
-                self.reader.unsupported(target.span, "a variable field is no key");
-                return None;
+                return self.reader.unsupported(target.span, "a variable field is no key");
             }
         };
         let text = match (one.get("mask"), of) {
@@ -267,8 +265,7 @@ impl<'j> Import<'j, '_> {
         let data = self.reader.list(json, "action_data");
         if data.len() != params.len() {
             let text = format!("{} arguments for an action of {}", data.len(), params.len());
-            self.reader.error(json.place("action_data"), text);
-            return None;
+            return self.reader.refuse(json.place("action_data"), text);
         }
         let mut values = Vec::new();
         for (value, (_, bits)) in data.iter().zip(&params) {
@@ -360,8 +357,7 @@ impl<'j> Import<'j, '_> {
                 let length = self.reader.count_at(json, "prefix_length")?;
                 if length > bits {
                     let text = format!("a prefix of {length} bits of a key of {bits}");
-                    self.reader.error(json.place("prefix_length"), text);
-                    return None;
+                    return self.reader.refuse(json.place("prefix_length"), text);
                 }
                 let rest: BigInt = (BigInt::from(1) << (bits - length)) - 1;
                 Some(format!("{} &&& {}", literal(&value), literal(&(ones - rest))))
@@ -373,8 +369,7 @@ impl<'j> Import<'j, '_> {
                     Of::Bits(_) if key.kind == "optional" => {
                         if &mask & &ones != ones {
                             let text = "a mask of an optional key has all bits, or none";
-                            self.reader.error(json.place("mask"), text);
-                            return None;
+                            return self.reader.refuse(json.place("mask"), text);
                         }
                         Some(literal(&value))
                     }
@@ -389,8 +384,7 @@ impl<'j> Import<'j, '_> {
             other => {
                 let text =
                     format!("the match kind `{}` is not supported", crate::syntax::shown(other));
-                self.reader.unsupported(json.place("match_type"), text);
-                None
+                self.reader.unsupported(json.place("match_type"), text)
             }
         }
     }

@@ -70,8 +70,7 @@ impl<'j> Import<'j, '_> {
             // p4c writes zeros for no mask.
             if mask != BigInt::ZERO && mask != BigInt::from(-1) {
                 let text = "a value set with a mask is not supported";
-                self.reader.unsupported(one.place("mask"), text);
-                return None;
+                return self.reader.unsupported(one.place("mask"), text);
             }
         }
         let Some(set) = self.value_sets.get_mut(name) else {
@@ -83,16 +82,14 @@ impl<'j> Import<'j, '_> {
             let bits = set.bits;
             let text =
                 format!("the value set has {bits} bits, and the keys of the state have others");
-            self.reader.error(value.span, text);
-            return None;
+            return self.reader.refuse(value.span, text);
         }
         if set.keys.is_empty() {
             set.keys = keys.to_vec();
         }
         if set.keys != keys {
             let text = "a value set for keys of different widths is not supported";
-            self.reader.unsupported(value.span, text);
-            return None;
+            return self.reader.unsupported(value.span, text);
         }
         Some(set.ident.clone())
     }

@@ -92,9 +92,9 @@ impl Cx<'_> {
         field: &AstExpr,
         bits: Option<u32>,
     ) -> Option<((InstanceId, FieldId), String)> {
+        let text = "a field of a header is wanted here";
         let Ast::Path(path) = &field.value else {
-            self.report.error(codes::WRONG_KIND, field.span, "a field of a header is wanted here");
-            return None;
+            return self.report.refuse(codes::WRONG_KIND, field.span, text);
         };
         match self.resolve(path, field.span)? {
             Target::Field(instance, id, width) => {
@@ -108,11 +108,7 @@ impl Cx<'_> {
                 }
                 None
             }
-            _ => {
-                let text = "a field of a header is wanted here";
-                self.report.error(codes::WRONG_KIND, field.span, text);
-                None
-            }
+            _ => self.report.refuse(codes::WRONG_KIND, field.span, text),
         }
     }
 
@@ -127,8 +123,7 @@ impl Cx<'_> {
             && bits != width
         {
             let text = format!("this field has {width} bits, and the result {bits}");
-            self.report.error(codes::COVER_FIELD, span, text);
-            return None;
+            return self.report.refuse(codes::COVER_FIELD, span, text);
         }
         let header = self.ir.instances.get(instance)?.header;
         let layout = &self.ir.headers.get(header)?.fields.get(field)?.layout;
@@ -252,8 +247,7 @@ impl Cx<'_> {
             CoveredDecl::Ones(bytes) => {
                 if !(1..=256).contains(&bytes.value) {
                     let text = format!("1 to 256 bytes of ones, not {}", bytes.value);
-                    self.report.error(codes::LIMITS, bytes.span, text);
-                    return None;
+                    return self.report.refuse(codes::LIMITS, bytes.span, text);
                 }
                 all.push(Covered::Ones(bytes.value as u32));
             }
@@ -403,8 +397,7 @@ impl Cx<'_> {
         let width = self.crc_number(decl, "width", 32)?;
         if !width.is_some_and(|width| matches!(width, 8 | 16 | 24 | 32 | 64)) {
             let text = "a CRC has a width of 8, 16, 24, 32 or 64 bits";
-            self.report.error(codes::CRC_PARAMS, name.span, text);
-            return None;
+            return self.report.refuse(codes::CRC_PARAMS, name.span, text);
         }
         let width = width? as u32;
         let poly = self.crc_number(decl, "poly", width)?;
@@ -434,8 +427,7 @@ impl Cx<'_> {
             Some(number) if u128::from(number) <= ones(width) => Some(Some(number)),
             _ => {
                 let text = format!("`{key}` is a number of at most {width} bits");
-                self.report.error(codes::CRC_PARAMS, value.span, text);
-                None
+                self.report.refuse(codes::CRC_PARAMS, value.span, text)
             }
         }
     }

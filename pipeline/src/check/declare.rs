@@ -111,8 +111,7 @@ impl Cx<'_> {
             return Some(len.value as u32);
         }
         let text = format!("a stack has 1 to {STACK_MAX} elements, not {}", len.value);
-        self.report.error(codes::LIMITS, len.span, text);
-        None
+        self.report.refuse(codes::LIMITS, len.span, text)
     }
 
     fn too_many_instances(&mut self, item: &InstanceItem<'_>) {
@@ -290,8 +289,7 @@ impl Cx<'_> {
         if !(1..=CELLS_MAX).contains(&item.decl.cells.len()) {
             let text =
                 format!("a register has 1 to {CELLS_MAX} cells, not {}", item.decl.cells.len());
-            self.report.error(codes::LIMITS, item.name.span, text);
-            return None;
+            return self.report.refuse(codes::LIMITS, item.name.span, text);
         }
         // A register with a wrong cell is not created, so that uses of the cell cause no further errors.
         let mut good = true;
@@ -357,14 +355,12 @@ impl Cx<'_> {
         let size = self.size(&item.decl.size)?;
         if !(1..=VALUE_SET_MAX).contains(&size.value) {
             let text = format!("a value set has 1 to {VALUE_SET_MAX} members, not {}", size.value);
-            self.report.error(codes::LIMITS, size.span, text);
-            return None;
+            return self.report.refuse(codes::LIMITS, size.span, text);
         }
         if item.decl.values.len() as u64 > size.value {
             let found = item.decl.values.len();
             let text = format!("{found} members do not fit in a set of {}", size.value);
-            self.report.error(codes::TOO_MANY_ENTRIES, item.name.span, text);
-            return None;
+            return self.report.refuse(codes::TOO_MANY_ENTRIES, item.name.span, text);
         }
         self.env = Env::at(Place::Data);
         let name = item.name.value.clone();
@@ -380,8 +376,7 @@ impl Cx<'_> {
             let name = key.name.as_ref().map_or("", |name| name.value.as_str());
             if keys.iter().any(|known| known.name == name) {
                 let span = key.name.as_ref().map_or(item.name.span, |name| name.span);
-                self.report.error(codes::TWICE, span, format!("duplicate key `{name}`"));
-                return None;
+                return self.report.refuse(codes::TWICE, span, format!("duplicate key `{name}`"));
             }
             let written = key.kind.as_ref().map_or("exact", |kind| kind.value.as_str());
             let kind = MatchKind::named(written)?;
@@ -393,8 +388,7 @@ impl Cx<'_> {
             let text = format!(
                 "the keys of a value set have 1 to {SET_BITS_MAX} bits together, not {bits}"
             );
-            self.report.error(codes::LIMITS, item.name.span, text);
-            return None;
+            return self.report.refuse(codes::LIMITS, item.name.span, text);
         }
         Some(keys)
     }
@@ -428,8 +422,7 @@ impl Cx<'_> {
         let item = self.scope.digests.get(index).copied()?;
         if item.decl.len() > DIGEST_FIELDS_MAX {
             let text = format!("a digest has at most {DIGEST_FIELDS_MAX} fields");
-            self.report.error(codes::LIMITS, item.name.span, text);
-            return None;
+            return self.report.refuse(codes::LIMITS, item.name.span, text);
         }
         self.env = Env::at(Place::Control);
         let (mut fields, mut values): (Vec<Param>, Vec<ExprId>) = (Vec::new(), Vec::new());

@@ -143,8 +143,7 @@ impl Cx<'_> {
             InstanceRef::One(_) => {
                 let text =
                     format!("`{}` is one header: it has no elements", element(&name.value).0);
-                self.report.error(codes::WRONG_KIND, name.span, text);
-                return None;
+                return self.report.refuse(codes::WRONG_KIND, name.span, text);
             }
         };
         let one = elements.get(at as usize).copied();

@@ -149,8 +149,7 @@ impl<'a> Resolver<'a> {
                 "action `{}` is {annotation} in table `{}`: it cannot be {place}",
                 known.name, table.name
             );
-            self.cx.report.error(codes::NOT_LISTED, name.span, text);
-            return None;
+            return self.cx.report.refuse(codes::NOT_LISTED, name.span, text);
         }
         let args = self.cx.constants_for(&known.name, &known.params, args, call.span)?;
         let place = table.actions.iter().position(|listed| *listed == action)?;
@@ -166,8 +165,7 @@ impl<'a> Resolver<'a> {
             Ok(value) if number.value <= most => Some(value),
             _ => {
                 let text = format!("{} is more than {most}", number.value);
-                self.cx.report.error(codes::DOES_NOT_FIT, number.span, text);
-                None
+                self.cx.report.refuse(codes::DOES_NOT_FIT, number.span, text)
             }
         }
     }

@@ -219,8 +219,7 @@ impl Cx<'_> {
             FieldDecl::Array { count, bits } => {
                 if !(1..=64).contains(&bits.value) || !(1..=2048).contains(&count.value) {
                     let text = "an array has 1 to 2048 elements of 1 to 64 bits";
-                    self.report.error(codes::BAD_WIDTH, name.span, text);
-                    return None;
+                    return self.report.refuse(codes::BAD_WIDTH, name.span, text);
                 }
                 let (bits, count) = (bits.value as u32, count.value as u32);
                 (FieldLayout::Array { bit: at, bits, count }, bits, Display::Hex)
@@ -248,8 +247,7 @@ impl Cx<'_> {
             "a field over {BITS_MAX} bits is whole bytes, from the start of one, up to \
              {HEADER_BITS_MAX} bits"
         );
-        self.report.error(codes::BAD_WIDTH, name.span, text);
-        None
+        self.report.refuse(codes::BAD_WIDTH, name.span, text)
     }
 
     fn variable(
@@ -261,16 +259,14 @@ impl Cx<'_> {
     ) -> Option<FieldLayout> {
         if !last {
             let text = "a variable field is the last one of its header";
-            self.report.error(codes::BAD_LAYOUT, name.span, text);
-            return None;
+            return self.report.refuse(codes::BAD_LAYOUT, name.span, text);
         }
         let bits = max_bits.value;
         // Its start is the end of the fixed part, and whether that is a whole byte is checked for the header.
         if !bits.is_multiple_of(8) || !(8..=VARIABLE_BITS_MAX).contains(&bits) {
             let text =
                 format!("a variable field has whole bytes, at most {VARIABLE_BITS_MAX} bits");
-            self.report.error(codes::BAD_LAYOUT, max_bits.span, text);
-            return None;
+            return self.report.refuse(codes::BAD_LAYOUT, max_bits.span, text);
         }
         Some(FieldLayout::Variable { byte: (bit / 8) as u32, max_bytes: (bits / 8) as u32 })
     }

@@ -74,8 +74,7 @@ impl Cx<'_> {
                 name.value,
                 args.len()
             );
-            self.report.error(codes::ARGUMENTS, call.span, text);
-            return None;
+            return self.report.refuse(codes::ARGUMENTS, call.span, text);
         }
         let args: Vec<Option<MappedValue>> =
             args.iter().map(|arg| self.mapped_value(arg)).collect();
@@ -93,8 +92,7 @@ impl Cx<'_> {
             }
             _ => {
                 let text = "a word for what is mapped, or a number, is expected here";
-                self.report.error(codes::NOT_CONSTANT, span, text);
-                None
+                self.report.refuse(codes::NOT_CONSTANT, span, text)
             }
         }
     }

@@ -174,8 +174,7 @@ impl Cx<'_> {
                 None if !good => None,
                 None if key.kind == MatchKind::Exact => {
                     let text = format!("key `{}` is exact and needs a value", key.name);
-                    self.report.error(codes::ENTRY, span, text);
-                    None
+                    self.report.refuse(codes::ENTRY, span, text)
                 }
                 None => Some(Match::Any),
             };
@@ -209,8 +208,7 @@ impl Cx<'_> {
                     return Some(priority.value as u32);
                 }
                 let text = format!("a priority is 1 to {}, not {}", i32::MAX, priority.value);
-                self.report.error(codes::PRIORITY, priority.span, text);
-                None
+                self.report.refuse(codes::PRIORITY, priority.span, text)
             }
         }
     }
@@ -220,8 +218,7 @@ impl Cx<'_> {
         match (&pattern.value, key.kind) {
             (PatternDecl::Any, MatchKind::Exact) => {
                 let text = format!("key `{}` is exact and needs a value", key.name);
-                self.report.error(codes::ENTRY, span, text);
-                None
+                self.report.refuse(codes::ENTRY, span, text)
             }
             (PatternDecl::Any, _) => Some(Match::Any),
             (PatternDecl::Value(value), _) => Some(Match::Exact(self.key_value(key, value)?)),
@@ -252,15 +249,14 @@ impl Cx<'_> {
                 let high = self.key_value(key, high);
                 let (lo, hi) = (low?, high?);
                 if lo > hi {
-                    self.report.error(codes::ENTRY, span, "this range is the wrong way round");
-                    return None;
+                    let text = "this range is the wrong way round";
+                    return self.report.refuse(codes::ENTRY, span, text);
                 }
                 Some(if lo == 0 && hi == ones(bits) { Match::Any } else { Match::Range { lo, hi } })
             }
             (PatternDecl::Set(_), _) => {
                 let text = "value sets belong to the parser";
-                self.report.error(codes::ENTRY, span, text);
-                None
+                self.report.refuse(codes::ENTRY, span, text)
             }
             (found, kind) => {
                 self.wrong_pattern(key, found, kind, span);
@@ -306,8 +302,7 @@ impl Cx<'_> {
         let number = self.key_value(key, value)?;
         if len.value > key.bits.into() {
             let text = format!("a prefix of {} bits in a key of {}", len.value, key.bits);
-            self.report.error(codes::ENTRY, len.span, text);
-            return None;
+            return self.report.refuse(codes::ENTRY, len.span, text);
         }
         let len = len.value as u32;
         let mask = prefix_mask(len, key.bits);

@@ -53,8 +53,7 @@ impl Cx<'_> {
             )
         };
         if let Some(refused) = refused {
-            self.report.error(codes::METER, refused.span, wanted);
-            return None;
+            return self.report.refuse(codes::METER, refused.span, wanted);
         }
         let config = match (kind.two_rates, &decl.pir, &decl.pbs, &decl.ebs) {
             (true, Some(pir), Some(pbs), _) => {
@@ -63,8 +62,7 @@ impl Cx<'_> {
                 let (cir, cbs) = (cir?, cbs?);
                 if pir_value < cir {
                     let text = "the peak rate is below the committed rate (RFC 2698 section 2)";
-                    self.report.error(codes::METER, pir.span, text);
-                    return None;
+                    return self.report.refuse(codes::METER, pir.span, text);
                 }
                 MeterConfig::TwoRate { cir, cbs, pir: pir_value, pbs }
             }
@@ -104,10 +102,7 @@ impl Cx<'_> {
     ) -> Option<u64> {
         match read(&text.value, packets) {
             Ok(value) => Some(value),
-            Err(why) => {
-                self.report.error(codes::METER, text.span, why);
-                None
-            }
+            Err(why) => self.report.refuse(codes::METER, text.span, why),
         }
     }
 }

@@ -151,8 +151,7 @@ impl Cx<'_> {
             && name.value == BuiltinReason::None.name()
         {
             let text = "`none` is not a reason: it means that the packet is alive";
-            self.report.error(codes::RESERVED, name.span, text);
-            return None;
+            return self.report.refuse(codes::RESERVED, name.span, text);
         }
         if let Some((id, _)) = self.ir.reasons.entries().find(|(_, known)| *known == text) {
             return Some(id);

@@ -45,13 +45,11 @@ impl Cx<'_> {
         let item = self.scope.actions.get(index).copied()?;
         if self.ir.actions.len() >= ACTIONS_MAX {
             let text = format!("a program has at most {ACTIONS_MAX} actions");
-            self.report.error(codes::LIMITS, item.name.span, text);
-            return None;
+            return self.report.refuse(codes::LIMITS, item.name.span, text);
         }
         if item.decl.params.len() > PARAMS_MAX {
             let text = format!("an action has at most {PARAMS_MAX} parameters");
-            self.report.error(codes::LIMITS, item.name.span, text);
-            return None;
+            return self.report.refuse(codes::LIMITS, item.name.span, text);
         }
         let mut params: Vec<Param> = Vec::new();
         for (name, ty) in &item.decl.params {
@@ -104,8 +102,7 @@ impl Cx<'_> {
         let (name, decl) = (item.name, item.decl);
         if self.ir.tables.len() >= TABLES_MAX {
             let text = format!("a program has at most {TABLES_MAX} tables");
-            self.report.error(codes::LIMITS, name.span, text);
-            return None;
+            return self.report.refuse(codes::LIMITS, name.span, text);
         }
         self.env = Env::at(Place::Control);
         let (keys, selector_keys) = self.keys(decl);

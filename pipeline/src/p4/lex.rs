@@ -315,8 +315,7 @@ fn checked(raw: Raw<'_>, written: &str, span: SourceSpan, report: &mut Diagnosti
         Ok(bits) if bits <= super::WIDTH_MAX => Some((bits, kind == 's')),
         _ => {
             let text = format!("a width of {bits} bits is too much: at most {}", super::WIDTH_MAX);
-            report.error(codes::LIMIT, span, text);
-            None
+            report.refuse(codes::LIMIT, span, text)
         }
     });
     Tok::Number(Number { value, width, text: written.into() }.into())

@@ -73,8 +73,7 @@ impl p4::Sources for Reader<'_> {
         }
         if self.files.len() >= FILES_MAX {
             let text = format!("a program has at most {FILES_MAX} files");
-            report.error(codes::LIMIT, at, text);
-            return None;
+            return report.refuse(codes::LIMIT, at, text);
         }
         for path in &places {
             let bytes = self.loader.read(path, PROGRAM_BYTES_MAX);

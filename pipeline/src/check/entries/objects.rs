@@ -203,7 +203,6 @@ impl Resolver<'_> {
             return Some(index.value as u32);
         }
         let text = format!("index {} is outside an array of {size}", index.value);
-        self.cx.report.error(codes::BAD_INDEX, index.span, text);
-        None
+        self.cx.report.refuse(codes::BAD_INDEX, index.span, text)
     }
 }

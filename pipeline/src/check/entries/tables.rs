@@ -258,8 +258,7 @@ impl<'a> Resolver<'a> {
         let is_known = known.is_some_and(|known| known.contains(&value.into()));
         if !is_known && self.purpose == Purpose::Fill {
             let text = format!("table `{}` has no {} {value}", table.name, name.value);
-            self.cx.report.error(codes::UNKNOWN, number.span, text);
-            return None;
+            return self.cx.report.refuse(codes::UNKNOWN, number.span, text);
         }
         Some(if is_member { Target::Member(value) } else { Target::Group(value) })
     }

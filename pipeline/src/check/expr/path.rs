@@ -85,8 +85,7 @@ impl Cx<'_> {
     /// Resolves a path; `None` when an error was reported.
     pub(crate) fn resolve(&mut self, path: &Path, span: SourceSpan) -> Option<Target> {
         let (PathPart::Name(first), rest) = path.parts.split_first()? else {
-            self.report.error(codes::UNKNOWN, span, "a path begins with a name");
-            return None;
+            return self.report.refuse(codes::UNKNOWN, span, "a path begins with a name");
         };
         if let Where::Header(instance) = self.env.place {
             return self.own_field(instance, first, rest, span);
@@ -106,12 +105,8 @@ impl Cx<'_> {
             "error" | "link" | "path" => self.named_value(first, rest, span),
             "cursor" if rest.is_empty() => {
                 if self.env.place != Where::Parser {
-                    self.report.error(
-                        codes::WRONG_PLACE,
-                        span,
-                        "`cursor` is only known in the parser",
-                    );
-                    return None;
+                    let text = "`cursor` is only known in the parser";
+                    return self.report.refuse(codes::WRONG_PLACE, span, text);
                 }
                 Some(Target::Read(ExprKind::Cursor, 32))
             }
@@ -160,13 +155,11 @@ impl Cx<'_> {
             (Binding::Constant(value, None), []) => Some(Target::Value(Val::Int(Int::new(value)))),
             (Binding::Constant(..), _) => {
                 let text = format!("`{}` is a constant and has no fields", first.value);
-                self.report.error(codes::NO_MEMBER, span, text);
-                None
+                self.report.refuse(codes::NO_MEMBER, span, text)
             }
             (Binding::Value(..), _) => {
                 let text = format!("`{}` is a value and has no fields", first.value);
-                self.report.error(codes::NO_MEMBER, span, text);
-                None
+                self.report.refuse(codes::NO_MEMBER, span, text)
             }
             (Binding::Entry { register, first }, rest) => {
                 let (cell, bits) = self.cell(register, rest, span)?;
@@ -272,8 +265,7 @@ impl Cx<'_> {
             [PathPart::Name(name)] => Some(name),
             _ => {
                 let text = format!("one name is wanted here, as in `{example}`");
-                self.report.error(codes::NO_MEMBER, span, text);
-                None
+                self.report.refuse(codes::NO_MEMBER, span, text)
             }
         }
     }
@@ -296,8 +288,7 @@ impl Cx<'_> {
             Some(Symbol::Register(index)) => self.register_path(index, rest, span),
             Some(symbol) => {
                 let text = format!("`{}` is {}, not a value", first.value, symbol.kind());
-                self.report.error(codes::WRONG_KIND, first.span, text);
-                None
+                self.report.refuse(codes::WRONG_KIND, first.span, text)
             }
             None => {
                 self.unknown_value(first, rest);
@@ -351,8 +342,7 @@ impl Cx<'_> {
             }
             _ => {
                 let text = "a header has fields; this path goes deeper";
-                self.report.error(codes::NO_MEMBER, span, text);
-                None
+                self.report.refuse(codes::NO_MEMBER, span, text)
             }
         }
     }

@@ -279,8 +279,7 @@ impl Cx<'_> {
                 _ => {}
             }
         }
-        self.report.error(codes::ARGUMENTS, arg.span, "a name is wanted here");
-        None
+        self.report.refuse(codes::ARGUMENTS, arg.span, "a name is wanted here")
     }
 }
 

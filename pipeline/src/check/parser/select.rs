@@ -90,8 +90,7 @@ impl<'a> Cx<'a> {
                 let (low, high) = (low?, high?);
                 if low > high {
                     let text = "this range is the wrong way round and never matches";
-                    self.report.error(codes::BAD_PATTERN, pattern.span, text);
-                    return None;
+                    return self.report.refuse(codes::BAD_PATTERN, pattern.span, text);
                 }
                 Pattern::Range { low, high }
             }
@@ -100,8 +99,7 @@ impl<'a> Cx<'a> {
                 let width = bits?;
                 if len.value > width.into() {
                     let text = format!("a prefix of {} bits in a key of {width}", len.value);
-                    self.report.error(codes::BAD_PATTERN, len.span, text);
-                    return None;
+                    return self.report.refuse(codes::BAD_PATTERN, len.span, text);
                 }
                 let mask = prefix_mask(len.value as u32, width);
                 Pattern::Mask { value: value & mask, mask }
@@ -132,8 +130,7 @@ impl<'a> Cx<'a> {
         if bits > 128 {
             let text =
                 format!("keys that a value set matches have at most 128 bits together, not {bits}");
-            self.report.error(codes::LIMITS, case.span, text);
-            return None;
+            return self.report.refuse(codes::LIMITS, case.span, text);
         }
         let row = known.into_iter().reduce(|left, right| {
             let bits = self.bits(left) + self.bits(right);
@@ -164,8 +161,7 @@ impl<'a> Cx<'a> {
                 shown(&widths),
                 shown(&found)
             );
-            self.report.error(codes::WIDTHS, name.span, text);
-            return None;
+            return self.report.refuse(codes::WIDTHS, name.span, text);
         }
         self.set_pattern(name, Some(self.bits(row)))
     }
@@ -179,8 +175,7 @@ impl<'a> Cx<'a> {
                 name.value,
                 bits.unwrap_or_default()
             );
-            self.report.error(codes::WIDTHS, name.span, text);
-            return None;
+            return self.report.refuse(codes::WIDTHS, name.span, text);
         }
         Some(Pattern::Set(id))
     }

@@ -116,8 +116,7 @@ impl Cx<'_> {
             | Target::AnyElement(..)
             | Target::ElementField(..) => return None,
         };
-        self.report.error(codes::NOT_ASSIGNABLE, span, text);
-        None
+        self.report.refuse(codes::NOT_ASSIGNABLE, span, text)
     }
 
     /// Applies an operation to the element of a stack with this number: a case for each, and nothing outside.
@@ -390,8 +389,11 @@ impl Cx<'_> {
             (Val::Poison, _) | (_, Val::Poison) => return None,
             (Val::Typed(id), _) | (_, Val::Typed(id)) => Some(self.bits(*id)),
             (Val::Int(a), Val::Int(b)) if b.less(*a) => {
-                self.report.error(codes::ARGUMENTS, span, "there is no number in this range");
-                return None;
+                return self.report.refuse(
+                    codes::ARGUMENTS,
+                    span,
+                    "there is no number in this range",
+                );
             }
             _ => None,
         };
@@ -436,8 +438,7 @@ impl Cx<'_> {
         let signature = self.externs.signatures().get(external)?;
         let Some(bits) = signature.result_bits else {
             let text = format!("`{}` gives no result", signature.name);
-            self.report.error(codes::ARGUMENTS, span, text);
-            return None;
+            return self.report.refuse(codes::ARGUMENTS, span, text);
         };
         Some(Effect::Extern { external, args, bits })
     }

@@ -77,8 +77,7 @@ impl Cx<'_> {
             "update_crc" => self.update_crc(args, span),
             "extract" | "extract_at" | "advance" | "body_end" | "verify" => {
                 let text = format!("`{}` belongs to the parser", name.value);
-                self.report.error(codes::WRONG_PLACE, span, text);
-                None
+                self.report.refuse(codes::WRONG_PLACE, span, text)
             }
             "random" | "execute" => {
                 let text = format!("the result of `{}` is not used", name.value);
@@ -118,8 +117,7 @@ impl Cx<'_> {
             }
             Some(symbol) => {
                 let text = format!("`{}` is {} and cannot be called", name.value, symbol.kind());
-                self.report.error(codes::WRONG_KIND, name.span, text);
-                None
+                self.report.refuse(codes::WRONG_KIND, name.span, text)
             }
             None => {
                 let text = format!("there is no action or procedure `{}`", name.value);
@@ -186,8 +184,7 @@ impl Cx<'_> {
         }
         if let Some(other) = args.iter().find(|arg| !is_named(arg)) {
             let text = "arguments have all a name, or none of them";
-            self.report.error(codes::ARGUMENTS, other.span, text);
-            return None;
+            return self.report.refuse(codes::ARGUMENTS, other.span, text);
         }
         let mut found: Vec<Option<&'e AstExpr>> = vec![None; params.len()];
         let mut good = true;
@@ -314,21 +311,16 @@ impl Cx<'_> {
     /// A header: an instance, or an element of a stack.
     pub(crate) fn header_named(&mut self, arg: &AstExpr) -> Option<InstanceId> {
         let Ast::Path(path) = &arg.value else {
-            self.report.error(codes::WRONG_KIND, arg.span, "a header is wanted here");
-            return None;
+            return self.report.refuse(codes::WRONG_KIND, arg.span, "a header is wanted here");
         };
         match self.resolve(path, arg.span)? {
             Target::Header(id) => Some(id),
             Target::Absent(_) | Target::AbsentHeader(_) => None,
             Target::AnyElement(..) => {
                 let text = "the number of the element must be a constant here";
-                self.report.error(codes::WRONG_KIND, arg.span, text);
-                None
+                self.report.refuse(codes::WRONG_KIND, arg.span, text)
             }
-            _ => {
-                self.report.error(codes::WRONG_KIND, arg.span, "a header is wanted here");
-                None
-            }
+            _ => self.report.refuse(codes::WRONG_KIND, arg.span, "a header is wanted here"),
         }
     }
 
@@ -357,8 +349,7 @@ impl Cx<'_> {
         let count_value = count_value?;
         if count_value == 0 || count_value > len {
             let text = format!("a stack of {len} elements moves by 1 to {len}, not {count_value}");
-            self.report.error(codes::BAD_INDEX, count.span, text);
-            return None;
+            return self.report.refuse(codes::BAD_INDEX, count.span, text);
         }
         Some((id, count_value))
     }
@@ -376,8 +367,7 @@ impl Cx<'_> {
         };
         let Some(name) = name else {
             let text = format!("the name of {wanted} is wanted here");
-            self.report.error(codes::ARGUMENTS, arg.span, text);
-            return None;
+            return self.report.refuse(codes::ARGUMENTS, arg.span, text);
         };
         match self.scope.symbol(&name.value) {
             Some(symbol) if is_wanted(symbol) => Some(symbol),

@@ -157,13 +157,11 @@ impl Preprocessor<'_> {
         let none = params.is_empty() && args.iter().all(Vec::is_empty);
         if params.len() != args.len() && !none {
             let text = format!("`{name}` takes {} arguments, not {}", params.len(), args.len());
-            self.report.error(codes::P4_PREPROCESSOR, span, text);
-            return None;
+            return self.report.refuse(codes::P4_PREPROCESSOR, span, text);
         }
         if depth >= DEPTH_MAX {
             let text = format!("macros are nested deeper than {DEPTH_MAX} levels in arguments");
-            self.report.error(codes::LIMIT, span, text);
-            return None;
+            return self.report.refuse(codes::LIMIT, span, text);
         }
         let expanded: Vec<Vec<Item>> = args
             .iter()
@@ -174,8 +172,7 @@ impl Preprocessor<'_> {
             let Some(piece) = piece(known, position, &args, &expanded) else { continue };
             count += piece.items.len();
             if count > TOKENS_MAX || self.is_too_much(piece.items.len() + 1, span) {
-                self.report.error(codes::LIMIT, span, "this macro makes too many tokens");
-                return None;
+                return self.report.refuse(codes::LIMIT, span, "this macro makes too many tokens");
             }
             pieces.push(piece);
         }

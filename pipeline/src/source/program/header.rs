@@ -231,8 +231,7 @@ pub(super) fn value_set(decoder: &mut Decoder<'_>, node: &Node) -> Option<ValueS
         (None, Some(_)) => vec![set_key(decoder, &fields, None)?],
         (None, None) => {
             let text = "a value set needs `bits`, or `key` with its keys";
-            decoder.diagnostics.error(codes::MISSING_KEY, fields.span, text);
-            return None;
+            return decoder.refuse(codes::MISSING_KEY, fields.span, text);
         }
     };
     let size = fields.get("size").and_then(|node| size(decoder, node));

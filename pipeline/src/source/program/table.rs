@@ -353,12 +353,8 @@ pub(super) fn register(decoder: &mut Decoder<'_>, node: &Node) -> Option<Registe
             vec![(Sp::new("value".to_owned(), place), width(decoder, node)?)]
         }
         (None, None) => {
-            decoder.diagnostics.error(
-                codes::MISSING_KEY,
-                fields.span,
-                "a register needs `bits`, or `struct` with its cells",
-            );
-            return None;
+            let text = "a register needs `bits`, or `struct` with its cells";
+            return decoder.refuse(codes::MISSING_KEY, fields.span, text);
         }
     };
     Some(RegisterDecl { cells, size: size? })

@@ -20,8 +20,7 @@ impl Cx<'_> {
         match crate::ir::eval::constant(&self.ir.exprs, at) {
             Some(value) if value >= count.into() => {
                 let text = format!("index {value} is outside an array of {count} elements");
-                self.report.error(codes::BAD_INDEX, index.span, text);
-                None
+                self.report.refuse(codes::BAD_INDEX, index.span, text)
             }
             None if self.env.in_update => {
                 let text = "an index computed for each packet is not allowed inside `update`";
@@ -49,8 +48,7 @@ impl Cx<'_> {
                 };
                 if at >= stack.len {
                     let text = format!("stack `{}` has {} elements", stack.name, stack.len);
-                    self.report.error(codes::BAD_INDEX, index.span, text);
-                    return None;
+                    return self.report.refuse(codes::BAD_INDEX, index.span, text);
                 }
                 self.header_path(InstanceId(stack.first.0 + at), rest, span)
             }
@@ -67,8 +65,7 @@ impl Cx<'_> {
                     }
                     _ => {
                         let text = "only fields of the last element can be named";
-                        self.report.error(codes::WRONG_KIND, span, text);
-                        None
+                        self.report.refuse(codes::WRONG_KIND, span, text)
                     }
                 }
             }
@@ -120,8 +117,7 @@ impl Cx<'_> {
             Target::Read(ExprKind::HeaderLength(_), bits) => (ExprKind::HeaderLength, bits),
             _ => {
                 let text = "an array is read from an element with a known number";
-                self.report.error(codes::WRONG_KIND, span, text);
-                return None;
+                return self.report.refuse(codes::WRONG_KIND, span, text);
             }
         };
         Some(Target::Value(Val::Typed(self.of_element(id, index, bits, &read, span))))
