@@ -116,6 +116,8 @@ struct Import<'j, 'r> {
     reader: Reader<'r>,
     model: Model,
     actions: Vec<Action<'j>>,
+    /// Parameters of the action that is translated: name and bits.
+    params: Vec<(String, u32)>,
     objects: Objects,
     value_sets: HashMap<String, value_sets::ValueSet>,
     /// Structs of digests, by the number of their list.
@@ -141,6 +143,7 @@ impl<'j, 'r> Import<'j, 'r> {
             reader,
             model,
             actions: Vec::new(),
+            params: Vec::new(),
             objects: Objects::default(),
             value_sets: HashMap::new(),
             digests: HashMap::new(),
@@ -150,8 +153,8 @@ impl<'j, 'r> Import<'j, 'r> {
         }
     }
 
-    fn translator<'a>(&'a mut self, params: &'a [(String, u32)]) -> Translator<'a, 'r> {
-        Translator { model: &mut self.model, reader: &mut self.reader, params }
+    fn translator(&mut self) -> Translator<'_, 'r> {
+        Translator { model: &mut self.model, reader: &mut self.reader, params: &self.params }
     }
 
     /// The whole program as P4.
@@ -210,7 +213,7 @@ impl<'j, 'r> Import<'j, 'r> {
             let Some((algorithm, inputs, payload)) = self.calculation(calculation) else {
                 continue;
             };
-            let mut translator = self.translator(&[]);
+            let mut translator = self.translator();
             let condition = match one.get("if_cond") {
                 None => Some("true".to_owned()),
                 Some(json) => {

@@ -101,19 +101,21 @@ impl<'j> Import<'j, '_> {
 
     /// The statements of an action.
     pub(super) fn action_body(&mut self, at: usize) -> Code {
-        let params = self.actions[at].params.clone();
+        self.params = self.actions[at].params.clone();
         let json = self.actions[at].json;
         let primitives = self.reader.list(json, "primitives");
-        self.block(primitives, &params)
+        let code = self.block(primitives);
+        self.params.clear();
+        code
     }
 
     /// Primitives in their order, with jumps turned into blocks.
-    fn block(&mut self, primitives: &'j [Json], params: &[(String, u32)]) -> Code {
+    fn block(&mut self, primitives: &'j [Json]) -> Code {
         let mut code = Code::default();
         let is_jump = |one: &Json| matches!(one.text_of("op"), Some("_jump" | "_jump_if_zero"));
         if !primitives.iter().any(is_jump) {
             for one in primitives {
-                self.primitive(one, params, &mut code);
+                self.primitive(one, &mut code);
                 if code.refused.is_some() {
                     break;
                 }
@@ -125,7 +127,7 @@ impl<'j> Import<'j, '_> {
         for (at, one) in primitives.iter().enumerate() {
             let args = self.reader.list(one, "parameters");
             let target = |import: &mut Self, arg: Option<&Json>| {
-                let value = import.translator(params).read(arg?)?;
+                let value = import.translator().read(arg?)?;
                 let Expr::Number(to) = value else {
                     return import.reader.unsupported(
                         one.place("op"),
@@ -153,7 +155,7 @@ impl<'j> Import<'j, '_> {
         match joins(&next, 0) {
             Ok(joins) => {
                 let graph = Graph { primitives, next: &next, joins: &joins };
-                self.steps(&graph, params, Part { first: 0, until: end, depth: 0 }, &mut code);
+                self.steps(&graph, Part { first: 0, until: end, depth: 0 }, &mut code);
             }
             Err(step) => {
                 let span = primitives.get(step).map_or(self.json.span, |one| one.place("op"));
@@ -164,13 +166,7 @@ impl<'j> Import<'j, '_> {
         code
     }
 
-    fn steps(
-        &mut self,
-        graph: &Graph<'j, '_>,
-        params: &[(String, u32)],
-        part: Part,
-        code: &mut Code,
-    ) {
+    fn steps(&mut self, graph: &Graph<'j, '_>, part: Part, code: &mut Code) {
         let mut at = part.first;
         while at != part.until && code.refused.is_none() {
             let Some(one) = graph.primitives.get(at) else { return };
@@ -179,7 +175,7 @@ impl<'j> Import<'j, '_> {
                 Some("_jump_if_zero") => {
                     let span = one.place("op");
                     let condition = self.reader.list(one, "parameters").first().and_then(|arg| {
-                        let mut translator = self.translator(params);
+                        let mut translator = self.translator();
                         let value = translator.read(arg)?;
                         translator.truth(value, span)
                     });
@@ -191,14 +187,14 @@ impl<'j> Import<'j, '_> {
                     }
                     let (until, depth) = (graph.joins[at].at, part.depth + 1);
                     code.put(&format!("if ({condition}) {{"), span);
-                    self.steps(graph, params, Part { first: then, until, depth }, code);
+                    self.steps(graph, Part { first: then, until, depth }, code);
                     code.put("} else {", span);
-                    self.steps(graph, params, Part { first: other, until, depth }, code);
+                    self.steps(graph, Part { first: other, until, depth }, code);
                     code.put("}", span);
                     at = until;
                     continue;
                 }
-                _ => self.primitive(one, params, code),
+                _ => self.primitive(one, code),
             }
             let Some(next) = graph.next[at].first() else { return };
             at = *next;
@@ -206,7 +202,7 @@ impl<'j> Import<'j, '_> {
     }
 
     /// One primitive as a statement.
-    pub(super) fn primitive(&mut self, json: &'j Json, params: &[(String, u32)], code: &mut Code) {
+    pub(super) fn primitive(&mut self, json: &'j Json, code: &mut Code) {
         let Some(op) = self.reader.text_at(json, "op") else { return };
         let span = json.place("op");
         let args = self.reader.list(json, "parameters");
@@ -225,29 +221,23 @@ impl<'j> Import<'j, '_> {
             });
             return;
         }
-        if let Some(text) = self.statement(op, args, params, span) {
+        if let Some(text) = self.statement(op, args, span) {
             code.put(&text, span);
         }
     }
 
-    fn statement(
-        &mut self,
-        op: &str,
-        args: &'j [Json],
-        params: &[(String, u32)],
-        span: SourceSpan,
-    ) -> Option<String> {
+    fn statement(&mut self, op: &str, args: &'j [Json], span: SourceSpan) -> Option<String> {
         match op {
             "log_msg" | "assert" | "assume" | "no_op" => None,
             "exit" => Some("exit;".to_owned()),
             "mark_to_drop" | "drop" => Some("mark_to_drop(standard_metadata);".to_owned()),
             "assign" | "modify_field" | "set" if args.len() == 2 => {
-                let mut translator = self.translator(params);
+                let mut translator = self.translator();
                 let (to, value) = (translator.read(&args[0])?, translator.read(&args[1])?);
                 store(&mut translator, &to, &value, span)
             }
             "assign_VL" | "assign_union" | "assign_header_stack" | "assign_union_stack" => {
-                let mut translator = self.translator(params);
+                let mut translator = self.translator();
                 let (to, from) = (translator.read(&args[0])?, translator.read(&args[1])?);
                 match (&to, &from) {
                     (Expr::Variable(to), Expr::Variable(from))
@@ -258,12 +248,12 @@ impl<'j> Import<'j, '_> {
                         .refuse(span, format!("`{op}` cannot copy one of these to the other")),
                 }
             }
-            "assign_header" | "copy_header" => self.assign_header(args, params, span),
+            "assign_header" | "copy_header" => self.assign_header(args, span),
             "add_header" | "add_header_fast" | "remove_header" => {
-                self.validity(op != "remove_header", &args[0], params, span)
+                self.validity(op != "remove_header", &args[0], span)
             }
             "push" | "pop" => {
-                let mut translator = self.translator(params);
+                let mut translator = self.translator();
                 let stack = translator.read(&args[0])?;
                 let count = match args.get(1) {
                     Some(count) => translator.read(count)?,
@@ -286,20 +276,14 @@ impl<'j> Import<'j, '_> {
             | "bit_or"
             | "bit_and"
             | "shift_left"
-            | "shift_right" => self.arithmetic(op, args, params, span),
-            _ => self.extern_call(op, args, params, span),
+            | "shift_right" => self.arithmetic(op, args, span),
+            _ => self.extern_call(op, args, span),
         }
     }
 
     /// Makes a header valid, or invalid.
-    fn validity(
-        &mut self,
-        valid: bool,
-        header: &'j Json,
-        params: &[(String, u32)],
-        span: SourceSpan,
-    ) -> Option<String> {
-        match self.translator(params).read(header)? {
+    fn validity(&mut self, valid: bool, header: &'j Json, span: SourceSpan) -> Option<String> {
+        match self.translator().read(header)? {
             Expr::Header(path, _) if valid => Some(format!("{path}.setValid();")),
             Expr::Header(path, _) => Some(format!("{path}.setInvalid();")),
             Expr::Loose(name, _) => {
@@ -311,12 +295,7 @@ impl<'j> Import<'j, '_> {
     }
 
     /// Headers; metadata field by field.
-    fn assign_header(
-        &mut self,
-        args: &'j [Json],
-        params: &[(String, u32)],
-        span: SourceSpan,
-    ) -> Option<String> {
+    fn assign_header(&mut self, args: &'j [Json], span: SourceSpan) -> Option<String> {
         let metadata = |import: &Self, json: &Json| {
             let name = json.text_of("value").filter(|_| json.text_of("type") == Some("header"))?;
             let found = import.model.instances.get(name)?;
@@ -339,7 +318,7 @@ impl<'j> Import<'j, '_> {
             }
             return Some(text);
         }
-        let mut translator = self.translator(params);
+        let mut translator = self.translator();
         let (to, from) = (translator.read(&args[0])?, translator.read(&args[1])?);
         match (&to, &from) {
             (Expr::Header(to, a), Expr::Header(from, b)) if a == b => {
@@ -394,15 +373,9 @@ impl<'j> Import<'j, '_> {
     }
 
     /// Primitives of P4-14.
-    fn arithmetic(
-        &mut self,
-        op: &str,
-        args: &'j [Json],
-        params: &[(String, u32)],
-        span: SourceSpan,
-    ) -> Option<String> {
+    fn arithmetic(&mut self, op: &str, args: &'j [Json], span: SourceSpan) -> Option<String> {
         use super::expr::Op;
-        let mut translator = self.translator(params);
+        let mut translator = self.translator();
         let to = translator.read(&args[0])?;
         let value = |translator: &mut Translator<'_, '_>, at: usize| {
             let value = translator.read(args.get(at)?)?;

@@ -359,7 +359,7 @@ impl<'j> Import<'j, '_> {
         let mut at = part.first;
         while let Some(step) = graph.steps.get(at) {
             let Some(expression) = self.reader.need(step.json, "expression") else { return };
-            let mut translator = self.translator(&[]);
+            let mut translator = self.translator();
             let read = translator.read(expression);
             let Some(text) = read.and_then(|value| translator.truth(value, expression.span)) else {
                 return;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Import;
 use super::action::store;
-use super::expr::Expr;
+use super::expr::{Expr, Translator};
 use super::json::Json;
 use super::model::unknown;
 use super::names::quoted;
@@ -130,13 +130,8 @@ impl<'j> Import<'j, '_> {
     }
 
     /// P4 text of a number in `bits` bits; in its own width, where none is given.
-    fn number(
-        &mut self,
-        arg: &'j Json,
-        params: &[(String, u32)],
-        bits: Option<u32>,
-    ) -> Option<String> {
-        let mut translator = self.translator(params);
+    fn number(&mut self, arg: &'j Json, bits: Option<u32>) -> Option<String> {
+        let mut translator = self.translator();
         let value = translator.read(arg)?;
         let value = translator.as_number(value, arg.span)?;
         match bits {
@@ -146,16 +141,16 @@ impl<'j> Import<'j, '_> {
     }
 
     /// P4 text of the index of a counter, meter or register.
-    fn index(&mut self, arg: &'j Json, params: &[(String, u32)]) -> Option<String> {
-        let mut translator = self.translator(params);
+    fn index(&mut self, arg: &'j Json) -> Option<String> {
+        let mut translator = self.translator();
         let value = translator.read(arg)?;
         let value = translator.as_number(value, arg.span)?;
         translator.index(&value, arg.span)
     }
 
     /// A place for a number, and its bits.
-    fn target(&mut self, arg: &'j Json, params: &[(String, u32)]) -> Option<(String, u32)> {
-        match self.translator(params).read(arg)? {
+    fn target(&mut self, arg: &'j Json) -> Option<(String, u32)> {
+        match self.translator().read(arg)? {
             Expr::Data { text, bits, .. } => Some((text, bits)),
             _ => self.reader.refuse(arg.span, "a field must stand here"),
         }
@@ -165,50 +160,47 @@ impl<'j> Import<'j, '_> {
         &mut self,
         op: &str,
         args: &'j [Json],
-        params: &[(String, u32)],
         span: SourceSpan,
     ) -> Option<String> {
         match op {
             "count" => {
                 let name = self.object(&args[0], "counter array", |all| &all.counters)?;
-                let index = self.index(&args[1], params)?;
+                let index = self.index(&args[1])?;
                 Some(format!("{name}.count({index});"))
             }
             "execute_meter" => {
                 let name = self.object(&args[0], "meter array", |all| &all.meters)?;
-                let index = self.index(&args[1], params)?;
-                let (to, _) = self.target(&args[2], params)?;
+                let index = self.index(&args[1])?;
+                let (to, _) = self.target(&args[2])?;
                 Some(format!("{name}.execute_meter({index}, {to});"))
             }
-            "register_read" => self.register_read(args, params, span),
+            "register_read" => self.register_read(args, span),
             "register_write" => {
                 let (name, bits) = self.object(&args[0], "register array", |all| &all.registers)?;
-                let index = self.index(&args[1], params)?;
-                let value = self.number(&args[2], params, Some(bits))?;
+                let index = self.index(&args[1])?;
+                let value = self.number(&args[2], Some(bits))?;
                 Some(format!("{name}.write({index}, {value});"))
             }
             "modify_field_rng_uniform" => {
-                let (to, bits) = self.target(&args[0], params)?;
-                let (low, high) = (
-                    self.number(&args[1], params, Some(bits))?,
-                    self.number(&args[2], params, Some(bits))?,
-                );
+                let (to, bits) = self.target(&args[0])?;
+                let (low, high) =
+                    (self.number(&args[1], Some(bits))?, self.number(&args[2], Some(bits))?);
                 Some(format!("random({to}, {low}, {high});"))
             }
             "modify_field_with_hash_based_offset" => {
-                let (to, _) = self.target(&args[0], params)?;
-                let base = self.number(&args[1], params, None)?;
+                let (to, _) = self.target(&args[0])?;
+                let base = self.number(&args[1], None)?;
                 let (algorithm, inputs, _) = self.calculation(&args[2])?;
-                let most = self.number(&args[3], params, None)?;
+                let most = self.number(&args[3], None)?;
                 Some(format!("hash({to}, HashAlgorithm.{algorithm}, {base}, {inputs}, {most});"))
             }
-            "generate_digest" => self.digest(args, params),
-            "clone_ingress_pkt_to_egress" => self.clone(args, params, "I2E"),
-            "clone_egress_pkt_to_egress" => self.clone(args, params, "E2E"),
-            "truncate" => Some(format!("truncate({});", self.number(&args[0], params, Some(32))?)),
+            "generate_digest" => self.digest(args),
+            "clone_ingress_pkt_to_egress" => self.clone(args, "I2E"),
+            "clone_egress_pkt_to_egress" => self.clone(args, "E2E"),
+            "truncate" => Some(format!("truncate({});", self.number(&args[0], Some(32))?)),
             "resubmit" | "recirculate" => {
                 let list = match args.first() {
-                    Some(list) => self.field_list(list, params)?.0,
+                    Some(list) => self.field_list(list)?.0,
                     None => 0,
                 };
                 Some(format!("{op}_preserving_field_list(8w{list});"))
@@ -217,15 +209,10 @@ impl<'j> Import<'j, '_> {
         }
     }
 
-    fn register_read(
-        &mut self,
-        args: &'j [Json],
-        params: &[(String, u32)],
-        span: SourceSpan,
-    ) -> Option<String> {
-        let to = self.translator(params).read(&args[0])?;
+    fn register_read(&mut self, args: &'j [Json], span: SourceSpan) -> Option<String> {
+        let to = self.translator().read(&args[0])?;
         let (name, bits) = self.object(&args[1], "register array", |all| &all.registers)?;
-        let index = self.index(&args[2], params)?;
+        let index = self.index(&args[2])?;
         if let Expr::Data { text, bits: wide, .. } = &to
             && *wide == bits
         {
@@ -234,7 +221,7 @@ impl<'j> Import<'j, '_> {
         self.locals += 1;
         let local = format!("cell_{}", self.locals);
         let value = Expr::Data { text: local.clone(), bits, signed: false };
-        let set = store(&mut self.translator(params), &to, &value, span)?;
+        let set = store(&mut self.translator(), &to, &value, span)?;
         Some(format!("{{ bit<{bits}> {local}; {name}.read({local}, {index}); {set} }}"))
     }
 
@@ -263,7 +250,8 @@ impl<'j> Import<'j, '_> {
                 payload = true;
                 continue;
             }
-            let mut translator = self.translator(&[]);
+            // A calculation is of no action, so it has no parameters; nor has a list to learn.
+            let mut translator = Translator { params: &[], ..self.translator() };
             let value = translator.read(input)?;
             inputs.push(match value {
                 Expr::Header(path, _) | Expr::Variable(path) => path,
@@ -288,9 +276,9 @@ impl<'j> Import<'j, '_> {
     }
 
     /// The fields of a digest, by the number of its list.
-    fn digest(&mut self, args: &'j [Json], params: &[(String, u32)]) -> Option<String> {
-        let receiver = self.number(&args[0], params, Some(32))?;
-        let (number, list) = self.numbered(&args[1], "learn_lists", params)?;
+    fn digest(&mut self, args: &'j [Json]) -> Option<String> {
+        let receiver = self.number(&args[0], Some(32))?;
+        let (number, list) = self.numbered(&args[1], "learn_lists")?;
         let Some(list) = list else {
             return self.reader.refuse(args[1].span, format!("there is no list {number} to learn"));
         };
@@ -298,7 +286,7 @@ impl<'j> Import<'j, '_> {
         let (mut fields, mut values) = (String::new(), Vec::new());
         let mut names = super::names::Names::default();
         for element in self.reader.list(list, "elements") {
-            let mut translator = self.translator(&[]);
+            let mut translator = Translator { params: &[], ..self.translator() };
             let value = translator.read(element)?;
             let value = translator.as_number(value, element.span)?;
             let (text, bits) = translator.exact(&value, element.span)?;
@@ -322,13 +310,8 @@ impl<'j> Import<'j, '_> {
     }
 
     /// A list that a number names; `None` where there is none of this number.
-    fn numbered(
-        &mut self,
-        arg: &'j Json,
-        lists: &str,
-        params: &[(String, u32)],
-    ) -> Option<(u32, Option<&'j Json>)> {
-        let Expr::Number(number) = self.translator(params).read(arg)? else {
+    fn numbered(&mut self, arg: &'j Json, lists: &str) -> Option<(u32, Option<&'j Json>)> {
+        let Expr::Number(number) = self.translator().read(arg)? else {
             return self.reader.unsupported(arg.span, "a computed list of fields is not supported");
         };
         let Ok(number) = u32::try_from(&number) else {
@@ -342,8 +325,8 @@ impl<'j> Import<'j, '_> {
     }
 
     /// A list of fields that a copy keeps: its number, and whether it has any.
-    fn field_list(&mut self, arg: &'j Json, params: &[(String, u32)]) -> Option<(u32, bool)> {
-        let (number, list) = self.numbered(arg, "field_lists", params)?;
+    fn field_list(&mut self, arg: &'j Json) -> Option<(u32, bool)> {
+        let (number, list) = self.numbered(arg, "field_lists")?;
         if number > 255 {
             return self.reader.unsupported(arg.span, "a list of fields above 255");
         }
@@ -362,10 +345,10 @@ impl<'j> Import<'j, '_> {
         Some((number, keeps))
     }
 
-    fn clone(&mut self, args: &'j [Json], params: &[(String, u32)], kind: &str) -> Option<String> {
-        let session = self.number(&args[0], params, Some(32))?;
+    fn clone(&mut self, args: &'j [Json], kind: &str) -> Option<String> {
+        let session = self.number(&args[0], Some(32))?;
         let list = match args.get(1) {
-            Some(list) => self.field_list(list, params)?,
+            Some(list) => self.field_list(list)?,
             None => (0, false),
         };
         Some(match list {

@@ -80,11 +80,11 @@ impl<'j> Import<'j, '_> {
         let text = match (op, args) {
             ("extract", [header]) => self.extract(header, None),
             ("extract_VL", [header, length]) => self.extract(header, Some(length)),
-            ("set", [_, _]) => return self.primitive(json, &[], code),
-            ("primitive", [inner]) => return self.primitive(inner, &[], code),
+            ("set", [_, _]) => return self.primitive(json, code),
+            ("primitive", [inner]) => return self.primitive(inner, code),
             ("verify", [condition, error]) => self.verify(condition, error, span),
             ("advance", [bits]) => {
-                let mut translator = self.translator(&[]);
+                let mut translator = self.translator();
                 let value =
                     translator.read(bits).and_then(|value| translator.as_number(value, bits.span));
                 value
@@ -136,8 +136,7 @@ impl<'j> Import<'j, '_> {
             }
             "union_stack" => {
                 let (stack, member) = self.reader.pair(value)?;
-                let (path, ident, _) =
-                    self.translator(&[]).union_member(stack, member, value.span)?;
+                let (path, ident, _) = self.translator().union_member(stack, member, value.span)?;
                 format!("{path}.next.{ident}")
             }
             other => {
@@ -152,7 +151,7 @@ impl<'j> Import<'j, '_> {
             return self.reader.refuse(value.span, "metadata is not extracted");
         }
         let Some(length) = length else { return Some(format!("packet.extract({path});")) };
-        let mut translator = self.translator(&[]);
+        let mut translator = self.translator();
         let value = translator.read(length)?;
         let value = translator.as_number(value, length.span)?;
         let bits = translator.modular(&value, 32, length.span)?;
@@ -160,7 +159,7 @@ impl<'j> Import<'j, '_> {
     }
 
     fn verify(&mut self, condition: &'j Json, error: &'j Json, span: SourceSpan) -> Option<String> {
-        let mut translator = self.translator(&[]);
+        let mut translator = self.translator();
         let value = translator.read(condition)?;
         let condition = translator.truth(value, span)?;
         let Expr::Number(number) = translator.read(error)? else {
@@ -177,7 +176,7 @@ impl<'j> Import<'j, '_> {
         let span = state.place("name");
         let mut keys: Vec<(String, u32)> = Vec::new();
         for key in self.reader.list(state, "transition_key") {
-            let mut translator = self.translator(&[]);
+            let mut translator = self.translator();
             let read = translator.read(key).and_then(|value| translator.as_number(value, key.span));
             let Some(read) = read.and_then(|value| translator.exact(&value, key.span)) else {
                 return;

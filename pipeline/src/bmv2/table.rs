@@ -60,7 +60,7 @@ impl<'j> Import<'j, '_> {
                     );
                     code.put(&text, selector.place("algo"));
                     for input in self.reader.list(selector, "input") {
-                        let mut translator = self.translator(&[]);
+                        let mut translator = self.translator();
                         let value = translator
                             .read(input)
                             .and_then(|value| translator.as_number(value, input.span));
