@@ -274,12 +274,42 @@ impl Parser<'_> {
         read
     }
 
-    fn open_scope(&mut self) {
+    /// Reads something whose names end with it.
+    fn scoped<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
         self.scopes.push(HashMap::new());
+        let read = read(self);
+        self.scopes.pop();
+        read
     }
 
-    fn close_scope(&mut self) {
-        self.scopes.pop();
+    /// A declaration whose name stands first, and which has a scope of its own behind it.
+    fn scoped_decl<T>(
+        &mut self,
+        annotations: Annotations,
+        kind: fn(T) -> DeclKind,
+        read: impl FnOnce(&mut Self, &Ident) -> Read<T>,
+    ) -> Read<Rc<Decl>> {
+        let name = self.name()?;
+        self.declare(&name, true);
+        let decl = self.scoped(|parser| read(parser, &name))?;
+        Ok(self.decl(annotations, name, kind(decl)))
+    }
+
+    /// The place behind the `>` that closes the `<` there; `None` at the end of the file.
+    fn behind_angle(&self, mut ahead: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        loop {
+            match self.token(ahead).tok {
+                Tok::Sign("<") => depth += 1,
+                Tok::Sign(">") => depth = depth.saturating_sub(1),
+                Tok::End => return None,
+                _ => {}
+            }
+            ahead += 1;
+            if depth == 0 {
+                return Some(ahead);
+            }
+        }
     }
 
     fn declare(&mut self, name: &Ident, is_type: bool) {

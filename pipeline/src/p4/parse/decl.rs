@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::super::lex::Tok;
 use super::super::tree::*;
 use super::{Failed, Parser, Read};
 use crate::ast::Sp;
@@ -108,12 +107,7 @@ impl Parser<'_> {
 
     fn structure(&mut self, annotations: Annotations, kind: StructKind) -> Read<Rc<Decl>> {
         self.step();
-        let name = self.name()?;
-        self.declare(&name, true);
-        self.open_scope();
-        let decl = self.structure_inner(kind);
-        self.close_scope();
-        Ok(self.decl(annotations, name, DeclKind::Struct(decl?)))
+        self.scoped_decl(annotations, DeclKind::Struct, |parser, _| parser.structure_inner(kind))
     }
 
     fn structure_inner(&mut self, kind: StructKind) -> Read<StructDecl> {
@@ -133,33 +127,14 @@ impl Parser<'_> {
     fn external(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
         self.step();
         let is_object = self.token(0).word().is_some()
-            && (self.token(1).is("{") || self.token(1).is("<") && self.is_extern_object());
+            && (self.token(1).is("{")
+                || self.token(1).is("<")
+                    // Rather than a function whose result is `name<..>`.
+                    && self.behind_angle(1).is_some_and(|behind| self.token(behind).is("{")));
         if !is_object {
             return self.function(annotations, true);
         }
-        let name = self.name()?;
-        self.declare(&name, true);
-        self.open_scope();
-        let decl = self.external_inner(&name);
-        self.close_scope();
-        Ok(self.decl(annotations, name, DeclKind::Extern(decl?)))
-    }
-
-    /// `name<..> {`, rather than a function whose result is `name<..>`.
-    fn is_extern_object(&self) -> bool {
-        let (mut depth, mut ahead) = (0usize, 1usize);
-        loop {
-            match self.token(ahead).tok {
-                Tok::Sign("<") => depth += 1,
-                Tok::Sign(">") => depth = depth.saturating_sub(1),
-                Tok::End => return false,
-                _ => {}
-            }
-            ahead += 1;
-            if depth == 0 {
-                return self.token(ahead).is("{");
-            }
-        }
+        self.scoped_decl(annotations, DeclKind::Extern, Self::external_inner)
     }
 
     fn external_inner(&mut self, owner: &Ident) -> Read<ExternDecl> {
@@ -169,10 +144,7 @@ impl Parser<'_> {
         while !self.take("}") {
             self.annotations()?;
             let is_abstract = self.take_word("abstract");
-            self.open_scope();
-            let method = self.method(owner, is_abstract);
-            self.close_scope();
-            methods.push(method?);
+            methods.push(self.scoped(|parser| parser.method(owner, is_abstract))?);
             self.expect(";")?;
         }
         Ok(ExternDecl { type_params, methods })
@@ -219,10 +191,7 @@ impl Parser<'_> {
 
     /// A function, with its body unless it is an extern.
     fn function(&mut self, annotations: Annotations, is_extern: bool) -> Read<Rc<Decl>> {
-        self.open_scope();
-        let read = self.function_inner(is_extern);
-        self.close_scope();
-        let (name, decl) = read?;
+        let (name, decl) = self.scoped(|parser| parser.function_inner(is_extern))?;
         self.declare(&name, false);
         Ok(self.decl(annotations, name, DeclKind::Function(decl)))
     }
@@ -245,12 +214,7 @@ impl Parser<'_> {
 
     fn parser(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
         self.step();
-        let name = self.name()?;
-        self.declare(&name, true);
-        self.open_scope();
-        let decl = self.parser_inner();
-        self.close_scope();
-        Ok(self.decl(annotations, name, DeclKind::Parser(decl?)))
+        self.scoped_decl(annotations, DeclKind::Parser, |parser, _| parser.parser_inner())
     }
 
     fn parser_inner(&mut self) -> Read<ParserDecl> {
@@ -278,10 +242,9 @@ impl Parser<'_> {
         self.step();
         let name = self.name()?;
         self.expect("{")?;
-        self.open_scope();
-        let statements = self.statements_until(|parser| parser.is_word("transition"));
-        self.close_scope();
-        let body = Block { statements };
+        let body = self.scoped(|parser| Block {
+            statements: parser.statements_until(|parser| parser.is_word("transition")),
+        });
         let next = if self.take_word("transition") { self.transition()? } else { Transition::None };
         self.expect("}")?;
         Ok(State { name, body, next })
@@ -309,12 +272,7 @@ impl Parser<'_> {
 
     fn control(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
         self.step();
-        let name = self.name()?;
-        self.declare(&name, true);
-        self.open_scope();
-        let decl = self.control_inner();
-        self.close_scope();
-        Ok(self.decl(annotations, name, DeclKind::Control(decl?)))
+        self.scoped_decl(annotations, DeclKind::Control, |parser, _| parser.control_inner())
     }
 
     fn control_inner(&mut self) -> Read<ControlDecl> {
@@ -412,11 +370,8 @@ impl Parser<'_> {
         self.step();
         let name = self.name()?;
         self.declare(&name, true);
-        self.open_scope();
-        let type_params = self.type_params();
-        let params = type_params.and_then(|types| Ok((types, self.params()?)));
-        self.close_scope();
-        let (type_params, params) = params?;
+        let (type_params, params) =
+            self.scoped(|parser| Ok((parser.type_params()?, parser.params()?)))?;
         self.expect(";")?;
         Ok(self.decl(annotations, name, DeclKind::Package { type_params, params }))
     }
@@ -424,11 +379,7 @@ impl Parser<'_> {
     fn action(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
         self.step();
         let name = self.name()?;
-        self.open_scope();
-        let params = self.params();
-        let body = params.and_then(|params| Ok((params, self.block()?)));
-        self.close_scope();
-        let (params, body) = body?;
+        let (params, body) = self.scoped(|parser| Ok((parser.params()?, parser.block()?)))?;
         self.declare(&name, false);
         Ok(self.decl(annotations, name, DeclKind::Action { params, body }))
     }
@@ -486,19 +437,13 @@ impl Parser<'_> {
     /// `{ .. }` with the abstract methods of an extern.
     fn methods(&mut self) -> Read<Vec<Rc<Decl>>> {
         self.expect("{")?;
-        self.open_scope();
-        let mut found = Vec::new();
-        let read = loop {
-            if self.take("}") {
-                break Ok(());
+        self.scoped(|parser| {
+            let mut found = Vec::new();
+            while !parser.take("}") {
+                let annotations = parser.annotations()?;
+                found.push(parser.function_or_variable(annotations)?);
             }
-            match self.annotations().and_then(|annotations| self.function_or_variable(annotations))
-            {
-                Ok(decl) => found.push(decl),
-                Err(Failed) => break Err(Failed),
-            }
-        };
-        self.close_scope();
-        read.map(|()| found)
+            Ok(found)
+        })
     }
 }

@@ -28,9 +28,7 @@ impl Parser<'_> {
     pub(super) fn block(&mut self) -> Read<Block> {
         self.annotations()?;
         self.expect("{")?;
-        self.open_scope();
-        let statements = self.statements_until(|parser| parser.is("}"));
-        self.close_scope();
+        let statements = self.scoped(|parser| parser.statements_until(|parser| parser.is("}")));
         self.expect("}")?;
         Ok(Block { statements })
     }
@@ -102,21 +100,7 @@ impl Parser<'_> {
         }
         let behind = if self.is(".") { 2 } else { 1 };
         if self.token(behind).is("<") {
-            // Up to the `>` that closes it.
-            let (mut depth, mut ahead) = (0usize, behind);
-            loop {
-                let token = self.token(ahead);
-                match token.tok {
-                    Tok::Sign("<") => depth += 1,
-                    Tok::Sign(">") => depth = depth.saturating_sub(1),
-                    Tok::End => return true,
-                    _ => {}
-                }
-                ahead += 1;
-                if depth == 0 {
-                    return !self.token(ahead).is(".");
-                }
-            }
+            return self.behind_angle(behind).is_none_or(|behind| !self.token(behind).is("."));
         }
         !self.token(behind).is(".") && !self.token(behind).is("=")
     }
@@ -160,10 +144,7 @@ impl Parser<'_> {
     /// A statement as a branch or body, in a scope of its own.
     fn branch(&mut self) -> Read<Stmt> {
         let start = self.span();
-        self.open_scope();
-        let statement = self.statement();
-        self.close_scope();
-        let statement = statement?;
+        let statement = self.scoped(Self::statement)?;
         if let Some(Stmt { kind: StmtKind::Declare(decl), .. }) = &statement {
             let text = "a declaration stands in a block: put it in `{ }`";
             self.report.error(crate::diag::codes::P4_SYNTAX, decl.name.span, text);
@@ -195,10 +176,7 @@ impl Parser<'_> {
     fn for_loop(&mut self) -> Read<StmtKind> {
         self.step();
         self.expect("(")?;
-        self.open_scope();
-        let read = self.for_inner();
-        self.close_scope();
-        read
+        self.scoped(Self::for_inner)
     }
 
     fn for_inner(&mut self) -> Read<StmtKind> {
