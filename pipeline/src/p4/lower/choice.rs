@@ -81,9 +81,25 @@ impl Lower<'_> {
         span: SourceSpan,
         mut does: impl FnMut(&mut Self, &Val),
     ) {
+        let elements = &choice.elements;
+        let names = ("chosen", otherwise);
+        self.state_for_each(&choice.at, elements.len(), names, span, |lower, at| {
+            does(lower, &elements[at]);
+        });
+    }
+
+    /// A state for each of the first values of a number, and one for what follows, which begins. The names are that one's, and where any
+    /// other value leads, if it is not there.
+    pub(super) fn state_for_each(
+        &mut self,
+        number_at: &AstExpr,
+        count: usize,
+        (behind, otherwise): (&str, Option<&str>),
+        span: SourceSpan,
+        mut does: impl FnMut(&mut Self, usize),
+    ) {
         let prefix = self.current_state();
-        let behind = self.state_name("chosen", &prefix);
-        let count = choice.elements.len();
+        let behind = self.state_name(behind, &prefix);
         let names: Vec<String> =
             (0..count).map(|at| self.state_name(&format!("element_{at}"), &prefix)).collect();
         let case = |(at, to): (usize, &String)| {
@@ -93,10 +109,10 @@ impl Lower<'_> {
         };
         let cases = names.iter().enumerate().map(case).collect();
         let default = Some(Sp::new(otherwise.unwrap_or(&behind).to_owned(), span));
-        self.end_state(NextDecl::Select { keys: vec![choice.at.clone()], cases, default });
-        for (element, state) in choice.elements.iter().zip(names) {
+        self.end_state(NextDecl::Select { keys: vec![number_at.clone()], cases, default });
+        for (at, state) in names.into_iter().enumerate() {
             self.begin_state(state, span);
-            does(self, element);
+            does(self, at);
             self.end_state(NextDecl::To(Some(Sp::new(behind.clone(), span))));
         }
         self.begin_state(behind, span);

@@ -7,7 +7,7 @@ use super::Lower;
 use super::build::{binary, mux, named, number};
 use super::env::{Header, Stack, Val};
 use super::stacks::key;
-use crate::ast::{Ast, AstBin, AstExpr, CaseDecl, NextDecl, PathPart, PatternDecl, Sp};
+use crate::ast::{Ast, AstBin, AstExpr, PathPart, Sp};
 use crate::ir::SourceSpan;
 
 /// A header among the members of an element.
@@ -29,33 +29,18 @@ impl Lower<'_> {
         span: SourceSpan,
     ) {
         let counter = self.count_of(stack, span);
-        let prefix = self.current_state();
-        let behind = self.state_name("extracted", &prefix);
-        let names: Vec<String> = (0..stack.elements.len())
-            .map(|at| self.state_name(&format!("element_{at}"), &prefix))
-            .collect();
-        let case = |(at, to): (usize, &String)| {
-            let value = number(at as u128, 32, span);
-            let patterns = vec![Sp::new(PatternDecl::Value(value), span)];
-            CaseDecl { patterns, to: Sp::new(to.clone(), span), span }
-        };
-        let cases = names.iter().enumerate().map(case).collect();
-        let default = Some(Sp::new("reject(stack_overflow)".to_owned(), span));
-        self.end_state(NextDecl::Select { keys: vec![counter.clone()], cases, default });
-        for (at, state) in names.into_iter().enumerate() {
-            self.begin_state(state, span);
+        let names = ("extracted", Some("reject(stack_overflow)"));
+        self.state_for_each(&counter, stack.elements.len(), names, span, |lower, at| {
             if let Some(header) = member(stack, at, name) {
                 if let [PathPart::Name(instance)] = header.path.parts.as_slice() {
-                    self.origin().counted_elements.insert(instance.value.clone());
+                    lower.origin().counted_elements.insert(instance.value.clone());
                 }
                 let mut args = vec![Sp::new(Ast::Path(header.path.clone()), span)];
                 args.extend(length.clone());
-                self.run("extract", args, span);
+                lower.run("extract", args, span);
             }
-            self.set(&counter, number(at as u128 + 1, 32, span), span);
-            self.end_state(NextDecl::To(Some(Sp::new(behind.clone(), span))));
-        }
-        self.begin_state(behind, span);
+            lower.set(&counter, number(at as u128 + 1, 32, span), span);
+        });
         self.state.fill(key(stack));
     }
 
