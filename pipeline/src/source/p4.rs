@@ -127,23 +127,40 @@ fn as_utf8(bytes: Result<Vec<u8>, ReadError>) -> Result<Vec<u8>, ReadError> {
     Ok(text.into_bytes())
 }
 
+/// What `does` makes of a file's text.
+fn read<T>(
+    path: &Path,
+    bytes: Result<Vec<u8>, ReadError>,
+    loader: &Loader,
+    does: impl FnOnce(FileId, &str, &mut Reader<'_>, &mut Diagnostics) -> Option<T>,
+) -> Result<(T, Files, Diagnostics), Rejected> {
+    let mut report = Diagnostics::new();
+    let mut reader = Reader { loader, files: Files::new() };
+    let bytes = as_utf8(bytes);
+    let read = text(path, bytes, None, &mut reader.files, &mut report).and_then(|text| {
+        let file = reader.files.push(SourceFile::read_from(path, text.clone()));
+        does(file, &text, &mut reader, &mut report)
+    });
+    match read {
+        Some(read) => Ok((read, reader.files, report)),
+        None => Err(Rejected { diagnostics: report, files: reader.files }),
+    }
+}
+
+/// The name of a program: that of its file.
+fn stem(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 /// Reads and checks a program, without lowering it: of any architecture.
 pub(super) fn check(
     path: &Path,
     loader: &Loader,
 ) -> Result<(p4::Checked, Files, Diagnostics), Rejected> {
-    let mut report = Diagnostics::new();
-    let mut reader = Reader { loader, files: Files::new() };
     let bytes = loader.read(path, PROGRAM_BYTES_MAX);
-    let bytes = as_utf8(bytes);
-    let checked = text(path, bytes, None, &mut reader.files, &mut report).and_then(|text| {
-        let file = reader.files.push(SourceFile::read_from(path, text.clone()));
-        p4::check(file, &text, loader.defines(), &mut reader, &mut report)
-    });
-    match checked {
-        Some(checked) => Ok((checked, reader.files, report)),
-        None => Err(Rejected { diagnostics: report, files: reader.files }),
-    }
+    read(path, bytes, loader, |file, text, reader, report| {
+        p4::check(file, text, loader.defines(), reader, report)
+    })
 }
 
 /// Reads the JSON of bmv2 into the tree that YAML makes.
@@ -153,31 +170,18 @@ pub(super) fn bmv2(
     loader: &Loader,
     described: Option<&Info>,
 ) -> Result<Parsed, Rejected> {
-    let mut report = Diagnostics::new();
-    let mut reader = Reader { loader, files: Files::new() };
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let stem = stem.unwrap_or_default();
-    let bytes = as_utf8(bytes);
-    let unit = text(path, bytes, None, &mut reader.files, &mut report).and_then(|text| {
-        let file = reader.files.push(SourceFile::read_from(path, text.clone()));
-        let named = crate::bmv2::Named { file, text: &text, name: &stem };
-        crate::bmv2::program(named, described, &mut reader, &mut report)
-    });
-    let Reader { files, .. } = reader;
-    match unit {
-        Some(unit) => {
-            let (units, searched, embedded) = (vec![unit], Searched::default(), loader.embedded);
-            Ok(Parsed { units, files, searched, warnings: report, embedded })
-        }
-        None => Err(Rejected { diagnostics: report, files }),
-    }
+    let name = &*stem(path);
+    let (unit, files, warnings) = read(path, bytes, loader, |file, text, reader, report| {
+        crate::bmv2::program(crate::bmv2::Named { file, text, name }, described, reader, report)
+    })?;
+    let (units, searched, embedded) = (vec![unit], Searched::default(), loader.embedded);
+    Ok(Parsed { units, files, searched, warnings, embedded })
 }
 
 /// Reads a program into the tree that YAML makes.
 pub(super) fn program(path: &Path, loader: &Loader) -> Result<Parsed, Rejected> {
     let (checked, files, mut report) = check(path, loader)?;
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    match p4::lower(&checked, &stem.unwrap_or_default(), &mut report) {
+    match p4::lower(&checked, &stem(path), &mut report) {
         Some(unit) => {
             let searched =
                 Searched { folders: loader.folders().to_vec(), defines: loader.defines().to_vec() };
