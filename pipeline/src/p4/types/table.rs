@@ -99,21 +99,26 @@ impl Checker<'_> {
             }
     }
 
-    /// An action in the list, with the arguments for its parameters with directions.
-    fn listed_action(&mut self, action: &Expr) -> Option<(Rc<Decl>, Vec<Arg>)> {
+    /// An action and its arguments as they are written: `a`, or `a(x)`.
+    fn named_action(&mut self, action: &Expr) -> Option<(Rc<Decl>, Vec<Arg>)> {
         let (callee, args) = match &*action.kind {
             ExprKind::Call { callee, args, .. } => (callee.clone(), args.clone()),
             _ => (action.clone(), Vec::new()),
         };
         let ty = self.value(&callee);
-        let decl = match self.known(&ty) {
-            Type::Action(decl) => decl,
-            Type::Any => return None,
+        match self.known(&ty) {
+            Type::Action(decl) => Some((decl, args)),
+            Type::Any => None,
             other => {
                 self.type_error(callee.span, format!("{other} is no action"));
-                return None;
+                None
             }
-        };
+        }
+    }
+
+    /// An action in the list, with the arguments for its parameters with directions.
+    fn listed_action(&mut self, action: &Expr) -> Option<(Rc<Decl>, Vec<Arg>)> {
+        let (decl, args) = self.named_action(action)?;
         let DeclKind::Action { params, .. } = &decl.kind else { return None };
         let directed: Vec<Param> =
             params.iter().filter(|param| param.direction != Direction::None).cloned().collect();
@@ -144,19 +149,7 @@ impl Checker<'_> {
         must_list: bool,
         is_default: bool,
     ) {
-        let (callee, args) = match &*action.kind {
-            ExprKind::Call { callee, args, .. } => (callee.clone(), args.clone()),
-            _ => (action.clone(), Vec::new()),
-        };
-        let ty = self.value(&callee);
-        let decl = match self.known(&ty) {
-            Type::Action(decl) => decl,
-            Type::Any => return,
-            other => {
-                self.type_error(callee.span, format!("{other} is no action"));
-                return;
-            }
-        };
+        let Some((decl, args)) = self.named_action(action) else { return };
         let listed_as = listed.iter().find(|(known, _)| known.id == decl.id);
         if listed_as.is_none() && must_list {
             let text = format!("`{}` is not in the `actions` of the table", decl.name.value);
