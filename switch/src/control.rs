@@ -99,6 +99,7 @@ mod swap;
 mod tests;
 mod trace;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, RwLock, RwLockReadGuard};
 
@@ -128,6 +129,7 @@ use crate::core::Core;
 pub use crate::core::PortPlace;
 pub use crate::core::notice::{DeviceEvent, IdleNotice, Interest, Notice, NoticeKind};
 use crate::core::worker_link::{self, WorkerLink};
+use crate::ports::{PortNumber, PortSpec};
 use crate::replicate::SharedReplication;
 use crate::sync;
 use command::WorkerEnd;
@@ -144,8 +146,9 @@ struct Shared {
     replication: SharedReplication,
     /// Locked while groups and sessions are changed.
     replicating: Mutex<()>,
-    /// Locked while ports are exchanged, so that a number is the same port at all workers.
-    exchanging: Mutex<()>,
+    /// The specifications of ports that were added at run time. Locked while ports are exchanged, so that a number is
+    /// the same port at all workers.
+    exchanging: Mutex<BTreeMap<PortNumber, PortSpec>>,
     workers: Vec<WorkerEnd>,
     /// Receives writes that are to be stored beyond the end of the process.
     journal: OnceLock<Journal>,

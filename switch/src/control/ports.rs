@@ -181,7 +181,7 @@ impl Control {
         old: &[PortNumber],
         new: Vec<NewPort>,
     ) -> Result<PortChanges> {
-        let _one_at_a_time = lock(&self.shared.exchanging);
+        let mut added = lock(&self.shared.exchanging);
         let taken = |one: &&NewPort| !old.contains(&one.number) && self.owner(one.number).is_ok();
         if let Some(number) = new.iter().find(taken).map(|one| one.number) {
             close(opened(new), memory);
@@ -194,17 +194,28 @@ impl Control {
                 return Err(error);
             }
         };
+        let specs: Vec<_> = new.iter().map(|one| (one.number, one.spec.clone())).collect();
         let (mut all, mut queues) = (PortChanges::default(), Vec::new());
         let taken = self.take_queues(&owners, &mut queues);
         let (own, beside) = self.deal(&owners, new.into_iter().zip(places), &mut queues);
         all.closing.extend(queues.into_iter().map(|queue| queue.port));
         match self.make(taken, own, beside, &mut all) {
-            Ok(()) => Ok(all),
+            Ok(()) => {
+                added.retain(|number, _| !old.contains(number));
+                let is_there = |number| matches!(all.added.get(&number), Some(Ok(_)));
+                added.extend(specs.into_iter().filter(|(number, _)| is_there(*number)));
+                Ok(all)
+            }
             Err(why) => {
                 close(all.closing, memory);
                 Err(why)
             }
         }
+    }
+
+    /// The specifications of the ports that were added at run time.
+    pub(crate) fn added_ports(&self) -> BTreeMap<PortNumber, PortSpec> {
+        lock(&self.shared.exchanging).clone()
     }
 
     /// The workers of the removed ports, by number, and of the added ones, in their order.

@@ -1,6 +1,7 @@
 //! The ports of a running switch as a file, which may change: `run --ports FILE`, read again on SIGHUP.
 //!
-//! The file has `ports:` as in switch.yaml. Ports that are new in it are added, ports that are no longer in it are
+//! The file has `ports:` as in switch.yaml. It is compared with the ports that are open, which `port add` may have put
+//! in the place of those at its last reading: ports that are new in it are added, ports that are no longer in it are
 //! removed; changed ones are removed and added, with the interface kept open if only number, faults or capture differ.
 //! All others are undisturbed: another thread reads the file, opens and closes ports (`exchange`), which may take the
 //! kernel some time, and sends requests to the workers through the device's control handle. An invalid file, or a port
@@ -107,9 +108,8 @@ impl PortFile {
         let control = core.control().ok_or(PortFileError::NoControl)?.clone();
         let listener = self.listener.clone();
         let task = Task::start(move || {
-            let before = known.clone();
             let reloaded = exchange::reload(&text, known, &control, mem);
-            listener.call(&before, &reloaded.ports);
+            listener.call(&reloaded.before, &reloaded.ports);
             reloaded
         })
         .map_err(PortFileError::Thread)?;
@@ -122,7 +122,7 @@ impl PortFile {
     /// # Errors
     /// Why nothing was changed.
     pub fn poll(&mut self, core: &mut Core) -> Option<Result<Vec<String>, PortFileError>> {
-        let Reloaded { ports, outcome } = match self.task.take()?.outcome() {
+        let Reloaded { ports, outcome, .. } = match self.task.take()?.outcome() {
             Ok(Some(reloaded)) => reloaded,
             // Its effects until then are found when the file is read again.
             Ok(None) => return Some(Err(PortFileError::Defect)),

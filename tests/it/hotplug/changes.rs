@@ -10,7 +10,7 @@ use wireyard_switch::ports::sys::interface::look_up;
 use wireyard_tests::live::Switch;
 use wireyard_tests::{has_tool, skip};
 
-use super::{PROGRAM, Rig, SOON, TWO, exchange, report};
+use super::{PROGRAM, Rig, SOON, TWO, exchange, report, three};
 use crate::queues;
 use crate::rig::{Wire, ip};
 
@@ -94,6 +94,29 @@ fn a_port_that_was_removed_by_command_comes_back() {
     assert_eq!(state(&switch), (1, "waiting".into()));
     reload(&mut switch, &rig, &three, "port 3 (raw:sw3) was added");
     assert_eq!(state(&switch), (1, "recording".into()));
+    switch.end("INT").expect(0, &[]);
+}
+
+/// The file is compared with the ports that are open, which `port add` may have put in their place.
+#[test]
+fn a_port_that_a_command_replaced_is_compared_as_it_is() {
+    let Some(rig) = Rig::new("a_port_that_a_command_replaced_is_compared_as_it_is") else { return };
+    let (mut switch, mut host1, mut host2) = started(&rig);
+    let replace = |switch: &Switch, spec: &str| {
+        switch.command(&["port", "remove", "2"]).expect(0, &[]);
+        switch.command(&["port", "add", "2", spec]).expect(0, &[]);
+    };
+    replace(&switch, "raw:sw3");
+    let report = reload(&mut switch, &rig, TWO, "port 2 (raw:sw2) was added");
+    assert!(report.contains("port 2 (raw:sw3) was removed"), "{report}");
+    exchange(&mut host1, &mut host2, 0);
+    replace(&switch, "raw:sw2");
+    reload(&mut switch, &rig, TWO, "no port changed");
+    // A port of a command becomes one of the file that names it.
+    switch.command(&["port", "add", "3", "raw:sw3"]).expect(0, &[]);
+    reload(&mut switch, &rig, TWO, "no port changed");
+    reload(&mut switch, &rig, &three("raw"), "no port changed");
+    reload(&mut switch, &rig, TWO, "port 3 (raw:sw3) was removed");
     switch.end("INT").expect(0, &[]);
 }
 

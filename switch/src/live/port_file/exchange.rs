@@ -79,6 +79,8 @@ struct Prepared {
 
 /// The result of reading the file again.
 pub(super) struct Reloaded {
+    /// The ports of the file before: as they were open, or removed by command.
+    pub(super) before: Vec<(PortNumber, PortSpec)>,
     /// The ports of the switch now.
     pub(super) ports: Vec<(PortNumber, PortSpec)>,
     /// A line for each port that changed, or why none did.
@@ -130,7 +132,10 @@ pub(super) fn reload(
 ) -> Reloaded {
     let mut device = Device { control, mem };
     let wanted = read(text);
+    let mut before = known.clone();
     let outcome = wanted.and_then(|wanted| {
+        as_open(&mut known, &wanted, &control.added_ports());
+        before.clone_from(&known);
         // `port remove`, and a reading that failed half-way, removed ports.
         let there = device.queues()?;
         known.retain(|(number, _)| there.contains_key(number));
@@ -141,7 +146,23 @@ pub(super) fn reload(
             false => Ok(lines),
         }
     });
-    Reloaded { ports: known, outcome }
+    Reloaded { before, ports: known, outcome }
+}
+
+/// Replaces what the last reading knows of the file's ports by what `port add` has opened since.
+fn as_open(
+    known: &mut Vec<(PortNumber, PortSpec)>,
+    wanted: &[(PortNumber, PortSpec)],
+    added: &BTreeMap<PortNumber, PortSpec>,
+) {
+    for (number, spec) in added {
+        let is_it = |(other, _): &(PortNumber, PortSpec)| other == number;
+        match known.iter_mut().find(|port| is_it(port)) {
+            Some((_, known)) => known.clone_from(spec),
+            None if wanted.iter().any(is_it) => known.push((*number, spec.clone())),
+            None => {}
+        }
+    }
 }
 
 impl Device<'_> {
