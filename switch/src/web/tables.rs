@@ -12,7 +12,7 @@ use wireyard_pipeline::ir::{Program, Table};
 use super::Result;
 use super::parameters::Parameters;
 use crate::control::{Control, ControlError, Entity, TableEntry, Target, invalid};
-use crate::core::{EntriesShown, match_text};
+use crate::core::{EntriesShown, EntryReport, match_text};
 use crate::management::show;
 
 /// Entries of a page at most.
@@ -109,11 +109,15 @@ fn busiest(control: &Control, asked: &Asked) -> Result<Value> {
         let why = format!("table {} does not count: it has no `counters: true`", asked.table);
         return Err(ControlError::FailedPrecondition(why));
     };
-    let count = found.entries.len() as u64;
-    let all = count + found.more;
-    Ok(
-        json!({ "table": asked.table, "entries": found.entries, "next": null, "looked_at": all, "all": all }),
-    )
+    let all = found.entries.len() as u64 + found.more;
+    let row = |entry: &EntryReport| {
+        let mut row = json!(entry);
+        // A row is the object of control.md, in either order.
+        row["table"] = asked.table.as_str().into();
+        row
+    };
+    let rows: Vec<Value> = found.entries.iter().map(row).collect();
+    Ok(json!({ "table": asked.table, "entries": rows, "next": null, "looked_at": all, "all": all }))
 }
 
 /// Whether an entry, as shown, has every word of a search.
