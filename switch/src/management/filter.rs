@@ -18,6 +18,9 @@ use crate::core::PortState;
 use crate::ports::{LinkType, PortNumber};
 use crate::recorder::Keep;
 
+/// Bits of `std.packet_length`.
+const LENGTH_BITS: u32 = 32;
+
 /// A checked filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
@@ -135,30 +138,64 @@ fn check_widths(operator: AstBin, one: &AstExpr, other: &AstExpr, program: &Prog
         return Ok(());
     }
     for (field, number) in [(one, other), (other, one)] {
-        let (Ast::Path(path), Ast::Number { value, bits: given }) = (&field.value, &number.value)
+        let (Some((name, bits)), Some((value, given))) =
+            (width(program, field), constant(program, number))
         else {
             continue;
         };
-        let Some(name) = path_text(path) else { continue };
-        let Some(bits) = bits_of(program, &name) else { continue };
         if let Some(given) = given.filter(|given| *given != bits) {
             return Err(invalid(format!(
                 "{name} has {bits} bits, and what it is compared with has {given}"
             )));
         }
-        if bits < 128 && value >> bits != 0 {
+        let most = u128::MAX >> (128 - bits.clamp(1, 128));
+        if value > most {
             return Err(invalid(format!(
-                "{name} has {bits} bits, and {value} does not fit into them"
+                "{name} has {bits} bits, 0 to {most}: it is never {value}"
             )));
         }
     }
     Ok(())
 }
 
-/// The width of a field by its name; `None` if it is not a number.
+/// The name and width of a field, also of some of its bits; `None` for what is no field.
+fn width(program: &Program, expr: &AstExpr) -> Option<(String, u32)> {
+    let path = match &expr.value {
+        Ast::Path(path) => path,
+        Ast::Binary(AstBin::And, one, other) => {
+            return width(program, one).or_else(|| width(program, other));
+        }
+        _ => return None,
+    };
+    let name = path_text(path)?;
+    let bits = match name.as_str() {
+        "std.ingress_port" => u16::BITS,
+        "std.packet_length" => LENGTH_BITS,
+        name => bits_of(program, name)?,
+    };
+    Some((name, bits))
+}
+
+/// A number, or a constant of the program, and the width that is written with it.
+fn constant(program: &Program, expr: &AstExpr) -> Option<(u128, Option<u32>)> {
+    match &expr.value {
+        Ast::Number { value, bits } => Some((*value, *bits)),
+        Ast::Path(path) => {
+            let name = path_text(path)?;
+            let found = program.constants.iter().find(|constant| constant.name == name)?;
+            Some((found.value, None))
+        }
+        _ => None,
+    }
+}
+
+/// The width of a field by its name, 1 of `HEADER.valid`; `None` if it is not a number.
 fn bits_of(program: &Program, name: &str) -> Option<u32> {
     let (header, field) = name.rsplit_once('.')?;
     let instance = program.instances.iter().find(|instance| instance.name == header)?;
+    if field == "valid" {
+        return Some(1);
+    }
     let fields = &program.headers[instance.header].fields;
     let found = fields.iter().find(|known| known.name == field)?;
     Some(found.bits).filter(|bits| *bits <= 128)
@@ -320,7 +357,7 @@ mod tests {
 pipeline: filtered
 include: [ethernet]
 parser: { start: { extract: ethernet } }
-const: { WANTED: 0x1234 }
+const: { WANTED: 0x1234, WIDE: 0x10000 }
 ingress: [ drop ]
 deparser: { emit: [ethernet] }
 ";
@@ -366,6 +403,13 @@ deparser: { emit: [ethernet] }
             ("ethernt.dst == 1", "did you mean ethernet?"),
             ("ethernet.dst ==", "filter: "),
             ("ethernet.dst + 1 == 2", "there are =="),
+            ("ethernet.ether_type == 0x10000", "ethernet.ether_type has 16 bits, 0 to 65535"),
+            ("70000 < ethernet.ether_type", "0 to 65535: it is never 70000"),
+            ("ethernet.ether_type == WIDE", "it is never 65536"),
+            ("ethernet.ether_type & 0xff == 65536", "it is never 65536"),
+            ("ethernet.valid == 2", "0 to 1: it is never 2"),
+            ("std.ingress_port == 65536", "std.ingress_port has 16 bits, 0 to 65535"),
+            ("std.packet_length > 0x100000000", "0 to 4294967295"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
