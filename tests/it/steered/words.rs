@@ -248,11 +248,11 @@ fn groups_cells_and_sets_are_read_back_as_they_were_written() {
         "multicast set 5 1 2:9 --prune-ingress",
         "mirror set 3 port=2 truncate=128",
         "value-set set known_types 0x0800 0x86dd",
-        "register set seen 3 17",
-        "register set pair 1 low=5 high=0x10",
+        "register set seen 0x3 17",
+        "register set pair 0b1 low=5 high=0x10",
         "register set pair 1 low=6",
-        "meter set police 0 cir=10Mbit/s cbs=16KB pir=20Mbit/s pbs=32KB",
-        "counter set ports 5 5 500",
+        "meter set police 0x0 cir=10Mbit/s cbs=16KB pir=20Mbit/s pbs=32KB",
+        "counter set ports 0x5 0x5 500",
     ] {
         rig.does(words);
     }
@@ -276,7 +276,7 @@ fn groups_cells_and_sets_are_read_back_as_they_were_written() {
         ("mirror dump", json!({ "mirror_session": 3, "port": 2, "instance": 0, "truncate": 128 })),
         ("value-set dump", json!({ "value_set": "known_types", "members": ["0x800", "0x86dd"] })),
         (
-            "register dump seen 3",
+            "register dump seen 0x3",
             json!({ "register": "seen", "index": 3, "cells": { "value": 17 } }),
         ),
         (
@@ -308,7 +308,7 @@ fn groups_cells_and_sets_are_read_back_as_they_were_written() {
         "mirror delete 3",
         "value-set reset known_types",
         "register clear pair",
-        "meter clear police 0",
+        "meter clear police 0x0",
         "counter clear ports",
         "counter clear fdb",
     ] {

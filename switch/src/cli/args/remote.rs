@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
+use wireyard_pipeline::ids::{FileId, Id};
+use wireyard_pipeline::ir::SourceSpan;
+use wireyard_pipeline::syntax::{self, Text};
 
 use crate::cli::complete;
 
@@ -49,6 +52,13 @@ pub struct SwitchArgs {
     /// What is shown, again every so many seconds until Ctrl-C [without a value: 1].
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1", global = true)]
     pub watch: Option<f64>,
+}
+
+/// A whole number as in entries.yaml: `16`, `0x10`, `1_000`.
+pub(in crate::cli) fn whole(text: &str) -> Result<u64, String> {
+    let whole = SourceSpan { file: FileId::new(0), start: 0, end: 0 };
+    let read = syntax::count(Text { text, whole, start: None });
+    read.map(|number| number.value).map_err(|error| error.message)
 }
 
 /// An entry, as words.
@@ -146,6 +156,7 @@ pub enum CellCommand {
         #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::arrays))]
         name: Option<String>,
         /// The cell.
+        #[arg(value_parser = whole)]
         index: Option<u64>,
         /// Blank cells too.
         #[arg(long)]
@@ -157,6 +168,7 @@ pub enum CellCommand {
         #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::arrays))]
         name: String,
         /// The cell.
+        #[arg(value_parser = whole)]
         index: u64,
         /// The value, as in the examples.
         #[arg(required = true)]
@@ -168,6 +180,7 @@ pub enum CellCommand {
         #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::arrays))]
         name: String,
         /// The cell.
+        #[arg(value_parser = whole)]
         index: Option<u64>,
     },
 }
@@ -178,11 +191,13 @@ pub enum NumberedCommand {
     /// Show all, or the one with this number.
     Dump {
         /// Its number.
+        #[arg(value_parser = whole)]
         number: Option<u64>,
     },
     /// Set the one with this number, new or existing.
     Set {
         /// Its number.
+        #[arg(value_parser = whole)]
         number: u64,
         /// What it is, as in the examples.
         #[arg(required = true)]
@@ -194,6 +209,7 @@ pub enum NumberedCommand {
     /// Remove the one with this number.
     Delete {
         /// Its number.
+        #[arg(value_parser = whole)]
         number: u64,
     },
 }
@@ -207,6 +223,7 @@ pub enum SelectorCommand {
         #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::tables))]
         table: Option<String>,
         /// Its number.
+        #[arg(value_parser = whole)]
         number: Option<u64>,
     },
     /// Add one.
@@ -221,6 +238,7 @@ pub enum SelectorCommand {
         #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::tables))]
         table: String,
         /// Its number.
+        #[arg(value_parser = whole)]
         number: u64,
     },
 }
@@ -232,6 +250,7 @@ pub struct SelectorWords {
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(complete::tables))]
     pub table: String,
     /// Its number.
+    #[arg(value_parser = whole)]
     pub number: u64,
     /// The action with its arguments, or the members with their weights.
     pub words: Vec<String>,

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Outcome, change, dump, list, of_entries, words};
-use crate::cli::args::{CellCommand, SwitchArgs};
+use crate::cli::args::{CellCommand, SwitchArgs, whole};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use wire::change::Kind;
 use wire::read_request::Kind as What;
@@ -48,7 +48,7 @@ fn clear(kind: What, name: &str, index: Option<u64>) -> wire::Change {
 
 fn set_counter(name: &str, index: u64, values: &[String]) -> Result<wire::Change, String> {
     let number = |text: &String| {
-        text.parse::<u64>().map_err(|_| format!("`{text}` is not a number: write PACKETS BYTES"))
+        whole(text).map_err(|_| format!("`{text}` is not a number: write PACKETS BYTES"))
     };
     match values {
         [packets, bytes] => {

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use wireyard_pipeline::source::{ReadError, read_text};
 
+use crate::cli::args::whole;
 use crate::management::service::REQUEST_BYTES_MAX;
 
 /// A document as YAML: numbers stay plain where they are keys, all other texts are quoted.
@@ -107,7 +108,7 @@ pub(super) fn rates(words: &[String]) -> Result<Value, String> {
 
 /// Members of a group with their weights: `3`, or `3*2`.
 pub(super) fn members(words: &[String]) -> Result<Value, String> {
-    let number = |text: &str| text.trim().parse::<u64>();
+    let number = |text: &str| whole(text.trim());
     let member = |word: &String| {
         let parsed = match word.split_once('*') {
             Some((member, weight)) => number(member).and_then(|m| Ok((m, number(weight)?))),
@@ -131,8 +132,8 @@ pub(super) fn set_member(text: &str) -> Result<Value, String> {
 /// A copy of a multicast packet: `3`, or `3:5` with its instance.
 pub(super) fn replica(word: &str) -> Result<Value, String> {
     let Some((port, instance)) = word.split_once(':') else { return Ok(Value::from(word)) };
-    let instance: u64 =
-        instance.parse().map_err(|_| format!("`{word}`: write a port, or PORT:INSTANCE"))?;
+    let instance =
+        whole(instance).map_err(|_| format!("`{word}`: write a port, or PORT:INSTANCE"))?;
     Ok(json!({ "port": port, "instance": instance }))
 }
 
@@ -164,6 +165,9 @@ mod tests {
         );
         assert_eq!(members(&words("1|3*2")).unwrap(), json!({ "1": 1, "3": 2 }));
         assert!(members(&words("x")).is_err() && replica("1:x").is_err());
+        // Numbers are those of entries.yaml everywhere.
+        assert_eq!(members(&words("0x10|3*0x2")).unwrap(), json!({ "16": 1, "3": 2 }));
+        assert_eq!(replica("1:0x10").unwrap(), json!({ "port": "1", "instance": 16 }));
     }
 
     #[test]
