@@ -47,6 +47,9 @@ const CHUNKS_MAX: u32 = 1 << 20;
 /// Chunks of packets between a port and its queue.
 const CHUNKS_BETWEEN: u32 = 1024;
 
+/// The least packet memory of a live switch: the packets between a port and its queue.
+pub const MEMORY_MIN: Bytes = Bytes::new(CHUNKS_BETWEEN as u64 * CHUNK_BYTES as u64);
+
 /// The holders of chunks beside the packets that wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holders {

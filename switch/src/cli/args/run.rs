@@ -7,9 +7,11 @@ use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 
 use super::{EngineArgs, ProgramArgs};
+use crate::config::room::MEMORY_MIN;
 use crate::core::EntriesShown;
 use crate::management::socket::{Choice, NoChoice};
 use crate::ports::PortNumber;
+use crate::units::{Bytes, UnitError};
 
 /// `run`.
 #[derive(Debug, Args)]
@@ -44,8 +46,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub selector_seed: u64,
     /// Packet memory for packets of up to 1791 bytes and for rings, as in 256MiB; default: what ports and queues need.
-    #[arg(long, value_name = "SIZE")]
-    pub packet_memory: Option<crate::units::Bytes>,
+    #[arg(long, value_name = "SIZE", value_parser = packet_memory)]
+    pub packet_memory: Option<Bytes>,
     /// Stop after this many seconds.
     #[arg(long, value_name = "SECONDS")]
     pub duration: Option<f64>,
@@ -148,6 +150,14 @@ pub enum Start {
 
 fn control(text: &str) -> Result<Choice, NoChoice> {
     if text.is_empty() { Ok(Choice::Default) } else { text.parse() }
+}
+
+fn packet_memory(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes = text.parse().map_err(|error: UnitError| error.to_string())?;
+    match bytes >= MEMORY_MIN {
+        true => Ok(bytes),
+        false => Err(format!("packet memory has at least {MEMORY_MIN}")),
+    }
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
