@@ -18,7 +18,7 @@ use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine}
 use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::jit;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
-use wireyard_pipeline::source::{EMBEDDED, Loader, Parsed, parse_program};
+use wireyard_pipeline::source::{EMBEDDED, Loader, Parsed, is_p4, parse_program};
 use wireyard_pipeline::state::size::{self, STATE_BYTES_MAX};
 use wireyard_pipeline::state::{State, StateOptions};
 
@@ -343,6 +343,11 @@ impl Loaded {
     /// The paths of all files that were read.
     pub fn sources(&self) -> Vec<PathBuf> {
         self.files.iter().map(|file| file.path.clone()).collect()
+    }
+
+    /// True for a program in P4, which may have macros.
+    pub fn is_in_p4(&self) -> bool {
+        self.parsed.files.iter().next().is_some_and(|file| is_p4(Path::new(&file.name)))
     }
 
     /// The program with this switch configuration instead, as the text of a `switch.yaml` of this name, for

@@ -1,6 +1,7 @@
 //! Reading a program for a command, with its errors and warnings shown.
 
-use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes, render};
+use wireyard_pipeline::diag::safe::shown;
+use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes, render};
 use wireyard_pipeline::entries::Setting;
 
 use super::args::{EngineArgs, EngineChoice, MacControl, ProgramArgs};
@@ -32,10 +33,20 @@ pub(super) fn load_from(place: &Place) -> Option<Loaded> {
     load_shown(place, show)
 }
 
-/// A program whose settings of queues are correct too.
+/// A program whose settings of queues are correct too, and whose macros have a meaning.
 pub(super) fn read(place: &Place) -> Result<Loaded, Rejected> {
     let loaded = program::load(place)?;
     let mut found = Diagnostics::new();
+    let of_config = loaded.config.as_ref().is_some_and(|config| !config.defines.is_empty());
+    for (option, is_given) in
+        [("-D (--define)", !place.defines.is_empty()), ("`defines:` of switch.yaml", of_config)]
+    {
+        if is_given && !loaded.is_in_p4() {
+            let name = shown(&place.program);
+            let text = format!("{option}: macros are of a program in P4, and {name} is none");
+            found.push(Diagnostic::new(codes::WRONG_PLACE, None, text));
+        }
+    }
     for Setting { set, spans, .. } in loaded.entries.iter().flat_map(|entries| &entries.settings) {
         // The first that is wrong, beside those before it.
         let wrong =

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use wireyard_pipeline::diag::{Files, Rejected};
 use wireyard_pipeline::packet::PacketMemory;
-use wireyard_pipeline::source::is_p4;
 use wireyard_tables::time::Span;
 
 use super::addresses::port_mac;
@@ -163,8 +162,7 @@ fn not_taken(scenario: &Scenario, rejected: Rejected) -> LabError {
 fn load_program(scenario: &Scenario) -> Result<Loaded, LabError> {
     let SwitchSetup { program: path, defines, .. } = &scenario.switch;
     let loaded = program(path.as_deref(), USUAL, scenario.max_state, defines)?;
-    let is_in_p4 = loaded.parsed.files.iter().next().is_some_and(|of| is_p4(Path::new(&of.name)));
-    if !defines.is_empty() && !is_in_p4 {
+    if !defines.is_empty() && !loaded.is_in_p4() {
         return Err(LabError::Defines(program_name(scenario)));
     }
     Ok(loaded)
