@@ -10,7 +10,10 @@ mod simple_switch;
 mod watch;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
+
+use super::complete;
 
 #[cfg(feature = "lab")]
 pub use lab::{CompareArgs, LabArgs, LabCommand, MergeArgs, SweepArgs, TuneArgs};
@@ -303,6 +306,7 @@ fn define(text: &str) -> Result<(String, String), String> {
 pub struct ProgramArgs {
     /// A folder with program.yaml (and entries.yaml, switch.yaml), a program file, or the name of a program that is
     /// inside wireyard (l2_switch, ipv4_router, rocev2_lossless, ..).
+    #[arg(add = ArgValueCompleter::new(complete::programs))]
     pub program: PathBuf,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]

@@ -1,4 +1,5 @@
-//! Completion in the shell with names of the switch that runs: tables, keys, actions, arrays, ports, switches.
+//! Completion in the shell with names of the switch that runs (tables, keys, actions, arrays, ports, switches), and
+//! with programs.
 //!
 //! `source <(COMPLETE=bash wireyard)`, and the same for zsh and fish. Without a running switch, or without its answer,
 //! there are no names; a completion reports no errors.
@@ -9,10 +10,11 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use clap_complete::engine::CompletionCandidate;
+use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
 use serde_json::Value;
 
 use super::remote::describe;
+use crate::library;
 use crate::management::client::Remote;
 use crate::management::socket;
 
@@ -48,6 +50,24 @@ fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
 fn candidate(value: &Value, help: &str) -> Option<CompletionCandidate> {
     let help = (!help.is_empty()).then(|| help.to_owned().into());
     Some(CompletionCandidate::new(value.as_str()?).help(help))
+}
+
+/// Programs: those inside the binary, and paths.
+pub(super) fn programs(current: &OsStr) -> Vec<CompletionCandidate> {
+    inside_or_path(&library::programs(), current)
+}
+
+/// Scenarios: those inside the binary, and paths.
+pub(super) fn scenarios(current: &OsStr) -> Vec<CompletionCandidate> {
+    inside_or_path(&library::scenarios(), current)
+}
+
+fn inside_or_path(names: &[&'static str], current: &OsStr) -> Vec<CompletionCandidate> {
+    let is_meant = |name: &&&str| current.to_str().is_some_and(|word| name.starts_with(word));
+    let help = || Some("inside wireyard".into());
+    let inside =
+        names.iter().filter(is_meant).map(|name| CompletionCandidate::new(*name).help(help()));
+    inside.chain(PathCompleter::any().complete(current)).collect()
 }
 
 /// The switches that run here.

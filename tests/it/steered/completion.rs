@@ -1,4 +1,4 @@
-//! Completion in the shell, with names of the switch that runs.
+//! Completion in the shell, with names of the switch that runs, and of programs inside the binary.
 
 use std::path::Path;
 use std::process::Command;
@@ -34,4 +34,16 @@ fn names_of_the_running_switch_are_offered() {
     let empty = tempfile::tempdir().unwrap();
     let tables = offered(empty.path(), &["table", "add", "f"]);
     assert!(tables.is_empty(), "without a switch there are no names: {tables:?}");
+}
+
+#[test]
+fn programs_and_scenarios_inside_the_binary_are_offered_beside_paths() {
+    let folder = tempfile::tempdir().unwrap();
+    let offered = |words: &[&str]| offered(folder.path(), words);
+    for command in ["run", "check", "graph", "test"] {
+        assert_eq!(offered(&[command, "l2_s"]), ["l2_switch"], "{command}");
+    }
+    assert_eq!(offered(&["lab", "dumbb"]), ["dumbbell"]);
+    let paths = offered(&["run", "data/bmv2/basic.p"]);
+    assert_eq!(paths, ["data/bmv2/basic.p4"]);
 }

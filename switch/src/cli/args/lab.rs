@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCompleter;
 
 use super::{EngineChoice, LimitArgs};
+use crate::cli::complete;
 
 /// `lab`.
 #[derive(Debug, Args)]
@@ -14,7 +16,7 @@ pub struct LabArgs {
     #[expect(missing_docs, reason = "documented on the type")]
     pub command: Option<LabCommand>,
     /// The scenario: a file, or the name of one that is inside wireyard (incast, dumbbell, fat_tree, ..).
-    #[arg(required = true)]
+    #[arg(required = true, add = ArgValueCompleter::new(complete::scenarios))]
     pub scenario: Option<PathBuf>,
     /// Instead of the scenario's seed.
     #[arg(long, value_name = "N")]

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use clap::builder::{ArgPredicate, TypedValueParser};
 use clap::{ArgGroup, Args};
+use clap_complete::engine::ArgValueCompleter;
 
 use super::{
     EngineArgs, EngineChoice, LimitArgs, LiveTraceArgs, MacControl, ProgramArgs, SourceArgs,
 };
+use crate::cli::complete;
 use crate::core::EntriesShown;
 use crate::ports::PortNumber;
 
@@ -85,7 +87,7 @@ pub struct TraceArgs {
 #[derive(Debug, Args)]
 pub struct TestArgs {
     /// Scripts, folders with scripts below them, or names of programs that are inside wireyard (l2_switch).
-    #[arg(required = true)]
+    #[arg(required = true, add = ArgValueCompleter::new(complete::programs))]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]

@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
 
 use super::{EngineArgs, LimitArgs, ProgramArgs, SourceArgs};
+use crate::cli::complete;
 
 /// `check`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("checked").args(["program", "config"]).required(true).multiple(true))]
 pub struct CheckArgs {
     /// A folder with program.yaml (and entries.yaml, switch.yaml), or a program file; without it, --config is checked alone.
+    #[arg(add = ArgValueCompleter::new(complete::programs))]
     pub program: Option<PathBuf>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
