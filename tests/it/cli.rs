@@ -479,6 +479,17 @@ fn graphs_are_drawn() {
     for text in ["extract ethernet", "fib", "next_hops", "accept"] {
         assert!(svg.contains(text) && dot.contains(text), "{text}");
     }
+    let parts = run(&["graph", "programs/ipv4_router", "--json"]);
+    let graphs: serde_json::Value = serde_json::from_str(&parts.expect(0, &[]).out).unwrap();
+    let titles: Vec<_> = graphs.as_array().unwrap().iter().map(|one| &one["graph"]).collect();
+    assert_eq!(titles, ["parser", "ingress", "egress"]);
+    let nodes = graphs[1]["nodes"].as_array().unwrap();
+    assert!(nodes.iter().any(|node| node["kind"] == "table" && node["lines"][0] == "fib"));
+    for edge in graphs[1]["edges"].as_array().unwrap() {
+        let end = |name: &str| edge[name].as_u64().unwrap() as usize;
+        assert!(end("from").max(end("to")) < nodes.len() && edge["label"].is_string(), "{edge}");
+    }
+    run(&["graph", "programs/ipv4_router"]).expect(2, &["--output"]);
     draw("x.png").expect(2, &["x.png", ".svg or .dot"]);
     assert!(!folder.path().join("x.png").exists());
     draw("no_such_folder/x.svg").expect(2, &["no_such_folder"]);

@@ -5,12 +5,17 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::args::{NewArgs, Template};
-use super::{Status, complain, print};
+use super::{Status, complain, print, print_json};
 use crate::library;
+use serde_json::json;
 use wireyard_pipeline::diag::safe::shown;
 
 pub(super) fn run(args: &NewArgs) -> Status {
     match write(&args.name, args.template) {
+        Ok(files) if args.json => {
+            print_json(&json!({ "folder": shown(&args.name).to_string(), "files": files }));
+            Status::Success
+        }
         Ok(files) => {
             let name = shown(&args.name);
             print(&format!(

@@ -46,6 +46,9 @@ pub struct NewArgs {
     /// What it begins as.
     #[arg(long, value_enum, default_value_t = Template::L2)]
     pub template: Template,
+    /// The folder and its files as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// A program to begin with.
@@ -170,9 +173,12 @@ pub struct GraphArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,
-    /// Where to write: NAME.svg or NAME.dot; `-` is standard output.
-    #[arg(short, long, value_name = "FILE")]
-    pub output: PathBuf,
+    /// Where to write: NAME.svg or NAME.dot; `-` is standard output, the default of --json.
+    #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
+    pub output: Option<PathBuf>,
+    /// The graphs with their nodes and edges as JSON.
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     /// The format, where the name of the file does not say it.
     #[arg(long, value_enum)]
     pub format: Option<GraphFormat>,
