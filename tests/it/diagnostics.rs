@@ -387,6 +387,10 @@ fn an_entry_has_rates_of_its_own() {
     let output = run(&["trace", &program, "--entries", &entries, "--hex", &frame(2)]);
     output.expect(0, &[]);
     assert!(output.out.contains("table rates: hit, entry 1, green"), "{}", output.out);
+    // Of a single-rate meter `ebs` may be left out, as of entry 2, and nothing more is given.
+    let two_rates = ENTRIES.replace("cbs: 3", "cbs: 3, pir: 2pps");
+    let wrong = write(folder.path(), "wrong.yaml", &two_rates);
+    run(&["check", &program, "--entries", &wrong]).expect(1, &["and, unless it is 0, `ebs`"]);
     // What `fmt` writes is the same program.
     let dumped = run(&["dump", &program, "--stage", "ast"]);
     assert!(dumped.out.contains("meter: { cir: 1pps, cbs: 1, ebs: 1 }"), "{}", dumped.out);

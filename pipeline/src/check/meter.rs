@@ -48,7 +48,7 @@ impl Cx<'_> {
             ("a two-rate meter has `pir` and `pbs`, and no `ebs`", decl.ebs.as_ref())
         } else {
             (
-                "a single-rate meter has `ebs`, and no `pir` or `pbs`",
+                "a single-rate meter has `cir`, `cbs` and, unless it is 0, `ebs`: no `pir` or `pbs`",
                 decl.pir.as_ref().or(decl.pbs.as_ref()),
             )
         };

@@ -111,7 +111,7 @@ pub(crate) static RATES: MapShape = MapShape {
         needed("cbs", Shape::Text, "Committed burst size: `16KB`."),
         key("pir", Shape::Text, "Peak information rate, of a two-rate meter."),
         key("pbs", Shape::Text, "Peak burst size, of a two-rate meter."),
-        key("ebs", Shape::Text, "Excess burst size, of a single-rate meter."),
+        key("ebs", Shape::Text, "Excess burst size, of a single-rate meter; 0 when absent."),
     ],
 };
 /// `{ hash: crc16, members: 256, groups: 64 }`.
