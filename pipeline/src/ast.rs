@@ -419,6 +419,8 @@ pub struct EntryDecl {
     pub priority: Option<Sp<u64>>,
     /// `idle_timeout_ms:`.
     pub idle_timeout_ms: Option<Sp<u64>>,
+    /// `idle_timeout_ns:`, exact, in an entries file.
+    pub idle_timeout_ns: Option<Sp<u64>>,
     /// `meter:` rates, where the table has meters.
     pub meter: Option<(MeterRates, SourceSpan)>,
     /// `counter:` its count, where the table has counters.

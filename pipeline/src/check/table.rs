@@ -407,6 +407,10 @@ impl Cx<'_> {
             }
             let idle_timeout_ms = self.entry_timeout(table, entry);
             let meter = self.entry_meter(table, entry);
+            if let Some(ns) = &entry.idle_timeout_ns {
+                let text = "`idle_timeout_ns` is of an entries file";
+                self.report.error(codes::ENTRY, ns.span, text).help("write `idle_timeout_ms`");
+            }
             if let Some((_, span)) = &entry.counter {
                 let text = "an entry of a program has counted nothing yet";
                 self.report.error(codes::ENTRY, *span, text).help("write it in an entries file");
@@ -424,13 +428,34 @@ impl Cx<'_> {
         }
     }
 
+    /// The idle timeout of an entry of a file, which has milliseconds or, where they are not exact, nanoseconds.
+    pub(crate) fn exact_timeout(&mut self, table: &Table, entry: &EntryDecl) -> Option<Span> {
+        let Some(ns) = &entry.idle_timeout_ns else {
+            let ms = self.entry_timeout(table, entry);
+            return (ms != 0).then(|| Span::from_ms(ms));
+        };
+        if table.idle_timeout_ms.is_none() {
+            self.no_timeout(table, ns.span);
+            return None;
+        }
+        let most = Span::MAX.as_ns();
+        if ns.value > most {
+            let text = format!("{} is more than {most}", ns.value);
+            self.report.error(codes::DOES_NOT_FIT, ns.span, text);
+            return None;
+        }
+        (ns.value != 0).then(|| Span::from_ns(ns.value))
+    }
+
+    fn no_timeout(&mut self, table: &Table, span: SourceSpan) {
+        let text = format!("table `{}` has no idle timeout", table.name);
+        self.report.error(codes::ENTRY, span, text).help("add `idle_timeout_ms:` to the table");
+    }
+
     pub(crate) fn entry_timeout(&mut self, table: &Table, entry: &EntryDecl) -> u64 {
         match (&entry.idle_timeout_ms, table.idle_timeout_ms) {
             (Some(ms), None) => {
-                let text = format!("table `{}` has no idle timeout", table.name);
-                self.report
-                    .error(codes::ENTRY, ms.span, text)
-                    .help("add `idle_timeout_ms:` to the table");
+                self.no_timeout(table, ms.span);
                 0
             }
             (Some(ms), Some(_)) if ms.value > IDLE_TIMEOUT_MS_MAX => {

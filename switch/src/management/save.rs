@@ -334,8 +334,8 @@ impl File<'_> {
         }
         // Without it the entry would get the timeout of its table.
         if table.idle_timeout_ms.is_some() {
-            let timeout_ns = entry.idle_timeout.map_or(0, Span::as_ns);
-            let _ = write!(line, ", idle_timeout_ms: {}", timeout_ns.div_ceil(1_000_000));
+            let (key, number) = show::timeout_text(entry.idle_timeout.unwrap_or(Span::ZERO));
+            let _ = write!(line, ", {key}: {number}");
         }
         if let (Some(config), Some(kind)) = (entry.meter, table.meter) {
             let _ = write!(line, ", meter: {}", rates(config, kind));

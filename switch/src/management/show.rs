@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use wireyard_pipeline::ir::{ActionCall, MeterKind, Program, SetMember, Table, ValueSet};
 use wireyard_pipeline::trace::names::value;
 use wireyard_tables::meter::MeterConfig;
+use wireyard_tables::time::Span;
 
 use crate::control::{Entity, EntryKey, TableEntry, Target};
 use crate::core::match_text;
@@ -62,6 +63,14 @@ pub(super) fn set_member(set: &ValueSet, member: &SetMember) -> Value {
     literals.map(|(name, text)| (name, Value::from(text))).collect::<Map<_, _>>().into()
 }
 
+/// Key and number of an idle timeout in an entries file: milliseconds, or nanoseconds where these are not exact.
+pub(super) fn timeout_text(timeout: Span) -> (&'static str, u64) {
+    match timeout.as_ns() {
+        ns if ns.is_multiple_of(1_000_000) => ("idle_timeout_ms", ns / 1_000_000),
+        ns => ("idle_timeout_ns", ns),
+    }
+}
+
 fn entry(program: &Program, table: &Table, entry: &TableEntry) -> Value {
     let TableEntry { key, target, idle_timeout, meter, counter, since_hit, is_const } = entry;
     let keys = table.keys.iter().zip(&key.matches);
@@ -82,7 +91,8 @@ fn entry(program: &Program, table: &Table, entry: &TableEntry) -> Value {
         shown["const"] = true.into();
     }
     if let Some(timeout) = idle_timeout {
-        shown["idle_timeout_ms"] = (timeout.as_ns() / 1_000_000).into();
+        let (key, number) = timeout_text(*timeout);
+        shown[key] = number.into();
     }
     if let Some(config) = meter {
         shown["meter"] = rates(*config, table.meter);

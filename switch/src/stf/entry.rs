@@ -204,8 +204,17 @@ impl<'p> Statement<'p> {
         let action = self.call(action)?;
         let span = action.span;
         let priority = entry.priority.map(|p| self.count(p.into()));
-        let (idle_timeout_ms, meter, counter, is_const) = (None, None, None, false);
-        Ok(EntryDecl { matches, action, priority, idle_timeout_ms, meter, counter, is_const, span })
+        Ok(EntryDecl {
+            matches,
+            action,
+            priority,
+            idle_timeout_ms: None,
+            idle_timeout_ns: None,
+            meter: None,
+            counter: None,
+            is_const: false,
+            span,
+        })
     }
 
     /// An entries file of one entry. A removal or a query has no action; any is valid.

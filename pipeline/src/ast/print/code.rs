@@ -170,6 +170,7 @@ fn entry(out: &mut Out, entry: &EntryDecl) {
         out.expression("action", Some(&entry.action));
         out.count("priority", entry.priority.as_ref());
         out.count("idle_timeout_ms", entry.idle_timeout_ms.as_ref());
+        out.count("idle_timeout_ns", entry.idle_timeout_ns.as_ref());
         if let Some((rates, _)) = &entry.meter {
             out.line(format!("meter: {{ {} }}", meter_rates(rates)));
         }

@@ -9,7 +9,6 @@ use crate::ir::{SourceSpan, Table};
 use crate::source::chunks::Chunk;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hash as _, Hasher, RandomState};
-use wireyard_tables::time::Span;
 use wireyard_tables::{Entry, FieldSpec, Match, Target, Update};
 
 /// A large file is not read further after this many errors.
@@ -191,7 +190,7 @@ impl<'a> Resolver<'a> {
             Purpose::Remove => Some(Target::Member(0)),
             _ => self.entry_target(id, table, &entry.action),
         };
-        let timeout = self.cx.entry_timeout(table, entry);
+        let idle_timeout = self.cx.exact_timeout(table, entry);
         let meter = self.cx.entry_meter(table, entry);
         let count = self.cx.entry_count(table, entry);
         if entry.is_const {
@@ -211,8 +210,8 @@ impl<'a> Resolver<'a> {
             }
             First::Written(first, nth) => return self.twice_entry(first, nth, entry.span),
         };
-        let idle_timeout = (timeout != 0).then(|| Span::from_ms(timeout));
-        if self.purpose == Purpose::Change && entry.idle_timeout_ms.is_none() {
+        let has_timeout = entry.idle_timeout_ms.is_some() || entry.idle_timeout_ns.is_some();
+        if self.purpose == Purpose::Change && !has_timeout {
             self.found.of_table.push(self.found.updates.len());
         }
         let entry = Entry { matches, priority, target, idle_timeout, meter };

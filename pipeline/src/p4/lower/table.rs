@@ -454,6 +454,7 @@ impl Lower<'_> {
                     action: action.clone(),
                     priority: ordered.then(|| Sp::new(priority, entry.keys.span)),
                     idle_timeout_ms: None,
+                    idle_timeout_ns: None,
                     meter: None,
                     counter: None,
                     is_const: entry.is_const,

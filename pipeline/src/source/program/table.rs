@@ -97,6 +97,7 @@ pub(crate) static ENTRY: MapShape = MapShape {
         needed("action", Shape::Expression, "The action: a name or a call."),
         key("priority", Shape::Count, "Of two entries that match, the higher wins."),
         key("idle_timeout_ms", Shape::Count, "Idle after so long without a hit."),
+        key("idle_timeout_ns", Shape::Count, "The same, exact; in an entries file."),
         key("meter", Shape::Map(&RATES), "Rates of its meter; without them all hits are green."),
         key("counter", Shape::Map(&COUNT), "What it has counted; in an entries file."),
         key("const", Shape::Flag, "It never changes; in a program."),
@@ -314,13 +315,25 @@ fn entry(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntryDecl> {
     let matches = fields.get("match").map(|node| matches(decoder, node, "`match`"));
     let matches = matches.unwrap_or_default();
     let action = fields.get("action").and_then(|node| decoder.expression(node));
-    let [priority, idle_timeout_ms] = ["priority", "idle_timeout_ms"]
-        .map(|key| fields.get(key).and_then(|node| decoder.count(node)));
+    decoder.exclude(&fields, "idle_timeout_ms", "idle_timeout_ns");
+    let [priority, idle_timeout_ms, idle_timeout_ns] =
+        ["priority", "idle_timeout_ms", "idle_timeout_ns"]
+            .map(|key| fields.get(key).and_then(|node| decoder.count(node)));
     let meter = fields.get("meter").and_then(|node| Some((rates(decoder, node)?, node.span)));
     let counter = fields.get("counter").and_then(|node| Some((count(decoder, node)?, node.span)));
     let is_const = fields.get("const").is_some_and(|node| decoder.flag(node).unwrap_or(false));
     let (action, span) = (action?, fields.span);
-    Some(EntryDecl { matches, action, priority, idle_timeout_ms, meter, counter, is_const, span })
+    Some(EntryDecl {
+        matches,
+        action,
+        priority,
+        idle_timeout_ms,
+        idle_timeout_ns,
+        meter,
+        counter,
+        is_const,
+        span,
+    })
 }
 
 /// Rates of a meter of an array, or of an entry.

@@ -124,6 +124,23 @@ fn an_entry_without_a_timeout_does_not_get_that_of_its_table() {
         assert_eq!(entries(control, "aging")[0].idle_timeout, None);
         let text = saved(control);
         assert!(text.contains("idle_timeout_ms: 0"), "{text}");
+        // Controllers set nanoseconds.
+        for ns in [1, 999_999, 1_000_001, 2_000_000, Span::MAX.as_ns()] {
+            does(control, Kind::Set, &entry(&format!(", idle_timeout_ns: {ns}"))).unwrap();
+            let exact = saved(control);
+            does(control, Kind::Set, &entry(", idle_timeout_ms: 5")).unwrap();
+            restored(control, &exact);
+            assert_eq!(entries(control, "aging")[0].idle_timeout, Some(Span::from_ns(ns)));
+            assert_eq!(saved(control), exact);
+        }
+        for (wrong, why) in [
+            (", idle_timeout_ms: 1, idle_timeout_ns: 1", "exclude each other"),
+            (", idle_timeout_ns: 18446744073709552", "is more than 18446744073709551"),
+        ] {
+            let refused = does(control, Kind::Set, &entry(wrong)).unwrap_err().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
+        does(control, Kind::Set, &entry(", idle_timeout_ms: 0")).unwrap();
         for _ in 0..2 {
             restored(control, &text);
             assert_eq!(entries(control, "aging")[0].idle_timeout, None);
