@@ -290,3 +290,36 @@ impl Manager {
         self.tm.next_effect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tm::GroupConfig;
+
+    /// Of a port that the configuration does not name nothing is promised that others have to pay for.
+    #[test]
+    fn a_port_without_a_section_has_the_template() {
+        let text = r#"{ "preset": "sonic_azure" }"#;
+        let config: QosConfig = serde_json::from_str(text).unwrap();
+        let link = PortLink { number: PortNumber(1), rate: Some(BitsPerSec::gbit(100)) };
+        let mut qos = config.resolve(&[link]).unwrap();
+        let named = qos.ports[0].clone();
+        qos.defaults = named.clone();
+        for queue in &mut qos.defaults.tm.queues {
+            queue.account.reserved_bytes = 1000;
+        }
+        let manager = Manager::configured(&qos, &mut Reasons::default());
+        let same = manager.configuration(PortNumber(1));
+        assert_eq!((same.tm.rate, same.tm.flow_control), (named.tm.rate, named.tm.flow_control));
+        assert!(same.tm.groups.iter().any(|group| group.lossless.is_some()));
+        let other = manager.configuration(PortNumber(9));
+        let PortConfig { rate, max, flow_control, watchdog, queues, groups, .. } = &other.tm;
+        assert!(rate.is_none() && max.is_none() && watchdog.is_none());
+        assert_eq!(*flow_control, FlowControlConfig::default());
+        assert!(queues.iter().all(|queue| queue.account.reserved_bytes == 0));
+        let is_plain =
+            |group: &GroupConfig| group.lossless.is_none() && group.account.reserved_bytes == 0;
+        assert!(groups.iter().all(is_plain));
+        assert_eq!(other.classifier, named.classifier, "the rest is that of `port_defaults`");
+    }
+}

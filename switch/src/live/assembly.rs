@@ -235,3 +235,21 @@ fn await_carriers(cores: &mut [Core]) {
         thread::sleep(CARRIER_LOOK);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_may_own_its_ports_and_those_to_come() {
+        let texts = ["1=raw:a", "2=raw:b", "7=raw:c"].map(str::to_owned);
+        let specs = PortSpec::list(&texts, |_| None, None).unwrap();
+        let assembly = Assembly::new(&specs, 2).unwrap();
+        let may_own = |worker| {
+            let numbers = [1, 2, 7, 9].map(PortNumber);
+            numbers.map(|number| assembly.may_own(worker, number))
+        };
+        assert_eq!(may_own(0), [true, false, true, true]);
+        assert_eq!(may_own(1), [false, true, false, true]);
+    }
+}
