@@ -482,9 +482,10 @@ fn graphs_are_drawn() {
     let parts = run(&["graph", "programs/ipv4_router", "--json"]);
     let graphs: serde_json::Value = serde_json::from_str(&parts.expect(0, &[]).out).unwrap();
     let titles: Vec<_> = graphs.as_array().unwrap().iter().map(|one| &one["graph"]).collect();
-    assert_eq!(titles, ["parser", "ingress", "egress"]);
+    let expected = ["ipv4_router: parser", "ipv4_router: ingress", "ipv4_router: egress"];
+    assert_eq!(titles, expected);
     let nodes = graphs[1]["nodes"].as_array().unwrap();
-    assert!(nodes.iter().any(|node| node["kind"] == "table" && node["lines"][0] == "fib"));
+    assert!(nodes.iter().any(|node| node["kind"] == "table" && node["lines"][0] == "apply fib"));
     for edge in graphs[1]["edges"].as_array().unwrap() {
         let end = |name: &str| edge[name].as_u64().unwrap() as usize;
         assert!(end("from").max(end("to")) < nodes.len() && edge["label"].is_string(), "{edge}");
