@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-use wireyard_tests::binary::{run, run_in, wireyard};
+use wireyard_tests::binary::{Ended, run, run_in, wireyard};
 use wireyard_tests::skip;
 
 /// Programs and scenarios inside the binary are known by name; a file of the same name comes first.
@@ -35,6 +35,21 @@ fn a_new_program_passes_its_tests() {
     assert_eq!(fs::read(folder.path().join("l2/program.yaml")).unwrap(), before);
     run_in(folder.path(), &["new", "2nd"]).expect(2, &["no name for a program"]);
     assert!(!folder.path().join("2nd").exists());
+}
+
+/// A file system without room for the files leaves nothing behind, so that the next try is not refused.
+#[test]
+fn a_new_program_that_could_not_be_written_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    // No file may be longer than 512 or 1024 bytes, by the shell.
+    let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" new mine";
+    let mut shell = Command::new("sh");
+    let ended = shell.args(["-c", script]).arg(wireyard()).current_dir(folder.path()).output();
+    let ended = Ended::of(&ended.expect("sh runs"));
+    ended.expect(2, &["mine/", "File too large"]);
+    assert!(!folder.path().join("mine").exists());
+    run_in(folder.path(), &["new", "mine", "--json"])
+        .shows(&["\"folder\": \"mine\"", "program.yaml"]);
 }
 
 /// The doctor tries what it reports, and its exit status says whether something is missing.

@@ -156,16 +156,39 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
         Some(g::subscribe_request::Request::Subscribe(list))
     };
     let state = "interfaces/interface/state/oper-status";
+    let fastest = |list: &mut g::SubscriptionList| list.subscription[0].sample_interval = 0;
+    let many = |list: &mut g::SubscriptionList| {
+        let one = list.subscription[0].clone();
+        list.subscription = vec![one; 4096];
+    };
+    let changed = |text: &str, change: &dyn Fn(&mut g::SubscriptionList)| {
+        let mut request = subscribe(text, 0);
+        if let Some(g::subscribe_request::Request::Subscribe(list)) = &mut request {
+            change(list);
+        }
+        request
+    };
     let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
     runtime().block_on(async {
         for (request, code) in [
             (subscribe("interfaces/interface/state/mtu", 0), Code::NotFound),
             (subscribe(state, 1), Code::Unimplemented),
+            // 4096 times all values are more than 20,000.
+            (changed("interfaces", &many), Code::ResourceExhausted),
             (Some(g::subscribe_request::Request::Poll(g::Poll {})), Code::InvalidArgument),
         ] {
             let mut answers = ask(request, false).await.unwrap();
             assert_eq!(answers.message().await.unwrap_err().code(), code);
         }
+        // An interval of 0 is the shortest, 100 ms: not without a pause, and not never.
+        let mut answers = ask(changed(state, &fastest), false).await.unwrap();
+        let begun = std::time::Instant::now();
+        for _ in 0..7 {
+            let next = tokio::time::timeout(Duration::from_secs(10), answers.message()).await;
+            assert!(next.expect("a sample within 10 s").unwrap().is_some());
+        }
+        let passed = begun.elapsed();
+        assert!(passed > Duration::from_millis(300), "7 answers within {passed:?}");
     });
     // Clients end with their runtime, and their connections with them; as many find room behind them.
     for _ in 0..2 {

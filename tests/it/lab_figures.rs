@@ -255,3 +255,20 @@ fn counts_of_the_programs_are_among_the_figures() {
     );
     report(&quiet);
 }
+
+/// With one sample after the warm-up no link was measured: its figures are null in JSON, and no reader sees `NaN`.
+#[test]
+fn a_link_that_was_not_measured_has_no_utilisation() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = incast("warm_up: 250 us\nsample: 300 us\nflows: { from: h1, to: sink }");
+    let out = folder.path().join("out").display().to_string();
+    lab(&[&scenario(folder.path(), &text), "-o", &out]).expect(0, &[]);
+    let read = |name: &str| std::fs::read_to_string(folder.path().join("out").join(name));
+    let found: Value = serde_json::from_str(&read("report.json").expect("a file")).expect("JSON");
+    for name in ["links.utilisation_mean", "links.utilisation_max"] {
+        assert!(found["figures"][name]["value"].is_null(), "{name}: {}", found["figures"][name]);
+    }
+    for name in ["report.html", "report.txt"] {
+        assert!(!read(name).expect("a file").contains("NaN"), "{name}");
+    }
+}

@@ -24,6 +24,7 @@ fn place() -> tempfile::TempDir {
     fs::create_dir(place.path().join("folder")).unwrap();
     let made = Command::new("mkfifo").arg(place.path().join("pipe")).status();
     assert!(made.expect("mkfifo runs").success());
+    std::os::unix::fs::symlink("loop", place.path().join("loop")).unwrap();
     let frame: &[u8] = &[7; 60];
     scripts::write_pcap(&place.path().join("one.pcap"), LinkType::Ethernet, [(1, frame)]);
     place
@@ -32,7 +33,7 @@ fn place() -> tempfile::TempDir {
 #[test]
 fn messages_say_what_is_wrong_and_what_to_do() {
     let place = place();
-    let cases: [(&[&str], &[&str]); 36] = [
+    let cases: [(&[&str], &[&str]); 47] = [
         (&["test", "folder"], &["folder: no .stf file there"]),
         (&["test", "pipe"], &["pipe: neither a script nor a folder of scripts"]),
         (&["restore", "pipe"], &["pipe: it is a pipe, and only files are read"]),
@@ -72,6 +73,26 @@ fn messages_say_what_is_wrong_and_what_to_do() {
         (&["replay", "l2_switch", "--in", "65533=one.pcap"], &["port numbers are 0 to 65532"]),
         (&["replay", "l2_switch", "--in", "1=folder"], &["folder", "Is a directory"]),
         (&["trace", "l2_switch", "--pcap", "one.pcap", "--frame", "0"], &["counted from 1"]),
+        (&["check", "loop"], &["loop: Too many levels of symbolic links"]),
+        (
+            &["host", "--port", "raw:x", "--ip", "0.0.0.0"],
+            &["--ip 0.0.0.0: not the address of a host"],
+        ),
+        (&["host", "--port", "raw:x", "--ip", "ff02::1"], &["--ip ff02::1: not the address"]),
+        (&["host", "--port", "raw:x", "--ip", "10.0.0.256"], &["--ip", "10.0.0.256"]),
+        (
+            &["host", "--port", "raw:x", "--ip", "10.0.0.1", "--mac", "01:00:5e:00:00:01"],
+            &["--mac 01:00:5e:00:00:01: not the address of an interface"],
+        ),
+        (&["host", "--port", "raw:x", "--ip", "10.0.0.1", "--mac", "02:00"], &["--mac", "02:00"]),
+        (&["run", "l2_switch", "--packet-memory", "0B"], &["--packet-memory", "at least 2 MiB"]),
+        (&["dump", "l2_switch", "-D", "PORTS=4"], &["-D (--define)", "l2_switch is none"]),
+        (
+            &["run", "l2_switch", "-D", "PORTS=4", "--port", "1=raw:x"],
+            &["-D (--define)", "l2_switch is none"],
+        ),
+        (&["register", "set", "seen", "0x1g", "1"], &["0x1g"]),
+        (&["register", "set", "seen", "1.5", "1"], &["<INDEX>", "numbers are whole"]),
     ];
     for (arguments, says) in cases {
         let ended = run_in(place.path(), arguments);
