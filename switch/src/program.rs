@@ -190,6 +190,15 @@ deparser: { emit: [ethernet] }
     from_text("one_way.yaml", TEXT).unwrap_or_else(|rejected| panic!("{rejected}"))
 }
 
+/// A program and a small device that runs it, for tests. The device is there as long as the core.
+#[cfg(test)]
+pub(crate) fn started(name: &str, text: &str) -> (Loaded, Core, Control) {
+    let loaded = from_text(name, text).unwrap_or_else(|rejected| panic!("{rejected}"));
+    let core = loaded.device(DeviceOptions::small()).unwrap();
+    let control = core.control().unwrap().clone();
+    (loaded, core, control)
+}
+
 /// A program that was read, without entries.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ use super::*;
 use crate::core::Topic;
 use crate::ports::scripted::ScriptedPort;
 use crate::ports::{Opened, PortNumber, PortSpec};
-use crate::program::{DeviceOptions, from_text};
+use crate::program::{DeviceOptions, from_text, started};
 use crate::replicate::{Group, Member, Members, Session};
 use wireyard_pipeline::ir::SetMember;
 
@@ -67,10 +67,7 @@ deparser: { emit: [ethernet] }
 ";
 
 fn device() -> (Core, Control) {
-    let loaded = from_text("everything.yaml", PROGRAM);
-    let loaded = loaded.unwrap_or_else(|rejected| panic!("{rejected}"));
-    let core = loaded.device(DeviceOptions::small()).unwrap();
-    let control = core.control().unwrap().clone();
+    let (_, core, control) = started("everything.yaml", PROGRAM);
     (core, control)
 }
 

@@ -4,7 +4,7 @@ use super::super::kernel::{Change, KernelRoute, RouteChange, Way};
 use super::*;
 use crate::core::Core;
 use crate::ports::PortNumber;
-use crate::program::{DeviceOptions, from_text};
+use crate::program::started;
 
 const PROGRAM: &str = r#"
 pipeline: router
@@ -53,10 +53,7 @@ fn net(n: u8) -> Prefix {
 impl Router {
     fn new(numbers: u32) -> Router {
         let text = PROGRAM.replace("NUMBERS", &numbers.to_string());
-        let loaded = from_text("router.yaml", &text);
-        let loaded = loaded.unwrap_or_else(|rejected| panic!("{rejected}"));
-        let core = loaded.device(DeviceOptions::small()).unwrap();
-        let control = core.control().unwrap().clone();
+        let (_, core, control) = started("router.yaml", &text);
         let plan = Plan::new(Map::of(&control.program()), &control);
         let mut model = Model::default();
         model.set_port(1, Some(PortNumber(1)), true);

@@ -11,7 +11,7 @@ use crate::control::TableEntry;
 use crate::core::Core;
 use crate::p4runtime::persist::settings::Settings;
 use crate::p4runtime::proto::wireyard::v1 as wire;
-use crate::program::{DeviceOptions, from_text};
+use crate::program::started;
 use wire::change::Kind;
 
 const PROGRAM: &str = "
@@ -36,9 +36,7 @@ const RANKED: &str = "entries: { ranked: [
   { match: { ethernet.dst: 00:00:00:00:00:01 &&& 00:00:00:00:ff:ff }, action: drop, priority: 10 } ] }";
 
 fn device() -> (Core, Control) {
-    let loaded = from_text("saved.yaml", PROGRAM).unwrap_or_else(|rejected| panic!("{rejected}"));
-    let core = loaded.device(DeviceOptions::small()).unwrap();
-    let control = core.control().unwrap().clone();
+    let (_, core, control) = started("saved.yaml", PROGRAM);
     (core, control)
 }
 

@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::p4runtime::device::Device;
 use crate::p4runtime::pack;
 use crate::p4runtime::pipeline::exchange;
-use crate::program::{DeviceOptions, from_text};
+use crate::program::{from_text, started};
 
 const PROGRAM: &str = "
 pipeline: stored
@@ -41,9 +41,7 @@ fn start(text: &str, folder: &Path) -> Running {
 }
 
 fn start_as(name: &str, text: &str, folder: &Path) -> Running {
-    let loaded = from_text(name, text).unwrap_or_else(|rejected| panic!("{rejected}"));
-    let core = loaded.device(DeviceOptions::small()).unwrap();
-    let control = core.control().unwrap().clone();
+    let (loaded, core, control) = started(name, text);
     // The thread of a device that has ended may have the store a little longer.
     let mut begun = begin(folder, &control, &loaded.parsed, |_| {});
     for _ in 0..500 {

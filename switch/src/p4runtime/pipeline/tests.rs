@@ -8,7 +8,7 @@ use super::*;
 use crate::control::{Entity, EntryKey, Journal, KeptUnits, Mode, Query};
 use crate::p4runtime::persist::Begun;
 use crate::p4runtime::translate::entry;
-use crate::program::{DeviceOptions, from_text};
+use crate::program::started;
 
 const PROGRAM: &str = "
 pipeline: committed
@@ -23,9 +23,7 @@ deparser: { emit: [ethernet] }
 /// The program runs then, so what its controller wrote to it is there too.
 #[test]
 fn a_program_that_runs_has_its_entries_though_the_store_failed() {
-    let loaded = from_text("p.yaml", PROGRAM).unwrap_or_else(|rejected| panic!("{rejected}"));
-    let core = loaded.device(DeviceOptions::small()).unwrap();
-    let control = core.control().unwrap().clone();
+    let (loaded, _core, control) = started("p.yaml", PROGRAM);
     let (sender, units) = mpsc::channel();
     let kept = Arc::new(KeptUnits::default());
     assert!(control.keep(Journal::new(Box::new(|_, _, _| {}), sender, Arc::clone(&kept))));

@@ -8,7 +8,7 @@ use crate::control::{Query, Target};
 use crate::core::Core;
 use crate::p4runtime::persist::Begun;
 use crate::p4runtime::translate::entry;
-use crate::program::{DeviceOptions, from_text};
+use crate::program::started;
 
 const PROGRAM: &str = "
 pipeline: batches
@@ -33,9 +33,7 @@ deparser: { emit: [ethernet] }
 ";
 
 fn device() -> (Core, Device) {
-    let loaded = from_text("ways.yaml", PROGRAM).unwrap_or_else(|rejected| panic!("{rejected}"));
-    let core = loaded.device(DeviceOptions::small()).unwrap();
-    let control = core.control().unwrap().clone();
+    let (loaded, core, control) = started("ways.yaml", PROGRAM);
     let device = Device::new(1, control, &loaded.parsed, Begun::default());
     (core, device)
 }

@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::p4runtime::persist::Begun;
 use crate::p4runtime::translate::entry;
 use crate::ports::PortNumber;
-use crate::program::{DeviceOptions, from_text};
+use crate::program::started;
 use crate::replicate::{Group, Member, Members};
 
 pub(super) const PROGRAM: &str = "
@@ -43,9 +43,7 @@ deparser: { emit: [ethernet] }
 
 /// The core is returned so that the device stays alive.
 pub(super) fn device() -> (Core, Device) {
-    let loaded = from_text("sets.yaml", PROGRAM).unwrap_or_else(|rejected| panic!("{rejected}"));
-    let core = loaded.device(DeviceOptions::small()).unwrap();
-    let control = core.control().unwrap().clone();
+    let (loaded, core, control) = started("sets.yaml", PROGRAM);
     let device = Device::new(1, control, &loaded.parsed, Begun::default());
     (core, device)
 }
