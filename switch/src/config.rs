@@ -387,10 +387,8 @@ fn read_mac(decoder: &mut Decoder<'_>, node: &Node) -> Option<[u8; 6]> {
     let mac = mac.filter(|mac| mac[0] & 1 == 0);
     if mac.is_none() {
         let message = format!("`{}` is not the address of an interface", word.value);
-        decoder
-            .diagnostics
-            .error(codes::WRONG_TYPE, node.span, message)
-            .note("write six bytes, the first one even: `02:00:00:00:00:01`");
+        let error = decoder.diagnostics.error(codes::WRONG_TYPE, node.span, message);
+        error.note("write six bytes, the first one even: `02:00:00:00:00:01`");
     }
     mac
 }

@@ -28,10 +28,8 @@ pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>
         let Some(one) = one else { continue };
         if found.iter().any(|known| known.name == one.name) {
             let message = format!("there is a collective `{}` already", one.name);
-            decoder
-                .diagnostics
-                .error(codes::TWICE, fields.span, message)
-                .help("give it a `name` of its own");
+            let error = decoder.diagnostics.error(codes::TWICE, fields.span, message);
+            error.help("give it a `name` of its own");
             continue;
         }
         found.push(one);

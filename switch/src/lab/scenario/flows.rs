@@ -81,10 +81,8 @@ fn in_time(decoder: &mut Decoder<'_>, flow: &FlowSpec, end: Time) -> bool {
     if !starts {
         let (start, end) = (flow.start.since(Time::ZERO), end.since(Time::ZERO));
         let message = format!("a flow would start at {start}, and the run ends at {end}");
-        decoder
-            .diagnostics
-            .error(codes::SCENARIO, flow.span, message)
-            .help("start it earlier, or make `duration` longer");
+        let error = decoder.diagnostics.error(codes::SCENARIO, flow.span, message);
+        error.help("start it earlier, or make `duration` longer");
     }
     starts
 }
@@ -102,10 +100,8 @@ fn reachable(decoder: &mut Decoder<'_>, flow: &FlowSpec, fabric: &Fabric, found:
     if !found {
         let name = |node: usize| &fabric.nodes[node].name;
         let message = format!("there is no way from `{}` to `{}`", name(flow.from), name(flow.to));
-        decoder
-            .diagnostics
-            .error(codes::SCENARIO, flow.span, message)
-            .note("ways lead over links and switches; hosts forward nothing");
+        let error = decoder.diagnostics.error(codes::SCENARIO, flow.span, message);
+        error.note("ways lead over links and switches; hosts forward nothing");
     }
     found
 }

@@ -310,10 +310,8 @@ pub(super) fn spray(decoder: &mut Decoder<'_>, node: &Node) -> Option<u16> {
     let found = bounded(decoder, node, "UDP source ports", (1, 1 << 14))?;
     if !found.is_power_of_two() {
         let message = format!("{found} UDP source ports");
-        decoder
-            .diagnostics
-            .error(codes::SCENARIO, node.span, message)
-            .help("give a power of two, 1 to 16384: 1 sends all packets of a flow the same way");
+        let error = decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+        error.help("give a power of two, 1 to 16384: 1 sends all packets of a flow the same way");
         return None;
     }
     Some(found as u16)
@@ -339,10 +337,8 @@ pub(super) fn frames_fit(decoder: &mut Decoder<'_>, fields: &Fields<'_>, scenari
     let message = format!(
         "link `{name}` takes frames of {mtu}, and a full packet of the hosts has {frame}: none would arrive"
     );
-    decoder
-        .diagnostics
-        .error(codes::SCENARIO, span, message)
-        .help("make `mtu` of the link larger, or `path_mtu` of the hosts smaller");
+    let error = decoder.diagnostics.error(codes::SCENARIO, span, message);
+    error.help("make `mtu` of the link larger, or `path_mtu` of the hosts smaller");
 }
 
 /// Checks that the rate control is valid on the link of every host that sends.
@@ -395,10 +391,8 @@ pub(super) fn sprays_fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
     if transport != Transport::RoceV2 {
         let name = transport.name();
         let message = format!("`spray` needs UDP source ports, and frames of {name} have none");
-        decoder
-            .diagnostics
-            .error(codes::SCENARIO, flow.span, message)
-            .help("`transport: rocev2` has");
+        let error = decoder.diagnostics.error(codes::SCENARIO, flow.span, message);
+        error.help("`transport: rocev2` has");
     }
 }
 
@@ -444,10 +438,8 @@ fn packet(decoder: &mut Decoder<'_>, node: &Node) -> Option<Bytes> {
     let found = quantity::<Bytes>(decoder, node)?.value;
     if u32::try_from(found.get()).ok().and_then(PathMtu::any).is_none() {
         let message = format!("packets of {found}");
-        decoder
-            .diagnostics
-            .error(codes::SCENARIO, node.span, message)
-            .note("a full packet has a multiple of 4 bytes of payload, from 256 B to 16384 B");
+        let error = decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+        error.note("a full packet has a multiple of 4 bytes of payload, from 256 B to 16384 B");
         return None;
     }
     Some(found)
@@ -458,9 +450,8 @@ fn path_mtu(decoder: &mut Decoder<'_>, node: &Node) -> Option<Bytes> {
     let found = quantity::<Bytes>(decoder, node)?.value;
     if ![256, 512, 1024, 2048, 4096].contains(&found.get()) {
         let message = format!("a path MTU of {found}");
-        decoder
-            .diagnostics
-            .error(codes::SCENARIO, node.span, message)
+        let error = decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+        error
             .note("InfiniBand has path MTUs of 256 B, 512 B, 1024 B, 2048 B and 4096 B of payload");
         return None;
     }

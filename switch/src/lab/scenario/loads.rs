@@ -184,10 +184,8 @@ pub(super) fn fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
         load * rate(&scenario.fabric, host) / 1e9,
         rate(&scenario.fabric, host) / 1e9
     );
-    decoder
-        .diagnostics
-        .error(codes::SCENARIO, span, message)
-        .help("at most 100 % of a host's link, all items of one time together: flows would wait longer and longer, and no figure be that of a steady state");
+    let error = decoder.diagnostics.error(codes::SCENARIO, span, message);
+    error.help("at most 100 % of a host's link, all items of one time together: flows would wait longer and longer, and no figure be that of a steady state");
 }
 
 fn rate(fabric: &Fabric, host: usize) -> f64 {

@@ -28,10 +28,9 @@ pub(super) fn rate(decoder: &mut Decoder<'_>, node: &Node) -> Option<BitsPerSec>
     let text = decoder.scalar(node, "a bit rate")?.text;
     let digits: String = text.chars().take_while(|c| !c.is_ascii_alphabetic()).collect();
     if digits.trim().parse::<f64>().is_ok_and(|value| value == 0.0) {
-        decoder
-            .diagnostics
-            .error(codes::SCENARIO, node.span, "a rate of zero moves nothing")
-            .help("to stop a link for a while, write a fault: `{ at: 1 ms, link_down: a-b, until: 2 ms }`");
+        let error =
+            decoder.diagnostics.error(codes::SCENARIO, node.span, "a rate of zero moves nothing");
+        error.help("to stop a link for a while, write a fault: `{ at: 1 ms, link_down: a-b, until: 2 ms }`");
         return None;
     }
     quantity::<BitsPerSec>(decoder, node).map(|rate| rate.value)

@@ -220,10 +220,8 @@ impl Reader<'_> {
         if found.as_ps().div_ceil(sample).saturating_mul(sample) > duration {
             let message =
                 "no sample is taken between `warm_up` and the end: nothing would be measured";
-            decoder
-                .diagnostics
-                .error(codes::SCENARIO, node.span, message)
-                .help("make `sample` shorter");
+            let error = decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+            error.help("make `sample` shorter");
             return None;
         }
         Some(found)
@@ -339,10 +337,8 @@ fn program_fits(
         let span = fields.place("switch").or(fields.place("host")).unwrap_or(fields.span);
         let message =
             "switches without `program` run `rocev2_lossless`, which forwards no InfiniBand";
-        decoder
-            .diagnostics
-            .error(codes::SCENARIO, span, message)
-            .help("name one with a table `lft`: `switch: { program: ib_switch }`");
+        let error = decoder.diagnostics.error(codes::SCENARIO, span, message);
+        error.help("name one with a table `lft`: `switch: { program: ib_switch }`");
     }
 }
 

@@ -132,10 +132,9 @@ pub(super) fn read(
     written(decoder, &fields, base, &mut fabric)?;
     if fabric.links.is_empty() {
         let choices = generators.join("`, `");
-        decoder
-            .diagnostics
-            .error(codes::SCENARIO, fields.span, "a topology without links")
-            .help(format!("take one of `{choices}`, or write `hosts`, `switches` and `links`"));
+        let error =
+            decoder.diagnostics.error(codes::SCENARIO, fields.span, "a topology without links");
+        error.help(format!("take one of `{choices}`, or write `hosts`, `switches` and `links`"));
         return None;
     }
     Some(fabric)
