@@ -140,7 +140,9 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     fn new(device: &'a Device, schema: &'a Schema) -> Reading<'a> {
-        let (kept, watch) = (device.kept().clone(), device.watch().clone());
+        // One lock after the other.
+        let kept = device.kept().clone();
+        let watch = device.watch().clone();
         Reading { device, schema, kept, watch }
     }
 
