@@ -421,6 +421,7 @@ mod tests {
     fn mistakes_get_a_way_out() {
         for (text, expected) in [
             ("1=rwa:eth0", "did you mean `raw`?"),
+            ("1=RAW:eth0", "did you mean `raw`?"),
             ("zzz:eth0", "known are xdp, raw, pnet, tap, pcap"),
             ("eth=veth0", "`eth` is not a port number"),
             ("1=", "names no interface"),
@@ -441,6 +442,7 @@ mod tests {
             ("raw:t,loss=5", "5: missing unit"),
             ("raw:t,loss=101%", "at most 100 %"),
             ("raw:t,los=1%", "did you mean `loss`?"),
+            ("raw:t,re=1%", "did you mean `reorder`?"),
             ("raw:t,delay=5", "5: missing unit"),
             ("raw:t,delay=11s", "at most 10 s"),
             ("raw:t,seed=x", "not a number"),
