@@ -198,6 +198,8 @@ type Each<'a> = &'a mut dyn FnMut(Entity);
 type Cells<I> = (Option<I>, Option<u64>);
 /// A table and the number of a member or group of its profile, or all of each.
 type Numbered = (Option<TableId>, Option<u32>);
+/// Objects of a profile with their numbers.
+type Listed<T> = std::result::Result<Vec<(u32, T)>, EntryError>;
 
 struct Reading<'a> {
     control: &'a Control,
@@ -307,7 +309,7 @@ impl Reading<'_> {
         &self,
         (table, id): Numbered,
         kind: &str,
-        all: fn(&Tables, ProfileId) -> std::result::Result<Vec<(u32, T)>, EntryError>,
+        all: fn(&Tables, ProfileId) -> Listed<T>,
         mut each: impl FnMut(TableId, u32, T),
     ) -> Result<()> {
         let program = &self.generation.program;

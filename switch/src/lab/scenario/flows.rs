@@ -37,7 +37,7 @@ pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>
         let Some(fields) = decoder.map(item, &shapes::FLOW) else { continue };
         let mut reading = Reading { decoder, fields: &fields, context };
         let more = match fields.get("file") {
-            Some(file) => reading.from_file(file),
+            Some(file) => reading.file(file),
             None => reading.one(index as u64),
         };
         count += more.as_ref().map_or(0, |more| match more {
@@ -230,7 +230,7 @@ impl Reading<'_, '_> {
         if pattern == "all_to_all" {
             pairs.retain(|(a, b)| a != b);
         }
-        self.to_others(&pairs)?;
+        self.check_pairs(&pairs)?;
         let stagger = self.given_or("stagger", Span::ZERO, span)?;
         let flow = |(n, (from, to)): (usize, (usize, usize))| {
             let later = Span::from_ps(stagger.as_ps().saturating_mul(n as u64));
@@ -263,7 +263,7 @@ impl Reading<'_, '_> {
     }
 
     /// Checks that somebody sends, and nobody to itself.
-    fn to_others(&mut self, pairs: &[(usize, usize)]) -> Option<()> {
+    fn check_pairs(&mut self, pairs: &[(usize, usize)]) -> Option<()> {
         let message = match pairs.iter().find(|(a, b)| a == b) {
             Some((host, _)) => {
                 format!("`{}` would send to itself", self.context.fabric.nodes[*host].name)
@@ -328,7 +328,7 @@ impl Reading<'_, '_> {
     }
 
     /// The flows of a file, which has all of them.
-    fn from_file(&mut self, file: &Node) -> Option<Source> {
+    fn file(&mut self, file: &Node) -> Option<Source> {
         self.decoder.word(file)?;
         let own = ["file", "format", "origin"];
         let mut others = shapes::FLOW.keys.iter().map(|key| key.name);

@@ -31,8 +31,11 @@ pub struct Preset {
     pub marking: Option<Marking>,
 }
 
-/// Every preset by its name, for ports of a line rate in bit/s.
-pub const PRESETS: [(&str, fn(f64) -> Preset); 11] = [
+/// A name, and the preset for ports of a line rate in bit/s.
+type Named = (&'static str, fn(f64) -> Preset);
+
+/// Every preset.
+pub const PRESETS: [Named; 11] = [
     ("dcqcn", paper),
     ("ns3_rdma_code", ns3_rdma_code),
     ("ns3_rdma_config", ns3_rdma_config),
