@@ -8,7 +8,7 @@
 //! * ternary: `[value] [mask] [lo, hi of every range field] [priority]`; a bound has one word for a
 //!   field of up to 64 bits and two (low word first) above; range fields have mask 0.
 
-use crate::entry::{ActionCall, MAX_CAPACITY, TableId, TableSpec};
+use crate::entry::{ActionCall, Entry, MAX_CAPACITY, TableId, TableSpec};
 use crate::error::{EntryError, SpecError};
 use crate::hash::Seed;
 use crate::key::{KeyLayout, Match, MatchKind, Pattern, Place, prefix_mask};
@@ -27,7 +27,7 @@ pub enum EngineKind {
 /// The fixed part of a table.
 #[derive(Clone, Debug)]
 pub struct TableShape {
-    /// Without the declared entries.
+    /// Of the declared entries only those that cannot be changed where others can, in canonical form.
     pub(crate) spec: TableSpec,
     pub(crate) layout: KeyLayout,
     pub(crate) engine: EngineKind,
@@ -75,7 +75,7 @@ impl TableShape {
         };
         let actions = spec.actions.iter().map(|a| a.data_words).max().unwrap_or(0);
         let shape = TableShape {
-            spec: TableSpec { entries: Vec::new(), ..spec.clone() },
+            spec: TableSpec { entries: fixed_entries(spec), ..spec.clone() },
             engine,
             data_words: actions.max(usize::from(spec.profile.is_some())),
             row_words,
@@ -90,7 +90,7 @@ impl TableShape {
         Ok(shape)
     }
 
-    /// The declaration, without its entries.
+    /// The declaration; of its entries only those that cannot be changed where others can, in canonical form.
     pub fn spec(&self) -> &TableSpec {
         &self.spec
     }
@@ -220,6 +220,20 @@ impl TableShape {
             EngineKind::Ternary => row[self.row_words - 1] as u32,
             _ => 0,
         }
+    }
+}
+
+/// The entries that cannot be changed where others can, in canonical form.
+fn fixed_entries(spec: &TableSpec) -> Vec<Entry> {
+    let canonical = |slot: &u32| {
+        let entry = spec.entries.get(*slot as usize)?;
+        let fields = entry.matches.iter().zip(&spec.fields);
+        let matches = fields.map(|(one, field)| one.canonical(field.kind, field.bits)).collect();
+        Some(Entry { matches, ..entry.clone() })
+    };
+    match spec.const_entries {
+        true => Vec::new(),
+        false => spec.fixed.iter().filter_map(canonical).collect(),
     }
 }
 

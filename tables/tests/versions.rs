@@ -430,6 +430,35 @@ fn a_new_program_keeps_the_entries_of_equal_tables() {
     assert_eq!(old_reader.pin().table(T0).unwrap().len(), 1);
 }
 
+/// A new program's declaration wins where a controller cannot change the entry.
+#[test]
+fn a_table_whose_constant_entries_differ_begins_anew() {
+    let entry = |value, prefix_len, port| {
+        let matches = vec![Match::Lpm { value, prefix_len }];
+        Entry::new(matches, 1, vec![port])
+    };
+    let with = |entry: &Entry| {
+        let entries = vec![entry.clone()];
+        let of = spec("t", 32, MatchKind::Lpm, 8);
+        TableSpec { entries, fixed: vec![0], idle_timeout: true, ..of }
+    };
+    let first = entry(0x0a00_0001, 32, 2);
+    let kept_by = |next: &Entry| {
+        let old = tables(&[with(&first)]);
+        old.batch(&[insert(T0, 9, 9)], Time::ZERO).unwrap();
+        let (new, kept) = old.replace(&[with(next)], &[], Options::default()).unwrap();
+        assert_eq!(new.entry_at(T0, Slot(0)).unwrap().target, next.target);
+        kept
+    };
+    assert_eq!(kept_by(&first), [T0]);
+    let same = Entry { matches: vec![Match::Exact(0x0a00_0001)], ..first.clone() };
+    assert_eq!(kept_by(&same), [T0], "another form of the same match");
+    assert_eq!(kept_by(&entry(0x0a00_0001, 32, 3)), []);
+    assert_eq!(kept_by(&entry(0x0a00_0000, 24, 2)), []);
+    let ages = Entry { idle_timeout: Some(Span::from_ms(5)), ..first.clone() };
+    assert_eq!(kept_by(&ages), []);
+}
+
 #[test]
 fn const_tables_and_defaults_refuse_changes() {
     let mut spec = spec("t", 16, MatchKind::Ternary, 8);

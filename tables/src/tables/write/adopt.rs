@@ -1,7 +1,7 @@
 //! Moving the state of tables to the program that replaces theirs.
 
 use super::{TableWriter, Writer, empty_log};
-use crate::entry::{Entry, ProfileId, TableId, TableSpec};
+use crate::entry::{ProfileId, TableId, TableSpec};
 use crate::replica::{Length, Patience};
 use crate::selector::ProfileWriter;
 use crate::store::Store;
@@ -19,12 +19,8 @@ fn same_shape(new: &TableSpec, old: &TableSpec) -> bool {
         && new.direct_meter == old.direct_meter
         && !new.const_entries
         && !old.const_entries
-        && fixed(new).eq(fixed(old))
-}
-
-/// The entries that cannot be changed, with their slots.
-fn fixed(spec: &TableSpec) -> impl Iterator<Item = (u32, Option<&Entry>)> {
-    spec.fixed.iter().map(|slot| (*slot, spec.entries.get(*slot as usize)))
+        && new.fixed == old.fixed
+        && new.entries == old.entries
 }
 
 impl Writer {
