@@ -135,8 +135,8 @@ impl Tables {
 
     /// Takes over the contents of the tables of a program that this one replaces. Tables whose name, fields, actions,
     /// capacity, constant entries, side arrays and counter lanes are the same move over with their entries, counters,
-    /// meters and last-hit times, which replace the contents here. Tables with an action profile move if the profile
-    /// is the same and moves with them. Readers of the old set keep their snapshot; writes to moved tables through the old set are refused
+    /// meters and last-hit times, which replace the contents here. Tables with an action profile move if the profile of
+    /// that name is the same and moves with them. Readers of the old set keep their snapshot; writes to moved tables through the old set are refused
     /// with [`EntryError::Moved`], and followers of its changes get [`follow::FollowError::Ended`].
     ///
     /// Returns the tables that moved. This set must not have readers yet.

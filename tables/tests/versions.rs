@@ -459,6 +459,66 @@ fn a_table_whose_constant_entries_differ_begins_anew() {
     assert_eq!(kept_by(&ages), []);
 }
 
+/// Profiles are numbered by position; which one it is follows from the name.
+#[test]
+fn a_profile_keeps_its_members_at_another_number() {
+    const P1: ProfileId = ProfileId(1);
+    let named = |name: &str, profile| TableSpec {
+        profile: Some(profile),
+        ..spec(name, 16, MatchKind::Exact, 8)
+    };
+    let other = ProfileSpec { name: "other".into(), ..profile() };
+    let alone = Tables::new(&[named("ecmp", P0)], &[profile()], Options::default()).unwrap();
+    let load = [
+        Update::InsertMember(P0, 1, send(5)),
+        Update::InsertGroup(P0, 2, vec![GroupMember { member: 1, weight: 1 }]),
+        Update::Insert(T0, to(1, Target::Group(2))),
+    ];
+    alone.batch(&load, Time::ZERO).unwrap();
+    let mut reader = alone.reader();
+    reader.pin();
+    let chosen = |tables: &Tables, table| {
+        let snapshot = tables.snapshot();
+        let view = snapshot.table(table).unwrap();
+        snapshot.select(view, view.lookup(&[1]).unwrap(), 0).data[0]
+    };
+
+    let specs = [named("other", P0), named("ecmp", P1)];
+    let profiles = [other.clone(), profile()];
+    let (both, kept) = alone.replace(&specs, &profiles, Options::default()).unwrap();
+    assert_eq!(kept, [T1]);
+    assert_eq!(chosen(&both, T1), 5);
+    assert_eq!(both.entries(T1).unwrap()[0].1.target, Target::Group(2));
+    both.batch(&[Update::ModifyMember(P1, 1, send(6))], Time::ZERO).unwrap();
+    both.batch(&[Update::Insert(T1, to(7, Target::Member(1)))], Time::ZERO).unwrap();
+    assert_eq!((chosen(&alone, T0), chosen(&both, T1)), (5, 6), "an old reader has the old one");
+    let in_use = both.batch(&[Update::DeleteGroup(P1, 2)], Time::ZERO).unwrap_err();
+    assert_eq!(in_use.error, EntryError::InUse { references: 1 });
+
+    let (last, kept) =
+        both.replace(&[named("ecmp", P0)], &[profile()], Options::default()).unwrap();
+    assert_eq!((kept, chosen(&last, T0)), (vec![T0], 6));
+    // With another table that points into the profile it stays behind.
+    let shared = [named("ecmp", P0), named("more", P0)];
+    let (_, kept) = last.replace(&shared, &[profile()], Options::default()).unwrap();
+    assert_eq!(kept, []);
+}
+
+#[test]
+fn a_table_that_was_taken_over_has_the_new_declaration() {
+    let of = |default| TableSpec { default, ..spec("t", 16, MatchKind::Exact, 8) };
+    let first = tables(&[of(send(1))]);
+    first.batch(&[insert(T0, 1, 7)], Time::ZERO).unwrap();
+    let (second, kept) = first.replace(&[of(send(2))], &[], Options::default()).unwrap();
+    assert_eq!((kept, port(&second, T0, 1)), (vec![T0], Some(7)));
+    let declared =
+        |tables: &Tables| tables.snapshot().table(T0).unwrap().shape().spec().default.clone();
+    assert_eq!((declared(&first), declared(&second)), (send(1), send(2)));
+    second.batch(&[Update::SetDefault(T0, Some(send(3)))], Time::ZERO).unwrap();
+    second.batch(&[Update::SetDefault(T0, None)], Time::ZERO).unwrap();
+    assert_eq!(second.default_action(T0).unwrap(), send(2));
+}
+
 #[test]
 fn const_tables_and_defaults_refuse_changes() {
     let mut spec = spec("t", 16, MatchKind::Ternary, 8);

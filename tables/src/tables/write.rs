@@ -33,7 +33,6 @@ struct TableWriter {
     /// Changes of the batch that is being staged.
     log: Log,
     default: ActionCall,
-    declared_default: ActionCall,
     /// Slot at which the next idle scan continues.
     scan: u32,
     /// By slot: the last hit of an idle entry when it was reported, and when that was.
@@ -91,7 +90,6 @@ impl TableWriter {
             store: Store::new(shape),
             side,
             default: spec.default.clone(),
-            declared_default: spec.default.clone(),
             scan: 0,
             reported: Vec::new(),
             moved: false,
@@ -485,7 +483,7 @@ impl Writer {
         if table.shape().spec.const_default {
             return Err(EntryError::Const);
         }
-        let call = call.unwrap_or(&table.declared_default).clone();
+        let call = call.unwrap_or(&table.shape().spec.default).clone();
         table.shape().check_call(&call)?;
         let at = id.0 as usize;
         let old = self.tables[at].set_default(call);

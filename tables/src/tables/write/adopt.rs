@@ -1,10 +1,14 @@
 //! Moving the state of tables to the program that replaces theirs.
 
+use std::sync::Arc;
+
 use super::{TableWriter, Writer, empty_log};
 use crate::entry::{ProfileId, TableId, TableSpec};
-use crate::replica::{Length, Patience};
+use crate::replica::{Replay, Replica};
 use crate::selector::ProfileWriter;
+use crate::shape::TableShape;
 use crate::store::Store;
+use crate::view::TableView;
 
 /// True if entries of a table declared like `old` fit a table declared like `new` unchanged.
 fn same_shape(new: &TableSpec, old: &TableSpec) -> bool {
@@ -13,7 +17,7 @@ fn same_shape(new: &TableSpec, old: &TableSpec) -> bool {
         && new.capacity == old.capacity
         && new.actions == old.actions
         && new.const_default == old.const_default
-        && new.profile == old.profile
+        && new.profile.is_some() == old.profile.is_some()
         && new.idle_timeout == old.idle_timeout
         && new.direct_counter == old.direct_counter
         && new.direct_meter == old.direct_meter
@@ -23,9 +27,14 @@ fn same_shape(new: &TableSpec, old: &TableSpec) -> bool {
         && new.entries == old.entries
 }
 
+/// What moves to a new set: for each of its tables and profiles the one of the old set, if it moves.
+struct Moves {
+    tables: Vec<Option<usize>>,
+    profiles: Vec<Option<usize>>,
+}
+
 impl Writer {
-    /// For each table, the one of `old` whose entries it can take over, and for each profile whether it can move.
-    fn moves(&self, old: &Writer) -> (Vec<Option<usize>>, Vec<bool>) {
+    fn moves(&self, old: &Writer) -> Moves {
         let source = |new: &TableWriter| {
             let fits = |old: &TableWriter| {
                 !old.moved
@@ -34,33 +43,34 @@ impl Writer {
             };
             old.tables.iter().position(fits)
         };
-        let mut moves: Vec<Option<usize>> = self.tables.iter().map(source).collect();
-        let profiles: Vec<bool> =
-            (0..self.profiles.len()).map(|p| self.profile_moves(p, old, &moves)).collect();
-        for (new, from) in self.tables.iter().zip(&mut moves) {
-            if new.shape().spec.profile.is_some_and(|id| !profiles[id.0 as usize]) {
+        let mut tables: Vec<Option<usize>> = self.tables.iter().map(source).collect();
+        let profiles: Vec<Option<usize>> =
+            (0..self.profiles.len()).map(|p| self.profile_source(p, old, &tables)).collect();
+        for (new, from) in self.tables.iter().zip(&mut tables) {
+            if new.shape().spec.profile.is_some_and(|id| profiles[id.0 as usize].is_none()) {
                 *from = None;
             }
         }
-        (moves, profiles)
+        Moves { tables, profiles }
     }
 
     /// The tables that [`Writer::adopt`] would take over.
     pub(crate) fn would_adopt(&self, old: &Writer) -> Vec<TableId> {
-        let (moves, _) = self.moves(old);
-        let kept = (0..).map(TableId).zip(moves).filter(|(_, from)| from.is_some());
-        kept.map(|(id, _)| id).collect()
+        let kept = (0..).map(TableId).zip(self.moves(old).tables);
+        kept.filter(|(_, from)| from.is_some()).map(|(id, _)| id).collect()
     }
 
     /// Takes over the state of tables of equal shape; see `Tables::adopt`.
     pub(crate) fn adopt(&mut self, old: &mut Writer) -> Vec<TableId> {
-        let (moves, profiles) = self.moves(old);
-        for (p, _) in profiles.iter().enumerate().filter(|(_, moves)| **moves) {
-            let frozen = old.profiles[p].frozen();
-            self.profiles[p] = std::mem::replace(&mut old.profiles[p], frozen);
+        let Moves { tables, profiles } = self.moves(old);
+        for (new, from) in self.profiles.iter_mut().zip(profiles) {
+            if let Some(from) = from {
+                let frozen = old.profiles[from].frozen();
+                *new = std::mem::replace(&mut old.profiles[from], frozen);
+            }
         }
         let mut kept = Vec::new();
-        for (at, from) in moves.into_iter().enumerate() {
+        for (at, from) in tables.into_iter().enumerate() {
             if let Some(from) = from {
                 self.tables[at].take_over(&mut old.tables[from]);
                 kept.push(TableId(at as u32));
@@ -71,18 +81,18 @@ impl Writer {
         kept
     }
 
-    /// A profile moves only together with every table that points into it, before and after, so that its references
-    /// stay valid.
-    fn profile_moves(&self, p: usize, old: &Writer, moves: &[Option<usize>]) -> bool {
-        let uses = |table: &TableWriter| table.shape().spec.profile == Some(ProfileId(p as u32));
+    /// The profile of the old set, of the same name, that moves here. It moves only together with every table that
+    /// points into it, before and after, so that its references stay valid.
+    fn profile_source(&self, p: usize, old: &Writer, tables: &[Option<usize>]) -> Option<usize> {
         let same = |old: &ProfileWriter| !old.moved && old.spec == self.profiles[p].spec;
-        old.profiles.get(p).is_some_and(same)
-            && self.tables.iter().zip(moves).all(|(new, from)| !uses(new) || from.is_some())
-            && old
-                .tables
-                .iter()
-                .enumerate()
-                .all(|(at, old)| !uses(old) || moves.contains(&Some(at)))
+        let from = old.profiles.iter().position(same)?;
+        let uses = |table: &TableWriter, p| table.shape().spec.profile == Some(ProfileId(p as u32));
+        let moves = |table: &Option<usize>| table.is_some_and(|at| uses(&old.tables[at], from));
+        let mut after = self.tables.iter().zip(tables).filter(|(new, _)| uses(new, p));
+        let mut before = old.tables.iter().enumerate().filter(|(_, old)| uses(old, from));
+        let all = after.all(|(_, table)| moves(table))
+            && before.all(|(at, _)| tables.contains(&Some(at)));
+        all.then_some(from)
     }
 }
 
@@ -100,20 +110,33 @@ impl TableWriter {
             replica: old.replica.frozen(),
             log: empty_log(old.shape()),
             default: old.default.clone(),
-            declared_default: old.declared_default.clone(),
             scan: 0,
             reported: Vec::new(),
             moved: true,
         };
-        let declared = self.declared_default.clone();
+        let declared = self.shape().spec.clone();
         *self = std::mem::replace(old, frozen);
-        if self.declared_default != declared {
-            self.declared_default = declared.clone();
-            self.set_default(declared);
+        let before = &self.shape().spec;
+        if before.default != declared.default || before.profile != declared.profile {
+            self.declare(declared);
         }
-        if self.log.len() > 0 {
-            let log = std::mem::replace(&mut self.log, empty_log(&self.store.shape));
-            self.replica.publish(log, Patience::Waits);
+    }
+
+    /// Replaces the declaration by one of the same shape. Readers of the old set keep theirs, so the view is copied,
+    /// which the next change would do.
+    fn declare(&mut self, spec: TableSpec) {
+        let before = self.store.shape.clone();
+        self.store.shape = Arc::new(TableShape { spec, ..(*before).clone() });
+        let shape = self.store.shape.clone();
+        if shape.spec.default != before.spec.default {
+            self.set_default(shape.spec.default.clone());
         }
+        let log = std::mem::replace(&mut self.log, empty_log(&shape));
+        let mut view = TableView::clone(self.replica.front());
+        view.shape = shape;
+        view.replay(&log);
+        let impatient_clones = self.replica.impatient_clones;
+        self.replica = Replica::new(view);
+        self.replica.impatient_clones = impatient_clones;
     }
 }
