@@ -277,3 +277,17 @@ deparser: { emit: [ethernet, b], discard: [a] }
     let sent: Vec<_> = left.sent.iter().map(|(port, frame)| (*port, words(frame))).collect();
     assert_eq!(sent, [(2, vec![5, 9]), (3, vec![5, 9]), (3, vec![5, 9])]);
 }
+
+/// Its only entry matches every packet, also where a pass makes the table into code.
+#[test]
+fn a_constant_table_without_keys_is_hit() {
+    let program = "
+parser: { start: { extract: ethernet } }
+actions: { to: { params: { p: port }, do: [ std.egress_port = p ] } }
+tables:
+  t: { key: {}, actions: [to, drop], default: drop, const_default: true, const_entries: true, size: 1, entries: [ { match: {}, action: to(3) } ] }
+ingress: [ { apply: t, miss: [ drop missed ] } ]
+";
+    let left = outcome(program, "", &[frame(1, &[5])]);
+    assert_eq!(left.sent, [(3, frame(1, &[5]))]);
+}

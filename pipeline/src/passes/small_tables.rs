@@ -62,8 +62,10 @@ fn inline(program: &mut Program, learned: &[TableId], body: &mut Body) -> bool {
             .map(|(value, action, args)| (value, call(action, args, hit)))
             .collect();
         let default = call(choice.default.0, choice.default.1, miss);
-        body.blocks[id].term = match choice.key {
-            Some(value) if !cases.is_empty() => Term::Switch { value, cases, default },
+        body.blocks[id].term = match (choice.key, &cases[..]) {
+            (Some(value), [_, ..]) => Term::Switch { value, cases, default },
+            // Without a key the only entry matches every packet.
+            (None, [(_, only)]) => Term::Jump(*only),
             _ => Term::Jump(default),
         };
         changed = true;

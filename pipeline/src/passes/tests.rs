@@ -205,3 +205,23 @@ fn a_table_that_may_change_or_counts_stays_a_table() {
     let program = optimised(&with_table(|_| {}), 1);
     assert!(matches!(program.ingress.blocks[BlockId(0)].term, Term::Apply { .. }), "level 1");
 }
+
+#[test]
+fn the_only_entry_of_a_table_without_keys_is_always_hit() {
+    let program = optimised(
+        &with_table(|table| {
+            table.keys.clear();
+            table.entries.truncate(1);
+            table.entries[0].matches.clear();
+        }),
+        2,
+    );
+    // The action's block drops.
+    let terms = program.ingress.blocks.iter().map(|block| &block.term);
+    assert!(
+        terms.clone().any(|term| *term == Term::Drop(ReasonId(2))),
+        "{}",
+        print::program(&program)
+    );
+    assert!(!terms.clone().any(|term| matches!(term, Term::Apply { .. } | Term::Return)));
+}
