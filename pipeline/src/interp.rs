@@ -96,8 +96,8 @@ pub struct Interp {
     carried: carried::CarriedFields,
     /// Egress is the identity: a packet is not deparsed.
     egress_is_identity: bool,
-    /// The length of a header may depend on metadata that came with the packet.
-    has_given_lengths: bool,
+    /// Metadata with lengths of headers, which came with the packet.
+    given_lengths: Box<[MetaId]>,
     /// Instances in front of the body, in the order in which they are emitted, each with its bit.
     emit: Box<[(u64, InstanceId)]>,
     /// All their bits.
@@ -122,7 +122,7 @@ impl Interp {
             quick_fields,
             carried: carried::CarriedFields::new(&program),
             egress_is_identity: identity::egress(&program),
-            has_given_lengths: identity::has_given_lengths(&program),
+            given_lengths: identity::given_lengths(&program),
             crcs: program.crcs.iter().map(|crc| CrcEngine::new(crc.params)).collect(),
             sums: write_order(&program).0.into(),
             checksum_fields: program.checksums.entries().map(field).collect(),

@@ -291,3 +291,27 @@ ingress: [ { apply: t, miss: [ drop missed ] } ]
     let left = outcome(program, "", &[frame(1, &[5])]);
     assert_eq!(left.sent, [(3, frame(1, &[5]))]);
 }
+
+/// The length of a variable part is that of the copy's bytes, whatever ingress made of the header.
+#[test]
+fn a_copy_of_a_copy_keeps_its_variable_part() {
+    let program = "
+instances: { p: part, b: mark }
+parser:
+  start: { extract: ethernet, next: p }
+  p: { do: [ 'extract(p, bit<32>(lookahead(8)) * 8)' ], next: b }
+  b: { extract: b }
+ingress: [ std.egress_port = 2, clone(7), set_invalid(p), set_valid(p), p.kind = 0 ]
+egress:
+  - if: std.packet_path == path.clone_ingress
+    then: [ clone(8) ]
+  - if: std.packet_path == path.clone_egress
+    then: [ b.value = 0x5555 ]
+deparser: { emit: [ethernet, p, b] }
+";
+    let entries = "mirror_sessions: { 7: { port: 3 }, 8: { port: 3 } }";
+    let left = outcome(program, entries, &[frame(1, &[0x0200, 0xd1d2, 0x7777])]);
+    let sent: Vec<_> = left.sent.iter().map(|(port, frame)| (*port, words(frame))).collect();
+    let copy = |last| (3, vec![0x0200, 0xd1d2, last]);
+    assert_eq!(sent, [(2, vec![0, 0x7777]), copy(0x7777), copy(0x5555)]);
+}

@@ -3,6 +3,7 @@
 //! Then no checksum is computed and nothing is deparsed: only the headers are located again, because the descriptor
 //! depends on them.
 
+use crate::ids::*;
 use crate::ir::eval::{may_end, reads};
 use crate::ir::{Body, Covered, ExprKind, Program, Term, Update};
 
@@ -25,10 +26,14 @@ pub(super) fn egress(program: &Program) -> bool {
         })
 }
 
-/// True when metadata has the length of a header: the parser gave it.
-pub(super) fn has_given_lengths(program: &Program) -> bool {
-    let mut lengths = program.instances.iter().filter_map(|instance| instance.variable_bits);
-    lengths.any(|length| reads(program, length, &|kind| matches!(kind, ExprKind::Meta(_))))
+/// The metadata that has the length of a header: the parser gave it.
+pub(super) fn given_lengths(program: &Program) -> Box<[MetaId]> {
+    let is_given = |meta: &MetaId| {
+        let is_read = |kind: &ExprKind| matches!(kind, ExprKind::Meta(id) if id == meta);
+        let mut lengths = program.instances.iter().filter_map(|instance| instance.variable_bits);
+        lengths.any(|length| reads(program, length, &is_read))
+    };
+    program.metadata.ids().filter(is_given).collect()
 }
 
 fn does_nothing(body: &Body) -> bool {

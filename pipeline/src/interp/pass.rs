@@ -241,7 +241,7 @@ impl Pass<'_> {
 
     /// Egress of a program that changes nothing there: only the positions of the headers are written.
     fn egress_unchanged(&mut self) {
-        if self.engine.has_given_lengths {
+        if !self.engine.given_lengths.is_empty() {
             self.carried_in();
         }
         let mut at = 0;
@@ -295,11 +295,18 @@ impl Pass<'_> {
         }
     }
 
-    /// The parser, in egress. Its errors end parsing and are not counted twice; only carried metadata stays.
+    /// The parser, in egress. Its errors end parsing and are not counted twice; only carried metadata stays, with the
+    /// lengths of headers as they were just parsed: ingress may have changed the headers that it left lengths of.
     fn parse_copy(&mut self) -> Result<(), End> {
         let parsed = self.parse();
-        self.scratch.phv.meta.fill(0);
+        let (lengths, phv) = (&self.engine.given_lengths, &mut self.scratch.phv);
+        phv.locals.extend(lengths.iter().map(|length| phv.meta[length.index()]));
+        phv.meta.fill(0);
         self.carried_in();
+        let phv = &mut self.scratch.phv;
+        for (length, parsed) in lengths.iter().zip(phv.locals.drain(..)) {
+            phv.meta[length.index()] = parsed;
+        }
         match parsed {
             Err(End::Reject(error)) => self.trace(|_| Event::ParserError(error)),
             other => other?,
