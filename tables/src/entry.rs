@@ -124,7 +124,16 @@ pub struct TableSpec {
     /// Packets and bytes are counted per entry.
     pub direct_counter: bool,
     /// Every entry has a meter.
-    pub direct_meter: Option<MeterUnit>,
+    pub direct_meter: Option<DirectMeter>,
+}
+
+/// The meters of a table's entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectMeter {
+    /// What they count.
+    pub unit: MeterUnit,
+    /// Two rates (RFC 2698), or a single one (RFC 2697): entries move to another program only where this is the same.
+    pub two_rates: bool,
 }
 
 impl TableSpec {

@@ -100,8 +100,8 @@ pub mod time;
 mod view;
 
 pub use entry::{
-    ActionCall, ActionSpec, BatchOutcome, Entry, GroupMember, Hit, Learned, MAX_CAPACITY,
-    ProfileId, ProfileSpec, Released, Slot, TableId, TableSpec, Target, Update,
+    ActionCall, ActionSpec, BatchOutcome, DirectMeter, Entry, GroupMember, Hit, Learned,
+    MAX_CAPACITY, ProfileId, ProfileSpec, Released, Slot, TableId, TableSpec, Target, Update,
 };
 pub use error::{BatchError, BuildError, EntryError, FieldError, SpecError};
 pub use key::{FieldSpec, KeyLayout, Match, MatchKind, Pattern, Place};

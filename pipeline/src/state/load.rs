@@ -9,8 +9,8 @@ use wireyard_tables::counter::CounterArray;
 use wireyard_tables::meter::MeterArray;
 use wireyard_tables::time::Span;
 use wireyard_tables::{
-    ActionCall, ActionSpec, BuildError, Entry, MAX_CAPACITY, Options, ProfileId, ProfileSpec,
-    TableSpec, Tables, Target,
+    ActionCall, ActionSpec, BuildError, DirectMeter, Entry, MAX_CAPACITY, Options, ProfileId,
+    ProfileSpec, TableSpec, Tables, Target,
 };
 
 /// Most members of a selector group, weights counted.
@@ -124,7 +124,8 @@ pub(super) fn table_spec(
     spec.profile = profile;
     spec.idle_timeout = table.idle_timeout_ms.is_some();
     spec.direct_counter = table.counters;
-    spec.direct_meter = table.meter.map(meter_unit);
+    spec.direct_meter =
+        table.meter.map(|kind| DirectMeter { unit: meter_unit(kind), two_rates: kind.two_rates });
     let fixed = (0..).zip(&table.entries).filter(|(_, declared)| declared.is_const);
     spec.fixed = fixed.map(|(slot, _)| slot).collect();
     // A table with a selector has none (E0135).

@@ -196,6 +196,22 @@ fn what_has_the_same_shape_keeps_its_contents() {
     assert_eq!(new.value_set(ValueSetId(0)), Some(exact(&[3, 9])));
 }
 
+/// Rates of the one kind are no rates of the other.
+#[test]
+fn a_table_keeps_its_meters_only_where_they_are_of_the_same_kind() {
+    let with = |two_rates, packets| {
+        let mut build = Build::new();
+        let table = build.table("t", &[], &[ActionId(0)], ActionId(0));
+        build.program.tables[table].meter = Some(ir::MeterKind { two_rates, packets });
+        Arc::new(build.program)
+    };
+    let old = state(&with(true, false), 1);
+    let kept = |program| old.prepare(&program, StateOptions::default()).unwrap().1.tables;
+    assert_eq!(kept(with(true, false)), [TableId(0)]);
+    assert_eq!(kept(with(false, false)), []);
+    assert_eq!(kept(with(true, true)), []);
+}
+
 #[test]
 fn locked_updates_of_two_workers_all_count() {
     let state = state(&program(|_| {}), 2);

@@ -81,7 +81,7 @@ impl TableWriter {
         let size = spec.capacity as usize;
         let side = Arc::new(Side {
             counters: spec.direct_counter.then(|| CounterArray::new(size, options.lanes)),
-            meters: spec.direct_meter.map(|unit| MeterArray::new(size, unit)),
+            meters: spec.direct_meter.map(|meter| MeterArray::new(size, meter.unit)),
             last_hits: spec.idle_timeout.then(|| LastHits::new(spec.capacity)),
         });
         Ok(TableWriter {

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use wireyard_tables::meter::{MeterConfig, MeterUnit};
 use wireyard_tables::time::Time;
 use wireyard_tables::{
-    ActionCall, ActionSpec, Entry, EntryError, FieldSpec, Hit, Match, MatchKind, Options, Snapshot,
-    TableId, TableSpec, Tables, Target, Update,
+    ActionCall, ActionSpec, DirectMeter, Entry, EntryError, FieldSpec, Hit, Match, MatchKind,
+    Options, Snapshot, TableId, TableSpec, Tables, Target, Update,
 };
 
 fn ones(bits: u32) -> u128 {
@@ -140,7 +140,8 @@ pub(super) fn spec() -> impl Strategy<Value = TableSpec> {
         let fields = bits.into_iter().zip(kinds).enumerate().map(field).collect();
         let action = |(id, data_words)| ActionSpec { id, name: format!("a{id}"), data_words };
         let actions = [(0, 0), (3, data_words), (7, data_words / 2)].map(action).into();
-        let direct_meter = (capacity > 5).then_some(MeterUnit::Bytes);
+        let direct_meter =
+            (capacity > 5).then_some(DirectMeter { unit: MeterUnit::Bytes, two_rates: true });
         TableSpec { actions, direct_meter, ..TableSpec::new("t", fields, capacity) }
     })
 }
