@@ -315,3 +315,21 @@ deparser: { emit: [ethernet, p, b] }
     let copy = |last| (3, vec![0x0200, 0xd1d2, last]);
     assert_eq!(sent, [(2, vec![0, 0x7777]), copy(0x7777), copy(0x5555)]);
 }
+
+/// A header that egress adds in front of a copy that it makes is in the copy.
+#[test]
+fn a_copy_that_egress_makes_has_the_headers_of_egress() {
+    let program = "
+instances: { a: mark, x: mark }
+parser: { start: { extract: [ethernet, a] } }
+ingress: [ std.egress_port = 2 ]
+egress:
+  - if: std.packet_path == path.clone_egress
+    then: [ a.value = x.value + 1 ]
+    else: [ set_valid(x), x.value = 7, clone(7) ]
+deparser: { emit: [ethernet, a, x] }
+";
+    let left = outcome(program, "mirror_sessions: { 7: { port: 3 } }", &[frame(1, &[5])]);
+    let sent: Vec<_> = left.sent.iter().map(|(port, frame)| (*port, words(frame))).collect();
+    assert_eq!(sent, [(2, vec![5, 7]), (3, vec![8, 7])]);
+}

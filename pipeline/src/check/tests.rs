@@ -289,3 +289,25 @@ fn sums_that_cover_each_other_have_a_warning() {
     let expected = [1, 0].map(|id| crate::ir::sums::SumId::Checksum(crate::ids::ChecksumId(id)));
     assert_eq!(order, expected);
 }
+
+#[test]
+fn a_copy_that_egress_makes_has_what_egress_left() {
+    let warned = |before: &str, copy: &str| {
+        let text = format!(
+            "pipeline: p\nheaders: {{ h: {{ fields: {{ a: 8 }} }} }}\n\
+             instances: {{ h: {{ header: h }}, x: {{ header: h }}, y: {{ header: h }} }}\n\
+             parser: {{ start: {{ extract: h }} }}\ningress: [ std.egress_port = 1{before} ]\n\
+             egress:\n  - if: std.packet_path == path.clone_egress\n    then: [ h.a = x.a + y.a ]\n    \
+             else: [ set_valid(x), set_valid(y), x.a = 7{copy} ]\ndeparser: {{ emit: [h, x], discard: [y] }}\n"
+        );
+        let compiled = compiled(&text).unwrap_or_else(|text| panic!("{text}"));
+        let found: Vec<_> = compiled.warnings.iter().collect();
+        found.iter().map(|one| one.message.clone()).collect::<Vec<_>>()
+    };
+    let (x, y) = ("`x` cannot be valid here", "`y` cannot be valid here");
+    assert_eq!(warned("", ""), [x, y]);
+    // What is not emitted is not in the copy.
+    assert_eq!(warned("", ", clone(1)"), [y]);
+    assert_eq!(warned("", ", clone(1), drop why"), [y]);
+    assert_eq!(warned(", clone(1)", ""), [x, y]);
+}

@@ -28,6 +28,11 @@ impl Validity {
         Validity { may: self.may | other.may, must: self.must & other.must }
     }
 
+    /// Only these headers stay.
+    fn within(self, mask: u64) -> Validity {
+        Validity { may: self.may & mask, must: self.must & mask }
+    }
+
     /// Whether the header may be valid.
     pub fn may(self, id: InstanceId) -> bool {
         self.may & bit(id) != 0
@@ -176,24 +181,32 @@ pub fn controls(program: &Program, watch: &mut dyn Watch) -> (Option<Validity>, 
     let start = if program.parser.drop_on_error { parsed.accept } else { parsed.end };
     // A parser that never accepts still passes its errors to ingress.
     let start = start.or(parsed.end).unwrap_or_default();
-    let mut walk = Walk { program, watch, memo: BTreeMap::new(), exits: None };
+    let mut walk = Walk::new(program, watch);
     let ingress = walk.control(&program.ingress, start);
     let kept = kept_across_queue(program);
-    let mut start = ingress.map(|end| Validity { may: end.may & kept, must: end.must & kept });
+    let mut start = ingress.map(|end| end.within(kept));
     if program.uses(|op| matches!(op, Op::Clone(_)))
         && let Some(parsed) = parsed.end
     {
         // Egress parses copies of the packet as received.
         join_into(&mut start, parsed);
     }
-    if program.parser.egress.is_some() {
+    let is_parsed_again = program.parser.egress.is_some();
+    if is_parsed_again {
         start = parsed.egress_end;
     }
-    let egress = start.and_then(|start| {
-        walk.exits = None;
-        walk.control(&program.egress, start)
-    });
-    (ingress, egress)
+    let Some(mut start) = start else { return (ingress, None) };
+    let mut walk = Walk::new(program, watch);
+    loop {
+        let end = walk.control(&program.egress, start);
+        // Egress finds the headers of copies that it made as it left them, those of packets that it drops too.
+        let copies = [end, walk.drops].into_iter().flatten().map(|left| left.within(kept));
+        let next = copies.fold(start, Validity::join);
+        if next == start || is_parsed_again || !walk.clones {
+            return (ingress, end);
+        }
+        start = next;
+    }
 }
 
 /// Headers that egress can locate again: those that are emitted.
@@ -213,9 +226,17 @@ struct Walk<'p, 'w> {
     memo: BTreeMap<(ActionId, Validity), Option<Validity>>,
     /// Validity where the pass ended by `exit`.
     exits: Option<Validity>,
+    /// Validity where the packet was dropped or punted.
+    drops: Option<Validity>,
+    /// A copy is made of a packet.
+    clones: bool,
 }
 
-impl Walk<'_, '_> {
+impl<'p, 'w> Walk<'p, 'w> {
+    fn new(program: &'p Program, watch: &'w mut dyn Watch) -> Walk<'p, 'w> {
+        Walk { program, watch, memo: BTreeMap::new(), exits: None, drops: None, clones: false }
+    }
+
     fn control(&mut self, body: &Body, start: Validity) -> Option<Validity> {
         let mut end = self.body(body, start);
         if let Some(exit) = self.exits {
@@ -310,7 +331,9 @@ impl Walk<'_, '_> {
             Term::Exit => {
                 join_into(&mut self.exits, now);
             }
-            Term::Drop(_) | Term::Punt(_) => {}
+            Term::Drop(_) | Term::Punt(_) => {
+                join_into(&mut self.drops, now);
+            }
         }
     }
 
@@ -361,6 +384,7 @@ impl Walk<'_, '_> {
                 };
                 *now = Validity { may: shifted(now.may), must: shifted(now.must) };
             }
+            Op::Clone(_) => self.clones = true,
             Op::Call(action, _) => match self.action(*action, *now) {
                 Some(after) => *now = after,
                 None => return false,
