@@ -62,9 +62,10 @@ impl Pass<'_> {
             }
         };
         let action = table.actions.get(place as usize).copied().unwrap_or_default();
+        // The key as it was looked up: the meter may have set the colour since.
         self.trace(|pass| Event::Apply {
             table: id,
-            keys: table.keys.iter().map(|key| pass.eval(key.value).unwrap_or(0)).collect(),
+            keys: view.shape().layout().places().iter().map(|p| p.get(&pass.scratch.key)).collect(),
             slot: found.map(|hit| hit.slot.0),
             color: metered,
         });

@@ -8,7 +8,7 @@ use super::phv;
 use crate::exec::Verdict;
 use crate::ids::*;
 use crate::ir::*;
-use crate::trace::Recorder;
+use crate::trace::{Event, Recorder};
 use build::{After, Build, Rig, block, body, ethernet_ipv4};
 use wireyard_tables::{Entry, Match, MatchKind, Target as EntryTarget, Update as TableUpdate};
 
@@ -396,4 +396,34 @@ fn a_trace_has_every_step() {
     for line in ["ipv4.ttl = 0x3f", ", src 0xa000001,", "state s1", "forward to port 2, 36 bytes"] {
         assert!(text.contains(line), "{line} in\n{text}");
     }
+}
+
+#[test]
+fn a_trace_has_the_key_that_was_looked_up() {
+    let mut build = Build::new();
+    ethernet_ipv4(&mut build);
+    let color = build.std(StdField::Color);
+    let table = build.table("t", &[(color, MatchKind::Exact)], &[ActionId(0)], ActionId(0));
+    let rates = wireyard_tables::meter::MeterConfig::SingleRate { cir: 1, cbs: 0, ebs: 1 };
+    let declared = &mut build.program.tables[table];
+    declared.meter = Some(MeterKind { two_rates: false, packets: true });
+    declared.entries.push(TableEntry {
+        matches: vec![Match::Exact(0)],
+        priority: 0,
+        call: ActionCall { action: ActionId(0), args: vec![] },
+        idle_timeout_ms: 0,
+        meter: Some(rates),
+        is_const: false,
+    });
+    let apply = Term::Apply { table, by_action: vec![], hit: BlockId(1), miss: BlockId(1) };
+    build.program.ingress = body(vec![block(vec![], apply), block(vec![], Term::Return)]);
+    let mut rig = build.rig();
+    let mut recorder = Recorder::default();
+    let mut after: After = rig.packet(&ipv4_packet(0));
+    rig.run(&mut after, Half::Ingress, Some(&mut recorder));
+    let seen = recorder.events.iter().find_map(|event| match event {
+        Event::Apply { keys, slot, color, .. } => Some((keys.clone(), *slot, *color)),
+        _ => None,
+    });
+    assert_eq!(seen, Some((vec![0], Some(0), Some(1))));
 }
