@@ -50,7 +50,7 @@ pub(crate) fn ones(bits: u32) -> u128 {
 }
 
 /// The top `prefix_len` bits of a field of `bits` bits.
-pub(crate) fn prefix_mask(bits: u32, prefix_len: u32) -> u128 {
+pub fn prefix_mask(bits: u32, prefix_len: u32) -> u128 {
     if prefix_len == 0 { 0 } else { ones(bits) & !(ones(bits) >> 1 >> (prefix_len - 1)) }
 }
 

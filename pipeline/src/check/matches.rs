@@ -7,32 +7,8 @@ use crate::ir::layout::ones;
 use crate::ir::{Display, MatchField, SetMember, SourceSpan, Table, ValueSet};
 use crate::state::ValueSetError;
 use std::collections::HashSet;
+use wireyard_tables::key::prefix_mask;
 use wireyard_tables::{Match, MatchKind};
-
-/// Most bits of a key, the limit of the tables.
-const KEY_BITS_MAX: u32 = 1024;
-
-/// Checks that the keys of a table fit; the error is the reason.
-pub(crate) fn layout(table: &Table) -> Result<(), String> {
-    // The layout of the tables: a field of at most 64 bits does not cross a word, a wider one takes two.
-    let (mut words, mut used) = (0u32, 64u32);
-    for key in &table.keys {
-        if key.bits > 64 {
-            (words, used) = (words + 2, 64);
-        } else if used + key.bits > 64 {
-            (words, used) = (words + 1, key.bits);
-        } else {
-            used += key.bits;
-        }
-    }
-    if words * 64 > KEY_BITS_MAX {
-        return Err(format!(
-            "its fields take {words} words of 64 bits; {} are allowed",
-            KEY_BITS_MAX / 64
-        ));
-    }
-    Ok(())
-}
 
 /// True when entries of the table have priorities.
 pub(crate) fn has_priorities(table: &Table) -> bool {
@@ -228,7 +204,7 @@ impl Cx<'_> {
             }
             (PatternDecl::Prefix(value, len), MatchKind::Ternary) => {
                 let (value, prefix_len) = self.prefix(key, value, len, span)?;
-                let mask = prefix_mask(prefix_len, bits);
+                let mask = prefix_mask(bits, prefix_len);
                 Some(if mask == 0 { Match::Any } else { Match::Ternary { value, mask } })
             }
             (PatternDecl::Mask(value, mask), MatchKind::Ternary) => {
@@ -305,7 +281,7 @@ impl Cx<'_> {
             return self.report.refuse(codes::ENTRY, len.span, text);
         }
         let len = len.value as u32;
-        let mask = prefix_mask(len, key.bits);
+        let mask = prefix_mask(key.bits, len);
         if number & !mask != 0 {
             let right = shown(number & mask, key.display);
             let text = "this prefix has bits behind its length";
@@ -322,9 +298,4 @@ fn span_of(member: &MemberDecl) -> SourceSpan {
         MemberDecl::One(one) => one.span,
         MemberDecl::Keys(all) => all.span,
     }
-}
-
-/// The top `len` bits of a value of `bits` bits.
-pub(crate) fn prefix_mask(len: u32, bits: u32) -> u128 {
-    ones(bits) & !ones(bits.saturating_sub(len))
 }

@@ -4,13 +4,12 @@ use super::cx::{Binding, Cx, Env, Place};
 use super::declare::meter_kind;
 use super::flow::Flow;
 use super::header::Width;
-use super::matches;
 use super::scope::Symbol;
 use crate::ast::*;
 use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::*;
-use wireyard_tables::MatchKind;
+use wireyard_tables::{KeyLayout, MatchKind, SpecError};
 use wireyard_tables::time::Span;
 
 /// Most tables and actions of a program.
@@ -223,14 +222,13 @@ impl Cx<'_> {
 
     /// Checks that a key fits in the words that tables compare.
     fn key_words(&mut self, table: &Table) -> bool {
-        if let Err(error) = matches::layout(table) {
-            if let Some(span) = table.span {
-                let text = format!("the key of table `{}` is too wide", table.name);
-                self.report.error(codes::LIMITS, span, text).note(error);
-            }
-            return false;
+        let layout = KeyLayout::new(table.keys.iter().map(|key| key.bits));
+        let Err(error @ SpecError::KeyTooWide { .. }) = layout else { return true };
+        if let Some(span) = table.span {
+            let text = format!("the key of table `{}` is too wide", table.name);
+            self.report.error(codes::LIMITS, span, text).note(error.to_string());
         }
-        true
+        false
     }
 
     /// The actions of a table; the flag is false when one was wrong.

@@ -311,3 +311,26 @@ fn a_copy_that_egress_makes_has_what_egress_left() {
     assert_eq!(warned("", ", clone(1), drop why"), [y]);
     assert_eq!(warned(", clone(1)", ""), [x, y]);
 }
+
+/// The words of a key are those of the tables: a field goes into the first one that has room.
+#[test]
+fn a_key_is_refused_where_the_tables_refuse_it() {
+    let program = |wide: usize| {
+        let of = |letter: char, bits: usize, n: usize| {
+            (0..n).map(|i| format!("{letter}{i}: {bits}")).collect::<Vec<_>>()
+        };
+        let fields = [of('a', 48, 12), of('c', 64, wide), of('b', 16, 12)].concat();
+        let name = |field: &String| format!("h.{}: exact", field.split(':').next().unwrap());
+        let keys: Vec<String> = fields.iter().map(name).collect();
+        compiled(&format!(
+            "pipeline: p\nheaders: {{ h: {{ fields: {{ {} }} }} }}\nparser: {{ start: {{ extract: h }} }}\n\
+             tables: {{ t: {{ key: {{ {} }}, actions: [drop, nop] }} }}\n\
+             ingress: [ std.egress_port = 1, {{ apply: t }} ]\n",
+            fields.join(", "),
+            keys.join(", ")
+        ))
+    };
+    assert!(program(4).is_ok());
+    let text = program(5).unwrap_err();
+    assert!(text.contains("need 17 words of 64 bits"), "{text}");
+}

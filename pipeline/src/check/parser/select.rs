@@ -3,12 +3,12 @@
 use super::Scheme;
 use crate::ast::*;
 use crate::check::cx::Cx;
-use crate::check::matches::prefix_mask;
 use crate::check::scope::Symbol;
 use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::layout::ones;
 use crate::ir::{BuiltinError, Case, ExprKind, Pattern, Target, Transition};
+use wireyard_tables::key::prefix_mask;
 
 /// Most cases of a state: each is compared with those before it.
 const CASES_MAX: usize = 4096;
@@ -101,7 +101,7 @@ impl<'a> Cx<'a> {
                     let text = format!("a prefix of {} bits in a key of {width}", len.value);
                     return self.report.refuse(codes::BAD_PATTERN, len.span, text);
                 }
-                let mask = prefix_mask(len.value as u32, width);
+                let mask = prefix_mask(width, len.value as u32);
                 Pattern::Mask { value: value & mask, mask }
             }
             PatternDecl::Set(name) => return self.set_pattern(name, bits),
