@@ -9,8 +9,9 @@ use crate::ast::*;
 use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::*;
-use wireyard_tables::{KeyLayout, MatchKind, SpecError};
+use std::collections::HashMap;
 use wireyard_tables::time::Span;
+use wireyard_tables::{KeyLayout, MatchKind, SpecError};
 
 /// Most tables and actions of a program.
 const TABLES_MAX: usize = 256;
@@ -384,6 +385,7 @@ impl Cx<'_> {
                 self.report.error(codes::TOO_MANY_ENTRIES, span, text);
             }
         }
+        let mut seen = HashMap::new();
         for entry in &decl.entries {
             self.env = Env::at(Place::Data);
             let found = self.entry_matches(table, entry);
@@ -394,15 +396,17 @@ impl Cx<'_> {
             let (Some((matches, priority)), Some(args), true) = (found, args, listed) else {
                 continue;
             };
-            let same = |known: &&TableEntry| known.matches == matches && known.priority == priority;
-            if let Some(at) = table.entries.iter().position(|known| same(&known)) {
-                let first = decl.entries.get(at).map(|first| first.span);
-                let note = self.report.error(codes::TWICE, entry.span, "this entry already exists");
-                if let Some(first) = first {
-                    note.label(first, "first here");
-                }
+            // One match can be written in several forms.
+            let canonical = matches.iter().zip(&table.keys);
+            let canonical: Vec<_> =
+                canonical.map(|(one, key)| one.canonical(key.kind, key.bits)).collect();
+            if let Some(first) = seen.get(&(canonical.clone(), priority)) {
+                self.report
+                    .error(codes::TWICE, entry.span, "this entry already exists")
+                    .label(*first, "first here");
                 continue;
             }
+            seen.insert((canonical, priority), entry.span);
             let idle_timeout_ms = self.entry_timeout(table, entry);
             let meter = self.entry_meter(table, entry);
             if let Some(ns) = &entry.idle_timeout_ns {

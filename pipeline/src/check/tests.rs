@@ -334,3 +334,36 @@ fn a_key_is_refused_where_the_tables_refuse_it() {
     let text = program(5).unwrap_err();
     assert!(text.contains("need 17 words of 64 bits"), "{text}");
 }
+
+/// The program with these rows of its table, over a key of 8 bits of this kind.
+fn with_entries(kind: &str, rows: &[&str]) -> Result<Compiled, String> {
+    let rows: Vec<String> = rows.iter().map(|row| format!("      - {row}\n")).collect();
+    compiled(&format!(
+        "pipeline: p\nheaders: {{ h: {{ fields: {{ a: 8 }} }} }}\nparser: {{ start: {{ extract: h }} }}\n\
+         tables:\n  t:\n    key: {{ h.a: {kind} }}\n    actions: [drop, nop]\n    entries:\n{}\
+         ingress: [ std.egress_port = 1, {{ apply: t }} ]\n",
+        rows.concat()
+    ))
+}
+
+#[test]
+fn an_entry_in_another_form_is_the_same_entry() {
+    let forms = [
+        ("lpm", "5", "5/8"),
+        ("ternary", "5", "5 &&& 0xff"),
+        ("range", "5", "5..5"),
+        ("range", "_", "0..255"),
+    ];
+    for (kind, first, second) in forms {
+        let priority = if kind == "lpm" { "" } else { ", priority: 3" };
+        let row = |form: &str| format!("{{ match: {{ h.a: {form} }}, action: drop{priority} }}");
+        // One that is wrong is no entry: places are counted without it.
+        let wrong = row("300");
+        let (first, second) = (row(first), row(second));
+        let text = with_entries(kind, &[&wrong, &first, &second]).unwrap_err();
+        assert!(text.contains("E0101") && text.contains("this entry already exists"), "{text}");
+        let place = |what: &str| text.lines().position(|line| line.contains(what)).unwrap();
+        assert_eq!(place("first here"), place(&first) + 1, "{text}");
+        assert!(with_entries(kind, &[&first]).is_ok());
+    }
+}
