@@ -93,6 +93,12 @@ impl<V: Replay> Replica<V> {
         }
     }
 
+    /// Continues with this value, of which no reader has a copy.
+    pub(crate) fn restart(&mut self, value: V) {
+        let impatient_clones = self.impatient_clones;
+        *self = Replica { impatient_clones, ..Replica::new(value) };
+    }
+
     /// The copy that readers have.
     pub(crate) fn front(&self) -> &Arc<V> {
         &self.front

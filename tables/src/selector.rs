@@ -222,8 +222,28 @@ pub(crate) struct ProfileWriter {
 }
 
 impl ProfileWriter {
+    /// True if members and groups fit a profile declared like this unchanged.
+    pub(crate) fn fits(&self, spec: &ProfileSpec) -> bool {
+        let empty_group = self.spec.empty_group.clone();
+        *self.spec == ProfileSpec { empty_group, ..spec.clone() }
+    }
+
+    /// Takes the place of `old`, which keeps its readers' snapshot and takes no more writes. What a group without
+    /// members does is as declared here.
+    pub(crate) fn take_over(&mut self, old: &mut ProfileWriter) {
+        let (frozen, spec) = (old.frozen(), self.spec.clone());
+        *self = std::mem::replace(old, frozen);
+        if self.spec != spec {
+            let mut view = ProfileView::clone(self.replica.front());
+            view.empty_group = call_words(&spec.empty_group, view.data_words).into();
+            view.spec = spec.clone();
+            self.spec = spec;
+            self.replica.restart(view);
+        }
+    }
+
     /// What remains when the profile moves to another program: the view, closed for writes.
-    pub(crate) fn frozen(&mut self) -> ProfileWriter {
+    fn frozen(&mut self) -> ProfileWriter {
         ProfileWriter {
             spec: self.spec.clone(),
             replica: self.replica.frozen(),

@@ -504,6 +504,34 @@ fn a_profile_keeps_its_members_at_another_number() {
     assert_eq!(kept, []);
 }
 
+/// As of a default action, which is also what such a group does unless declared otherwise.
+#[test]
+fn a_group_without_members_does_what_the_new_program_declares() {
+    let with = |default: ActionCall| {
+        let of = spec("ecmp", 16, MatchKind::Exact, 8);
+        let table = TableSpec { profile: Some(P0), default: default.clone(), ..of };
+        ([table], [ProfileSpec { empty_group: default, ..profile() }])
+    };
+    let (specs, profiles) = with(send(1));
+    let old = Tables::new(&specs, &profiles, Options::default()).unwrap();
+    let empty = Update::InsertGroup(P0, 2, vec![]);
+    old.batch(&[empty, Update::Insert(T0, to(1, Target::Group(2)))], Time::ZERO).unwrap();
+    let (specs, profiles) = with(send(9));
+    let (new, kept) = old.replace(&specs, &profiles, Options::default()).unwrap();
+    assert_eq!(kept, [T0]);
+    for (tables, port) in [(&old, 1), (&new, 9)] {
+        let snapshot = tables.snapshot();
+        let view = snapshot.table(T0).unwrap();
+        assert_eq!(snapshot.select(view, view.lookup(&[1]).unwrap(), 0).data, [port]);
+    }
+    let member = Update::InsertMember(P0, 1, send(5));
+    let group = Update::ModifyGroup(P0, 2, vec![GroupMember { member: 1, weight: 1 }]);
+    new.batch(&[member, group], Time::ZERO).unwrap();
+    let snapshot = new.snapshot();
+    let view = snapshot.table(T0).unwrap();
+    assert_eq!(snapshot.select(view, view.lookup(&[1]).unwrap(), 0).data, [5]);
+}
+
 #[test]
 fn a_table_that_was_taken_over_has_the_new_declaration() {
     let of = |default| TableSpec { default, ..spec("t", 16, MatchKind::Exact, 8) };

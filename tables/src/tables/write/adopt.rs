@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{TableWriter, Writer, empty_log};
 use crate::entry::{ProfileId, TableId, TableSpec};
-use crate::replica::{Replay, Replica};
+use crate::replica::Replay;
 use crate::selector::ProfileWriter;
 use crate::shape::TableShape;
 use crate::store::Store;
@@ -65,8 +65,7 @@ impl Writer {
         let Moves { tables, profiles } = self.moves(old);
         for (new, from) in self.profiles.iter_mut().zip(profiles) {
             if let Some(from) = from {
-                let frozen = old.profiles[from].frozen();
-                *new = std::mem::replace(&mut old.profiles[from], frozen);
+                new.take_over(&mut old.profiles[from]);
             }
         }
         let mut kept = Vec::new();
@@ -84,7 +83,7 @@ impl Writer {
     /// The profile of the old set, of the same name, that moves here. It moves only together with every table that
     /// points into it, before and after, so that its references stay valid.
     fn profile_source(&self, p: usize, old: &Writer, tables: &[Option<usize>]) -> Option<usize> {
-        let same = |old: &ProfileWriter| !old.moved && old.spec == self.profiles[p].spec;
+        let same = |old: &ProfileWriter| !old.moved && old.fits(&self.profiles[p].spec);
         let from = old.profiles.iter().position(same)?;
         let uses = |table: &TableWriter, p| table.shape().spec.profile == Some(ProfileId(p as u32));
         let moves = |table: &Option<usize>| table.is_some_and(|at| uses(&old.tables[at], from));
@@ -135,8 +134,6 @@ impl TableWriter {
         let mut view = TableView::clone(self.replica.front());
         view.shape = shape;
         view.replay(&log);
-        let impatient_clones = self.replica.impatient_clones;
-        self.replica = Replica::new(view);
-        self.replica.impatient_clones = impatient_clones;
+        self.replica.restart(view);
     }
 }
