@@ -116,9 +116,10 @@ impl Digests {
     /// it: all places have the configuration, also where the new program has more of them.
     pub fn adopt(&mut self, old: &Program, new: &Program) {
         let is_same = |was: &ir::Digest, now: &ir::Digest| {
-            let widths =
-                |digest: &ir::Digest| digest.fields.iter().map(|f| f.bits).collect::<Vec<_>>();
-            now.name == was.name && widths(now) == widths(was)
+            let fields = |digest: &ir::Digest| -> Vec<_> {
+                digest.fields.iter().map(|field| (field.name.clone(), field.bits)).collect()
+            };
+            now.name == was.name && fields(now) == fields(was)
         };
         let mut all = std::mem::take(&mut self.digests);
         let configs: Vec<_> = all.iter().map(|(id, digest)| (*id, digest.config)).collect();
@@ -338,6 +339,26 @@ mod tests {
         let id = DigestId::new(0);
         assert_eq!(digests.configs().collect::<Vec<_>>(), [(id, config)]);
         assert_eq!(digests.due(100), [List { digest: id, id: 1, messages: vec![vec![1]] }]);
+    }
+
+    /// Messages that wait are values in the order of the fields.
+    #[test]
+    fn a_digest_with_its_fields_in_another_order_begins_anew() {
+        let program = |fields: &str| {
+            let text = format!(
+                "pipeline: p\nmetadata: {{ m: 16 }}\ningress: [ std.egress_port = 1 ]\n\
+                 digests: {{ a: {{ {fields} }} }}\n"
+            );
+            crate::program::from_text("p.yaml", &text).expect("a program").program
+        };
+        let (one, other) =
+            ("port: std.ingress_port, m: meta.m", "m: meta.m, port: std.ingress_port");
+        for (next, stays) in [(one, 1), (other, 0)] {
+            let mut digests = Digests::default();
+            digests.insert(DigestId::new(0), Config::default()).unwrap();
+            digests.adopt(&program(one), &program(next));
+            assert_eq!(digests.configs().count(), stays, "{next}");
+        }
     }
 
     /// A digest that several places send is one entry of controllers: all its places are configured afterwards, also
