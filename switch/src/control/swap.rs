@@ -201,7 +201,10 @@ fn is_same_constant(was: &Program, before: &Table, new: &Program, after: &Table)
     let shown = |program: &Program, table: &Table| -> Vec<_> {
         let name = |one: &TableEntry| program.actions.get(one.call.action).map(|a| a.name.clone());
         let part = |one: &TableEntry| {
-            (one.matches.clone(), one.priority, name(one), one.call.args.clone())
+            let fields = one.matches.iter().zip(&table.keys);
+            let matches: Vec<_> =
+                fields.map(|(one, key)| one.canonical(key.kind, key.bits)).collect();
+            (matches, one.priority, name(one), one.call.args.clone())
         };
         table.entries.iter().map(part).collect()
     };
