@@ -5,6 +5,7 @@ mod random;
 use super::{Codes, Jit, Options};
 use crate::check::{ExternRegistry, compile};
 use crate::engine::{Context, NoDevice};
+use crate::exec::PacketPath;
 use crate::ids::StateId;
 use crate::interp::tests::build::{After, Build, Rig, block, body, ethernet_ipv4};
 use crate::ir::{
@@ -255,6 +256,37 @@ fn metadata_in_the_chunk_is_the_same_path_specialised() {
 }
 
 /// Labels of one header, each extracted over the one before: a packet with one of them runs path-specialised code.
+/// Egress of a packet that ingress mirrored: it is parsed, and ingress left another length.
+#[test]
+fn a_mirrored_packet_keeps_the_lengths_that_egress_parsed() {
+    let text = "pipeline: p
+headers: { opt: { fields: { n: 8, data: { varbits: 64 } } }, end: { fields: { x: 8 } } }
+instances: { opt: { header: opt }, end: { header: end } }
+parser:
+  start: { do: [ 'extract(opt, bit<32>(lookahead(8)) * 8)' ], next: end }
+  end: { extract: end }
+ingress: [ std.egress_port = 2, clone(1), set_invalid(opt), set_valid(opt) ]
+egress: [ clone(2) ]
+deparser: { emit: [opt, end] }
+";
+    let parsed = parse_program("p.yaml".as_ref(), &Loader::in_memory([("p.yaml", text)], &[]));
+    let compiled = compile(&parsed.unwrap(), &ExternRegistry::new());
+    let program = compiled.unwrap_or_else(|found| panic!("{found:?}")).program;
+    for level in 0..=2 {
+        let mut pair = Pair::new(program.clone(), level);
+        let [a, b] = [&mut pair.interp, &mut pair.jit].map(|rig| {
+            let mut after = rig.packet(&[2, 0xd1, 0xd2, 0x77, 0xaa]);
+            after.packet.path = PacketPath::CloneIngress as u8;
+            rig.run(&mut after, Half::Egress, None);
+            after
+        });
+        pair.compare(&a, &b, Half::Egress);
+        assert_eq!((a.packet.carried[0], a.packet.body_off), (16, 4), "level {level}");
+        pair.interp.free(a);
+        pair.jit.free(b);
+    }
+}
+
 #[test]
 fn a_header_that_a_path_extracts_twice_is_the_same_path_specialised() {
     let mut build = Build::new();
