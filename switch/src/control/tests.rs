@@ -246,6 +246,40 @@ fn a_default_action_that_a_swap_replaces_is_lost() {
     assert_eq!(lost(PROGRAM), Some(("default action", "ways".to_owned(), Fate::Changed)));
 }
 
+/// Profiles are numbered by position, and meters have rates of one kind.
+#[test]
+fn a_swap_keeps_a_selector_at_another_place_and_no_meters_of_another_kind() {
+    let (_core, control) = device();
+    let next = |text: &str| from_text("everything.yaml", text).unwrap();
+    let table = control.table("spread").unwrap();
+    let action = control.call("out", &[2]).unwrap();
+    let members = vec![GroupMember { member: 1, weight: 1 }];
+    let mut to_group = entry(&control, 1, 1);
+    (to_group.key.table, to_group.target) = (table, Target::Group(1));
+    let all = [
+        Entity::Member { table, id: 1, action },
+        Entity::Group { table, id: 1, members: members.clone() },
+        Entity::TableEntry(to_group),
+    ];
+    control.write(&all.map(Update::Insert), Mode::Atomic).unwrap();
+    let front = "tables:\n  front: { key: { ethernet.dst: exact, ethernet.src: selector }, actions: [out, nop], \
+                 default: nop, size: 4, selector: { hash: crc16, members: 4, groups: 2 } }\n";
+    let with_front = PROGRAM.replace("tables:\n", front);
+    let with_front =
+        with_front.replace("  - apply: spread\n", "  - apply: spread\n  - apply: front\n");
+    for text in [&with_front, PROGRAM] {
+        control.swap(&next(text), Keep::WhatFits).unwrap();
+        let table = control.table("spread").unwrap();
+        assert_eq!(entries(&control, "spread")[0].target, Target::Group(1));
+        let groups = control.read(&Query::Groups { table: None, id: None }).unwrap();
+        assert_eq!(groups, [Entity::Group { table, id: 1, members: members.clone() }]);
+    }
+    let one_rate = PROGRAM.replace("type: trtcm, unit: bytes", "type: srtcm, unit: bytes");
+    let swap = control.prepare(&next(&one_rate), Keep::WhatFits).unwrap();
+    let fate = |name: &str| swap.report().iter().find(|one| one.name == name).unwrap().fate;
+    assert_eq!((fate("ways"), fate("spread")), (Fate::Changed, Fate::Kept));
+}
+
 #[test]
 fn updates_of_tables_behind_refused_ones_are_done_with_their_counters() {
     let (_core, control) = device();
