@@ -30,7 +30,8 @@ impl Control {
     }
 
     /// Calls `each` with everything that a query finds, in the order of ids and indices; entries of a table oldest
-    /// first.
+    /// first. Meanwhile no other program is put in force, so `each` must not read or write the device: it would wait
+    /// for a replacement that waits for this read.
     ///
     /// # Errors
     /// As [`Control::read`].

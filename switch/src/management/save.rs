@@ -26,7 +26,8 @@ use crate::replicate::{Group, Member, Members, Session};
 type Result<T> = std::result::Result<T, ControlError>;
 
 /// The lines of an entries file that restores the current state, with the name of its program. `as_written` returns an
-/// object as it was written, where the device has another form of it because links are down.
+/// object as it was written, where the device has another form of it because links are down; it is called for groups
+/// and sessions, while no lock of the device is held.
 ///
 /// # Errors
 /// A worker that registers need does not respond.
@@ -275,9 +276,14 @@ impl File<'_> {
 
     fn read<T>(&self, query: &Query, each: impl Fn(&Self, Entity) -> Option<T>) -> Result<Vec<T>> {
         let mut all = Vec::new();
-        self.control.visit(query, &mut |entity| {
-            all.extend(each(self, (self.as_written)(entity)));
-        })?;
+        if let Query::Groups { .. } | Query::Multicast { .. } | Query::Mirrors { .. } = query {
+            // `as_written` locks the state kept of them and reads the device: not while this read has its lock, which
+            // a program replacement may wait for.
+            let found = self.control.read(query)?.into_iter();
+            all.extend(found.filter_map(|entity| each(self, (self.as_written)(entity))));
+        } else {
+            self.control.visit(query, &mut |entity| all.extend(each(self, entity)))?;
+        }
         Ok(all)
     }
 
@@ -392,3 +398,6 @@ impl File<'_> {
         (members != declared.initial).then(|| (declared.name.clone(), members_of()))
     }
 }
+
+#[cfg(test)]
+mod tests;

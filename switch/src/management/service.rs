@@ -384,9 +384,9 @@ impl DeviceService for Management {
     async fn save(&self, _: Request<wire::SaveRequest>) -> Answer<Self::SaveStream> {
         let json = |line: String| Value::from(line).to_string();
         self.list(move |me| {
-            let all = save::lines(&me.device.control, &me.device.settings().clone(), &|entity| {
-                me.device.as_written(entity)
-            })?;
+            let settings = me.device.settings().clone();
+            let as_written = |entity| me.device.as_written(entity);
+            let all = save::lines(&me.device.control, &settings, &as_written)?;
             Ok(all.into_iter().map(json).collect())
         })
         .await
