@@ -481,9 +481,12 @@ impl ProfileWriter {
         }
     }
 
-    /// Members by id.
-    pub(crate) fn members(&self) -> impl Iterator<Item = (u32, &ActionCall)> {
-        self.members.iter().map(|(id, member)| (*id, &member.call))
+    /// Members with these ids, by id.
+    pub(crate) fn members(
+        &self,
+        ids: RangeInclusive<u32>,
+    ) -> impl Iterator<Item = (u32, &ActionCall)> {
+        self.members.range(ids).map(|(id, member)| (*id, &member.call))
     }
 
     /// The least and the greatest id of a member or group; `None` where there is neither.
@@ -495,9 +498,12 @@ impl ProfileWriter {
         both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).map(|(least, greatest)| least..=greatest)
     }
 
-    /// Groups by id.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = (u32, &[GroupMember])> {
-        self.groups.iter().map(|(id, group)| (*id, &group.members[..]))
+    /// Groups with these ids, by id.
+    pub(crate) fn groups(
+        &self,
+        ids: RangeInclusive<u32>,
+    ) -> impl Iterator<Item = (u32, &[GroupMember])> {
+        self.groups.range(ids).map(|(id, group)| (*id, &group.members[..]))
     }
 }
 

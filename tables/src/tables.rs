@@ -326,8 +326,17 @@ impl Tables {
 
     /// Members of a profile, by id.
     pub fn members(&self, profile: ProfileId) -> Result<Vec<(u32, ActionCall)>, EntryError> {
+        self.members_in(profile, 0..=u32::MAX)
+    }
+
+    /// Like [`Tables::members`], those with these ids; the others cost nothing.
+    pub fn members_in(
+        &self,
+        profile: ProfileId,
+        ids: RangeInclusive<u32>,
+    ) -> Result<Vec<(u32, ActionCall)>, EntryError> {
         let writer = self.writer();
-        let members = writer.profile(profile)?.members();
+        let members = writer.profile(profile)?.members(ids);
         Ok(members.map(|(id, call)| (id, call.clone())).collect())
     }
 
@@ -341,8 +350,17 @@ impl Tables {
 
     /// Groups of a profile, by id.
     pub fn groups(&self, profile: ProfileId) -> Result<Vec<(u32, Vec<GroupMember>)>, EntryError> {
+        self.groups_in(profile, 0..=u32::MAX)
+    }
+
+    /// Like [`Tables::groups`], those with these ids; the others cost nothing.
+    pub fn groups_in(
+        &self,
+        profile: ProfileId,
+        ids: RangeInclusive<u32>,
+    ) -> Result<Vec<(u32, Vec<GroupMember>)>, EntryError> {
         let writer = self.writer();
-        let groups = writer.profile(profile)?.groups();
+        let groups = writer.profile(profile)?.groups(ids);
         Ok(groups.map(|(id, members)| (id, members.to_vec())).collect())
     }
 

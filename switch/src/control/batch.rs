@@ -64,6 +64,11 @@ fn is_of_tables(update: &Update) -> bool {
     )
 }
 
+/// True for an update of a multicast group or mirror session.
+fn is_replication(update: &Update) -> bool {
+    matches!(update.entity(), Entity::Multicast { .. } | Entity::Mirror { .. })
+}
+
 /// The write of the counter that an entry is written with.
 fn counted(update: &Update) -> Option<Later> {
     let (Update::Insert(Entity::TableEntry(entry)) | Update::Modify(Entity::TableEntry(entry))) =
@@ -193,21 +198,39 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Writes each update on its own; adjacent updates of tables are published together.
+    /// Writes each update on its own; adjacent updates of tables are published together, and so are those of groups and
+    /// sessions.
     fn each(&self, updates: &[Update], results: &mut [Result<()>]) {
         let mut at = 0;
         while at < updates.len() {
-            let together = updates[at..].iter().take(TOGETHER);
-            let run = together.take_while(|update| is_of_tables(update)).count();
-            match run {
-                0 => {
-                    if let Err((_, error)) = self.all(&updates[at..=at], &mut results[at..=at]) {
-                        results[at] = Err(error);
+            let run = |is_one: fn(&Update) -> bool| {
+                updates[at..].iter().take(TOGETHER).take_while(|update| is_one(update)).count()
+            };
+            let (of_tables, of_copies) = (run(is_of_tables), run(is_replication));
+            let end = at + of_tables.max(of_copies).max(1);
+            let (some, results) = (&updates[at..end], &mut results[at..end]);
+            match (of_tables, of_copies) {
+                (0, 0) => {
+                    if let Err((_, error)) = self.all(some, results) {
+                        results[0] = Err(error);
                     }
                 }
-                run => self.run(&updates[at..at + run], &mut results[at..at + run]),
+                (0, _) => self.replicate_each(some, results),
+                _ => self.run(some, results),
             }
-            at += run.max(1);
+            at = end;
+        }
+    }
+
+    /// Writes updates of groups and sessions, each on its own: all are copied and published once.
+    fn replicate_each(&self, updates: &[Update], results: &mut [Result<()>]) {
+        let _replicating = lock(&self.control.shared.replicating);
+        let mut all = (*self.control.shared.replication.load()).clone();
+        for (update, result) in updates.iter().zip(&mut *results) {
+            *result = replicate(&mut all, update);
+        }
+        if results.iter().any(Result::is_ok) {
+            self.control.shared.replication.publish(all);
         }
     }
 
@@ -256,8 +279,6 @@ impl<'a> Batch<'a> {
         updates: &[Update],
         results: &mut [Result<()>],
     ) -> std::result::Result<(), (usize, ControlError)> {
-        let is_replication =
-            |u: &Update| matches!(u.entity(), Entity::Multicast { .. } | Entity::Mirror { .. });
         let replicates = updates.iter().any(is_replication);
         let _replicating = replicates.then(|| lock(&self.control.shared.replicating));
         let mut replication = replicates.then(|| (*self.control.shared.replication.load()).clone());

@@ -13,6 +13,7 @@ use wireyard_tables::{EntryError, ProfileId, Tables};
 use super::error::of_entry;
 use super::plan::{self, Result};
 use super::{Control, ControlError, Entity, EntryKey, Query, TableEntry, find};
+use crate::replicate::{Group, Session};
 
 /// Maximum number of register entries that a worker reads between two bursts.
 const REGISTERS_TOGETHER: u64 = 256;
@@ -91,17 +92,23 @@ impl Control {
             }
             Query::Multicast { id } => {
                 let all = self.shared.replication.load();
-                let found = all.groups().filter(|(group, _)| id.is_none_or(|id| id == *group));
-                let found = found.map(|(id, group)| Entity::Multicast { id, group: group.clone() });
-                give(found, *id, "multicast group", each)?;
+                let mut give = |(id, group): (u16, &Group)| {
+                    each(Entity::Multicast { id, group: group.clone() });
+                };
+                match *id {
+                    Some(id) => give((id, all.group(id).ok_or_else(no("multicast group", id))?)),
+                    None => all.groups().for_each(give),
+                }
             }
             Query::Mirrors { id } => {
                 let all = self.shared.replication.load();
-                let found =
-                    all.sessions().filter(|(session, _)| id.is_none_or(|id| id == *session));
-                let found =
-                    found.map(|(id, session)| Entity::Mirror { id, session: session.clone() });
-                give(found, *id, "mirror session", each)?;
+                let mut give = |(id, session): (u16, &Session)| {
+                    each(Entity::Mirror { id, session: session.clone() });
+                };
+                match *id {
+                    Some(id) => give((id, all.session(id).ok_or_else(no("mirror session", id))?)),
+                    None => all.sessions().for_each(give),
+                }
             }
         }
         Ok(())
@@ -148,22 +155,9 @@ impl Control {
     }
 }
 
-/// Calls `each` with all objects found; it is an error if a named one is not.
-fn give(
-    found: impl Iterator<Item = Entity>,
-    id: Option<u16>,
-    kind: &str,
-    each: Each<'_>,
-) -> Result<()> {
-    some(found.map(each).count(), id, kind)
-}
-
-/// Refuses the number of an object of which none was found.
-fn some(found: usize, id: Option<impl Display>, kind: &str) -> Result<()> {
-    match id {
-        Some(id) if found == 0 => Err(ControlError::NotFound(format!("there is no {kind} {id}"))),
-        _ => Ok(()),
-    }
+/// The given number, or all numbers of members or groups.
+fn numbers(id: Option<u32>) -> RangeInclusive<u32> {
+    id.map_or(0..=u32::MAX, |id| id..=id)
 }
 
 /// The given id if it exists, or all ids.
@@ -293,14 +287,14 @@ impl Reading<'_> {
 
     fn members(&self, wanted: Numbered, each: Each<'_>) -> Result<()> {
         let program = &self.generation.program;
-        self.of_profiles(wanted, "member", Tables::members, |table, id, call| {
+        self.of_profiles(wanted, "member", Tables::members_in, |table, id, call| {
             let action = plan::call_of(program, &program.tables[table], &call);
             each(Entity::Member { table, id, action });
         })
     }
 
     fn groups(&self, wanted: Numbered, each: Each<'_>) -> Result<()> {
-        self.of_profiles(wanted, "group", Tables::groups, |table, id, members| {
+        self.of_profiles(wanted, "group", Tables::groups_in, |table, id, members| {
             each(Entity::Group { table, id, members });
         })
     }
@@ -310,21 +304,24 @@ impl Reading<'_> {
         &self,
         (table, id): Numbered,
         kind: &str,
-        all: fn(&Tables, ProfileId) -> Listed<T>,
+        all: fn(&Tables, ProfileId, RangeInclusive<u32>) -> Listed<T>,
         mut each: impl FnMut(TableId, u32, T),
     ) -> Result<()> {
         let program = &self.generation.program;
         let mut found = 0;
         for table in self.profiles(table)? {
             let declared = plan::table(program, table)?;
-            let all = all(self.generation.state.tables(), plan::profile(program, table)?);
-            let all = all.map_err(|error| of_entry(&declared.name, &error))?;
-            for (number, one) in all.into_iter().filter(|(n, _)| id.is_none_or(|id| id == *n)) {
+            let profile = plan::profile(program, table)?;
+            let all = all(self.generation.state.tables(), profile, numbers(id));
+            for (number, one) in all.map_err(|error| of_entry(&declared.name, &error))? {
                 each(table, number, one);
                 found += 1;
             }
         }
-        some(found, id, kind)
+        match id {
+            Some(id) if found == 0 => Err(no(kind, id)()),
+            _ => Ok(()),
+        }
     }
 
     fn registers(&self, (register, index): Cells<RegisterId>, each: Each<'_>) -> Result<()> {
@@ -350,6 +347,11 @@ impl Reading<'_> {
         }
         Ok(())
     }
+}
+
+/// The error for an object that does not exist.
+fn no(kind: &str, id: impl Display) -> impl Fn() -> ControlError {
+    move || ControlError::NotFound(format!("there is no {kind} {id}"))
 }
 
 impl Reading<'_> {

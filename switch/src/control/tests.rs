@@ -525,3 +525,50 @@ fn a_reader_waits_as_long_as_it_asks_for() {
     assert!(stream.next(timeout).is_none());
     assert!(begun.elapsed() >= timeout, "{:?}", begun.elapsed());
 }
+
+fn copy_to(id: u16, port: u16) -> Entity {
+    let members = Members::List(vec![Member { port: PortNumber(port), instance: 0 }]);
+    Entity::Multicast { id, group: Group { members, prune_ingress: false } }
+}
+
+#[test]
+fn groups_that_are_published_together_have_a_result_each() {
+    let (_core, control) = device();
+    let session = Session {
+        replicas: vec![Member { port: PortNumber(1), instance: 0 }],
+        traffic_class: None,
+        truncate_bytes: 0,
+    };
+    let updates = [
+        Update::Insert(copy_to(1, 1)),
+        Update::Insert(copy_to(1, 2)),
+        Update::Delete(copy_to(9, 1)),
+        Update::Modify(copy_to(1, 3)),
+        Update::Insert(Entity::Mirror { id: 1, session }),
+        Update::Delete(copy_to(1, 1)),
+        Update::Insert(copy_to(2, 4)),
+    ];
+    let results = control.write(&updates, Mode::Continue).unwrap_err().results;
+    let done: Vec<bool> = results.iter().map(std::result::Result::is_ok).collect();
+    assert_eq!(done, [true, false, false, true, true, true, true]);
+    assert!(matches!(results[1], Err(ControlError::AlreadyExists(_))), "{results:?}");
+    assert!(matches!(results[2], Err(ControlError::NotFound(_))), "{results:?}");
+    assert_eq!(control.read(&Query::Multicast { id: None }).unwrap(), [copy_to(2, 4)]);
+    assert_eq!(control.read(&Query::Mirrors { id: Some(1) }).unwrap().len(), 1);
+    let missing = control.read(&Query::Multicast { id: Some(1) }).unwrap_err();
+    assert_eq!(missing, ControlError::NotFound("there is no multicast group 1".into()));
+}
+
+/// A copy of all groups for each update, and a search through all for each that is read, took more than a minute.
+#[test]
+fn many_groups_are_written_and_read_one_by_one() {
+    let (_core, control) = device();
+    let began = std::time::Instant::now();
+    let all = || 1..30_000;
+    let inserted: Vec<Update> = all().map(|id| Update::Insert(copy_to(id, 1))).collect();
+    control.write(&inserted, Mode::Continue).unwrap();
+    for id in all() {
+        assert_eq!(control.read(&Query::Multicast { id: Some(id) }).unwrap(), [copy_to(id, 1)]);
+    }
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}

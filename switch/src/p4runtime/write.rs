@@ -3,7 +3,7 @@
 mod action_sets;
 mod step;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use wireyard_pipeline::ids::{Id, TableId};
 
@@ -107,6 +107,8 @@ struct Pending<'a> {
     watch: Option<&'a Watch>,
     /// The update, the group or session, and the form to store if it depends on links.
     changed: Vec<(usize, Name, Option<Message>)>,
+    /// The names of those that the device may not have yet.
+    open: BTreeSet<Name>,
     at: usize,
     /// Numbers of members and groups that earlier updates of the same batch use.
     taken: u32,
@@ -119,7 +121,8 @@ type Earlier = HashMap<EntryKey, Option<TableEntry>>;
 
 impl<'a> Pending<'a> {
     fn new(watch: Option<&'a Watch>) -> Pending<'a> {
-        Pending { watch, changed: Vec::new(), at: 0, taken: 0, entries: Earlier::new() }
+        let (changed, open, entries) = (Vec::new(), BTreeSet::new(), Earlier::new());
+        Pending { watch, changed, open, at: 0, taken: 0, entries }
     }
 
     /// The entry with this key after the earlier updates of an atomic batch; `None` if they do not concern it.
@@ -153,11 +156,16 @@ impl<'a> Pending<'a> {
         (earlier.is_some() || kept != 0 || group.max_size == 0).then_some(kept)
     }
 
-    /// True if an earlier update of the request concerns the same group or session.
+    /// True if an earlier update of the request, which the device may not have yet, concerns the same group or session.
     fn has_changed(&self, update: &p4::Update) -> bool {
         let message = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
-        let name = message.and_then(watch::name);
-        name.is_some_and(|name| self.changed.iter().any(|(_, of, _)| *of == name))
+        message.and_then(watch::name).is_some_and(|name| self.open.contains(&name))
+    }
+
+    /// The device has the earlier updates, but for those that it refused.
+    fn flushed(&mut self, results: &[Result<()>]) {
+        self.changed.retain(|(at, ..)| results[*at].is_ok());
+        self.open.clear();
     }
 
     /// The form of a message for the device in the current state of links.
@@ -165,6 +173,7 @@ impl<'a> Pending<'a> {
         let Some(watch) = self.watch else { return Ok(message.clone()) };
         let (effective, wanted) = watch.effective(message)?;
         if let Some(name) = watch::name(message) {
+            self.open.insert(name);
             self.changed.push((self.at, name, wanted.filter(|_| !deleted)));
         }
         Ok(effective)
@@ -307,7 +316,7 @@ fn each(
         // A translation that reads from the device must see the earlier updates.
         if is_one_shot(schema, update) || reads_device(update) || pending.has_changed(update) {
             flush(unit, &mut waiting, &mut places, &mut results);
-            pending.changed.retain(|(at, ..)| results[*at].is_ok());
+            pending.flushed(&results);
         }
         (pending.at, pending.taken) = (at, 0);
         match step(control, schema, update, pending) {

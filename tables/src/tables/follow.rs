@@ -134,9 +134,9 @@ impl Writer {
         let mut updates = Vec::new();
         for id in (0..self.profile_count()).map(|id| ProfileId(id as u32)) {
             let Ok(profile) = self.profile(id) else { continue };
-            let members = profile.members();
+            let members = profile.members(0..=u32::MAX);
             updates.extend(members.map(|(n, call)| Update::InsertMember(id, n, call.clone())));
-            let groups = profile.groups();
+            let groups = profile.groups(0..=u32::MAX);
             updates.extend(groups.map(|(n, all)| Update::InsertGroup(id, n, all.to_vec())));
         }
         let snapshot = self.snapshot();

@@ -243,13 +243,13 @@ impl Context<'_> {
     }
 }
 
-/// True for an update whose translation reads an object, which earlier updates may have changed.
+/// True for an update whose translation reads an entry, which earlier updates may have changed. Groups and sessions,
+/// too, are read: [`Pending::has_changed`].
 pub(super) fn reads_device(update: &p4::Update) -> bool {
     let is_modify = update.r#type == Type::Modify as i32;
     keeps_action(update)
         || match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
             Some(Message::DirectCounterEntry(entry)) => is_modify && entry.data.is_none(),
-            Some(Message::PacketReplicationEngineEntry(_)) => is_modify,
             _ => false,
         }
 }
