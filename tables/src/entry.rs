@@ -236,6 +236,17 @@ pub struct Released {
     pub members: Vec<u32>,
 }
 
+/// An entry that was removed because no packet hit it for its idle timeout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aged {
+    /// Its slot.
+    pub slot: Slot,
+    /// The entry.
+    pub entry: Entry,
+    /// Its own group, which was removed with it, and the profile of that.
+    pub released: Option<(ProfileId, Released)>,
+}
+
 /// The result of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchOutcome {

@@ -100,7 +100,7 @@ pub mod time;
 mod view;
 
 pub use entry::{
-    ActionCall, ActionSpec, BatchOutcome, DirectMeter, Entry, GroupMember, Hit, Learned,
+    ActionCall, ActionSpec, Aged, BatchOutcome, DirectMeter, Entry, GroupMember, Hit, Learned,
     MAX_CAPACITY, ProfileId, ProfileSpec, Released, Slot, TableId, TableSpec, Target, Update,
 };
 pub use error::{BatchError, BuildError, EntryError, FieldError, SpecError};

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use arc_swap::ArcSwap;
 
 use crate::entry::{
-    ActionCall, BatchOutcome, Entry, GroupMember, Hit, Learned, ProfileId, ProfileSpec, Slot,
-    TableId, TableSpec, Update,
+    ActionCall, Aged, BatchOutcome, Entry, GroupMember, Hit, Learned, ProfileId, ProfileSpec,
+    Released, Slot, TableId, TableSpec, Target, Update,
 };
 use crate::error::{BatchError, BuildError, EntryError};
 use crate::key::Match;
@@ -397,7 +397,7 @@ impl Tables {
         table: TableId,
         now: Time,
         slots: usize,
-    ) -> Result<Option<Vec<(Slot, Entry)>>, EntryError> {
+    ) -> Result<Option<Vec<Aged>>, EntryError> {
         let Some(mut writer) = self.writer_now() else { return Ok(None) };
         if !writer.is_ready(table, now)? {
             return Ok(None);
@@ -406,12 +406,18 @@ impl Tables {
         let delete = |(_, entry): &(Slot, Entry)| {
             Update::Delete(table, entry.matches.clone(), entry.priority)
         };
-        if !idle.is_empty() {
-            let updates: Vec<Update> = idle.iter().map(delete).collect();
-            let removed = self.write(&mut writer, &updates, now, Publish::AtOnce);
-            removed.map_err(|error| error.error)?;
+        if idle.is_empty() {
+            return Ok(Some(Vec::new()));
         }
-        Ok(Some(idle))
+        let updates: Vec<Update> = idle.iter().map(delete).collect();
+        let removed = self.write(&mut writer, &updates, now, Publish::AtOnce);
+        // In the order of the updates.
+        let mut released = removed.map_err(|error| error.error)?.released.into_iter().peekable();
+        let aged = |(slot, entry): (Slot, Entry)| {
+            let is_its = |(_, one): &(_, Released)| entry.target == Target::Group(one.group);
+            Aged { slot, released: released.next_if(is_its), entry }
+        };
+        Ok(Some(idle.into_iter().map(aged).collect()))
     }
 
     /// Times a writer did not wait, or no longer, for a reader and cloned a table instead.

@@ -221,7 +221,7 @@ fn workers_learn() {
     assert_eq!(tables.age_out(T0, at(5), 100), Ok(Some(vec![])));
     let aged = tables.age_out(T0, at(6), 100).unwrap().unwrap();
     assert_eq!(aged.len(), 1);
-    assert_eq!((aged[0].0, aged[0].1.matches[0]), (Slot(0), Match::Exact(7)));
+    assert_eq!((aged[0].slot, aged[0].entry.matches[0]), (Slot(0), Match::Exact(7)));
     assert_eq!(tables.snapshot().table(T0).unwrap().len(), 1);
     assert_eq!(tables.age_out(T0, at(99), 100), Ok(Some(vec![])));
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rtrb::Consumer;
 
-use super::{Control, ControlError, TableEntry, plan};
+use super::{Control, ControlError, TableEntry, Update, plan};
 use crate::core::notice::{IdleNotice, Interest, Notice};
 use crate::core::signal::Signal;
 use crate::core::worker_link::Subscriber;
@@ -106,6 +106,12 @@ impl IdleNotice {
     /// The entry, without its counter and meter.
     pub fn entry(&self) -> TableEntry {
         plan::idle_entry(&self.program, self.idle.table, self.idle.entry.clone())
+    }
+
+    /// Objects removed together with it, as updates.
+    pub(crate) fn released(&self) -> Vec<Update> {
+        let released = self.idle.released.iter();
+        released.flat_map(|(of, one)| plan::released(&self.program, *of, one)).collect()
     }
 }
 

@@ -6,8 +6,8 @@
 use super::message::{Message, Topic};
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{Id, TableId};
-use wireyard_tables::Entry;
 use wireyard_tables::time::Time;
+use wireyard_tables::{Aged, Entry, ProfileId, Released, Slot};
 
 /// Slots of a table that one [`super::Core::age`] checks.
 const SLOTS_MAX: usize = 65_536;
@@ -21,6 +21,8 @@ pub struct IdleEntry {
     pub entry: Entry,
     /// It was removed.
     pub removed: bool,
+    /// Its own group, which was removed with it, and the profile of that.
+    pub released: Option<(ProfileId, Released)>,
 }
 
 /// Finds idle entries.
@@ -54,9 +56,12 @@ impl IdleWatch {
             }
             let (tables, removed) = (generation.state.tables(), declared.removes_idle);
             let id = wireyard_tables::TableId(table.0);
+            let stays = |(slot, entry): (Slot, Entry)| Aged { slot, entry, released: None };
             let found = match removed {
                 true => tables.age_out(id, now, SLOTS_MAX),
-                false => tables.newly_idle(id, now, SLOTS_MAX),
+                false => tables
+                    .newly_idle(id, now, SLOTS_MAX)
+                    .map(|found| found.map(|found| found.into_iter().map(stays).collect())),
             };
             // A table that moved to the next program is checked there.
             let Some(found) = found.unwrap_or_else(|_| Some(Vec::new())) else {
@@ -64,7 +69,8 @@ impl IdleWatch {
                 break;
             };
             self.count(generation, table, found.len(), messages);
-            all.extend(found.into_iter().map(|(_, entry)| IdleEntry { table, entry, removed }));
+            let idle = |Aged { entry, released, .. }| IdleEntry { table, entry, removed, released };
+            all.extend(found.into_iter().map(idle));
         }
         all
     }

@@ -16,14 +16,15 @@ use super::saved::Saved;
 use super::schema::Schema;
 use super::translate::{action, entry, replication};
 use super::watch::{self, Name, Watch};
-use crate::control::{Change, Control, ControlError, Entity, EntryKey, Mode, Query, Unit, Update};
+use crate::control::{
+    Change, Control, ControlError, Entity, Mode, Query, TableEntry, Unit, Update,
+};
 use crate::core::{PortReport, Statistics};
 use crate::ports::{LinkState, PortNumber};
 use crate::sync;
 use p4::entity::Entity as Message;
 use wireyard_pipeline::ids::Id;
 use wireyard_pipeline::source::Parsed;
-use wireyard_tables::selector::FIRST_OWNED_ID;
 
 /// The supported version of P4Runtime.
 pub const API_VERSION: &str = "1.5.0";
@@ -226,24 +227,40 @@ impl Device {
         self.follow(|watch| watch.link(port, is_up));
     }
 
-    /// Removes what is known of an entry that the device removed, unless a controller has inserted it again.
-    pub(super) fn removed_when_idle(&self, schema: &Schema, key: &EntryKey) {
+    /// Removes what is stored and known of an entry that the device removed, and of its own group and members, but for
+    /// what a controller has made again: the same entry, or another one whose group has the number.
+    pub(super) fn removed_when_idle(&self, schema: &Schema, entry: TableEntry, own: Vec<Update>) {
         // Stored with writes, one after the other; without a store that works nothing of it is lost that was kept.
         let mut unit = self.control.unit().unwrap_or_else(|_| self.control.unstored());
-        if self.control.visit(&Query::Entry(key.clone()), &mut |_| {}).is_ok() {
+        if !Arc::ptr_eq(&self.pipeline().schema.program, &schema.program) {
             return;
         }
-        let owner = self.kept().removed(&entry::key_message(schema, key));
-        owner.into_iter().for_each(|owner| unit.note(record::metadata(owner, None)));
-        let profile = schema.ids.profiles[key.table.index()];
-        let is_gone = |id: u32| {
-            let group = Query::Groups { table: Some(key.table), id: Some(id) };
-            id >= FIRST_OWNED_ID && self.control.visit(&group, &mut |_| {}).is_err()
-        };
-        let gone = self
-            .watch()
-            .retain(|name| !matches!(name, Name::Group(of, id) if of == profile && is_gone(id)));
-        gone.into_iter().for_each(|name| unit.note(record::watched(name, None)));
+        let table = Some(entry.key.table);
+        let removed = std::iter::once(Update::Delete(Entity::TableEntry(entry))).chain(own);
+        for update in removed {
+            let query = match update.entity() {
+                Entity::TableEntry(entry) => Query::Entry(entry.key.clone()),
+                Entity::Group { id, .. } => Query::Groups { table, id: Some(*id) },
+                Entity::Member { id, .. } => Query::Members { table, id: Some(*id) },
+                _ => continue,
+            };
+            if self.control.visit(&query, &mut |_| {}).is_ok() {
+                continue;
+            }
+            let deleted = record::deleted(&self.control, schema, update.entity());
+            deleted.into_iter().for_each(|deleted| unit.note(deleted));
+            if let Entity::TableEntry(entry) = update.entity() {
+                let owner = self.kept().removed(&entry::key_message(schema, &entry.key));
+                owner.into_iter().for_each(|owner| unit.note(record::metadata(owner, None)));
+            }
+            let mut watch = self.watch();
+            if let Some(name) = name_of(schema, update.entity())
+                && watch.wanted(name).is_some()
+            {
+                unit.note(record::watched(name, None));
+                watch.set(name, None);
+            }
+        }
         let _ = unit.end();
     }
 

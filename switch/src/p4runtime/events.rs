@@ -171,8 +171,7 @@ impl Service {
             idle.program.tables.get(table).is_some_and(|other| other.name == known.name)
         });
         if is_known && idle.idle.removed {
-            let key = idle.entry().key;
-            self.device.removed_when_idle(&schema, &key);
+            self.device.removed_when_idle(&schema, idle.entry(), idle.released());
         } else if is_known {
             let found = idle.entry();
             let key = entry::key_message(&schema, &found.key);

@@ -11,6 +11,7 @@
 //! switch forwards and refuses writes, which would be lost.
 
 mod counts;
+mod orphans;
 pub mod record;
 mod restore;
 pub mod settings;

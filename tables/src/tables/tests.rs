@@ -1,6 +1,7 @@
 use super::*;
+use crate::selector::FIRST_OWNED_ID;
 use crate::time::Span;
-use crate::{ActionSpec, FieldSpec, MatchKind};
+use crate::{ActionSpec, FieldSpec, GroupMember, MatchKind};
 
 fn spec(kinds: &[(u32, MatchKind)], capacity: u32) -> TableSpec {
     let field = |(i, &(bits, kind)): (usize, &(u32, MatchKind))| FieldSpec {
@@ -118,9 +119,10 @@ fn ageing_does_not_wait_for_a_batch() {
     let answered = answers.recv_timeout(std::time::Duration::from_secs(20));
     drop(writer);
     assert_eq!(answered, Ok((Ok(None), Ok(None))), "both are put off");
-    let found = |found: Result<Option<Vec<_>>, _>| found.unwrap().map(|found| found.len());
-    assert_eq!(found(tables.newly_idle(T0, ms(10), 2000)), Some(1));
-    assert_eq!(found(tables.age_out(T0, ms(10), 2000)), Some(1));
+    let idle = tables.newly_idle(T0, ms(10), 2000).unwrap();
+    assert_eq!(idle.map(|found| found.len()), Some(1));
+    let aged = tables.age_out(T0, ms(10), 2000).unwrap();
+    assert_eq!(aged.map(|found| found.len()), Some(1));
 }
 
 /// A constant entry with a timeout does not age, and keeps no other entry from ageing.
@@ -137,10 +139,51 @@ fn a_constant_entry_does_not_stop_ageing() {
     tables.batch(&[entry(1), entry(2)], Time::ZERO).unwrap();
     let aged = tables.age_out(T0, ms(20), 16).unwrap().unwrap();
     assert_eq!(
-        aged.iter().map(|(_, one)| one.matches.clone()).collect::<Vec<_>>(),
+        aged.iter().map(|one| one.entry.matches.clone()).collect::<Vec<_>>(),
         [vec![Match::Exact(2)]]
     );
     assert_eq!(tables.snapshot().table(T0).map(TableView::len), Some(1));
+}
+
+/// Whoever keeps entries elsewhere learns which group and members went with one.
+#[test]
+fn the_group_of_an_entry_that_ages_is_returned_with_it() {
+    let profile = ProfileSpec {
+        name: "sets".into(),
+        capacity: 8,
+        max_groups: 4,
+        max_group_size: 4,
+        actions: spec(&[], 1).actions,
+        empty_group: ActionCall { action: 0, data: vec![] },
+    };
+    let p0 = ProfileId(0);
+    let exact = spec(&[(48, MatchKind::Exact)], 16);
+    let spec = TableSpec { idle_timeout: true, profile: Some(p0), ..exact };
+    let tables = Tables::new(&[spec], &[profile], Options::default()).unwrap();
+    let send = ActionCall { action: 1, data: vec![7] };
+    let set = |key: u32, timeout| {
+        let group = FIRST_OWNED_ID + 10 * key;
+        let target = Target::Group(group);
+        let entry = Entry::new(vec![Match::Exact(key.into())], 0, vec![]);
+        let members = vec![GroupMember { member: group + 1, weight: 1 }];
+        [
+            Update::InsertMember(p0, group + 1, send.clone()),
+            Update::InsertGroup(p0, group, members),
+            Update::Insert(
+                T0,
+                Entry { target, idle_timeout: Some(Span::from_ms(timeout)), ..entry },
+            ),
+        ]
+    };
+    let all: Vec<Update> = [set(1, 10), set(2, 99), set(3, 10)].concat();
+    tables.batch(&all, Time::ZERO).unwrap();
+    let aged = tables.age_out(T0, ms(20), 16).unwrap().unwrap();
+    let released = |key: u32| {
+        let group = FIRST_OWNED_ID + 10 * key;
+        Some((p0, Released { group, members: vec![group + 1] }))
+    };
+    let found: Vec<_> = aged.into_iter().map(|one| (one.slot, one.released)).collect();
+    assert_eq!(found, [(Slot(0), released(1)), (Slot(2), released(3))]);
 }
 
 /// How often this thread has given up its processor by itself (proc(5)).

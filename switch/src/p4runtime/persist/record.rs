@@ -189,6 +189,11 @@ fn cell(kind: u8, id: u32, index: u64) -> Vec<u8> {
     key.extend(index.to_be_bytes());
     key
 }
+/// The removal of the record of an object.
+pub fn deleted(control: &Control, schema: &Schema, entity: &Entity) -> Option<Change> {
+    Some((Record { control, schema }.key_of(entity)?, None))
+}
+
 
 /// Converts objects of a device to records.
 #[derive(Clone, Copy, Debug)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use wireyard_pipeline::source::Parsed;
 
-use super::Begun;
 use super::record::{self, Found, Record};
 use super::store::{Store, StoreError, Stored};
 use crate::control::{Change, Control, ControlError, Entity, EntryKey, Keep, Mode, Query, Update};
+use super::{Begun, orphans};
 use crate::p4runtime::device::Pipeline;
 use crate::p4runtime::pack;
 use crate::p4runtime::proto::p4::config::v1::P4Info;
@@ -49,13 +49,13 @@ pub(super) fn restore(
     let schema = begun.pipeline.as_ref().map(|pipeline| Arc::clone(&pipeline.schema));
     let schema = schema.unwrap_or_else(|| Arc::new(Schema::of(control.program())));
     let all = objects.len();
-    let (mut lost, mut moved) = (Vec::new(), Vec::new());
+    let (NotRestored { mut lost, mut gone }, mut moved) = Default::default();
     if !is_new {
         empty(control)?;
         if is_changed {
             moved = records_of(control, &schema, &objects);
         }
-        lost = fill(control, &schema, objects);
+        NotRestored { lost, gone } = fill(control, &schema, objects);
         // With the wrong folder, or the wrong program, the state of the other one would be gone.
         if let (true, false, Some(of), Some(program)) =
             (is_changed, lost.is_empty(), owner, program)
@@ -66,13 +66,15 @@ pub(super) fn restore(
         begun.is_back = true;
         begun.says.push(format!("{} of {all} objects are back", all - lost.len()));
     }
+        let all = all - gone.len();
     let shown = lost.iter().take(SHOWN_MOST);
     begun.complaints.extend(shown.map(|(_, why)| format!("--state: not kept: {why}")));
     if lost.len() > SHOWN_MOST {
         let text = format!("--state: {} more are not kept", lost.len() - SHOWN_MOST);
         begun.complaints.push(text);
     }
-    let mut first = corrections(lost.into_iter().map(|(key, _)| key).collect(), moved);
+    gone.extend(lost.into_iter().map(|(key, _)| key));
+    let mut first = corrections(gone.into_iter().collect(), moved);
     if is_new {
         first.extend(Record { control, schema: &schema }.everything());
     }
@@ -220,15 +222,31 @@ fn records_of(control: &Control, schema: &Schema, objects: &[Stored]) -> Vec<Mov
     moved.collect()
 }
 
-/// Writes the objects; returns the keys of the records that were refused, with the errors.
-fn fill(control: &Control, schema: &Schema, mut objects: Vec<Stored>) -> Vec<(Vec<u8>, String)> {
+/// Records that are not restored.
+#[derive(Default)]
+struct NotRestored {
+    /// Refused, with the errors.
+    lost: Vec<(Vec<u8>, String)>,
+    /// Of objects that the device removed.
+    gone: Vec<Vec<u8>>,
+}
+
+/// Writes the objects.
+fn fill(control: &Control, schema: &Schema, mut objects: Vec<Stored>) -> NotRestored {
     // By kind: groups refer to members, entries to both. Within a kind in the order of their creation.
     objects.sort_by_key(|(number, key, _)| (key.first().copied(), *number));
     let mut lost = Vec::new();
-    let (mut keys, mut updates) = (Vec::new(), Vec::new());
+    let mut entities = Vec::with_capacity(objects.len());
     for (_, key, value) in objects {
-        let entity = record::entity(schema, &key, &value);
-        match entity.and_then(|entity| update_of(control, entity)) {
+        match record::entity(schema, &key, &value) {
+            Ok(entity) => entities.push((key, entity)),
+            Err(error) => lost.push((key, error.to_string())),
+        }
+    }
+    let gone = orphans::action_sets(&mut entities);
+    let (mut keys, mut updates) = (Vec::new(), Vec::new());
+    for (key, entity) in entities {
+        match update_of(control, entity) {
             Ok(None) => {}
             Ok(Some(update)) => {
                 keys.push(key);
@@ -242,5 +260,5 @@ fn fill(control: &Control, schema: &Schema, mut objects: Vec<Stored>) -> Vec<(Ve
         let refused = keys.iter().zip(error.results);
         lost.extend(refused.filter_map(|(key, done)| Some((key.clone(), done.err()?.to_string()))));
     }
-    lost
+    NotRestored { lost, gone }
 }

@@ -115,11 +115,13 @@ impl Store {
 
     /// Makes these changes.
     pub(super) fn write(&self, changes: Vec<Change>) -> Result<(), StoreError> {
-        self.commit(&[Changes { number: 0, changes, stays: None }])
+        self.commit(&[Changes { number: 0, changes, stays: None }]).map(|_| ())
     }
 
-    /// Writes units, all of them or none.
-    fn commit(&self, units: &[Changes]) -> Result<(), StoreError> {
+    /// Writes units, all of them or none. False, and nothing is written, if they only remove what has no record:
+    /// learned entries that aged.
+    fn commit(&self, units: &[Changes]) -> Result<bool, StoreError> {
+        let mut is_changed = units.iter().any(|unit| unit.stays.is_some());
         let transaction = self.database.begin_write().map_err(failed)?;
         {
             let mut records = transaction.open_table(RECORDS).map_err(failed)?;
@@ -133,9 +135,10 @@ impl Store {
                 }
                 for (key, value) in &unit.changes {
                     let Some(value) = value else {
-                        records.remove(key.as_slice()).map_err(failed)?;
+                        is_changed |= records.remove(key.as_slice()).map_err(failed)?.is_some();
                         continue;
                     };
+                    is_changed = true;
                     // A changed record keeps its place in the order.
                     let old = records.get(key.as_slice()).map_err(failed)?.map(|old| old.value().0);
                     let place = old.unwrap_or(number);
@@ -145,7 +148,11 @@ impl Store {
             }
             meta.insert("next", number).map_err(failed)?;
         }
-        transaction.commit().map_err(failed)
+        match is_changed {
+            true => transaction.commit().map_err(failed)?,
+            false => transaction.abort().map_err(failed)?,
+        }
+        Ok(is_changed)
     }
 
     /// Stores units as they arrive until all senders are dropped.
@@ -159,8 +166,9 @@ impl Store {
             let more = std::iter::from_fn(|| units.try_recv().ok()).take(TOGETHER);
             let together: Vec<Changes> = std::iter::once(first).chain(more).collect();
             let began = Instant::now();
-            self.commit(&together)?;
-            counts.commit(&together, began.elapsed());
+            if self.commit(&together)? {
+                counts.commit(&together, began.elapsed());
+            }
             kept.up_to(together.last().map_or(0, |last| last.number));
         }
         Ok(())

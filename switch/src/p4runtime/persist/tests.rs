@@ -1,5 +1,7 @@
 //! A device with a store, ended and started again: what is back, and in which order.
 
+mod sets;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,7 +33,7 @@ const COUNT: Count = Count { packets: 5, bytes: 6 };
 
 /// A running device, with complaints of its start.
 struct Running {
-    _core: Core,
+    core: Core,
     device: Device,
     complaints: Vec<String>,
 }
@@ -53,7 +55,7 @@ fn start_as(name: &str, text: &str, folder: &Path) -> Running {
     }
     let begun = begun.unwrap();
     let complaints = begun.complaints.clone();
-    Running { device: Device::new(1, control, &loaded.parsed, begun), _core: core, complaints }
+    Running { device: Device::new(1, control, &loaded.parsed, begun), core, complaints }
 }
 
 impl Running {

@@ -6,7 +6,7 @@ use wireyard_tables::GroupMember;
 
 use super::tests::{PROGRAM, device, write_all};
 use super::*;
-use crate::control::{Control, Journal, Keep, KeptUnits, Query};
+use crate::control::{Control, Journal, Keep, KeptUnits, Query, Target};
 use crate::p4runtime::device::Pipeline;
 use crate::p4runtime::pipeline::exchange;
 use crate::p4runtime::room::Room;
@@ -283,11 +283,14 @@ fn what_follows_links_goes_with_an_idle_entry() {
     let table = device.control.table("spread").unwrap();
     let key = EntryKey { table, matches: vec![wireyard_tables::Match::Exact(1)], priority: 0 };
     let watched = || device.watch().has(|_| true);
+    let found = device.control.read(&Query::Entry(key)).unwrap().remove(0);
+    let Entity::TableEntry(entry) = found.clone() else { panic!("{found:?}") };
+    let Target::Group(id) = entry.target else { panic!("{entry:?}") };
+    let own = vec![Update::Delete(Entity::Group { table, id, members: Vec::new() })];
     // It is there: a controller inserted it again.
-    device.removed_when_idle(&schema, &key);
+    device.removed_when_idle(&schema, entry.clone(), own.clone());
     assert!(watched());
-    let found = device.control.read(&Query::Entry(key.clone())).unwrap().remove(0);
     device.control.write(&[Update::Delete(found)], Mode::Atomic).unwrap();
-    device.removed_when_idle(&schema, &key);
+    device.removed_when_idle(&schema, entry, own);
     assert!(!watched());
 }
