@@ -12,7 +12,7 @@ use prost::Message as _;
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
 use super::translate::entry;
-use crate::control::ControlError;
+use crate::control::{Control, ControlError, Query};
 use p4::entity::Entity as Message;
 use p4::packet_replication_engine_entry::Type as Replication;
 use p4::update::Type;
@@ -95,6 +95,29 @@ fn owner(schema: &Schema, update: &p4::Update) -> Option<Owner> {
         },
         _ => None,
     }
+}
+
+/// The owner of stored metadata, in the form of this program; `None` if the device has no such entry or group.
+pub fn present(control: &Control, schema: &Schema, owner: &[u8]) -> Option<Vec<u8>> {
+    let found = match Owner::of(owner)? {
+        Owner::Entry(key) => {
+            let message = p4::TableEntry::decode(key.as_slice()).ok()?;
+            let table = schema.table(message.table_id).ok()?;
+            if message.is_default_action {
+                of_key(&message)
+            } else {
+                let key = entry::key(schema, table, &message).ok()?;
+                control.read(&Query::Entry(key.clone())).ok()?;
+                of_key(&entry::key_message(schema, &key))
+            }
+        }
+        Owner::Group(group) => {
+            let id = Some(u16::try_from(group).ok()?);
+            control.read(&Query::Multicast { id }).ok()?;
+            Owner::Group(group)
+        }
+    };
+    Some(found.bytes())
 }
 
 impl Kept {

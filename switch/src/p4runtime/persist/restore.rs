@@ -77,6 +77,7 @@ pub(super) fn restore(
     let mut first = corrections(gone.into_iter().collect(), moved);
     if is_new {
         first.extend(Record { control, schema: &schema }.everything());
+    first.extend(orphans::beside_objects(control, &schema, &mut begun));
     }
     if is_changed {
         first.extend(record::not_running());

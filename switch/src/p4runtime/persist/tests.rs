@@ -15,6 +15,9 @@ use crate::core::Core;
 use crate::p4runtime::device::Device;
 use crate::p4runtime::pack;
 use crate::p4runtime::pipeline::exchange;
+use crate::p4runtime::proto::p4::v1 as p4;
+use crate::p4runtime::translate::{action, entry};
+use crate::p4runtime::write;
 use crate::program::{from_text, started};
 
 const PROGRAM: &str = "
@@ -287,4 +290,43 @@ fn an_entry_of_a_program_that_orders_its_key_otherwise_stays_deleted() {
     assert_eq!(running.complaints, [""; 0]);
     let keys: Vec<_> = running.keys("t").into_iter().map(|key| key.matches).collect();
     assert_eq!(keys, [[4, 3].map(Match::Exact)]);
+}
+
+#[test]
+fn metadata_go_with_the_entry_that_does_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(PROGRAM, folder.path());
+    let key_of = |running: &Running, key: u128| {
+        let Entity::TableEntry(found) = running.entry("learned", Match::Exact(key), 0) else {
+            panic!()
+        };
+        entry::key_message(&running.device.pipeline().schema, &found.key)
+    };
+    let schema = Arc::clone(&running.device.pipeline().schema);
+    let call = action::action(&schema, &running.device.control.call("forward", &[2]).unwrap());
+    let action = Some(p4::TableAction { r#type: Some(p4::table_action::Type::Action(call)) });
+    let insert = |key: u128| {
+        let metadata = vec![key as u8];
+        let message = p4::TableEntry { metadata, action: action.clone(), ..key_of(&running, key) };
+        let entity = Some(p4::entity::Entity::TableEntry(message));
+        let r#type = p4::update::Type::Insert as i32;
+        p4::Update { r#type, entity: Some(p4::Entity { entity }) }
+    };
+    let updates = [insert(1), insert(2)];
+    let (ticket, done) = write::write(&running.device, &schema, &updates, Mode::Atomic);
+    assert!(done.is_ok(), "{done:?}");
+    ticket.wait().unwrap();
+    drop(running);
+    let metadata = |running: &Running| {
+        [1, 2].map(|key| running.device.kept().of_entry(&key_of(running, key)).len())
+    };
+    let smaller = PROGRAM.replace(
+        "exact }, actions: [forward, drop], default: drop, size: 8",
+        "exact }, actions: [forward, drop], default: drop, size: 1",
+    );
+    let running = start(&smaller, folder.path());
+    assert_eq!(running.complaints.len(), 1, "one entry does not fit: {:?}", running.complaints);
+    assert_eq!(metadata(&running), [1, 0]);
+    drop(running);
+    assert_eq!(metadata(&start(PROGRAM, folder.path())), [1, 0]);
 }
