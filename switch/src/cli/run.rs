@@ -67,8 +67,8 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     let mut cores = assemble(args, &mut loaded, &specs, file.is_some())?;
     let names = names(&specs, &mut cores);
     let control = cores[0].control().ok_or("the device has no control handle")?.clone();
-    let mut begun = steer::begin(args, &control, &loaded.parsed)?;
-    steer::make_settings(&loaded, &mut begun, &control, &mut cores)?;
+    let mut begun = steer::begin(args, &control, &loaded)?;
+    steer::make_settings(&mut begun, &control, &mut cores)?;
     // The program of a controller, if it was stored.
     let program = control.program();
     let page = steer::page(privileged.page, &control, &program.name)?;

@@ -1,7 +1,7 @@
 //! Objects of a device that control reads and writes: one type for both.
 
 use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, TableId, ValueSetId};
-use wireyard_pipeline::ir::{ActionCall, SetMember};
+use wireyard_pipeline::ir::{ActionCall, Program, SetMember};
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
 use wireyard_tables::time::Span;
@@ -190,6 +190,41 @@ impl Entity {
             Entity::Meter { config, .. } => config.is_none(),
             Entity::Register { cells, .. } => cells.iter().all(|cell| *cell == 0),
             _ => false,
+        }
+    }
+
+    /// The update that removes what was written: a deletion, or the value that the program declares; `None` for an
+    /// object that has this value.
+    pub(crate) fn reset(self, program: &Program) -> Option<Update> {
+        match self {
+            Entity::DefaultAction { table, action } => {
+                let declared = program.tables.get(table)?;
+                let is_written =
+                    !declared.const_default && action.as_ref() != Some(&declared.default);
+                is_written.then_some(Update::Modify(Entity::DefaultAction { table, action: None }))
+            }
+            cell @ (Entity::Counter { .. } | Entity::Meter { .. } | Entity::Register { .. })
+                if cell.is_blank() =>
+            {
+                None
+            }
+            Entity::Counter { counter, index, .. } => {
+                Some(Update::Modify(Entity::Counter { counter, index, count: Count::default() }))
+            }
+            Entity::Meter { meter, index, .. } => {
+                Some(Update::Modify(Entity::Meter { meter, index, config: None }))
+            }
+            Entity::Register { register, index, cells } => {
+                let cells = vec![0; cells.len()];
+                Some(Update::Modify(Entity::Register { register, index, cells }))
+            }
+            Entity::ValueSet { set, members } => {
+                let initial = &program.value_sets.get(set)?.initial;
+                let is_written = *initial != members;
+                is_written
+                    .then(|| Update::Modify(Entity::ValueSet { set, members: initial.clone() }))
+            }
+            other => Some(Update::Delete(other)),
         }
     }
 }

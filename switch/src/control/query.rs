@@ -7,6 +7,7 @@ use std::sync::Arc;
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{CounterId, Id, IdVec, MeterId, RegisterId, TableId};
 use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::state::State;
 use wireyard_tables::time::Time;
 use wireyard_tables::{EntryError, ProfileId, Tables};
 
@@ -55,6 +56,12 @@ impl Control {
         let generation = loader.current();
         plan::is_of(&generation, program)?;
         self.visit_in(&generation, query, each)
+    }
+
+    /// Calls `each` with every cell that is not blank, of a device whose workers are not polled yet.
+    pub(crate) fn cells_at_rest(&self, each: &mut dyn FnMut(Entity)) {
+        let generation = self.shared.loader().current();
+        cells_at_rest(&generation.program, &generation.state, each);
     }
 
     /// The lowest and the highest number of a member or group of a table; `None` if it has neither.
@@ -152,6 +159,35 @@ impl Control {
         let entries = found.into_iter().map(entry).collect::<Result<_>>()?;
         let (program, next) = (Arc::clone(&generation.program), next.map(|slot| slot.0));
         Ok(EntriesPart { program, entries, next, all: view.len() })
+    }
+}
+
+/// Calls `each` with every cell that is not blank, of counters, meters and registers that no worker uses yet.
+pub(super) fn cells_at_rest(program: &Program, state: &State, each: &mut dyn FnMut(Entity)) {
+    let mut each = |cell: Entity| {
+        if !cell.is_blank() {
+            each(cell)
+        }
+    };
+    for (counter, declared) in program.counters.entries() {
+        let Some(array) = state.counter(counter) else { continue };
+        for index in 0..u64::from(declared.size) {
+            let count = array.read(index as usize).unwrap_or_default();
+            each(Entity::Counter { counter, index, count });
+        }
+    }
+    for (meter, declared) in program.meters.entries() {
+        let Some(array) = state.meter_array(meter) else { continue };
+        for index in 0..u64::from(declared.size) {
+            each(Entity::Meter { meter, index, config: array.config(index as usize) });
+        }
+    }
+    for (register, declared) in program.registers.entries() {
+        let Some(array) = state.register(register) else { continue };
+        for index in 0..u64::from(declared.size) {
+            let cells = (0..array.cells()).filter_map(|cell| array.load(index, cell)).collect();
+            each(Entity::Register { register, index, cells });
+        }
     }
 }
 

@@ -559,7 +559,7 @@ fn groups_that_are_published_together_have_a_result_each() {
     assert_eq!(missing, ControlError::NotFound("there is no multicast group 1".into()));
 }
 
-/// A copy of all groups for each update, and a search through all for each that is read, took more than a minute.
+/// A copy of all groups for each update, and a search through all for each that is read, would take minutes.
 #[test]
 fn many_groups_are_written_and_read_one_by_one() {
     let (_core, control) = device();

@@ -11,7 +11,6 @@ use wireyard_pipeline::entries::{Purpose, Resolved, Setting};
 use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, TableId, ValueSetId};
 use wireyard_pipeline::ir::Program;
 use wireyard_tables::Match;
-use wireyard_tables::counter::Count;
 use wireyard_tables::selector::FIRST_OWNED_ID;
 
 use super::queues::Before;
@@ -149,7 +148,7 @@ fn changes(
     let mut go = |entity: Entity| {
         // Those of entries were deleted with the entries.
         let stays = is_wanted(&entity) || is_own(&entity) || is_left(&entity);
-        let gone = (!stays).then(|| gone(program, entity)).flatten();
+        let gone = (!stays).then(|| entity.reset(program)).flatten();
         removed += usize::from(gone.is_some());
         updates.extend(gone);
     };
@@ -177,33 +176,6 @@ fn is_own(entity: &Entity) -> bool {
 /// True if a file has no key at all: an empty one, one of comments, and `{}`.
 fn says_nothing(text: &str) -> bool {
     !text.lines().any(|line| line.split('#').next().is_some_and(|line| line.contains(':')))
-}
-
-/// The deletion of an object that is not in the file; `None` for one that is as the program declares it.
-fn gone(program: &Program, entity: Entity) -> Option<Update> {
-    match entity {
-        Entity::DefaultAction { table, action } => {
-            let table_declared = program.tables.get(table)?;
-            let is_written =
-                !table_declared.const_default && action.as_ref() != Some(&table_declared.default);
-            is_written.then_some(Update::Modify(Entity::DefaultAction { table, action: None }))
-        }
-        Entity::Counter { counter, index, .. } => (!entity.is_blank())
-            .then(|| Update::Modify(Entity::Counter { counter, index, count: Count::default() })),
-        Entity::Meter { meter, index, config } => {
-            config?;
-            Some(Update::Modify(Entity::Meter { meter, index, config: None }))
-        }
-        Entity::Register { register, index, ref cells } => (!entity.is_blank()).then(|| {
-            Update::Modify(Entity::Register { register, index, cells: vec![0; cells.len()] })
-        }),
-        Entity::ValueSet { set, members } => {
-            let initial = &program.value_sets.get(set)?.initial;
-            let is_written = *initial != members;
-            is_written.then(|| Update::Modify(Entity::ValueSet { set, members: initial.clone() }))
-        }
-        other => Some(Update::Delete(other)),
-    }
 }
 
 #[cfg(test)]

@@ -24,16 +24,16 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use wireyard_pipeline::source::Parsed;
-
 use super::device::Pipeline;
 use super::schema::Schema;
 use super::watch::Watch;
 use crate::control::{Change, Control, ControlError, Journal, KeptUnits};
+use crate::ports::PortNumber;
+use crate::program::Loaded;
 use crate::sync;
 pub use counts::StorageCounts;
 use record::{Record, Staying};
-use settings::Settings;
+use settings::{OfPlace, Settings};
 pub use store::make_folder;
 use store::{Store, StoreError};
 
@@ -89,6 +89,23 @@ pub struct Begun {
 
 impl Begun {
     /// Adds settings from a record.
+    /// The state of a device without a store.
+    pub fn without_store(loaded: &Loaded) -> Begun {
+        let mut begun = Begun::default();
+        begun.add_settings(loaded);
+        begun
+    }
+
+    /// Adds the settings of the entries file, of which those in the store are later. Returns the changes to store.
+    fn add_settings(&mut self, loaded: &Loaded) -> Vec<Change> {
+        let of_file = loaded.entries.iter().flat_map(|entries| &entries.settings);
+        let of_file: Vec<OfPlace> =
+            of_file.map(|one| (PortNumber(one.port), one.queue, one.set.clone())).collect();
+        let stored = self.settings.all();
+        let all = of_file.into_iter().chain(stored);
+        all.map(|(port, queue, set)| self.settings.set(port, queue, &set)).collect()
+    }
+
     fn set(&mut self, place: &[u8], value: &[u8]) {
         if !self.settings.add(place, value) {
             let text = "--state: settings of a port cannot be read, and are not made";
@@ -106,7 +123,7 @@ impl Begun {
 pub fn begin(
     folder: &Path,
     control: &Control,
-    parsed: &Parsed,
+    loaded: &Loaded,
     complain: impl Fn(&str) + Send + 'static,
 ) -> Result<Begun, BeginError> {
     let place = folder.display();
@@ -115,7 +132,7 @@ pub fn begin(
     let (sender, units) = channel();
     let mut begun = Begun::default();
     let opened = Store::open(folder).and_then(|store| {
-        let (begun, first) = restore::restore(&store, control, parsed)?;
+        let (begun, first) = restore::restore(&store, control, loaded)?;
         if !first.is_empty() {
             store.write(first)?;
         }
@@ -146,6 +163,7 @@ pub fn begin(
                  start it with another folder, or without --state"
             ));
             counts.failed();
+            begun.add_settings(loaded);
             kept.fail(why.to_string());
         }
     }

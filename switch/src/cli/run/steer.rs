@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wireyard_pipeline::source::Parsed;
 use wireyard_tables::time::Time;
 
 use super::super::args::{RunArgs, Start};
@@ -27,7 +26,6 @@ use crate::p4runtime::proto::gnmi::g_nmi_server::GNmiServer;
 use crate::p4runtime::room::{Bounded, REQUESTS_BYTES_MAX, Room};
 use crate::p4runtime::server::{self, Bound, Listeners};
 use crate::p4runtime::tls;
-use crate::ports::PortNumber;
 use crate::program::Loaded;
 use crate::web;
 
@@ -125,24 +123,18 @@ pub(super) fn serve(
 /// Applies the settings of queues and ports from the entries file or from the stored state, before the first client and
 /// the first frame.
 pub(super) fn make_settings(
-    loaded: &Loaded,
     begun: &mut Begun,
     control: &Control,
     cores: &mut [Core],
 ) -> Result<(), Failure> {
-    let named = loaded.entries.iter().flat_map(|entries| &entries.settings);
-    let named: Vec<_> =
-        named.map(|one| (PortNumber(one.port), one.queue, one.set.clone())).collect();
-    let kept = begun.settings.all();
-    let count = named.len() + kept.len();
+    let settings = begun.settings.all();
+    let count = settings.len();
     if count == 0 {
         return Ok(());
     }
     let asking = control.clone();
     let thread = std::thread::Builder::new().name("settings".into());
-    // The stored state is later than the file.
-    let made =
-        thread.spawn(move || [named, kept].map(|settings| queues::restore(&asking, &settings)));
+    let made = thread.spawn(move || queues::restore(&asking, &settings));
     let made = made.map_err(|error| format!("settings of queues: {error}"))?;
     while !made.is_finished() {
         // They are sent like later requests, to workers that do nothing else yet.
@@ -150,12 +142,11 @@ pub(super) fn make_settings(
         std::thread::sleep(BETWEEN_COMMANDS);
     }
     let wrong = made.join().map_err(|_| "settings of queues: a defect of this program")?;
-    for why in wrong.iter().flatten() {
-        tracing::error!(event = "state", "settings: not made: {why}");
+    for one in &wrong {
+        tracing::error!(event = "state", "settings: not made: {one}");
+        begun.settings.note_made(&one.settings, false);
     }
-    let [_, kept] = &wrong;
-    kept.iter().for_each(|one| begun.settings.note_made(&one.settings, false));
-    let back = count - wrong.iter().flatten().count();
+    let back = count - wrong.len();
     tracing::info!(event = "state", back, "settings of {back} queues and ports are back");
     Ok(())
 }
@@ -197,10 +188,10 @@ pub(super) fn page(
 }
 
 /// The stored state of the last run.
-pub(super) fn begin(args: &RunArgs, control: &Control, parsed: &Parsed) -> Result<Begun, Failure> {
-    let Some(folder) = &args.state else { return Ok(Begun::default()) };
+pub(super) fn begin(args: &RunArgs, control: &Control, loaded: &Loaded) -> Result<Begun, Failure> {
+    let Some(folder) = &args.state else { return Ok(Begun::without_store(loaded)) };
     let failed = |text: &str| tracing::error!(event = "state", "{text}");
-    let begun = persist::begin(folder, control, parsed, failed)?;
+    let begun = persist::begin(folder, control, loaded, failed)?;
     let folder = folder.display();
     for text in &begun.says {
         tracing::info!(event = "state", %folder, "--state {folder}: {text}");

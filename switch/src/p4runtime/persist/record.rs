@@ -32,6 +32,10 @@ const RUNNING: &[u8] = &[PROGRAM, 1];
 /// Key of its P4Info, if it is JSON of bmv2.
 const DESCRIBED: &[u8] = &[PROGRAM, 2];
 
+/// Key of an empty record: the store has also the cells and settings of the entries file. Stores of versions without it may
+/// have neither.
+const WHOLE: &[u8] = &[PROGRAM, 3];
+
 const PROGRAM: u8 = 0;
 const MEMBER: u8 = 1;
 const GROUP: u8 = 2;
@@ -60,7 +64,8 @@ pub struct Staying {
 impl Staying {
     /// Where nothing is kept: what is of no running program.
     pub fn of_no_program() -> Staying {
-        Staying { keys: vec![BASE.to_vec(), vec![SETTINGS]], renamed: Vec::new() }
+        let keys = vec![BASE.to_vec(), WHOLE.to_vec(), vec![SETTINGS]];
+        Staying { keys, renamed: Vec::new() }
     }
 
     /// Of a swap: objects that keep their contents, of which records mean the same in both programs, and those that
@@ -158,6 +163,11 @@ pub(super) fn not_running() -> [Change; 2] {
     [(RUNNING.to_vec(), None), (DESCRIBED.to_vec(), None)]
 }
 
+/// Notes that the store has all that the entries file has.
+pub(super) fn whole() -> Change {
+    (WHOLE.to_vec(), Some(Vec::new()))
+}
+
 /// The record of the metadata of an entry or group.
 pub fn metadata(owner: Vec<u8>, metadata: Option<Vec<u8>>) -> Change {
     ([vec![METADATA], owner].concat(), metadata)
@@ -179,6 +189,11 @@ pub fn watched(name: Name, wanted: Option<&p4::entity::Entity>) -> Change {
     (key, entity.map(|entity| entity.encode_to_vec()))
 }
 
+/// The removal of the record of an object.
+pub fn deleted(control: &Control, schema: &Schema, entity: &Entity) -> Option<Change> {
+    Some((Record { control, schema }.key_of(entity)?, None))
+}
+
 fn key(kind: u8, ids: &[u32]) -> Vec<u8> {
     let ids = ids.iter().flat_map(|id| id.to_be_bytes());
     std::iter::once(kind).chain(ids).collect()
@@ -189,11 +204,6 @@ fn cell(kind: u8, id: u32, index: u64) -> Vec<u8> {
     key.extend(index.to_be_bytes());
     key
 }
-/// The removal of the record of an object.
-pub fn deleted(control: &Control, schema: &Schema, entity: &Entity) -> Option<Change> {
-    Some((Record { control, schema }.key_of(entity)?, None))
-}
-
 
 /// Converts objects of a device to records.
 #[derive(Clone, Copy, Debug)]
@@ -294,7 +304,8 @@ impl Record<'_> {
         })
     }
 
-    fn record(&self, entity: &Entity) -> Option<Change> {
+    /// The record of an entity; `None` for those that have none of their own.
+    pub(super) fn record(&self, entity: &Entity) -> Option<Change> {
         Some((self.key_of(entity)?, Some(self.value(entity)?)))
     }
 
@@ -369,6 +380,8 @@ pub(super) enum Found {
     Running(Vec<u8>, u64),
     /// The P4Info given with it.
     Described(Box<P4Info>),
+    /// The store has all that the entries file has.
+    Whole,
     /// Metadata of an entry or group.
     Metadata(Vec<u8>, Vec<u8>),
     /// A group or session that depends on links.
@@ -393,6 +406,7 @@ pub(super) fn of_any_program(key: &[u8], value: &[u8]) -> Option<Found> {
             let (cookie, blob) = value.split_at_checked(8)?;
             Some(Found::Running(blob.to_vec(), u64::from_be_bytes(cookie.try_into().ok()?)))
         }
+        (WHOLE, _) => Some(Found::Whole),
         (DESCRIBED, info) => Some(Found::Described(P4Info::decode(info).ok().map(Box::new)?)),
         ([WATCH, ..], value) => {
             let entity = p4::Entity::decode(value).ok()?.entity?;

@@ -1,20 +1,21 @@
 //! Restores the contents of the store into a device, before its workers are polled.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use wireyard_pipeline::source::Parsed;
 
 use super::record::{self, Found, Record};
 use super::store::{Store, StoreError, Stored};
-use crate::control::{Change, Control, ControlError, Entity, EntryKey, Keep, Mode, Query, Update};
 use super::{Begun, orphans};
+use crate::control::{Change, Control, ControlError, Entity, EntryKey, Keep, Mode, Query, Update};
 use crate::p4runtime::device::Pipeline;
 use crate::p4runtime::pack;
 use crate::p4runtime::proto::p4::config::v1::P4Info;
 use crate::p4runtime::schema::Schema;
 use crate::p4runtime::watch;
-use crate::program;
+use crate::program::{self, Loaded};
 
 /// Number of updates that are written together.
 const TOGETHER: usize = 4096;
@@ -26,10 +27,11 @@ const SHOWN_MOST: usize = 3;
 pub(super) fn restore(
     store: &Store,
     control: &Control,
-    parsed: &Parsed,
+    loaded: &Loaded,
 ) -> Result<(Begun, Vec<Change>), StoreError> {
     let mut begun = Begun::default();
-    let Contents { base, running, described, objects } = contents(store, &mut begun)?;
+    let Contents { base, running, described, is_whole, objects } = contents(store, &mut begun)?;
+    let parsed = &loaded.parsed;
     let own = pack::pack(parsed);
     let is_new = base.is_none();
     let owner = running.as_ref().map(|(blob, _)| blob).or(base.as_ref());
@@ -51,7 +53,7 @@ pub(super) fn restore(
     let all = objects.len();
     let (NotRestored { mut lost, mut gone }, mut moved) = Default::default();
     if !is_new {
-        empty(control)?;
+        empty(control, is_whole)?;
         if is_changed {
             moved = records_of(control, &schema, &objects);
         }
@@ -64,9 +66,9 @@ pub(super) fn restore(
             return Err(StoreError::OtherProgram { of, program, lost: lost.len() });
         }
         begun.is_back = true;
+        let all = all - gone.len();
         begun.says.push(format!("{} of {all} objects are back", all - lost.len()));
     }
-        let all = all - gone.len();
     let shown = lost.iter().take(SHOWN_MOST);
     begun.complaints.extend(shown.map(|(_, why)| format!("--state: not kept: {why}")));
     if lost.len() > SHOWN_MOST {
@@ -75,9 +77,15 @@ pub(super) fn restore(
     }
     gone.extend(lost.into_iter().map(|(key, _)| key));
     let mut first = corrections(gone.into_iter().collect(), moved);
-    if is_new {
-        first.extend(Record { control, schema: &schema }.everything());
     first.extend(orphans::beside_objects(control, &schema, &mut begun));
+    let record = Record { control, schema: &schema };
+    if is_new {
+        first.extend(record.everything());
+    }
+    if !is_whole {
+        control.cells_at_rest(&mut |cell| first.extend(record.record(&cell)));
+        first.extend(begun.add_settings(loaded));
+        first.push(record::whole());
     }
     if is_changed {
         first.extend(record::not_running());
@@ -97,6 +105,8 @@ struct Contents {
     running: Option<(Vec<u8>, u64)>,
     /// The P4Info that was given with it.
     described: Option<Box<P4Info>>,
+    /// It has the cells and settings of the entries file.
+    is_whole: bool,
     objects: Vec<Stored>,
 }
 
@@ -108,6 +118,7 @@ fn contents(store: &Store, begun: &mut Begun) -> Result<Contents, StoreError> {
             Some(Found::Base(blob)) => all.base = Some(blob),
             Some(Found::Running(blob, cookie)) => all.running = Some((blob, cookie)),
             Some(Found::Described(info)) => all.described = Some(info),
+            Some(Found::Whole) => all.is_whole = true,
             Some(Found::Metadata(owner, metadata)) => begun.metadata.push((owner, metadata)),
             Some(Found::Watched(message)) => {
                 if let Some(name) = watch::name(&message) {
@@ -143,24 +154,40 @@ fn pushed(
     Ok(Pipeline { schema, blob, cookie, is_absent: false })
 }
 
-/// Removes the objects from the files of the program: the store has those that existed.
-fn empty(control: &Control) -> Result<(), StoreError> {
+/// Removes what the entries file wrote: the store has what of it existed. Cells stay if the store may not have them.
+fn empty(control: &Control, has_cells: bool) -> Result<(), StoreError> {
+    let program = control.program();
+    let failed = |error: &dyn Display| StoreError::Failed(error.to_string());
+    let write = |updates: &[Update]| {
+        let written = |some| control.write(some, Mode::Atomic).map_err(|error| failed(&error));
+        updates.chunks(TOGETHER).try_for_each(written)
+    };
     for query in [
         Query::Entries { table: None },
         Query::Groups { table: None, id: None },
         Query::Members { table: None, id: None },
         Query::Multicast { id: None },
         Query::Mirrors { id: None },
+        Query::DefaultActions { table: None },
+        Query::ValueSets { set: None },
     ] {
-        let failed = |error: String| StoreError::Failed(error);
-        let found = control.read(&query).map_err(|error| failed(error.to_string()))?;
-        let gone = found.into_iter().filter(|entity| !entity.is_const()).map(Update::Delete);
-        let gone: Vec<Update> = gone.collect();
-        for updates in gone.chunks(TOGETHER) {
-            control.write(updates, Mode::Atomic).map_err(|error| failed(error.to_string()))?;
-        }
+        let mut gone = Vec::new();
+        let mut add = |entity: Entity| {
+            if !entity.is_const() {
+                gone.extend(entity.reset(&program));
+            }
+        };
+        control.visit(&query, &mut add).map_err(|error| failed(&error))?;
+        write(&gone)?;
     }
-    Ok(())
+    let (mut cells, mut gone) = (Vec::new(), Vec::new());
+    if has_cells {
+        control.cells_at_rest(&mut |cell| cells.extend(cell.reset(&program)));
+    }
+    for cell in cells {
+        gone.extend(update_of(control, cell.entity().clone()).map_err(|error| failed(&error))?);
+    }
+    write(&gone)
 }
 
 /// True if the program declares this entry as constant.

@@ -1,5 +1,6 @@
 //! A device with a store, ended and started again: what is back, and in which order.
 
+mod cells;
 mod sets;
 
 use std::path::Path;
@@ -18,7 +19,7 @@ use crate::p4runtime::pipeline::exchange;
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::translate::{action, entry};
 use crate::p4runtime::write;
-use crate::program::{from_text, started};
+use crate::program::{DeviceOptions, Loaded, from_text};
 
 const PROGRAM: &str = "
 pipeline: stored
@@ -46,15 +47,27 @@ fn start(text: &str, folder: &Path) -> Running {
 }
 
 fn start_as(name: &str, text: &str, folder: &Path) -> Running {
-    let (loaded, core, control) = started(name, text);
+    start_loaded(from_text(name, text).unwrap_or_else(|rejected| panic!("{rejected}")), folder)
+}
+
+/// A program with an entries file.
+fn filled(text: &str, entries: &str) -> Loaded {
+    let loaded = from_text("stored.yaml", text).unwrap_or_else(|rejected| panic!("{rejected}"));
+    let filled = loaded.with_entries("entries.yaml", entries);
+    filled.unwrap_or_else(|rejected| panic!("{rejected}"))
+}
+
+fn start_loaded(loaded: Loaded, folder: &Path) -> Running {
+    let core = loaded.device(DeviceOptions::small()).unwrap();
+    let control = core.control().unwrap().clone();
     // The thread of a device that has ended may have the store a little longer.
-    let mut begun = begin(folder, &control, &loaded.parsed, |_| {});
+    let mut begun = begin(folder, &control, &loaded, |_| {});
     for _ in 0..500 {
         if !matches!(begun, Err(BeginError::InUse(_))) {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
-        begun = begin(folder, &control, &loaded.parsed, |_| {});
+        begun = begin(folder, &control, &loaded, |_| {});
     }
     let begun = begun.unwrap();
     let complaints = begun.complaints.clone();
@@ -120,7 +133,11 @@ impl Running {
 
     fn swap(&self, text: &str, keep: Keep) {
         let loaded = from_text("next.yaml", text).unwrap_or_else(|rejected| panic!("{rejected}"));
-        let swap = self.device.control.prepare(&loaded, keep).unwrap();
+        self.swap_to(&loaded, keep).unwrap();
+    }
+
+    fn swap_to(&self, loaded: &Loaded, keep: Keep) -> Result<(), ControlError> {
+        let swap = self.device.control.prepare(loaded, keep).unwrap();
         let schema = Arc::new(Schema::of(loaded.program.clone()));
         let blob = pack::pack(&loaded.parsed);
         let pipeline = Pipeline { schema, blob, cookie: 0, is_absent: false };

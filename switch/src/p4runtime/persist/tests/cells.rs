@@ -1,0 +1,72 @@
+//! Cells, default actions and settings of an entries file.
+
+use super::*;
+
+/// A program with arrays that an entries file can fill.
+fn with_arrays() -> String {
+    let arrays = "meters: { rates: { size: 4 } }\nregisters: { seen: { struct: { a: 32 }, size: 4 } }\ncounters:";
+    PROGRAM.replace("counters:", arrays)
+}
+
+/// Contents of the objects that `FILE` sets: the default action, a meter, a counter, a register.
+fn contents(running: &Running) -> (String, bool, Count, u64) {
+    let control = &running.device.control;
+    let table = control.table("learned").unwrap();
+    let default = control.read(&Query::DefaultActions { table: Some(table) }).unwrap().remove(0);
+    let Entity::DefaultAction { action: Some(action), .. } = default else { panic!() };
+    let name = control.program().actions[action.action].name.clone();
+    let meter = control.read(&Query::Meters { meter: None, index: None }).unwrap().remove(0);
+    let mut seen = 0;
+    control.cells_at_rest(&mut |cell| {
+        if let Entity::Register { index: 3, cells, .. } = cell {
+            seen = cells[0];
+        }
+    });
+    (name, !meter.is_blank(), running.count("same"), seen)
+}
+
+const FILE: &str = "
+defaults: { learned: forward(7) }
+meters: { rates: { 0: { cir: 1000B/s, cbs: 100B, pir: 2000B/s, pbs: 200B } } }
+counters: { same: { 4: { packets: 5, bytes: 6 } } }
+registers: { seen: { 3: { a: 7 } } }
+settings: [ { port: 2, set: [shut=true] } ]
+";
+
+#[test]
+fn what_was_reset_of_an_entries_file_stays_reset() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = with_arrays();
+    let start = |file: &str| start_loaded(filled(&program, file), folder.path());
+    let all = ("forward".to_owned(), true, COUNT, 7);
+    let running = start(FILE);
+    assert_eq!((contents(&running), running.device.settings().all().len()), (all.clone(), 1));
+    drop(running);
+    // The file is not read any more.
+    let running = start("entries: {}");
+    assert_eq!((contents(&running), running.device.settings().all().len()), (all, 1));
+    let control = &running.device.control;
+    let (table, counter) = (control.table("learned").unwrap(), running.counter("same"));
+    let meter = control.program().meters.ids().next().unwrap();
+    running.write(&[
+        Update::Modify(Entity::DefaultAction { table, action: None }),
+        Update::Modify(Entity::Meter { meter, index: 0, config: None }),
+        Update::Modify(Entity::Counter { counter, index: 4, count: Count::default() }),
+    ]);
+    let mut unit = control.unit().unwrap();
+    unit.note(running.device.settings().set(PortNumber(2), None, &["shut=".to_owned()]));
+    unit.end().wait().unwrap();
+    drop(running);
+    let running = start(FILE);
+    assert_eq!(running.complaints, [""; 0]);
+    let none = ("drop".to_owned(), false, Count::default(), 7);
+    assert_eq!((contents(&running), running.device.settings().all().len()), (none, 0));
+    // A store of a version that had no cells of the file: they are there once more, and from then on in the store.
+    let mut unit = running.device.control.unit().unwrap();
+    unit.note((record::whole().0, None));
+    unit.end().wait().unwrap();
+    drop(running);
+    drop(start(FILE));
+    let running = start("entries: {}");
+    assert_eq!(contents(&running), ("drop".to_owned(), true, COUNT, 7));
+}
