@@ -10,7 +10,8 @@ use wireyard_pipeline::ids::{Id, IdVec};
 use wireyard_pipeline::ir::{Program, Table, TableEntry};
 use wireyard_tables::TableId;
 
-use super::{Control, ControlError};
+use super::query::cells_at_rest;
+use super::{Control, ControlError, Entity};
 use crate::replicate::Replication;
 use crate::sync::{self, lock};
 
@@ -154,6 +155,22 @@ impl Swap {
     /// The program.
     pub fn program(&self) -> &Arc<Program> {
         self.prepared.program()
+    }
+
+    /// Calls `each` with the cells that are not blank of arrays that begin anew: an entries file set them.
+    pub(crate) fn new_cells(&self, each: &mut dyn FnMut(Entity)) {
+        let (program, kept) = (self.prepared.program(), self.prepared.kept());
+        cells_at_rest(program, self.prepared.state(), &mut |cell| {
+            let is_kept = match &cell {
+                Entity::Counter { counter, .. } => kept.counters.contains(counter),
+                Entity::Meter { meter, .. } => kept.meters.contains(meter),
+                Entity::Register { register, .. } => kept.registers.contains(register),
+                _ => false,
+            };
+            if !is_kept {
+                each(cell);
+            }
+        });
     }
 
     /// Replaces the running program. Each worker changes between two bursts; one program handles a packet from ingress

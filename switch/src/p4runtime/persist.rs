@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex};
 use super::device::Pipeline;
 use super::schema::Schema;
 use super::watch::Watch;
-use crate::control::{Change, Control, ControlError, Journal, KeptUnits};
+use crate::control::{Change, Control, ControlError, Journal, KeptUnits, Swap};
 use crate::ports::PortNumber;
 use crate::program::Loaded;
 use crate::sync;
@@ -192,7 +192,15 @@ fn recorder() -> crate::control::Record {
 pub fn all_but(
     stays: &Staying,
     control: &Control,
+/// The records of the cells with which the arrays begin that a prepared program does not take over.
+pub fn new_cells(swap: &Swap, control: &Control, schema: &Schema) -> Vec<Change> {
+    let (record, mut all) = (Record { control, schema }, Vec::new());
+    swap.new_cells(&mut |cell| all.extend(record.cell(&cell)));
+    all
+}
+
     pipeline: &Pipeline,
+/// `cells` has those of [`new_cells`].
 ) -> Result<Vec<Change>, ControlError> {
     let record = Record { control, schema: &pipeline.schema };
     let mut changes = record.everything();
@@ -200,4 +208,6 @@ pub fn all_but(
     changes.extend(record.cells(&stays.renamed)?);
     changes.extend(record::running(pipeline));
     Ok(changes)
+    cells: Vec<Change>,
 }
+    changes.extend(cells);

@@ -208,6 +208,8 @@ fn exchange_and(
     swap.commit()?;
     {
         // Locked until controllers see the new program, in which the digests have their new ids.
+    let is_kept = device.control.is_kept();
+    let cells = is_kept.then(|| persist::new_cells(&swap, &device.control, &pipeline.schema));
         let mut digests = device.digests();
         match keep {
             Keep::Nothing => digests.clear(),
@@ -230,8 +232,8 @@ fn exchange_and(
     });
     // From here on the program runs; errors are returned at the end.
     let mut recorded = Ok(());
-    if device.control.is_kept() {
-        match persist::all_but(&stays, &device.control, &pipeline) {
+    if let Some(cells) = cells {
+        match persist::all_but(&stays, &device.control, &pipeline, cells) {
             Ok(mut changes) => {
                 changes.extend(owners.into_iter().map(|owner| record::metadata(owner, None)));
                 changes.extend(names.into_iter().map(|name| record::watched(name, None)));

@@ -141,7 +141,7 @@ impl Running {
         let schema = Arc::new(Schema::of(loaded.program.clone()));
         let blob = pack::pack(&loaded.parsed);
         let pipeline = Pipeline { schema, blob, cookie: 0, is_absent: false };
-        exchange(&self.device, swap, Arc::new(pipeline), keep).unwrap();
+        exchange(&self.device, swap, Arc::new(pipeline), keep)
     }
 }
 

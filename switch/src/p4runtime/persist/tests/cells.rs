@@ -1,4 +1,4 @@
-//! Cells, default actions and settings of an entries file.
+//! Cells, default actions and settings of an entries file, and arrays that a swap begins anew.
 
 use super::*;
 
@@ -69,4 +69,28 @@ fn what_was_reset_of_an_entries_file_stays_reset() {
     drop(start(FILE));
     let running = start("entries: {}");
     assert_eq!(contents(&running), ("drop".to_owned(), true, COUNT, 7));
+}
+
+#[test]
+fn a_swap_stores_the_cells_of_its_entries_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = with_arrays();
+    let file = FILE.split("settings").next().unwrap();
+    let all = ("forward".to_owned(), true, COUNT, 7);
+    let running = start(&program, folder.path());
+    running.swap_to(&filled(&program, file), Keep::Nothing).unwrap();
+    assert_eq!(contents(&running), all);
+    drop(running);
+    let running = start(&program, folder.path());
+    assert_eq!(contents(&running), all);
+    // What is kept is not that of the file.
+    let other = program.replace("same: 8", "same: 16");
+    let file = file.replace("a: 7", "a: 8").replace("bytes: 6", "bytes: 60");
+    running.swap_to(&filled(&other, &file), Keep::WhatFits).unwrap();
+    let (_, _, count, seen) = contents(&running);
+    assert_eq!((count.bytes, seen), (60, 7));
+    drop(running);
+    let running = start(&program, folder.path());
+    let (_, _, count, seen) = contents(&running);
+    assert_eq!((count.bytes, seen), (60, 7));
 }
