@@ -250,6 +250,14 @@ impl Unit<'_> {
         (self.changes, self.stays) = (changes, Some(stays));
     }
 
+    /// This unit cannot be stored, so no later one is: writes are refused from now on.
+    pub(crate) fn fail(&mut self, why: &ControlError) {
+        if let Some((journal, _)) = &self.open {
+            journal.kept.fail(why.to_string());
+        }
+        self.is_stored = false;
+    }
+
     /// Ends the unit and hands it over.
     pub fn end(self) -> Ticket {
         let Some((journal, _guard)) = self.open else { return Ticket(None) };

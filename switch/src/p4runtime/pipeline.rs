@@ -240,7 +240,12 @@ fn exchange_and(
                 unit.replace(changes, stays.keys);
             }
             Err(error) => {
-                // What is written to the new program does not belong beside what is stored of the old one.
+                // Neither this nor what is written later belongs beside what is stored of the old program.
+                tracing::error!(
+                    event = "state",
+                    "the program is not kept for the next start: {error}: writes are refused from now on"
+                );
+                unit.fail(&error);
                 recorded = Err(error);
                 drop(unit);
                 unit = device.control.unstored();

@@ -94,3 +94,20 @@ fn a_swap_stores_the_cells_of_its_entries_file() {
     let (_, _, count, seen) = contents(&running);
     assert_eq!((count.bytes, seen), (60, 7));
 }
+
+/// What is stored is of the program before.
+#[test]
+fn after_a_swap_that_cannot_be_stored_writes_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |id: &str| format!("{}ids: {{ seen: {id} }}\n", with_arrays());
+    let running = start(&with("0x11"), folder.path());
+    let next =
+        from_text("next.yaml", &with("0x22")).unwrap_or_else(|rejected| panic!("{rejected}"));
+    // No worker is polled, which would read the register that has another id.
+    let refused = running.swap_to(&next, Keep::WhatFits).unwrap_err();
+    assert!(matches!(refused, ControlError::Unavailable(_)), "{refused}");
+    let insert = Update::Insert(running.entry("learned", Match::Exact(1), 0));
+    let refused = running.device.control.write(&[insert], Mode::Atomic).unwrap_err().results;
+    assert!(matches!(refused[..], [Err(ControlError::Unavailable(_))]), "{refused:?}");
+    assert!(running.keys("learned").is_empty());
+}
