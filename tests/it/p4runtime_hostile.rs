@@ -8,9 +8,11 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{self, Sender};
 use tokio::task::JoinSet;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
+use tonic::{Code, Status, Streaming};
 use wireyard_switch::p4runtime::proto::p4::v1 as p4;
 use wireyard_tests::p4client::{Controller, insert};
 
@@ -18,6 +20,7 @@ use crate::p4runtime::{PROGRAM, Rig, forward, frame, rig};
 use crate::rig::private_network;
 use p4::entity::Entity as Message;
 use p4::p4_runtime_client::P4RuntimeClient;
+use p4::stream_message_request::Update;
 
 const A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 const B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
@@ -173,6 +176,45 @@ fn answers_that_nobody_reads_are_bounded() {
     assert!(more < 1024 * MIB, "answers that nobody reads took {} MiB", more / MIB);
     all_is_well(&mut rig, &mut primary);
     drop((answers, runtime));
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// A stream with this election id, and what is sent to it.
+async fn stream(
+    address: &str,
+    election: u64,
+) -> (Sender<p4::StreamMessageRequest>, Streaming<p4::StreamMessageResponse>) {
+    let (requests, outgoing) = mpsc::channel(1);
+    let mut client = connect(address).await;
+    let messages = client.stream_channel(ReceiverStream::new(outgoing)).await.expect("a stream");
+    let election_id = Some(p4::Uint128 { high: 0, low: election });
+    let update = p4::MasterArbitrationUpdate { device_id: 1, election_id, ..Default::default() };
+    let update = Some(Update::Arbitration(update));
+    requests.send(p4::StreamMessageRequest { update }).await.expect("it is open");
+    (requests, messages.into_inner())
+}
+
+/// Its client reads nothing, so the notice that another one is primary finds no room: the stream ends, and is not silent
+/// for ever.
+#[test]
+fn a_primary_that_reads_nothing_loses_its_stream_with_its_standing() {
+    let Some(_network) = private_network("P4Runtime: a primary that reads nothing") else { return };
+    let rig = rig(PROGRAM, &[]);
+    let ended = runtime().block_on(async {
+        let (requests, mut messages) = stream(&rig.address, 1).await;
+        // Each is refused, and comes back: more than wait for a controller.
+        let metadata = p4::PacketMetadata { metadata_id: 99, value: vec![1; 1500] };
+        let packet = p4::PacketOut { payload: vec![0; 10], metadata: vec![metadata] };
+        for _ in 0..12_000 {
+            let update = Some(Update::Packet(packet.clone()));
+            requests.send(p4::StreamMessageRequest { update }).await.expect("it is open");
+        }
+        let (_other, mut of_other) = stream(&rig.address, 2).await;
+        assert!(matches!(of_other.message().await, Ok(Some(_))), "it is primary");
+        let until_end = async { while let Ok(Some(_)) = messages.message().await {} };
+        tokio::time::timeout(Duration::from_secs(30), until_end).await
+    });
+    assert!(ended.is_ok(), "the stream is open, and nothing is sent to it");
     rig.switch.end("TERM").expect(0, &[]);
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Once};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming};
@@ -142,11 +142,14 @@ impl Service {
         id: StreamId,
         mut incoming: Streaming<p4::StreamMessageRequest>,
         outgoing: mpsc::Sender<Message>,
+        closed: Arc<Notify>,
     ) {
         loop {
             let message = tokio::select! {
                 // The receiver of the queue was dropped: the connection has ended.
                 () = outgoing.closed() => break,
+                // A notice of a change of primaries found no room in the queue.
+                () = closed.notified() => break,
                 message = incoming.message() => message,
             };
             let message = match message {
@@ -322,8 +325,8 @@ impl Service {
         );
         self.listens.call_once(|| super::events::start(self.clone()));
         let (outgoing, messages) = mpsc::channel(WAITING_MAX);
-        self.streams.add(id, outgoing.clone());
-        tokio::spawn(self.serve(id, request.into_inner(), outgoing));
+        let closed = self.streams.add(id, outgoing.clone());
+        tokio::spawn(self.serve(id, request.into_inner(), outgoing, closed));
         Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
     }
 }

@@ -1,11 +1,13 @@
 //! The stream of messages to each controller.
 //!
 //! Each stream has a bounded queue of messages to its controller. A controller that does not read loses packets and
-//! notices, which the sender counts; if it would lose an arbitration update, its stream is closed.
+//! notices, which the sender counts; if it would lose an arbitration update, its stream is closed: it is then no
+//! primary any more, and finds the end behind the messages that wait.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 use tonic::Status;
 
@@ -22,43 +24,54 @@ pub const WAITING_MAX: usize = 4096;
 /// A message to a controller, or the status that ends its stream.
 pub type Message = Result<p4::StreamMessageResponse, Status>;
 
+/// An open stream.
+#[derive(Debug)]
+struct Open {
+    sender: Sender<Message>,
+    /// Notified when a message was lost that its controller needs.
+    closed: Arc<Notify>,
+}
+
 /// All open streams.
 #[derive(Debug, Default)]
 pub struct Streams {
-    senders: Mutex<BTreeMap<StreamId, Sender<Message>>>,
+    open: Mutex<BTreeMap<StreamId, Open>>,
 }
 
 impl Streams {
-    fn senders(&self) -> MutexGuard<'_, BTreeMap<StreamId, Sender<Message>>> {
-        sync::lock(&self.senders)
+    fn open(&self) -> MutexGuard<'_, BTreeMap<StreamId, Open>> {
+        sync::lock(&self.open)
     }
 
-    /// Adds a new stream.
-    pub fn add(&self, id: StreamId, sender: Sender<Message>) {
-        self.senders().insert(id, sender);
+    /// Adds a new stream. It is to be closed when the returned value is notified.
+    pub fn add(&self, id: StreamId, sender: Sender<Message>) -> Arc<Notify> {
+        let closed = Arc::<Notify>::default();
+        self.open().insert(id, Open { sender, closed: Arc::clone(&closed) });
+        closed
     }
 
     /// Removes a stream that ended.
     pub fn remove(&self, id: StreamId) {
-        self.senders().remove(&id);
+        self.open().remove(&id);
     }
 
     /// Sends these notices to their controllers, in order.
     pub fn notify(&self, device: u64, notices: Vec<Notice>) {
-        let mut senders = self.senders();
+        let mut open = self.open();
         for notice in notices {
             let stream = notice.stream;
-            let Some(sender) = senders.get(&stream) else { continue };
+            let Some(Open { sender, closed }) = open.get(&stream) else { continue };
             if sender.try_send(Ok(arbitration(device, notice))).is_err() {
-                senders.remove(&stream);
+                closed.notify_one();
+                open.remove(&stream);
             }
         }
     }
 
     /// Sends a message that may be lost: false if the queue is full or the stream is closed.
     pub fn send(&self, id: StreamId, update: Update) -> bool {
-        let senders = self.senders();
-        let Some(sender) = senders.get(&id) else { return false };
+        let open = self.open();
+        let Some(Open { sender, .. }) = open.get(&id) else { return false };
         sender.try_send(Ok(p4::StreamMessageResponse { update: Some(update) })).is_ok()
     }
 }
@@ -83,4 +96,33 @@ fn arbitration(device_id: u64, notice: Notice) -> p4::StreamMessageResponse {
         status,
     };
     p4::StreamMessageResponse { update: Some(Update::Arbitration(update)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_would_lose_a_notice_is_closed() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(closed_when_full());
+    }
+
+    async fn closed_when_full() {
+        let streams = Streams::default();
+        let (sender, mut messages) = tokio::sync::mpsc::channel(1);
+        let stream = StreamId(1);
+        let notice = || {
+            let (role, standing) = (String::new(), Standing::Backup);
+            vec![Notice { stream, role, standing, election: None }]
+        };
+        let closed = streams.add(stream, sender);
+        streams.notify(1, notice());
+        // The queue is full.
+        streams.notify(1, notice());
+        let patience = std::time::Duration::from_secs(20);
+        tokio::time::timeout(patience, closed.notified()).await.unwrap();
+        assert!(messages.recv().await.is_some());
+        assert!(messages.recv().await.is_none(), "nothing sends to it any more");
+    }
 }
