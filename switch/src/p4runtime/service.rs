@@ -111,7 +111,7 @@ impl Service {
         let primaries = Primaries::of(&arbitration);
         let notices = arbitration.close(id);
         self.arbitrated(&primaries, &arbitration);
-        drop(arbitration);
+        // Sent under the lock, so that streams receive changes in order.
         self.streams.notify(self.device.id, notices);
     }
 
