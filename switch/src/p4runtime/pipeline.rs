@@ -66,7 +66,7 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
         let _writing = writing()?;
         exchange_and(device, swap, Arc::clone(&checked.pipeline), keep, |unit| {
             device.save(None);
-            let since = saved.map(Saved::take).unwrap_or_default();
+            let since = saved.into_iter().flat_map(Saved::take);
             replay(device, unit, &checked.pipeline.schema, since)
         })
     };
@@ -104,7 +104,7 @@ fn replay(
     device: &Device,
     unit: &mut Unit<'_>,
     schema: &Schema,
-    since: Vec<saved::Done>,
+    since: impl Iterator<Item = saved::Done>,
 ) -> Result<()> {
     let mut refused = None;
     for (mode, updates) in since {
@@ -205,11 +205,11 @@ fn exchange_and(
         Keep::Nothing => Staying::of_no_program(),
         Keep::WhatFits => Staying::kept_by(&swap, &before, &pipeline.schema),
     };
+    let is_kept = device.control.is_kept();
+    let cells = is_kept.then(|| persist::new_cells(&swap, &device.control, &pipeline.schema));
     swap.commit()?;
     {
         // Locked until controllers see the new program, in which the digests have their new ids.
-    let is_kept = device.control.is_kept();
-    let cells = is_kept.then(|| persist::new_cells(&swap, &device.control, &pipeline.schema));
         let mut digests = device.digests();
         match keep {
             Keep::Nothing => digests.clear(),
@@ -247,8 +247,6 @@ fn exchange_and(
                 );
                 unit.fail(&error);
                 recorded = Err(error);
-                drop(unit);
-                unit = device.control.unstored();
             }
         }
     }

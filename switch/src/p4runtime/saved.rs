@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use prost::Message;
 use wireyard_tables::time::Time;
 
 use super::device::{Device, Pipeline};
@@ -23,6 +24,8 @@ use crate::sync::lock;
 
 /// Maximum number of updates that wait for COMMIT: they use memory of the switch.
 const UPDATES_MAX: usize = 1 << 20;
+/// Maximum number of their bytes.
+const BYTES_MAX: usize = 256 << 20;
 /// Time between two polls of the second device's worker while a request waits for it.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
@@ -38,6 +41,36 @@ pub struct Checked {
 /// Updates of a request that were done, and the mode of the request.
 pub type Done = (Mode, Vec<p4::Update>);
 
+/// What was done since VERIFY_AND_SAVE. Encoded, a request needs a tenth of the memory.
+#[derive(Default)]
+struct Waiting {
+    requests: Vec<(Mode, Vec<u8>)>,
+    updates: usize,
+    bytes: usize,
+}
+
+impl Waiting {
+    /// Checks that there is room for these updates.
+    fn check(&self, updates: &[p4::Update]) -> Result<()> {
+        let exhausted = |text| Err(ControlError::ResourceExhausted(text));
+        if self.updates + updates.len() > UPDATES_MAX {
+            return exhausted(format!("more than {UPDATES_MAX} updates would wait for COMMIT"));
+        }
+        let bytes: usize = updates.iter().map(Message::encoded_len).sum();
+        if self.bytes + bytes > BYTES_MAX {
+            return exhausted(format!("more than {BYTES_MAX} bytes would wait for COMMIT"));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, mode: Mode, updates: Vec<p4::Update>) {
+        self.updates += updates.len();
+        let request = p4::WriteRequest { updates, ..Default::default() }.encode_to_vec();
+        self.bytes += request.len();
+        self.requests.push((mode, request));
+    }
+}
+
 /// A program that waits for COMMIT.
 pub struct Saved {
     /// The program.
@@ -45,7 +78,7 @@ pub struct Saved {
     device: Device,
     core: Mutex<Core>,
     /// `None` once it is in force: further writes are refused.
-    done: Mutex<Option<Vec<Done>>>,
+    done: Mutex<Option<Waiting>>,
 }
 
 impl std::fmt::Debug for Saved {
@@ -68,7 +101,12 @@ impl Saved {
             control.ok_or_else(|| internal("a device without a control handle".into()))?;
         let device = Device::new(id, control, &checked.loaded.parsed, Begun::default());
         device.set_pipeline(Arc::clone(&checked.pipeline));
-        Ok(Saved { checked, device, core: Mutex::new(core), done: Mutex::new(Some(Vec::new())) })
+        Ok(Saved {
+            checked,
+            device,
+            core: Mutex::new(core),
+            done: Mutex::new(Some(Waiting::default())),
+        })
     }
 
     /// Executes the updates of a request.
@@ -86,10 +124,7 @@ impl Saved {
             let refused = ControlError::FailedPrecondition(text.into());
             return Err(vec![Err(refused); updates.len()]);
         };
-        if done.iter().map(|(_, updates)| updates.len()).sum::<usize>() > UPDATES_MAX {
-            let text = format!("more than {UPDATES_MAX} updates wait for COMMIT");
-            return Err(vec![Err(ControlError::ResourceExhausted(text)); updates.len()]);
-        }
+        done.check(updates).map_err(|error| vec![Err(error); updates.len()])?;
         let schema = &self.checked.pipeline.schema;
         let (_, result) = self.answered(|| write::write(&self.device, schema, updates, mode));
         let is_done =
@@ -97,7 +132,7 @@ impl Saved {
         let taken = updates.iter().enumerate().filter(|(at, _)| is_done(*at));
         let taken: Vec<p4::Update> = taken.map(|(_, update)| update.clone()).collect();
         if !taken.is_empty() {
-            done.push((mode, taken));
+            done.add(mode, taken);
         }
         result
     }
@@ -108,8 +143,13 @@ impl Saved {
     }
 
     /// The writes since VERIFY_AND_SAVE; further ones are refused.
-    pub fn take(&self) -> Vec<Done> {
-        lock(&self.done).take().unwrap_or_default()
+    pub fn take(&self) -> impl Iterator<Item = Done> {
+        let requests = lock(&self.done).take().unwrap_or_default().requests.into_iter();
+        requests.map(|(mode, request)| {
+            // It was encoded here.
+            let request = p4::WriteRequest::decode(request.as_slice()).unwrap_or_default();
+            (mode, request.updates)
+        })
     }
 
     /// Executes a request while polling the worker, which registers need.
@@ -123,5 +163,30 @@ impl Saved {
             }
             working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_that_wait_are_bounded_in_number_and_bytes() {
+        let entity = p4::entity::Entity::TableEntry(p4::TableEntry {
+            metadata: vec![0; 1000],
+            ..Default::default()
+        });
+        let entity = Some(p4::Entity { entity: Some(entity) });
+        let updates = vec![p4::Update { r#type: 1, entity }];
+        let mut waiting = Waiting::default();
+        waiting.check(&updates).unwrap();
+        waiting.add(Mode::Atomic, updates.clone());
+        assert!(waiting.updates == 1 && (1000..1100).contains(&waiting.bytes));
+        let is_refused = |waiting: &Waiting| {
+            matches!(waiting.check(&updates), Err(ControlError::ResourceExhausted(_)))
+        };
+        assert!(!is_refused(&waiting));
+        assert!(is_refused(&Waiting { bytes: BYTES_MAX - 999, ..Waiting::default() }));
+        assert!(is_refused(&Waiting { updates: UPDATES_MAX, ..Waiting::default() }));
     }
 }
