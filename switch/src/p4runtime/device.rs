@@ -171,6 +171,11 @@ impl Device {
         *sync::lock(&self.saved) = saved;
     }
 
+    /// This program waits for COMMIT no more; another one, saved meanwhile, does.
+    pub fn committed(&self, saved: &Arc<Saved>) {
+        sync::lock(&self.saved).take_if(|waiting| Arc::ptr_eq(waiting, saved));
+    }
+
     /// The program that waits for COMMIT: reads and writes refer to it.
     pub fn saved(&self) -> Option<Arc<Saved>> {
         sync::lock(&self.saved).clone()

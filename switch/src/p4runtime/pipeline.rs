@@ -61,12 +61,15 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
         arbitration.may_write(&request.role, election).map(|()| arbitration)
     };
     drop(writing()?);
-    let commit = |checked: &Checked, keep: Keep, saved: Option<&Saved>| {
+    let commit = |checked: &Checked, keep: Keep, saved: Option<&Arc<Saved>>| {
         let swap = prepare(device, checked, keep)?;
         let _writing = writing()?;
         exchange_and(device, swap, Arc::clone(&checked.pipeline), keep, |unit| {
-            device.save(None);
-            let since = saved.into_iter().flat_map(Saved::take);
+            match saved {
+                Some(saved) => device.committed(saved),
+                None => device.save(None),
+            }
+            let since = saved.into_iter().flat_map(|saved| saved.take());
             replay(device, unit, &checked.pipeline.schema, since)
         })
     };
