@@ -207,9 +207,11 @@ impl Device {
         sync::write(&self.arbitration)
     }
 
-    /// Checks which ports exist and which links are up.
-    pub fn look_at_links(self: &Arc<Device>) {
+    /// Checks which ports exist and which links are up. False, and groups do not follow the links, if a worker does not
+    /// answer.
+    pub fn look_at_links(self: &Arc<Device>) -> bool {
         let _long = self.begin_long();
+        let mut is_known = true;
         // Asked in the unit: a change that is reported meanwhile is followed after this.
         self.follow(|watch| match self.control.links() {
             Ok(links) => {
@@ -222,9 +224,11 @@ impl Device {
             }
             Err(why) => {
                 tracing::warn!(event = "links", "groups do not follow the links yet: {why}");
+                is_known = false;
                 Vec::new()
             }
         });
+        is_known
     }
 
     /// Updates groups and sessions after a link came up or went down.

@@ -26,6 +26,9 @@ const TOGETHER: usize = 256;
 /// Time after which a subscription that failed is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// Time after which links that could not be read are read again: workers were waited for in vain.
+const LINKS_AGAIN: Duration = Duration::from_secs(2);
+
 /// Keeps groups and sessions in agreement with the links, for as long as the device runs and whether or not a controller
 /// is there. Apart from the notices of packets, which may be more than a ring has room for.
 pub(super) fn follow_links(service: Service) {
@@ -41,15 +44,27 @@ pub(super) fn follow_links(service: Service) {
             // Waits for locks that writes hold.
             let followed = tokio::task::spawn_blocking(move || match changed {
                 _ if at_once => known.look_at_links(),
-                Some((port, is_up)) => known.link(port, is_up),
-                None => {}
+                Some((port, is_up)) => {
+                    known.link(port, is_up);
+                    true
+                }
+                None => true,
             });
-            if let Err(error) = followed.await {
-                tracing::error!(
-                    event = "links",
-                    "groups do not follow the links until the switch is started again: {error}"
-                );
-                return;
+            match followed.await {
+                Ok(true) => {}
+                Ok(false) => {
+                    // As if notices were lost.
+                    lost = None;
+                    sleep(LINKS_AGAIN).await;
+                    continue;
+                }
+                Err(error) => {
+                    tracing::error!(
+                        event = "links",
+                        "groups do not follow the links until the switch is started again: {error}"
+                    );
+                    return;
+                }
             }
             let notice = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await;
             changed = match notice.map(|notice| notice.kind) {
@@ -214,7 +229,42 @@ mod tests {
     use wireyard_tables::time::Time;
 
     use super::*;
+    use crate::p4runtime::device::Device;
+    use crate::p4runtime::persist::Begun;
+    use crate::ports::PortNumber;
     use crate::program::{DeviceOptions, one_way};
+
+    #[test]
+    fn links_that_no_worker_reported_are_read_again() {
+        let loaded = one_way();
+        let mut core = loaded.device(DeviceOptions::small()).unwrap();
+        let control = core.control().unwrap().clone();
+        let device = Arc::new(Device::new(1, control, &loaded.parsed, Begun::default()));
+        let service = Service::new(Arc::clone(&device));
+        std::thread::spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            runtime.unwrap().block_on(async {
+                follow_links(service);
+                sleep(Duration::from_secs(60)).await;
+            });
+        });
+        // The first time no worker answers, for two seconds.
+        std::thread::sleep(Duration::from_secs(3));
+        std::thread::spawn(move || {
+            loop {
+                core.poll(Time::from_ns(1), None);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        for _ in 0..2000 {
+            // Once the ports are known, one that does not exist is down.
+            if device.watch().is_down(PortNumber(9)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the links are not read");
+    }
 
     #[test]
     fn a_subscription_that_finds_the_ring_of_commands_full_is_tried_again() {
