@@ -4,7 +4,7 @@
 //! The device does not use them, so they are stored here, by the key of the entry as a message; they are deleted with
 //! the entry. While no controller sets any, nothing is stored or looked up.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use prost::Message as _;
@@ -125,15 +125,28 @@ impl Kept {
     ///
     /// # Errors
     /// [`ControlError::ResourceExhausted`]: there is no room for their metadata.
-    pub fn is_concerned(&self, updates: &[p4::Update]) -> Result<bool, ControlError> {
-        let bytes: usize = updates.iter().map(|update| given(update).len()).sum();
-        if self.bytes + bytes > BYTES_MAX {
-            return Err(ControlError::ResourceExhausted(format!(
-                "entries have {} bytes of metadata, and {BYTES_MAX} are kept: give the entries less",
-                self.bytes + bytes
-            )));
+    pub fn is_concerned(
+        &self,
+        schema: &Schema,
+        updates: &[p4::Update],
+    ) -> Result<bool, ControlError> {
+        let given: usize = updates.iter().map(|update| given(update).len()).sum();
+        if self.bytes + given > BYTES_MAX {
+            let bytes = self.bytes + given - self.replaced(schema, updates);
+            if bytes > BYTES_MAX {
+                return Err(ControlError::ResourceExhausted(format!(
+                    "entries have {bytes} bytes of metadata, and {BYTES_MAX} are kept: give the entries less"
+                )));
+            }
         }
-        Ok(bytes > 0 || !self.all.is_empty())
+        Ok(given > 0 || !self.all.is_empty())
+    }
+
+    /// Number of bytes of the metadata that updates replace or delete.
+    fn replaced(&self, schema: &Schema, updates: &[p4::Update]) -> usize {
+        let existing = updates.iter().filter(|update| update.r#type != Type::Insert as i32);
+        let owners: HashSet<Owner> = existing.filter_map(|update| owner(schema, update)).collect();
+        owners.iter().filter_map(|owner| self.all.get(owner)).map(Vec::len).sum()
     }
 
     /// Stores the metadata of an update that was done; returns the owner and its metadata, if these changed.
@@ -228,5 +241,33 @@ impl Kept {
     /// The metadata of a multicast group.
     pub fn of_group(&self, group: u32) -> Option<Vec<u8>> {
         self.all.get(&Owner::Group(group)).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::one_way;
+
+    #[test]
+    fn metadata_that_are_replaced_do_not_count() {
+        let schema = Schema::of(one_way().program);
+        let update = |kind: Type, multicast_group_id, bytes| {
+            let metadata = vec![0; bytes];
+            let group =
+                p4::MulticastGroupEntry { multicast_group_id, metadata, ..Default::default() };
+            let entry = p4::PacketReplicationEngineEntry {
+                r#type: Some(Replication::MulticastGroupEntry(group)),
+            };
+            let entity = Some(Message::PacketReplicationEngineEntry(entry));
+            p4::Update { r#type: kind as i32, entity: Some(p4::Entity { entity }) }
+        };
+        let mut kept = Kept::default();
+        kept.done(&schema, &update(Type::Insert, 1, BYTES_MAX / 2 + 1));
+        let is_concerned = |update| kept.is_concerned(&schema, &[update]);
+        assert_eq!(is_concerned(update(Type::Modify, 1, BYTES_MAX)), Ok(true));
+        assert!(is_concerned(update(Type::Modify, 1, BYTES_MAX + 1)).is_err());
+        assert!(is_concerned(update(Type::Insert, 1, BYTES_MAX / 2)).is_err());
+        assert!(is_concerned(update(Type::Modify, 2, BYTES_MAX / 2)).is_err());
     }
 }

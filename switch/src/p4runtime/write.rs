@@ -52,7 +52,8 @@ pub(super) fn in_unit(
     mode: Mode,
 ) -> std::result::Result<(), Vec<Result<()>>> {
     let kept = device.kept();
-    let concerned = kept.is_concerned(updates).map_err(|error| vec![Err(error); updates.len()])?;
+    let concerned =
+        kept.is_concerned(schema, updates).map_err(|error| vec![Err(error); updates.len()])?;
     // Locked, if needed, until it agrees with the device again.
     let mut kept = concerned.then_some(kept);
     // Locked from the choice of the device's form until the device has it, so that no link changes in between.
