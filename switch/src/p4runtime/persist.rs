@@ -20,6 +20,7 @@ mod store;
 mod tests;
 
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -88,7 +89,6 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// Adds settings from a record.
     /// The state of a device without a store.
     pub fn without_store(loaded: &Loaded) -> Begun {
         let mut begun = Begun::default();
@@ -106,6 +106,7 @@ impl Begun {
         all.map(|(port, queue, set)| self.settings.set(port, queue, &set)).collect()
     }
 
+    /// Adds settings from a record.
     fn set(&mut self, place: &[u8], value: &[u8]) {
         if !self.settings.add(place, value) {
             let text = "--state: settings of a port cannot be read, and are not made";
@@ -144,7 +145,7 @@ pub fn begin(
             let (kept, counted) = (Arc::clone(&kept), Arc::clone(&counts));
             let failed = format!("--state {place}");
             let run = move || {
-                if let Err(why) = store.keep(&units, &kept, &counted) {
+                if let Err(why) = unless_defect(|| store.keep(&units, &kept, &counted)) {
                     counted.failed();
                     complain(&format!("{failed}: {why}: writes are refused from now on"));
                     kept.fail(why.to_string());
@@ -162,14 +163,20 @@ pub fn begin(
                 "--state {place}: {why}: the switch runs with what its files say and refuses writes; \
                  start it with another folder, or without --state"
             ));
-            counts.failed();
             begun.add_settings(loaded);
+            counts.failed();
             kept.fail(why.to_string());
         }
     }
     begun.storage = Some(counts);
     control.keep(Journal::new(recorder(), sender, kept));
     Ok(begun)
+}
+
+/// Runs the store. A panic of it is an error: requests wait for what it has not stored.
+fn unless_defect(work: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
+    let defect = |_| StoreError::Failed("a defect of the store".to_owned());
+    std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(defect)?
 }
 
 /// Records updates by the ids of the running program.
@@ -185,13 +192,6 @@ fn recorder() -> crate::control::Record {
     })
 }
 
-/// The records of a program that replaced another, but for those that stay: packets may have changed their objects since.
-///
-/// # Errors
-/// The workers, which have the registers, do not answer.
-pub fn all_but(
-    stays: &Staying,
-    control: &Control,
 /// The records of the cells with which the arrays begin that a prepared program does not take over.
 pub fn new_cells(swap: &Swap, control: &Control, schema: &Schema) -> Vec<Change> {
     let (record, mut all) = (Record { control, schema }, Vec::new());
@@ -199,15 +199,22 @@ pub fn new_cells(swap: &Swap, control: &Control, schema: &Schema) -> Vec<Change>
     all
 }
 
-    pipeline: &Pipeline,
+/// The records of a program that replaced another, but for those that stay: packets may have changed their objects since.
 /// `cells` has those of [`new_cells`].
+///
+/// # Errors
+/// The workers, which have the registers, do not answer.
+pub fn all_but(
+    stays: &Staying,
+    control: &Control,
+    pipeline: &Pipeline,
+    cells: Vec<Change>,
 ) -> Result<Vec<Change>, ControlError> {
     let record = Record { control, schema: &pipeline.schema };
     let mut changes = record.everything();
     changes.retain(|(key, _)| !stays.keys.iter().any(|first| key.starts_with(first)));
+    changes.extend(cells);
     changes.extend(record.cells(&stays.renamed)?);
     changes.extend(record::running(pipeline));
     Ok(changes)
-    cells: Vec<Change>,
 }
-    changes.extend(cells);

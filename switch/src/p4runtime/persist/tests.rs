@@ -19,7 +19,7 @@ use crate::p4runtime::pipeline::exchange;
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::translate::{action, entry};
 use crate::p4runtime::write;
-use crate::program::{DeviceOptions, Loaded, from_text};
+use crate::program::{DeviceOptions, from_text};
 
 const PROGRAM: &str = "
 pipeline: stored
@@ -346,4 +346,11 @@ fn metadata_go_with_the_entry_that_does_not_fit() {
     assert_eq!(metadata(&running), [1, 0]);
     drop(running);
     assert_eq!(metadata(&start(PROGRAM, folder.path())), [1, 0]);
+}
+
+#[test]
+fn a_defect_of_the_store_is_an_error() {
+    let failed = unless_defect(|| panic!("a panic of this test"));
+    assert!(matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
+    assert!(unless_defect(|| Ok(())).is_ok());
 }
