@@ -1,7 +1,7 @@
 //! Writes the state set at run time as an entries file: the same text for the same state.
 //!
-//! Constant entries and those that are as the program declares them are omitted, because they exist without a file; so
-//! are default actions and value sets that are the program's, blank cells, and what a mirror of the kernel writes.
+//! Constant entries, with rates that a controller gave them, and those that are as the program declares them are
+//! omitted, because they exist without a file, and a file cannot have the former; so are default actions and value sets that are the program's, blank cells, and what a mirror of the kernel writes.
 //! Entries are sorted by their text; in a table with priorities by priority and age, because the older one wins.
 
 use std::cmp::{Ordering, Reverse};
@@ -158,15 +158,10 @@ fn rates(config: MeterConfig, kind: MeterKind) -> String {
     })
 }
 
-/// A list of members if all weigh the same, or one is in the group twice; otherwise members and weights.
+/// A list of members if all weigh 1; otherwise members and weights.
 fn group(members: &[GroupMember]) -> String {
-    let is_twice = |(n, one): (usize, &GroupMember)| {
-        members[..n].iter().any(|other| other.member == one.member)
-    };
-    let are_equal = members.iter().all(|one| one.weight == 1);
-    if are_equal || members.iter().enumerate().any(is_twice) {
-        let each = members.iter().flat_map(|one| (0..one.weight).map(|_| one.member.to_string()));
-        return list(each);
+    if members.iter().all(|one| one.weight == 1) {
+        return list(members.iter().map(|one| one.member.to_string()));
     }
     let pairs = members.iter().map(|one| (one.member.to_string(), one.weight.to_string()));
     flow(&pairs.collect::<Vec<_>>())

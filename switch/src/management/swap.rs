@@ -26,7 +26,7 @@ fn word(fate: Fate) -> &'static str {
 /// report is requested.
 ///
 /// # Errors
-/// Nothing has changed.
+/// Nothing has changed; or the new program runs and is not stored.
 pub fn swap(device: &Device, request: &wire::SwapRequest) -> Result<Value, ControlError> {
     let parsed = pack::unpack(&request.program, None).map_err(ControlError::invalid)?;
     let mut loaded = program::without_entries(parsed)
