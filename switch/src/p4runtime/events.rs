@@ -251,7 +251,7 @@ mod tests {
         // The first time no worker answers, for two seconds.
         std::thread::sleep(Duration::from_secs(3));
         std::thread::spawn(move || {
-            loop {
+            for _ in 0..20_000 {
                 core.poll(Time::from_ns(1), None);
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -69,12 +69,7 @@ pub(super) fn restore(
         let all = all - gone.len();
         begun.says.push(format!("{} of {all} objects are back", all - lost.len()));
     }
-    let shown = lost.iter().take(SHOWN_MOST);
-    begun.complaints.extend(shown.map(|(_, why)| format!("--state: not kept: {why}")));
-    if lost.len() > SHOWN_MOST {
-        let text = format!("--state: {} more are not kept", lost.len() - SHOWN_MOST);
-        begun.complaints.push(text);
-    }
+    begun.complaints.extend(complaints(&lost));
     gone.extend(lost.into_iter().map(|(key, _)| key));
     let mut first = corrections(gone.into_iter().collect(), moved);
     first.extend(orphans::beside_objects(control, &schema, &mut begun));
@@ -94,6 +89,14 @@ pub(super) fn restore(
         first.push(record::base(own));
     }
     Ok((begun, first))
+}
+
+/// Messages for records that were refused.
+fn complaints(lost: &[(Vec<u8>, String)]) -> impl Iterator<Item = String> {
+    let shown = lost.iter().take(SHOWN_MOST);
+    let more = lost.len().saturating_sub(SHOWN_MOST);
+    let more = (more > 0).then(|| format!("--state: {more} more are not kept"));
+    shown.map(|(_, why)| format!("--state: not kept: {why}")).chain(more)
 }
 
 /// What a store has of programs, and the objects of the one that ran.
