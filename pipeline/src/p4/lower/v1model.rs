@@ -14,6 +14,7 @@ use super::operate::both;
 use super::standard::{Half, INGRESS_ONLY};
 use super::stmt::returns;
 use super::{Lower, Place};
+use crate::ast::print::expression;
 use crate::ast::{self, AstBin, AstExpr, Sp, StmtKind as Made};
 use crate::diag::codes;
 use crate::ir::SourceSpan;
@@ -357,12 +358,38 @@ impl Lower<'_> {
         let Some(algorithm) = self.algorithm(&value, algorithm.value.span) else { return };
         let condition = self.scalar(&condition.value);
         let ty = self.type_of(&data.value);
-        let ((), made) = self.apart(|lower| {
+            is_there
+        let (is_there, made) = self.apart(|lower| {
+        // bmv2 verifies nothing where the header of the field is invalid (`Checksum::verify`).
+        let condition = match is_there {
+            _ if known(&condition) == Some(0) => return,
+            Some(is_there) if !requires(&condition, &is_there) => both(condition, is_there, span),
+            _ => condition,
+        };
             let value = lower.eval(&data.value);
             let mut fields = lower.fields(&value, &ty, span);
             if payload {
                 fields.push((named(&["body"], span), super::hash::BYTES));
             }
+
+    /// Whether the header is valid that this is a field of; `None` where it is of no header.
+    fn validity_around(&self, field: &Val, span: SourceSpan) -> Option<AstExpr> {
+        let Val::Scalar(Sp { value: ast::Ast::Path(path), .. }) = field else { return None };
+        let mut path = path.clone();
+        path.parts.pop();
+        path.parts.push(ast::PathPart::Name(Sp::new("valid".to_owned(), span)));
+        self.is_of_header(field).then(|| Sp::new(ast::Ast::Path(path), span))
+    }
+}
+
+/// Whether a condition holds only where this part of it does.
+fn requires(condition: &AstExpr, part: &AstExpr) -> bool {
+    match &condition.value {
+        ast::Ast::Binary(AstBin::LogicalAnd, left, right) => {
+            requires(left, part) || requires(right, part)
+        }
+        _ => expression(condition) == expression(part),
+    }
             let (sum, bits) = lower.hashed(algorithm, &fields, span);
             let to = lower.type_of(&field.value);
             let width = lower.bits(&to, span);
@@ -370,16 +397,16 @@ impl Lower<'_> {
             let place = lower.eval(&field.value);
             if !verify {
                 lower.assign(&place, &Val::Scalar(sum), &to, span);
-                return;
+                return None;
             }
-            let Val::Scalar(place) = place else { return };
+            let is_there = lower.validity_around(&place, span);
+            let Val::Scalar(place) = place else { return None };
             let differs = binary(AstBin::Ne, place, sum, span);
-            let Some(error) = lower.sum_error.clone() else { return };
+            let error = lower.sum_error.clone()?;
             let ((), set) = lower.apart(|lower| lower.set(&error, number(1, 1, span), span));
             lower.push(Made::If(differs, set, Vec::new()), span);
         });
         match known(&condition) {
-            Some(0) => {}
             Some(_) => self.out.extend(made),
             None => self.push(Made::If(condition, made, Vec::new()), span),
         }
