@@ -155,3 +155,20 @@ ingress: [ digest(seen), drop ]
     let notice = format!("{:?}", stream.try_next().expect("a digest"));
     assert!(notice.contains("digest: \"seen\", values: [1]") && notice.len() < 200, "{notice}");
 }
+
+/// What a block of P4 computes, keeps or is given is in its digests.
+#[test]
+fn digests_of_p4_have_the_values_of_their_blocks() {
+    let program = std::fs::read_to_string("data/p4/digested.p4").expect("the program");
+    let loaded = from_text("digested.p4", &program).unwrap_or_else(|why| panic!("{why}"));
+    let mut core = loaded.device(DeviceOptions::small()).unwrap();
+    core.add_port(PortNumber(1), Box::new(BrokenPort { frames: 1, ..BrokenPort::default() }))
+        .unwrap();
+    let control = core.control().unwrap().clone();
+    let mut stream = control.subscribe(Interest::ALL, 16).unwrap();
+    core.poll(Time::from_ns(1), None);
+    for values in ["[1, 7, 1]", "[3, 2, 1]", "[1, 2, 0]", "[14, 252, 5]", "[21, 22, 23]"] {
+        let notice = format!("{:?}", stream.try_next().expect("a digest"));
+        assert!(notice.contains(&format!("values: {values}")), "{values}: {notice}");
+    }
+}

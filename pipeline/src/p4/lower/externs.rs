@@ -404,10 +404,9 @@ impl Lower<'_> {
                 while into.iter().any(|(known, _)| known.value == name) {
                     name.push('_');
                 }
-                let value = if self.place == Place::Action {
-                    self.outside_action(scalar.clone(), ty, span)
-                } else {
-                    scalar.clone()
+                let value = match self.place == Place::Action || names_a_value(scalar) {
+                    true => self.in_metadata(scalar.clone(), ty, span),
+                    false => scalar.clone(),
                 };
                 into.push((Sp::new(name, span), value));
             }
@@ -418,6 +417,10 @@ impl Lower<'_> {
                         format!("f{field}")
                     } else {
                         field.to_string()
+            Val::Choice(_) => {
+                let chosen = self.copied(value, ty, "digest", span);
+                self.digest_fields(&chosen, ty, name, span, into);
+            }
                     };
                     self.digest_fields(value, &of, &name, span, into);
                 }
@@ -433,8 +436,8 @@ impl Lower<'_> {
         }
     }
 
-    /// A value of an action, kept where a digest finds it.
-    fn outside_action(&mut self, value: AstExpr, ty: &Type, span: SourceSpan) -> AstExpr {
+    /// A value of an action or block, kept where a digest, which is outside of them, finds it.
+    fn in_metadata(&mut self, value: AstExpr, ty: &Type, span: SourceSpan) -> AstExpr {
         if known(&value).is_some() {
             return value;
         }
@@ -452,6 +455,13 @@ fn is_error_name(error: &AstExpr) -> bool {
 }
 
 fn place_path(place: &AstExpr) -> Sp<ast::Path> {
+/// Whether an expression has a name of its own in it: a value that was kept, or data of an action.
+fn names_a_value(value: &AstExpr) -> bool {
+    let mut found = false;
+    value.value.paths(&mut |path| found |= path.single().is_some());
+    found
+}
+
     match &place.value {
         Ast::Path(path) => Sp::new(path.clone(), place.span),
         _ => Sp::new(ast::Path { parts: Vec::new() }, place.span),
