@@ -272,6 +272,7 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/chained.stf",
         "data/p4/stacked.stf",
         "data/p4/summed.stf",
+        "data/p4/dropped.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])

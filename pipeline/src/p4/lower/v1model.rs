@@ -53,7 +53,6 @@ impl Lower<'_> {
         let spec = self.new_meta("egress_spec", 9, span);
         let error = self.new_meta("checksum_error", 1, span);
         self.sum_error = Some(error.clone());
-        self.egress_spec = Some(spec.clone());
         self.spec_here = Some(spec.clone());
         let standard = types.get(3)?;
         let (parsed, first) = self.standard(standard, &spec, &error, Half::Parser, span);
@@ -329,8 +328,8 @@ impl Lower<'_> {
             }
         };
         self.set(&spec, number(DROP_PORT, 9, span), span);
-        // In egress the group is decided long ago.
-        let in_ingress = self.egress_spec.as_ref() == Some(&spec);
+        // In egress the group is decided long ago. A copy of the metadata has a group too, which is copied back.
+        let in_ingress = self.unit.ingress.is_none();
         if let (true, Some(Val::Scalar(group))) = (in_ingress, group) {
             self.set(&group, number(0, 16, span), span);
         }
