@@ -7,6 +7,7 @@ use super::super::tree::*;
 use super::super::types::{CallInfo, Def, Type, substitute};
 use super::build::{INDEX_BITS, cast, known, number};
 use super::env::{Env, Val};
+use super::scan::Mentions;
 use super::walk::{self, Met};
 use super::{Lower, Place};
 use crate::ast::{Ast, AstExpr, Path, PathPart, Sp};
@@ -158,7 +159,8 @@ impl Lower<'_> {
         if is_object(value) {
             return value.clone();
         }
-        if is_scalar && self.place != Place::Parser {
+        let moves = self.place == Place::Parser && looks_ahead(value);
+        if moves || is_scalar && self.place != Place::Parser {
             return self.keep_all(value, ty);
         }
         if !shared || is_scalar && !writes {
@@ -176,7 +178,8 @@ impl Lower<'_> {
     /// A place whose computed indices are kept as they are now.
     pub(super) fn fixed(&mut self, place: Val) -> Val {
         match place {
-            place @ Val::Choice(_) => place,
+            // Outside of parsers its index was kept when it was chosen.
+            place @ Val::Choice(_) if self.place != Place::Parser => place,
             place => self.with_indices(place, &|lower, at| match is_name(&at) {
                 true => at,
                 false => lower.keep_number(at, INDEX_BITS),
@@ -358,6 +361,23 @@ impl Lower<'_> {
 /// Whether a parameter is written.
 pub(super) fn writes(param: &Param) -> bool {
     matches!(param.direction, Direction::Out | Direction::InOut)
+}
+
+/// Whether a value is made of bits that the parser is in front of: behind a sub-parser these are others.
+fn looks_ahead(value: &Val) -> bool {
+    let is_ahead = |value: &AstExpr| {
+        let mut seen = Mentions::default();
+        seen.expr(value);
+        seen.called.contains("lookahead")
+    };
+    match value {
+        Val::Scalar(scalar) => is_ahead(scalar),
+        Val::Struct(fields) | Val::Literal(Some(fields)) => {
+            fields.iter().any(|(_, value)| looks_ahead(value))
+        }
+        Val::Choice(choice) => is_ahead(&choice.at) || choice.elements.iter().any(looks_ahead),
+        _ => false,
+    }
 }
 
 /// Something that no call changes.
