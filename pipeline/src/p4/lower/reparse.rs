@@ -1,8 +1,8 @@
 //! Whether egress may continue with the headers of ingress.
 //!
 //! The egress parser of PSA reads what the ingress deparser wrote. It finds the headers that ingress left if both parsers are the same
-//! graph over the same headers, both deparsers emit the same, everything that is extracted is emitted in the order of its extraction, and ingress changes
-//! neither which headers are valid nor a field that the parser decides by.
+//! graph over the same headers, both deparsers emit the same, everything that is extracted is emitted in the order of its extraction, the parser
+//! only extracts, and ingress changes neither which headers are valid nor a field that the parser decides by.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -111,9 +111,10 @@ impl Lower<'_> {
         if let Some(body) = &self.unit.ingress {
             changes.statements(&self.unit, &body.value);
         }
-        let is_header = |name: &&String| {
-            self.unit.instances.iter().any(|(known, _)| element(&known.value).0 == name.as_str())
+        let is_header = |name: &str| {
+            self.unit.instances.iter().any(|(known, _)| element(&known.value).0 == name)
         };
+        let of_header = |field: &String| field.split('.').next().is_some_and(is_header);
         let mut decides = Mentions::default();
         for (_, state) in &self.unit.parser {
             decides.state(&self.unit, state);
@@ -121,8 +122,10 @@ impl Lower<'_> {
                 keys.iter().for_each(|key| decides.expr(key));
             }
         }
-        !changes.validity.iter().any(|name| is_header(&name))
-            && !decides.called.contains("lookahead")
+        !changes.validity.iter().any(|name| is_header(name))
+            && !decides.validity.iter().any(|name| is_header(name))
+            && !decides.fields_written.iter().any(of_header)
+            && !["lookahead", "advance"].iter().any(|name| decides.called.contains(*name))
             && decides.fields_read.is_disjoint(&changes.fields_written)
     }
 }
