@@ -168,8 +168,6 @@ struct Lower<'a> {
     standard_parsed: HashMap<String, ast::AstExpr>,
     /// and those that ingress writes.
     standard_kept: HashMap<String, ast::AstExpr>,
-    /// `instance_type` as ingress found it, where egress asks for it.
-    kept_instance: Option<ast::AstExpr>,
     /// `egress_spec` of the control that is being made.
     spec_here: Option<ast::AstExpr>,
     /// `checksum_error` of the standard metadata.
@@ -274,7 +272,6 @@ fn begin<'a>(
         noted: HashSet::new(),
         standard_parsed: HashMap::new(),
         standard_kept: HashMap::new(),
-        kept_instance: None,
         spec_here: None,
         sum_error: None,
         written: unwritten::written(checked),

@@ -1,5 +1,5 @@
-// Packets that enter ingress again: egress finds how in `instance_type`, also of one that was resubmitted. An element of a stack leaves in
-// front of all of it.
+// Packets that enter ingress again: ingress finds how in `instance_type`, and to egress they are normal ones. An element of a stack leaves
+// in front of all of it.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -31,6 +31,7 @@ control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std
         meta.lost = meta.lost + 1;
         if (hdr.h.kind == 1 && meta.passes < 3) { resubmit_preserving_field_list(1); }
         hdr.h.passes = meta.passes + 16 * meta.lost;
+        hdr.h.type = 16 * (bit<8>) std.instance_type;
     }
 }
 control Eg(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {
@@ -39,7 +40,7 @@ control Eg(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std
             recirculate_preserving_field_list(1);
             if (meta.passes == 2) { exit; }
         }
-        hdr.h.type = (bit<8>) std.instance_type;
+        hdr.h.type = hdr.h.type + (bit<8>) std.instance_type;
     }
 }
 control Deparse(packet_out packet, in headers_t hdr) {

@@ -26,6 +26,7 @@ control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std
     apply {
         std.egress_spec = 2;
         if (hdr.h.kind == 30) { hdr.h.a = 1; }
+        if (hdr.h.kind == 8) { hdr.h.b = (bit<8>) std.instance_type; }
         if (hdr.h.kind == 21) { meta.kept.setValid(); meta.kept.v = 5; hdr.gone.setInvalid(); }
     }
 }
@@ -40,11 +41,10 @@ control Eg(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std
         } else if (hdr.h.kind == 22) {
             if (hdr.gone.isValid()) { hdr.h.a = hdr.gone.v; }
             exit;
-        } else if (hdr.h.kind == 8 && std.instance_type == 0) {
+        } else if (hdr.h.kind == 8 && hdr.h.b == 0) {
             recirculate_preserving_field_list(0);
         } else if (hdr.h.kind == 8) {
             hdr.h.a = hdr.h.a + 1;
-            hdr.h.b = (bit<8>) std.instance_type;
         }
     }
 }

@@ -54,7 +54,7 @@ control E(inout headers hdr, inout metadata meta, inout standard_metadata_t stan
     apply {
         hdr.note.queue = (bit<8>) standard_metadata.qid;
         hdr.note.passes = hdr.note.passes + 1;
-        if (hdr.note.kind == 5 && standard_metadata.instance_type == 0) { recirculate_preserving_field_list(1); }
+        if (hdr.note.kind == 5 && hdr.note.passes == 1) { recirculate_preserving_field_list(1); }
     }
 }
 control C(inout headers hdr, inout metadata meta) { apply { } }

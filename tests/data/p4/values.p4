@@ -119,7 +119,7 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
 control E(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
     apply {
         if (hdr.h.kind == 5) { recirculate_preserving_field_list(0); hdr.h.kind = 6; }
-        else if (hdr.h.kind == 6) { hdr.h.value = (bit<8>) sm.instance_type; }
+        else if (hdr.h.kind == 6) { hdr.h.value = (bit<8>) sm.instance_type + 1; }
     }
 }
 

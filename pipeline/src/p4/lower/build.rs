@@ -62,6 +62,11 @@ pub(super) fn call(name: &str, args: Vec<AstExpr>, span: SourceSpan) -> AstExpr 
     Sp::new(Ast::Call(Sp::new(name.to_owned(), span), args), span)
 }
 
+/// Whether the packet came to this pass by this path: `std.packet_path == path.name`.
+pub(super) fn path_is(name: &str, span: SourceSpan) -> AstExpr {
+    binary(AstBin::Eq, named(&["std", "packet_path"], span), named(&["path", name], span), span)
+}
+
 /// The bits of a number in its type, as an unsigned one.
 pub(super) fn unsigned(value: &BigInt, bits: u32) -> Option<u128> {
     let mut value = value.clone();

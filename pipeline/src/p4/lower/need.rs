@@ -8,8 +8,6 @@ use super::standard::Half;
 pub(super) enum Need {
     /// A field of the architecture's metadata is written in this half.
     Written(Half, String),
-    /// Egress of v1model reads `instance_type`.
-    InstanceType,
     /// A parameter of a block is not the same number in all applications.
     Argument(String, u32),
     /// Packets enter ingress again,

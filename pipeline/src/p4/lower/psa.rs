@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{Const, Type, substitute};
-use super::build::{binary, call, cast, mux, named, number, slice};
+use super::build::{binary, call, cast, mux, named, number, path_is, slice};
 use super::env::{BlockVal, Members, Val};
 use super::need::Need;
 use super::reparse::{How, Seen};
@@ -422,10 +422,6 @@ impl Lower<'_> {
 
 fn is(value: AstExpr, number_: u128, bits: u32, span: SourceSpan) -> AstExpr {
     binary(AstBin::Eq, value, number(number_, bits, span), span)
-}
-
-fn path_is(name: &str, span: SourceSpan) -> AstExpr {
-    binary(AstBin::Eq, named(&["std", "packet_path"], span), named(&["path", name], span), span)
 }
 
 fn dropped(span: SourceSpan) -> ast::Stmt {

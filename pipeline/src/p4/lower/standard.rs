@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::super::types::Type;
 use super::Lower;
-use super::build::{binary, cast, known, mux, named, number};
+use super::build::{binary, cast, known, mux, named, number, path_is};
 use super::env::Val;
 use super::need::Need;
 use super::operate::quotient;
@@ -73,11 +73,10 @@ impl Lower<'_> {
         {
             return kept.clone();
         }
-        let value = match (name, half, self.kept_instance.clone()) {
-            ("instance_type", Half::Egress, Some(kept)) => instance_type(cast(32, kept), span),
+        let value = match (name, half) {
             // The packet has no place to go to, and no error, before ingress.
-            ("mcast_grp" | "priority", Half::Parser, _) => number(0, bits, span),
-            ("parser_error", Half::Parser, _) => named(&["error", "none"], span),
+            ("mcast_grp" | "priority", Half::Parser) => number(0, bits, span),
+            ("parser_error", Half::Parser) => named(&["error", "none"], span),
             _ => of_device(name, bits, half == Half::Egress, span),
         };
         let need = Need::Written(half, name.to_owned());
@@ -145,7 +144,7 @@ fn of_device(name: &str, bits: u32, egress: bool, span: SourceSpan) -> AstExpr {
     match name {
         "ingress_port" => cast(9, std("ingress_port")),
         "egress_port" if egress => cast(9, std("egress_port")),
-        "instance_type" => instance_type(number(0, 32, span), span),
+        "instance_type" => instance_type(span),
         "packet_length" => std("packet_length"),
         "enq_timestamp" if egress => cast(32, us(std("enqueue_ns"))),
         "enq_qdepth" if egress => cast(19, std("enqueue_depth_packets")),
@@ -164,8 +163,8 @@ fn of_device(name: &str, bits: u32, egress: bool, span: SourceSpan) -> AstExpr {
     }
 }
 
-/// The value of `instance_type` for the packet's path; `normal` for every other path.
-pub(super) fn instance_type(normal: AstExpr, span: SourceSpan) -> AstExpr {
+/// The value of `instance_type` for the packet's path. In egress a packet that entered ingress again is a normal one, as on bmv2.
+fn instance_type(span: SourceSpan) -> AstExpr {
     let kinds = [
         ("clone_ingress", 1),
         ("clone_egress", 2),
@@ -173,9 +172,7 @@ pub(super) fn instance_type(normal: AstExpr, span: SourceSpan) -> AstExpr {
         ("multicast", 5),
         ("resubmit", 6),
     ];
-    kinds.into_iter().fold(normal, |other, (kind, value)| {
-        let path = named(&["std", "packet_path"], span);
-        let is = binary(AstBin::Eq, path, named(&["path", kind], span), span);
-        mux(is, number(value, 32, span), other, span)
+    kinds.into_iter().fold(number(0, 32, span), |other, (kind, value)| {
+        mux(path_is(kind, span), number(value, 32, span), other, span)
     })
 }

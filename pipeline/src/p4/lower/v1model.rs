@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
-use super::super::types::{CallInfo, Callee, Type};
+use super::super::types::{CallInfo, Type};
 use super::build::{binary, call, cast, known, named, number};
 use super::env::{BlockVal, Val};
 use super::need::Need;
@@ -61,7 +61,6 @@ impl Lower<'_> {
         self.main_parser(&blocks[0], &values, first);
         let ((), verify) =
             self.apart(|lower| lower.block_alone(&blocks[1], &[hdr.clone(), meta.clone()]));
-        let kept = self.keep_instance(span);
         let (egress_spec, egress) = (self.new_meta("egress_spec", 9, span), Half::Egress);
         let egress = self.standard(standard, &egress_spec, &error, egress, span);
         self.epilogue = self.ingress_end(&spec, span);
@@ -69,28 +68,12 @@ impl Lower<'_> {
             self.apart(|lower| lower.pass_block(&blocks[2], &[hdr.clone(), meta.clone(), ingress]));
         let ((), mut statements) = self.apart(|lower| lower.not_again(span));
         statements.extend(begin);
-        statements.extend(kept);
         statements.extend(verify);
         statements.extend(self.ended(body));
         self.unit.ingress = Some(Sp::new(statements, blocks[2].decl.name.span));
         self.v1_egress(&blocks, (&hdr, &meta), &egress_spec, egress, span);
         self.note_brought();
         Some(())
-    }
-
-    /// Egress of a packet that was resubmitted or recirculated finds that in its `instance_type`, as on bmv2.
-    fn keep_instance(&mut self, span: SourceSpan) -> Vec<ast::Stmt> {
-        let enters_again = self.checked.calls.values().any(|call| match &call.callee {
-            Callee::Decl(decl) => entry(&decl.name.value).is_some(),
-            _ => false,
-        });
-        if !enters_again || !self.is_needed(&Need::InstanceType) {
-            return Vec::new();
-        }
-        let kept = self.new_meta("instance_type", 8, span);
-        let value = cast(8, super::standard::instance_type(number(0, 32, span), span));
-        self.kept_instance = Some(kept.clone());
-        self.apart(|lower| lower.set(&kept, value, span)).1
     }
 
     fn v1_egress(
@@ -130,9 +113,6 @@ impl Lower<'_> {
             if seen.read.contains(&path) || seen.written.contains(&path) {
                 self.need(Need::Written(Half::Egress, name.to_owned()));
             }
-        }
-        if seen.read.contains("std.packet_path") {
-            self.need(Need::InstanceType);
         }
         let Some(name) = plain_meta(spec) else { return };
         if seen.written.contains(&name) {
@@ -357,19 +337,40 @@ impl Lower<'_> {
         let Some(algorithm) = self.algorithm(&value, algorithm.value.span) else { return };
         let condition = self.scalar(&condition.value);
         let ty = self.type_of(&data.value);
-            is_there
         let (is_there, made) = self.apart(|lower| {
+            let value = lower.eval(&data.value);
+            let mut fields = lower.fields(&value, &ty, span);
+            if payload {
+                fields.push((named(&["body"], span), super::hash::BYTES));
+            }
+            let (sum, bits) = lower.hashed(algorithm, &fields, span);
+            let to = lower.type_of(&field.value);
+            let width = lower.bits(&to, span);
+            let sum = if bits == width { sum } else { cast(width, sum) };
+            let place = lower.eval(&field.value);
+            if !verify {
+                lower.assign(&place, &Val::Scalar(sum), &to, span);
+                return None;
+            }
+            let is_there = lower.validity_around(&place, span);
+            let Val::Scalar(place) = place else { return None };
+            let differs = binary(AstBin::Ne, place, sum, span);
+            let error = lower.sum_error.clone()?;
+            let ((), set) = lower.apart(|lower| lower.set(&error, number(1, 1, span), span));
+            lower.push(Made::If(differs, set, Vec::new()), span);
+            is_there
+        });
         // bmv2 verifies nothing where the header of the field is invalid (`Checksum::verify`).
         let condition = match is_there {
             _ if known(&condition) == Some(0) => return,
             Some(is_there) if !requires(&condition, &is_there) => both(condition, is_there, span),
             _ => condition,
         };
-            let value = lower.eval(&data.value);
-            let mut fields = lower.fields(&value, &ty, span);
-            if payload {
-                fields.push((named(&["body"], span), super::hash::BYTES));
-            }
+        match known(&condition) {
+            Some(_) => self.out.extend(made),
+            None => self.push(Made::If(condition, made, Vec::new()), span),
+        }
+    }
 
     /// Whether the header is valid that this is a field of; `None` where it is of no header.
     fn validity_around(&self, field: &Val, span: SourceSpan) -> Option<AstExpr> {
@@ -388,27 +389,6 @@ fn requires(condition: &AstExpr, part: &AstExpr) -> bool {
             requires(left, part) || requires(right, part)
         }
         _ => expression(condition) == expression(part),
-    }
-            let (sum, bits) = lower.hashed(algorithm, &fields, span);
-            let to = lower.type_of(&field.value);
-            let width = lower.bits(&to, span);
-            let sum = if bits == width { sum } else { cast(width, sum) };
-            let place = lower.eval(&field.value);
-            if !verify {
-                lower.assign(&place, &Val::Scalar(sum), &to, span);
-                return None;
-            }
-            let is_there = lower.validity_around(&place, span);
-            let Val::Scalar(place) = place else { return None };
-            let differs = binary(AstBin::Ne, place, sum, span);
-            let error = lower.sum_error.clone()?;
-            let ((), set) = lower.apart(|lower| lower.set(&error, number(1, 1, span), span));
-            lower.push(Made::If(differs, set, Vec::new()), span);
-        });
-        match known(&condition) {
-            Some(_) => self.out.extend(made),
-            None => self.push(Made::If(condition, made, Vec::new()), span),
-        }
     }
 }
 
