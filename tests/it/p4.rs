@@ -275,6 +275,7 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/dropped.stf",
         "data/p4/ahead.stf",
         "data/p4/psa_parsed.stf",
+        "data/p4/cloned.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])

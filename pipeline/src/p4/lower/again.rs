@@ -1,14 +1,18 @@
 //! What goes along with a packet that is cloned, resubmitted or recirculated: the metadata of a list; the rest is zero there.
 //!
-//! A mark in metadata that is carried says which list it is. Clones are looked at when egress begins. Packets that enter ingress again
-//! are looked at in front of the parser, which may read what was kept; the mark also is what the end of the pass goes by, because
-//! bmv2 resubmits whatever the ports say, and whatever is dropped.
+//! A mark in metadata that is carried says which list it is. Clones are looked at when egress begins; one of ingress has what the parser wrote
+//! beside its list, because bmv2 parses it again. Packets that enter ingress again are looked at in front of the parser, which may read what
+//! was kept; the mark also is what the end of the pass goes by, because bmv2 resubmits whatever the ports say, and whatever is dropped.
+
+use std::collections::BTreeMap;
 
 use super::super::tree::*;
 use super::Lower;
-use super::build::{binary, named, number, path};
+use super::arch::Arch;
+use super::build::{binary, mux, named, number, path, path_is};
 use super::env::Val;
 use super::need::Need;
+use super::scan::Mentions;
 use crate::ast::{
     Ast, AstBin, AstExpr, CaseDecl, NextDecl, PathPart, PatternDecl, Sp, Stmt, StmtKind, TypeRef,
 };
@@ -29,6 +33,9 @@ pub(super) struct Lists {
     /// Where ingress and egress keep the session of their last clone, and how many places of the program clone.
     clone_sessions: Option<[AstExpr; 2]>,
     clone_calls: u32,
+    /// Ingress clones; and metadata that the parser writes, with the field that keeps it where ingress writes it too.
+    clones_of_ingress: bool,
+    parsed: BTreeMap<String, Option<AstExpr>>,
     written: u128,
 }
 
@@ -126,6 +133,7 @@ impl Lower<'_> {
     /// The next clone keeps this list.
     pub(super) fn clone_with(&mut self, list: Option<u128>, span: SourceSpan) {
         let mark = position(&mut self.lists.clones, list);
+        self.lists.clones_of_ingress |= self.unit.ingress.is_none();
         if mark > 1 {
             self.need(Need::CloneLists);
         }
@@ -199,12 +207,16 @@ impl Lower<'_> {
         list.is_some_and(holds)
     }
 
-    /// Carried metadata that is not in a list, set to 0.
-    fn cleared(&self, list: Option<u128>) -> Vec<Stmt> {
+    /// Carried metadata that is not in a list: in a clone of ingress what the parser wrote, else 0.
+    fn cleared(&self, list: Option<u128>, is_clone: bool) -> Vec<Stmt> {
         let span = self.span;
         let marks = [&self.lists.again_mark, &self.lists.clone_mark];
-        let marks: Vec<String> =
-            marks.into_iter().flatten().filter_map(super::v1model::plain_meta).collect();
+        let marks: Vec<String> = marks
+            .into_iter()
+            .chain(self.lists.parsed.values())
+            .flatten()
+            .filter_map(super::v1model::plain_meta)
+            .collect();
         let metadata = self.unit.metadata.iter();
         let cleared = metadata.filter(|(name, decl)| {
             decl.carried && !marks.contains(&name.value) && !self.is_in(&name.value, list)
@@ -215,21 +227,56 @@ impl Lower<'_> {
                 TypeRef::Named(_) => 0,
             };
             let place = Sp::new(path(&["meta", name], span), span);
-            Stmt { kind: StmtKind::Assign(place, None, number(0, bits, span)), span }
+            let mut value = number(0, bits, span);
+            if let (true, Some(parsed)) = (is_clone, self.lists.parsed.get(name)) {
+                let parsed = parsed.clone().unwrap_or_else(|| named(&["meta", name], span));
+                value = mux(path_is("clone_ingress", span), parsed, value, span);
+            }
+            Stmt { kind: StmtKind::Assign(place, None, value), span }
         };
         cleared.map(|(name, decl)| clear(&name.value, &decl.ty)).collect()
     }
 
-    /// A clone keeps the fields of its list; what else crosses the queue is zero in it.
-    pub(super) fn clear_clones(&mut self) {
+    /// Finds the metadata that clones of ingress have as the parser wrote it. What ingress writes too has a field beside it for that.
+    fn keep_parsed(&mut self) {
+        if self.arch != Arch::V1model || !self.lists.clones_of_ingress {
+            return;
+        }
+        let (mut parser, mut ingress) = (Mentions::default(), Mentions::default());
+        self.unit.parser.iter().for_each(|(_, state)| parser.state(&self.unit, state));
+        if let Some(body) = &self.unit.ingress {
+            ingress.statements(&self.unit, &body.value);
+        }
         let span = self.span;
-        let is = |kind: &str| {
-            let which = named(&["path", kind], span);
-            binary(AstBin::Eq, named(&["std", "packet_path"], span), which, span)
-        };
+        for (name, decl) in self.unit.metadata.clone() {
+            let (name, TypeRef::Bits(bits)) = (name.value, &decl.ty) else { continue };
+            let is_listed = self.lists.clones.iter().all(|list| self.is_in(&name, *list));
+            if !decl.carried || is_listed || !parser.written.contains(&name) {
+                continue;
+            }
+            let copy = ingress.written.contains(&name).then(|| {
+                let copy = self.new_meta(&format!("parsed_{name}"), bits.value as u32, span);
+                if let Some((_, decl)) = self.unit.metadata.last_mut() {
+                    decl.carried = true;
+                }
+                let parsed = named(&["meta", &name], span);
+                let ((), keep) = self.apart(|lower| lower.set(&copy, parsed, span));
+                if let Some(body) = &mut self.unit.ingress {
+                    body.value.splice(0..0, keep);
+                }
+                copy
+            });
+            self.lists.parsed.insert(name, copy);
+        }
+    }
+
+    /// A clone keeps the fields of its list; what else crosses the queue is in it what the parser wrote, or zero.
+    pub(super) fn clear_clones(&mut self) {
+        self.keep_parsed();
+        let span = self.span;
         let mut all = Vec::new();
         for (at, list) in self.lists.clones.iter().enumerate() {
-            let cleared = self.cleared(*list);
+            let cleared = self.cleared(*list, true);
             match &self.lists.clone_mark {
                 _ if cleared.is_empty() => {}
                 Some(mark) => {
@@ -248,7 +295,9 @@ impl Lower<'_> {
             all.push(Stmt { kind, span });
         }
         if let (Some(egress), false) = (&mut self.unit.egress, all.is_empty()) {
-            let cloned = binary(AstBin::LogicalOr, is("clone_ingress"), is("clone_egress"), span);
+            let [of_ingress, of_egress] =
+                ["clone_ingress", "clone_egress"].map(|one| path_is(one, span));
+            let cloned = binary(AstBin::LogicalOr, of_ingress, of_egress, span);
             egress.value.insert(0, Stmt { kind: StmtKind::If(cloned, all, Vec::new()), span });
         }
     }
@@ -258,7 +307,7 @@ impl Lower<'_> {
         let Some(mark) = self.lists.again_mark.clone() else { return };
         let span = self.span;
         let lists = self.lists.again.clone();
-        let cleared: Vec<Vec<Stmt>> = lists.iter().map(|list| self.cleared(*list)).collect();
+        let cleared: Vec<Vec<Stmt>> = lists.iter().map(|list| self.cleared(*list, false)).collect();
         if cleared.iter().all(Vec::is_empty) {
             return;
         }
