@@ -410,6 +410,10 @@ impl Lower<'_> {
                 };
                 into.push((Sp::new(name, span), value));
             }
+            Val::Choice(_) => {
+                let chosen = self.copied(value, ty, "digest", span);
+                self.digest_fields(&chosen, ty, name, span, into);
+            }
             Val::Struct(fields) | Val::Literal(Some(fields)) => {
                 for (field, value) in fields.clone().iter() {
                     let of = super::storage::part(ty, field).unwrap_or(Type::Any);
@@ -417,10 +421,6 @@ impl Lower<'_> {
                         format!("f{field}")
                     } else {
                         field.to_string()
-            Val::Choice(_) => {
-                let chosen = self.copied(value, ty, "digest", span);
-                self.digest_fields(&chosen, ty, name, span, into);
-            }
                     };
                     self.digest_fields(value, &of, &name, span, into);
                 }
@@ -448,13 +448,6 @@ impl Lower<'_> {
     }
 }
 
-/// Whether an expression is `error.name`.
-fn is_error_name(error: &AstExpr) -> bool {
-    let Ast::Path(path) = &error.value else { return false };
-    matches!(path.parts.first(), Some(ast::PathPart::Name(first)) if first.value == "error")
-}
-
-fn place_path(place: &AstExpr) -> Sp<ast::Path> {
 /// Whether an expression has a name of its own in it: a value that was kept, or data of an action.
 fn names_a_value(value: &AstExpr) -> bool {
     let mut found = false;
@@ -462,6 +455,13 @@ fn names_a_value(value: &AstExpr) -> bool {
     found
 }
 
+/// Whether an expression is `error.name`.
+fn is_error_name(error: &AstExpr) -> bool {
+    let Ast::Path(path) = &error.value else { return false };
+    matches!(path.parts.first(), Some(ast::PathPart::Name(first)) if first.value == "error")
+}
+
+fn place_path(place: &AstExpr) -> Sp<ast::Path> {
     match &place.value {
         Ast::Path(path) => Sp::new(path.clone(), place.span),
         _ => Sp::new(ast::Path { parts: Vec::new() }, place.span),
