@@ -36,7 +36,9 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
         i = 1;
         random(hdr.s[bump(i)].v, i, i);
         random(c[hdr.h.d], 8w3, 8w3);
-        hdr.h.c = c[1];
+        // A message is not logged, but its argument is evaluated.
+        log_msg("{}", { bump(i) });
+        hdr.h.c = c[1] + i - 3;
         // An index beyond 32 bits is outside.
         hdr.h.b = hdr.s[hdr.h.at].v;
         hdr.s[hdr.h.at].v = 0x77;

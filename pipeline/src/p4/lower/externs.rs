@@ -349,7 +349,14 @@ impl Lower<'_> {
                 self.verify(condition, error, span);
                 Val::Nothing
             }
-            "static_assert" | "assert" | "assume" | "log_msg" => Val::Scalar(number(1, 1, span)),
+            "static_assert" | "assert" | "assume" | "log_msg" => {
+                // They do nothing; what a function in their arguments writes is written.
+                let does = ordered.iter().filter(|arg| self.changes_something(&arg.value));
+                for arg in does.collect::<Vec<_>>() {
+                    self.eval(&arg.value);
+                }
+                Val::Scalar(number(1, 1, span))
+            }
             name => self.v1model_function(expr, name, &ordered, info),
         }
     }
