@@ -278,6 +278,7 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/ahead.stf",
         "data/p4/psa_parsed.stf",
         "data/p4/cloned.stf",
+        "data/p4/written.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])

@@ -114,14 +114,14 @@ impl Parser<'_> {
     fn index(&mut self, value: Expr) -> Read<Expr> {
         let start = value.span;
         self.step();
-        let first = self.nested(|parser| parser.binary(1))?;
+        let first = self.expression()?;
         let kind = if self.take(":") {
-            let low = self.nested(|parser| parser.binary(1))?;
+            let low = self.expression()?;
             ExprKind::Slice(value, first, low)
         } else if self.is("+") && self.token(1).is(":") {
             self.step();
             self.step();
-            let width = self.nested(|parser| parser.binary(1))?;
+            let width = self.expression()?;
             ExprKind::PlusSlice(value, first, width)
         } else {
             ExprKind::Index(value, first)
@@ -365,11 +365,11 @@ impl Parser<'_> {
             self.step();
             return Ok(self.expr(ExprKind::Any, start));
         }
-        let first = self.nested(|parser| parser.binary(1))?;
+        let first = self.expression()?;
         let kind = if self.take("&&&") {
-            ExprKind::Mask(first, self.nested(|parser| parser.binary(1))?)
+            ExprKind::Mask(first, self.expression()?)
         } else if self.take("..") {
-            ExprKind::Range(first, self.nested(|parser| parser.binary(1))?)
+            ExprKind::Range(first, self.expression()?)
         } else {
             return Ok(first);
         };
