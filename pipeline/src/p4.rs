@@ -75,7 +75,8 @@ pub(crate) fn check_pieces(
     let end = tokens.pop();
     for (text, span) in pieces {
         let placed = |token: lex::Token| lex::Token { span: *span, ..token };
-        tokens.extend(lex::tokens(place.file, text, report).into_iter().map(placed));
+        let read = lex::tokens(place.file, text, report);
+        tokens.extend(preprocess::sound(&read, report).into_iter().map(placed));
     }
     tokens.extend(end.map(|token| lex::Token { span: place, ..token }));
     let tree = parse::program(tokens, report);

@@ -1,7 +1,7 @@
-//! Wrong P4 programs of ours: each is refused, with an error at the line that is marked.
+//! Wrong P4 programs of ours: each is refused, with an error at the line that is marked; and right ones that look unusual, which are taken.
 //!
-//! `data/p4/wrong.txt` has them in parts: what stands at the top of a program, in its parser, in front of and in the `apply` of its
-//! ingress control. The rest of the program is the same for all.
+//! `data/p4/wrong.txt` and `right.txt` have them in parts: what stands at the top of a program, in its parser, in front of and in the
+//! `apply` of its ingress control. The rest of the program is the same for all.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -65,11 +65,10 @@ fn refused(text: String) -> Vec<usize> {
     }
 }
 
-#[test]
-fn wrong_p4_programs_are_refused_at_their_lines() {
-    let text = fs::read_to_string("data/p4/wrong.txt").expect("the wrong programs");
-    let mut wrong = Vec::new();
-    let mut count = 0;
+/// The programs of a list, with their names.
+fn programs(list: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(list).expect("a list of programs");
+    let mut found = Vec::new();
     for block in text.split("\n\n") {
         let mut parts: BTreeMap<&str, String> = BTreeMap::new();
         let (mut name, mut part) = ("", "");
@@ -84,17 +83,52 @@ fn wrong_p4_programs_are_refused_at_their_lines() {
                 text.push('\n');
             }
         }
-        let text = program(&parts);
+        found.push((name.to_owned(), program(&parts)));
+    }
+    found
+}
+
+#[test]
+fn wrong_p4_programs_are_refused_at_their_lines() {
+    let mut wrong = Vec::new();
+    let programs = programs("data/p4/wrong.txt");
+    assert!(programs.len() > 350, "{} programs", programs.len());
+    for (name, text) in programs {
         let marked = (1..).zip(text.lines()).find(|(_, line)| line.contains(MARK));
         let (want, _) = marked.unwrap_or_else(|| panic!("{name} marks no line"));
         let found = refused(text);
-        count += 1;
         if !found.contains(&want) {
             wrong.push(format!("{name}: line {want} is wrong, errors at {found:?}"));
         }
     }
-    assert!(count > 350, "{count} programs");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A right program that is refused is worse than a wrong one that is taken.
+#[test]
+fn unusual_p4_programs_are_taken() {
+    let mut wrong = Vec::new();
+    for (name, text) in programs("data/p4/right.txt") {
+        let found = refused(text);
+        if !found.is_empty() {
+            wrong.push(format!("{name}: errors at {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Lines and files are put together as cpp does it: `\` and blanks end no line, and `#pragma once` reads a file once, by any path.
+#[test]
+fn lines_and_files_are_joined_as_by_cpp() {
+    let top = "#include \"once.p4\"\n#include \"./once.p4\"\n#define SUM ONCE + \\ \t\n  1\n\
+               // a comment that goes on \\  \nbit<8> x = y;\nconst bit<8>\u{b}TWO = SUM;\n\
+               #if !__has_include(\"once.p4\") || __has_include(<none.p4>)\n#error\n#endif";
+    let parts = BTreeMap::from([("top", top.to_owned())]);
+    let once = "#pragma once\nconst bit<8> ONCE = 1;\n";
+    let once = ["once.p4", "./once.p4"].map(|path| (path, once.to_owned()));
+    let files = once.into_iter().chain([("m.p4", program(&parts))]);
+    let loader = Loader::in_memory(files, &[]);
+    parse_program("m.p4".as_ref(), &loader).unwrap_or_else(|why| panic!("{why}"));
 }
 
 /// The same program with nothing wrong in it is taken.

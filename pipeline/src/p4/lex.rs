@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use nom::branch::alt;
 use nom::bytes::complete::{is_not, tag, take_until, take_while, take_while1};
-use nom::character::complete::{char, one_of};
+use nom::character::complete::{char, none_of, one_of};
 use nom::combinator::{all_consuming, map, opt, recognize, verify};
-use nom::sequence::{pair, preceded};
+use nom::sequence::{delimited, pair, preceded};
 use nom::{IResult, Parser as _};
 use num_bigint::BigInt;
 
@@ -27,14 +27,16 @@ pub(super) enum Tok {
     Word(Rc<str>),
     /// A number; its width and whether it is signed, when written.
     Number(Rc<Number>),
-    /// Begins as a number and is none: `8w`, of which `##` makes one.
+    /// Begins as a number and is none: `8w`, of which `##` makes one; or `'A'`, which is a number of `#if` alone.
     Unfinished(Rc<str>),
     /// A string, without its quotes.
     Text(Rc<str>),
     /// The quote of a string that does not end on its line.
     Open,
-    /// What no token begins with, and why: an error where the preprocessor does not skip it.
-    Wrong(Rc<str>),
+    /// What no token begins with: an error where the preprocessor does not skip it, but in annotations.
+    Wrong(char),
+    /// A number over a limit, and which: an error likewise.
+    TooLong(Rc<str>),
     /// An operator, a bracket, `@`, `#`.
     Sign(&'static str),
     /// Behind the last one.
@@ -80,7 +82,17 @@ impl Token {
             Tok::Word(text) | Tok::Unfinished(text) => Some(text),
             Tok::Number(number) => Some(&number.text),
             Tok::Sign(sign) => Some(sign),
-            Tok::Text(_) | Tok::Open | Tok::Wrong(_) | Tok::End => None,
+            Tok::Text(_) | Tok::Open | Tok::Wrong(_) | Tok::TooLong(_) | Tok::End => None,
+        }
+    }
+
+    /// What to report about characters that are no token.
+    pub(super) fn complaint(&self) -> Option<String> {
+        match &self.tok {
+            Tok::Wrong(c) => Some(format!("unexpected character `{}`", c.escape_debug())),
+            Tok::TooLong(text) => Some(text.to_string()),
+            Tok::Open => Some("this string has no end".to_owned()),
+            _ => None,
         }
     }
 
@@ -149,7 +161,7 @@ fn read(file: FileId, text: &str, from: usize, report: &mut Diagnostics) -> Vec<
                 let span = SourceSpan { file, start: start as u32, end: end as u32 };
                 let tok = match c {
                     '"' => Tok::Open,
-                    c => Tok::Wrong(format!("unexpected character `{}`", c.escape_debug()).into()),
+                    c => Tok::Wrong(c),
                 };
                 found.push(Token { tok, span, first, spaced });
                 (first, spaced) = (false, false);
@@ -160,10 +172,18 @@ fn read(file: FileId, text: &str, from: usize, report: &mut Diagnostics) -> Vec<
         let end = text.len() - behind.len();
         let span = SourceSpan { file, start: start as u32, end: end as u32 };
         let written = rest.get(..end - start).unwrap_or_default();
-        found.push(Token { tok: checked(tok, written, span, report), span, first, spaced });
+        found.push(Token { tok: checked(tok, written), span, first, spaced });
         (first, spaced) = (false, false);
         rest = behind;
     }
+}
+
+/// Blanks within a line.
+const BLANKS: [char; 5] = [' ', '\t', '\r', '\u{b}', '\u{c}'];
+
+/// What stands behind the end of a line that goes on: behind `\`, blanks and the end, as for cpp.
+fn next_line(rest: &str) -> Option<&str> {
+    rest.strip_prefix('\\')?.trim_start_matches(BLANKS).strip_prefix('\n')
 }
 
 /// Skips blanks and comments; whether a line ended in them, and whether there were any. An open comment is left.
@@ -171,9 +191,8 @@ fn blanks(mut rest: &str) -> (&str, bool, bool) {
     let (whole, mut newline) = (rest.len(), false);
     loop {
         let before = rest.len();
-        let trimmed = rest.trim_start_matches([' ', '\t', '\r', '\u{c}']);
-        rest = trimmed;
-        if let Some(behind) = rest.strip_prefix("\\\n").or_else(|| rest.strip_prefix("\\\r\n")) {
+        rest = rest.trim_start_matches(BLANKS);
+        if let Some(behind) = next_line(rest) {
             rest = behind;
         } else if let Some(behind) = rest.strip_prefix('\n') {
             newline = true;
@@ -196,8 +215,7 @@ fn blanks(mut rest: &str) -> (&str, bool, bool) {
 fn line_comment_end(rest: &str) -> &str {
     let mut ends = rest.match_indices('\n');
     let end = ends.find(|(at, _)| {
-        let line = rest.get(..*at).unwrap_or_default();
-        !line.strip_suffix('\r').unwrap_or(line).ends_with('\\')
+        !rest.get(..*at).unwrap_or_default().trim_end_matches(BLANKS).ends_with('\\')
     });
     end.and_then(|(at, _)| rest.get(at..)).unwrap_or_default()
 }
@@ -215,10 +233,18 @@ fn token(rest: &str) -> Lexed<'_, Raw<'_>> {
     alt((
         number,
         map(word, Raw::Word),
+        map(character, Raw::Unfinished),
         map(|rest| string(rest, false), Raw::Text),
         map(sign, Raw::Sign),
     ))
     .parse(rest)
+}
+
+/// `'A'` or `'\n'`.
+fn character(rest: &str) -> Lexed<'_, &str> {
+    let escaped = recognize(preceded(char('\\'), none_of("\n")));
+    recognize(delimited(char('\''), alt((escaped, recognize(none_of("'\\\n")))), char('\'')))
+        .parse(rest)
 }
 
 fn word(rest: &str) -> Lexed<'_, &str> {
@@ -295,8 +321,8 @@ fn sign(rest: &str) -> Lexed<'_, &'static str> {
     Err(nom::Err::Error(nom::error::Error::new(rest, nom::error::ErrorKind::Tag)))
 }
 
-/// The value of a number, with what is wrong about it.
-fn checked(raw: Raw<'_>, written: &str, span: SourceSpan, report: &mut Diagnostics) -> Tok {
+/// The value of a number, or what is wrong about it.
+fn checked(raw: Raw<'_>, written: &str) -> Tok {
     let (width, radix, digits) = match raw {
         Raw::Word(word) => return Tok::Word(word.into()),
         Raw::Text(text) => return Tok::Text(text.into()),
@@ -306,17 +332,19 @@ fn checked(raw: Raw<'_>, written: &str, span: SourceSpan, report: &mut Diagnosti
     };
     let plain: String = digits.chars().filter(|c| *c != '_').collect();
     if plain.len() > DIGITS_MAX {
-        let text = format!("a number has at most {DIGITS_MAX} digits");
-        report.error(codes::LIMIT, span, text);
-        return Tok::Number(Number { value: BigInt::ZERO, width: None, text: "0".into() }.into());
+        return Tok::TooLong(format!("a number has at most {DIGITS_MAX} digits").into());
     }
     let value = BigInt::parse_bytes(plain.as_bytes(), radix).unwrap_or_default();
-    let width = width.and_then(|(bits, kind)| match bits.replace('_', "").parse::<u32>() {
-        Ok(bits) if bits <= super::WIDTH_MAX => Some((bits, kind == 's')),
-        _ => {
-            let text = format!("a width of {bits} bits is too much: at most {}", super::WIDTH_MAX);
-            report.refuse(codes::LIMIT, span, text)
-        }
-    });
+    let width = match width {
+        None => None,
+        Some((bits, kind)) => match bits.replace('_', "").parse::<u32>() {
+            Ok(bits) if bits <= super::WIDTH_MAX => Some((bits, kind == 's')),
+            _ => {
+                let most = super::WIDTH_MAX;
+                let text = format!("a width of {bits} bits is too much: at most {most}");
+                return Tok::TooLong(text.into());
+            }
+        },
+    };
     Tok::Number(Number { value, width, text: written.into() }.into())
 }

@@ -204,8 +204,7 @@ impl Parser<'_> {
             Tok::Number(number) => format!("the number {}", number.value),
             Tok::Unfinished(text) => format!("`{text}`, which is not a number"),
             Tok::Text(_) => "a string".to_owned(),
-            Tok::Open => "a string without an end".to_owned(),
-            Tok::Wrong(text) => text.to_string(),
+            Tok::Open | Tok::Wrong(_) | Tok::TooLong(_) => token.complaint().unwrap_or_default(),
             Tok::Sign(sign) => format!("`{sign}`"),
             Tok::End => "the end of the program".to_owned(),
         };
@@ -484,7 +483,8 @@ impl Parser<'_> {
                 }
                 Tok::Number(number) => text.push_str(&number.value.to_string()),
                 Tok::Sign(sign) => text.push_str(sign),
-                Tok::Open | Tok::Wrong(_) | Tok::End => {}
+                Tok::Wrong(c) => text.push(*c),
+                Tok::Open | Tok::TooLong(_) | Tok::End => {}
             }
             self.step();
         }

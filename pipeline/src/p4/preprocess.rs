@@ -9,10 +9,11 @@ mod here;
 mod paste;
 
 use std::collections::HashMap;
+use std::iter;
 use std::rc::Rc;
 
 use super::Sources;
-use super::lex::{self, Tok, Token};
+use super::lex::{self, Number, Tok, Token};
 use crate::diag::{Diagnostics, codes, suggest};
 use crate::ids::FileId;
 use crate::ir::SourceSpan;
@@ -22,11 +23,16 @@ const TOKENS_MAX: usize = 1 << 20;
 /// Most steps of replacing macros: those that double each other and leave nothing never reach the bound on tokens.
 const STEPS_MAX: usize = 1 << 23;
 
-/// What a line may begin with behind `#`; the last three have no effect.
+/// What a line may begin with behind `#`; the last three have no effect, but for `#pragma once`.
 const DIRECTIVES: &[&str] = &[
-    "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error",
-    "pragma", "line", "warning",
+    "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else",
+    "endif", "error", "pragma", "line", "warning",
 ];
+/// Those whose line is text for people or for other compilers.
+const OF_TEXT: &[&str] = &["error", "pragma", "line", "warning"];
+
+/// The macro that p4c defines for programs of v1model and PSA on bmv2.
+const TARGET: (&str, &str) = ("__TARGET_BMV2__", "1");
 
 /// The name of the argument `...`.
 const REST: &str = "__VA_ARGS__";
@@ -52,6 +58,10 @@ pub(super) struct Preprocessor<'s> {
     sources: &'s mut dyn Sources,
     report: &'s mut Diagnostics,
     macros: HashMap<Rc<str>, Macro>,
+    /// Files with `#pragma once`, which are read once.
+    once: Vec<FileId>,
+    /// The condition of an `#if` is being read: `defined` and `__has_include` are operators.
+    in_condition: bool,
     /// Offsets of the lines of files in which `__LINE__` is used.
     lines: HashMap<FileId, Vec<u32>>,
     out: Vec<Token>,
@@ -69,6 +79,8 @@ struct Branch {
     done: bool,
     /// What is around it is read.
     around: bool,
+    /// It has its `#else`.
+    has_else: bool,
     span: SourceSpan,
 }
 
@@ -85,13 +97,24 @@ impl<'s> Preprocessor<'s> {
         defines: &[(String, String)],
     ) -> Self {
         let mut macros = HashMap::new();
-        for (name, value) in defines {
+        let given = defines.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in iter::once(TARGET).chain(given) {
             let body = lex::tokens(FileId(0), value, report);
             let body = sound(&body, report);
-            macros.insert(name.as_str().into(), Macro { params: None, body });
+            macros.insert(name.into(), Macro { params: None, body });
         }
-        let (lines, out) = (HashMap::new(), Vec::new());
-        Preprocessor { sources, report, macros, lines, out, levels: 0, steps: 0, full: false }
+        Preprocessor {
+            sources,
+            report,
+            macros,
+            once: Vec::new(),
+            in_condition: false,
+            lines: HashMap::new(),
+            out: Vec::new(),
+            levels: 0,
+            steps: 0,
+            full: false,
+        }
     }
 
     /// The tokens, with one for the end.
@@ -184,22 +207,30 @@ impl<'s> Preprocessor<'s> {
             }
             return;
         }
-        let rest = if active { sound(rest, self.report) } else { rest.to_vec() };
+        let is_read = active && !OF_TEXT.contains(&&*name);
+        let rest = if is_read { sound(rest, self.report) } else { rest.to_vec() };
         let rest = rest.as_slice();
         match &*name {
             "if" | "ifdef" | "ifndef" => {
                 let holds = active && self.condition(&name, rest, word.span);
                 let (done, around) = (holds || !active, active);
-                branches.push(Branch { active: holds, done, around, span: word.span });
+                let span = word.span;
+                branches.push(Branch { active: holds, done, around, has_else: false, span });
             }
-            "elif" | "else" | "endif" => self.alternative(&name, rest, word.span, branches),
+            "elif" | "elifdef" | "elifndef" | "else" | "endif" => {
+                self.alternative(&name, rest, word.span, branches)
+            }
             _ if !active => {}
             "include" => self.include(rest, word.span),
             "define" => self.define(rest, word.span),
-            "undef" => {
-                if let Some(name) = rest.first().and_then(Token::word) {
-                    self.macros.remove(name);
+            "undef" => match rest.first().and_then(Token::word) {
+                Some(name) => drop(self.macros.remove(name)),
+                None => {
+                    self.report.error(codes::P4_PREPROCESSOR, word.span, "`#undef` needs a name");
                 }
+            },
+            "pragma" if rest.first().is_some_and(|what| what.is_word("once")) => {
+                self.once.push(word.span.file);
             }
             "error" => {
                 let text = "the program refuses itself here, by `#error`";
@@ -238,7 +269,14 @@ impl<'s> Preprocessor<'s> {
         if name == "endif" {
             return;
         }
-        let holds = !branch.done && (name == "else" || self.condition("if", rest, span));
+        if branch.has_else {
+            let text = format!("`#{name}` behind the `#else` of its `#if`");
+            self.report.error(codes::P4_PREPROCESSOR, span, text);
+        }
+        branch.has_else |= name == "else";
+        // `elif`, `elifdef` or `elifndef`, as the `if` behind `el`.
+        let asks = name.strip_prefix("el").unwrap_or(name);
+        let holds = !branch.done && (name == "else" || self.condition(asks, rest, span));
         branch.active = holds;
         branch.done |= holds;
         branches.push(branch);
@@ -258,11 +296,7 @@ impl<'s> Preprocessor<'s> {
                 return;
             };
             let (names, body) = inner.split_at(close);
-            let name = |token: &Token| match token.is("...") {
-                true => Some(REST.into()),
-                false => token.word().cloned(),
-            };
-            (Some(names.iter().filter_map(name).collect::<Vec<_>>()), body.get(1..))
+            (Some(self.params(names)), body.get(1..))
         } else {
             (None, rest.get(1..))
         };
@@ -275,6 +309,42 @@ impl<'s> Preprocessor<'s> {
             return;
         }
         self.macros.insert(name, Macro { params, body });
+    }
+
+    /// The names of the arguments of a macro; what is wrong about them is reported.
+    fn params(&mut self, names: &[Token]) -> Vec<Rc<str>> {
+        let mut params: Vec<Rc<str>> = Vec::new();
+        for name in names.split(|token| token.is(",")).filter(|_| !names.is_empty()) {
+            let (param, is_sound) = match name {
+                [rest] if rest.is("...") => (Rc::from(REST), true),
+                [Token { tok: Tok::Word(name), .. }] => (name.clone(), true),
+                // `a...` of GNU: what `a` leaves is dropped.
+                [Token { tok: Tok::Word(name), .. }, rest] if rest.is("...") => {
+                    params.push(name.clone());
+                    (Rc::from(REST), true)
+                }
+                _ => (Rc::from(""), false),
+            };
+            let at = name.first().unwrap_or(&names[0]).span;
+            if !is_sound || params.contains(&param) {
+                let text = match is_sound {
+                    true => format!("`{param}` is an argument of this macro already"),
+                    false => "an argument of a macro is a name, or `...`".to_owned(),
+                };
+                self.report.error(codes::P4_PREPROCESSOR, at, text);
+            }
+            params.push(param);
+        }
+        params
+    }
+
+    /// Whether this file has `#pragma once` and was read before; by its name and text, as cpp has it, since paths to one file differ.
+    fn is_read_already(&self, file: FileId) -> bool {
+        let Some((name, text)) = self.sources.file(file) else { return false };
+        self.once
+            .iter()
+            .filter_map(|known| self.sources.file(*known))
+            .any(|(known, same)| text == same && last_part(name) == last_part(known))
     }
 
     fn include(&mut self, rest: &[Token], span: SourceSpan) {
@@ -312,21 +382,45 @@ impl<'s> Preprocessor<'s> {
         let Some((file, text)) = self.sources.include(&name, system, place, self.report) else {
             return;
         };
+        if self.is_read_already(file) {
+            return;
+        }
         self.levels += 1;
         self.file(file, &text);
         self.levels -= 1;
     }
 }
 
-/// The tokens, with an error for each that is none.
-fn sound(tokens: &[Token], report: &mut Diagnostics) -> Vec<Token> {
-    let mut is_sound = |token: &&Token| {
-        match &token.tok {
-            Tok::Wrong(text) => report.error(codes::P4_SYNTAX, token.span, text.to_string()),
-            Tok::Open => report.error(codes::P4_SYNTAX, token.span, "this string has no end"),
-            _ => return true,
+/// The last part of the name of a file.
+fn last_part(name: &str) -> &str {
+    name.rsplit(['/', '\\']).next().unwrap_or(name)
+}
+
+/// The tokens, with an error for each that is none. A number that is too long becomes 0; an annotation has any characters in its brackets.
+pub(super) fn sound(tokens: &[Token], report: &mut Diagnostics) -> Vec<Token> {
+    let (mut found, mut depth) = (Vec::new(), 0usize);
+    for (at, token) in tokens.iter().enumerate() {
+        let is_annotation = || {
+            let before = at.checked_sub(2).and_then(|from| tokens.get(from..at));
+            matches!(before, Some([sign, name]) if sign.is("@") && name.word().is_some())
         };
-        false
-    };
-    tokens.iter().filter(|token| is_sound(token)).cloned().collect()
+        if token.is("(") && (depth > 0 || is_annotation()) {
+            depth += 1;
+        } else if token.is(")") {
+            depth = depth.saturating_sub(1);
+        }
+        let is_any = depth > 0 && matches!(token.tok, Tok::Wrong(_));
+        let Some(text) = token.complaint().filter(|_| !is_any) else {
+            found.push(token.clone());
+            continue;
+        };
+        if matches!(token.tok, Tok::TooLong(_)) {
+            report.error(codes::LIMIT, token.span, text);
+            let zero = Number { value: 0.into(), width: None, text: "0".into() };
+            found.push(Token { tok: Tok::Number(zero.into()), ..token.clone() });
+        } else {
+            report.error(codes::P4_SYNTAX, token.span, text);
+        }
+    }
+    found
 }

@@ -3,9 +3,13 @@
 use num_bigint::BigInt;
 
 use super::Preprocessor;
-use crate::diag::codes;
+use super::expand::Input;
+use crate::diag::{Diagnostics, codes};
 use crate::ir::SourceSpan;
-use crate::p4::lex::{Tok, Token};
+use crate::p4::lex::{Number, Tok, Token};
+
+/// The operator that asks for a file.
+const HAS_INCLUDE: &str = "__has_include";
 
 /// Deepest nesting of brackets.
 const DEPTH_MAX: usize = 64;
@@ -34,10 +38,11 @@ impl Preprocessor<'_> {
                 self.report.error(codes::P4_PREPROCESSOR, span, format!("`#{name}` needs a name"));
                 return false;
             };
-            return self.macros.contains_key(word) == (name == "ifdef");
+            return self.is_defined(word) == (name == "ifdef");
         }
-        let tokens = self.with_defined(rest);
-        let tokens = self.expand(&tokens);
+        self.in_condition = true;
+        let tokens = self.expand(rest);
+        self.in_condition = false;
         let mut reader = Reader { rest: &tokens, depth: 0 };
         let (read, rest) = (reader.choice(), reader.rest);
         match read {
@@ -53,33 +58,50 @@ impl Preprocessor<'_> {
                 let span = rest.first().map_or(span, |token| token.span);
                 self.report
                     .error(codes::P4_PREPROCESSOR, span, "this condition cannot be read")
-                    .note("numbers, names of macros, `defined(NAME)` and the operators of C are known");
+                    .note("it is made of numbers, names of macros, `defined(NAME)`, `__has_include(<FILE>)` and the operators of C");
                 false
             }
         }
     }
 
-    /// `defined(X)` and `defined X` as numbers, before macros are replaced.
-    fn with_defined(&self, rest: &[Token]) -> Vec<Token> {
-        let (mut found, mut at) = (Vec::new(), 0);
-        while let Some(token) = rest.get(at) {
-            at += 1;
-            if !token.is_word("defined") {
-                found.push(token.clone());
-                continue;
-            }
-            let bracket = rest.get(at).is_some_and(|token| token.is("("));
-            at += usize::from(bracket);
-            let known = rest
-                .get(at)
-                .and_then(Token::word)
-                .is_some_and(|word| self.macros.contains_key(word));
-            at += 1 + usize::from(bracket);
-            let (value, text) = (u8::from(known).into(), if known { "1" } else { "0" }.into());
-            let number = crate::p4::lex::Number { value, width: None, text };
-            found.push(Token { tok: Tok::Number(number.into()), ..token.clone() });
+    fn is_defined(&self, name: &str) -> bool {
+        self.macros.contains_key(name) || name == HAS_INCLUDE
+    }
+
+    /// `defined(X)`, `defined X` or `__has_include(<x>)` in a condition as a number, of which `word` is read already.
+    pub(super) fn operator(&mut self, word: &Token, input: &mut Input) -> Option<Token> {
+        if !self.in_condition || !word.is_word("defined") && !word.is_word(HAS_INCLUDE) {
+            return None;
         }
-        found
+        let has_bracket = input.front().is_some_and(|next| next.token.is("("));
+        if has_bracket {
+            input.pop_front();
+        }
+        let operand = input.pop_front().map(|item| item.token);
+        let holds = if word.is_word(HAS_INCLUDE) {
+            match operand.as_ref().map(|operand| &operand.tok) {
+                Some(Tok::Text(name)) => self.has_file(name, false, word.span),
+                Some(Tok::Sign("<")) => {
+                    let parts = std::iter::from_fn(|| input.pop_front().map(|item| item.token));
+                    let parts: Vec<Token> = parts.take_while(|part| !part.is(">")).collect();
+                    let name: String = parts.iter().filter_map(Token::text).collect();
+                    self.has_file(&name, true, word.span)
+                }
+                _ => false,
+            }
+        } else {
+            operand.and_then(|operand| Some(self.is_defined(operand.word()?))).unwrap_or(false)
+        };
+        if has_bracket {
+            input.pop_front();
+        }
+        let (value, text) = (u8::from(holds).into(), if holds { "1" } else { "0" }.into());
+        let number = Number { value, width: None, text };
+        Some(Token { tok: Tok::Number(number.into()), ..word.clone() })
+    }
+
+    fn has_file(&mut self, name: &str, system: bool, at: SourceSpan) -> bool {
+        self.sources.include(name, system, at, &mut Diagnostics::new()).is_some()
     }
 }
 
@@ -166,8 +188,18 @@ impl Reader<'_> {
     }
 }
 
-/// A number with what only C knows: a suffix of its type, and base 8 where it begins with 0.
+/// A number as only C has it: a character, or digits with a suffix of their type, to base 8 where they begin with 0.
 fn number_of_c(text: &str) -> Option<BigInt> {
+    if let Some(inner) = text.strip_prefix('\'') {
+        let written = inner.strip_suffix('\'')?;
+        let value = match written.strip_prefix('\\') {
+            Some("n") => '\n',
+            Some("t") => '\t',
+            Some("0") => '\0',
+            escaped => escaped.unwrap_or(written).chars().next()?,
+        };
+        return Some(u32::from(value).into());
+    }
     const SUFFIXES: [&str; 8] = ["", "u", "l", "ul", "lu", "ll", "ull", "llu"];
     let text = text.to_ascii_lowercase();
     let digits = text.trim_end_matches(['u', 'l']);

@@ -26,7 +26,7 @@ pub(super) struct Item {
 pub(super) type Hidden = Rc<BTreeSet<Rc<str>>>;
 
 /// What follows, first token first.
-type Input = VecDeque<Item>;
+pub(super) type Input = VecDeque<Item>;
 
 impl Preprocessor<'_> {
     /// The tokens with all macros replaced.
@@ -43,6 +43,10 @@ impl Preprocessor<'_> {
             let Item { token, hidden } = &item;
             if out.len() > TOKENS_MAX || self.is_too_much(1 + hidden.len(), token.span) {
                 break;
+            }
+            if let Some(token) = self.operator(token, &mut input) {
+                out.push(Item { token, hidden: Rc::clone(hidden) });
+                continue;
             }
             let word = token.word().filter(|word| !hidden.contains(*word));
             let found = word.and_then(|word| self.macros.get_key_value(word));
