@@ -151,17 +151,7 @@ impl Checker<'_> {
         }
         let fits = self.value_as(value, &want);
         let want = self.known(&want);
-        let is_list = matches!(
-            &*value.kind,
-            ExprKind::List(..)
-                | ExprKind::Record(..)
-                | ExprKind::Invalid
-                | ExprKind::Cast(..)
-                | ExprKind::Name(..)
-                | ExprKind::Member(..)
-                | ExprKind::Dots
-        );
-        let is_known = self.consts.contains_key(&value.id) || is_list && self.is_known(value);
+        let is_known = self.is_known_value(value);
         if fits && !is_known && !want.is_any() {
             let text = format!(
                 "the value of `{}` is not known when the program is compiled",

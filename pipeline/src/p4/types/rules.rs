@@ -219,6 +219,12 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether a constant or a default can be this: an instance is none.
+    pub(super) fn is_known_value(&self, value: &Expr) -> bool {
+        let is_call = matches!(&*value.kind, ExprKind::Call { .. });
+        self.consts.contains_key(&value.id) || !is_call && self.is_known(value)
+    }
+
     pub(super) fn is_known(&self, value: &Expr) -> bool {
         self.is_known_with(value, &|id| self.constructor_params.contains(&id))
     }
@@ -236,23 +242,37 @@ impl Checker<'_> {
                 Some(Def::Decl(decl)) => !matches!(decl.kind, DeclKind::Variable(..)),
                 None => true,
             },
-            ExprKind::Member(of, _) | ExprKind::Index(of, _) | ExprKind::Slice(of, ..) => {
-                is_known(of)
-            }
-            ExprKind::Unary(_, of) | ExprKind::Cast(_, of) => is_known(of),
-            ExprKind::Binary(_, left, right) => is_known(left) && is_known(right),
+            ExprKind::Member(of, _)
+            | ExprKind::Slice(of, ..)
+            | ExprKind::Unary(_, of)
+            | ExprKind::Cast(_, of) => is_known(of),
+            ExprKind::Index(a, b)
+            | ExprKind::PlusSlice(a, b, _)
+            | ExprKind::Binary(_, a, b)
+            | ExprKind::Mask(a, b)
+            | ExprKind::Range(a, b) => is_known(a) && is_known(b),
             ExprKind::Mux(a, b, c) => [a, b, c].iter().all(|one| is_known(one)),
-            ExprKind::List(items, _) => items.iter().all(is_known),
+            ExprKind::List(items, _) | ExprKind::Tuple(items) => items.iter().all(is_known),
             ExprKind::Record(fields, _) => fields.iter().all(|(_, value)| is_known(value)),
             // What a function gives is known when a packet runs, but for an instance.
             ExprKind::Call { args, .. } => {
-                let is_function = self.calls.get(&value.id).is_some_and(|call| {
-                    matches!(&call.callee, Callee::Decl(_) | Callee::Method(..))
-                });
-                let is_made = matches!(self.noted(value), Type::Extern(..));
-                (!is_function || is_made) && args.iter().all(|arg| is_known(&arg.value))
+                let gives_known = match self.calls.get(&value.id).map(|call| &call.callee) {
+                    Some(Callee::Decl(_) | Callee::Method(..) | Callee::Apply) => {
+                        matches!(self.noted(value), Type::Extern(..))
+                    }
+                    Some(Callee::Builtin) => matches!(self.noted(value), Type::Integer),
+                    Some(Callee::Constructor) | None => true,
+                };
+                gives_known && args.iter().all(|arg| is_known(&arg.value))
             }
-            _ => true,
+            ExprKind::Number(..)
+            | ExprKind::Bool(_)
+            | ExprKind::Text(_)
+            | ExprKind::Type(_)
+            | ExprKind::Invalid
+            | ExprKind::Dots
+            | ExprKind::Any
+            | ExprKind::Poison => true,
         }
     }
 

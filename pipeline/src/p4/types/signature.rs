@@ -112,9 +112,7 @@ impl Checker<'_> {
             return self.constructor_argument(ty, default);
         }
         let fits = self.value_as(default, ty);
-        let is_call = matches!(&*default.kind, ExprKind::Call { .. });
-        let is_known = self.consts.contains_key(&default.id) || !is_call && self.is_known(default);
-        if fits && !is_known {
+        if fits && !self.is_known_value(default) {
             let text = "a default is known when the program is compiled";
             self.error(codes::NOT_CONSTANT, default.span, text);
         }
