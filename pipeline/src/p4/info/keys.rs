@@ -19,6 +19,10 @@ impl Walk<'_> {
                 let (high, low) = (self.key_name(high), self.key_name(low));
                 format!("{}[{high}:{low}]", self.key_name(of))
             }
+            ExprKind::PlusSlice(of, base, width) => {
+                let (base, width) = (self.key_name(base), self.key_name(width));
+                format!("{}[{base}+:{width}]", self.key_name(of))
+            }
             ExprKind::Call { callee, .. } => match &*callee.kind {
                 ExprKind::Member(of, name) if &*name.value == "isValid" => {
                     format!("{}.$valid$", self.key_name(of))

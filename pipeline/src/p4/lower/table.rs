@@ -567,6 +567,9 @@ pub(super) fn shown(expr: &Expr) -> String {
         ExprKind::Number(value, _) => value.to_string(),
         ExprKind::Slice(of, high, low) => format!("{}[{}:{}]", shown(of), shown(high), shown(low)),
         ExprKind::Call { callee, .. } => match &*callee.kind {
+        ExprKind::PlusSlice(of, base, width) => {
+            format!("{}[{}+:{}]", shown(of), shown(base), shown(width))
+        }
             ExprKind::Member(of, name) if &*name.value == "isValid" => {
                 format!("{}.$valid$", shown(of))
             }

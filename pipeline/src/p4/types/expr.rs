@@ -234,18 +234,27 @@ impl Checker<'_> {
     }
 
     fn slice_bound(&mut self, bound: &Expr) -> Option<BigInt> {
+        if self.is_bit_number(bound) {
+            self.constant_number(bound, "a bit of a slice")
+        } else {
+            None
+        }
+    }
+
+    /// Types what counts bits, and reports it where it is no number.
+    fn is_bit_number(&mut self, bound: &Expr) -> bool {
         let ty = self.value(bound);
         let ty = self.known(&ty);
-        if !matches!(ty.base(), Type::Bit(_) | Type::Int(_) | Type::Integer | Type::Any) {
+        let fits = matches!(ty.base(), Type::Bit(_) | Type::Int(_) | Type::Integer | Type::Any);
+        if !fits {
             self.type_error(bound.span, format!("a bit of a slice is a number, not {ty}"));
-            return None;
         }
-        self.constant_number(bound, "a bit of a slice")
+        fits
     }
 
     fn plus_slice(&mut self, expr: &Expr, of: &Expr, base: &Expr, width: &Expr) -> Type {
         let bits = self.sliceable(of);
-        self.value(base);
+        let is_number = self.is_bit_number(base);
         let Some(width_bits) = self.constant_number(width, "the width of a slice") else {
             return Type::Any;
         };
@@ -255,6 +264,9 @@ impl Checker<'_> {
         };
         if width_bits == 0 || bits.is_some_and(|bits| width_bits > bits) {
             self.error(codes::BAD_SLICE, width.span, "this is no width of a slice here");
+            return Type::Any;
+        }
+        if !is_number {
             return Type::Any;
         }
         if matches!(self.noted(of), Type::Integer) && !self.consts.contains_key(&base.id) {

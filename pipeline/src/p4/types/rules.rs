@@ -254,7 +254,7 @@ impl Checker<'_> {
             ExprKind::Mux(a, b, c) => [a, b, c].iter().all(|one| is_known(one)),
             ExprKind::List(items, _) | ExprKind::Tuple(items) => items.iter().all(is_known),
             ExprKind::Record(fields, _) => fields.iter().all(|(_, value)| is_known(value)),
-            // What a function gives is known when a packet runs, but for an instance.
+            // What a call gives is known when a packet runs, but for an instance, and the size of a type parameter.
             ExprKind::Call { args, .. } => {
                 let gives_known = match self.calls.get(&value.id).map(|call| &call.callee) {
                     Some(Callee::Decl(_) | Callee::Method(..) | Callee::Apply) => {
@@ -354,7 +354,8 @@ fn same(consts: &std::collections::HashMap<u32, Const>, a: &Expr, b: &Expr) -> b
             x.value == y.value && same(consts, a, b)
         }
         (ExprKind::Index(a, x), ExprKind::Index(b, y)) => same(consts, a, b) && same(consts, x, y),
-        (ExprKind::Slice(a, x, z), ExprKind::Slice(b, y, w)) => {
+        (ExprKind::Slice(a, x, z), ExprKind::Slice(b, y, w))
+        | (ExprKind::PlusSlice(a, x, z), ExprKind::PlusSlice(b, y, w)) => {
             same(consts, a, b) && same(consts, x, y) && same(consts, z, w)
         }
         (ExprKind::Unary(x, a), ExprKind::Unary(y, b)) => x == y && same(consts, a, b),

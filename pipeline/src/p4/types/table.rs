@@ -94,7 +94,9 @@ impl Checker<'_> {
                 ExprKind::Member(of, _) | ExprKind::Slice(of, ..) | ExprKind::Cast(_, of) => {
                     is_named(of)
                 }
-                ExprKind::Index(of, at) => is_named(of) && is_named(at),
+                ExprKind::Index(of, at) | ExprKind::PlusSlice(of, at, _) => {
+                    is_named(of) && is_named(at)
+                }
                 _ => true,
             }
     }
