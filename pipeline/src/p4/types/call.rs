@@ -163,11 +163,13 @@ impl Checker<'_> {
         let mut given_args: Vec<_> = given_args
             .filter_map(|((param, ty), at)| Some((param, ty, at.and_then(|at| args.get(at))?)))
             .collect();
-        // A number without a width takes the type of the other arguments.
-        given_args.sort_by_key(|(_, _, arg)| has_no_width(&arg.value));
+        for (_, _, arg) in &given_args {
+            self.typed(&arg.value);
+        }
+        given_args.sort_by_key(|(_, _, arg)| self.is_open(&arg.value));
         let is_action = matches!(&chosen.callee, Callee::Decl(decl) if matches!(decl.kind, DeclKind::Action { .. }));
         for (param, ty, arg) in given_args {
-            self.argument(param, ty, &arg.value);
+            self.typed_argument(param, ty, &arg.value);
             if param.direction == Direction::None && !is_action {
                 self.known_without_direction(param, &arg.value);
             }
@@ -269,8 +271,26 @@ impl Checker<'_> {
         }
     }
 
+    /// Types an argument, in front of what its parameter asks of it. `_` has the type of its parameter.
+    pub(super) fn typed(&mut self, value: &Expr) {
+        if !matches!(&*value.kind, ExprKind::Any) {
+            self.value(value);
+        }
+    }
+
+    /// Whether an argument takes the type that others give a type parameter, so that it is looked at behind them.
+    pub(super) fn is_open(&self, value: &Expr) -> bool {
+        let ty = self.known(&self.noted(value));
+        matches!(ty, Type::Integer | Type::Listed(..) | Type::Record(..) | Type::Invalid)
+    }
+
     /// An argument in the place of a parameter.
     pub(super) fn argument(&mut self, param: &Param, ty: &Type, value: &Expr) {
+        self.typed(value);
+        self.typed_argument(param, ty, value);
+    }
+
+    fn typed_argument(&mut self, param: &Param, ty: &Type, value: &Expr) {
         if matches!(&*value.kind, ExprKind::Any) {
             if param.direction != Direction::Out {
                 let text = format!(
@@ -282,7 +302,6 @@ impl Checker<'_> {
             self.note(value, ty.clone());
             return;
         }
-        self.value(value);
         if matches!(self.known(ty), Type::Infer(_)) && !self.is_a_value(value) {
             return;
         }
@@ -529,14 +548,5 @@ impl Checker<'_> {
         let value = if name.value.ends_with("Bytes") { bits.div_ceil(8) } else { bits };
         self.consts.insert(expr.id, Const::Int(value.into()));
         Type::Integer
-    }
-}
-
-/// A number without a written width.
-fn has_no_width(value: &Expr) -> bool {
-    match &*value.kind {
-        ExprKind::Number(_, width) => width.is_none(),
-        ExprKind::Unary(_, of) => has_no_width(of),
-        _ => false,
     }
 }

@@ -71,10 +71,9 @@ impl Checker<'_> {
             return Type::Any;
         };
         let wants = self.params_with(&decl, &params, &outer);
-        for (want, at) in wants.iter().zip(&order) {
-            let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
-            self.constructor_argument(want, &arg.value);
-        }
+        let given = wants.iter().zip(&order);
+        let given = given.filter_map(|(want, at)| Some((want, &args.get((*at)?)?.value)));
+        self.constructor_arguments(given.collect());
         let info = CallInfo { callee: Callee::Constructor, order, types: Vec::new() };
         self.calls.insert(expr.id, info);
         self.known(&ty)
@@ -108,14 +107,28 @@ impl Checker<'_> {
         types
     }
 
+    fn constructor_arguments(&mut self, mut given: Vec<(&Type, &Expr)>) {
+        for (_, value) in &given {
+            self.typed(value);
+        }
+        given.sort_by_key(|(_, value)| self.is_open(value));
+        for (want, value) in given {
+            self.typed_constructor_argument(want, value);
+        }
+    }
+
     /// An argument of a constructor: a block for a parameter of a block type, else a value.
     pub(super) fn constructor_argument(&mut self, want: &Type, value: &Expr) {
+        self.typed(value);
+        self.typed_constructor_argument(want, value);
+    }
+
+    fn typed_constructor_argument(&mut self, want: &Type, value: &Expr) {
         if matches!(&*value.kind, ExprKind::Any) {
             let text = "`_` stands only for an `out` parameter, and a constructor has none";
             self.type_error(value.span, text);
             return;
         }
-        self.value(value);
         let got = self.noted(value);
         let (got, wanted) = (self.known(&got), self.known(want));
         match (&got, &wanted) {
