@@ -1,4 +1,4 @@
-// What P4 permits and programs seldom write: `?:` in indices and in sets of values.
+// What P4 permits and programs seldom write: `?:` in indices and in sets of values, defaults of action parameters in tables.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -38,9 +38,20 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
         }
         const default_action = NoAction();
     }
+    action add(bit<8> x = 5, bit<8> y = 0x20) { hdr.h.c = hdr.h.c + x + y; }
+    table d {
+        key = { hdr.h.kind: exact; }
+        actions = { add; }
+        const default_action = add();
+        const entries = {
+            9: add(y = 0x40);
+            8: add(1);
+        }
+    }
     apply {
         sm.egress_spec = 2;
         t.apply();
+        d.apply();
         if (hdr.h.kind == 1) {
             hdr.h.b = hdr.items[hdr.h.a == 4 ? 8w2 : 0].v;
             hdr.items[0].v[WIDE ? 3 : 7:0] = hdr.items[1].v[hdr.h.a == 4 ? 8w4 : 0+:4];

@@ -230,9 +230,10 @@ impl Lower<'_> {
             if param.direction != Direction::None {
                 continue;
             }
-            let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
+            let given = at.and_then(|at| args.get(at)).map(|arg| &arg.value);
+            let Some(given) = given.or(param.default.as_ref()) else { continue };
             let ty = self.declared(param.id);
-            let value = self.eval_as(&arg.value, &ty);
+            let value = self.eval_as(given, &ty);
             self.flat(&value, &mut values);
         }
         if values.is_empty() {
@@ -566,10 +567,10 @@ pub(super) fn shown(expr: &Expr) -> String {
         ExprKind::Index(of, index) => format!("{}[{}]", shown(of), shown(index)),
         ExprKind::Number(value, _) => value.to_string(),
         ExprKind::Slice(of, high, low) => format!("{}[{}:{}]", shown(of), shown(high), shown(low)),
-        ExprKind::Call { callee, .. } => match &*callee.kind {
         ExprKind::PlusSlice(of, base, width) => {
             format!("{}[{}+:{}]", shown(of), shown(base), shown(width))
         }
+        ExprKind::Call { callee, .. } => match &*callee.kind {
             ExprKind::Member(of, name) if &*name.value == "isValid" => {
                 format!("{}.$valid$", shown(of))
             }
