@@ -328,6 +328,11 @@ impl Parser<'_> {
         self.expressions += 1;
         Expr { kind: Rc::new(kind), span, id }
     }
+    /// Whether `.name` is a type.
+    fn is_type_at_top(&self, name: &str) -> bool {
+        self.scopes.first().and_then(|scope| scope.get(name)) == Some(&true)
+    }
+
 
     fn decl(&mut self, annotations: Annotations, name: Ident, kind: DeclKind) -> Rc<Decl> {
         let id = self.declarations;

@@ -261,7 +261,12 @@ pub(super) type TypeExpr = Rc<Sp<TypeKind>>;
 /// What a type is.
 #[derive(Clone, Debug)]
 pub(super) enum TypeKind {
-    Name { name: Ident, args: Vec<TypeExpr> },
+    /// A name with type arguments; `global` for `.name`.
+    Name {
+        name: Ident,
+        args: Vec<TypeExpr>,
+        global: bool,
+    },
     Bit(Expr),
     Int(Expr),
     Varbit(Expr),

@@ -244,8 +244,8 @@ impl Parser<'_> {
                 self.step();
                 let name = self.name()?;
                 let span = self.since(start);
-                if self.scopes.first().and_then(|scope| scope.get(&name.value)) == Some(&true) {
-                    self.at -= 1;
+                if self.is_type_at_top(&name.value) {
+                    self.at -= 2;
                     let ty = self.ty()?;
                     return Ok(self.expr(ExprKind::Type(ty), span));
                 }

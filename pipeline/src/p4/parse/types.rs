@@ -11,7 +11,7 @@ impl Parser<'_> {
     pub(super) fn at_type(&self) -> bool {
         let token = self.token(0);
         if token.is(".") {
-            return self.token(1).word().is_some_and(|word| self.is_type_name(word));
+            return self.token(1).word().is_some_and(|word| self.is_type_at_top(word));
         }
         match token.word().map(|word| &**word) {
             Some(
@@ -61,10 +61,10 @@ impl Parser<'_> {
             Some("void") => self.simple(TypeKind::Void),
             Some("_") => self.simple(TypeKind::Any),
             _ => {
-                self.take(".");
+                let global = self.take(".");
                 let name = self.name()?;
                 let args = if self.is("<") { self.type_arguments()? } else { Vec::new() };
-                TypeKind::Name { name, args }
+                TypeKind::Name { name, args, global }
             }
         };
         let mut ty = Rc::new(Sp::new(kind, self.since(start)));

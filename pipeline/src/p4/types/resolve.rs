@@ -63,7 +63,7 @@ impl Checker<'_> {
 
     fn written(&mut self, ty: &TypeExpr) -> Type {
         match &ty.value {
-            TypeKind::Name { name, args } => self.named_type(name, args),
+            TypeKind::Name { name, args, global } => self.named_type(name, args, *global),
             TypeKind::Bit(width) => Type::Bit(self.width(width, 0)),
             TypeKind::Int(width) => Type::Int(self.width(width, 1)),
             TypeKind::Varbit(width) => Type::Varbit(self.width(width, 0)),
@@ -151,8 +151,8 @@ impl Checker<'_> {
         }
     }
 
-    fn named_type(&mut self, name: &Ident, args: &[TypeExpr]) -> Type {
-        let found = self.find(&name.value, false).and_then(|names| names.first().cloned());
+    fn named_type(&mut self, name: &Ident, args: &[TypeExpr], global: bool) -> Type {
+        let found = self.find(&name.value, global).and_then(|names| names.first().cloned());
         let args: Vec<Type> = args.iter().map(|arg| self.resolve(arg)).collect();
         match found {
             Some(Name::TypeVar(ty)) => {
