@@ -87,6 +87,8 @@ pub(super) struct Parser<'r> {
     /// Expressions that are numbers not written in tens, with their base.
     radixes: HashMap<u32, u32>,
     depth: usize,
+    /// Types that are declared within a `typedef`, which stand in front of it.
+    within: Vec<Rc<Decl>>,
     /// Names in declarations and statements that could not be read: what is not found may be among them.
     cut: HashSet<Rc<str>>,
     /// Set once something is nested deeper than `DEPTH_MAX`: the rest is skipped, and its syntax errors are not reported.
@@ -115,6 +117,7 @@ pub(super) fn program(tokens: Vec<Token>, report: &mut Diagnostics) -> Tree {
         declarations: 0,
         radixes: HashMap::new(),
         depth: 0,
+        within: Vec::new(),
         cut: HashSet::new(),
         unread: None,
     };
@@ -124,7 +127,9 @@ pub(super) fn program(tokens: Vec<Token>, report: &mut Diagnostics) -> Tree {
         if parser.take(";") {
             continue;
         }
-        match parser.declaration() {
+        let read = parser.declaration();
+        decls.append(&mut parser.within);
+        match read {
             Ok(decl) => decls.push(decl),
             Err(Failed) => parser.recover(before),
         }
@@ -323,16 +328,16 @@ impl Parser<'_> {
         found.copied().unwrap_or(false)
     }
 
-    fn expr(&mut self, kind: ExprKind, span: SourceSpan) -> Expr {
-        let id = self.expressions;
-        self.expressions += 1;
-        Expr { kind: Rc::new(kind), span, id }
-    }
     /// Whether `.name` is a type.
     fn is_type_at_top(&self, name: &str) -> bool {
         self.scopes.first().and_then(|scope| scope.get(name)) == Some(&true)
     }
 
+    fn expr(&mut self, kind: ExprKind, span: SourceSpan) -> Expr {
+        let id = self.expressions;
+        self.expressions += 1;
+        Expr { kind: Rc::new(kind), span, id }
+    }
 
     fn decl(&mut self, annotations: Annotations, name: Ident, kind: DeclKind) -> Rc<Decl> {
         let id = self.declarations;

@@ -97,12 +97,39 @@ impl Parser<'_> {
     /// `typedef T name;` and `type T name;`, also of a struct that is declared in it.
     fn alias(&mut self, annotations: Annotations, is_new: bool) -> Read<Rc<Decl>> {
         self.step();
-        let ty = self.ty()?;
+        let ty = match self.inner_declaration()? {
+            Some(decl) => {
+                let name =
+                    TypeKind::Name { name: decl.name.clone(), args: Vec::new(), global: false };
+                let ty = Rc::new(Sp::new(name, decl.name.span));
+                self.within.push(decl);
+                ty
+            }
+            None => self.ty()?,
+        };
         let name = self.name()?;
         self.declare(&name, true);
         self.expect(";")?;
         let kind = if is_new { DeclKind::NewType(ty) } else { DeclKind::Typedef(ty) };
         Ok(self.decl(annotations, name, kind))
+    }
+
+    /// The type that is declared in `typedef struct S { .. } T;`.
+    fn inner_declaration(&mut self) -> Read<Option<Rc<Decl>>> {
+        let before = self.at;
+        let annotations = self.annotations()?;
+        let word = self.token(0).word().cloned();
+        let decl = match word.as_deref() {
+            Some("enum") => self.enumeration(annotations)?,
+            Some("struct") => self.structure(annotations, StructKind::Struct)?,
+            Some("header") => self.structure(annotations, StructKind::Header)?,
+            Some("header_union") => self.structure(annotations, StructKind::Union)?,
+            _ => {
+                self.at = before;
+                return Ok(None);
+            }
+        };
+        Ok(Some(decl))
     }
 
     fn structure(&mut self, annotations: Annotations, kind: StructKind) -> Read<Rc<Decl>> {
