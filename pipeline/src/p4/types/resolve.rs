@@ -91,12 +91,12 @@ impl Checker<'_> {
         let fits = match &element {
             Type::Struct(_) => true,
             Type::Any | Type::Var(..) => true,
-            // Arrays of other types are refused when they are used by a program that runs.
-            Type::Bit(_) | Type::Int(_) | Type::Bool => true,
+            Type::Bit(_) | Type::Int(_) | Type::Bool | Type::Error => true,
+            Type::Enum(..) | Type::New(..) | Type::Tuple(_) => true,
             _ => false,
         };
         if !fits {
-            let text = format!("a stack has elements of a header type, not {element}");
+            let text = format!("an array cannot have elements of {element}");
             self.type_error(of.span, text);
             return Type::Any;
         }
