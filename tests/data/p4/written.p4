@@ -1,4 +1,5 @@
-// What P4 permits and programs seldom write: `?:` in indices and in sets of values, defaults of action parameters in tables.
+// What P4 permits and programs seldom write: `?:` in indices and in sets of values, defaults of action parameters in tables, two actions of
+// one name in a table.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -27,6 +28,8 @@ parser P(packet_in packet, out headers hdr, inout meta_t meta, inout standard_me
 }
 control V(inout headers hdr, inout meta_t meta) { apply {} }
 
+action shared_name() { }
+
 control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
     action mark(bit<8> by) { hdr.h.c = by; }
     table t {
@@ -48,10 +51,22 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
             8: add(1);
         }
     }
+    action shared_name() { hdr.h.b = 0x55; }
+    table s {
+        key = { hdr.h.a: exact; }
+        actions = { shared_name; .shared_name; }
+        const entries = { 3: shared_name(); 4: .shared_name(); }
+    }
     apply {
         sm.egress_spec = 2;
         t.apply();
         d.apply();
+        if (hdr.h.kind == 8) {
+            switch (s.apply().action_run) {
+                shared_name: { hdr.h.c = 0xa0; }
+                .shared_name: { hdr.h.c = 0xa1; }
+            }
+        }
         if (hdr.h.kind == 1) {
             hdr.h.b = hdr.items[hdr.h.a == 4 ? 8w2 : 0].v;
             hdr.items[0].v[WIDE ? 3 : 7:0] = hdr.items[1].v[hdr.h.a == 4 ? 8w4 : 0+:4];

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
-use super::check::{Checker, Place};
-use super::{Const, Type};
+use super::check::{Checker, Name, Place};
+use super::{CallInfo, Callee, Const, Type};
 use crate::diag::codes;
 
 impl Checker<'_> {
@@ -194,7 +194,7 @@ impl Checker<'_> {
         if !is_value && !matches!(ty, Type::ActionRun(_) | Type::Any) {
             self.type_error(value.span, format!("`switch` cannot look at {ty}"));
         }
-        let mut seen: Vec<String> = Vec::new();
+        let mut seen = Vec::new();
         for (at, case) in cases.iter().enumerate() {
             match &case.label {
                 None if at + 1 < cases.len() => {
@@ -202,12 +202,12 @@ impl Checker<'_> {
                 }
                 None => {}
                 Some(label) => {
-                    if let Some(name) = self.case_label(&ty, label) {
-                        if seen.contains(&name) {
-                            let text = format!("case {name} already exists");
+                    if let Some(known) = self.case_label(&ty, label) {
+                        if seen.contains(&known) {
+                            let text = format!("case {} already exists", known.0);
                             self.error(codes::DUPLICATE_CASE, label.span, text);
                         }
-                        seen.push(name);
+                        seen.push(known);
                     }
                 }
             }
@@ -223,37 +223,49 @@ impl Checker<'_> {
         }
     }
 
-    /// A label; its text, to find duplicates.
-    fn case_label(&mut self, ty: &Type, label: &Expr) -> Option<String> {
+    /// A label; its text, and the number of the action that it names, to find duplicates.
+    fn case_label(&mut self, ty: &Type, label: &Expr) -> Option<(String, Option<u32>)> {
         let Type::ActionRun(table) = ty else {
             self.value(label);
             if !self.fit(label, ty) {
                 return None;
             }
-            return match self.consts.get(&label.id) {
-                Some(Const::Int(value)) => Some(value.to_string()),
-                Some(Const::Bool(value)) => Some(value.to_string()),
-                Some(Const::Enum(_, name) | Const::Error(name)) => Some(name.to_string()),
+            let text = match self.consts.get(&label.id) {
+                Some(Const::Int(value)) => value.to_string(),
+                Some(Const::Bool(value)) => value.to_string(),
+                Some(Const::Enum(_, name) | Const::Error(name)) => name.to_string(),
                 _ => {
                     let text = "a case must be known when the program is compiled";
                     self.error(codes::NOT_CONSTANT, label.span, text);
-                    None
+                    return None;
                 }
             };
+            return Some((text, None));
         };
         let DeclKind::Table(inner) = &table.kind else { return None };
         let ExprKind::Name(name, global) = &*label.kind else {
             self.type_error(label.span, "a case of `action_run` is the name of an action");
             return None;
         };
-        let listed = inner.actions.iter().find(|one| {
+        let found = self.find(&name.value, *global).and_then(<[_]>::first).cloned();
+        let action_of = |one: &ActionRef| match self.calls.get(&one.action.id) {
+            Some(CallInfo { callee: Callee::Decl(action), .. }) => Some(action.clone()),
+            _ => None,
+        };
+        let is_found = |one: &&ActionRef| match (&found, action_of(one)) {
+            (Some(Name::Decl(found)), Some(action)) => found.id == action.id,
+            _ => false,
+        };
+        let is_written = |one: &&ActionRef| {
             let action = match &*one.action.kind {
                 ExprKind::Call { callee, .. } => callee,
                 _ => &one.action,
             };
-            matches!(&*action.kind, ExprKind::Name(known, at_top) if known.value == name.value && (at_top == global || *global == *at_top))
-        });
-        if listed.is_none() {
+            matches!(&*action.kind, ExprKind::Name(known, at_top) if known.value == name.value && at_top == global)
+        };
+        let mut actions = inner.actions.iter();
+        let Some(listed) = actions.clone().find(is_found).or_else(|| actions.find(is_written))
+        else {
             let names: Vec<String> =
                 inner.actions.iter().filter_map(|one| action_name(&one.action)).collect();
             let text = format!("`{}` is not an action of `{}`", name.value, table.name.value);
@@ -261,12 +273,11 @@ impl Checker<'_> {
                 .error(codes::NOT_LISTED, label.span, text)
                 .did_you_mean(&name.value, names.iter().map(String::as_str));
             return None;
-        }
-        let found = self.find(&name.value, *global).and_then(<[_]>::first).cloned();
-        if let Some(super::check::Name::Decl(decl)) = found {
-            self.defs.insert(label.id, super::Def::Decl(decl));
-        }
-        Some(name.value.to_string())
+        };
+        let action = action_of(listed)?;
+        let number = action.id;
+        self.defs.insert(label.id, super::Def::Decl(action));
+        Some((name.value.to_string(), Some(number)))
     }
 }
 
