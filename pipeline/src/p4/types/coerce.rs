@@ -257,7 +257,7 @@ impl Checker<'_> {
             }
             // A struct with one field of the type.
             (Type::Struct(ty), _) if ty.fields.len() == 1 && ty.kind == StructKind::Struct => {
-                matches!(&ty.fields[0].1, Type::Bit(_)) && matches!(want, Type::Bit(_))
+                matches!((&ty.fields[0].1, &want), (Type::Bit(a), Type::Bit(b)) if a == b)
             }
             _ => false,
         }

@@ -299,19 +299,25 @@ impl Checker<'_> {
     fn lists_equal(&mut self, a: &Type, b: &Type) -> bool {
         match (a, b) {
             (Type::Listed(a, _), Type::Listed(b, _)) => {
+                a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| self.parts_equal(a, b))
+            }
+            (Type::Record(a, _), Type::Record(b, _)) => {
                 a.len() == b.len()
-                    && a.iter().zip(b.iter()).all(|(a, b)| {
-                        self.unify(a, b)
-                            || matches!(a, Type::Integer)
-                                && matches!(b, Type::Bit(_) | Type::Int(_))
-                            || matches!(b, Type::Integer)
-                                && matches!(a, Type::Bit(_) | Type::Int(_))
-                            || self.lists_equal(a, b)
+                    && a.iter().all(|(name, a)| {
+                        let found = b.iter().find(|(known, _)| known == name);
+                        found.is_some_and(|(_, b)| self.parts_equal(a, b))
                     })
             }
-            (Type::Record(a, _), Type::Record(b, _)) => a.len() == b.len(),
             _ => false,
         }
+    }
+
+    fn parts_equal(&mut self, a: &Type, b: &Type) -> bool {
+        let is_number = |ty: &Type| matches!(ty, Type::Bit(_) | Type::Int(_));
+        self.unify(a, b)
+            || matches!(a, Type::Integer) && is_number(b)
+            || matches!(b, Type::Integer) && is_number(a)
+            || self.lists_equal(a, b)
     }
 
     fn calculated(&mut self, expr: &Expr, op: Binary, left: &Expr, right: &Expr, ty: &Type) {
