@@ -65,3 +65,17 @@ fn broken_programs_fail_their_tests() {
     assert_eq!(ended.status, Some(2), "{}", ended.out);
     assert!(ended.out.contains("bad.stf:1"), "{}", ended.out);
 }
+
+/// A table may have the name of the statement that it stands in.
+#[test]
+fn an_error_about_a_table_points_at_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = "pipeline: p\nheaders: { h: { fields: { n: 8 } } }\nparser: { start: { extract: h } }\ningress: [ drop ]\n";
+    fs::write(folder.path().join("program.yaml"), program).unwrap();
+    for (statement, column) in [("add add h.n:1 drop()", 5), ("setdefault default drop()", 12)] {
+        fs::write(folder.path().join("named.stf"), format!("{statement}\n")).unwrap();
+        let ended = run(&["test", folder.path().to_str().unwrap()]);
+        let place = format!("named.stf:1:{column}\n");
+        assert!(ended.out.contains(&place), "{place}{}{}", ended.out, ended.err);
+    }
+}

@@ -30,6 +30,8 @@ pub(super) struct Statement<'p> {
     script: &'p SourceFile,
     /// The statement's bytes in the script.
     line: Range<usize>,
+    /// Where its first word ends, which names no object.
+    behind_word: usize,
     /// Position after the last placed text; the next one is after it, or before.
     cursor: usize,
 }
@@ -43,8 +45,10 @@ impl<'p> Statement<'p> {
         start: usize,
     ) -> Statement<'p> {
         let line = script.text[start..].lines().next().unwrap_or_default().trim_end();
-        let line = start..start + line.len();
-        Statement { program, known, script, cursor: line.start, line }
+        let blanks = line.len() - line.trim_start().len();
+        let word = line[blanks..].find(char::is_whitespace).unwrap_or(0);
+        let (behind_word, line) = (start + blanks + word, start..start + line.len());
+        Statement { program, known, script, cursor: behind_word, behind_word, line }
     }
 
     /// The place of a text in the statement, as a word or several; the whole statement, marked as inexact, if it is not
@@ -64,7 +68,7 @@ impl<'p> Statement<'p> {
             };
             found.find_map(|(at, _)| Some(from + at).filter(|at| stands_alone(*at)))
         };
-        let found = find(self.cursor).or_else(|| find(self.line.start));
+        let found = find(self.cursor).or_else(|| find(self.behind_word));
         let span = |range: Range<usize>| SourceSpan {
             file: SCRIPT,
             start: range.start as u32,
