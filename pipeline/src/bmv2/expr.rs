@@ -494,13 +494,15 @@ mod tests {
 
     #[test]
     fn an_index_of_many_bits_is_not_cut_to_one_that_exists() {
-        let index = |bits| {
-            let value = Expr::Data { text: "x".into(), bits, signed: false };
+        let index = |bits, signed| {
+            let value = Expr::Data { text: "x".into(), bits, signed };
             translated(&mut Model::default(), |translator| translator.index(&value, SPAN))
         };
-        assert_eq!(index(16).as_deref(), Some("((bit<32>)(x))"));
-        assert_eq!(index(32).as_deref(), Some("x"));
+        assert_eq!(index(16, false).as_deref(), Some("((bit<32>)(x))"));
+        assert_eq!(index(32, false).as_deref(), Some("x"));
         let wide = "(x > 48w4294967295 ? 32w4294967295 : (bit<32>)(x))";
-        assert_eq!(index(48).as_deref(), Some(wide));
+        assert_eq!(index(48, false).as_deref(), Some(wide));
+        assert_eq!(index(16, true).as_deref(), Some("((bit<32>)((int<32>)((int<16>)(x))))"));
+        assert_eq!(index(48, true).as_deref(), Some("((bit<32>)(x))"));
     }
 }
