@@ -489,30 +489,62 @@ fn p4_calls_that_double_are_refused() {
     }
 }
 
+/// A table of one key.
+fn table(name: &str) -> String {
+    format!(
+        "table {name} {{ key = {{ hdr.h.n: exact; }} actions = {{ drop; NoAction; }} \
+         default_action = NoAction(); }}"
+    )
+}
+
+/// What is wrong with entries of a program, and the names of its tables.
+fn read_entries(text: String, entries: &str) -> (Result<(), String>, Vec<String>) {
+    let loader = Loader::in_memory([("m.p4", text), ("e.yaml", entries.to_owned())], &[]);
+    let parsed = parse_program("m.p4".as_ref(), &loader).unwrap_or_else(|why| panic!("{why}"));
+    let program = compile(&parsed, &ExternRegistry::new()).expect("it is a program").program;
+    let (mut files, mut found) = (parsed.files, Diagnostics::new());
+    let resolved = load("e.yaml".as_ref(), &loader, &program, &mut files, &mut found);
+    let why = Rejected { diagnostics: found, files };
+    let names = program.tables.iter().map(|table| table.name.clone());
+    (resolved.map(drop).ok_or_else(|| why.to_string()), names.collect())
+}
+
 /// Entries name tables and actions as the source does, also where the program has other names since the language has these.
 #[test]
 fn entries_have_the_names_of_the_p4_source() {
     let text = fs::read_to_string("data/p4/ranged.p4").expect("the program");
-    let table = |name: &str| {
-        format!(
-            "table {name} {{ key = {{ hdr.h.n: exact; }} actions = {{ drop; NoAction; }} \
-             default_action = NoAction(); }}"
-        )
-    };
     let action = "bit<8> k = 2; action drop() { std.egress_spec = 511; }";
     let text = text
         .replace("bit<8> k = 2;", &format!("{action} {} {}", table("n"), table("punt")))
         .replace("std.egress_spec = 2;", "std.egress_spec = 2; n.apply(); punt.apply();");
     let entries = "entries:\n  n: [ { match: { hdr.h.n: 1 }, action: drop() } ]\n  \
                    punt: [ { match: { hdr.h.n: 2 }, action: drop() } ]\n";
-    let loader = Loader::in_memory([("m.p4", text), ("e.yaml", entries.to_owned())], &[]);
-    let parsed = parse_program("m.p4".as_ref(), &loader).unwrap_or_else(|why| panic!("{why}"));
-    let program = compile(&parsed, &ExternRegistry::new()).expect("it is a program").program;
-    assert!(program.tables.iter().any(|table| table.name == "n"), "a name of its own");
-    let (mut files, mut found) = (parsed.files, Diagnostics::new());
-    let resolved = load("e.yaml".as_ref(), &loader, &program, &mut files, &mut found);
-    let why = Rejected { diagnostics: found, files };
-    assert!(resolved.is_some(), "{why}");
+    let (read, names) = read_entries(text, entries);
+    assert!(names.iter().any(|name| name == "n"), "a name of its own");
+    assert_eq!(read, Ok(()));
+}
+
+/// A name that two tables of the source have means neither of them; each has its own in the program.
+#[test]
+fn entries_do_not_name_one_of_two_tables_of_the_p4_source() {
+    let text = fs::read_to_string("data/p4/ranged.p4").expect("the program");
+    let of = |std: &str| format!("action drop() {{ {std} }} {}", table("punt"));
+    let text = text
+        .replace("bit<8> k = 2;", &format!("bit<8> k = 2; {}", of("std.egress_spec = 511;")))
+        .replace("std.egress_spec = 2;", "std.egress_spec = 2; punt.apply();");
+    let (before, behind) = text.split_once("control Eg(").expect("its egress");
+    let (head, behind) = behind.split_once("{ apply { } }").expect("which is empty");
+    let egress = format!("{{ {} apply {{ punt.apply(); }} }}", of("hdr.h.steps = 0;"));
+    let text = format!("{before}control Eg({head}{egress}{behind}");
+    let entries_of = |table: &str| {
+        format!("entries:\n  {table}: [ {{ match: {{ hdr.h.n: 1 }}, action: NoAction() }} ]\n")
+    };
+    let (read, names) = read_entries(text.clone(), &entries_of("punt"));
+    let why = read.expect_err("two tables have this name");
+    assert!(why.contains("the program has no table `punt`"), "{why}");
+    for name in &names {
+        assert_eq!(read_entries(text.clone(), &entries_of(name)).0, Ok(()), "{name} of {names:?}");
+    }
 }
 
 /// Loops that become more code than a pass may have are one error, which names the limit.
