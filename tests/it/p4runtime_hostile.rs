@@ -194,8 +194,8 @@ async fn stream(
     (requests, messages.into_inner())
 }
 
-/// Its client reads nothing, so the notice that another one is primary finds no room: the stream ends, and is not silent
-/// for ever.
+/// Its client reads nothing, so the notice that another one is primary finds no room: the stream ends, and is not
+/// silent for ever.
 #[test]
 fn a_primary_that_reads_nothing_loses_its_stream_with_its_standing() {
     let Some(_network) = private_network("P4Runtime: a primary that reads nothing") else { return };

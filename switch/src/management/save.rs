@@ -1,7 +1,8 @@
 //! Writes the state set at run time as an entries file: the same text for the same state.
 //!
 //! Constant entries, with rates that a controller gave them, and those that are as the program declares them are
-//! omitted, because they exist without a file, and a file cannot have the former; so are default actions and value sets that are the program's, blank cells, and what a mirror of the kernel writes.
+//! omitted, because they exist without a file, and a file cannot have the former; so are default actions and value sets
+//! that are the program's, blank cells, and what a mirror of the kernel writes.
 //! Entries are sorted by their text; in a table with priorities by priority and age, because the older one wins.
 
 use std::cmp::{Ordering, Reverse};

@@ -10,9 +10,9 @@ use crate::p4runtime::kept;
 use crate::p4runtime::schema::Schema;
 use crate::p4runtime::watch::Name;
 
-/// Removes the groups and members of action sets that have no entry, and the entries whose set belongs to a younger one;
-/// returns their keys. The device removed them when they were idle, and no notice of that arrived. They would keep other
-/// groups out of the profile.
+/// Removes the groups and members of action sets that have no entry, and the entries whose set belongs to a younger
+/// one; returns their keys. The device removed them when they were idle, and no notice of that arrived. They would keep
+/// other groups out of the profile.
 pub(super) fn action_sets(objects: &mut Vec<(Vec<u8>, Entity)>) -> Vec<Vec<u8>> {
     let own = |entity: &Entity| match entity {
         Entity::TableEntry(TableEntry { key, target: Target::Group(id), .. }) => {

@@ -32,8 +32,8 @@ const RUNNING: &[u8] = &[PROGRAM, 1];
 /// Key of its P4Info, if it is JSON of bmv2.
 const DESCRIBED: &[u8] = &[PROGRAM, 2];
 
-/// Key of an empty record: the store has also the cells and settings of the entries file. Stores of versions without it may
-/// have neither.
+/// Key of an empty record: the store has also the cells and settings of the entries file. Stores of versions without it
+/// may have neither.
 const WHOLE: &[u8] = &[PROGRAM, 3];
 
 const PROGRAM: u8 = 0;
