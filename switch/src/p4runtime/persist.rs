@@ -195,7 +195,7 @@ fn recorder() -> crate::control::Record {
 /// The records of the cells with which the arrays begin that a prepared program does not take over.
 pub fn new_cells(swap: &Swap, control: &Control, schema: &Schema) -> Vec<Change> {
     let (record, mut all) = (Record { control, schema }, Vec::new());
-    swap.new_cells(&mut |cell| all.extend(record.cell(&cell)));
+    swap.new_cells(&mut |cell| all.extend(record.record(&cell)));
     all
 }
 
