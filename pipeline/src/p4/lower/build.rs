@@ -31,6 +31,11 @@ pub(super) fn binary(op: AstBin, left: AstExpr, right: AstExpr, span: SourceSpan
     Sp::new(Ast::Binary(op, Box::new(left), Box::new(right)), span)
 }
 
+/// `value == number`.
+pub(super) fn is(value: AstExpr, wanted: u128, bits: u32, span: SourceSpan) -> AstExpr {
+    binary(AstBin::Eq, value, number(wanted, bits, span), span)
+}
+
 pub(super) fn unary(op: AstUn, value: AstExpr, span: SourceSpan) -> AstExpr {
     Sp::new(Ast::Unary(op, Box::new(value)), span)
 }

@@ -2,10 +2,10 @@
 //! it is read (a choice of values), written (a `switch`) or used in a parser (a state for each element).
 
 use super::super::tree::*;
-use super::build::{INDEX_BITS, binary, mux, number};
+use super::build::{INDEX_BITS, is, mux, number};
 use super::env::{Choice, Val};
 use super::{Lower, Place};
-use crate::ast::{self, AstBin, AstExpr, CaseDecl, NextDecl, PatternDecl, Sp};
+use crate::ast::{self, AstExpr, CaseDecl, NextDecl, PatternDecl, Sp};
 use crate::ir::SourceSpan;
 use std::rc::Rc;
 
@@ -120,5 +120,5 @@ impl Lower<'_> {
 }
 
 fn is_at(choice: &Choice, at: usize, span: SourceSpan) -> AstExpr {
-    binary(AstBin::Eq, choice.at.clone(), number(at as u128, INDEX_BITS, span), span)
+    is(choice.at.clone(), at as u128, INDEX_BITS, span)
 }

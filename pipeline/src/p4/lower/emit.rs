@@ -10,12 +10,12 @@ use std::rc::Rc;
 use super::super::tree::*;
 use super::super::types::Type;
 use super::Lower;
-use super::build::{binary, number};
+use super::build::{is, number};
 use super::env::{BlockVal, Val};
 use super::need::Need;
 use super::scan::Mentions;
 use super::stmt::returns;
-use crate::ast::{ApplyStmt, AstBin, AstExpr, Sp, Stmt, StmtKind as Made, element};
+use crate::ast::{ApplyStmt, AstExpr, Sp, Stmt, StmtKind as Made, element};
 use crate::ir::SourceSpan;
 
 /// What the deparser that is being made has emitted.
@@ -48,7 +48,7 @@ impl Lower<'_> {
         let ((), removed) = self.apart(|lower| {
             for (reached, value) in &sometimes {
                 let ((), removed) = lower.apart(|lower| lower.invalidate(value, span));
-                let not = binary(AstBin::Eq, reached.clone(), number(0, 1, span), span);
+                let not = is(reached.clone(), 0, 1, span);
                 lower.push(Made::If(not, removed, Vec::new()), span);
             }
         });

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::super::tree::*;
 use super::super::types::{Callee, Const, Def, Type};
 use super::build::{
-    INDEX_BITS, binary, call, cast, known, mux, named, not, number, slice, unsigned,
+    INDEX_BITS, binary, call, cast, is, known, mux, named, not, number, slice, unsigned,
 };
 use super::choice::of_each;
 use super::env::Val;
@@ -450,7 +450,7 @@ impl Lower<'_> {
         }
         let sign = slice(value.clone(), from - 1, from - 1, span);
         let more = to - from;
-        let negative = binary(AstBin::Eq, sign, number(1, 1, span), span);
+        let negative = is(sign, 1, 1, span);
         let high = mux(negative, number(ones(more), more, span), number(0, more, span), span);
         binary(AstBin::Concat, high, value, span)
     }

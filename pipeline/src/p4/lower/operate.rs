@@ -2,7 +2,7 @@
 
 use super::super::tree::*;
 use super::super::types::Type;
-use super::build::{binary, cast, known, mux, not, number, slice, unary};
+use super::build::{binary, cast, is, known, mux, not, number, slice, unary};
 use super::env::Val;
 use super::{Lower, Place};
 use crate::ast::{Ast, AstBin, AstExpr, AstUn, Sp, StmtKind};
@@ -159,12 +159,7 @@ impl Lower<'_> {
     /// A shift that keeps the sign.
     fn shift_signed(&mut self, a: AstExpr, by: AstExpr, bits: u32, span: SourceSpan) -> AstExpr {
         let a = if self.place == Place::Parser { a } else { self.keep(a) };
-        let sign = binary(
-            AstBin::Eq,
-            slice(a.clone(), bits - 1, bits - 1, span),
-            number(1, 1, span),
-            span,
-        );
+        let sign = is(slice(a.clone(), bits - 1, bits - 1, span), 1, 1, span);
         let complement = |value: AstExpr| unary(AstUn::Complement, value, span);
         let negative = complement(binary(AstBin::Shr, complement(a.clone()), by.clone(), span));
         mux(sign, negative, binary(AstBin::Shr, a, by, span), span)
@@ -189,11 +184,11 @@ impl Lower<'_> {
         let sum = binary(op, a, b, span);
         let sum = self.keep_number(sum, bits + 1);
         let top = || slice(sum.clone(), bits, bits - 1, span);
-        let is = |value: u128| binary(AstBin::Eq, top(), number(value, 2, span), span);
+        let top_is = |value: u128| is(top(), value, 2, span);
         let most = number((1 << (bits - 1)) - 1, bits, span);
         let least = number(1 << (bits - 1), bits, span);
         let exact = slice(sum.clone(), bits - 1, 0, span);
-        mux(is(0b01), most, mux(is(0b10), least, exact, span), span)
+        mux(top_is(0b01), most, mux(top_is(0b10), least, exact, span), span)
     }
 
     fn logical(&mut self, op: Binary, left: &Expr, right: &Expr, span: SourceSpan) -> AstExpr {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::Type;
-use super::build::{binary, known, number, slice};
+use super::build::{is, known, number, slice};
 use super::env::{BlockVal, Env, Header, Stack, Val};
 use super::names::plain;
 use super::patterns::{Seen, around_zero};
@@ -465,7 +465,7 @@ impl Lower<'_> {
             return;
         }
         let low = slice(bits.clone(), 2, 0, span);
-        let whole = binary(ast::AstBin::Eq, low, number(0, 3, span), span);
+        let whole = is(low, 0, 3, span);
         let error = self.error_value(&"ParserInvalidArgument".into(), span);
         self.run("verify", vec![whole, error], span);
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{Const, Type, substitute};
-use super::build::{binary, call, cast, mux, named, number, path_is, slice};
+use super::build::{binary, call, cast, is, mux, named, number, path_is, slice};
 use super::env::{BlockVal, Members, Val};
 use super::need::Need;
 use super::reparse::{How, Seen};
@@ -418,10 +418,6 @@ impl Lower<'_> {
         let [Val::Scalar(low), Val::Scalar(high), ..] = args else { return Val::Nothing };
         Val::Scalar(self.effect(call("random", vec![low.clone(), high.clone()], span), span))
     }
-}
-
-fn is(value: AstExpr, number_: u128, bits: u32, span: SourceSpan) -> AstExpr {
-    binary(AstBin::Eq, value, number(number_, bits, span), span)
 }
 
 fn dropped(span: SourceSpan) -> ast::Stmt {

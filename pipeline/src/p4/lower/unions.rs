@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::Lower;
-use super::build::{binary, mux, named, number};
+use super::build::{is, mux, named, number};
 use super::env::{Header, Stack, Val};
 use super::stacks::key;
-use crate::ast::{Ast, AstBin, AstExpr, PathPart, Sp};
+use crate::ast::{Ast, AstExpr, PathPart, Sp};
 use crate::ir::SourceSpan;
 
 /// A header among the members of an element.
@@ -63,8 +63,7 @@ impl Lower<'_> {
         for at in (0..stack.elements.len()).rev() {
             let Some(header) = member(stack, at, of) else { continue };
             let Val::Scalar(field) = self.header_part(&header, name, &ty, span) else { continue };
-            let here = number(at as u128 + 1, 32, span);
-            let is_last = binary(AstBin::Eq, counter.clone(), here, span);
+            let is_last = is(counter.clone(), at as u128 + 1, 32, span);
             value = mux(is_last, field, value, span);
         }
         Val::Scalar(value)
@@ -81,8 +80,7 @@ impl Lower<'_> {
         let mut value = number(0, 1, span);
         for at in (0..stack.elements.len()).rev() {
             let Some(header) = member(stack, at, of) else { continue };
-            let here = number(at as u128 + 1, 32, span);
-            let is_last = binary(AstBin::Eq, counter.clone(), here, span);
+            let is_last = is(counter.clone(), at as u128 + 1, 32, span);
             let Some(PathPart::Name(instance)) = header.path.parts.first() else { continue };
             let valid = named(&[&instance.value, "valid"], span);
             value = mux(is_last, valid, value, span);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{CallInfo, Type};
-use super::build::{binary, call, cast, known, named, number};
+use super::build::{binary, call, cast, is, known, named, number};
 use super::env::{BlockVal, Val};
 use super::need::Need;
 use super::operate::both;
@@ -91,7 +91,7 @@ impl Lower<'_> {
         // Also in front of each `exit`, so whether egress writes it must be known before.
         let drops = Need::Written(Half::Egress, "egress_spec".to_owned());
         let drop = self.is_needed(&drops).then(|| {
-            let condition = binary(AstBin::Eq, spec.clone(), number(DROP_PORT, 9, span), span);
+            let condition = is(spec.clone(), DROP_PORT, 9, span);
             let drop = ast::Stmt { kind: Made::Drop(None), span };
             ast::Stmt { kind: Made::If(condition, vec![drop], Vec::new()), span }
         });
@@ -157,8 +157,8 @@ impl Lower<'_> {
     /// Behind ingress: once more if that was asked for, else multicast, else drop, else the port.
     fn ingress_end(&mut self, spec: &AstExpr, span: SourceSpan) -> Vec<ast::Stmt> {
         let group = named(&["std", "multicast_group"], span);
-        let no_group = binary(AstBin::Eq, group, number(0, 16, span), span);
-        let dropped = binary(AstBin::Eq, spec.clone(), number(DROP_PORT, 9, span), span);
+        let no_group = is(group, 0, 16, span);
+        let dropped = is(spec.clone(), DROP_PORT, 9, span);
         let drop = ast::Stmt { kind: Made::Drop(None), span };
         let condition = both(dropped, no_group, span);
         let port = super::build::path(&["std", "egress_port"], span);
