@@ -92,7 +92,7 @@ impl<'j> Import<'j, '_> {
                 Some(at) => found.push(at),
                 None => {
                     let known = self.actions.iter().map(|action| action.name.as_str());
-                    unknown(&mut self.reader, one.span, "action", name, known);
+                    unknown::<()>(&mut self.reader, one.span, "action", name, known);
                 }
             }
         }

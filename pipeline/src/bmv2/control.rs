@@ -257,17 +257,10 @@ impl<'j> Import<'j, '_> {
     fn next(&mut self, json: Option<&Json>, numbers: &HashMap<&str, usize>) -> Option<usize> {
         let Some(json) = json else { return Some(END) };
         let name = self.reader.text(json)?;
-        let found = numbers.get(name).copied();
-        if found.is_none() {
-            unknown(
-                &mut self.reader,
-                json.span,
-                "step of the pipeline",
-                name,
-                numbers.keys().copied(),
-            );
-        }
-        found
+        numbers.get(name).copied().or_else(|| {
+            let known = numbers.keys().copied();
+            unknown(&mut self.reader, json.span, "step of the pipeline", name, known)
+        })
     }
 
     fn table_step(

@@ -121,12 +121,10 @@ impl<'j> Import<'j, '_> {
         all: impl Fn(&Objects) -> &HashMap<String, T>,
     ) -> Option<T> {
         let name = self.reader.text_at(arg, "value")?;
-        let found = all(&self.objects).get(name).cloned();
-        if found.is_none() {
+        all(&self.objects).get(name).cloned().or_else(|| {
             let known = all(&self.objects).keys().map(String::as_str);
-            unknown(&mut self.reader, arg.place("value"), what, name, known);
-        }
-        found
+            unknown(&mut self.reader, arg.place("value"), what, name, known)
+        })
     }
 
     /// P4 text of a number in `bits` bits; in its own width, where none is given.
@@ -233,8 +231,7 @@ impl<'j> Import<'j, '_> {
         let all = self.reader.list(self.json, "calculations");
         let Some(found) = all.iter().find(|one| one.text_of("name") == Some(name)) else {
             let known = all.iter().filter_map(|one| one.text_of("name"));
-            unknown(&mut self.reader, named.span, "calculation", name, known);
-            return None;
+            return unknown(&mut self.reader, named.span, "calculation", name, known);
         };
         let algorithm = self.reader.text_at(found, "algo")?;
         let Some(algorithm) = ALGORITHMS.into_iter().find(|known| *known == algorithm) else {

@@ -206,12 +206,10 @@ impl Model {
     /// The number of a header type.
     fn type_of(&self, json: &Json, key: &str, reader: &mut Reader<'_>) -> Option<usize> {
         let name = reader.text_at(json, key)?;
-        let found = self.types.iter().position(|ty| ty.name == name);
-        if found.is_none() {
+        self.types.iter().position(|ty| ty.name == name).or_else(|| {
             let known = self.types.iter().map(|ty| ty.name.as_str());
-            unknown(reader, json.place(key), "header type", name, known);
-        }
-        found
+            unknown(reader, json.place(key), "header type", name, known)
+        })
     }
 
     fn union_types(&mut self, json: &Json, reader: &mut Reader<'_>) {
@@ -227,7 +225,7 @@ impl Model {
                     }
                     None => {
                         let known = self.types.iter().map(|ty| ty.name.as_str());
-                        unknown(reader, member.span, "header type", ty, known);
+                        unknown::<()>(reader, member.span, "header type", ty, known);
                     }
                 }
             }
@@ -317,12 +315,10 @@ impl Model {
     fn union_type(&self, json: &Json, types: &[&str], reader: &mut Reader<'_>) -> Option<usize> {
         let name = reader.text_at(json, "union_type")?;
         let found = types.iter().position(|known| *known == name);
-        let found = found.filter(|at| *at < self.union_types.len());
-        if found.is_none() {
+        found.filter(|at| *at < self.union_types.len()).or_else(|| {
             let place = json.place("union_type");
-            unknown(reader, place, "union type", name, types.iter().copied());
-        }
-        found
+            unknown(reader, place, "union type", name, types.iter().copied())
+        })
     }
 
     /// Stacks of unions; paths of the unions in them, by number.
@@ -397,11 +393,8 @@ impl Model {
         span: SourceSpan,
         reader: &mut Reader<'_>,
     ) -> Option<&Instance> {
-        let found = self.instances.get(name);
-        if found.is_none() {
-            unknown(reader, span, "header", name, self.instances.keys().map(String::as_str));
-        }
-        found
+        let known = self.instances.keys().map(String::as_str);
+        self.instances.get(name).or_else(|| unknown(reader, span, "header", name, known))
     }
 
     /// The field of a header type.
@@ -413,12 +406,10 @@ impl Model {
         reader: &mut Reader<'_>,
     ) -> Option<Field> {
         let ty = self.types.get(ty)?;
-        let found = ty.fields.iter().find(|field| field.name == name).cloned();
-        if found.is_none() {
+        ty.fields.iter().find(|field| field.name == name).cloned().or_else(|| {
             let known = ty.fields.iter().map(|field| field.name.as_str());
-            unknown(reader, span, &format!("field of {}", ty.name), name, known);
-        }
-        found
+            unknown(reader, span, &format!("field of {}", ty.name), name, known)
+        })
     }
 
     /// The meaning of `[instance, field]`.
@@ -576,14 +567,14 @@ fn standard(name: &str) -> Option<(&'static str, u32)> {
     STANDARD.into_iter().find(|(known, _)| *known == name)
 }
 
-/// Reports a name that nothing has.
-pub(super) fn unknown<'n>(
+/// Reports a name that nothing has, for a reader that has no value then.
+pub(super) fn unknown<'n, T>(
     reader: &mut Reader<'_>,
     span: SourceSpan,
     what: &str,
     name: &str,
     known: impl Iterator<Item = &'n str>,
-) {
+) -> Option<T> {
     let mut known: Vec<&str> = known.collect();
     known.sort_unstable();
     // Inside of the quotes.
@@ -594,4 +585,5 @@ pub(super) fn unknown<'n>(
     };
     let text = format!("there is no {what} `{}`", crate::syntax::shown(name));
     reader.report.error(codes::UNKNOWN, span, text).did_you_mean(name, known);
+    None
 }

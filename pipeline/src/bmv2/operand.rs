@@ -98,8 +98,7 @@ impl Translator<'_, '_> {
         let (stack, field) = self.reader.pair(value)?;
         let Some(group) = self.model.stacks.get(stack) else {
             let known = self.model.stacks.keys().map(String::as_str);
-            unknown(self.reader, value.span, "header stack", stack, known);
-            return None;
+            return unknown(self.reader, value.span, "header stack", stack, known);
         };
         let (path, ty) = (group.path.clone(), group.ty);
         let field = self.model.field_of(ty, field, value.span, self.reader)?;
@@ -128,16 +127,14 @@ impl Translator<'_, '_> {
     ) -> Option<(String, String, usize)> {
         let Some(group) = self.model.union_stacks.get(stack) else {
             let known = self.model.union_stacks.keys().map(String::as_str);
-            unknown(self.reader, span, "header union stack", stack, known);
-            return None;
+            return unknown(self.reader, span, "header union stack", stack, known);
         };
         let ty = self.model.union_types.get(group.ty)?;
         match ty.members.iter().find(|(name, ..)| name == member) {
             Some((_, ident, ty)) => Some((group.path.clone(), ident.clone(), *ty)),
             None => {
                 let known = ty.members.iter().map(|(name, ..)| name.as_str());
-                unknown(self.reader, span, "union member", member, known);
-                None
+                unknown(self.reader, span, "union member", member, known)
             }
         }
     }
@@ -152,10 +149,7 @@ impl Translator<'_, '_> {
         };
         match groups.get(name) {
             Some(group) => Some((group.path.clone(), group.ty)),
-            None => {
-                unknown(self.reader, value.span, what, name, groups.keys().map(String::as_str));
-                None
-            }
+            None => unknown(self.reader, value.span, what, name, groups.keys().map(String::as_str)),
         }
     }
 

@@ -47,7 +47,7 @@ impl<'j> Import<'j, '_> {
                 body.put(&format!("state start {{ transition {ident}; }}"), place);
             }
             None => {
-                unknown(
+                unknown::<()>(
                     &mut self.reader,
                     parser.place("init_state"),
                     "parser state",
@@ -129,8 +129,7 @@ impl<'j> Import<'j, '_> {
                     Some(stack) => format!("{}.next", stack.path),
                     None => {
                         let known = self.model.stacks.keys().map(String::as_str);
-                        unknown(&mut self.reader, value.span, "header stack", name, known);
-                        return None;
+                        return unknown(&mut self.reader, value.span, "header stack", name, known);
                     }
                 }
             }
@@ -192,7 +191,7 @@ impl<'j> Import<'j, '_> {
                     match idents.get(name) {
                         Some(ident) => ident.clone(),
                         None => {
-                            unknown(
+                            unknown::<()>(
                                 &mut self.reader,
                                 next.span,
                                 "parser state",

@@ -95,7 +95,7 @@ impl<'j> Import<'j, '_> {
                 let found = profiles.get(wanted);
                 if found.is_none() {
                     let known = profiles.keys().map(String::as_str);
-                    unknown(
+                    unknown::<()>(
                         &mut self.reader,
                         json.place("action_profile"),
                         "action profile",
@@ -158,7 +158,7 @@ impl<'j> Import<'j, '_> {
                 }
                 None => {
                     let known = self.objects.direct_meters.keys().map(String::as_str);
-                    unknown(
+                    unknown::<()>(
                         &mut self.reader,
                         json.place("direct_meters"),
                         "direct meter",

@@ -75,8 +75,7 @@ impl<'j> Import<'j, '_> {
         }
         let Some(set) = self.value_sets.get_mut(name) else {
             let known = self.value_sets.keys().map(String::as_str);
-            unknown(&mut self.reader, value.span, "value set", name, known);
-            return None;
+            return unknown(&mut self.reader, value.span, "value set", name, known);
         };
         if keys.iter().sum::<u32>() != set.bits {
             let bits = set.bits;

@@ -329,8 +329,7 @@ impl Checker<'_> {
                     && *b > BigInt::from(1 << 16) =>
             {
                 let text = "a shift of a constant by more than 65,536 bits";
-                self.error(codes::LIMIT, right.span, text);
-                None
+                self.report.refuse(codes::LIMIT, right.span, text)
             }
             (Some(Const::Int(a)), Some(Const::Int(b))) if op == Binary::Op(AstBin::Concat) => {
                 let low = self.noted(right).base().bits().unwrap_or(0);

@@ -145,8 +145,7 @@ impl Checker<'_> {
             _ => {
                 let text =
                     format!("{what} must be a number that is known when the program is compiled");
-                self.error(codes::NOT_CONSTANT, expr.span, text);
-                None
+                self.report.refuse(codes::NOT_CONSTANT, expr.span, text)
             }
         }
     }

@@ -236,8 +236,7 @@ impl Checker<'_> {
                 Some(Const::Enum(_, name) | Const::Error(name)) => name.to_string(),
                 _ => {
                     let text = "a case must be known when the program is compiled";
-                    self.error(codes::NOT_CONSTANT, label.span, text);
-                    return None;
+                    return self.report.refuse(codes::NOT_CONSTANT, label.span, text);
                 }
             };
             return Some((text, None));

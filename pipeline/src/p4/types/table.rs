@@ -130,8 +130,7 @@ impl Checker<'_> {
                 decl.name.value,
                 directed.len()
             );
-            self.error(codes::ARGUMENTS, action.span, text);
-            return None;
+            return self.report.refuse(codes::ARGUMENTS, action.span, text);
         };
         for (param, at) in directed.iter().zip(&found) {
             let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
