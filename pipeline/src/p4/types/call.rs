@@ -166,7 +166,7 @@ impl Checker<'_> {
         for (_, _, arg) in &given_args {
             self.typed(&arg.value);
         }
-        given_args.sort_by_key(|(_, _, arg)| self.is_open(&arg.value));
+        given_args.sort_by_key(|(_, _, arg)| self.openness(&arg.value));
         let is_action = matches!(&chosen.callee, Callee::Decl(decl) if matches!(decl.kind, DeclKind::Action { .. }));
         for (param, ty, arg) in given_args {
             self.typed_argument(param, ty, &arg.value);
@@ -278,10 +278,9 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether an argument takes the type that others give a type parameter, so that it is looked at behind them.
-    pub(super) fn is_open(&self, value: &Expr) -> bool {
-        let ty = self.known(&self.noted(value));
-        matches!(ty, Type::Integer | Type::Listed(..) | Type::Record(..) | Type::Invalid)
+    /// How much of the type of an argument may come from others that have the same type parameter: the argument is looked at behind them.
+    pub(super) fn openness(&self, value: &Expr) -> u8 {
+        openness(&self.known(&self.noted(value)))
     }
 
     /// An argument in the place of a parameter.
@@ -548,5 +547,15 @@ impl Checker<'_> {
         let value = if name.value.ends_with("Bytes") { bits.div_ceil(8) } else { bits };
         self.consts.insert(expr.id, Const::Int(value.into()));
         Type::Integer
+    }
+}
+
+/// 0 for a type that is known, 1 for a list of such, 2 for what has no type of its own.
+fn openness(ty: &Type) -> u8 {
+    match ty {
+        Type::Integer | Type::Invalid => 2,
+        Type::Listed(parts, _) => parts.iter().map(openness).fold(1, u8::max),
+        Type::Record(fields, _) => fields.iter().map(|(_, ty)| openness(ty)).fold(1, u8::max),
+        _ => 0,
     }
 }

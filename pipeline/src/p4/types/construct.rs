@@ -111,7 +111,7 @@ impl Checker<'_> {
         for (_, value) in &given {
             self.typed(value);
         }
-        given.sort_by_key(|(_, value)| self.is_open(value));
+        given.sort_by_key(|(_, value)| self.openness(value));
         for (want, value) in given {
             self.typed_constructor_argument(want, value);
         }
