@@ -207,8 +207,8 @@ impl<'s> Preprocessor<'s> {
             }
             return;
         }
-        let is_read = active && !OF_TEXT.contains(&&*name);
-        let rest = if is_read { sound(rest, self.report) } else { rest.to_vec() };
+        let is_code = active && !OF_TEXT.contains(&&*name);
+        let rest = if is_code { sound(rest, self.report) } else { rest.to_vec() };
         let rest = rest.as_slice();
         match &*name {
             "if" | "ifdef" | "ifndef" => {

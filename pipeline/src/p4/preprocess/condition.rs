@@ -46,7 +46,7 @@ impl Preprocessor<'_> {
         let mut reader = Reader { rest: &tokens, depth: 0 };
         let (read, rest) = (reader.choice(), reader.rest);
         match read {
-            Some(Some(value)) if rest.is_empty() => value != BigInt::ZERO,
+            Some(Some(value)) if rest.is_empty() => value.holds(),
             Some(None) if rest.is_empty() => {
                 let text = "this condition has no value";
                 self.report.error(codes::P4_PREPROCESSOR, span, text).note(format!(
@@ -106,7 +106,24 @@ impl Preprocessor<'_> {
 }
 
 /// What an operand is; `None`: it has no value, which is an error only where the condition depends on it.
-type Value = Option<BigInt>;
+type Value = Option<Int>;
+
+/// A number; one that is unsigned, as `1u` is, has 64 bits and makes the others of an operation unsigned too.
+#[derive(Clone)]
+struct Int {
+    value: BigInt,
+    unsigned: bool,
+}
+
+impl Int {
+    fn new(value: BigInt, unsigned: bool) -> Self {
+        Int { value: if unsigned { value & BigInt::from(u64::MAX) } else { value }, unsigned }
+    }
+
+    fn holds(&self) -> bool {
+        self.value != BigInt::ZERO
+    }
+}
 
 struct Reader<'t> {
     rest: &'t [Token],
@@ -141,7 +158,7 @@ impl Reader<'_> {
         let then = self.choice()?;
         let other = self.take(":").then(|| self.choice()).flatten()?;
         self.depth -= 1;
-        Some(condition.and_then(|holds| if holds == BigInt::ZERO { other } else { then }))
+        Some(condition.and_then(|condition| if condition.holds() { then } else { other }))
     }
 
     fn level(&mut self, level: usize) -> Option<Value> {
@@ -160,13 +177,13 @@ impl Reader<'_> {
         }
         self.depth += 1;
         let value = if self.take("!") {
-            self.operand().map(|value| value.map(|value| truth(value == BigInt::ZERO)))
+            self.operand().map(|value| value.map(|value| truth(!value.holds())))
         } else if self.take("-") {
-            self.operand().map(|value| value.map(|value| -value))
+            self.operand().map(|of| of.map(|of| Int::new(-of.value, of.unsigned)))
         } else if self.take("+") {
             self.operand()
         } else if self.take("~") {
-            self.operand().map(|value| value.map(|value| !value))
+            self.operand().map(|of| of.map(|of| Int::new(!of.value, of.unsigned)))
         } else if self.take("(") {
             let value = self.choice();
             self.take(")").then_some(value).flatten()
@@ -175,11 +192,12 @@ impl Reader<'_> {
             self.rest = &self.rest[1..];
             match &first.tok {
                 Tok::Number(number) => {
-                    Some(Some(number_of_c(&number.text).unwrap_or_else(|| number.value.clone())))
+                    let value = || Int::new(number.value.clone(), false);
+                    Some(Some(number_of_c(&number.text).unwrap_or_else(value)))
                 }
                 Tok::Unfinished(text) => number_of_c(text).map(Some),
                 // As in C: a name that is no macro is 0.
-                Tok::Word(_) => Some(Some(BigInt::ZERO)),
+                Tok::Word(_) => Some(Some(truth(false))),
                 _ => None,
             }
         };
@@ -189,7 +207,7 @@ impl Reader<'_> {
 }
 
 /// A number as only C has it: a character, or digits with a suffix of their type, to base 8 where they begin with 0.
-fn number_of_c(text: &str) -> Option<BigInt> {
+fn number_of_c(text: &str) -> Option<Int> {
     if let Some(inner) = text.strip_prefix('\'') {
         let written = inner.strip_suffix('\'')?;
         let value = match written.strip_prefix('\\') {
@@ -198,14 +216,12 @@ fn number_of_c(text: &str) -> Option<BigInt> {
             Some("0") => '\0',
             escaped => escaped.unwrap_or(written).chars().next()?,
         };
-        return Some(u32::from(value).into());
+        return Some(Int::new(u32::from(value).into(), false));
     }
     const SUFFIXES: [&str; 8] = ["", "u", "l", "ul", "lu", "ll", "ull", "llu"];
     let text = text.to_ascii_lowercase();
     let digits = text.trim_end_matches(['u', 'l']);
-    if !SUFFIXES.contains(&text.get(digits.len()..)?) {
-        return None;
-    }
+    let suffix = text.get(digits.len()..).filter(|suffix| SUFFIXES.contains(suffix))?;
     let (radix, digits) = match (digits.get(..2), digits.strip_prefix('0')) {
         (Some("0x"), _) => (16, digits.get(2..)?),
         (Some("0b"), _) => (2, digits.get(2..)?),
@@ -213,35 +229,39 @@ fn number_of_c(text: &str) -> Option<BigInt> {
         _ => (10, digits),
     };
     let is_digit = |c: char| c.is_digit(radix);
-    (!digits.is_empty() && digits.chars().all(is_digit))
-        .then(|| BigInt::parse_bytes(digits.as_bytes(), radix))
-        .flatten()
+    let is_number = !digits.is_empty() && digits.chars().all(is_digit);
+    let value = is_number.then(|| BigInt::parse_bytes(digits.as_bytes(), radix)).flatten()?;
+    Some(Int::new(value, suffix.contains('u')))
 }
 
-fn truth(holds: bool) -> BigInt {
-    BigInt::from(u8::from(holds))
+fn truth(holds: bool) -> Int {
+    Int::new(BigInt::from(u8::from(holds)), false)
 }
 
 /// One operator. `&&` and `||` look at what is right of them only where it matters.
-fn combined(sign: &str, left: BigInt, right: Value) -> Value {
-    let zero = BigInt::ZERO;
+fn combined(sign: &str, left: Int, right: Value) -> Value {
     match sign {
-        "&&" if left == zero => return Some(truth(false)),
-        "||" if left != zero => return Some(truth(true)),
+        "&&" if !left.holds() => return Some(truth(false)),
+        "||" if left.holds() => return Some(truth(true)),
+        "&&" | "||" => return right.map(|right| truth(right.holds())),
         _ => {}
     }
     let right = right?;
+    // What is shifted alone decides the type of the result.
+    let unsigned = left.unsigned || right.unsigned && !matches!(sign, "<<" | ">>");
+    let zero = BigInt::ZERO;
+    let (left, right) =
+        (Int::new(left.value, unsigned).value, Int::new(right.value, unsigned).value);
     let value = match sign {
-        "&&" | "||" => truth(right != zero),
         "|" => left | right,
         "^" => left ^ right,
         "&" => left & right,
-        "==" => truth(left == right),
-        "!=" => truth(left != right),
-        "<" => truth(left < right),
-        "<=" => truth(left <= right),
-        ">" => truth(left > right),
-        ">=" => truth(left >= right),
+        "==" => return Some(truth(left == right)),
+        "!=" => return Some(truth(left != right)),
+        "<" => return Some(truth(left < right)),
+        "<=" => return Some(truth(left <= right)),
+        ">" => return Some(truth(left > right)),
+        ">=" => return Some(truth(left >= right)),
         "+" => left + right,
         "-" => left - right,
         "*" => left * right,
@@ -253,5 +273,5 @@ fn combined(sign: &str, left: BigInt, right: Value) -> Value {
             if shift == "<<" { left << by } else { left >> by }
         }
     };
-    (value.bits() <= VALUE_BITS_MAX).then_some(value)
+    (value.bits() <= VALUE_BITS_MAX).then(|| Int::new(value, unsigned))
 }
