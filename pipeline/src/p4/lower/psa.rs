@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{Const, Type, substitute};
-use super::build::{binary, call, cast, is, mux, named, number, path_is, slice};
+use super::build::{call, cast, is, mux, named, number, path_is, slice};
 use super::env::{BlockVal, Members, Val};
 use super::need::Need;
 use super::reparse::{How, Seen};
@@ -18,7 +18,7 @@ use super::scan::Mentions;
 use super::standard::Half;
 use super::v1model::plain_meta;
 use super::{Lower, Return};
-use crate::ast::{self, AstBin, AstExpr, Sp, StmtKind as Made};
+use crate::ast::{self, AstExpr, Sp, StmtKind as Made};
 use crate::ir::{CPU_PORT, SourceSpan};
 
 /// `PSA_PORT_RECIRCULATE` and `PSA_PORT_CPU`.
