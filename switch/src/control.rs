@@ -90,6 +90,7 @@ mod entity;
 mod error;
 mod journal;
 mod plan;
+mod port_files;
 mod ports;
 mod query;
 mod queues;
@@ -100,6 +101,7 @@ mod tests;
 mod trace;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, RwLock, RwLockReadGuard};
 
@@ -146,9 +148,13 @@ struct Shared {
     replication: SharedReplication,
     /// Locked while groups and sessions are changed.
     replicating: Mutex<()>,
-    /// The specifications of ports that were added at run time. Locked while ports are exchanged, so that a number is
-    /// the same port at all workers.
+    /// The specifications of the open ports that have one. Locked while ports are exchanged, so that a number is the
+    /// same port at all workers.
     exchanging: Mutex<BTreeMap<PortNumber, PortSpec>>,
+    /// Locked while ports are added, so that two of them do not begin one file.
+    adding: Mutex<()>,
+    /// Files that no port may write: those that the program was read from.
+    sources: OnceLock<Vec<PathBuf>>,
     workers: Vec<WorkerEnd>,
     /// Receives writes that are to be stored beyond the end of the process.
     journal: OnceLock<Journal>,
@@ -245,6 +251,8 @@ impl Control {
             replication,
             replicating,
             exchanging,
+            adding: Mutex::default(),
+            sources: OnceLock::new(),
             workers,
             journal,
             written,

@@ -3,6 +3,7 @@
 //! On veth pairs in a private namespace; needs root and skips loudly otherwise.
 
 mod completion;
+mod files;
 mod filled;
 mod log;
 mod notices;

@@ -7,13 +7,14 @@
 //! waits for a late worker, so that all have the same ports in the end.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::device::no_port;
 use super::{Control, ControlError};
-use crate::confine;
 use crate::core::{Core, DeviceError};
 use crate::ports::absent::AbsentPort;
-use crate::ports::{self, Opened, Port, PortNumber, PortSpec, Spread, files};
+use crate::ports::files::CaptureFile;
+use crate::ports::{self, Opened, Port, PortNumber, PortSpec, Spread};
 use crate::sync::lock;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
@@ -109,21 +110,19 @@ impl Control {
     /// does not name has no rate and sends no pauses.
     ///
     /// # Errors
-    /// [`ControlError::AlreadyExists`]: the number is taken; [`ControlError::FailedPrecondition`]: it cannot be opened,
-    /// or a file of its own cannot be written.
+    /// [`ControlError::AlreadyExists`]: the number is taken, or its capture exists;
+    /// [`ControlError::FailedPrecondition`]: it cannot be opened, or a file of its own is in use or cannot be written.
     pub fn add_port(&self, number: PortNumber, spec: &PortSpec) -> Result<Vec<String>> {
         let mut memory = self.ask(0, move |core, _| match core.worker_of(number) {
             Some(_) => Err(ControlError::AlreadyExists(format!("port {number} exists already"))),
             None => Ok(core.memory().worker()),
         })??;
-        // Checked here because a port opens its file only with its first frame.
-        files::check(&[(number, spec.clone())], &[]).map_err(|error| {
-            let advice = error.refused().map_or(String::new(), confine::advice);
-            ControlError::FailedPrecondition(error.to_string() + &advice)
-        })?;
+        let mut spec = spec.clone();
+        let _one_at_a_time = lock(&self.shared.adding);
+        self.check_files(number, &mut spec)?;
         let failed = |error: ports::PortError| ControlError::FailedPrecondition(error.to_string());
-        let opened = ports::open_spread(spec, &memory, self.spread()).map_err(failed)?;
-        let new = NewPort { number, spec: spec.clone(), source: PortSource::Opened(opened) };
+        let opened = ports::open_spread(&spec, &memory, self.spread()).map_err(failed)?;
+        let new = NewPort { number, spec, source: PortSource::Opened(opened) };
         let mut changes = self.exchange_ports(&mut memory, &[], vec![new])?;
         close(changes.closing, &mut memory);
         let added = changes.added.remove(&number).unwrap_or(Ok(Vec::new()));
@@ -213,8 +212,8 @@ impl Control {
         }
     }
 
-    /// The specifications of the ports that were added at run time.
-    pub(crate) fn added_ports(&self) -> BTreeMap<PortNumber, PortSpec> {
+    /// The specifications of the open ports that have one.
+    pub(crate) fn port_specs(&self) -> BTreeMap<PortNumber, PortSpec> {
         lock(&self.shared.exchanging).clone()
     }
 
@@ -222,7 +221,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::NotFound`]: a port to be removed, or to be kept under another number;
-    /// [`ControlError::Unavailable`].
+    /// [`ControlError::FailedPrecondition`]: two workers would write one capture; [`ControlError::Unavailable`].
     fn owners(
         &self,
         old: &[PortNumber],
@@ -231,9 +230,26 @@ impl Control {
         let owners = old.iter().map(|number| Ok((*number, self.owner(*number)?)));
         let owners = owners.collect::<Result<BTreeMap<PortNumber, usize>>>()?;
         let mut owned = self.owned()?;
-        let place = |one: &NewPort| match &one.source {
-            PortSource::Kept(from) => owners.get(from).copied().ok_or_else(|| no_port(*from)),
-            PortSource::Opened(_) => self.owner_for(one.number, &mut owned),
+        let mut writers = self.capture_writers()?;
+        let place = |one: &NewPort| {
+            let file = one.spec.capture.as_ref();
+            let writer = file.and_then(|file| writers.get(file)).copied();
+            let owner = match &one.source {
+                PortSource::Kept(from) => {
+                    owners.get(from).copied().ok_or_else(|| no_port(*from))?
+                }
+                PortSource::Opened(_) => self.owner_for(one.number, writer, &mut owned)?,
+            };
+            if let Some(file) = file
+                && *writers.entry(file.clone()).or_insert(owner) != owner
+            {
+                return Err(ControlError::FailedPrecondition(format!(
+                    "port {} and the other ports in {} belong to different workers: name another file",
+                    one.number,
+                    file.display()
+                )));
+            }
+            Ok(owner)
         };
         let places = new.iter().map(place).collect::<Result<_>>()?;
         Ok((owners, places))
@@ -365,11 +381,26 @@ impl Control {
         (0..self.workers()).map(|worker| self.ask(worker, count)).collect()
     }
 
-    /// The worker that is to own a new port; `owned` has the number of ports of each worker.
-    fn owner_for(&self, number: PortNumber, owned: &mut [usize]) -> Result<usize> {
+    /// The workers that write captures into which ports may be recorded.
+    fn capture_writers(&self) -> Result<BTreeMap<PathBuf, usize>> {
+        let of_worker = |(worker, files): (usize, Vec<CaptureFile>)| {
+            let files = files.into_iter().filter(|file| file.takes_ports);
+            files.map(move |file| (file.path, worker))
+        };
+        Ok(self.capture_files()?.into_iter().enumerate().flat_map(of_worker).collect())
+    }
+
+    /// The worker that is to own a new port, and `writer` the one that writes its capture; `owned` has the number of
+    /// ports of each worker.
+    fn owner_for(
+        &self,
+        number: PortNumber,
+        writer: Option<usize>,
+        owned: &mut [usize],
+    ) -> Result<usize> {
         let former = self.ask(0, move |core, _| core.former_worker_of(number))?;
         let fewest = owned.iter().enumerate().min_by_key(|(_, ports)| **ports);
-        let owner = former.or(fewest.map(|(worker, _)| worker)).unwrap_or(0);
+        let owner = former.or(writer).or(fewest.map(|(worker, _)| worker)).unwrap_or(0);
         owned[owner] += 1;
         Ok(owner)
     }

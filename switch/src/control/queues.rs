@@ -255,10 +255,7 @@ impl Control {
             .map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
         // This thread creates the file, not the worker.
         let new = File::create_new(file).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => {
-                let text = format!("{} already exists: name a new file", file.display());
-                ControlError::AlreadyExists(text)
-            }
+            ErrorKind::AlreadyExists => ControlError::exists(file),
             _ => {
                 let (file, advice) = (file.display(), confine::advice(&error));
                 ControlError::FailedPrecondition(format!("{file}: {error}{advice}"))

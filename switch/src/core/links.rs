@@ -14,6 +14,7 @@ use super::slot::Slot;
 use super::{Core, DeviceError, PASSES_MAX};
 use crate::config::qos::Qos;
 use crate::ports::absent::AbsentPort;
+use crate::ports::files::CaptureFile;
 use crate::ports::{Opened, Port, PortError, PortNumber, PortSpec};
 use crate::recorder::Recorder;
 use crate::stats::DeviceReason;
@@ -283,6 +284,11 @@ impl Core {
         self.ports.changes += 1;
         self.check_links(now);
         true
+    }
+
+    /// The captures that are being written.
+    pub(crate) fn capture_files(&self) -> Vec<CaptureFile> {
+        self.recording.open_files()
     }
 
     /// Checks that none of these ports is recorded.

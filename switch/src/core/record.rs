@@ -19,6 +19,7 @@ use crate::folder::FileError;
 use crate::pcap::PcapError;
 use crate::pcap::seen::{self, Way};
 use crate::ports::capture::number_of;
+use crate::ports::files::CaptureFile;
 use crate::ports::{PortError, PortNumber, RxFrame, TxFrame};
 use crate::recorder::{Recorder, RecorderReport};
 
@@ -89,6 +90,16 @@ impl Recording {
     pub(super) fn find(&self, file: &Path) -> Option<usize> {
         let is_it = |one: &File| !one.recorder.has_ended() && one.recorder.path() == file;
         self.files.iter().find(|(_, one)| is_it(one)).map(|(index, _)| *index)
+    }
+
+    /// The files that are being written.
+    pub(super) fn open_files(&self) -> Vec<CaptureFile> {
+        let open = self.files.values().filter(|file| !file.recorder.has_ended());
+        let file = |file: &File| CaptureFile {
+            path: file.recorder.path().to_owned(),
+            takes_ports: file.waits,
+        };
+        open.map(file).collect()
     }
 
     /// The path of the file of a place.

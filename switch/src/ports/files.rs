@@ -36,6 +36,9 @@ pub enum OutputError {
     /// It is the output of two ports.
     #[error("{}: two ports cannot write one file", shown(.0))]
     TwoOutputs(PathBuf),
+    /// A capture is written into it.
+    #[error("{}: a capture is written into this file: name another one", shown(.0))]
+    Recorded(PathBuf),
     /// It is the output of a port, and a capture.
     #[error("{}: an output and a capture cannot be one file", shown(.0))]
     OutputAndCapture(PathBuf),
@@ -57,6 +60,26 @@ impl OutputError {
             _ => None,
         }
     }
+}
+
+/// Files that a switch reads and writes while ports are added to it.
+#[derive(Debug, Default)]
+pub struct InUse {
+    /// Files that no port may write, as those that the program was read from.
+    pub sources: Vec<PathBuf>,
+    /// The ports that stay.
+    pub ports: Vec<(PortNumber, PortSpec)>,
+    /// Captures that are being written.
+    pub captures: Vec<CaptureFile>,
+}
+
+/// A capture that is being written.
+#[derive(Clone, Debug)]
+pub struct CaptureFile {
+    /// The path by which it was opened.
+    pub path: PathBuf,
+    /// A port whose specification names it by this path is recorded into it.
+    pub takes_ports: bool,
 }
 
 /// A file that a port writes.
@@ -83,34 +106,75 @@ impl Output<'_> {
 /// # Errors
 /// The file and the conflict.
 pub fn check(ports: &[(PortNumber, PortSpec)], sources: &[PathBuf]) -> Result<(), OutputError> {
-    let mut outputs: Vec<Output<'_>> = Vec::new();
-    for (port, spec) in ports {
-        for (file, is_capture) in [(&spec.out, false), (&spec.capture, true)] {
-            let Some(path) = file else { continue };
-            let failed = |error| refused(*port, path, error);
-            let Some(identity) = Identity::of(path).map_err(failed)? else { continue };
-            outputs.push(Output { port: *port, path, is_capture, identity });
-        }
+    check_beside(ports, &InUse { sources: sources.to_vec(), ..InUse::default() })
+}
+
+/// Like [`check`] for ports that are added to a running switch: also against the files that it has in use.
+///
+/// # Errors
+/// The file and the conflict.
+pub fn check_beside(ports: &[(PortNumber, PortSpec)], used: &InUse) -> Result<(), OutputError> {
+    let outputs = files_of(ports).map(|(port, path, is_capture)| {
+        let identity = Identity::of(path).map_err(|error| refused(port, path, error))?;
+        Ok(identity.map(|identity| Output { port, path, is_capture, identity }))
+    });
+    let outputs = outputs.filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
+    let (inputs, present_inputs) = (inputs(ports), inputs(&used.ports));
+    let present = files_of(&used.ports).filter_map(|(port, path, is_capture)| {
+        // It is open, whatever became of its folder.
+        let identity = Identity::of(path).ok().flatten()?;
+        Some(Output { port, path, is_capture, identity })
+    });
+    let present: Vec<Output<'_>> = present.collect();
+    if let Some(output) = present.iter().find(|output| inputs.contains(&output.identity)) {
+        return Err(OutputError::Input(output.path.to_owned()));
     }
-    // `-` is standard input.
-    let inputs = ports.iter().filter_map(|(_, spec)| spec.input.as_deref());
-    let inputs = inputs.filter(|path| *path != Path::new("-"));
-    let inputs: Vec<Identity> = inputs.filter_map(Identity::known).collect();
-    let sources: Vec<Identity> = sources.iter().filter_map(|path| Identity::known(path)).collect();
+    let sources: Vec<Identity> =
+        used.sources.iter().filter_map(|path| Identity::known(path)).collect();
     for (place, output) in outputs.iter().enumerate() {
-        if inputs.contains(&output.identity) {
+        if inputs.contains(&output.identity) || present_inputs.contains(&output.identity) {
             return Err(OutputError::Input(output.path.to_owned()));
         }
         if sources.contains(&output.identity) {
             return Err(OutputError::Source(output.path.to_owned()));
         }
-        let mut before = outputs[..place].iter();
-        if let Some(other) = before.find(|other| other.identity == output.identity) {
+        check_recorded(output, &used.captures)?;
+        let mut others = present.iter().chain(&outputs[..place]);
+        if let Some(other) = others.find(|other| other.identity == output.identity) {
             clash(other, output)?;
         }
         can_write(output.target()).map_err(|error| refused(output.port, output.path, error))?;
     }
     Ok(())
+}
+
+/// The files that ports write, and whether each is a capture.
+fn files_of(ports: &[(PortNumber, PortSpec)]) -> impl Iterator<Item = (PortNumber, &Path, bool)> {
+    ports.iter().flat_map(|(port, spec)| {
+        let files = [(&spec.out, false), (&spec.capture, true)];
+        files
+            .into_iter()
+            .filter_map(|(file, is_capture)| Some((*port, file.as_deref()?, is_capture)))
+    })
+}
+
+fn inputs(ports: &[(PortNumber, PortSpec)]) -> Vec<Identity> {
+    let inputs = ports.iter().filter_map(|(_, spec)| spec.input.as_deref());
+    // `-` is standard input.
+    inputs.filter(|path| *path != Path::new("-")).filter_map(Identity::known).collect()
+}
+
+/// Checks an output against the captures that are being written.
+fn check_recorded(output: &Output<'_>, captures: &[CaptureFile]) -> Result<(), OutputError> {
+    let is_it =
+        |capture: &&CaptureFile| Identity::known(&capture.path).as_ref() == Some(&output.identity);
+    let joins = |capture: &CaptureFile| {
+        output.is_capture && capture.takes_ports && capture.path == output.path
+    };
+    match captures.iter().find(is_it).is_none_or(joins) {
+        true => Ok(()),
+        false => Err(OutputError::Recorded(output.path.to_owned())),
+    }
 }
 
 fn refused(port: PortNumber, path: &Path, source: io::Error) -> OutputError {

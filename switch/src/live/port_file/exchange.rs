@@ -15,6 +15,7 @@ use wireyard_pipeline::packet::PacketMemory;
 
 use super::{PortFileError, PortText, read};
 use crate::control::{Control, ControlError, NewPort, PortSource, close};
+use crate::ports::files::OutputError;
 use crate::ports::{self, Opened, Port, PortNumber, PortSpec};
 
 /// Work in another thread, whose end can be polled.
@@ -134,8 +135,9 @@ pub(super) fn reload(
     let wanted = read(text);
     let mut before = known.clone();
     let outcome = wanted.and_then(|wanted| {
-        as_open(&mut known, &wanted, &control.added_ports());
+        as_open(&mut known, &wanted, &control.port_specs());
         before.clone_from(&known);
+        check_files(text, control, &known, &wanted)?;
         // `port remove`, and a reading that failed half-way, removed ports.
         let there = device.queues()?;
         known.retain(|(number, _)| there.contains_key(number));
@@ -163,6 +165,24 @@ fn as_open(
             None => {}
         }
     }
+}
+
+/// Checks the files of the wanted ports against those of the ports that `port add` added beside them, and against
+/// captures.
+fn check_files(
+    text: &PortText,
+    control: &Control,
+    known: &[(PortNumber, PortSpec)],
+    wanted: &[(PortNumber, PortSpec)],
+) -> Result<(), PortFileError> {
+    let mut used = control.files_in_use().map_err(PortFileError::Control)?;
+    let is_of_file = |number: &PortNumber| known.iter().chain(wanted).any(|(one, _)| one == number);
+    used.ports.retain(|(number, _)| !is_of_file(number));
+    let refused = |problem: OutputError| PortFileError::Content {
+        file: text.path.clone(),
+        problem: problem.into(),
+    };
+    ports::files::check_beside(wanted, &used).map_err(refused)
 }
 
 impl Device<'_> {

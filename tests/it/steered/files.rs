@@ -1,0 +1,73 @@
+//! Files of ports that are added to a running switch: none of them damages a file that is in use.
+
+use std::fs;
+
+use wireyard_tests::live::Switch;
+
+use super::{PROGRAM, rig};
+use crate::rig::{private_network, veth};
+
+/// A copy of the program, which a test may lose.
+fn program_in(folder: &std::path::Path) -> String {
+    let program = folder.join("program.yaml");
+    let text = fs::read(wireyard_tests::workspace_root().join(PROGRAM)).unwrap();
+    fs::write(&program, text).unwrap();
+    program.display().to_string()
+}
+
+#[test]
+fn an_added_port_writes_no_file_that_is_in_use() {
+    let Some(_network) = private_network("files of added ports") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let program = program_in(folder.path());
+    let rig = rig(&program, &["--writable", folder.path().to_str().unwrap()]);
+    rig.does(&format!("capture start 1 {}", path("one.pcapng")));
+    rig.does(&format!("port add 3 pcap:,out={}", path("out.pcap")));
+    fs::write(path("old.pcapng"), "not to be lost").unwrap();
+    let captured = |file: &str| format!("out={},capture={file}", path("beside.pcap"));
+    for (file, why) in [
+        (format!("out={}", path("out.pcap")), "two ports cannot write one file"),
+        (format!("out={}", path("one.pcapng")), "a capture is written into this file"),
+        (captured(&path("one.pcapng")), "a capture is written into this file"),
+        (format!("out={program}"), "the program is read from this file"),
+        (captured(&program), "the program is read from this file"),
+        (captured(&path("old.pcapng")), "already exists: name a new file"),
+    ] {
+        rig.refuses(&format!("port add 4 pcap:,{file}"), why);
+    }
+    assert_eq!(fs::read_to_string(path("old.pcapng")).unwrap(), "not to be lost");
+    // A capture of ports goes on with one more, by whatever name.
+    std::os::unix::fs::symlink(path("new.pcapng"), path("alias.pcapng")).unwrap();
+    for (port, name) in [(4, "new.pcapng"), (5, "alias.pcapng")] {
+        let out = path(&format!("{port}.pcap"));
+        rig.does(&format!("port add {port} pcap:,out={out},capture={}", path(name)));
+    }
+    let captures = rig.switch.objects(&["capture", "list"]);
+    let of = |name: &str| captures.iter().find(|one| one["file"] == path(name)).unwrap();
+    assert_eq!(of("new.pcapng")["ports"], serde_json::json!([4, 5]), "{captures:?}");
+    // A file is free when its port is gone.
+    rig.does("port remove 3");
+    rig.does(&format!("port add 3 pcap:,out={}", path("out.pcap")));
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// The file of ports is checked against ports that were added beside it.
+#[test]
+fn a_file_of_ports_takes_no_file_of_an_added_port() {
+    let Some(_network) = private_network("files of ports") else { return };
+    veth("a0", "a1");
+    let folder = tempfile::tempdir().unwrap();
+    let ports = folder.path().join("ports.yaml");
+    let out = folder.path().join("out.pcap");
+    fs::write(&ports, "ports: { 1: { interface: 'raw:a1' } }\n").unwrap();
+    let arguments = [PROGRAM, "--ports", ports.to_str().unwrap(), "--writable"];
+    let arguments = [&arguments[..], &[folder.path().to_str().unwrap()]].concat();
+    let mut switch = Switch::start(&arguments);
+    switch.command(&["port", "add", "3", &format!("pcap:,out={}", out.display())]).expect(0, &[]);
+    let two = format!("2: {{ interface: 'pcap:,out={}' }} }}\n", out.display());
+    fs::write(&ports, format!("ports: {{ 1: {{ interface: 'raw:a1' }}, {two}")).unwrap();
+    switch.signal("HUP");
+    switch.await_text("two ports cannot write one file", std::time::Duration::from_secs(10));
+    switch.end("TERM").expect(0, &[]);
+}
