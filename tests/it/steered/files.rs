@@ -1,10 +1,12 @@
 //! Files of ports that are added to a running switch: none of them damages a file that is in use.
 
 use std::fs;
+use std::process::Command;
 
+use wireyard_tests::binary::{Ended, wireyard};
 use wireyard_tests::live::Switch;
 
-use super::{PROGRAM, rig};
+use super::{A, B, PROGRAM, Rig, frame, rig};
 use crate::rig::{private_network, veth};
 
 /// A copy of the program, which a test may lose.
@@ -70,4 +72,23 @@ fn a_file_of_ports_takes_no_file_of_an_added_port() {
     switch.signal("HUP");
     switch.await_text("two ports cannot write one file", std::time::Duration::from_secs(10));
     switch.end("TERM").expect(0, &[]);
+}
+
+/// The switch opens the files, the user names them: from the folder of the command.
+#[test]
+fn paths_of_an_added_port_are_those_of_the_command() {
+    let Some(_network) = private_network("relative paths of ports") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut rig = rig(PROGRAM, &["--writable", folder.path().to_str().unwrap()]);
+    let mut command = Command::new(wireyard());
+    command.args(["port", "add", "3", "pcap:,out=out.pcap,capture=seen.pcapng"]);
+    command.current_dir(folder.path()).env("WIREYARD_RUN_DIR", rig.switch.run_folder());
+    Ended::of(&command.output().unwrap()).expect(0, &[]);
+    rig.does("table add fdb ethernet.dst=02:00:00:00:00:0a forward 3");
+    rig.stops(&frame(A, B));
+    let Rig { switch, .. } = rig;
+    switch.end("TERM").expect(0, &[]);
+    for file in ["out.pcap", "seen.pcapng"] {
+        assert!(folder.path().join(file).is_file(), "{file}");
+    }
 }

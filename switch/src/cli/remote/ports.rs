@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Outcome, connect, describe, list, print};
 use crate::cli::args::{PortArgs, PortCommand, SwitchArgs};
-use crate::cli::say;
+use crate::cli::{Failure, say};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use wire::port_request::Kind;
 
@@ -12,7 +12,9 @@ pub(super) fn run(args: &PortArgs) -> Outcome {
     let on = &args.on;
     match &args.command {
         PortCommand::List => list(on, "ports"),
-        PortCommand::Add { port, spec } => change(on, Kind::Add, *port, spec),
+        PortCommand::Add { port, spec } => {
+            change(on, Kind::Add, *port, &with_absolute_files(spec)?)
+        }
         PortCommand::Remove { port } => change(on, Kind::Remove, *port, ""),
         PortCommand::Up { port } => change(on, Kind::Up, *port, ""),
         PortCommand::Down { port } => change(on, Kind::Down, *port, ""),
@@ -26,6 +28,27 @@ pub(super) fn run(args: &PortArgs) -> Outcome {
             change(on, Kind::Faults, *port, if spec == "none" { "" } else { spec })
         }
     }
+}
+
+/// The specification with absolute paths: the switch opens the files, and its working directory may differ.
+fn with_absolute_files(spec: &str) -> Result<String, Failure> {
+    let absolute = |path: &str| -> Result<String, Failure> {
+        let path = std::path::absolute(path)?;
+        Ok(path.to_str().ok_or("the name of the file is no UTF-8")?.to_owned())
+    };
+    let option = |(place, option): (usize, &str)| {
+        let is_input = place == 0 && option.starts_with("pcap:");
+        let split = option.split_once(if is_input { ':' } else { '=' });
+        match split.map(|(name, value)| (name, value.trim())) {
+            Some((_, "" | "-")) | None => Ok(option.to_owned()),
+            Some((kind, path)) if is_input => Ok(format!("{kind}:{}", absolute(path)?)),
+            Some((name, path)) if place > 0 && matches!(name.trim(), "out" | "capture") => {
+                Ok(format!("{name}={}", absolute(path)?))
+            }
+            Some(_) => Ok(option.to_owned()),
+        }
+    };
+    Ok(spec.split(',').enumerate().map(option).collect::<Result<Vec<_>, Failure>>()?.join(","))
 }
 
 /// The faults that are on the cable of a port.
