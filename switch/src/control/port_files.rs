@@ -36,6 +36,15 @@ impl Control {
         (0..self.workers()).map(|worker| self.ask(worker, files)).collect()
     }
 
+    /// Drops what workers report of ended captures in this file, which another one has replaced.
+    pub(super) fn drop_ended_captures(&self, file: &Path) {
+        for worker in 0..self.workers() {
+            let file = file.to_owned();
+            // A worker that does not answer leaves an old report in the list, and the capture has begun.
+            let _ = self.ask(worker, move |core, _| core.drop_ended_captures(&file));
+        }
+    }
+
     /// Checks the files of a port that is to be added. Its capture is new, or one that other ports are recorded into,
     /// which it then names as they do.
     ///

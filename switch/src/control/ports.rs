@@ -122,11 +122,14 @@ impl Control {
         self.check_files(number, &mut spec)?;
         let failed = |error: ports::PortError| ControlError::FailedPrecondition(error.to_string());
         let opened = ports::open_spread(&spec, &memory, self.spread()).map_err(failed)?;
+        let capture = spec.capture.clone();
         let new = NewPort { number, spec, source: PortSource::Opened(opened) };
         let mut changes = self.exchange_ports(&mut memory, &[], vec![new])?;
         close(changes.closing, &mut memory);
         let added = changes.added.remove(&number).unwrap_or(Ok(Vec::new()));
-        added.map_err(ControlError::invalid)
+        let notices = added.map_err(ControlError::invalid)?;
+        capture.iter().for_each(|file| self.drop_ended_captures(file));
+        Ok(notices)
     }
 
     /// Like [`Control::add_port`] for a port that is open already, on the packet memory of the device, at worker 0: a

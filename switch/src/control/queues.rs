@@ -271,6 +271,8 @@ impl Control {
         if begun.is_err() {
             // The empty file would prevent another try.
             let _ = std::fs::remove_file(file);
+        } else {
+            self.drop_ended_captures(file);
         }
         begun
     }

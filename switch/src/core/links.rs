@@ -5,6 +5,7 @@
 //! removed is dropped as `port_removed`, its pauses end, and its number no longer exists for the program.
 
 use std::os::fd::RawFd;
+use std::path::Path;
 
 use wireyard_tables::time::Time;
 
@@ -289,6 +290,11 @@ impl Core {
     /// The captures that are being written.
     pub(crate) fn capture_files(&self) -> Vec<CaptureFile> {
         self.recording.open_files()
+    }
+
+    /// Reports ended captures in this file no more.
+    pub(crate) fn drop_ended_captures(&mut self, file: &Path) {
+        self.recording.drop_ended(file);
     }
 
     /// Checks that none of these ports is recorded.

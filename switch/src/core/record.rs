@@ -112,8 +112,8 @@ impl Recording {
     /// may name it.
     pub(super) fn begin(&mut self, mut recorder: Recorder, waits: bool) -> usize {
         recorder.set_origin_ns(self.origin_ns);
+        self.drop_ended(recorder.path());
         let has_ended = |file: &File| file.recorder.has_ended();
-        self.files.retain(|_, file| !has_ended(file) || file.recorder.path() != recorder.path());
         let ended: Vec<usize> = self
             .files
             .iter()
@@ -126,6 +126,11 @@ impl Recording {
         self.files.insert(self.begun, File { recorder, waits, is_reported: false });
         self.begun += 1;
         self.begun - 1
+    }
+
+    /// Drops ended files of this path.
+    pub(super) fn drop_ended(&mut self, path: &Path) {
+        self.files.retain(|_, file| !file.recorder.has_ended() || file.recorder.path() != path);
     }
 
     /// Ends a file; another thread writes the rest of it.

@@ -92,3 +92,26 @@ fn paths_of_an_added_port_are_those_of_the_command() {
         assert!(folder.path().join(file).is_file(), "{file}");
     }
 }
+
+/// A file that two workers recorded into, one after the other, is one capture.
+#[test]
+fn a_file_that_another_worker_records_again_is_listed_once() {
+    let Some(_network) = private_network("captures of two workers") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("one.pcapng");
+    veth("a0", "a1");
+    veth("b0", "b1");
+    let ports = ["1=raw:a1,queues=1", "2=raw:b1,queues=1"];
+    let more = ["--workers", "2", "--writable", folder.path().to_str().unwrap()];
+    let switch = Switch::on(PROGRAM, &ports, &more);
+    let path = file.to_str().unwrap();
+    for port in ["1", "2"] {
+        switch.command(&["capture", "start", port, path]).expect(0, &[]);
+        let listed = switch.objects(&["capture", "list"]);
+        let ports: Vec<_> = listed.iter().map(|one| one["ports"].clone()).collect();
+        assert_eq!(ports, [serde_json::json!([port.parse::<u16>().unwrap()])], "{listed:?}");
+        switch.command(&["capture", "stop", port]).expect(0, &[]);
+        fs::remove_file(&file).unwrap();
+    }
+    switch.end("TERM").expect(0, &[]);
+}
