@@ -92,22 +92,34 @@ fn the_debian_package_is_whole() {
     assert!(fs::read(package).unwrap() == fs::read(make("two")).unwrap(), "other bytes");
 }
 
-/// The command of the unit, with its folder of `/etc`, on the example's files.
+/// The command of the unit, with its folders of `/etc`, `/run` and `/var/lib`, on the example's files.
 fn the_unit_runs_the_example(inside: &Path) {
     let unit = inside.join("usr/lib/systemd/system/wireyard@.service");
     let unit = fs::read_to_string(unit).unwrap();
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
     let root = inside.display();
-    let line = line.replace("%i", "example").replace("/etc/", &format!("{root}/etc/"));
-    let line = line.replace("/usr/bin/", &format!("{root}/usr/bin/"));
-    fs::create_dir_all(inside.join("var/lib/wireyard")).unwrap();
-    let line = line.replace("/var/lib/", &format!("{root}/var/lib/"));
+    let mut line = line.replace("%i", "example");
+    for folder in ["/etc/", "/usr/bin/", "/run/", "/var/lib/"] {
+        line = line.replace(folder, &format!("{root}{folder}"));
+    }
+    // systemd makes them for the user of this instance; one that is preserved would be in /run/private.
+    for (key, place) in [("RuntimeDirectory=", "run"), ("StateDirectory=", "var/lib")] {
+        let name = unit.lines().find_map(|line| line.strip_prefix(key)).expect("a folder");
+        assert!(name.ends_with("/%i"), "{key}{name}");
+        fs::create_dir_all(inside.join(place).join(name.replace("%i", "example"))).unwrap();
+    }
+    assert!(!unit.contains("\nRuntimeDirectoryPreserve="), "{unit}");
+    let variables = unit.lines().filter_map(|line| line.strip_prefix("Environment="));
+    let variables = variables.filter_map(|one| one.split_once('='));
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap());
-    command.args(words).args(["--duration", "0.2"]).env("WIREYARD_RUN_DIR", inside);
+    command.args(words).args(["--duration", "0.2"]).env_remove("WIREYARD_RUN_DIR").envs(variables);
     let ended = succeed(&mut command);
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(said.contains("rocev2_lossless runs on no port yet"), "{said}");
+    // Beneath /run/wireyard, where commands search.
+    let socket = format!("; control: {root}/run/wireyard/example/example.sock");
+    assert!(said.contains(&socket), "{said}");
 }
 
 /// A file system that has nothing but the binary and its libraries is enough, under another root.

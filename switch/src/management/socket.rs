@@ -2,7 +2,7 @@
 //!
 //! A switch listens at `DIR/NAME.sock`, where NAME is the name of its program, followed by a number if another switch
 //! uses that name. DIR is `$WIREYARD_RUN_DIR`; else /run/wireyard for root; else `$XDG_RUNTIME_DIR/wireyard`; else a
-//! folder of the user's in /tmp. A socket without a listener, left by a switch that was killed, is replaced. The socket
+//! folder of the user's in /tmp. A service that runs as a user of its own listens in a folder in /run/wireyard. A socket without a listener, left by a switch that was killed, is replaced. The socket
 //! gets its mode before its name, so that other users can open it at no moment.
 
 use std::env;
@@ -21,6 +21,8 @@ const NAMES_MAX: usize = 1000;
 /// Maximum length in bytes of the path of a socket (sockaddr_un), without the closing zero.
 const PATH_BYTES_MAX: usize = 107;
 
+/// The folder of root's switches, with folders of services that run as users of their own.
+const SYSTEM_FOLDER: &str = "/run/wireyard";
 /// Bits of a mode: writable by the group or others.
 const OTHERS_WRITE: u32 = 0o022;
 
@@ -254,7 +256,7 @@ pub fn folder() -> PathBuf {
         return folder;
     }
     if user == 0 {
-        return PathBuf::from("/run/wireyard");
+        return PathBuf::from(SYSTEM_FOLDER);
     }
     match of_environment("XDG_RUNTIME_DIR") {
         Some(folder) => folder.join("wireyard"),
@@ -263,17 +265,29 @@ pub fn folder() -> PathBuf {
 }
 
 /// Folders that a client searches: the configured one; otherwise its own, and that of root, whose switches may be open
-/// to a group. A folder of another user, as anyone can create in /tmp, is skipped.
+/// to a group, with the folders in it. A folder of another user, as anyone can create in /tmp, is skipped.
 fn folders() -> Vec<PathBuf> {
     let own = folder();
     if of_environment("WIREYARD_RUN_DIR").is_some() {
         return vec![own];
     }
     let users = [user(), 0];
-    let mut all = vec![own, PathBuf::from("/run/wireyard")];
+    let system = Path::new(SYSTEM_FOLDER);
+    let mut all = vec![own, system.to_owned()];
     all.dedup();
     all.retain(|folder| fs::metadata(folder).is_ok_and(|found| users.contains(&found.uid())));
+    all.extend(folders_in(system, 0));
     all
+}
+
+/// The folders in one that only `owner` can write, so that they are there by its will, whoever has them.
+fn folders_in(folder: &Path, owner: u32) -> Vec<PathBuf> {
+    let is_safe = |found: fs::Metadata| found.uid() == owner && found.mode() & OTHERS_WRITE == 0;
+    if !fs::metadata(folder).is_ok_and(is_safe) {
+        return Vec::new();
+    }
+    let inside = fs::read_dir(folder).into_iter().flatten().flatten().map(|one| one.path());
+    inside.filter(|path| path.is_dir()).collect()
 }
 
 /// The running switches: names and sockets.

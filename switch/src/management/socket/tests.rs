@@ -32,3 +32,18 @@ fn a_file_of_another_kind_is_left_alone() {
     let long = folder.path().join("x".repeat(200));
     assert!(Socket::at(&long, None).unwrap_err().to_string().contains("107 bytes"));
 }
+
+/// As systemd makes them: the folder of a service in one of root's.
+#[test]
+fn folders_of_services_are_searched_where_no_other_user_makes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = folder.path().join("edge");
+    fs::create_dir(&service).unwrap();
+    fs::write(folder.path().join("a_file"), "").unwrap();
+    let mode = |mode| fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
+    mode(0o755);
+    assert_eq!(folders_in(folder.path(), user()), [service]);
+    assert!(folders_in(folder.path(), user() + 1).is_empty());
+    mode(0o777);
+    assert!(folders_in(folder.path(), user()).is_empty());
+}
