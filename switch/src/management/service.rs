@@ -101,7 +101,8 @@ impl Management {
     ) -> Answer<Lists> {
         let permit = Arc::clone(&self.reads).acquire_owned().await;
         let permit = permit.map_err(|error| Status::internal(error.to_string()))?;
-        let all = self.do_it(work).await?;
+        // The work continues when the client cancels its call, and keeps its permit.
+        let (all, permit) = self.do_it(move |me| Ok((work(me)?, permit))).await?;
         let mut all = all.into_iter().peekable();
         let piece = move || {
             all.peek()?;
@@ -333,14 +334,15 @@ impl DeviceService for Management {
         let request = request.into_inner();
         let permit = Arc::clone(&self.statistics).acquire_owned().await;
         let permit = permit.map_err(|error| Status::internal(error.to_string()))?;
-        let work =
-            move |me: &Management| statistics::read(&me.device.control, Some(&me.device), &request);
-        let answer = self.document(work).await;
-        tokio::spawn(async move {
-            tokio::time::sleep(STATISTICS_APART).await;
-            drop(permit);
-        });
-        answer
+        self.document(move |me| {
+            let answer = statistics::read(&me.device.control, Some(&me.device), &request);
+            tokio::spawn(async move {
+                tokio::time::sleep(STATISTICS_APART).await;
+                drop(permit);
+            });
+            answer
+        })
+        .await
     }
 
     async fn change_queue(&self, request: Request<wire::QueueRequest>) -> Answer<wire::Document> {
@@ -356,9 +358,11 @@ impl DeviceService for Management {
     async fn swap(&self, request: Request<wire::SwapRequest>) -> Answer<wire::Document> {
         let request = request.into_inner();
         let one_at_a_time = Arc::clone(&self.swaps).acquire_owned().await;
-        let answer = self.document(move |me| swap::swap(&me.device, &request)).await;
-        drop(one_at_a_time);
-        answer
+        self.document(move |me| {
+            let _one_at_a_time = one_at_a_time;
+            swap::swap(&me.device, &request)
+        })
+        .await
     }
 
     async fn send_packet(&self, request: Request<wire::PacketRequest>) -> Answer<wire::Document> {
@@ -411,3 +415,6 @@ impl DeviceService for Management {
         self.document(move |me| me.change_port(&request)).await
     }
 }
+
+#[cfg(test)]
+mod tests;
