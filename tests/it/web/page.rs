@@ -80,6 +80,16 @@ fn the_page_works_in_a_browser() {
     browser.wait_for("document.querySelectorAll('.entries tbody tr').length === 1 && document.querySelector('.entries').innerText.includes('10.77.0.0/16')");
     picture(&mut browser, "tables");
 
+    // What is written meanwhile is shown without another search.
+    let added = ["table", "add", "routes4", "ipv4.dst=10.77.1.0/24", "via", "9"];
+    rig.switch.command(&added).shows(&[]);
+    browser.wait_for("document.querySelectorAll('.entries tbody tr').length === 2");
+    assert_eq!(browser.value("document.getElementById('search').value"), "10.77");
+    rig.switch.command(&["table", "default", "routes4", "via", "7"]).shows(&[]);
+    browser.wait_for("document.querySelector('main').innerText.includes('Otherwise via(7)')");
+    rig.switch.command(&["table", "default", "routes4", "reset"]).shows(&[]);
+    browser.wait_for("!document.querySelector('main').innerText.includes('Otherwise via(7)')");
+
     // A phone, dark: nothing is wider than it.
     let light = browser.value("getComputedStyle(document.body).backgroundColor");
     browser.size(390, 844);

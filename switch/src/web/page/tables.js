@@ -1,12 +1,37 @@
-// Tables, pages of their entries, searches, and small objects of the program. The switch pages and searches; here is what it answers.
+// Tables, pages of their entries, searches, and small objects of the program. The switch pages and searches; here is what it answers, which is requested
+// again while the view is shown.
 
 import { each, el, percent, rate, say, set, whole } from './dom.js';
 
 export const title = 'Tables';
 
 const LIMIT = 50;
+// Of the time, one part in so many is spent on repeated requests of a kind.
+const REST = 5;
 const OBJECTS = [['defaults', 'Default actions'], ['groups', 'Groups'], ['members', 'Members'], ['counters', 'Counters'], ['meters', 'Meters'], ['registers', 'Registers'],
   ['value_sets', 'Value sets'], ['multicast', 'Multicast groups'], ['mirrors', 'Mirror sessions']];
+
+/** Repeats requests, less often where they take long, as the search of a large table does. */
+function repeated(work) {
+  let due = 0;
+  return async () => {
+    if (performance.now() < due) return;
+    due = Infinity;
+    const began = performance.now();
+    await work();
+    due = began + REST * (performance.now() - began);
+  };
+}
+
+/** Whether a document differs from the last one: rows that are the same stay, with what is selected in them. */
+function changes() {
+  let last = '';
+  return (document) => {
+    const before = last;
+    last = JSON.stringify(document);
+    return last !== before;
+  };
+}
 
 export function make(ask, go) {
   let shape = null;
@@ -14,6 +39,7 @@ export function make(ask, go) {
   let pages = [0];
   let next = null;
   let run = 0;
+  let isLoading = false;
   const list = el('ul', { class: 'table-list' });
   const heading = el('h2');
   const about = el('p', { class: 'note' });
@@ -54,17 +80,18 @@ export function make(ask, go) {
     load();
   }
 
-  /** A page of entries. A search goes on until it has one, however far that is. */
-  async function load() {
-    const mine = (run += 1);
+  /** A page of entries. A search goes on until it has one, however far that is. `isAgain`: of the one that is shown. */
+  async function load(isAgain = false) {
     const one = shape?.tables.find((known) => known.name === name);
-    if (!one) return;
+    if (!one || (isAgain && isLoading)) return;
+    const mine = (run += 1);
     const words = search.value.trim();
     const kept = [];
     let from = pages[pages.length - 1];
     let looked = 0;
     let answer = null;
-    set(rows, { 'aria-busy': true });
+    isLoading = true;
+    if (!isAgain) set(rows, { 'aria-busy': true });
     try {
       do {
         const asked = { table: name, from, limit: LIMIT - kept.length, search: words, order: order.value };
@@ -73,7 +100,7 @@ export function make(ask, go) {
         kept.push(...answer.entries);
         looked += answer.looked_at;
         from = answer.next;
-        if (words && from !== null && kept.length < LIMIT) say(status, `Looking: ${percent(Math.min(1, looked / Math.max(answer.all, 1)))} of ${whole(answer.all)} entries`);
+        if (!isAgain && words && from !== null && kept.length < LIMIT) say(status, `Looking: ${percent(Math.min(1, looked / Math.max(answer.all, 1)))} of ${whole(answer.all)} entries`);
       } while (from !== null && kept.length < LIMIT);
       next = from;
       show(one, kept);
@@ -83,15 +110,19 @@ export function make(ask, go) {
       else if (words) say(status, `${kept.length === LIMIT ? 'The first ' : ''}${whole(kept.length)} found among ${whole(looked)} of ${all}${page}`);
       else say(status, `${whole(kept.length)} of ${all}${page}`);
     } catch (error) {
+      if (mine !== run) return;
       next = null;
-      if (mine === run) say(status, error.message);
+      say(status, error.message);
     }
+    isLoading = false;
     set(rows, { 'aria-busy': null });
     back.disabled = pages.length < 2;
     forth.disabled = next === null;
   }
 
+  const entriesChange = changes();
   function show(one, items) {
+    if (!entriesChange([one, items])) return;
     const columns = one.keys.map((key) => [key.name, 'mono', (entry) => entry.match[key.name] ?? 'any']);
     if (one.keys.some((key) => key.kind !== 'exact' && key.kind !== 'lpm')) columns.push(['priority', 'number', (entry) => entry.priority ?? '']);
     columns.push(['action', 'mono', (entry) => entry.action]);
@@ -101,12 +132,15 @@ export function make(ask, go) {
     body.replaceChildren(...items.map((entry) => el('tr', {}, columns.map(([text, style, value]) => el('td', { 'data-label': text, class: style }, String(value(entry)))))));
   }
 
+  const objectsChange = changes();
   async function objects() {
     try {
       const answer = await ask('objects', { kind: kind.value });
+      if (!objectsChange(answer)) return;
       found.replaceChildren(...answer.objects.map((one) => el('li', { class: 'mono' }, Object.entries(one).map(([key, value]) => el('span', {}, el('small', {}, `${key} `), typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value))))));
       say(more, answer.objects.length ? (answer.more ? `${whole(answer.more)} more` : '') : 'There are none.');
     } catch (error) {
+      objectsChange(null);
       say(more, error.message);
     }
   }
@@ -114,29 +148,30 @@ export function make(ask, go) {
   function choose(wanted) {
     if (!shape?.tables.length) return;
     const one = shape.tables.find((known) => known.name === wanted) ?? shape.tables[0];
+    describe(one);
     for (const li of list.children) set(li.firstChild, { 'aria-current': li.firstChild.dataset.name === one.name ? 'true' : null });
     if (name === one.name) return;
     name = one.name;
-    say(heading, name);
-    const keys = one.keys.map((key) => `${key.name} (${key.kind}, ${key.bits} bit)`).join(', ');
-    const extras = [one.const_entries ? 'constant' : '', one.selector ? 'members and groups' : '', one.meter ? `meters: ${one.meter}` : '', one.counters ? '' : 'hits are not counted'].filter(Boolean);
-    say(about, `Keys: ${keys || 'none'}. Actions: ${one.actions.map((action) => `${action.name}(${action.params.map((param) => param.name).join(', ')})`).join(', ')}. Otherwise ${one.default}.${extras.length ? ` ${extras.join(', ')}.` : ''}`);
-    order.disabled = !one.counters;
     order.value = 'slots';
     search.value = '';
     again();
   }
 
+  function describe(one) {
+    say(heading, one.name);
+    const keys = one.keys.map((key) => `${key.name} (${key.kind}, ${key.bits} bit)`).join(', ');
+    const extras = [one.const_entries ? 'constant' : '', one.selector ? 'members and groups' : '', one.meter ? `meters: ${one.meter}` : '', one.counters ? '' : 'hits are not counted'].filter(Boolean);
+    say(about, `Keys: ${keys || 'none'}. Actions: ${one.actions.map((action) => `${action.name}(${action.params.map((param) => param.name).join(', ')})`).join(', ')}. Otherwise ${one.default}.${extras.length ? ` ${extras.join(', ')}.` : ''}`);
+    order.disabled = !one.counters;
+    if (order.disabled) order.value = 'slots';
+  }
+
+  const loadAgain = repeated(() => load(true));
+  const objectsAgain = repeated(objects);
   let wanted = null;
-  let known = '';
   async function update(model) {
-    const names = `${model.now.program?.name}: ${model.tables.map((one) => one.table).join()}`;
-    if (!shape || known !== names) {
-      known = names;
-      shape = (await ask('switch')).program;
-      name = null;
-      objects();
-    }
+    // Swaps and writes change it: its tables, and their default actions.
+    shape = (await ask('switch')).program;
     none.hidden = shape.tables.length > 0;
     entries.hidden = shape.tables.length === 0;
     const counted = new Map(model.tables.map((one) => [one.table, one]));
@@ -152,7 +187,9 @@ export function make(ask, go) {
       meter.value = now && now.size ? now.entries / now.size : 0;
       set(meter, { title: 'Entries of its size' });
     });
-    if (name === null) choose(wanted);
+    choose(wanted);
+    loadAgain();
+    objectsAgain();
   }
 
   return {
