@@ -4,6 +4,7 @@
 //! searched by several requests, without holding a lock, a worker or much memory. Entries are in the order of their
 //! slots, which they keep for their life: a page does not move when others are added and removed.
 
+use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -69,12 +70,16 @@ impl Asked {
 /// # Errors
 /// There is no such table.
 pub(super) fn entries(control: &Control, asked: &Asked) -> Result<Value> {
-    if asked.by_packets {
+    if asked.by_packets && asked.words.is_empty() {
         return busiest(control, asked);
+    }
+    let table = control.table(&asked.table)?;
+    if asked.by_packets && !control.program().tables.get(table).is_some_and(|one| one.counters) {
+        return Err(no_counters(&asked.table));
     }
     let began = Instant::now();
     let (mut found, mut from, mut looked_at) = (Vec::new(), Some(asked.from), 0u64);
-    let mut all = 0;
+    let (mut all, limit) = (0, asked.limit as usize);
     let mut text = String::new();
     while let Some(slot) = from {
         let part = control.entries_from(&asked.table, slot, SLOTS)?;
@@ -85,19 +90,41 @@ pub(super) fn entries(control: &Control, asked: &Asked) -> Result<Value> {
             if !has_words(program, &entry, &asked.words, &mut text) {
                 continue;
             }
-            found.extend(show::entity(program, &Entity::TableEntry(entry)));
-            if found.len() == asked.limit as usize {
+            let packets = entry.counter.map_or(0, |count| count.packets);
+            let shown = show::entity(program, &Entity::TableEntry(entry));
+            found.extend(shown.map(|shown| (packets, shown)));
+            if asked.by_packets {
+                if found.len() >= 2 * limit {
+                    keep_busiest(&mut found, limit);
+                }
+            } else if found.len() == limit {
                 from = Some(at + 1);
                 break;
             }
         }
-        if found.len() == asked.limit as usize || began.elapsed() >= LOOK {
+        let is_full = !asked.by_packets && found.len() == limit;
+        if is_full || began.elapsed() >= LOOK {
             break;
         }
     }
+    if asked.by_packets {
+        keep_busiest(&mut found, limit);
+    }
+    let rows: Vec<Value> = found.into_iter().map(|(_, shown)| shown).collect();
     Ok(
-        json!({ "table": asked.table, "entries": found, "next": from, "looked_at": looked_at, "all": all }),
+        json!({ "table": asked.table, "entries": rows, "next": from, "looked_at": looked_at, "all": all }),
     )
+}
+
+/// Keeps the rows with the most packets, in that order; among equals the first.
+fn keep_busiest(found: &mut Vec<(u64, Value)>, limit: usize) {
+    found.sort_by_key(|(packets, _)| Reverse(*packets));
+    found.truncate(limit);
+}
+
+fn no_counters(table: &str) -> ControlError {
+    let why = format!("table {table} does not count: it has no `counters: true`");
+    ControlError::FailedPrecondition(why)
 }
 
 /// The entries that most packets hit, of tables that count.
@@ -106,8 +133,7 @@ fn busiest(control: &Control, asked: &Asked) -> Result<Value> {
     let shown = EntriesShown::Most(asked.limit as usize);
     let all = control.entry_counters(shown);
     let Some(found) = all.into_iter().find(|one| one.table == asked.table) else {
-        let why = format!("table {} does not count: it has no `counters: true`", asked.table);
-        return Err(ControlError::FailedPrecondition(why));
+        return Err(no_counters(&asked.table));
     };
     let all = found.entries.len() as u64 + found.more;
     let row = |entry: &EntryReport| {

@@ -154,12 +154,19 @@ fn a_large_table_is_paged_and_searched_by_the_switch() {
     // Rows have their table in either order.
     assert_eq!([&first["entries"][0]["table"], &everything["entries"][0]["table"]], ["fdb"; 2]);
     assert_eq!((list(&everything["entries"]).len(), &everything["all"]), (2, &count.into()));
+    // And among those with the words of a search.
+    let found = rig.document("entries?table=fdb&order=packets&limit=2&search=00:00:00:00:08");
+    assert_eq!(list(&found["entries"]).len(), 1, "{found}");
+    assert_eq!((dst(&found, 0), &found["entries"][0]["packets"]), (dst(&everything, 0), &1.into()));
+    let nothing = rig.document("entries?table=fdb&order=packets&search=no_such_word");
+    assert!(list(&nothing["entries"]).is_empty(), "{nothing}");
     for (path, status, why) in [
         ("entries", 400, "table: the name"),
         ("entries?table=fbd", 404, "did you mean fdb?"),
         ("entries?table=fdb&limit=100000", 400, "limit"),
         ("entries?table=fdb&from=-1", 400, "from"),
         ("entries?table=acl&order=packets", 409, "does not count"),
+        ("entries?table=acl&order=packets&search=x", 409, "does not count"),
         ("entries?table=fdb&order=up", 400, "order"),
         ("entries?table=%ff", 400, "UTF-8"),
         ("objects?kind=shoes", 400, "kind: one of"),

@@ -33,6 +33,8 @@ function changes() {
   };
 }
 
+const busiest = (entries) => entries.sort((one, two) => two.packets - one.packets).slice(0, LIMIT);
+
 export function make(ask, go) {
   let shape = null;
   let name = null;
@@ -86,7 +88,8 @@ export function make(ask, go) {
     if (!one || (isAgain && isLoading)) return;
     const mine = (run += 1);
     const words = search.value.trim();
-    const kept = [];
+    const byPackets = order.value === 'packets';
+    let kept = [];
     let from = pages[pages.length - 1];
     let looked = 0;
     let answer = null;
@@ -94,19 +97,21 @@ export function make(ask, go) {
     if (!isAgain) set(rows, { 'aria-busy': true });
     try {
       do {
-        const asked = { table: name, from, limit: LIMIT - kept.length, search: words, order: order.value };
+        const asked = { table: name, from, limit: byPackets ? LIMIT : LIMIT - kept.length, search: words, order: order.value };
         answer = await ask('entries', asked);
         if (mine !== run) return;
         kept.push(...answer.entries);
+        // The busiest of all are among those of each part.
+        if (byPackets) kept = busiest(kept);
         looked += answer.looked_at;
         from = answer.next;
-        if (!isAgain && words && from !== null && kept.length < LIMIT) say(status, `Looking: ${percent(Math.min(1, looked / Math.max(answer.all, 1)))} of ${whole(answer.all)} entries`);
-      } while (from !== null && kept.length < LIMIT);
+        if (!isAgain && words && from !== null && (byPackets || kept.length < LIMIT)) say(status, `Looking: ${percent(Math.min(1, looked / Math.max(answer.all, 1)))} of ${whole(answer.all)} entries`);
+      } while (from !== null && (byPackets || kept.length < LIMIT));
       next = from;
       show(one, kept);
       const page = pages.length > 1 ? `, page ${pages.length}` : '';
       const all = `${whole(answer.all)} ${answer.all === 1 ? 'entry' : 'entries'}`;
-      if (order.value === 'packets') say(status, `The ${whole(kept.length)} busiest of ${all}`);
+      if (byPackets) say(status, words ? `The ${whole(kept.length)} busiest found among ${all}` : `The ${whole(kept.length)} busiest of ${all}`);
       else if (words) say(status, `${kept.length === LIMIT ? 'The first ' : ''}${whole(kept.length)} found among ${whole(looked)} of ${all}${page}`);
       else say(status, `${whole(kept.length)} of ${all}${page}`);
     } catch (error) {
