@@ -90,6 +90,12 @@ fn the_page_works_in_a_browser() {
     rig.switch.command(&["table", "default", "routes4", "reset"]).shows(&[]);
     browser.wait_for("!document.querySelector('main').innerText.includes('Otherwise via(7)')");
 
+    // Addresses that name no view and no table.
+    for (typed, view) in [("#/tables/%", "tables"), ("#/constructor", "overview")] {
+        browser.value(&format!("location.hash = '{typed}'"));
+        browser.wait_for(&format!("document.querySelector('nav [aria-current]')?.hash === '#/{view}' && document.querySelector('main').innerText.length > 40"));
+    }
+
     // A phone, dark: nothing is wider than it.
     let light = browser.value("getComputedStyle(document.body).backgroundColor");
     browser.size(390, 844);

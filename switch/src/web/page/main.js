@@ -33,10 +33,19 @@ let model = null;
 let isPaused = false;
 let timer = 0;
 
+/** A part of an address; `null`: there is none, or somebody typed one that is no encoding. */
+function decoded(text) {
+  try {
+    return text ? decodeURIComponent(text) : null;
+  } catch {
+    return null;
+  }
+}
+
 function route() {
   if (shown && !location.hash.startsWith('#/')) return;
   const [, wanted, rest] = location.hash.match(/^#\/(\w+)\/?(.*)$/) ?? [];
-  const name = VIEWS[wanted] ? wanted : 'overview';
+  const name = Object.hasOwn(VIEWS, wanted ?? '') ? wanted : 'overview';
   made[name] ??= VIEWS[name].make(ask, go);
   if (shown !== name) {
     shown = name;
@@ -44,7 +53,7 @@ function route() {
     scrollTo(0, 0);
   }
   for (const link of document.querySelectorAll('nav a')) set(link, { 'aria-current': link.hash === `#/${name}` ? 'page' : null });
-  made[name].open?.(rest ? decodeURIComponent(rest) : null);
+  made[name].open?.(decoded(rest));
   title();
   if (model) Promise.resolve(made[name].update(model)).catch((error) => report(error.message, 'bad'));
 }
