@@ -65,6 +65,18 @@ fn counters_and_states_of_the_ports_are_read_in_every_encoding() {
         assert_eq!(code(read(pkts, Bytes).await), Code::Unimplemented);
         assert_eq!(code(read("interfaces/interface/state/mtu", Proto).await), Code::NotFound);
         assert_eq!(code(read("interfaces/interface[name=c]/name", Proto).await), Code::NotFound);
+        // A target is reflected, an origin that the device does not have is refused.
+        let target = g::Path { target: "leaf1".into(), ..g::Path::default() };
+        for text in [pkts, ""] {
+            let request = g::GetRequest { prefix: Some(target.clone()), ..get(text, JsonIetf) };
+            let answer = client.get(request).await.unwrap().into_inner();
+            assert_eq!(answer.notification[0].prefix.as_ref(), Some(&target), "{text}");
+        }
+        for (origin, refused) in [("openconfig", None), ("cli", Some(Code::InvalidArgument))] {
+            let origin = g::Path { origin: origin.into(), ..g::Path::default() };
+            let request = g::GetRequest { prefix: Some(origin), ..get(pkts, Proto) };
+            assert_eq!(client.get(request).await.err().map(|error| error.code()), refused);
+        }
     });
     rig.switch.end("TERM").expect(0, &[]);
 }
@@ -157,6 +169,13 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
     };
     let state = "interfaces/interface/state/oper-status";
     let fastest = |list: &mut g::SubscriptionList| list.subscription[0].sample_interval = 0;
+    let short = |list: &mut g::SubscriptionList| list.subscription[0].sample_interval = 99_999_999;
+    let of_prefix = |list: &mut g::SubscriptionList, origin: &str, target: &str| {
+        let (origin, target) = (origin.to_owned(), target.to_owned());
+        list.prefix = Some(g::Path { origin, target, ..g::Path::default() });
+    };
+    let foreign = |list: &mut g::SubscriptionList| of_prefix(list, "cli", "");
+    let aimed = |list: &mut g::SubscriptionList| of_prefix(list, "openconfig", "leaf1");
     let many = |list: &mut g::SubscriptionList| {
         let one = list.subscription[0].clone();
         list.subscription = vec![one; 4096];
@@ -173,12 +192,21 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
         for (request, code) in [
             (subscribe("interfaces/interface/state/mtu", 0), Code::NotFound),
             (subscribe(state, 1), Code::Unimplemented),
+            (changed(state, &short), Code::InvalidArgument),
+            (changed(state, &foreign), Code::InvalidArgument),
             // 4096 times all values are more than 20,000.
             (changed("interfaces", &many), Code::ResourceExhausted),
             (Some(g::subscribe_request::Request::Poll(g::Poll {})), Code::InvalidArgument),
         ] {
             let mut answers = ask(request, false).await.unwrap();
             assert_eq!(answers.message().await.unwrap_err().code(), code);
+        }
+        let mut answers = ask(changed(state, &aimed), false).await.unwrap();
+        match answers.message().await.unwrap().and_then(|answer| answer.response) {
+            Some(g::subscribe_response::Response::Update(values)) => {
+                assert_eq!(values.prefix.map(|prefix| prefix.target).as_deref(), Some("leaf1"));
+            }
+            other => panic!("{other:?}"),
         }
         // An interval of 0 is the shortest, 100 ms: not without a pause, and not never.
         let mut answers = ask(changed(state, &fastest), false).await.unwrap();

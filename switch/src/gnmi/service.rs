@@ -102,8 +102,15 @@ fn seen(control: &Control) -> Result<Vec<Seen>, ControlError> {
     Ok(links.map(one).collect())
 }
 
+/// The prefix of the notifications for a request: the target of its prefix (gNMI specification 0.10, section 2.2.2.1).
+pub(super) fn reflected(prefix: Option<&Path>) -> Option<Path> {
+    let target = prefix.map(|prefix| prefix.target.clone())?;
+    (!target.is_empty()).then(|| Path { target, ..Path::default() })
+}
+
 /// Makes a notification from leaves.
 pub(super) fn notification<'a>(
+    prefix: Option<Path>,
     entries: impl Iterator<Item = &'a Entry>,
     encoding: Encoding,
 ) -> Notification {
@@ -114,6 +121,7 @@ pub(super) fn notification<'a>(
     };
     Notification {
         timestamp: crate::time_of_day::signed_ns(),
+        prefix,
         update: entries.map(update).collect(),
         ..Notification::default()
     }
@@ -137,8 +145,21 @@ pub(super) fn text(path: &Path) -> String {
     if text.is_empty() { "/".to_owned() } else { text }
 }
 
-/// Checks that a path is one of the model.
-pub(super) fn known(path: Path) -> Result<Path, Status> {
+/// Checks that a prefix and a path are of the origin of the model (gNMI specification 0.10, section 2.2.2).
+pub(super) fn check_origin(prefix: Option<&Path>, path: &Path) -> Result<(), Status> {
+    let origins = prefix.into_iter().chain([path]).map(|path| path.origin.as_str());
+    match origins.into_iter().find(|origin| !matches!(*origin, "" | "openconfig")) {
+        None => Ok(()),
+        Some(other) => Err(Status::invalid_argument(format!(
+            "there is nothing of origin {other}: write openconfig, or none"
+        ))),
+    }
+}
+
+/// Checks that a path, behind its prefix, is one of the model; returns both as one.
+pub(super) fn known(prefix: Option<&Path>, path: &Path) -> Result<Path, Status> {
+    check_origin(prefix, path)?;
+    let path = tree::join(prefix, path);
     match tree::is_known(&path) {
         true => Ok(path),
         false => Err(Status::not_found(format!(
@@ -178,7 +199,7 @@ impl GNmi for Service {
         let encoding = encoding(request.encoding)?;
         let tree = self.tree().await?;
         let one = |path: &Path| {
-            let path = known(tree::join(request.prefix.as_ref(), path))?;
+            let path = known(request.prefix.as_ref(), path)?;
             let found = tree.iter().filter(|entry| tree::is_under(&path, entry));
             let found: Vec<&Entry> =
                 found.filter(|entry| tree::is_of_type(entry, request.r#type)).collect();
@@ -189,7 +210,8 @@ impl GNmi for Service {
                 return Err(Status::not_found(format!("there is no interface {name}")));
             }
             if !path.elem.is_empty() {
-                return Ok(notification(found.into_iter(), encoding));
+                let prefix = reflected(request.prefix.as_ref());
+                return Ok(notification(prefix, found.into_iter(), encoding));
             }
             // The whole tree is not a scalar: it is one document.
             let value = Value::JsonIetfVal(tree::document(&found));
@@ -197,6 +219,7 @@ impl GNmi for Service {
             let update = vec![Update { path: Some(path), val, duplicates: 0 }];
             Ok(Notification {
                 timestamp: crate::time_of_day::signed_ns(),
+                prefix: reflected(request.prefix.as_ref()),
                 update,
                 ..Notification::default()
             })

@@ -4,7 +4,7 @@
 
 use tonic::Status;
 
-use super::service::{PATHS_MAX, text};
+use super::service::{PATHS_MAX, check_origin, text};
 use super::tree::{self, Entry, Leaf};
 use crate::control::ControlError;
 use crate::management::service::Management;
@@ -41,7 +41,9 @@ pub(super) fn changes(
 
 /// The change that an update requests.
 fn change(prefix: Option<&Path>, update: &Update, tree: &[Entry]) -> Result<Change, Status> {
-    let path = tree::join(prefix, update.path.as_ref().unwrap_or(&Path::default()));
+    let path = update.path.clone().unwrap_or_default();
+    check_origin(prefix, &path)?;
+    let path = tree::join(prefix, &path);
     let place = text(&path);
     if let Some(entry) = tree::settable(&path, tree) {
         let value = update.val.as_ref().and_then(|val| val.value.as_ref());

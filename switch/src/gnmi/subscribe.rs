@@ -10,7 +10,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep_until};
 use tonic::{Status, Streaming};
 
-use super::service::{Counted, PATHS_MAX, Service, encoding, known, notification};
+use super::service::{Counted, PATHS_MAX, Service, encoding, known, notification, reflected};
 use super::tree::{self, Entry, Leaf, Place};
 use crate::p4runtime::proto::gnmi::subscribe_request::Request as Asked;
 use crate::p4runtime::proto::gnmi::subscribe_response::Response as Answer;
@@ -43,6 +43,8 @@ fn by_place(entries: &[Entry]) -> HashMap<Place<'_>, &Leaf> {
 
 /// A subscription.
 struct Subscription {
+    /// The prefix of its notifications.
+    prefix: Option<Path>,
     watches: Vec<Watch>,
     encoding: Encoding,
     outgoing: Sender<Result<SubscribeResponse, Status>>,
@@ -122,22 +124,31 @@ fn subscription(
     let mut watches = Vec::new();
     for one in &list.subscription {
         let path = one.path.clone().unwrap_or_default();
-        let path = known(tree::join(list.prefix.as_ref(), &path))?;
+        let path = known(list.prefix.as_ref(), &path)?;
         if one.heartbeat_interval != 0 {
             return Err(Some(Status::unimplemented(
                 "heartbeat_interval: values that do not change are not sent again",
             )));
         }
-        let interval = match one.mode() {
-            // 0 is the shortest interval of the device (gNMI specification 0.10, section 3.5.1.5.2).
-            SubscriptionMode::Sample => Some(Duration::from_nanos(one.sample_interval).max(LOOK)),
-            SubscriptionMode::OnChange | SubscriptionMode::TargetDefined => None,
+        let interval = match (one.mode(), Duration::from_nanos(one.sample_interval)) {
+            // The shortest interval of the device (gNMI specification 0.10, section 3.5.1.5.2).
+            (SubscriptionMode::Sample, Duration::ZERO) => Some(LOOK),
+            (SubscriptionMode::Sample, short) if short < LOOK => {
+                return Err(Some(Status::invalid_argument(format!(
+                    "sample_interval: {} ns is below the shortest, {} ns: 0 stands for that",
+                    short.as_nanos(),
+                    LOOK.as_nanos()
+                ))));
+            }
+            (SubscriptionMode::Sample, interval) => Some(interval),
+            (SubscriptionMode::OnChange | SubscriptionMode::TargetDefined, _) => None,
         };
         let only_changes = one.suppress_redundant;
         let due = now + interval.unwrap_or(LOOK);
         watches.push(Watch { path, interval, only_changes, due, sent: Vec::new() });
     }
-    Ok(Subscription { watches, encoding, outgoing })
+    let prefix = reflected(list.prefix.as_ref());
+    Ok(Subscription { prefix, watches, encoding, outgoing })
 }
 
 impl Subscription {
@@ -163,7 +174,7 @@ impl Subscription {
             let found = all.iter().filter(|entry| tree::is_under(&watch.path, entry));
             watch.sent = found.cloned().collect();
             if sends_values && !watch.sent.is_empty() {
-                let message = notification(watch.sent.iter(), self.encoding);
+                let message = notification(self.prefix.clone(), watch.sent.iter(), self.encoding);
                 self.send(Answer::Update(message)).await?;
             }
         }
@@ -187,7 +198,7 @@ impl Subscription {
             let all_of_them = watch.interval.is_some() && !watch.only_changes;
             let new: Vec<&Entry> =
                 found.iter().filter(|entry| all_of_them || is_new(entry)).collect();
-            let mut message = notification(new.into_iter(), self.encoding);
+            let mut message = notification(self.prefix.clone(), new.into_iter(), self.encoding);
             // Leaves that no longer exist: those of a removed port.
             let gone = watch.sent.iter().filter(|entry| !there.contains_key(&entry.place()));
             message.delete = gone.map(Entry::path).collect();
