@@ -26,24 +26,31 @@ START_SECONDS_MAX = 30
 END_SECONDS_MAX = 10
 
 
+def found(binary):
+    """The path of the binary."""
+    binary = binary or os.environ.get("WIREYARD", "wireyard")
+    path = shutil.which(binary)
+    if not path:
+        raise RuntimeError(f"there is no {binary}: put it into PATH, or name it by `binary=` or the variable WIREYARD")
+    return os.path.abspath(path)
+
+
+def absolute(path):
+    """A path for a process that has another working directory; names of programs inside the binary stay."""
+    return os.path.abspath(path) if os.path.exists(path) else path
+
+
 class WireyardSwitch(Switch):
     """One process for each switch, in the namespace of Mininet's switches."""
 
     def __init__(self, name, program="rocev2_lossless", entries=None, config=None, options="", binary=None, **parameters):
+        self.binary = found(binary)
         super().__init__(name, **parameters)
-        self.binary = binary or os.environ.get("WIREYARD", "wireyard")
-        self.words = ["run", program]
+        self.words = ["run", absolute(program)]
         for flag, value in (("--entries", entries), ("--config", config)):
-            self.words += [flag, value] if value else []
+            self.words += [flag, absolute(value)] if value else []
         self.words += shlex.split(options)
         self.process = self.folder = None
-
-    @classmethod
-    def setup(cls):
-        """Before any switch is made: is the binary there?"""
-        binary = os.environ.get("WIREYARD", "wireyard")
-        if not shutil.which(binary):
-            raise RuntimeError(f"there is no {binary}: put it into PATH, or name it by the variable WIREYARD")
 
     def start(self, controllers):
         """Starts the process on the interfaces that it has; back when it forwards. Controllers are not for it (P4Runtime: `options`)."""

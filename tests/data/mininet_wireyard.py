@@ -12,7 +12,21 @@ from mininet.net import Mininet
 from mininet.topo import LinearTopo
 from wireyard import WireyardSwitch
 
-net = Mininet(topo=LinearTopo(k=2), switch=WireyardSwitch, controller=None)
+# Paths are those of the script, by whatever name; a switch has a working directory of its own.
+PROGRAMS = os.path.relpath(os.path.join(os.path.dirname(__file__), "../../programs"))
+BINARY = os.environ.pop("WIREYARD")
+try:
+    WireyardSwitch("s0", binary="no_such_binary")
+    raise AssertionError("a missing binary was taken")
+except RuntimeError as error:
+    assert "no_such_binary" in str(error), error
+
+
+def switch(name, **parameters):
+    return WireyardSwitch(name, program=f"{PROGRAMS}/rocev2_lossless", binary=os.path.relpath(BINARY), **parameters)
+
+
+net = Mininet(topo=LinearTopo(k=2), switch=switch, controller=None)
 net.start()
 try:
     assert net.pingAll(timeout=5) == 0, "pings are lost"
