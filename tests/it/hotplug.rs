@@ -227,6 +227,8 @@ fn a_bad_file_changes_nothing() {
         ("ports: { 65533: { interface: 'raw:sw1' } }\n", "not a port number: use 0 to 65532"),
         ("ports: { 1: { interface: 'raw:sw1', rate: 1Gbps } }\n", "write them in switch.yaml"),
         ("program: x.yaml\n", "only `ports` is read here"),
+        ("ports: {}\nlinux: { mirror: true }\n", "only `ports` is read here"),
+        ("ports: {}\ncongestion_notification: { interval: 10 us }\n", "only `ports` is read here"),
         // What an editor leaves for a moment.
         ("", "it is empty: write `ports: {}`"),
     ];

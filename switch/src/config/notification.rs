@@ -41,7 +41,7 @@ pub enum WindowEndWord {
 }
 
 /// The section; everything may be absent.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Notification {
     /// Place of the notification point (default switch).

@@ -176,7 +176,9 @@ fn ports_of(
     let is_more = !config.defines.is_empty()
         || config.program.is_some()
         || config.entries.is_some()
-        || config.qos.is_some();
+        || config.qos.is_some()
+        || config.notification != Default::default()
+        || config.linux.is_some();
     if is_more || !config.generators.is_empty() {
         return Err(ContentError::More);
     }
