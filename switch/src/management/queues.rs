@@ -236,6 +236,19 @@ impl Before {
         Ok(Before { queues: control.queue_settings()?, ports: control.ports()? })
     }
 
+    /// Checks that the place of settings exists and can have them.
+    fn check(&self, port: PortNumber, queue: Option<u8>, set: &[String]) -> Result<()> {
+        let (_, rest) = without_shut(set)?;
+        let is_there = self.ports.iter().any(|state| state.port == port);
+        let is_it =
+            |one: &&QueueSettings| one.port == port && queue.is_none_or(|queue| one.queue == queue);
+        let found = self.queues.iter().find(is_it);
+        if !is_there || !rest.is_empty() && found.is_none() {
+            return Err(none_of(is_there, port, queue));
+        }
+        check_place(queue, &parse(&rest)?)
+    }
+
     /// Restores them, on the ports of these settings.
     ///
     /// # Errors
@@ -284,6 +297,13 @@ pub fn make(control: &Control, settings: &[Setting], before: &Before) -> Result<
         let parsed = without_shut(set).and_then(|(_, rest)| parse(&rest));
         parsed.map_err(|error| ControlError::invalid(format!("settings: port {port}: {error}")))?;
     }
+    // So are ports and queues that do not exist: undoing would not bring back what a shut link has lost.
+    for (port, queue, set) in &kept {
+        let checked = before.check(*port, *queue, set);
+        checked.map_err(|why| {
+            ControlError::FailedPrecondition(format!("settings: {why}: nothing is restored"))
+        })?;
+    }
     match restore(control, &kept).into_iter().next() {
         None => Ok(()),
         Some(wrong) => {
@@ -306,8 +326,8 @@ fn none_of(is_there: bool, port: PortNumber, queue: Option<u8>) -> ControlError 
     })
 }
 
-/// Checks all settings, then sets them.
-fn set(control: &Control, port: PortNumber, queue: Option<u8>, wanted: Wanted) -> Result<()> {
+/// Checks that a port, or a queue, has such settings.
+fn check_place(queue: Option<u8>, wanted: &Wanted) -> Result<()> {
     let is_of_queue = wanted.kmin.is_some()
         || wanted.kmax.is_some()
         || wanted.pmax.is_some()
@@ -320,6 +340,12 @@ fn set(control: &Control, port: PortNumber, queue: Option<u8>, wanted: Wanted) -
     if (wanted.rate.is_some() || wanted.pfc.is_some()) && queue.is_some() {
         return invalid("`rate` and `pfc` are of the whole port: write `port`");
     }
+    Ok(())
+}
+
+/// Checks all settings, then sets them.
+fn set(control: &Control, port: PortNumber, queue: Option<u8>, wanted: Wanted) -> Result<()> {
+    check_place(queue, &wanted)?;
     match queue {
         None => control.change_port(port, PortChange { rate: wanted.rate, pfc: wanted.pfc }),
         Some(queue) => control.change_queue(port, queue, move |one| planned(one, &wanted)),

@@ -14,7 +14,7 @@ use crate::queues;
 use crate::rig::private_network;
 
 /// A command that listens, beside the test.
-fn listen(rig: &Rig, arguments: &[&str]) -> Child {
+pub(super) fn listen(rig: &Rig, arguments: &[&str]) -> Child {
     let mut command = Command::new(wireyard());
     command.args(arguments).arg("--json").env("WIREYARD_RUN_DIR", rig.switch.run_folder());
     command.current_dir(workspace_root()).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -22,7 +22,7 @@ fn listen(rig: &Rig, arguments: &[&str]) -> Child {
 }
 
 /// What it printed, after `again` was done as often as needed.
-fn heard(mut child: Child, mut again: impl FnMut()) -> Vec<Value> {
+pub(super) fn heard(mut child: Child, mut again: impl FnMut()) -> Vec<Value> {
     let deadline = Instant::now() + Duration::from_secs(20);
     while child.try_wait().expect("a child").is_none() {
         if Instant::now() > deadline {

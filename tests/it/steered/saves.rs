@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use wireyard_tests::binary::{Ended, wireyard};
 use wireyard_tests::live::Switch;
 
+use super::notices::{heard, listen};
 use super::{A, B, PROGRAM, Rig, frame, rig};
 use crate::rig::private_network;
 
@@ -264,6 +265,19 @@ fn settings_are_set_back_on_ports_without_pfc() {
     std::fs::write(&bad, text).unwrap();
     rig.refuses(&format!("restore {bad}"), "nothing is restored");
     assert_eq!(list(&rig.switch), untouched);
+    // Nor is a link cut, and brought up again, by a file that is refused.
+    for (settings, why) in [
+        ("{ port: 9, set: [rate=1Gbit/s] }", "there is no port 9"),
+        ("{ port: 2, queue: 3, set: [rate=1Gbit/s] }", "of the whole port"),
+    ] {
+        let text = format!("settings:\n  - {{ port: 1, set: [shut=true] }}\n  - {settings}\n");
+        std::fs::write(&bad, text).unwrap();
+        let child = listen(&rig, &["events", "--seconds", "1"]);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        rig.refuses(&format!("restore {bad}"), why);
+        let events = heard(child, || {});
+        assert!(events.iter().all(|one| one["event"] != "link"), "{settings}: {events:?}");
+    }
     rig.refuses("queue set 2 port rate=100Mbit/s pfc=3", "does not speak PFC");
     assert_eq!(list(&rig.switch), untouched, "all settings or none");
     rig.switch.end("TERM").expect(0, &[]);
