@@ -76,7 +76,9 @@ fn connect_at(place: &PlaceArgs) -> Result<Remote, Failure> {
         let identity = place.tls_cert.as_deref().zip(place.tls_key.as_deref());
         tls::ClientFiles { ca, identity }.read()
     });
-    Ok(Remote::connect(place.switch.as_deref(), tls.transpose()?)?)
+    // As of a variable of the environment that is not set.
+    let switch = place.switch.as_deref().filter(|name| !name.is_empty());
+    Ok(Remote::connect(switch, tls.transpose()?)?)
 }
 
 /// Shows something once, or repeatedly with `--watch`.

@@ -19,6 +19,11 @@ fn a_switch_is_found_by_its_socket_which_goes_with_it() {
     let path = rig.switch.run_folder().join("controlled.sock");
     assert!(rig.switch.err().contains(&format!("; control: {}", path.display())));
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    // A variable without a value selects none.
+    let mut command = std::process::Command::new(binary::wireyard());
+    command.args(["table", "list"]).env("WIREYARD_SWITCH", "");
+    let ended = command.env("WIREYARD_RUN_DIR", rig.switch.run_folder()).output().unwrap();
+    binary::Ended::of(&ended).expect(0, &[]);
     // A second one in the same folder has another name; then one has to be named.
     veth("c0", "c1");
     let folder = rig.switch.run_folder().to_str().unwrap().to_owned();
