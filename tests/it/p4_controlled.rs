@@ -436,7 +436,7 @@ fn commands_keep_the_timeouts_and_scopes_of_a_program_in_p4() {
     command("table add acl hdr.ethernet.src=1 NoAction --priority 1")
         .expect(2, &["`NoAction` is @defaultonly in table", "cannot be an entry"]);
     command("table add acl hdr.ethernet.src=1 deny --priority 1").expect(0, &[]);
-    command("mirror set 0 port=1").expect(2, &["clone session 0", "1 to 65535"]);
+    command("mirror set 0 port=1").expect(2, &["mirror session 0", "1 to 65535"]);
     rig.switch.end("TERM").expect(0, &[]);
 }
 

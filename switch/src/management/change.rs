@@ -431,16 +431,21 @@ fn no_array(program: &Program, name: &str, kind: What) -> String {
     let tables = program.tables.iter().filter(|table| table.counters);
     let tables = tables.map(|table| (What::Counters, &table.name));
     let all = counters.chain(meters).chain(registers).chain(tables);
-    let names = all.filter(|(of, _)| [*of, What::Unspecified].contains(&kind));
-    let near = suggest(name, names.map(|(_, name)| name.as_str()));
-    let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+    let known = all.filter(|(of, _)| [*of, What::Unspecified].contains(&kind));
+    let known: Vec<&str> = known.map(|(_, name)| name.as_str()).collect();
+    let near = suggest(name, known.iter().copied());
+    let near = near.map_or(String::new(), |near| format!("did you mean {near}? "));
+    let all = match known.as_slice() {
+        [] => "the program has none".to_owned(),
+        known => format!("there are: {}", known.join(", ")),
+    };
     let what = match kind {
         What::Counters => "counter, or table with counters,",
         What::Meters => "meter",
         What::Registers => "register",
         _ => "counter, meter, register or table with counters",
     };
-    format!("there is no {what} called {name}{near}")
+    format!("there is no {what} called {name}; {near}{all}")
 }
 
 /// Deletes every entry of a table, or of all tables whose entries are not constant; returns their number.

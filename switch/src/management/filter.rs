@@ -252,6 +252,11 @@ fn named(program: &Program, name: &str) -> Result<Node> {
     if let Some(constant) = program.constants.iter().find(|constant| constant.name == name) {
         return Ok(Node::Number(constant.value));
     }
+    if let Some(field) = name.strip_prefix("std.") {
+        return Err(invalid(format!(
+            "there is no `{field}` of std; there are: std.ingress_port, std.packet_length"
+        )));
+    }
     let (header, field) = name.rsplit_once('.').unwrap_or((name, ""));
     let found = program.instances.entries().find(|(_, instance)| instance.name == header);
     let Some((instance, declared)) = found else {
@@ -262,6 +267,10 @@ fn named(program: &Program, name: &str) -> Result<Node> {
     };
     if field == "valid" {
         return Ok(Node::Valid(instance));
+    }
+    if field.is_empty() {
+        let text = format!("`{header}` is a header: write {header}.valid, or a field of it");
+        return Err(invalid(text));
     }
     let fields = &program.headers[declared.header].fields;
     let known = fields.iter().find(|known| known.name == field);
@@ -401,6 +410,8 @@ deparser: { emit: [ethernet] }
         for (text, why) in [
             ("ethernet.dts == 1", "did you mean ethernet.dst?"),
             ("ethernt.dst == 1", "did you mean ethernet?"),
+            ("std.foo == 1", "there is no `foo` of std; there are: std.ingress_port"),
+            ("ethernet", "`ethernet` is a header: write ethernet.valid, or a field of it"),
             ("ethernet.dst ==", "filter: "),
             ("ethernet.dst + 1 == 2", "there are =="),
             ("ethernet.ether_type == 0x10000", "ethernet.ether_type has 16 bits, 0 to 65535"),

@@ -146,7 +146,7 @@ impl Resolver<'_> {
         for (number, decl) in &file.mirror_sessions {
             let Some(id) = self.number(number, u16::MAX.into()) else { continue };
             if id == 0 {
-                let text = "clone session 0 means \"no session\"";
+                let text = "mirror session 0 means \"no session\"";
                 self.cx.report.error(codes::BAD_INDEX, number.span, text).help("use 1 to 65535");
                 continue;
             }

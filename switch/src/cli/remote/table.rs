@@ -41,7 +41,13 @@ fn default(on: &SwitchArgs, table: Option<&str>, words: &[String]) -> Outcome {
             "there are no tables",
         );
     };
-    let kind = if first == "reset" { Kind::Delete } else { Kind::Modify };
+    let kind = match (first.as_str(), words) {
+        ("reset", [_]) => Kind::Delete,
+        ("reset", [_, more, ..]) => {
+            return Err(format!("`{more}`: nothing follows `reset`").into());
+        }
+        _ => Kind::Modify,
+    };
     change(on, of_entries(kind, &json!({ "defaults": { table: words::call(words)? } })))
 }
 

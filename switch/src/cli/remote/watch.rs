@@ -20,7 +20,7 @@ fn watch(
     wanted: impl Fn(&Value) -> bool,
 ) -> Outcome {
     let most = match until.seconds {
-        Some(seconds) if (0.0..1e9).contains(&seconds) => Some(Duration::from_secs_f64(seconds)),
+        Some(seconds) if (0.0..=1e9).contains(&seconds) => Some(Duration::from_secs_f64(seconds)),
         Some(seconds) => return Err(format!("--seconds {seconds}: give 0 to 1000000000").into()),
         None => None,
     };
