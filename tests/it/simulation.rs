@@ -68,6 +68,7 @@ fn planted_defects_are_found() {
             Defect::LostWrite => "in force were",
             Defect::HalfSwap => "by two programs",
             Defect::Crossed => "arrived at host",
+            Defect::Deaf => "a lossless frame began",
         };
         assert!(why.contains(says), "{defect:?}: {why}");
     }

@@ -58,6 +58,8 @@ pub struct Host {
     /// Pauses of the lossless class: when each begins, and when it ends.
     pauses: VecDeque<(Time, Time)>,
     paused_until: Time,
+    /// Pauses of the lossless class that it asked for: when each arrives, and when it ends.
+    asked: Vec<(Time, Time)>,
     /// Pauses of the device may not have arrived before.
     unprotected_until: Deadline,
     seq: u32,
@@ -79,6 +81,7 @@ impl Host {
             paused: 0,
             pauses: VecDeque::new(),
             paused_until: Time::ZERO,
+            asked: Vec::new(),
             unprotected_until: Deadline::NOW,
             seq: 0,
         }
@@ -88,9 +91,15 @@ impl Host {
         Span::from_ps(wire_bytes * 8 * 1000 / self.gbps)
     }
 
+    fn pause_time(&self, quanta: u16) -> Span {
+        Span::from_ps(u64::from(quanta) * 512 * 1000 / self.gbps)
+    }
+
     /// The link or the port is lost, and with it what is on its way to the device.
     pub fn cut(&mut self) -> Vec<Passing> {
         self.pauses_stop();
+        // Those that arrived end with the link, the others never arrive.
+        self.asked.clear();
         let lost = self.far.cut();
         self.frames -= lost.len() as u64;
         lost
@@ -141,8 +150,8 @@ impl Host {
         }
         self.paused += 1;
         let place = 18 + 2 * class;
-        let quanta = u64::from(u16::from_be_bytes([bytes[place], bytes[place + 1]]));
-        self.pauses.push_back((at, at + Span::from_ps(quanta * 512 * 1000 / self.gbps)));
+        let quanta = u16::from_be_bytes([bytes[place], bytes[place + 1]]);
+        self.pauses.push_back((at, at + self.pause_time(quanta)));
     }
 
     /// Pauses that have arrived are in force.
@@ -164,6 +173,23 @@ impl Host {
         if !self.is_down && !self.is_removed {
             self.far.send(at, &frame);
             self.frames += 1;
+            self.asked.push((at, at + self.pause_time(quanta)));
+        }
+    }
+
+    /// A frame came by its link.
+    ///
+    /// # Errors
+    /// It is of the lossless class, and began in a pause that the host had asked for. What begins when the pause arrives may go.
+    pub fn heard(&mut self, passing: &Passing) -> Result<(), String> {
+        let is_lossless = program::tag(&passing.bytes).is_some_and(|tag| tag.class == LOSSLESS);
+        let last = self.asked.iter().rfind(|(at, _)| *at <= passing.start);
+        match last.filter(|_| is_lossless) {
+            Some((at, until)) if *at < passing.start && passing.start < *until => Err(format!(
+                "a lossless frame began at {:?}, paused from {at:?} to {until:?}",
+                passing.start
+            )),
+            _ => Ok(()),
         }
     }
 }

@@ -202,6 +202,8 @@ impl Network {
         let at = |time: Time| move |why: String| format!("at {time:?}: {why}");
         for number in 0..self.hosts.len() {
             for passing in self.hosts[number].far.take() {
+                let heard = self.hosts[number].heard(&passing);
+                heard.map_err(|why| format!("at {:?}: host {number}: {why}", passing.at))?;
                 if passing.bytes.get(12..14) == Some(&[0x88, 0x08]) {
                     let what = if passing.bytes[24..26] == [0, 0] { "XON" } else { "XOFF" };
                     self.happened.push((passing.at, number, what));

@@ -31,11 +31,13 @@ pub enum Defect {
     Crossed,
     /// A program takes lossless frames for lossy ones.
     Unclassed,
+    /// Pauses of hosts are not obeyed.
+    Deaf,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 10] = [
+    pub const ALL: [Defect; 11] = [
         Defect::Twice,
         Defect::Lost,
         Defect::Overtake,
@@ -46,6 +48,7 @@ impl Defect {
         Defect::HalfSwap,
         Defect::Crossed,
         Defect::Unclassed,
+        Defect::Deaf,
     ];
 }
 
@@ -71,7 +74,7 @@ impl Planted {
     /// What is sent in the place of a frame.
     fn instead(&mut self, mem: &mut PacketMemory, frame: TxFrame, out: &mut Vec<TxFrame>) {
         let bytes = mem.frame(&frame.buf, frame.data_off, frame.len).to_vec();
-        let is_pause = bytes.get(12..14) == Some(&[0x88, 0x08]);
+        let is_pause = is_pause(&bytes);
         if self.defect == Some(Defect::NoPauses) && is_pause {
             return mem.free(frame.buf);
         }
@@ -108,6 +111,23 @@ impl Planted {
                 out.extend(self.late.take());
             }
         }
+    }
+}
+
+fn is_pause(bytes: &[u8]) -> bool {
+    bytes.get(12..14) == Some(&[0x88, 0x08])
+}
+
+/// A pause is one for no class.
+fn without_classes(mem: &mut PacketMemory, frame: &mut RxFrame) {
+    let mut bytes = mem.frame(&frame.buf, frame.data_off, frame.len).to_vec();
+    if !is_pause(&bytes) {
+        return;
+    }
+    bytes[17] = 0;
+    if let Some(buf) = mem.alloc_frame(&bytes) {
+        mem.free(std::mem::replace(&mut frame.buf, buf));
+        frame.data_off = mem.config().headroom_bytes as u16;
     }
 }
 
@@ -150,7 +170,12 @@ impl Port for Planted {
         out: &mut Vec<RxFrame>,
         max: usize,
     ) -> Result<usize, PortError> {
-        self.inner.rx_burst(mem, now, out, max)
+        let before = out.len();
+        let received = self.inner.rx_burst(mem, now, out, max);
+        if self.defect == Some(Defect::Deaf) {
+            out[before..].iter_mut().for_each(|frame| without_classes(mem, frame));
+        }
+        received
     }
 
     fn tx_burst(
