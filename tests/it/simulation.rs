@@ -69,6 +69,8 @@ fn planted_defects_are_found() {
             Defect::HalfSwap => "by two programs",
             Defect::Crossed => "arrived at host",
             Defect::Deaf => "a lossless frame began",
+            Defect::Unheld => "held since",
+            Defect::Early => "another ended at",
         };
         assert!(why.contains(says), "{defect:?}: {why}");
     }

@@ -11,7 +11,7 @@
 //! * Frames of a class between two hosts arrive in order.
 //! * A lossless class loses nothing to a buffer, where pauses reach the sender: the link is up, the port is there and transmits, and the first pause since
 //!   has had the time to arrive ([`host::Host::pauses_go_on`]). A port that is held sends no pauses, so headroom cannot cover it.
-//! * A device begins no lossless frame while the host behind the port pauses it.
+//! * A device begins no lossless frame while the host behind the port pauses it, none at a port that is held, and none before the end of the last.
 //! * Ledgers and the accounts of the traffic manager add up all the time. A swap keeps registers and counters. In the end the counters have every
 //!   frame, all is empty, and all packet memory is free.
 //!

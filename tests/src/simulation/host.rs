@@ -49,8 +49,10 @@ pub struct Host {
     pub is_down: bool,
     /// The port was removed from the device.
     pub is_removed: bool,
-    /// The port transmits nothing.
-    pub is_held: bool,
+    /// Since when the port transmits nothing.
+    pub held_since: Option<Time>,
+    /// When the last frame of the device has ended.
+    pub wire_free_at: Time,
     /// Frames for the device, pauses included.
     pub frames: u64,
     /// Pauses that it received.
@@ -76,7 +78,8 @@ impl Host {
             next_at: Deadline::at(Time::from_ns(1)),
             is_down: false,
             is_removed: false,
-            is_held: false,
+            held_since: None,
+            wire_free_at: Time::ZERO,
             frames: 0,
             paused: 0,
             pauses: VecDeque::new(),
@@ -113,7 +116,7 @@ impl Host {
     /// Pauses leave again, if nothing else stops them: the first has arrived after the frame on the wire and the pauses before it, and
     /// is obeyed after the frame that the host is sending.
     pub fn pauses_go_on(&mut self, now: Time) {
-        if !self.is_down && !self.is_removed && !self.is_held {
+        if !self.is_down && !self.is_removed && self.held_since.is_none() {
             let bytes = 2 * LONGEST + PAUSES_WAITING * PAUSE_BYTES;
             self.unprotected_until = Deadline::at(now + self.wire_time(bytes));
         }
@@ -180,8 +183,19 @@ impl Host {
     /// A frame came by its link.
     ///
     /// # Errors
-    /// It is of the lossless class, and began in a pause that the host had asked for. What begins when the pause arrives may go.
+    /// It may not have begun when it did: another was on the wire, the port was held, or it is of the lossless class, in a pause that the host
+    /// had asked for. What begins when the port is held, or when the pause arrives, may go.
     pub fn heard(&mut self, passing: &Passing) -> Result<(), String> {
+        let free_at = std::mem::replace(&mut self.wire_free_at, passing.at);
+        if passing.start < free_at {
+            return Err(format!(
+                "a frame began at {:?}, another ended at {free_at:?}",
+                passing.start
+            ));
+        }
+        if let Some(since) = self.held_since.filter(|since| passing.start > *since) {
+            return Err(format!("a frame began at {:?}, held since {since:?}", passing.start));
+        }
         let is_lossless = program::tag(&passing.bytes).is_some_and(|tag| tag.class == LOSSLESS);
         let last = self.asked.iter().rfind(|(at, _)| *at <= passing.start);
         match last.filter(|_| is_lossless) {

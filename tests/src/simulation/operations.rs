@@ -43,7 +43,7 @@ impl Network {
                 let ns = random.below(PAUSE_NS) as u64;
                 self.hosts[host].ask(self.fabric.now, ns);
             }
-            12 => self.hold(host, !self.hosts[host].is_held),
+            12 => self.hold(host, self.hosts[host].held_since.is_none()),
             _ => _ = self.fabric.cores[device].statistics(),
         }
         self.collect()?;
@@ -174,7 +174,8 @@ impl Network {
         core.add_port(PortNumber(host.port), Box::new(Planted::new(line, defect))).map_err(text)?;
         self.happened.push((now, number, "port added"));
         host.far = far;
-        (host.is_removed, host.is_down, host.is_held) = (false, false, false);
+        (host.is_removed, host.is_down, host.held_since) = (false, false, None);
+        host.wire_free_at = now;
         core.block(now, PortNumber(host.port), false);
         host.pauses_go_on(now);
         Ok(())
@@ -186,16 +187,18 @@ impl Network {
         if host.is_removed {
             return;
         }
-        let was_held = std::mem::replace(&mut host.is_held, held);
+        let was_held = host.held_since.is_some();
         if was_held != held {
             self.happened.push((now, number, if held { "held" } else { "released" }));
+            host.held_since = held.then_some(now);
         }
         match held {
             true => host.pauses_stop(),
             false if was_held => host.pauses_go_on(now),
             false => {}
         }
-        self.fabric.cores[host.device].block(now, PortNumber(host.port), held);
+        let blocks = held && self.defect != Some(Defect::Unheld);
+        self.fabric.cores[host.device].block(now, PortNumber(host.port), blocks);
     }
 
     /// Nobody sends or pauses any more, all ports are there, all links are up.

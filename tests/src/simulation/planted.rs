@@ -33,11 +33,15 @@ pub enum Defect {
     Unclassed,
     /// Pauses of hosts are not obeyed.
     Deaf,
+    /// A port that is held goes on.
+    Unheld,
+    /// A port begins some frames before the end of the last one.
+    Early,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 11] = [
+    pub const ALL: [Defect; 13] = [
         Defect::Twice,
         Defect::Lost,
         Defect::Overtake,
@@ -49,6 +53,8 @@ impl Defect {
         Defect::Crossed,
         Defect::Unclassed,
         Defect::Deaf,
+        Defect::Unheld,
+        Defect::Early,
     ];
 }
 
@@ -62,17 +68,19 @@ pub struct Planted {
     defect: Option<Defect>,
     frames: u64,
     late: Option<TxFrame>,
+    /// When the last frame began.
+    last_start: Time,
     kept: Vec<Buf>,
 }
 
 impl Planted {
     /// This line, with a defect if one is given.
     pub fn new(inner: Line, defect: Option<Defect>) -> Planted {
-        Planted { inner, defect, frames: 0, late: None, kept: Vec::new() }
+        Planted { inner, defect, frames: 0, late: None, last_start: Time::ZERO, kept: Vec::new() }
     }
 
     /// What is sent in the place of a frame.
-    fn instead(&mut self, mem: &mut PacketMemory, frame: TxFrame, out: &mut Vec<TxFrame>) {
+    fn instead(&mut self, mem: &mut PacketMemory, mut frame: TxFrame, out: &mut Vec<TxFrame>) {
         let bytes = mem.frame(&frame.buf, frame.data_off, frame.len).to_vec();
         let is_pause = is_pause(&bytes);
         if self.defect == Some(Defect::NoPauses) && is_pause {
@@ -85,10 +93,12 @@ impl Planted {
         let is_wrong = !is_pause && self.frames.is_multiple_of(EVERY);
         let like =
             Like { len: frame.len, wire_len: frame.wire_len, start: frame.start, end: frame.end };
+        let before = std::mem::replace(&mut self.last_start, frame.start);
         match self.defect.filter(|_| is_wrong) {
             Some(Defect::Twice) => {
+                let again = Like { start: frame.end, ..like };
                 out.push(frame);
-                out.extend(mem.alloc_frame(&bytes).map(|buf| like.with(buf, at)));
+                out.extend(mem.alloc_frame(&bytes).map(|buf| again.with(buf, at)));
             }
             Some(Defect::Lost) => mem.free(frame.buf),
             Some(Defect::Overtake) => {
@@ -106,9 +116,14 @@ impl Planted {
                 self.kept.extend(mem.alloc_frame(&bytes));
                 out.push(frame);
             }
-            _ => {
+            Some(Defect::Early) => {
+                frame.start = before;
                 out.push(frame);
-                out.extend(self.late.take());
+            }
+            _ => {
+                let end = frame.end;
+                out.push(frame);
+                out.extend(self.late.take().map(|late| TxFrame { start: end, end, ..late }));
             }
         }
     }
