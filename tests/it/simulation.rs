@@ -33,6 +33,8 @@ fn whole_devices_keep_their_promises() {
         all.sent += done.sent;
         all.received += done.received;
         all.dropped += done.dropped;
+        all.lossy.0 += done.lossy.0;
+        all.lossy.1 += done.lossy.1;
         all.operations += done.operations;
         all.pauses += done.pauses;
         for (reason, count) in done.reasons {
@@ -45,6 +47,9 @@ fn whole_devices_keep_their_promises() {
         {
             assert!(all.reasons.contains_key(reason), "no frame was dropped as {reason}: {all:?}");
         }
+        // Measured: 62 % arrive in 200 seeds, 48 % in the first 20.
+        let (arrived, full) = all.lossy;
+        assert!(arrived * 2 > full, "most of the lossy class found no room: {all:?}");
         assert!(all.received > 0 && all.operations > 0 && all.pauses > 0, "{all:?}");
     }
     assert_eq!(all.sent, all.received + all.dropped, "{all:?}");
@@ -71,6 +76,9 @@ fn planted_defects_are_found() {
             Defect::Deaf => "a lossless frame began",
             Defect::Unheld => "held since",
             Defect::Early => "another ended at",
+            Defect::Partial => "in force were",
+            Defect::Excused => "without an outage",
+            Defect::Shut => "of the lossy class",
         };
         assert!(why.contains(says), "{defect:?}: {why}");
     }

@@ -12,6 +12,9 @@
 //! * A lossless class loses nothing to a buffer, where pauses reach the sender: the link is up, the port is there and transmits, and the first pause since
 //!   has had the time to arrive ([`host::Host::pauses_go_on`]). A port that is held sends no pauses, so headroom cannot cover it.
 //! * A device begins no lossless frame while the host behind the port pauses it, none at a port that is held, and none before the end of the last.
+//! * A reason of a drop that names a port without a link, or one that is not there, needs an outage of a port that the frame could have met. Of the
+//!   lossy class a share arrives.
+//! * A batch with one update that is wrong changes nothing.
 //! * Ledgers and the accounts of the traffic manager add up all the time. A swap keeps registers and counters. In the end the counters have every
 //!   frame, all is empty, and all packet memory is free.
 //!
@@ -47,6 +50,8 @@ pub struct Done {
     pub sent: u64,
     /// Frames that hosts received.
     pub received: u64,
+    /// Frames of the lossy class that arrived, and that found no room.
+    pub lossy: (u64, u64),
     /// Operations of control.
     pub operations: u64,
     /// Frames that were dropped under a reason.
@@ -97,5 +102,6 @@ fn go(random: &mut Random, network: &mut Network) -> Result<Done, String> {
     network.finish()?;
     let (sent, received, dropped) = network.counts();
     let (reasons, pauses) = (network.reasons(), network.pauses());
-    Ok(Done { sent, received, operations, dropped, reasons, pauses })
+    let lossy = network.lossy();
+    Ok(Done { sent, received, lossy, operations, dropped, reasons, pauses })
 }

@@ -33,12 +33,33 @@ struct Sent {
     is_protected: bool,
 }
 
+/// Why a port of a device sent nothing to a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outage {
+    /// The link is down.
+    Down,
+    /// The port is not there.
+    Removed,
+}
+
+impl Outage {
+    /// The device may drop frames for this reason.
+    fn allows(self, reason: &str) -> bool {
+        match self {
+            Outage::Down => reason == "port_down",
+            Outage::Removed => ["port_removed", "no_such_port"].contains(&reason),
+        }
+    }
+}
+
 /// What is known of all frames and entries.
 #[derive(Debug, Default)]
 pub struct Model {
     /// By device and host, oldest first.
     routes: BTreeMap<(usize, u16), Vec<Route>>,
     ends: BTreeMap<(usize, u16), End>,
+    /// Outages of ports of devices, oldest first: why, from when, until when.
+    outages: BTreeMap<(usize, u16), Vec<(Outage, Time, Time)>>,
     /// The device of each host.
     homes: BTreeMap<u16, usize>,
     /// Frames that neither arrived nor were dropped, by sender and number.
@@ -54,6 +75,8 @@ pub struct Model {
     numbers: BTreeSet<(usize, u16, u32)>,
     /// Frames that were sent, arrived, were dropped.
     pub counts: (u64, u64, u64),
+    /// Frames of the lossy class that arrived, and that found no room.
+    pub lossy: (u64, u64),
     /// Frames that were dropped, by reason.
     pub reasons: BTreeMap<String, u64>,
 }
@@ -67,12 +90,43 @@ impl Model {
         }
     }
 
-    /// From now on a device sends what is for a host by this port, or drops it. The version of its entry comes back.
-    pub fn set(&mut self, now: Time, device: usize, dst: u16, port: Option<u16>) -> u16 {
+    /// A port of a device sends nothing from now on.
+    pub fn fails(&mut self, now: Time, device: usize, port: u16, why: Outage) {
+        self.outages.entry((device, port)).or_default().push((why, now, Time::MAX));
+    }
+
+    /// A port of a device sends again.
+    pub fn recovers(&mut self, now: Time, device: usize, port: u16) {
+        for (_, _, until) in self.outages.get_mut(&(device, port)).into_iter().flatten() {
+            *until = now.min(*until);
+        }
+    }
+
+    /// A port had an outage between these times that explains the drop.
+    fn is_explained(
+        &self,
+        device: usize,
+        port: u16,
+        reason: &str,
+        (from, to): (Time, Time),
+    ) -> bool {
+        let outages = self.outages.get(&(device, port)).map_or(&[][..], Vec::as_slice);
+        let explains = |(why, begin, end): &(Outage, Time, Time)| {
+            why.allows(reason) && *begin <= to && *end >= from
+        };
+        outages.iter().any(explains)
+    }
+
+    /// The version of an entry that is to be written.
+    pub fn version(&mut self) -> u16 {
         self.versions += 1;
-        let route = Route { from: now, version: self.versions, port };
-        self.routes.entry((device, dst)).or_default().push(route);
         self.versions
+    }
+
+    /// From now on a device sends what is for a host by this port, or drops it, by an entry of this version.
+    pub fn set(&mut self, now: Time, device: usize, dst: u16, port: Option<u16>, version: u16) {
+        let route = Route { from: now, version, port };
+        self.routes.entry((device, dst)).or_default().push(route);
     }
 
     /// A host sent a frame.
@@ -144,6 +198,7 @@ impl Model {
             return Err(format!("{tag:?} arrived at host {host} after number {last:?}"));
         }
         self.counts.1 += 1;
+        self.lossy.0 += u64::from(tag.class != LOSSLESS);
         Ok(())
     }
 
@@ -197,8 +252,11 @@ impl Model {
         bytes: &[u8],
     ) -> Result<(), String> {
         let is_pause = bytes.get(12..14) == Some(&[0x88, 0x08]);
-        if is_pause && ["port_down", "port_removed"].contains(&reason) {
-            return Ok(());
+        if is_pause {
+            let mut ports = self.outages.keys().filter(|(of, _)| *of == device);
+            let known = ports.any(|(_, port)| self.is_explained(device, *port, reason, (now, now)));
+            let wrong = || format!("device {device} dropped a pause: {reason}");
+            return known.then_some(()).ok_or_else(wrong);
         }
         let tag = tag(bytes).ok_or_else(|| format!("device {device} dropped {bytes:02x?}"))?;
         let sent = self.leaves(&tag)?;
@@ -213,8 +271,17 @@ impl Model {
                     format!("{tag:?}: device {device} stopped it, in force were {routes:?}")
                 })
             }
-            "port_down" | "port_removed" | "no_such_port" => Ok(()),
+            "port_down" | "port_removed" | "no_such_port" => {
+                let routes = self.in_force(device, &tag, sent, now);
+                let mut ports = routes.iter().filter_map(|route| route.port);
+                let since = sent.at;
+                let known = ports.any(|port| self.is_explained(device, port, reason, (since, now)));
+                known.then_some(()).ok_or_else(|| {
+                    format!("device {device} dropped {tag:?}: {reason}, without an outage")
+                })
+            }
             "ingress_threshold" | "queue_threshold" | "pool_exhausted" if tag.class != LOSSLESS => {
+                self.lossy.1 += 1;
                 Ok(())
             }
             "headroom_exhausted"

@@ -11,8 +11,8 @@ use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::host::Host;
 use super::model::{End, Model};
-use super::planted::{Defect, Planted};
-use super::program::{self, DEVICES_MAX, Queues};
+use super::planted::{Defect, EVERY, Planted};
+use super::program::{self, DEVICES_MAX, LOSSLESS, Queues};
 use crate::differ::random::Random;
 use crate::wires::{Fabric, link, open_line};
 
@@ -21,8 +21,11 @@ const RATES: [u64; 4] = [1, 10, 25, 100];
 /// Hosts of a device, at most.
 const HOSTS_MAX: usize = 4;
 /// Ports to the devices on both sides.
-const LEFT: u16 = 11;
+pub(super) const LEFT: u16 = 11;
 const RIGHT: u16 = 12;
+/// Of so many lossy frames and more that found no room, at least one for so many arrives: of 200 seeds, the worst has one for 4.2.
+const LOST_LEAST: u64 = 50;
+const LOST_MOST: u64 = 20;
 /// What a failure shows of what happened before, at most.
 const HISTORY: usize = 40;
 /// What a cable between devices takes.
@@ -42,6 +45,8 @@ pub struct Network {
     free: Vec<u32>,
     pub(super) defect: Option<Defect>,
     pub(super) changes: u64,
+    /// Frames at hosts, for the defect that loses some.
+    arrived: u64,
     /// What happened to links and ports of hosts, and pauses that hosts received.
     pub(super) happened: Vec<(Time, usize, &'static str)>,
 }
@@ -126,6 +131,7 @@ impl Network {
             free,
             defect,
             changes: 0,
+            arrived: 0,
             happened: Vec::new(),
         };
         for device in 0..devices {
@@ -160,6 +166,11 @@ impl Network {
     /// Frames that were sent, arrived, were dropped.
     pub fn counts(&self) -> (u64, u64, u64) {
         self.model.counts
+    }
+
+    /// Frames of the lossy class that arrived, and that found no room.
+    pub fn lossy(&self) -> (u64, u64) {
+        self.model.lossy
     }
 
     /// Frames that were dropped, by reason.
@@ -212,8 +223,14 @@ impl Network {
                 }
                 let crossed = self.defect == Some(Defect::Crossed) && number < 2;
                 let host = if crossed { 1 - number } else { number } as u16;
-                let received = self.model.received(host, passing.at, &passing.bytes);
-                received.map_err(at(passing.at))?;
+                let known = match self.loses(&passing.bytes) {
+                    Some(reason) => {
+                        let device = self.hosts[number].device;
+                        self.model.dropped(device, passing.at, reason, &passing.bytes)
+                    }
+                    None => self.model.received(host, passing.at, &passing.bytes),
+                };
+                known.map_err(at(passing.at))?;
             }
         }
         let now = self.fabric.now;
@@ -224,6 +241,19 @@ impl Network {
             }
         }
         Ok(())
+    }
+
+    /// The reason with which a planted defect loses a frame that would have arrived.
+    fn loses(&mut self, bytes: &[u8]) -> Option<&'static str> {
+        let is_lossy = program::tag(bytes).is_some_and(|tag| tag.class != LOSSLESS);
+        match self.defect? {
+            Defect::Excused => {
+                self.arrived += 1;
+                self.arrived.is_multiple_of(EVERY).then_some("port_down")
+            }
+            Defect::Shut => is_lossy.then_some("pool_exhausted"),
+            _ => None,
+        }
     }
 
     /// The host whose turn it is sends a frame, if it may.
@@ -268,6 +298,12 @@ impl Network {
             return Err(format!(
                 "{} frames neither arrived nor were dropped; in devices wait {queued:?}",
                 self.model.waiting()
+            ));
+        }
+        let (arrived, full) = self.model.lossy;
+        if full > LOST_LEAST && arrived * LOST_MOST < full {
+            return Err(format!(
+                "{arrived} frames of the lossy class arrived, {full} found no room"
             ));
         }
         for (device, core) in self.fabric.cores.iter_mut().enumerate() {

@@ -9,7 +9,8 @@ use wireyard_tables::Match;
 use wireyard_tables::time::Deadline;
 
 use super::host::Host;
-use super::network::{Network, text};
+use super::model::Outage;
+use super::network::{LEFT, Network, text};
 use super::planted::{Defect, Planted};
 use super::program::{self, MARKS};
 use crate::differ::random::Random;
@@ -19,6 +20,8 @@ use crate::wires::open_line;
 const PAUSE_NS: usize = 20_000;
 /// How often a host gets its link or port back with an operation.
 const REPAIRS_PERCENT: usize = 60;
+/// How often a change of entries has an entry at its end that is there already.
+const REFUSED_PERCENT: usize = 10;
 /// Changes of entries before those that the defect leaves out.
 const CHANGES_DONE: u64 = 8;
 
@@ -66,7 +69,11 @@ impl Network {
             wanted.insert(dst, port);
         }
         let deletes = random.chance(50);
-        self.write(device, &wanted.into_iter().collect::<Vec<_>>(), deletes)
+        let wanted: Vec<_> = wanted.into_iter().collect();
+        if random.chance(REFUSED_PERCENT) {
+            return self.write_wrongly(device, &wanted, deletes);
+        }
+        self.write(device, &wanted, deletes)
     }
 
     /// Writes entries; where nothing is to be forwarded, an entry that says so, or none.
@@ -76,30 +83,15 @@ impl Network {
         wanted: &[(u16, Option<u16>)],
         deletes: bool,
     ) -> Result<(), String> {
-        let control = &self.controls[device];
-        let table = control.table("routes").map_err(text)?;
         let mut updates = Vec::new();
         for &(dst, port) in wanted {
-            let version = self.model.set(self.fabric.now, device, dst, port);
-            let call = match port {
-                Some(port) => control.call("out", &[port.into(), version.into()]),
-                None => control.call("stop", &[]),
+            let version = self.model.version();
+            updates.extend(self.update(device, (dst, port, version), deletes)?);
+            self.model.set(self.fabric.now, device, dst, port, version);
+            match port.is_none() && deletes {
+                true => self.entries.remove(&(device, dst)),
+                false => self.entries.insert((device, dst)),
             };
-            let key = vec![Match::Exact(dst.into())];
-            let entry = Entity::TableEntry(TableEntry::new(table, key, call.map_err(text)?));
-            let is_there = self.entries.contains(&(device, dst));
-            match (is_there, port.is_none() && deletes) {
-                (true, true) => {
-                    self.entries.remove(&(device, dst));
-                    updates.push(Update::Delete(entry));
-                }
-                (true, false) => updates.push(Update::Modify(entry)),
-                (false, true) => {}
-                (false, false) => {
-                    self.entries.insert((device, dst));
-                    updates.push(Update::Insert(entry));
-                }
-            }
         }
         self.changes += 1;
         let modifies = updates.iter().all(|update| matches!(update, Update::Modify(_)));
@@ -107,7 +99,60 @@ impl Network {
         if updates.is_empty() || (self.defect == Some(Defect::LostWrite) && is_lost) {
             return Ok(());
         }
-        control.write(&updates, Mode::Atomic).map_err(text)
+        self.controls[device].write(&updates, Mode::Atomic).map_err(text)
+    }
+
+    /// What makes an entry of this version of the one that is there, if there is anything to do.
+    fn update(
+        &self,
+        device: usize,
+        (dst, port, version): (u16, Option<u16>, u16),
+        deletes: bool,
+    ) -> Result<Option<Update>, String> {
+        let control = &self.controls[device];
+        let table = control.table("routes").map_err(text)?;
+        let call = match port {
+            Some(port) => control.call("out", &[port.into(), version.into()]),
+            None => control.call("stop", &[]),
+        };
+        let key = vec![Match::Exact(dst.into())];
+        let entry = Entity::TableEntry(TableEntry::new(table, key, call.map_err(text)?));
+        Ok(match (self.entries.contains(&(device, dst)), port.is_none() && deletes) {
+            (true, true) => Some(Update::Delete(entry)),
+            (true, false) => Some(Update::Modify(entry)),
+            (false, true) => None,
+            (false, false) => Some(Update::Insert(entry)),
+        })
+    }
+
+    /// Writes entries, and at the end of the batch one that is there already: all of it is refused, so the model stays as it is.
+    fn write_wrongly(
+        &mut self,
+        device: usize,
+        wanted: &[(u16, Option<u16>)],
+        deletes: bool,
+    ) -> Result<(), String> {
+        let is_other = |dst: &u16| wanted.iter().all(|(other, _)| other != dst);
+        let there = self.entries.range((device, 0)..=(device, u16::MAX)).map(|(_, dst)| *dst);
+        let Some(there) = there.into_iter().find(is_other) else { return Ok(()) };
+        let mut updates = Vec::new();
+        for &(dst, port) in wanted {
+            let version = self.model.version();
+            updates.extend(self.update(device, (dst, port, version), deletes)?);
+        }
+        let control = &self.controls[device];
+        if self.defect == Some(Defect::Partial) && !updates.is_empty() {
+            control.write(&updates, Mode::Atomic).map_err(text)?;
+        }
+        let version = self.model.version();
+        match self.update(device, (there, Some(LEFT), version), false)? {
+            Some(Update::Modify(entry)) => updates.push(Update::Insert(entry)),
+            other => return Err(format!("an entry that is there is changed by {other:?}")),
+        }
+        match self.controls[device].write(&updates, Mode::Atomic) {
+            Err(_) => Ok(()),
+            Ok(()) => Err(format!("device {device} took an entry twice: {updates:?}")),
+        }
     }
 
     /// Replaces the program of a device.
@@ -133,9 +178,16 @@ impl Network {
         let what = if host.is_down { "link down" } else { "link up" };
         self.happened.push((now, number, what));
         host.far.set_down(host.is_down);
+        let (device, port) = (host.device, host.port);
         match host.is_down {
-            true => self.model.cut(&host.cut()),
-            false => host.pauses_go_on(now),
+            true => {
+                self.model.cut(&host.cut());
+                self.model.fails(now, device, port, Outage::Down);
+            }
+            false => {
+                host.pauses_go_on(now);
+                self.model.recovers(now, device, port);
+            }
         }
         self.fabric.cores[host.device].check_links(now);
     }
@@ -161,6 +213,7 @@ impl Network {
         host.is_removed = true;
         self.happened.push((now, number, "port removed"));
         self.model.cut(&host.cut());
+        self.model.fails(now, host.device, host.port, Outage::Removed);
         let error = self.fabric.cores[host.device].remove_port(now, PortNumber(host.port));
         error.map_err(text)?.map_or(Ok(()), |error| Err(error.to_string()))
     }
@@ -176,6 +229,7 @@ impl Network {
         host.far = far;
         (host.is_removed, host.is_down, host.held_since) = (false, false, None);
         host.wire_free_at = now;
+        self.model.recovers(now, host.device, host.port);
         core.block(now, PortNumber(host.port), false);
         host.pauses_go_on(now);
         Ok(())
@@ -215,6 +269,7 @@ impl Network {
             let host = &mut self.hosts[number];
             host.next_at = Deadline::NEVER;
             host.is_down = false;
+            self.model.recovers(now, host.device, host.port);
             host.far.set_down(false);
             host.ask(now, 0);
         }

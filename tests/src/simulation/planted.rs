@@ -37,11 +37,17 @@ pub enum Defect {
     Unheld,
     /// A port begins some frames before the end of the last one.
     Early,
+    /// A batch that is refused is done up to the update that is wrong.
+    Partial,
+    /// Some frames are lost, and their drops have the reason of a port without a link.
+    Excused,
+    /// All lossy frames are lost, and their drops have the reason of a full pool.
+    Shut,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 13] = [
+    pub const ALL: [Defect; 16] = [
         Defect::Twice,
         Defect::Lost,
         Defect::Overtake,
@@ -55,11 +61,14 @@ impl Defect {
         Defect::Deaf,
         Defect::Unheld,
         Defect::Early,
+        Defect::Partial,
+        Defect::Excused,
+        Defect::Shut,
     ];
 }
 
 /// One frame of so many is treated wrongly.
-const EVERY: u64 = 16;
+pub(super) const EVERY: u64 = 16;
 
 /// A line with a defect.
 #[derive(Debug)]
