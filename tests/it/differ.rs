@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use wireyard_tests::differ::forms::forms;
 use wireyard_tests::differ::run::{Outcome, Seen, run};
 use wireyard_tests::differ::{At, Case, How, file, generate};
 use wireyard_tests::workspace_root;
@@ -111,6 +112,20 @@ fn random_programs_have_all_there_is() {
         let some = |case: &&Case| case.changes.iter().any(|c| c.entries.get(key).is_some());
         assert!(cases.iter().filter(some).count() >= 4, "{key}");
     }
+}
+
+/// Path-specialised code is made, with all that it has.
+#[test]
+fn random_programs_have_all_forms_of_code() {
+    const PROGRAMS: u64 = 150;
+    let (mut verified, mut updated) = (0, 0);
+    for seed in 0..PROGRAMS {
+        let Ok(forms) = forms(&generate::case(seed)) else { continue };
+        verified += u64::from(forms.verified);
+        updated += u64::from(forms.updated);
+    }
+    println!("of {PROGRAMS} programs: {verified} verify sums, {updated} update them");
+    assert!(verified >= 5 && updated >= 8, "{verified} verify sums, {updated} update them");
 }
 
 #[test]

@@ -12,7 +12,9 @@
 
 pub mod expression;
 pub mod file;
+pub mod forms;
 pub mod generate;
+pub mod packets;
 pub mod parser;
 pub mod random;
 pub mod rig;

@@ -52,7 +52,8 @@ pub enum Outcome {
 
 /// A case as the engines take it.
 pub struct Compiled {
-    program: Arc<Program>,
+    /// The program before passes.
+    pub program: Arc<Program>,
     entries: Option<Resolved>,
     changes: Vec<(usize, How, Resolved)>,
 }
