@@ -2,17 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use wireyard_tests::differ::forms::forms;
+use wireyard_tests::differ::forms::{Forms, forms};
 use wireyard_tests::differ::run::{Outcome, Seen, run};
 use wireyard_tests::differ::{At, Case, How, file, generate};
-use wireyard_tests::workspace_root;
+use wireyard_tests::{seeds, workspace_root};
 
 /// How long the machine runs here. `cargo run --example differ` runs it for long.
 const TIME: Duration = Duration::from_secs(30);
 
 #[test]
 fn random_programs_do_the_same_on_every_engine_at_every_level() {
-    let first: u64 = std::env::var("WIREYARD_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let first = seeds::first();
+    eprintln!("from seed {first} on");
     let start = Instant::now();
     let (mut agreed, mut refused, mut executions) = (0, 0, 0);
     let mut all = Seen::default();
@@ -24,7 +25,9 @@ fn random_programs_do_the_same_on_every_engine_at_every_level() {
                 executions += more;
             }
             Outcome::Refused(_) => refused += 1,
-            Outcome::Differ(report) => panic!("seed {seed}: {report}"),
+            Outcome::Differ(report) => panic!(
+                "seed {seed}: {report}\nagain: WIREYARD_SEED={seed} cargo test -p wireyard-tests --test it random_programs_do_the_same"
+            ),
         }
         if start.elapsed() > TIME {
             break;
@@ -32,7 +35,9 @@ fn random_programs_do_the_same_on_every_engine_at_every_level() {
     }
     println!("{agreed} programs agree in {executions} executions, {refused} were refused: {all:?}");
     assert!(agreed >= 5, "only {agreed} programs ran, {refused} were refused");
-    assert!(all.specialised > 0 && all.forwarded > 0 && all.held > 0, "{all:?}");
+    // Measured: two fifths have path-specialised code.
+    assert!(all.specialised * 5 >= agreed, "of {agreed} programs: {all:?}");
+    assert!(all.forwarded > 0 && all.held > 0, "{all:?}");
     assert!(refused * 10 <= agreed, "{refused} of {agreed} programs were refused");
 }
 
@@ -118,14 +123,17 @@ fn random_programs_have_all_there_is() {
 #[test]
 fn random_programs_have_all_forms_of_code() {
     const PROGRAMS: u64 = 150;
-    let (mut verified, mut updated) = (0, 0);
-    for seed in 0..PROGRAMS {
-        let Ok(forms) = forms(&generate::case(seed)) else { continue };
-        verified += u64::from(forms.verified);
-        updated += u64::from(forms.updated);
-    }
-    println!("of {PROGRAMS} programs: {verified} verify sums, {updated} update them");
-    assert!(verified >= 5 && updated >= 8, "{verified} verify sums, {updated} update them");
+    let all: Vec<_> = (0..PROGRAMS).filter_map(|seed| forms(&generate::case(seed)).ok()).collect();
+    let count = |what: fn(&Forms) -> bool| all.iter().filter(|forms| what(forms)).count();
+    let specialised = count(|forms| forms.specialised);
+    let fused = count(|forms| forms.fused);
+    let (verified, updated) = (count(|forms| forms.verified), count(|forms| forms.updated));
+    let text = format!(
+        "{specialised} are specialised, {fused} fused, {verified} verify, {updated} update"
+    );
+    println!("of {} programs: {text}", all.len());
+    assert!(specialised * 3 >= all.len() && fused * 4 >= all.len(), "{text}");
+    assert!(verified >= 5 && updated >= 8, "{text}");
 }
 
 #[test]

@@ -10,14 +10,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use wireyard_tests::fuzz::{TARGETS, inputs, target};
+use wireyard_tests::seeds::{self, number};
 use wireyard_tests::workspace_root;
 
 /// How long a target takes of an ordinary run, at most.
 const LONGEST: Duration = Duration::from_secs(3);
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
-}
 
 /// Does an input; one that breaks a promise is kept as a file.
 fn attempt(name: &str, run: fn(&[u8]), input: &[u8]) {
@@ -39,7 +36,7 @@ fn bounded(name: &str) {
     let (target, asked) = (target(name).expect("a target"), number("WIREYARD_FUZZ_INPUTS"));
     let count = asked.map_or(target.inputs, |count| count as usize);
     let (began, mut ran) = (Instant::now(), 0);
-    for input in inputs(target, number("WIREYARD_SEED").unwrap_or(1), count) {
+    for input in inputs(target, seeds::first(), count) {
         attempt(name, target.run, &input);
         ran += 1;
         if asked.is_none() && began.elapsed() > LONGEST {

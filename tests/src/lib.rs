@@ -9,6 +9,7 @@ pub mod live;
 pub mod p4;
 pub mod p4client;
 pub mod scripts;
+pub mod seeds;
 pub mod simulation;
 pub mod skip;
 pub mod skips;
